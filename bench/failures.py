@@ -41,7 +41,7 @@ def fill(url: str, jobs: int = JOBS, groups: int = GROUPS) -> None:
         for number, size in enumerate(reversed(sizes)):  # the largest are the newest, and so on the page
             kinds[number // len(_CODES)].enqueue_many([((number, each),) for each in range(size)])
         asyncio.run(queue.adrain())
-        while queue.store.write(failures.fold):
+        while queue.store.write(failures.fold_failures):
             pass
 
 

@@ -47,8 +47,8 @@ def run() -> list[Row]:
 
 def memory() -> Row:
     """State of keys that failed once, without the table that holds them and without the detail of their last fault."""
-    per_key = Target("bench")._caller.keys
-    fault, states, record = CORE["network"].fault("bench"), per_key.states, per_key.failed
+    per_key = Target("bench")._pipeline.keys
+    fault, states, record = CORE["network"].fault("bench"), per_key.states, per_key.record_failure
     keys = [f"tenant-{number:06d}" for number in range(KEYS)]
     gc.collect()
     tracemalloc.start()

@@ -55,7 +55,7 @@ class Counting:
 
     def raw_loop(self) -> float:
         """The queue's own statements, batch by batch: no worker, no gate and no handler."""
-        lane = claims.Lane("bench", "", "")
+        lane = claims.ReadyKey("bench", "", "")
         store = self.queue.store
 
         def loop() -> None:

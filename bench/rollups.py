@@ -47,7 +47,7 @@ def run(drains: int = DRAINS) -> list[Row]:
 
 def _drain(own: Counting, took: dict[bool, list[float]]) -> None:
     """The queue's own statements, batch by batch; notes the CPU of each batch, with and without."""
-    lane, store = claims.Lane("bench", "", ""), own.queue.store
+    lane, store = claims.ReadyKey("bench", "", ""), own.queue.store
     with_them = False
     while True:
         began = time.process_time()
@@ -64,12 +64,12 @@ def _drain(own: Counting, took: dict[bool, list[float]]) -> None:
 @contextmanager
 def _no_buckets() -> Iterator[None]:
     """Settling as it would be if nobody asked how long attempts took."""
-    real = tallies.took
-    tallies.took = lambda spans: Counter()
+    real = tallies.count_durations
+    tallies.count_durations = lambda spans: Counter()
     try:
         yield
     finally:
-        tallies.took = real
+        tallies.count_durations = real
 
 
 def _once(own: Counting) -> float:

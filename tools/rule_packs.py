@@ -44,7 +44,7 @@ def _section(pack: Pack) -> Iterator[str]:
     for rule in pack.rules:
         code, reach = "good", ""
         if rule.code is not None:
-            code, reach = f"`{rule.code}`", str(rule.reach or pack.book[rule.code].reach)
+            code, reach = f"`{rule.code}`", str(rule.reach or pack.code_book[rule.code].reach)
         yield f"| {rule.name} | {'; '.join(_conditions(rule))} | {code} | {reach} |"
     yield ""
     if pack.codes:

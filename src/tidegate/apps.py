@@ -11,19 +11,19 @@ __all__ = [
     "App",
     "Db",
     "DbTx",
-    "Every",
     "Installed",
     "Page",
+    "ScheduledJob",
     "Simulated",
-    "Strip",
-    "address_of",
+    "StatusStrip",
     "install",
+    "validate_url",
 ]
 
 if TYPE_CHECKING:
-    from tidegate.face.app import App, Every, Installed, Page, Simulated, Strip, install
+    from tidegate.face.app import App, Installed, Page, ScheduledJob, Simulated, StatusStrip, install
     from tidegate.face.db import Db, DbTx
-    from tidegate.face.written import address_of
+    from tidegate.face.written import validate_url
 else:
     # The same for the running program. Type checkers do not read it, so they still report an unknown name.
     from tidegate._lazy import lazy_names
@@ -31,8 +31,8 @@ else:
     __getattr__, __dir__ = lazy_names(
         globals(),
         {
-            "tidegate.face.app": ("App", "Every", "Installed", "Page", "Simulated", "Strip", "install"),
+            "tidegate.face.app": ("App", "ScheduledJob", "Installed", "Page", "Simulated", "StatusStrip", "install"),
             "tidegate.face.db": ("Db", "DbTx"),
-            "tidegate.face.written": ("address_of",),
+            "tidegate.face.written": ("validate_url",),
         },
     )

@@ -14,18 +14,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tidegate.errors import TidegateError
-from tidegate.face.app import App, Installed, Simulator, install
+from tidegate.face.app import App, AppSimulator, Installed, install
 from tidegate.face.installed_apps import known, load
 from tidegate.face.queue import Queue
-from tidegate.face.telling import Telling
+from tidegate.face.telling import NoticeDispatcher
 from tidegate.ops import accounts
 from tidegate.ops.jwts import Issuer
 from tidegate.ops.telling.conditions import OWN_QUEUE
-from tidegate.runtime.engine import Engine
+from tidegate.runtime.engine import WorkerThread
 from tidegate.runtime.stopping import Watchdog, on_signals
 from tidegate.runtime.worker_policy import WorkerPolicy
 from tidegate.secrets import Secrets
-from tidegate.store.telling_rows import Row
+from tidegate.store.telling_rows import NoticeRow
 
 if TYPE_CHECKING:
     from tidegate.settings import Loaded
@@ -41,9 +41,9 @@ class Assembled:
 
     loaded: Loaded
     queue: Queue
-    telling: Telling
+    telling: NoticeDispatcher
     apps: list[Installed[Any]] = field(default_factory=list)
-    simulators: dict[str, Simulator] = field(default_factory=dict)  # those that run, by application
+    simulators: dict[str, AppSimulator] = field(default_factory=dict)  # those that run, by application
     uses: dict[str, str] = field(default_factory=dict)  # what a person can do with them
     visitor: str = ""  # as whom uploads of people without a name count; empty: each browser is somebody else
 
@@ -93,17 +93,17 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool | No
         yield there
 
 
-def _telling(loaded: Loaded, queue: Queue, apps: Sequence[Installed[Any]]) -> Telling:
+def _telling(loaded: Loaded, queue: Queue, apps: Sequence[Installed[Any]]) -> NoticeDispatcher:
     """What tells people through the channels of the settings, beside every worker."""
     values = loaded.values
 
-    def path(row: Row) -> str:
+    def path(row: NoticeRow) -> str:
         from tidegate.web.pages.notices import place_of
 
         return place_of(row, apps) or "/notices"
 
-    made = Telling(queue, values.channels.all(), values.notices.policy(), address=values.address, path=path)
-    queue.alongside(made.run)
+    made = NoticeDispatcher(queue, values.channels.all(), values.notices.policy(), address=values.address, path=path)
+    queue.add_background_task(made.run)
     return made
 
 
@@ -135,38 +135,38 @@ class WrongQueues(TidegateError):
     """The settings name queues that no worker could work on."""
 
 
-def check_reach(there: Assembled) -> None:
+def check_reach(parts: Assembled) -> None:
     """NobodyYet when the server would be open to strangers."""
-    host = there.loaded.values.server.host
-    if host != "localhost" and not ip_address(host).is_loopback and not there.queue.store.read(accounts.anybody):
+    host = parts.loaded.values.server.host
+    if host != "localhost" and not ip_address(host).is_loopback and not parts.queue.store.read(accounts.anybody):
         raise NobodyYet(
             f"server.host: others reach {host}, and nobody has a password yet; "
             "add somebody first: tidegate user add NAME --role admin"
         )
 
 
-def worked_on(there: Assembled) -> frozenset[str] | None:
+def worked_on(parts: Assembled) -> frozenset[str] | None:
     """The queues of the settings, and what tells people; None for all. WrongQueues when no worker could begin."""
-    said = there.loaded.values.worker.queues
+    said = parts.loaded.values.worker.queues
     if ALL in said:
         return None
-    queues = frozenset(said) | ({OWN_QUEUE} & there.queue.queues())
+    queues = frozenset(said) | ({OWN_QUEUE} & parts.queue.queues())
     try:
-        there.queue.check_queues(queues)
+        parts.queue.check_queues(queues)
     except ValueError as error:
         raise WrongQueues(f"worker.queues: {str(error).partition(': ')[2]}") from error
     return queues
 
 
-def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Callable[[str], None]) -> None:
+def serve(parts: Assembled, at: socket.socket, *, work: bool = True, ready: Callable[[str], None]) -> None:
     """Serves page and API on that socket, and works on the jobs, until SIGTERM or SIGINT; then ends gently."""
     from tidegate.web.frame import build
-    from tidegate.web.serving import LAST_ANSWERS, Server, url_of
+    from tidegate.web.serving import LAST_ANSWERS, HttpServer, url_of
 
     logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says at INFO is said here
-    app = build(_site(there))
-    server, engine = Server(app), _engine(there, work=work)
-    longest = WorkerPolicy(grace=there.loaded.values.worker.grace).longest_stop
+    app = build(_site(parts))
+    server, engine = HttpServer(app), _engine(parts, work=work)
+    longest = WorkerPolicy(grace=parts.loaded.values.worker.grace).longest_stop
     watchdog = Watchdog(longest + LAST_ANSWERS)
 
     async def main() -> None:
@@ -196,33 +196,33 @@ def serve(there: Assembled, at: socket.socket, *, work: bool = True, ready: Call
         watchdog.disarm()
 
 
-def _engine(there: Assembled, *, work: bool) -> Engine:
+def _engine(parts: Assembled, *, work: bool) -> WorkerThread:
     """The workers; where they run elsewhere, what tells people, so that it is also told when there are none."""
-    worker, own = there.loaded.values.worker, frozenset({OWN_QUEUE} & there.queue.queues())
-    if not there.works or (not work and not own):
-        return Engine(there.telling.run)
-    queues = worked_on(there) if work else own
-    return Engine(
-        lambda stop: there.queue.arun_worker(worker.concurrency, queues=queues, stop=stop, grace=worker.grace)
+    worker, own = parts.loaded.values.worker, frozenset({OWN_QUEUE} & parts.queue.queues())
+    if not parts.works or (not work and not own):
+        return WorkerThread(parts.telling.run)
+    queues = worked_on(parts) if work else own
+    return WorkerThread(
+        lambda stop: parts.queue.arun_worker(worker.concurrency, queues=queues, stop=stop, grace=worker.grace)
     )
 
 
-def _site(there: Assembled) -> Any:
+def _site(parts: Assembled) -> Any:
     from tidegate import __version__
-    from tidegate.web.access import Access
+    from tidegate.web.access import Authenticator
     from tidegate.web.frame import Site
 
     return Site(
-        queue=there.queue,
-        telling=there.telling,
-        apps=tuple(there.apps),
+        queue=parts.queue,
+        telling=parts.telling,
+        apps=tuple(parts.apps),
         version=__version__,
-        config=lambda: [each.as_json() for each in there.loaded.effective()],
-        simulated={name: each.url for name, each in there.simulators.items()},
-        hosts=(*there.loaded.values.server.names, there.loaded.values.server.host),
-        trusted_proxies=there.loaded.values.server.trusted_proxies,
-        access=Access(_issuers(there.loaded), secrets_of(there.loaded)),
-        visitor=there.visitor,
+        config=lambda: [each.as_json() for each in parts.loaded.effective()],
+        simulated={name: simulator.url for name, simulator in parts.simulators.items()},
+        hosts=(*parts.loaded.values.server.names, parts.loaded.values.server.host),
+        trusted_proxies=parts.loaded.values.server.trusted_proxies,
+        access=Authenticator(_issuers(parts.loaded), secrets_of(parts.loaded)),
+        visitor=parts.visitor,
     )
 
 

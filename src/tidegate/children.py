@@ -14,7 +14,7 @@ from typing import Any, TypeVar, overload
 
 from tidegate.core.serial import encode
 from tidegate.runtime.child_jobs import result_of
-from tidegate.runtime.children import DEFAULT, Call, ChildError, Children, Limits, place_of
+from tidegate.runtime.children import DEFAULT, ChildCall, ChildError, Children, Limits, place_of
 from tidegate.runtime.frames import Frame
 from tidegate.runtime.signatures import signature_of, sole_serial
 
@@ -64,13 +64,13 @@ def run_now(fn: Any, args: Any, limits: Limits = DEFAULT, *, among: Children | N
     return _result(fn, (among or _pool_of(os.getpid())).run_now(call))
 
 
-def _call(fn: Callable[..., Any] | str, args: object, limits: Limits) -> Call:
+def _call(fn: Callable[..., Any] | str, args: object, limits: Limits) -> ChildCall:
     if isinstance(fn, str):
         module, _, name = fn.partition(":")
         if not module or not name:
             raise ValueError(f"fn: {fn!r} is no place; give package.module:function")
-        return Call(fn, encode(args), limits)
-    return Call(place_of(fn), sole_serial(_signature(fn)).encode(args), limits)
+        return ChildCall(fn, encode(args), limits)
+    return ChildCall(place_of(fn), sole_serial(_signature(fn)).encode(args), limits)
 
 
 def _result(fn: Callable[..., Any] | str, answer: Frame) -> Any:

@@ -16,22 +16,22 @@ __all__ = [
     "BreakerOptions",
     "Capacity",
     "Cooldown",
+    "CooldownChange",
+    "CooldownState",
     "Counts",
-    "Depth",
+    "Endpoint",
     "Health",
     "Held",
     "Hold",
-    "OwnLink",
-    "Part",
+    "NetworkGuard",
+    "NetworkGuardPolicy",
     "Permit",
-    "Place",
+    "QueueDepth",
     "Rate",
-    "Rest",
-    "RestChange",
     "Retry",
     "Seconds",
-    "SelfGuard",
     "Target",
+    "TargetKey",
     "TooManyRequests",
     "Tuning",
 ]
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
     from tidegate.core.retry import Retry
     from tidegate.errors import BreakerOpen, Held, TooManyRequests
     from tidegate.face.health import Health
-    from tidegate.face.part import Part
+    from tidegate.face.part import TargetKey
     from tidegate.face.profiles import BreakerOptions, Tuning
     from tidegate.face.target import Target
     from tidegate.face.written import Seconds
     from tidegate.machine.breaker import Breaker
-    from tidegate.machine.cooldown import Rest, RestChange
+    from tidegate.machine.cooldown import CooldownChange, CooldownState
     from tidegate.machine.epoch import Counts
-    from tidegate.machine.filling import Depth
+    from tidegate.machine.filling import QueueDepth
     from tidegate.machine.gate import Hold
-    from tidegate.machine.own_link import OwnLink, Place, SelfGuard
+    from tidegate.machine.own_link import Endpoint, NetworkGuard, NetworkGuardPolicy
     from tidegate.machine.permit import Permit
     from tidegate.runtime.capacity import Capacity
     from tidegate.runtime.stale import Answer
@@ -69,16 +69,16 @@ else:
             "tidegate.core.retry": ("Retry",),
             "tidegate.errors": ("BreakerOpen", "Held", "TooManyRequests"),
             "tidegate.face.health": ("Health",),
-            "tidegate.face.part": ("Part",),
+            "tidegate.face.part": ("TargetKey",),
             "tidegate.face.profiles": ("BreakerOptions", "Tuning"),
             "tidegate.face.target": ("Target",),
             "tidegate.face.written": ("Seconds",),
             "tidegate.machine.breaker": ("Breaker",),
-            "tidegate.machine.cooldown": ("Rest", "RestChange"),
+            "tidegate.machine.cooldown": ("CooldownState", "CooldownChange"),
             "tidegate.machine.epoch": ("Counts",),
-            "tidegate.machine.filling": ("Depth",),
+            "tidegate.machine.filling": ("QueueDepth",),
             "tidegate.machine.gate": ("Hold",),
-            "tidegate.machine.own_link": ("OwnLink", "Place", "SelfGuard"),
+            "tidegate.machine.own_link": ("NetworkGuard", "Endpoint", "NetworkGuardPolicy"),
             "tidegate.machine.permit": ("Permit",),
             "tidegate.runtime.capacity": ("Capacity",),
             "tidegate.runtime.stale": ("Answer",),

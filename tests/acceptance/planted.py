@@ -8,10 +8,10 @@ from dataclasses import replace
 
 from tests.acceptance.program import Orders, Program
 from tidegate.runtime.clock import SYSTEM
-from tidegate.runtime.job_gates import JobGates
+from tidegate.runtime.job_gates import ClaimGates
 from tidegate.runtime.stopping import Watchdog, on_signals
-from tidegate.runtime.threads import RealThreads
-from tidegate.runtime.wake import Wake
+from tidegate.runtime.threads import ThreadExecutors
+from tidegate.runtime.wake import WakeSignal
 from tidegate.runtime.worker import Worker
 from tidegate.runtime.worker_policy import WorkerPolicy
 from tidegate.store.dialect import Dialect, Statement
@@ -54,10 +54,16 @@ PLANTS: dict[str, Callable[[Statement], Statement]] = {"unfenced": _unfenced, "b
 def work_with(plant: str, program: Program, orders: Orders) -> None:
     policy = WorkerPolicy(concurrency=orders.concurrency, **orders.numbers)
     worker = Worker(
-        planted_store(orders.url, PLANTS[plant]), {job.kind.name: job.kind for job in program.kinds},
-        JobGates({}, lambda: 0.5), clock=SYSTEM, threads=RealThreads(orders.concurrency), wake=Wake(), policy=policy,
-        queues=frozenset({"chaos"}), store_id="planted",
-    )  # fmt: skip
+        planted_store(orders.url, PLANTS[plant]),
+        {job.kind.name: job.kind for job in program.kinds},
+        ClaimGates({}, lambda: 0.5),
+        clock=SYSTEM,
+        executors=ThreadExecutors(orders.concurrency),
+        wake=WakeSignal(),
+        policy=policy,
+        queues=frozenset({"chaos"}),
+        store_id="planted",
+    )
 
     async def main() -> None:
         stop = asyncio.Event()

@@ -11,17 +11,17 @@ import pytest
 
 from tests.databases import APSW, Database
 from tests.runtime_jobs.gating import play, queue_on, working
-from tidegate.core.channel import Channel, Letter, Mail, Webhook
+from tidegate.core.channel import Channel, Mail, Message, Webhook
 from tidegate.core.events import Notice, NoticeKind
 from tidegate.face.queue import Queue
-from tidegate.face.telling import Telling
-from tidegate.machine.telling import TellingPolicy
+from tidegate.face.telling import NoticeDispatcher
+from tidegate.machine.telling import NoticePolicy
 from tidegate.ops import notices
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import notice_rows, telling_rows
 
-HOOK = Channel(name="hook", way=Webhook(url="http://127.0.0.1:1/"), order=1)
-MAIL = Channel(name="mail", way=Mail(host="h", port=25, sender="t@example.org", to=("ops@example.org",)), order=2)
+HOOK = Channel(name="hook", config=Webhook(url="http://127.0.0.1:1/"), order=1)
+MAIL = Channel(name="mail", config=Mail(host="h", port=25, sender="t@example.org", to=("ops@example.org",)), order=2)
 
 MESSAGE = "The service refused the credentials."
 
@@ -33,16 +33,16 @@ class Outside:
     """What was sent through which channel, and what each raises instead."""
 
     ill: dict[str, Exception] = field(default_factory=dict)
-    sent: list[tuple[str, Letter]] = field(default_factory=list)
+    sent: list[tuple[str, Message]] = field(default_factory=list)
     to: list[tuple[str, ...]] = field(default_factory=list)
     tries: int = 0
 
-    def send(self, channel: Channel, letter: Letter, *, now: float) -> None:
+    def send(self, channel: Channel, letter: Message, *, now: float) -> None:
         self.tries += 1
         if channel.name in self.ill:
             raise self.ill[channel.name]
         self.sent.append((channel.name, letter))
-        self.to.append(channel.way.to if isinstance(channel.way, Mail) else ())
+        self.to.append(channel.config.to if isinstance(channel.config, Mail) else ())
 
     def told(self, channel: str | None = None) -> list[str]:
         """The kind and the name of each notice that was sent: "fatal spotify". A test of a channel is none."""
@@ -58,16 +58,16 @@ class Scene:
     clock: VirtualClock
     outside: Outside
     channels: tuple[Channel, ...] = (HOOK, MAIL)
-    policy: TellingPolicy | None = None
+    policy: NoticePolicy | None = None
     declare: Callable[[Queue], Any] = lambda queue: None
     q: Queue = field(init=False)
-    telling: Telling = field(init=False)
+    telling: NoticeDispatcher = field(init=False)
     jobs: Any = field(init=False)
 
     def __enter__(self) -> Self:
         self.q = queue_on(self.db, self.clock)
         self.jobs = self.declare(self.q)
-        self.telling = Telling(
+        self.telling = NoticeDispatcher(
             self.q, self.channels, self.policy, address="https://t.example", path=lambda row: f"/targets/{row.name}",
             send=self.outside.send,
         )  # fmt: skip
@@ -94,7 +94,7 @@ class Scene:
 
     def lines(self) -> list[notices.NoticeLine]:
         """The oldest first."""
-        return self.q.store.read(notices.listed).items[::-1]
+        return self.q.store.read(notices.list_notices).items[::-1]
 
     def kinds(self) -> list[str]:
         return [line.kind for line in self.lines()]
@@ -110,7 +110,7 @@ def raise_fatal(scene: Scene, name: str = "spotify", key: str = "7", episode: fl
         kind=NoticeKind.FATAL, target=name, key=key, episode=at, title=f"{name} needs your attention",
         message=MESSAGE, advice="Connect it again.", code="unauthorized",
     )  # fmt: skip
-    scene.q.store.write(lambda tx: notice_rows.told(tx, notice_rows.of_target(about, key, key)))
+    scene.q.store.write(lambda tx: notice_rows.record_target_notice(tx, notice_rows.of_target(about, key, key)))
 
 
 def recover(scene: Scene, name: str = "spotify", key: str = "7") -> None:
@@ -118,4 +118,4 @@ def recover(scene: Scene, name: str = "spotify", key: str = "7") -> None:
         kind=NoticeKind.RECOVERED, target=name, key=key, episode=scene.clock.now(), title=f"{name} works again",
         message="The service answers again; there is nothing more to do.",
     )  # fmt: skip
-    scene.q.store.write(lambda tx: notice_rows.told(tx, notice_rows.of_target(about, key, key)))
+    scene.q.store.write(lambda tx: notice_rows.record_target_notice(tx, notice_rows.of_target(about, key, key)))

@@ -14,13 +14,13 @@ from tests.databases import APSW, Database
 from tests.runtime_jobs.gating import Refusal, Service
 from tests.text import numbers
 from tidegate import Backoff, Target
-from tidegate.errors import NotThere, Refused
+from tidegate.errors import NotFound, Rejected
 from tidegate.face.queue import Queue
-from tidegate.machine.telling import Why
+from tidegate.machine.telling import SuppressReason
 from tidegate.ops import actions
 from tidegate.ops.telling import wording
 from tidegate.runtime.clock import VirtualClock
-from tidegate.store.telling_rows import Row
+from tidegate.store.telling_rows import NoticeRow
 
 pytestmark = pytest.mark.parametrize("db", [APSW], indirect=True)
 
@@ -95,7 +95,7 @@ def test_a_gap_between_two_workers_is_not_told(scene: Scene) -> None:
 
 
 def test_a_job_that_gets_no_turn_is_told_and_one_that_a_gate_holds_is_not(scene: Scene, outside: Outside) -> None:
-    scene.q.store.write(lambda tx: tx.all("target_new", {"name": "gateway"}))
+    scene.q.store.write(lambda tx: tx.query("target_new", {"name": "gateway"}))
     scene.q.store.write(lambda tx: actions.force_breaker(tx, "gateway", "open", "ada", "10h"))
     scene.jobs["convert"].enqueue(1)
 
@@ -140,13 +140,15 @@ def test_jobs_that_gave_up_for_the_same_reason_are_one_notice(scene: Scene, outs
     scene.pass_(300)
 
     assert [numbers(letter.title) for name, letter in outside.sent if name == "mail"] == [[30]]
-    assert [line.why for line in scene.lines() if line.name == "gateway"] == [Why.NO_CHANNEL]  # one item, refused
+    assert [line.why for line in scene.lines() if line.name == "gateway"] == [
+        SuppressReason.NO_CHANNEL
+    ]  # one item, refused
     assert any("40 jobs" in letter.text for _, letter in outside.sent)
     # Whoever deals with all of them ends it.
     for job in range(1, 50):
         try:
             scene.q.forget(job)
-        except (NotThere, Refused):  # those of the deliveries are none of them
+        except (NotFound, Rejected):  # those of the deliveries are none of them
             continue
     scene.pass_(60)
     assert not any(open_ for _, _, open_ in lines(scene))
@@ -170,9 +172,9 @@ def test_the_end_of_an_outage_says_what_became_of_the_work(scene: Scene, outside
 
 
 def test_what_is_still_held_at_the_end_is_counted(scene: Scene) -> None:
-    scene.q.store.write(lambda tx: tx.all("target_new", {"name": "gateway"}))
+    scene.q.store.write(lambda tx: tx.query("target_new", {"name": "gateway"}))
     scene.jobs["convert"].enqueue_many([(each,) for each in range(31)])
-    known = Row(
+    known = NoticeRow(
         7, "recovered", "success", "target", "gateway", "", "", 0.0, None, "It works again", "It does.", "", None,
         0.0, 0.0, None, None, None, None, None, 0,
     )  # fmt: skip

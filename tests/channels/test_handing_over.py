@@ -12,7 +12,7 @@ from tidegate.core.channel import Webhook
 from tidegate.core.codes import CORE
 from tidegate.ops import channels
 from tidegate.ops.figures import figures
-from tidegate.runtime.channels import NotSent
+from tidegate.runtime.channels import DeliveryError
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import channel_rows, telling_rows
 
@@ -23,7 +23,7 @@ def test_what_a_channel_cannot_deliver_goes_to_the_next_and_the_page_says_so(
 ) -> None:
     spare = replace(MAIL, standby=True)
     with Scene(db, clock, outside, channels=(HOOK, spare)) as scene:
-        outside.ill["hook"] = NotSent("network", "refused")
+        outside.ill["hook"] = DeliveryError("network", "refused")
         raise_fatal(scene)
         scene.pass_(120)
         assert (outside.sent, outside.tries > 1) == ([], True)  # it is tried again first
@@ -56,7 +56,7 @@ def test_what_was_to_go_through_a_channel_that_was_taken_out_goes_to_the_next(
 ) -> None:
     spare = replace(MAIL, standby=True)
     with Scene(db, clock, outside, channels=(HOOK, spare)) as scene:
-        outside.ill["hook"] = NotSent("network", "refused")
+        outside.ill["hook"] = DeliveryError("network", "refused")
         raise_fatal(scene)
         scene.pass_(60)
     with Scene(db, clock, outside, channels=(spare,)) as scene:
@@ -76,7 +76,7 @@ def test_a_channel_that_fails_its_test_does_not_work_until_it_delivers(scene: Sc
     raise_fatal(scene)
     scene.pass_(90)
     assert states() == ["ok", "ok"]
-    outside.ill["hook"] = NotSent("network", "refused")
+    outside.ill["hook"] = DeliveryError("network", "refused")
     scene.telling.test("hook")
     assert states() == ["failing", "ok"]
 
@@ -91,7 +91,7 @@ def test_a_channel_that_refuses_for_good_hands_over_at_once(
     db: Database, clock: VirtualClock, outside: Outside
 ) -> None:
     with Scene(db, clock, outside, channels=(HOOK, replace(MAIL, standby=True))) as scene:
-        outside.ill["hook"] = NotSent("unauthorized", "535 no")
+        outside.ill["hook"] = DeliveryError("unauthorized", "535 no")
         raise_fatal(scene)
         scene.pass_(90)
 
@@ -119,7 +119,7 @@ def test_an_answer_of_410_disables_a_channel_until_it_leads_elsewhere(
         assert "fatal lastfm" in outside.told("mail")
         assert outside.tries == tries + 1
     outside.ill.clear()
-    moved = replace(HOOK, way=Webhook(url="http://127.0.0.1:2/"))
+    moved = replace(HOOK, config=Webhook(url="http://127.0.0.1:2/"))
     with Scene(db, clock, outside, channels=(moved, MAIL)) as scene:
         scene.pass_(60)
         assert off(scene) == {"hook": None, "mail": None}

@@ -17,16 +17,16 @@ from typing import Any
 import pytest
 
 from tests.channels.receiving import certificate, hook, post
-from tidegate.core.channel import Apprise, Channel, Letter, Mail, Way, Webhook
+from tidegate.core.channel import Apprise, Channel, ChannelConfig, Mail, Message, Webhook
 from tidegate.core.classify import classify
-from tidegate.runtime.channels import NotSent, send
+from tidegate.runtime.channels import DeliveryError, send
 from tidegate.runtime.channels.by_apprise import _without_secrets
 from tidegate.runtime.channels.refusing import PACK
 
 # Of aiosmtpd, and of what apprise imports.
 pytestmark = pytest.mark.filterwarnings("ignore:.*imghdr.*", "ignore:Requiring AUTH while not requiring TLS")
 
-LETTER = Letter(
+LETTER = Message(
     id="tg-7-1-0", event="notice.raised", level="error", title="Spotify needs your attention", at=1_800_000_000.0,
     paragraphs=("The credentials were refused, since 08:00 UTC.", "31 jobs wait, none is lost."),
     link="https://tidegate.example/targets/spotify", about={"kind": "fatal", "name": "spotify"},
@@ -34,11 +34,11 @@ LETTER = Letter(
 NOW = 1_800_000_100.0
 
 
-def through(way: Way, letter: Letter = LETTER) -> None:
-    send(Channel(name="here", way=way), letter, now=NOW, timeout=20)
+def through(way: ChannelConfig, letter: Message = LETTER) -> None:
+    send(Channel(name="here", config=way), letter, now=NOW, timeout=20)
 
 
-def refusal(way: Way) -> Any:
+def refusal(way: ChannelConfig) -> Any:
     with pytest.raises(Exception) as raised:  # noqa: PT011 - each kind of channel has its own
         through(way)
     return classify(raised.value, rules=PACK)
@@ -75,9 +75,9 @@ def endless() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("way", [lambda at: Webhook(url=f"http://{at}"), lambda at: Apprise(url=f"json://{at}")])
-def test_an_answer_without_an_end_is_not_waited_for(way: Callable[[str], Way]) -> None:
-    with endless() as at, pytest.raises(NotSent, match="no end within") as raised:
-        send(Channel(name="here", way=way(at)), LETTER, now=NOW, timeout=20, whole=0.3)
+def test_an_answer_without_an_end_is_not_waited_for(way: Callable[[str], ChannelConfig]) -> None:
+    with endless() as at, pytest.raises(DeliveryError, match="no end within") as raised:
+        send(Channel(name="here", config=way(at)), LETTER, now=NOW, timeout=20, whole=0.3)
 
     found = classify(raised.value, rules=PACK)
     assert found is not None
@@ -253,7 +253,7 @@ def test_apprise_says_why_it_could_not() -> None:
 
 
 def test_an_address_that_apprise_does_not_know_is_a_mistake_of_the_settings() -> None:
-    with pytest.raises(NotSent, match="does not know"):
+    with pytest.raises(DeliveryError, match="does not know"):
         through(Apprise(url="pigeon://roof"))
 
 
@@ -263,6 +263,6 @@ def test_an_address_that_apprise_does_not_know_is_a_mistake_of_the_settings() ->
      (Webhook(url="http://10.0.0.7:9000/"), "http://10.0.0.7:9000"),
      (Apprise(url="tgram://123:abc/42"), "tgram://…")],
 )  # fmt: skip
-def test_no_secret_of_a_channel_is_shown(way: Way, shown: str) -> None:
+def test_no_secret_of_a_channel_is_shown(way: ChannelConfig, shown: str) -> None:
     assert way.shown == shown
     assert not {"pw", "key", "token", "abc", "secret='x'"} & set(repr(way).replace("=", " ").split())

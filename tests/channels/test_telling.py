@@ -14,7 +14,7 @@ from tests.runtime_jobs.gating import Refusal, Service
 from tests.store.jobs import rows
 from tidegate import Backoff, Target
 from tidegate.face.queue import Queue
-from tidegate.machine.telling import TellingPolicy, Why
+from tidegate.machine.telling import NoticePolicy, SuppressReason
 from tidegate.ops import actions
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import backups
@@ -90,7 +90,7 @@ def test_without_a_channel_it_is_said_why_nobody_was_told(db: Database, clock: V
         raise_fatal(scene)
         scene.pass_(60, work=False)
 
-        assert [(line.told_at, line.why) for line in scene.lines()] == [(None, Why.NO_CHANNEL)]
+        assert [(line.told_at, line.why) for line in scene.lines()] == [(None, SuppressReason.NO_CHANNEL)]
 
 
 @on_sqlite
@@ -123,7 +123,7 @@ def test_a_look_that_goes_wrong_ends_neither_the_worker_nor_the_looks_after_it(
     db: Database, clock: VirtualClock, outside: Outside, caplog: pytest.LogCaptureFixture
 ) -> None:
     quiet: Any = BrokenOnce()
-    with Scene(db, clock, outside, channels=(HOOK,), policy=TellingPolicy(quiet=quiet)) as scene:
+    with Scene(db, clock, outside, channels=(HOOK,), policy=NoticePolicy(quiet=quiet)) as scene:
         raise_fatal(scene)
         scene.pass_(60)
         recover(scene)
@@ -141,7 +141,7 @@ def test_of_two_processes_that_look_one_decides(db: Database, clock: VirtualCloc
     with Scene(db, clock, outside) as one, Scene(db, clock, outside) as other:
         for n in range(5):
             raise_fatal(one, f"service-{n}")
-        assert [one.telling.look(), other.telling.look(), one.telling.look(), other.telling.look()] == [
+        assert [one.telling.evaluate(), other.telling.evaluate(), one.telling.evaluate(), other.telling.evaluate()] == [
             True, False, False, False,
         ]  # fmt: skip
         one.pass_(60)
@@ -164,7 +164,7 @@ def test_a_look_that_finds_nothing_writes_nothing(scene: Scene) -> None:
 @on_sqlite
 def test_a_database_that_was_put_back_tells_nobody_of_what_was_told_long_ago(scene: Scene, outside: Outside) -> None:
     raise_fatal(scene)
-    scene.telling.look()
+    scene.telling.evaluate()
     raise_fatal(scene, "lastfm")
     scene.q.store.write(lambda tx: backups.restored(tx, scene.q.store.dialect))
     scene.pass_(120)
@@ -182,7 +182,7 @@ def test_a_database_that_was_put_back_tells_nobody_of_what_was_told_long_ago(sce
 def test_a_breaker_that_flaps_ten_times_an_hour_makes_two_notices_and_two_deliveries_at_most(
     scene: Scene, outside: Outside
 ) -> None:
-    scene.q.store.write(lambda tx: tx.all("target_new", {"name": "gateway"}))
+    scene.q.store.write(lambda tx: tx.query("target_new", {"name": "gateway"}))
     for _ in range(10):
         scene.q.store.write(lambda tx: actions.force_breaker(tx, "gateway", "open", "test", "1d"))
         scene.pass_(180)

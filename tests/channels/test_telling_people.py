@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.channels.telling import HOOK, Outside, Scene, on_sqlite, raise_fatal, recover
 from tests.databases import Database
 from tidegate.core.events import Notice, NoticeKind
-from tidegate.machine.telling import TellingPolicy
+from tidegate.machine.telling import NoticePolicy
 from tidegate.ops import actions, channels, notices
 from tidegate.ops.figures import figures
-from tidegate.runtime.channels import NotSent
+from tidegate.runtime.channels import DeliveryError
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows, notice_rows, telling_rows
 
@@ -33,8 +33,8 @@ def test_a_snooze_silences_until_its_end_and_then_it_is_told_once_more(scene: Sc
 def test_what_waits_to_be_delivered_when_it_is_snoozed_is_told_at_the_end_of_that_and_once(
     db: Database, clock: VirtualClock, outside: Outside
 ) -> None:
-    with Scene(db, clock, outside, channels=(HOOK,), policy=TellingPolicy(patience=7200.0)) as scene:
-        outside.ill["hook"] = NotSent("network", "refused")
+    with Scene(db, clock, outside, channels=(HOOK,), policy=NoticePolicy(patience=7200.0)) as scene:
+        outside.ill["hook"] = DeliveryError("network", "refused")
         raise_fatal(scene)
         scene.pass_(60)
         assert outside.tries > 0
@@ -65,7 +65,7 @@ def test_what_waits_to_be_delivered_when_it_is_snoozed_is_told_at_the_end_of_tha
 def test_what_is_still_on_its_way_at_the_end_of_a_snooze_is_not_told_twice(
     db: Database, clock: VirtualClock, outside: Outside
 ) -> None:
-    with Scene(db, clock, outside, channels=(HOOK,), policy=TellingPolicy(patience=7200.0)) as scene:
+    with Scene(db, clock, outside, channels=(HOOK,), policy=NoticePolicy(patience=7200.0)) as scene:
         raise_fatal(scene)
         scene.pass_(60, work=False)
         scene.q.store.write(lambda tx: notices.snooze(tx, 1, "15m", "ada"))
@@ -93,14 +93,14 @@ def test_what_is_read_stays_silent_until_it_works_again(scene: Scene, outside: O
 
 @on_sqlite
 def test_the_person_whose_account_it_is_gets_one_mail_a_week(scene: Scene, outside: Outside) -> None:
-    scene.q.store.write(lambda tx: tx.all("address_put", {"who": "7", "mail": "ada@example.org"}))
+    scene.q.store.write(lambda tx: tx.query("address_put", {"who": "7", "mail": "ada@example.org"}))
 
     def fails_anew(code: str) -> None:
         about = Notice(
             kind=NoticeKind.FATAL, target="spotify", key="7", episode=scene.clock.now(), title="Spotify", message="No.",
             code=code,
         )  # fmt: skip
-        scene.q.store.write(lambda tx: notice_rows.told(tx, notice_rows.of_target(about, "7", "7")))
+        scene.q.store.write(lambda tx: notice_rows.record_target_notice(tx, notice_rows.of_target(about, "7", "7")))
         scene.pass_(60)
 
     def personal() -> int:
@@ -113,7 +113,7 @@ def test_the_person_whose_account_it_is_gets_one_mail_a_week(scene: Scene, outsi
     fails_anew("unauthorized")
     assert personal() == 2
 
-    scene.q.store.write(lambda tx: notice_rows.dealt_with(tx, "spotify", "7"))  # connected again
+    scene.q.store.write(lambda tx: notice_rows.acknowledge_recovered(tx, "spotify", "7"))  # connected again
     fails_anew("unauthorized")
     assert personal() == 3
     counted = scene.q.store.read(figures).deliveries
@@ -126,7 +126,7 @@ def test_a_person_who_was_mailed_hears_of_the_end_only_while_there_is_a_channel_
     db: Database, clock: VirtualClock, outside: Outside
 ) -> None:
     with Scene(db, clock, outside) as scene:
-        scene.q.store.write(lambda tx: tx.all("address_put", {"who": "7", "mail": "ada@example.org"}))
+        scene.q.store.write(lambda tx: tx.query("address_put", {"who": "7", "mail": "ada@example.org"}))
         raise_fatal(scene)
         scene.pass_(60)
         assert outside.to.count(("ada@example.org",)) == 1
@@ -140,18 +140,18 @@ def test_a_person_who_was_mailed_hears_of_the_end_only_while_there_is_a_channel_
 
 @on_sqlite
 def test_a_mail_that_was_not_sent_is_not_counted(scene: Scene, outside: Outside) -> None:
-    scene.q.store.write(lambda tx: tx.all("address_put", {"who": "7", "mail": "ada@example.org"}))
-    outside.ill["mail"] = NotSent("misconfigured", "550 no")
+    scene.q.store.write(lambda tx: tx.query("address_put", {"who": "7", "mail": "ada@example.org"}))
+    outside.ill["mail"] = DeliveryError("misconfigured", "550 no")
     raise_fatal(scene)
     scene.pass_(60)
 
-    assert scene.q.store.read(lambda tx: tx.all("mailed", {"who": "7", "target": "spotify"})) == []
+    assert scene.q.store.read(lambda tx: tx.query("mailed", {"who": "7", "target": "spotify"})) == []
 
 
 @on_sqlite
 def test_the_numbers_can_be_others(db: Database, clock: VirtualClock, outside: Outside) -> None:
-    with Scene(db, clock, outside, policy=TellingPolicy(grace=60.0, steady=60.0)) as scene:
-        scene.q.store.write(lambda tx: tx.all("target_new", {"name": "gateway"}))
+    with Scene(db, clock, outside, policy=NoticePolicy(grace=60.0, steady=60.0)) as scene:
+        scene.q.store.write(lambda tx: tx.query("target_new", {"name": "gateway"}))
         scene.q.store.write(lambda tx: actions.force_breaker(tx, "gateway", "open", "test", "1d"))
         scene.pass_(120)
         assert scene.kinds() == ["breaker"]

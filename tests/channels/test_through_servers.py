@@ -9,9 +9,9 @@ import pytest
 
 from tests.channels.receiving import hook, post
 from tidegate import Queue
-from tidegate.core.channel import Apprise, Channel, Mail, Way, Webhook
+from tidegate.core.channel import Apprise, Channel, ChannelConfig, Mail, Webhook
 from tidegate.core.events import Notice, NoticeKind
-from tidegate.face.telling import Telling
+from tidegate.face.telling import NoticeDispatcher
 from tidegate.ops import channels, notices
 from tidegate.store import notice_rows, telling_rows
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*imghdr.*")
 async def test_a_notice_reaches_each_channel_once_and_the_next_one_where_one_refuses(tmp_path: Path) -> None:
     with hook() as web, hook() as phone, hook() as broken, post() as mail, Queue(f"sqlite:///{tmp_path / 'q.db'}") as q:
         broken.always = 401
-        ways: dict[str, Way] = {
+        ways: dict[str, ChannelConfig] = {
             "web": Webhook(url=web.url, secret="0123456789abcdef"),
             "phone": Apprise(url=phone.url.replace("http://", "json://")),
             "broken": Webhook(url=broken.url),
@@ -30,19 +30,19 @@ async def test_a_notice_reaches_each_channel_once_and_the_next_one_where_one_ref
             ),
         }
         found = [
-            Channel(name=name, way=way, order=order, standby=name == "mail")
+            Channel(name=name, config=way, order=order, standby=name == "mail")
             for order, (name, way) in enumerate(ways.items())
         ]
-        telling = Telling(q, found, address="https://t.example")
-        q.alongside(lambda: telling.run(every=0.2))
+        telling = NoticeDispatcher(q, found, address="https://t.example")
+        q.add_background_task(lambda: telling.run(every=0.2))
         about = Notice(
             kind=NoticeKind.FATAL, target="spotify", key="7", episode=q.clock.now(), title="Spotify needs you",
             message="The service refused the credentials.", code="unauthorized",
         )  # fmt: skip
-        q.store.write(lambda tx: notice_rows.told(tx, notice_rows.of_target(about, "7")))
+        q.store.write(lambda tx: notice_rows.record_target_notice(tx, notice_rows.of_target(about, "7")))
         stop = asyncio.Event()
         working = asyncio.create_task(q.arun_worker(stop=stop))
-        first = q.store.read(notices.listed).items[0].id
+        first = q.store.read(notices.list_notices).items[0].id
 
         def states() -> dict[str, str]:
             rows = q.store.read(lambda tx: telling_rows.deliveries(tx, [first]))[first]

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from tests.databases import Database
-from tidegate.errors import NotThere, Refused, StoreError
+from tidegate.errors import NotFound, Rejected, StoreError
 from tidegate.face.queue import Queue
 from tidegate.ops import account_events, accounts
-from tidegate.ops.rights import RIGHTS, Right, Role, Via, Who
+from tidegate.ops.rights import RIGHTS, AuthMethod, Permission, Principal, Role
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store.tx import Store, Tx
 
@@ -30,17 +30,17 @@ def signed_in(store: Store, name: str = "ada", role: str = "admin") -> str:
     return store.write(lambda tx: accounts.begin_session(tx, name))
 
 
-def whose(store: Store, secret: str) -> Who | None:
+def whose(store: Store, secret: str) -> Principal | None:
     found = store.read(lambda tx: accounts.of_session(tx, secret))
     return None if found is None else found[0]
 
 
 def test_a_session_is_known_by_its_secret_alone(store: Store) -> None:
     secret = signed_in(store)
-    assert whose(store, secret) == Who("ada", Role.ADMIN, Via.SESSION, "user:ada")
+    assert whose(store, secret) == Principal("ada", Role.ADMIN, AuthMethod.SESSION, "user:ada")
     assert whose(store, secret + "x") is None
     assert whose(store, "") is None
-    kept = str(store.read(lambda tx: tx.all("user", {"name": "ada"})))
+    kept = str(store.read(lambda tx: tx.query("user", {"name": "ada"})))
     assert secret not in kept
     assert "correct horse" not in kept
 
@@ -51,9 +51,9 @@ def test_no_user_has_a_name_that_the_program_has_for_itself(store: Store, name: 
         signed_in(store, name)
 
     # One that an earlier version let in acts under another.
-    store.write(lambda tx: tx.all("user_add", {"name": name, "role": "admin", "password": DIGEST}))
+    store.write(lambda tx: tx.query("user_add", {"name": name, "role": "admin", "password": DIGEST}))
     secret = store.write(lambda tx: accounts.begin_session(tx, name))
-    assert whose(store, secret) == Who(f"user {name}", Role.ADMIN, Via.SESSION, f"user:{name}")
+    assert whose(store, secret) == Principal(f"user {name}", Role.ADMIN, AuthMethod.SESSION, f"user:{name}")
 
 
 def test_a_session_ends_when_it_is_not_used_and_lasts_while_it_is(store: Store, clock: VirtualClock) -> None:
@@ -83,12 +83,12 @@ def test_use_is_noted_every_five_minutes_only(store: Store, clock: VirtualClock)
     secret = signed_in(store)
     clock.advance(299)
     assert store.read(lambda tx: accounts.of_session(tx, secret)) == (
-        Who("ada", Role.ADMIN, Via.SESSION, "user:ada"),
+        Principal("ada", Role.ADMIN, AuthMethod.SESSION, "user:ada"),
         False,
     )
     clock.advance(1)
     assert store.read(lambda tx: accounts.of_session(tx, secret)) == (
-        Who("ada", Role.ADMIN, Via.SESSION, "user:ada"),
+        Principal("ada", Role.ADMIN, AuthMethod.SESSION, "user:ada"),
         True,
     )
 
@@ -129,7 +129,7 @@ def test_the_last_admin_stays(store: Store) -> None:
         lambda tx: accounts.remove_user(tx, "ada"),
         lambda tx: accounts.set_role(tx, "ada", "viewer"),
     ):
-        with pytest.raises(Refused, match="'ada'"):
+        with pytest.raises(Rejected, match="'ada'"):
             store.write(change)
     store.write(lambda tx: accounts.set_role(tx, "bob", "admin"))
     store.write(lambda tx: accounts.remove_user(tx, "ada"))
@@ -140,13 +140,13 @@ def test_the_last_admin_stays(store: Store) -> None:
 @pytest.mark.parametrize(
     ("work", "kind", "says"),
     [
-        (lambda tx: accounts.add_user(tx, "ada", "admin", DIGEST), Refused, "'ada'"),
+        (lambda tx: accounts.add_user(tx, "ada", "admin", DIGEST), Rejected, "'ada'"),
         (lambda tx: accounts.add_user(tx, "a b", "admin", DIGEST), ValueError, "name: 'a b'"),
         (lambda tx: accounts.add_user(tx, "bob", "poller", DIGEST), ValueError, "role: 'poller'"),
-        (lambda tx: accounts.set_role(tx, "eve", "admin"), NotThere, "'eve'"),
-        (lambda tx: accounts.remove_user(tx, "eve"), NotThere, "'eve'"),
+        (lambda tx: accounts.set_role(tx, "eve", "admin"), NotFound, "'eve'"),
+        (lambda tx: accounts.remove_user(tx, "eve"), NotFound, "'eve'"),
         (lambda tx: accounts.add_token(tx, "ci", "root", "ada"), ValueError, "role: 'root'"),
-        (lambda tx: accounts.remove_token(tx, "ci"), NotThere, "'ci'"),
+        (lambda tx: accounts.remove_token(tx, "ci"), NotFound, "'ci'"),
         (lambda tx: accounts.add_token(tx, "ci", "viewer", "ada", "0s"), ValueError, "lasts"),
     ],
 )
@@ -161,7 +161,7 @@ def test_a_token_is_read_once_and_known_by_its_digest(store: Store, clock: Virtu
     assert made.startswith("tg_")
     found = store.read(lambda tx: accounts.of_token(tx, made))
     assert found is not None
-    assert found[0] == Who("token ci", Role.POLLER, Via.TOKEN, "token:1")
+    assert found[0] == Principal("token ci", Role.POLLER, AuthMethod.TOKEN, "token:1")
     assert store.read(lambda tx: accounts.of_token(tx, made + "x")) is None
     (listed,) = store.read(accounts.tokens)
     assert (listed.name, listed.role, listed.used_at) == ("ci", "poller", None)
@@ -176,7 +176,7 @@ def test_a_token_that_was_removed_opens_nothing(store: Store) -> None:
     made = store.write(lambda tx: accounts.add_token(tx, "ci", "viewer", "ada"))
     store.write(lambda tx: accounts.remove_token(tx, "ci"))
     assert store.read(lambda tx: accounts.of_token(tx, made)) is None
-    with pytest.raises(Refused, match="'cd'"):
+    with pytest.raises(Rejected, match="'cd'"):
         store.write(lambda tx: [accounts.add_token(tx, "cd", "viewer", "ada") for _ in range(2)])
 
 
@@ -194,7 +194,7 @@ def test_a_token_that_was_removed_opens_nothing(store: Store) -> None:
 def test_the_database_refuses_rows_that_cannot_be(store: Store, sql: str) -> None:
     signed_in(store)
     with pytest.raises(StoreError):
-        store.write(lambda tx: tx.plain(sql))
+        store.write(lambda tx: tx.execute(sql))
 
 
 def test_passwords_fit_or_do_not(db: Database) -> None:
@@ -209,10 +209,10 @@ def test_passwords_fit_or_do_not(db: Database) -> None:
 
 
 def test_each_role_may_what_the_table_says(db: Database) -> None:
-    assert RIGHTS[Role.VIEWER] == {Right.SEE}
-    assert RIGHTS[Role.POLLER] == {Right.SWITCH_FEEDS}
-    assert RIGHTS[Role.ADMIN] == set(Right)
-    assert set(Right) - RIGHTS[Role.OPERATOR] == {Right.FORGET, Right.MANAGE}
+    assert RIGHTS[Role.VIEWER] == {Permission.SEE}
+    assert RIGHTS[Role.POLLER] == {Permission.SWITCH_FEEDS}
+    assert RIGHTS[Role.ADMIN] == set(Permission)
+    assert set(Permission) - RIGHTS[Role.OPERATOR] == {Permission.FORGET, Permission.MANAGE}
 
 
 def test_what_is_changed_about_people_and_tokens_is_told_with_who_did_it(store: Store) -> None:
@@ -247,7 +247,7 @@ def test_what_is_refused_is_not_told(store: Store) -> None:
         lambda tx: accounts.add_user(tx, "ada", "admin", DIGEST),
         lambda tx: accounts.remove_token(tx, "ci"),
     ):
-        with pytest.raises((Refused, NotThere)):
+        with pytest.raises((Rejected, NotFound)):
             store.write(change)
     assert len(store.read(account_events.newest)) == 1
 
@@ -278,7 +278,7 @@ def test_two_admins_who_lower_each_other_at_once_leave_one(store: Store) -> None
         start.wait()
         try:
             store.write(lambda tx: accounts.set_role(tx, name, "viewer"))
-        except Refused as error:
+        except Rejected as error:
             refused.append(str(error))
 
     both = [threading.Thread(target=lower, args=(name,)) for name in ("ada", "eve")]

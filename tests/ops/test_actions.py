@@ -10,7 +10,7 @@ import pytest
 from tests.runtime_jobs.gating import play, states, working
 from tidegate import Target
 from tidegate.core.job import JobState
-from tidegate.errors import NotThere, Refused
+from tidegate.errors import NotFound, Rejected
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
 from tidegate.ops import job_actions
@@ -52,7 +52,7 @@ def test_a_job_that_has_not_failed_is_not_retried(q: Queue, clock: VirtualClock)
     (job,) = failing(q, clock, 1)
     do(q, job_actions.retry, job, "ada")
 
-    with pytest.raises(Refused, match=f"job {job} is queued"):
+    with pytest.raises(Rejected, match=f"job {job} is queued"):
         do(q, job_actions.retry, job, "ada")
 
 
@@ -62,7 +62,7 @@ def test_a_queued_job_is_cancelled_once(q: Queue, clock: VirtualClock) -> None:
 
     assert do(q, job_actions.cancel, job, "bob") == "cancelled"
     assert [(event.kind, event.actor) for event in q.events(job)][-1] == ("cancelled", "bob")
-    with pytest.raises(Refused, match=f"job {job} is cancelled"):
+    with pytest.raises(Rejected, match=f"job {job} is cancelled"):
         do(q, job_actions.cancel, job, "bob")
 
 
@@ -71,7 +71,7 @@ def test_a_forgotten_job_leaves_an_event_of_its_queue(q: Queue, clock: VirtualCl
 
     do(q, job_actions.forget, job, "ada")
 
-    with pytest.raises(NotThere):
+    with pytest.raises(NotFound):
         q.get(job)
     (event,) = q.store.read(lambda tx: gate_rows.events(tx, "queue", "mail"))
     assert (event.kind, event.actor, event.fields) == ("job_forgotten", "ada", {"job": job, "kind": "send"})
@@ -81,13 +81,13 @@ def test_only_what_has_ended_is_forgotten(q: Queue, clock: VirtualClock) -> None
     (job,) = failing(q, clock, 1)
     do(q, job_actions.retry, job, "ada")
 
-    with pytest.raises(Refused, match=f"job {job} is queued"):
+    with pytest.raises(Rejected, match=f"job {job} is queued"):
         do(q, job_actions.forget, job, "ada")
 
 
 @pytest.mark.parametrize("action", [job_actions.retry, job_actions.cancel, job_actions.forget])
 def test_a_job_that_is_not_there_is_said_so(q: Queue, action: Any) -> None:
-    with pytest.raises(NotThere, match="no job 4711"):
+    with pytest.raises(NotFound, match="no job 4711"):
         do(q, action, 4711, "ada")
 
 
@@ -116,11 +116,11 @@ def test_a_breaker_that_was_closed_by_hand_ramps_up_and_one_that_was_reset_does_
     row = q.store.read(lambda tx: gate_rows.target(tx, "svc"))
     assert row is not None
     assert row.breaker.closed_at == q.clock.now()
-    assert row.breaker.climb is not None
+    assert row.breaker.adaptive_limit is not None
     svc.reset()
     row = q.store.read(lambda tx: gate_rows.target(tx, "svc"))
     assert row is not None
-    assert (row.breaker.closed_at, row.breaker.climb) == (None, None)
+    assert (row.breaker.closed_at, row.breaker.adaptive_limit) == (None, None)
 
 
 def test_every_action_on_gates_is_an_event_with_its_actor(q: Queue) -> None:

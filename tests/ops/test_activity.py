@@ -10,17 +10,17 @@ import pytest
 
 from tests.runtime_jobs.gating import play
 from tidegate.core.actor import Actor, Origin
-from tidegate.errors import Refused
+from tidegate.errors import Rejected
 from tidegate.face.queue import Queue
 from tidegate.face.target import Target
 from tidegate.machine.lifecycle import Fail
 from tidegate.ops import accounts, actions, activity, bulk, job_actions
-from tidegate.ops.activity import Line
+from tidegate.ops.activity import AuditLine
 from tidegate.ops.listing import Filter
 from tidegate.ops.rights import Role
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import activity_rows, people
-from tidegate.store.activity_rows import Wanted
+from tidegate.store.activity_rows import AuditFilter
 from tidegate.store.tx import Tx
 
 ADA = Actor("ada", Origin.PAGE, "the disk is full")
@@ -30,15 +30,17 @@ def clocked(at: float) -> str:
     return f"{at:.0f}"
 
 
-def done(q: Queue, **wanted: Any) -> list[Line]:
-    return q.store.read(lambda tx: activity.listed(tx, Wanted(**wanted))).items
+def done(q: Queue, **wanted: Any) -> list[AuditLine]:
+    return q.store.read(lambda tx: activity.list_activity(tx, AuditFilter(**wanted))).items
 
 
 def note(q: Queue, name: str, by: Actor = ADA) -> None:
-    q.store.write(lambda tx: activity_rows.note(tx, by, "x", activity_rows.Place(subject="job", name=name)))
+    q.store.write(
+        lambda tx: activity_rows.append_entry(tx, by, "x", activity_rows.AuditSubject(subject="job", name=name))
+    )
 
 
-def said(line: Line) -> str:
+def said(line: AuditLine) -> str:
     """Who did which action to what: how it was -> how it became."""
     deed = line.deed
     where = " ".join(each for each in (deed.place.subject, deed.place.name, deed.place.lane) if each)
@@ -158,7 +160,7 @@ def test_a_pause_that_was_over_is_no_state_before(mail: Queue, clock: VirtualClo
 
 
 def test_what_is_refused_or_changes_nothing_is_not_written_down(mail: Queue) -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(Rejected):
         mail.store.write(lambda tx: job_actions.retry(tx, 2, ADA))
     assert mail.resume("mail") is False
     assert done(mail) == []
@@ -174,7 +176,7 @@ def test_what_a_program_does_to_its_own_jobs_is_in_their_history_only(mail: Queu
 
 
 def test_an_actor_is_a_name_wherever_one_is_kept(mail: Queue) -> None:
-    mail.store.write(lambda tx: people.retry(tx, 1, ADA))
+    mail.store.write(lambda tx: people.requeue_job(tx, 1, ADA))
 
     assert mail.events(1)[-1].actor == "ada"
 
@@ -209,7 +211,7 @@ def test_deeds_are_found_by_who_what_where_and_when(q: Queue, wanted: dict[str, 
             (ADA, "queue_paused", "queue", "a"), (Actor("bob", Origin.CLI), "target_paused", "target", "b"),
             (ADA, "queue_resumed", "queue", "c"), (ADA, "user_removed", "user", "d"),
         ):  # fmt: skip
-            activity_rows.note(tx, by, action, activity_rows.Place(subject=subject, name=name))
+            activity_rows.append_entry(tx, by, action, activity_rows.AuditSubject(subject=subject, name=name))
 
     q.store.write(put)
     assert [each.deed.place.name for each in done(q, **wanted)] == names
@@ -221,13 +223,13 @@ def test_a_page_ends_where_the_next_one_begins(q: Queue) -> None:
     cursor: str | None = None
     seen: list[str] = []
     while True:
-        page = q.store.read(partial(activity.listed, wanted=Wanted(), cursor=cursor, most=2))
+        page = q.store.read(partial(activity.list_activity, audit_filter=AuditFilter(), cursor=cursor, limit=2))
         seen += [each.deed.place.name for each in page.items]
         if (cursor := page.next) is None:
             break
     assert seen == ["4", "3", "2", "1", "0"]
     with pytest.raises(ValueError, match="cursor: 'x'"):
-        q.store.read(lambda tx: activity.listed(tx, Wanted(), cursor="x"))
+        q.store.read(lambda tx: activity.list_activity(tx, AuditFilter(), cursor="x"))
 
 
 def test_old_deeds_are_removed_and_a_time_is_a_filter(q: Queue, clock: VirtualClock) -> None:
@@ -250,4 +252,9 @@ def test_a_secret_in_a_reason_is_not_kept(q: Queue) -> None:
 
 
 def test_one_job_is_no_jobs() -> None:
-    assert [activity.told({"jobs": n}, clocked) for n in (0, 1, 2, 1200)] == ["0 jobs", "1 job", "2 jobs", "1,200 jobs"]
+    assert [activity.format_state({"jobs": n}, clocked) for n in (0, 1, 2, 1200)] == [
+        "0 jobs",
+        "1 job",
+        "2 jobs",
+        "1,200 jobs",
+    ]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.runtime_jobs.gating import play
-from tidegate.errors import Refused
+from tidegate.errors import Rejected
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
 from tidegate.ops import allowed, job_actions
@@ -69,7 +69,7 @@ def _done(q: Queue, job: int) -> set[str]:
             q.store.write(tried)
         except Undone:
             found.add(name)
-        except Refused:
+        except Rejected:
             continue
     return found
 

@@ -11,15 +11,15 @@ from tests.runtime_jobs.building import worker
 from tests.runtime_jobs.gating import play, states
 from tests.text import numbers
 from tidegate.core.actor import Actor, Origin
-from tidegate.errors import Refused
+from tidegate.errors import Rejected
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Fail
 from tidegate.ops import bulk
-from tidegate.ops.bulk import Outcome
+from tidegate.ops.bulk import BulkOutcome
 from tidegate.ops.listing import Count, Filter
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import bulk_rows, gate_rows
-from tidegate.store.bulk_rows import Bulk
+from tidegate.store.bulk_rows import BulkOperation
 from tidegate.testing import work_for
 
 
@@ -76,7 +76,7 @@ def test_many_are_retried_when_they_are_as_many_as_expected(
 def test_another_number_than_expected_changes_nothing(q: Queue, clock: VirtualClock) -> None:
     failing(q, clock, 4)
 
-    with pytest.raises(Refused, match=r"4.*3"):
+    with pytest.raises(Rejected, match=r"4.*3"):
         q.retry_many(3, queue="mail")
     assert states(q) == {"failed": 4}
 
@@ -91,8 +91,8 @@ def test_a_filter_that_matches_nothing_finds_nothing(q: Queue, clock: VirtualClo
 def test_more_than_can_be_retried_at_once_are_refused(q: Queue, clock: VirtualClock) -> None:
     failing(q, clock, 3)
 
-    with pytest.raises(Refused, match=" 2 "):
-        bulk.run(q.store, "retry", Filter(queue="mail"), "ada", expected=3, most=2)
+    with pytest.raises(Rejected, match=" 2 "):
+        bulk.run(q.store, "retry", Filter(queue="mail"), "ada", expected=3, limit=2)
 
 
 def test_one_whose_place_a_twin_has_taken_is_left_and_the_others_go(q: Queue, clock: VirtualClock) -> None:
@@ -139,7 +139,7 @@ def test_jobs_that_wait_for_each_other_are_all_cancelled(q: Queue) -> None:
 
     found = bulk.run(q.store, "cancel", Filter(queue="mail"), "ada", expected=len(made))
 
-    assert found == Outcome(120, 120, ())
+    assert found == BulkOutcome(120, 120, ())
     assert {q.events(job)[-1].actor for job in made} == {"ada"}
 
 
@@ -154,7 +154,7 @@ def test_what_its_kind_does_not_allow_to_be_cancelled_is_not_counted(q: Queue) -
 
     found = bulk.run(q.store, "cancel", wanted, "ada", expected=2)
 
-    assert found == Outcome(2, 2, ())
+    assert found == BulkOutcome(2, 2, ())
     assert [q.get(job).state for job in (*jobs, kept)] == ["cancelled", "cancelled", "queued"]
 
 
@@ -219,13 +219,13 @@ def test_what_others_did_meanwhile_is_left(q: Queue, clock: VirtualClock) -> Non
     assert q.get(jobs[149]).manual_retries == 1
 
 
-def begun(q: Queue, jobs: int, by: str = "ada") -> Bulk:
+def begun(q: Queue, jobs: int, by: str = "ada") -> BulkOperation:
     one = bulk.begin(q.store, "retry", Filter(queue="mail"), by, expected=jobs)
     assert one is not None
     return one
 
 
-def worked_off(q: Queue, id_: int, who: str) -> Bulk:
+def worked_off(q: Queue, id_: int, who: str) -> BulkOperation:
     while (far := bulk.step(q.store, id_, who)) is not None and far.running:
         pass
     assert far is not None
@@ -250,8 +250,8 @@ def test_a_worker_goes_on_with_what_was_left(q: Queue, clock: VirtualClock) -> N
     one = begun(q, 150)
 
     async def main() -> None:
-        sweeper = worker(q).sweeper
-        while await sweeper.go_on():
+        sweeper = worker(q).maintenance
+        while await sweeper.continue_bulk_actions():
             pass
 
     play(clock, main)
@@ -270,7 +270,7 @@ def test_one_that_is_cancelled_does_no_more(q: Queue, clock: VirtualClock) -> No
     assert (found.state, found.done, found.ended_by, numbers(found.says)) == ("cancelled", 100, "bob", [50])
     assert worked_off(q, one.id, "a").done == 100
     assert states(q) == {"failed": 50, "ready": 100}
-    with pytest.raises(Refused, match="cancelled"):
+    with pytest.raises(Rejected, match="cancelled"):
         q.store.write(lambda tx: bulk.cancel(tx, one.id, "bob"))
 
 
@@ -288,7 +288,7 @@ def test_each_job_that_was_refused_says_why(q: Queue, clock: VirtualClock) -> No
     one = begun(q, 4)
     q.retry(jobs[0])
     q.forget(jobs[1])
-    q.bar(jobs[2])
+    q.forbid_retry(jobs[2])
 
     worked_off(q, one.id, "a")
     found = q.store.read(lambda tx: bulk.items(tx, one.id)).items
@@ -305,7 +305,7 @@ def test_each_job_that_was_refused_says_why(q: Queue, clock: VirtualClock) -> No
 def test_of_very_many_only_the_first_that_were_changed_are_kept(q: Queue, clock: VirtualClock) -> None:
     jobs = failing(q, clock, 2)
     one = begun(q, 2)
-    about = replace(one, changed=bulk_rows.MOST_CHANGED - 1, refused=bulk_rows.MOST_REFUSED)
+    about = replace(one, changed=bulk_rows.MAX_CHANGED - 1, refused=bulk_rows.MAX_REFUSED)
 
     q.store.write(lambda tx: bulk_rows.note(tx, about, 0, jobs, {}, {}))
     q.store.write(lambda tx: bulk_rows.end(tx, one.id, "done"))
@@ -321,12 +321,12 @@ def test_they_are_kept_for_a_month_and_then_removed_with_their_items(q: Queue, c
 
     assert q.store.write(lambda tx: bulk_rows.prune(tx, ended - 1, 10)) == 0
     assert q.store.write(lambda tx: bulk_rows.prune(tx, ended + 1, 10)) == 1
-    assert q.store.read(lambda tx: (bulk.listed(tx).items, bulk_rows.items(tx, one.id))) == ([], [])
+    assert q.store.read(lambda tx: (bulk.list_operations(tx).items, bulk_rows.items(tx, one.id))) == ([], [])
 
 
 def test_a_cursor_that_no_page_gave_is_an_error(q: Queue) -> None:
     with pytest.raises(ValueError, match="cursor: 'nonsense'"):
-        q.store.read(lambda tx: bulk.listed(tx, cursor="nonsense"))
+        q.store.read(lambda tx: bulk.list_operations(tx, cursor="nonsense"))
 
 
 def test_cancelled_jobs_are_retried_only_when_they_are_asked_for(q: Queue, clock: VirtualClock) -> None:

@@ -20,9 +20,9 @@ from tests.text import names, numbers
 from tidegate import Target
 from tidegate.face.queue import Queue
 from tidegate.ops import checkup, checkup_work
-from tidegate.ops.checkup import Finding, Status
+from tidegate.ops.checkup import CheckStatus, Finding
 from tidegate.ops.checkup_network import reachable
-from tidegate.store.looking import looking
+from tidegate.store.looking import open_read_only
 from tidegate.store.migrate import Migration, core_migrations
 from tidegate.store.tx import Store, Tx
 
@@ -50,7 +50,7 @@ def found_in(url: str, driver: str | None = None, *, more: tuple[Migration, ...]
     found: dict[str, list[Finding]] = {}
     for each in findings:
         assert each.fact.endswith(".")
-        assert (each.status is Status.OK) is (each.fix == "")
+        assert (each.status is CheckStatus.OK) is (each.fix == "")
         found.setdefault(each.id, []).append(each)
     return found
 
@@ -61,7 +61,7 @@ def only(findings: list[Finding]) -> Finding:
 
 
 def sql(store: Store, text: str) -> None:
-    store.write(lambda tx: tx.plain(text))
+    store.write(lambda tx: tx.execute(text))
 
 
 def seen(store: Store, queues: list[str]) -> None:
@@ -76,7 +76,7 @@ def seen(store: Store, queues: list[str]) -> None:
     }
 
     def write(tx: Tx) -> None:
-        tx.all("worker_seen", about)
+        tx.query("worker_seen", about)
 
     store.write(write)
 
@@ -102,14 +102,14 @@ def test_a_database_that_is_well_is_said_to_be(any_db: Database) -> None:
     expected = {"store.reachable", "store.schema", "store.writable", "workers.there", "targets.well"}
     expected |= {"store.library", "store.damage", "store.disk"} if any_db.sqlite else {"store.clock"}
     assert set(found) == expected
-    unwell = {id_ for id_, each in found.items() if only(each).status is not Status.OK}
+    unwell = {id_ for id_, each in found.items() if only(each).status is not CheckStatus.OK}
     assert unwell == ({"store.library"} if any_db.name == STDLIB else set())
 
 
 def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     finding = only(found_in(f"sqlite:///{tmp_path}/none.db")["store.reachable"])
 
-    assert (finding.status, "no database" in finding.fact) == (Status.WARN, True)
+    assert (finding.status, "no database" in finding.fact) == (CheckStatus.WARN, True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -117,14 +117,14 @@ def test_a_database_that_is_not_there_is_not_made(tmp_path: Path) -> None:
 def test_a_file_that_is_no_database_is_an_error(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "odd.db").write_bytes(content)
 
-    assert found_in(f"sqlite:///{tmp_path}/odd.db")["store.reachable"][-1].status is Status.ERROR
+    assert found_in(f"sqlite:///{tmp_path}/odd.db")["store.reachable"][-1].status is CheckStatus.ERROR
     assert (tmp_path / "odd.db").read_bytes() == content
 
 
 def test_a_server_that_does_not_answer_is_an_error_without_its_password() -> None:
     finding = only(found_in("postgresql://ada:geheim@127.0.0.1:1/none?connect_timeout=1")["store.reachable"])
 
-    assert (finding.status, "cannot be reached" in finding.fact) == (Status.ERROR, True)
+    assert (finding.status, "cannot be reached" in finding.fact) == (CheckStatus.ERROR, True)
     assert "geheim" not in finding.fact
 
 
@@ -136,7 +136,7 @@ def test_an_empty_database_lacks_its_schema_and_is_asked_nothing_more(name: str,
         found = found_in(db.url, db.driver)
 
     schema = only(found["store.schema"])
-    assert (schema.status, schema.fix) == (Status.ERROR, "tidegate db migrate")
+    assert (schema.status, schema.fix) == (CheckStatus.ERROR, "tidegate db migrate")
     assert "0001 baseline" in schema.fact
     assert not {"workers.there", "targets.well"} & set(found)
 
@@ -150,8 +150,8 @@ def test_a_schema_of_a_newer_version_and_a_changed_one_are_errors(name: str, tmp
         sql(q.store, "update tg_migration set checksum = 'x' where number = 1")
         changed = only(found_in(q.url)["store.schema"])
 
-    assert (changed.status, "was changed" in changed.fact) == (Status.ERROR, True)
-    assert (newer.status, "does not know" in newer.fact) == (Status.ERROR, True)
+    assert (changed.status, "was changed" in changed.fact) == (CheckStatus.ERROR, True)
+    assert (newer.status, "does not know" in newer.fact) == (CheckStatus.ERROR, True)
 
 
 def test_missing_tables_of_an_application_come_with_the_next_start(q: Queue) -> None:
@@ -159,7 +159,10 @@ def test_missing_tables_of_an_application_come_with_the_next_start(q: Queue) -> 
 
     found = found_in(q.url, more=(Migration("weather", 1, "start", "create table weather_x (n integer)"),))
 
-    assert (only(found["store.schema"]).status, "weather" in only(found["store.schema"]).fact) == (Status.WARN, True)
+    assert (only(found["store.schema"]).status, "weather" in only(found["store.schema"]).fact) == (
+        CheckStatus.WARN,
+        True,
+    )
     assert "workers.there" in found
 
 
@@ -172,7 +175,7 @@ def test_a_folder_that_may_not_be_written_is_an_error(tmp_path: Path) -> None:
         finding = only(found_in(f"sqlite:///{tmp_path}/jobs.db")["store.writable"])
     finally:
         tmp_path.chmod(0o700)
-    assert finding.status is Status.ERROR
+    assert finding.status is CheckStatus.ERROR
 
 
 @pytest.mark.parametrize("db", [POSTGRES], indirect=True)
@@ -180,16 +183,17 @@ def test_a_server_that_only_lets_us_read_is_an_error(db: Database) -> None:
     with Queue(db.url) as queue:
         queue.store.now()
 
-    with looking(db.url + ("&" if "?" in db.url else "?") + "options=-c%20default_transaction_read_only%3Don",
+    with open_read_only(db.url + ("&" if "?" in db.url else "?") + "options=-c%20default_transaction_read_only%3Don",
                  time.time) as look:  # fmt: skip
         assert look.refuses
 
 
 @pytest.mark.parametrize(
-    ("shift", "status"), [(0.0, Status.OK), (10.0, Status.WARN), (-10.0, Status.WARN), (3600.0, Status.ERROR)]
+    ("shift", "status"),
+    [(0.0, CheckStatus.OK), (10.0, CheckStatus.WARN), (-10.0, CheckStatus.WARN), (3600.0, CheckStatus.ERROR)],
 )
 @pytest.mark.parametrize("db", [POSTGRES], indirect=True)
-def test_a_clock_that_is_off_is_said(db: Database, shift: float, status: Status) -> None:
+def test_a_clock_that_is_off_is_said(db: Database, shift: float, status: CheckStatus) -> None:
     with Queue(db.url) as queue:
         queue.store.now()
 
@@ -244,7 +248,7 @@ def test_a_look_waits_for_nobody_in_vain(tmp_path: Path) -> None:
     finally:
         writer.close()
 
-    assert (finding.status, "locked" in finding.fact) == (Status.ERROR, True)
+    assert (finding.status, "locked" in finding.fact) == (CheckStatus.ERROR, True)
 
 
 # -- work --------------------------------------------------------------------------------------------------------------
@@ -258,10 +262,10 @@ def test_jobs_that_wait_for_a_worker_in_vain_are_an_error(q: Queue) -> None:
     seen(q.store, ["mail"])
     at_work = only(found_in(q.url)["workers.there"])
 
-    assert alone.status is elsewhere.status is Status.ERROR
+    assert alone.status is elsewhere.status is CheckStatus.ERROR
     assert numbers(alone.fact)[0] == 2
     assert "mail" in alone.fact
-    assert (at_work.status, numbers(at_work.fact)) == (Status.OK, [1])
+    assert (at_work.status, numbers(at_work.fact)) == (CheckStatus.OK, [1])
 
 
 def test_a_worker_that_was_not_heard_of_is_a_warning(q: Queue) -> None:
@@ -270,7 +274,7 @@ def test_a_worker_that_was_not_heard_of_is_a_warning(q: Queue) -> None:
 
     finding = only(found_in(q.url)["workers.heard"])
 
-    assert finding.status is Status.WARN
+    assert finding.status is CheckStatus.WARN
     assert names(finding.fact, 77, "attic", "2 min")
 
 
@@ -291,7 +295,7 @@ def test_a_target_that_refused_us_is_an_error(q: Queue) -> None:
 
     finding = only(found_in(q.url)["targets.fatal"])
 
-    assert finding.status is Status.ERROR
+    assert finding.status is CheckStatus.ERROR
     assert names(finding.fact, "api", "-7")
     assert "tidegate targets show api" in finding.fix
 
@@ -363,7 +367,7 @@ def test_a_service_is_reached_by_name_and_port() -> None:
             "d.url": "http://127.0.0.1:99999",
         }))  # fmt: skip
 
-    assert [each.status for each in found] == [Status.OK, Status.ERROR, Status.ERROR, Status.ERROR]
+    assert [each.status for each in found] == [CheckStatus.OK, CheckStatus.ERROR, CheckStatus.ERROR, CheckStatus.ERROR]
     assert [each.fact.partition(":")[0] for each in found[:3]] == ["a.url", "b.url", "c.url"]
     assert "no.invalid" in found[2].fact
-    assert only(list(reachable({}))).status is Status.OK
+    assert only(list(reachable({}))).status is CheckStatus.OK

@@ -13,13 +13,13 @@ from tests.runtime_jobs.gating import Refusal, Service, play, working
 from tests.text import names, numbers
 from tidegate import Backoff, Rate, Target
 from tidegate.core.codes import CORE
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.face.queue import Queue
 from tidegate.machine import shared_breaker
 from tidegate.machine.gate import EndedBy, HoldReason
 from tidegate.machine.opened import OpenedBy
 from tidegate.ops import actions, explain
-from tidegate.ops.whys import WaitsFor, Why
+from tidegate.ops.whys import WaitReason, WaitsFor
 from tidegate.runtime.capacity import Capacity
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.worker_policy import WorkerPolicy
@@ -36,7 +36,7 @@ def declared(q: Queue, target: Target | None = None, **options: Any) -> Any:
     return send
 
 
-def one(whys: list[Why]) -> Why:
+def one(whys: list[WaitReason]) -> WaitReason:
     assert len(whys) == 1, whys
     return whys[0]
 
@@ -112,17 +112,19 @@ def test_a_job_between_two_attempts_says_which_and_why(q: Queue, clock: VirtualC
 
 
 def test_a_breaker_that_nobody_asks_a_probe_for_says_that_a_person_must_close_it(q: Queue) -> None:
-    q.store.write(lambda tx: tx.all("target_new", {"name": "svc"}))
+    q.store.write(lambda tx: tx.query("target_new", {"name": "svc"}))
 
     def shut(tx: Tx) -> None:
         row, now = actions.require_target(tx, "svc")
-        gate_rows.put_breaker(tx, "svc", row.breaker, shared_breaker.opened(row.breaker, now, None, rule=OpenedBy.RUN))
+        gate_rows.put_breaker(
+            tx, "svc", row.breaker, shared_breaker.force_open(row.breaker, now, None, rule=OpenedBy.CONSECUTIVE)
+        )
 
     q.store.write(shut)
     why = one(q.target("svc").explain())
     assert (why.reason, why.ended_by) == ("breaker", EndedBy.PERSON)
 
-    q.store.write(lambda tx: tx.all("target_rules", {"name": "svc", "rules": '{"probe_every": 90}'}))
+    q.store.write(lambda tx: tx.query("target_rules", {"name": "svc", "rules": '{"probe_every": 90}'}))
     why = one(q.target("svc").explain())
     assert (why.reason, why.ended_by) == ("breaker", EndedBy.PROBE)
     assert "1 min 30 s" in why.message
@@ -268,7 +270,7 @@ def test_what_runs_or_has_ended_has_no_reason_and_what_is_not_there_is_an_error(
     q.cancel(job)
 
     assert q.explain(job) == []
-    with pytest.raises(NotThere, match="no job 99"):
+    with pytest.raises(NotFound, match="no job 99"):
         q.explain(99)
 
 
@@ -294,7 +296,7 @@ def test_what_a_program_holds_by_itself_stands_before_its_target(
     q: Queue, said: dict[str, Any], reason: str | None, until: float | None, ended_by: str | None
 ) -> None:
     told = json.dumps({"host-1": {"at": START, **said}})
-    q.store.write(lambda tx: tx.all("target_report", {"name": "svc", "summary": told}))
+    q.store.write(lambda tx: tx.query("target_report", {"name": "svc", "summary": told}))
 
     whys = q.store.read(lambda tx: explain.target(tx, "svc"))
 

@@ -12,7 +12,7 @@ from tests.databases import BOTH, database
 from tests.ops.workers import seen
 from tests.runtime_jobs.gating import Refusal, Service, play, queue_on, working
 from tidegate import Backoff, Rate, Target
-from tidegate.core.job import Stage
+from tidegate.core.job import StoredState
 from tidegate.face.queue import Queue
 from tidegate.machine.gate import EndedBy
 from tidegate.ops.whys import REASONS
@@ -66,7 +66,7 @@ class World:
         for job in self.jobs:
             found = self.q.get(job)
             whys = self.q.explain(job)
-            waits = found.stage in (Stage.BLOCKED, Stage.WAITING, Stage.READY)
+            waits = found.stage in (StoredState.BLOCKED, StoredState.WAITING, StoredState.READY)
             assert bool(whys) == waits, (found, whys)
             order = [REASONS.index(why.reason) for why in whys]
             assert order == sorted(order)

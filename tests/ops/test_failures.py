@@ -17,7 +17,7 @@ from tidegate.store.tx import Tx
 
 
 def triaged(jobs: Jobs) -> list[Triaged]:
-    return jobs.store.read(lambda tx: failures.triaged(tx, CORE, jobs.clock.now))
+    return jobs.store.read(lambda tx: failures.triage_failures(tx, CORE, jobs.clock.now))
 
 
 def told(jobs: Jobs) -> list[tuple[str, str, int]]:
@@ -38,7 +38,7 @@ def fail(jobs: Jobs, message: str, code: str = "gone", **fields: object) -> int:
 
 
 def fold(jobs: Jobs) -> None:
-    jobs.store.write(kept.fold)
+    jobs.store.write(kept.fold_failures)
 
 
 def test_nothing_failed_nothing_is_there(jobs: Jobs) -> None:
@@ -87,7 +87,7 @@ def test_what_it_needs_follows_from_the_code_and_from_what_becomes_of_the_jobs(
 def test_a_job_that_waits_for_a_person_is_met_too(jobs: Jobs) -> None:
     fault = CORE["unauthorized"].fault("test")
     jobs.settle(lifecycle.after_fault(jobs.take(jobs.one(target="spotify")), fault, KindPolicy(), 0.5))
-    jobs.settle(lifecycle.given_back(jobs.take(jobs.one(target="spotify")), unsent=True))  # it met nothing
+    jobs.settle(lifecycle.released(jobs.take(jobs.one(target="spotify")), unsent=True))  # it met nothing
     (only,) = triaged(jobs)
 
     assert (only.bucket, only.who, only.group.n, only.queued.n) == ("needs_you", "spotify", 1, 1)
@@ -155,10 +155,10 @@ def test_pages_of_a_group_leave_nothing_out(jobs: Jobs) -> None:
     (group,) = [each.group.failure for each in triaged(jobs) if each.group.code == "gone"]
 
     def everything(tx: Tx) -> list[int]:
-        page = listing.jobs(tx, Filter(failure=group), most=2)
+        page = listing.jobs(tx, Filter(failure=group), limit=2)
         seen = [line.id for line in page.items]
         while page.next is not None:
-            page = listing.jobs(tx, Filter(failure=group), cursor=page.next, most=2)
+            page = listing.jobs(tx, Filter(failure=group), cursor=page.next, limit=2)
             seen += [line.id for line in page.items]
         return seen
 

@@ -11,7 +11,7 @@ from tests.databases import Database
 from tests.runtime_jobs.gating import Service, play, queue_on, working
 from tests.store.jobs import Jobs
 from tidegate import Backoff, Target
-from tidegate.core.job import Claimed, Outcome
+from tidegate.core.job import AttemptOutcome, Claimed
 from tidegate.machine import lifecycle
 from tidegate.machine.lifecycle import Again, KindPolicy
 from tidegate.ops import figures
@@ -70,11 +70,11 @@ def test_an_attempt_is_counted_in_its_bucket_and_added_to_the_sum(jobs: Jobs) ->
         assert dict(found.buckets) == {
             bound: sum(span <= bound for span in spans) for bound in (*tallies.BUCKETS, float("inf"))
         }
-        jobs.store.write(tallies.fold)
+        jobs.store.write(tallies.fold_counters)
 
 
-def not_begun(job: Claimed) -> Outcome:
-    return lifecycle.not_begun(job, "expired", "Too old.")
+def not_begun(job: Claimed) -> AttemptOutcome:
+    return lifecycle.not_started(job, "expired", "Too old.")
 
 
 @pytest.mark.req("CNV-15")
@@ -85,9 +85,9 @@ def not_begun(job: Claimed) -> Outcome:
         (lambda job: lifecycle.failed(job, "gone", "Gone."), True),
         (lambda job: lifecycle.again(job, Again("5m"), KindPolicy()), True),
         (lambda job: lifecycle.again(job, Again("5m", keep_attempt=True), KindPolicy()), False),
-        (lambda job: lifecycle.given_back(job, unsent=False), False),
-        (lambda job: lifecycle.given_back(job, unsent=True), False),
-        (lifecycle.stopped, False),
+        (lambda job: lifecycle.released(job, unsent=False), False),
+        (lambda job: lifecycle.released(job, unsent=True), False),
+        (lifecycle.cancelled, False),
         (not_begun, False),
     ],
 )
@@ -118,7 +118,7 @@ def test_failures_by_code_retries_and_lost_leases_outlive_their_jobs(jobs: Jobs)
     jobs.refuse("bad_request")
     for id_ in (1, 2, 3, 4):
         jobs.forget(id_)
-    jobs.store.write(tallies.fold)
+    jobs.store.write(tallies.fold_counters)
 
     found = of_queue(jobs)
     assert found.failed == {"bad_request": 1, "gone": 2, "timeout": 2}
@@ -130,7 +130,7 @@ def test_the_codes_of_one_queue_are_bounded_and_none_is_lost(jobs: Jobs) -> None
         jobs.refuse(f"c{n:03}")
 
     found = of_queue(jobs).failed
-    assert len(found) == figures.MOST_CODES + 1
+    assert len(found) == figures.MAX_CODES + 1
     assert found[figures.OTHERS] == 3
     assert sum(found.values()) == 103
 
@@ -188,7 +188,7 @@ def test_an_open_breaker_whose_time_is_over_is_shown_as_half_open_and_what_it_tu
     db: Database,
 ) -> None:
     clock = VirtualClock()
-    target = Target("svc", backoff=None, breaker={"consecutive": 1, "timeout": 60}, behind="fail-fast")
+    target = Target("svc", backoff=None, breaker={"consecutive": 1, "timeout": 60}, when_open="fail-fast")
     with queue_on(db, clock) as q:
 
         @q.job(target=target)
@@ -212,15 +212,15 @@ def test_an_open_breaker_whose_time_is_over_is_shown_as_half_open_and_what_it_tu
 
 
 def test_the_states_of_targets_are_bounded_and_all_are_counted(db: Database, jobs: Jobs) -> None:
-    n = figures.MOST_TARGETS + 5
-    jobs.store.write(lambda tx: [tx.all("target_new", {"name": f"t{i:04}"}) for i in range(n)])
+    n = figures.MAX_TARGETS + 5
+    jobs.store.write(lambda tx: [tx.query("target_new", {"name": f"t{i:04}"}) for i in range(n)])
     until = {"until": jobs.clock.now + 60, "actor": "ada"}
-    jobs.store.write(lambda tx: tx.all("target_pause", {"name": "t0001", **until}))
-    jobs.store.write(lambda tx: tx.all("target_pause", {"name": f"t{n - 1:04}", **until}))
+    jobs.store.write(lambda tx: tx.query("target_pause", {"name": "t0001", **until}))
+    jobs.store.write(lambda tx: tx.query("target_pause", {"name": f"t{n - 1:04}", **until}))
 
     found = read(jobs)
 
-    assert len(found.target_state) == figures.MOST_TARGETS
+    assert len(found.target_state) == figures.MAX_TARGETS
     assert found.target_state["t0001"] == "paused"
     assert found.targets["paused"] == 2
     assert sum(found.targets.values()) == n
@@ -230,7 +230,7 @@ def test_the_states_of_targets_are_bounded_and_all_are_counted(db: Database, job
 def test_a_worker_that_is_there_is_counted_and_the_last_tick_is_its_last_word(jobs: Jobs) -> None:
     def seen(name: str) -> None:
         given = {"id": name, "host": "h", "pid": 1, "queues": "[]", "stopping": 0, "outdated": 0, "beat": 1}
-        jobs.store.write(lambda tx: tx.all("worker_seen", given))
+        jobs.store.write(lambda tx: tx.query("worker_seen", given))
 
     seen("gone")
     jobs.clock.advance(3600)

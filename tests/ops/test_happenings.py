@@ -12,16 +12,16 @@ from tests.databases import POSTGRES, Database
 from tests.store.jobs import Clock, Jobs
 from tidegate.ops import happenings
 from tidegate.store import gate_rows
-from tidegate.store.gate_rows import GateEvent
+from tidegate.store.gate_rows import TargetEvent
 
 on_postgres = pytest.mark.parametrize("db", [POSTGRES], indirect=True)
 
 
 def happen(jobs: Jobs, name: str = "api", subject: str = "target", **fields: Any) -> None:
-    jobs.store.write(lambda tx: gate_rows.happened(tx, subject, name, "target_paused", "ada", fields=fields))
+    jobs.store.write(lambda tx: gate_rows.append_event(tx, subject, name, "target_paused", "ada", fields=fields))
 
 
-def since(jobs: Jobs, after: int = 0, **wanted: Any) -> list[GateEvent]:
+def since(jobs: Jobs, after: int = 0, **wanted: Any) -> list[TargetEvent]:
     return jobs.store.read(lambda tx: happenings.since(tx, after, **wanted))
 
 
@@ -36,7 +36,7 @@ def test_what_came_after_an_event_comes_in_order_and_no_more_than_was_asked(jobs
 
     assert ids(jobs) == [1, 2, 3, 4, 5]
     assert ids(jobs, 3) == [4, 5]
-    assert ids(jobs, 1, most=2) == [2, 3]
+    assert ids(jobs, 1, limit=2) == [2, 3]
     assert ids(jobs, 5) == ids(jobs, 99) == []
     assert [event.as_json()["id"] for event in since(jobs, 4)] == [5]
     assert jobs.store.read(happenings.newest) == 5
@@ -147,7 +147,7 @@ def test_a_follower_misses_nothing_while_many_write(db: Database, jobs: Jobs) ->
         writing = [pool.submit(busy, each) for each in stores]
         while not all(each.done() for each in writing):
             seen += ids(jobs, seen[-1] if seen else 0)
-    seen += ids(jobs, seen[-1] if seen else 0, most=1000)
+    seen += ids(jobs, seen[-1] if seen else 0, limit=1000)
     for each in stores:
         each.store.close()
 

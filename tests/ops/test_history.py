@@ -13,7 +13,7 @@ from tidegate import Breaker, Target
 from tidegate.machine import lifecycle
 from tidegate.machine.lifecycle import Again, KindPolicy
 from tidegate.ops import history
-from tidegate.ops.history import Calls, History, Point
+from tidegate.ops.history import CallCounts, History, Point
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows, rollups
 from tidegate.store.rollups import HOUR, SLOT
@@ -185,7 +185,7 @@ def test_a_count_that_was_set_back_by_a_restore_is_no_work(jobs: Jobs) -> None:
     for _ in range(3):
         attempt(jobs)
     put_down(jobs)
-    jobs.store.write(lambda tx: tx.plain("update tg_rollup set figures = replace(figures, '[3,', '[9,')"))
+    jobs.store.write(lambda tx: tx.execute("update tg_rollup set figures = replace(figures, '[3,', '[9,')"))
     attempt(jobs)
 
     (now,) = past(jobs).points
@@ -226,7 +226,7 @@ def called(jobs: Jobs, name: str, good: int, bad: int = 0, rejected: int = 0) ->
     """Calls of a target, as its breaker has counted them."""
 
     def write(tx: Tx) -> None:
-        rows, _ = gate_rows.locked(tx, [name])
+        rows, _ = gate_rows.lock_targets(tx, [name])
         before = rows[name].breaker
         was = before.totals
         totals = (was[0] + good, was[1] + bad, was[2] + rejected)
@@ -236,7 +236,7 @@ def called(jobs: Jobs, name: str, good: int, bad: int = 0, rejected: int = 0) ->
 
 
 def test_the_beats_of_targets_are_their_last_24_hours_one_by_one(jobs: Jobs) -> None:
-    def beats() -> dict[str, list[Calls | None]]:
+    def beats() -> dict[str, list[CallCounts | None]]:
         return jobs.store.read(lambda tx: history.beats(tx, ["svc", "quiet"]))
 
     put_down(jobs)

@@ -10,28 +10,28 @@ import pytest
 from tests.databases import Database
 from tests.store.jobs import Jobs
 from tidegate.ops import idempotency
-from tidegate.ops.idempotency import AnswerNotKept, Begun, InFlight, OtherBody, Seen
+from tidegate.ops.idempotency import AnswerNotKept, InFlight, OtherBody, RequestReservation, StoredResponse
 from tidegate.store import requests
 
 SCOPE = "ada POST /api/v1/jobs"
 
 
-def begin(jobs: Jobs, key: str = "k1", digest: str = "d", scope: str = SCOPE) -> Seen | Begun:
+def begin(jobs: Jobs, key: str = "k1", digest: str = "d", scope: str = SCOPE) -> StoredResponse | RequestReservation:
     return jobs.store.write(lambda tx: idempotency.begin(tx, key, scope, digest))
 
 
-def begun(jobs: Jobs, key: str = "k1", digest: str = "d", scope: str = SCOPE) -> Begun:
+def begun(jobs: Jobs, key: str = "k1", digest: str = "d", scope: str = SCOPE) -> RequestReservation:
     found = begin(jobs, key, digest, scope)
-    assert isinstance(found, Begun)
+    assert isinstance(found, RequestReservation)
     return found
 
 
-def finish(jobs: Jobs, ticket: Begun, body: bytes = b'{"id": 7}', status: int = 201) -> bool:
+def finish(jobs: Jobs, ticket: RequestReservation, body: bytes = b'{"id": 7}', status: int = 201) -> bool:
     headers = {"location": "/api/v1/jobs/7"}
     return jobs.store.write(lambda tx: idempotency.finish(tx, ticket, status, headers, body))
 
 
-def abandon(jobs: Jobs, ticket: Begun) -> bool:
+def abandon(jobs: Jobs, ticket: RequestReservation) -> bool:
     return jobs.store.write(lambda tx: idempotency.abandon(tx, ticket))
 
 
@@ -40,7 +40,7 @@ def test_the_twin_of_a_finished_request_gets_its_answer_to_the_byte(jobs: Jobs, 
     assert finish(jobs, begun(jobs), body)
 
     for _ in range(2):
-        assert begin(jobs) == Seen(201, {"location": "/api/v1/jobs/7"}, body)
+        assert begin(jobs) == StoredResponse(201, {"location": "/api/v1/jobs/7"}, body)
 
 
 def test_a_key_belongs_to_who_asks_for_what(jobs: Jobs) -> None:
@@ -88,7 +88,7 @@ def test_of_many_at_the_same_moment_one_is_carried_out(db: Database, jobs: Jobs)
     for each in stores:
         each.store.close()
 
-    assert sorted(answers) == ["Begun", *["InFlight"] * (n - 1)]
+    assert sorted(answers) == [*["InFlight"] * (n - 1), "RequestReservation"]
 
 
 def test_a_crash_in_the_middle_blocks_the_key_for_a_minute_only(jobs: Jobs) -> None:
@@ -105,7 +105,7 @@ def test_a_crash_in_the_middle_blocks_the_key_for_a_minute_only(jobs: Jobs) -> N
     with pytest.raises(InFlight):
         begin(jobs)
     assert finish(jobs, ticket, b"mine")
-    assert begin(jobs) == Seen(201, {"location": "/api/v1/jobs/7"}, b"mine")
+    assert begin(jobs) == StoredResponse(201, {"location": "/api/v1/jobs/7"}, b"mine")
 
 
 def test_one_that_was_given_up_may_be_tried_again_at_once_even_with_another_body(jobs: Jobs) -> None:
@@ -114,7 +114,7 @@ def test_one_that_was_given_up_may_be_tried_again_at_once_even_with_another_body
     ticket = begun(jobs, digest="other")
     assert finish(jobs, ticket)
     assert not abandon(jobs, ticket)  # an answer that was given stays
-    assert isinstance(begin(jobs, digest="other"), Seen)
+    assert isinstance(begin(jobs, digest="other"), StoredResponse)
 
 
 def test_an_answer_that_is_too_long_is_not_kept_and_the_request_not_repeated(jobs: Jobs) -> None:
@@ -127,11 +127,11 @@ def test_an_answer_that_is_too_long_is_not_kept_and_the_request_not_repeated(job
 def test_after_a_day_the_key_is_free(jobs: Jobs) -> None:
     finish(jobs, begun(jobs))
     jobs.clock.advance(86_399)
-    assert isinstance(begin(jobs), Seen)
+    assert isinstance(begin(jobs), StoredResponse)
     jobs.clock.advance(1)
 
     finish(jobs, begun(jobs, digest="other"), b"new")
-    assert begin(jobs, digest="other") == Seen(201, {"location": "/api/v1/jobs/7"}, b"new")
+    assert begin(jobs, digest="other") == StoredResponse(201, {"location": "/api/v1/jobs/7"}, b"new")
 
 
 def test_old_requests_go_in_slices(jobs: Jobs) -> None:

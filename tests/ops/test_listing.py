@@ -82,7 +82,7 @@ def paged(store: Store, wanted: Filter, most: int, effort: Effort = USUAL) -> li
     found: list[int] = []
     cursor: str | None = None
     while True:
-        page = store.read(partial(listing.jobs, wanted=wanted, cursor=cursor, most=most, effort=effort))
+        page = store.read(partial(listing.jobs, job_filter=wanted, cursor=cursor, limit=most, effort=effort))
         assert len(page.items) <= most
         assert page.next is None or page.next != cursor
         found += [job.id for job in page.items]
@@ -128,7 +128,7 @@ def test_a_little_effort_gives_short_pages_and_skips_nothing(store: Store, all_j
     wanted = Filter(kind="rare", target="target0")
     expected = matching(all_jobs, wanted)
 
-    first = store.read(lambda tx: listing.jobs(tx, wanted, most=5, effort=Effort(short=5, long=10)))
+    first = store.read(lambda tx: listing.jobs(tx, wanted, limit=5, effort=Effort(short=5, long=10)))
 
     assert len(expected) > 5
     assert paged(store, wanted, 5, Effort(short=5, long=10)) == expected
@@ -139,7 +139,7 @@ def test_what_is_too_rare_to_be_counted_is_at_least_so_many(store: Store, all_jo
     wanted = Filter(code="upstream_failure", state="done")
     n = len(matching(all_jobs, wanted))
 
-    counted = store.read(lambda tx: listing.count(tx, wanted, most=20, effort=LITTLE))
+    counted = store.read(lambda tx: listing.count(tx, wanted, limit=20, effort=LITTLE))
 
     assert n > 20
     assert (counted.n, counted.capped, str(counted)) == (20, True, "20+")
@@ -147,7 +147,7 @@ def test_what_is_too_rare_to_be_counted_is_at_least_so_many(store: Store, all_jo
 
 @pytest.mark.parametrize("wanted", [Filter(), Filter(kind="sync"), Filter(queue="main"), Filter(older=60.0)], ids=str)
 def test_a_count_stops_where_it_is_told_to(store: Store, wanted: Filter) -> None:
-    assert store.read(lambda tx: listing.count(tx, wanted, most=100)) == Count(100, capped=True)
+    assert store.read(lambda tx: listing.count(tx, wanted, limit=100)) == Count(100, capped=True)
 
 
 def test_kinds_and_codes_are_those_that_there_are(store: Store, all_jobs: list[dict[str, Any]]) -> None:
@@ -184,10 +184,10 @@ def test_a_filter_that_makes_no_sense_names_its_field(given: dict[str, Any], say
 def test_jobs_that_come_while_pages_are_turned_do_not_move_the_others(jobs: Jobs) -> None:
     first = [jobs.one() for _ in range(4)]
     wanted = Filter(queue="q")
-    page = jobs.store.read(lambda tx: listing.jobs(tx, wanted, most=2))
+    page = jobs.store.read(lambda tx: listing.jobs(tx, wanted, limit=2))
     jobs.one()
 
-    rest = jobs.store.read(lambda tx: listing.jobs(tx, wanted, cursor=page.next, most=2))
+    rest = jobs.store.read(lambda tx: listing.jobs(tx, wanted, cursor=page.next, limit=2))
 
     assert [job.id for job in (*page.items, *rest.items)] == sorted(first, reverse=True)
     assert rest.next is None

@@ -5,18 +5,18 @@ from __future__ import annotations
 import pytest
 
 from tests.store.jobs import Jobs
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.ops import notices
 from tidegate.store import notice_rows
-from tidegate.store.notice_rows import NewNotice, Place
+from tidegate.store.notice_rows import NewNotice, NoticeSubject
 
 
 def tell(jobs: Jobs, n: int, level: str = "error") -> None:
     new = NewNotice(
-        kind="fatal", level=level, place=Place(subject="target", name=f"t{n}", lane="7"), episode=float(n),
+        kind="fatal", level=level, place=NoticeSubject(subject="target", name=f"t{n}", lane="7"), episode=float(n),
         title=f"t{n} needs you", message="It refused.", advice="Connect it again.", code="unauthorized", user="7",
     )  # fmt: skip
-    assert jobs.store.write(lambda tx: notice_rows.raised(tx, new))
+    assert jobs.store.write(lambda tx: notice_rows.raise_notice(tx, new))
 
 
 def test_a_list_goes_from_the_newest_to_the_oldest_page_by_page(jobs: Jobs) -> None:
@@ -25,7 +25,7 @@ def test_a_list_goes_from_the_newest_to_the_oldest_page_by_page(jobs: Jobs) -> N
 
     seen, cursor, pages = list[str](), None, 0
     while True:
-        page = jobs.store.read(lambda tx, cursor=cursor: notices.listed(tx, cursor=cursor, most=3))  # type: ignore[misc]
+        page = jobs.store.read(lambda tx, cursor=cursor: notices.list_notices(tx, cursor=cursor, limit=3))  # type: ignore[misc]
         seen += [line.name for line in page.items]
         pages += 1
         cursor = page.next
@@ -40,7 +40,7 @@ def test_a_list_goes_from_the_newest_to_the_oldest_page_by_page(jobs: Jobs) -> N
 @pytest.mark.parametrize("cursor", ["", "7", "nx", "n" + "f" * 17, "n-1", "j5"])
 def test_a_cursor_that_no_page_gave_is_refused(jobs: Jobs, cursor: str) -> None:
     with pytest.raises(ValueError, match=r"cursor: "):
-        jobs.store.read(lambda tx: notices.listed(tx, cursor=cursor))
+        jobs.store.read(lambda tx: notices.list_notices(tx, cursor=cursor))
 
 
 def test_what_was_read_is_unread_no_more_and_says_by_whom(jobs: Jobs) -> None:
@@ -54,14 +54,14 @@ def test_what_was_read_is_unread_no_more_and_says_by_whom(jobs: Jobs) -> None:
     line = jobs.store.read(lambda tx: notices.get(tx, 2))
     assert (line.acked_at, line.acked_by, line.unread, line.open) == (jobs.clock.now, "ada", False, True)
     assert jobs.store.read(notices.unread) == 2
-    page = jobs.store.read(lambda tx: notices.listed(tx, unread_only=True))
+    page = jobs.store.read(lambda tx: notices.list_notices(tx, unread_only=True))
     assert [line.id for line in page.items] == [3, 1]
 
 
 def test_all_are_read_up_to_the_one_that_was_seen(jobs: Jobs) -> None:
     for n in range(1203):
         tell(jobs, n)
-    assert jobs.store.read(notices.unread) == notices.MOST_UNREAD
+    assert jobs.store.read(notices.unread) == notices.MAX_UNREAD
 
     assert jobs.store.write(lambda tx: notices.acknowledge_all(tx, 1200, "ada")) == 1200
     assert jobs.store.read(notices.unread) == 3
@@ -70,14 +70,14 @@ def test_all_are_read_up_to_the_one_that_was_seen(jobs: Jobs) -> None:
 
 def test_a_notice_that_is_not_there_cannot_be_read(jobs: Jobs) -> None:
     for look in (lambda tx: notices.get(tx, 9), lambda tx: notices.acknowledge(tx, 9, "ada")):
-        with pytest.raises(NotThere, match="notice 9"):
+        with pytest.raises(NotFound, match="notice 9"):
             jobs.store.write(look)
 
 
 def test_a_notice_as_json_has_all_that_a_page_shows(jobs: Jobs) -> None:
     tell(jobs, 0)
 
-    assert jobs.store.read(notices.listed).items[0].as_json() == {
+    assert jobs.store.read(notices.list_notices).items[0].as_json() == {
         "id": 1, "kind": "fatal", "level": "error", "subject": "target", "name": "t0", "key": "7", "operation": "",
         "episode": 0.0, "code": "unauthorized", "title": "t0 needs you", "message": "It refused.",
         "advice": "Connect it again.", "user": "7", "created_at": jobs.clock.now, "ended_at": None, "acked_at": None,
@@ -92,13 +92,13 @@ def test_the_errors_that_go_on_come_first_however_old_they_are(jobs: Jobs) -> No
     calm = NewNotice(
         kind="cap",
         level="warning",
-        place=Place(subject="target", name="slow"),
+        place=NoticeSubject(subject="target", name="slow"),
         episode=9.0,
         title="slow",
         message="Slow.",
     )
-    jobs.store.write(lambda tx: notice_rows.raised(tx, calm))
-    jobs.store.write(lambda tx: notice_rows.dealt_with(tx, "t1", "7"))
+    jobs.store.write(lambda tx: notice_rows.raise_notice(tx, calm))
+    jobs.store.write(lambda tx: notice_rows.acknowledge_recovered(tx, "t1", "7"))
     jobs.store.write(lambda tx: notices.acknowledge(tx, 1, "ada"))
 
     assert [line.name for line in jobs.store.read(notices.urgent)] == ["t2", "t0"]
@@ -111,7 +111,7 @@ def test_an_error_that_stood_first_is_on_no_later_page_and_nothing_is_left_out(j
 
     pages, cursor = list[list[str]](), None
     while True:
-        page = jobs.store.read(lambda tx, cursor=cursor: notices.urgent_first(tx, cursor=cursor, most=3))  # type: ignore[misc]
+        page = jobs.store.read(lambda tx, cursor=cursor: notices.urgent_first(tx, cursor=cursor, limit=3))  # type: ignore[misc]
         pages.append([line.name for line in page.items])
         cursor = page.next
         if cursor is None:

@@ -19,7 +19,7 @@ from tidegate.ops import listing, overview, reports, target_reports
 from tidegate.ops.overview import Overview, sentence
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows, notice_rows
-from tidegate.store.gate_rows import HoldRow
+from tidegate.store.gate_rows import StoredKeyHealth
 from tidegate.store.tx import Tx
 
 START = 1_700_000_000.0
@@ -36,7 +36,7 @@ def kinds(found: Overview) -> list[str]:
 def working_on(q: Queue, *queues: str) -> None:
     """A worker that was just heard of."""
     about = {"id": "w", "host": "h", "pid": 1, "queues": json.dumps(queues), "stopping": 0, "outdated": 0, "beat": 1}
-    q.store.write(lambda tx: tx.all("worker_seen", about))
+    q.store.write(lambda tx: tx.query("worker_seen", about))
 
 
 def sending(q: Queue, target: Target | None = None, fails: BaseException | None = None, **options: Any) -> Any:
@@ -51,7 +51,7 @@ def sending(q: Queue, target: Target | None = None, fails: BaseException | None 
 def met(q: Queue, *names: str) -> None:
     """Targets that were met and called once."""
     for name in names:
-        q.store.write(lambda tx, name=name: tx.all("target_new", {"name": name}))  # type: ignore[misc]
+        q.store.write(lambda tx, name=name: tx.query("target_new", {"name": name}))  # type: ignore[misc]
 
 
 def refused(q: Queue, target: str, *keys: str, code: str = "unauthorized") -> None:
@@ -59,7 +59,7 @@ def refused(q: Queue, target: str, *keys: str, code: str = "unauthorized") -> No
 
     def work(tx: Tx) -> None:
         for key in keys:
-            gate_rows.put_hold(tx, HoldRow(
+            gate_rows.put_hold(tx, StoredKeyHealth(
                 target=target, lane=key, reason="fatal", since=START, until=None, failures=1, code=code,
                 message="The service refused the credentials.",
             ))  # fmt: skip
@@ -103,7 +103,7 @@ def test_what_an_application_asks_of_people_is_there_until_it_is_dealt_with(q: Q
         notice = Notice(
             kind=kind, target=target, key="some", episode=1.0, title="Some feeds are odd", message="Look at them."
         )
-        notice_rows.told(tx, notice_rows.of_target(notice, "some", user))
+        notice_rows.record_target_notice(tx, notice_rows.of_target(notice, "some", user))
 
     def work(tx: Tx) -> None:
         tell(tx, "feeds", NoticeKind.FATAL)
@@ -119,7 +119,7 @@ def test_what_an_application_asks_of_people_is_there_until_it_is_dealt_with(q: Q
     assert found.needs[1].message == "Look at them."
     assert not found.healthy
 
-    q.store.write(lambda tx: notice_rows.dealt_with(tx, "feeds", "some"))
+    q.store.write(lambda tx: notice_rows.acknowledge_recovered(tx, "feeds", "some"))
     assert [need.href for need in seen(q).needs] == ["/targets/spotify"]
 
 
@@ -346,7 +346,7 @@ def test_of_jobs_that_are_all_held_nobody_says_when_they_are_done_and_each_says_
     send.enqueue_many([(each,) for each in range(50, 70)])
 
     def held() -> tuple[object, str]:
-        jobs = q.store.read(lambda tx: listing.jobs(tx, listing.Filter(state="ready"), most=1)).items
+        jobs = q.store.read(lambda tx: listing.jobs(tx, listing.Filter(state="ready"), limit=1)).items
         found = q.store.read(lambda tx: reports.holding(tx, jobs))
         return seen(q).queues[0].drained_in, jobs[0].reason(clock.now() + 9, found)
 
@@ -378,13 +378,13 @@ def test_targets_are_listed_by_urgency_and_then_by_name_page_by_page(q: Queue) -
     refused(q, "z", "7")
     q.target("t3").pause("1h")
 
-    def page(**given: Any) -> listing.Page[target_reports.TargetReport]:
+    def page(**given: Any) -> listing.ResultPage[target_reports.TargetReport]:
         return q.store.read(lambda tx: listing.targets(tx, **given))
 
     found: list[str] = []
     cursor: str | None = None
     while True:
-        some = page(most=2, cursor=cursor)
+        some = page(limit=2, cursor=cursor)
         found += [report.name for report in some.items]
         if (cursor := some.next) is None:
             break
@@ -425,6 +425,6 @@ def test_a_target_that_only_a_program_calls_is_as_well_as_the_last_word_of_it_is
     said = {
         "host-1": {"at": clock.now() - ago, "breakers": {"svc": {"state": "closed", "requests": 0, "calls": calls}}}
     }
-    q.store.write(lambda tx: tx.all("target_report", {"name": "svc", "summary": json.dumps(said)}))
+    q.store.write(lambda tx: tx.query("target_report", {"name": "svc", "summary": json.dumps(said)}))
 
     assert [each.token for each in q.store.read(target_reports.every)] == [token]

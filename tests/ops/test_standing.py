@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from tidegate.machine.filling import Limits
-from tidegate.machine.opened import Opened, OpenedBy
-from tidegate.machine.shared_breaker import BreakerRow
-from tidegate.ops.standing import HeldKeys, Standing, standing
-from tidegate.ops.words import FULL, HELD_UP, JOBS, NEED_YOU, PAUSED, RECOVERING, TARGETS, WELL, lasting
+from tidegate.machine.filling import CapacityLimits
+from tidegate.machine.opened import OpenedBy, TripReason
+from tidegate.machine.shared_breaker import StoredBreaker
+from tidegate.ops.standing import HeldKeys, TargetStatus, standing
+from tidegate.ops.words import FULL, HELD_UP, JOBS, NEED_YOU, PAUSED, RECOVERING, TARGETS, WELL, format_duration
 from tidegate.store.gate_rows import TargetRow
 
 NOW = 1_700_000_000.0
@@ -21,12 +21,12 @@ RULES = json.dumps({"breaker": {"max_requests": 3, "open_for": 120}, "probe_ever
 
 
 def breaker(**fields: Any) -> TargetRow:
-    return replace(PLAIN, rules=RULES, breaker=BreakerRow(**{"generation": 1, "since": NOW - 240, **fields}))
+    return replace(PLAIN, rules=RULES, breaker=StoredBreaker(**{"generation": 1, "since": NOW - 240, **fields}))
 
 
 def full(depth: int, at: float = NOW - 5, **fields: Any) -> TargetRow:
     """A target that said at some time how full it is, of 50 places."""
-    rules = json.dumps({"capacity": asdict(Limits(cap=50, own=900.0, every=30.0))})
+    rules = json.dumps({"capacity": asdict(CapacityLimits(cap=50, own=900.0, every=30.0))})
     return replace(breaker(**fields), rules=rules, capacity=json.dumps({"depth": depth, "at": at}))
 
 
@@ -79,13 +79,13 @@ CASES: list[tuple[TargetRow, list[HeldKeys], bool, str, str, float | None]] = [
     (breaker(state="open", until=NOW + 60), [], True, "open", "open-by-ratio-unknown", NOW + 60),
     (breaker(state="open", run=5), [], True, "open", "open-until-probe", None),
     (replace(breaker(state="open", run=5), rules=None), [], True, "open", "open-until-person", None),
-    (breaker(state="open", run=1, opened=Opened(rule=OpenedBy.PROBE, run=1, requests=8, failures=2)),
+    (breaker(state="open", run=1, opened=TripReason(rule=OpenedBy.PROBE, run=1, requests=8, failures=2)),
      [], True, "open", "open-by-probe", None),
-    (breaker(state="open", run=1, until=NOW + 60, opened=Opened(rule=OpenedBy.RATIO, requests=8, failures=4)),
+    (breaker(state="open", run=1, until=NOW + 60, opened=TripReason(rule=OpenedBy.RATIO, requests=8, failures=4)),
      [], True, "open", "open-by-ratio", NOW + 60),
-    (breaker(state="open", run=9, until=NOW + 60, opened=Opened(rule=OpenedBy.TRIAL, run=9)),
+    (breaker(state="open", run=9, until=NOW + 60, opened=TripReason(rule=OpenedBy.HALF_OPEN, run=9)),
      [], True, "open", "open-by-trial", NOW + 60),
-    (breaker(state="open", run=5, until=NOW + 60, opened=Opened(rule=OpenedBy.RUN, run=5)),
+    (breaker(state="open", run=5, until=NOW + 60, opened=TripReason(rule=OpenedBy.CONSECUTIVE, run=5)),
      [], True, "open", "open-by-known-run", NOW + 60),
     (breaker(state="open", by="ada", until=NOW + 7200), [], True, "open", "open-by-person-for-a-time",
      NOW + 7200),
@@ -165,8 +165,8 @@ def test_no_two_states_look_alike(table: Any, name: str) -> None:
      (3600, "1 h"), (86_399, "23 h"), (86_400, "1 day"), (200_000, "2 days")],
 )  # fmt: skip
 def test_a_span_of_time_is_one_number_and_a_unit(seconds: float, text: str) -> None:
-    assert lasting(seconds) == text
+    assert format_duration(seconds) == text
 
 
 def test_a_standing_without_a_time_has_none() -> None:
-    assert Standing("ok", "x.") == Standing("ok", "x.", None, None)
+    assert TargetStatus("ok", "x.") == TargetStatus("ok", "x.", None, None)

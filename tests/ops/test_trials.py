@@ -10,10 +10,10 @@ import pytest
 from tests.runtime_jobs.gating import Refusal, Service, breaker_of, play, working
 from tests.text import names
 from tidegate import Backoff, Breaker, Cooldown, Target
-from tidegate.errors import NotThere, Refused
+from tidegate.errors import NotFound, Rejected
 from tidegate.face.queue import Queue
 from tidegate.ops import actions, trials
-from tidegate.ops.trials import Trial
+from tidegate.ops.trials import TargetTest
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store.now import now_of
 
@@ -32,7 +32,7 @@ def calling(q: Queue, service: Service, target: Target, **options: Any) -> Any:
     return call
 
 
-def try_now(q: Queue, key: str | None = None) -> Trial:
+def try_now(q: Queue, key: str | None = None) -> TargetTest:
     return q.target("svc").act(lambda tx: trials.begin(tx, "svc", "ada", key))
 
 
@@ -44,7 +44,7 @@ def test_a_job_behind_an_open_breaker_goes_at_once_and_a_success_closes_it(q: Qu
     service = Service(clock, takes=0, ill=BROKEN)
     call = calling(q, service, target_with_breaker())
 
-    async def main() -> Trial:
+    async def main() -> TargetTest:
         async with working(q, concurrency=1):
             call.enqueue_many([("a1",), ("a2",)])
             await asyncio.sleep(60)
@@ -107,7 +107,7 @@ def test_a_held_key_has_one_probe_and_is_free_when_it_succeeds(
             try_now(q, "a")
             await asyncio.sleep(2)
             assert len(service.times("a")) == 2  # one, while the others wait for it
-            with pytest.raises(Refused, match=r"job \d+ "):
+            with pytest.raises(Rejected, match=r"job \d+ "):
                 try_now(q, "a")
             await asyncio.sleep(8)
             assert len(service.times("a")) == 2
@@ -145,7 +145,7 @@ def test_a_job_that_is_meant_for_later_is_not_used(q: Queue, clock: VirtualClock
     calling(q, service, target_with_breaker()).options(due="1h").enqueue("a1")
     q.target("svc").force("open", "2h")
 
-    with pytest.raises(Refused, match="job of svc"):
+    with pytest.raises(Rejected, match="job of svc"):
         try_now(q)
     assert breaker_of(q, "svc") == "open"
 
@@ -154,29 +154,29 @@ def test_what_cannot_be_tested_says_why_and_nothing_changes(q: Queue, clock: Vir
     call = calling(q, Service(clock), target_with_breaker())
     svc = q.target("svc")
 
-    with pytest.raises(NotThere, match=r"'svx'.*'svc'"):
+    with pytest.raises(NotFound, match=r"'svx'.*'svc'"):
         svc.act(lambda tx: trials.begin(tx, "svx", "ada"))
-    with pytest.raises(Refused, match=" svc"):
+    with pytest.raises(Rejected, match=" svc"):
         try_now(q)
     svc.force("open", "1h")
-    with pytest.raises(Refused, match="job of svc"):
+    with pytest.raises(Rejected, match="job of svc"):
         try_now(q)
     call.enqueue("a1")
-    with pytest.raises(Refused, match=r"\bb\b.*\bsvc\b"):
+    with pytest.raises(Rejected, match=r"\bb\b.*\bsvc\b"):
         try_now(q, "b")
     svc.pause("1h", by="bob")
-    with pytest.raises(Refused, match=r"svc .*bob"):
+    with pytest.raises(Rejected, match=r"svc .*bob"):
         try_now(q)
     assert breaker_of(q, "svc") == "open"
     svc.resume()
     try_now(q)
-    with pytest.raises(Refused, match="svc"):
+    with pytest.raises(Rejected, match="svc"):
         try_now(q)
 
 
 def test_a_target_that_a_program_guards_by_itself_is_tested_by_that_program(q: Queue) -> None:
-    q.store.write(lambda tx: tx.all("target_report", {"name": "weather", "summary": "{}"}))
-    with pytest.raises(Refused, match="weather"):
+    q.store.write(lambda tx: tx.query("target_report", {"name": "weather", "summary": "{}"}))
+    with pytest.raises(Rejected, match="weather"):
         q.store.write(lambda tx: trials.begin(tx, "weather", "ada"))
 
 

@@ -18,4 +18,4 @@ def seen(tx: Tx, queues: list[str], stopping: int = 0) -> None:
         "outdated": 0,
         "beat": 1,
     }
-    tx.all("worker_seen", about)
+    tx.query("worker_seen", about)

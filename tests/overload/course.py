@@ -71,7 +71,7 @@ class Course:
     def play(self) -> None:
         offset = self.clock.now() - self.clock.monotonic()
         self.clock.run(self._main())
-        events = self.queues[0].target(TARGET).events(most=10_000)
+        events = self.queues[0].target(TARGET).events(limit=10_000)
         states = [(each.at - offset, each) for each in reversed(events) if each.kind == "breaker_state_changed"]
         self.moves = [(at, str(each.fields["to"])) for at, each in states]
         for queue in self.queues:
@@ -79,7 +79,7 @@ class Course:
 
     def _opened(self, dice: random.Random) -> Queue:
         made = InMemory(
-            f"sqlite:///{self.folder / 'course.db'}", clock=self.clock, inline=True, tuning=Tuning(dice=dice.random)
+            f"sqlite:///{self.folder / 'course.db'}", clock=self.clock, inline=True, tuning=Tuning(rng=dice.random)
         )
         made.changed = self.changed
         return made

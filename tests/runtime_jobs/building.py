@@ -15,39 +15,44 @@ from tidegate.face.queue import Queue
 from tidegate.face.target import Target
 from tidegate.guard import Tuning
 from tidegate.runtime.clock import Clock, VirtualClock
-from tidegate.runtime.job_gates import JobGates
+from tidegate.runtime.job_gates import ClaimGates
 from tidegate.runtime.reporting import Reporter
-from tidegate.runtime.threads import Inline, Threads
-from tidegate.runtime.wake import Wake
+from tidegate.runtime.threads import Executors, InlineExecutors
+from tidegate.runtime.wake import WakeSignal
 from tidegate.runtime.worker import Worker
-from tidegate.runtime.worker_policy import Tally, WorkerPolicy
+from tidegate.runtime.worker_policy import WorkerPolicy, WorkerStats
 from tidegate.store.tx import Store, Tx
 
 T = TypeVar("T")
 
 
 def queue(folder: Path, clock: VirtualClock, **options: Any) -> Queue:
-    return Queue(
-        f"sqlite:///{folder / 'jobs.db'}", clock=clock, inline=True, tuning=Tuning(dice=lambda: 0.5), **options
-    )
+    return Queue(f"sqlite:///{folder / 'jobs.db'}", clock=clock, inline=True, tuning=Tuning(rng=lambda: 0.5), **options)
 
 
 def worker(
     q: Queue,
     *jobs: JobFunction[..., Any],
     store: Any = None,
-    threads: Threads | None = None,
+    threads: Executors | None = None,
     targets: Iterable[Target] = (),
     clock: Clock | None = None,
     **numbers: Any,
 ) -> Worker:
     """A worker of its own, as another process would have."""
-    gates = JobGates({target.name: target.for_jobs() for target in targets}, lambda: 0.5)
+    gates = ClaimGates({target.name: target.for_jobs() for target in targets}, lambda: 0.5)
     return Worker(
-        store or q.store, {job.kind.name: job.kind for job in jobs}, gates, clock=clock or q.clock,
-        threads=threads or Inline(), wake=Wake(), policy=WorkerPolicy(**numbers), store_id="test", dice=lambda: 0.5,
+        store or q.store,
+        {job.kind.name: job.kind for job in jobs},
+        gates,
+        clock=clock or q.clock,
+        executors=threads or InlineExecutors(),
+        wake=WakeSignal(),
+        policy=WorkerPolicy(**numbers),
+        store_id="test",
+        rng=lambda: 0.5,
         queues=frozenset(job.kind.queue for job in jobs),
-    )  # fmt: skip
+    )
 
 
 @contextlib.asynccontextmanager
@@ -62,7 +67,7 @@ async def at_work(each: Worker) -> AsyncIterator[Worker]:
         await task
 
 
-async def work_for(seconds: float, q: Queue, **numbers: Any) -> Tally:
+async def work_for(seconds: float, q: Queue, **numbers: Any) -> WorkerStats:
     """So much of virtual time with a worker on the queue."""
     stop = asyncio.Event()
     task = asyncio.create_task(q.arun_worker(stop=stop, **numbers))

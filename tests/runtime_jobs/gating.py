@@ -59,7 +59,7 @@ class Refusal(Exception):
 
 
 def queue_on(db: Database, clock: VirtualClock, dice: float = 0.5) -> Queue:
-    return Queue(db.url, driver=db.driver, clock=clock, inline=True, tuning=Tuning(dice=lambda: dice))
+    return Queue(db.url, driver=db.driver, clock=clock, inline=True, tuning=Tuning(rng=lambda: dice))
 
 
 @contextlib.asynccontextmanager

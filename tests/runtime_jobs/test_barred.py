@@ -8,7 +8,7 @@ from tests.databases import APSW, POSTGRES, STDLIB, Database
 from tests.runtime_jobs.building import work_for
 from tests.runtime_jobs.gating import queue_on
 from tidegate import Fail
-from tidegate.errors import Refused
+from tidegate.errors import Rejected
 from tidegate.ops import allowed, job_actions
 from tidegate.runtime.clock import VirtualClock
 
@@ -24,13 +24,13 @@ def test_a_barred_job_stays_as_it_is_and_is_retried_by_nobody(db: Database) -> N
             raise Fail("bad_request")
 
         job, other = read.enqueue(1), read.enqueue(2)
-        assert not q.bar(job), "a job that has not ended may need it"
+        assert not q.forbid_retry(job), "a job that has not ended may need it"
         clock.run(work_for(1, q))
-        assert q.bar(job)
-        assert not q.bar(job)
+        assert q.forbid_retry(job)
+        assert not q.forbid_retry(job)
 
         assert not q.retry(job)
-        with pytest.raises(Refused, match=f"job {job.id} "):
+        with pytest.raises(Rejected, match=f"job {job.id} "):
             q.store.write(lambda tx: job_actions.retry(tx, job.id, "ada"))
         assert q.retry_many(code="bad_request").matched == 1
         assert q.retry_many(1, code="bad_request").changed == 1

@@ -11,12 +11,12 @@ import pytest
 
 from tests.runtime_jobs.building import at_work, until, worker
 from tidegate.core.job import JobState
-from tidegate.errors import Refused
+from tidegate.errors import Rejected
 from tidegate.face.queue import Queue
 from tidegate.ops import job_actions
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.context import Context
-from tidegate.runtime.threads import RealThreads
+from tidegate.runtime.threads import ThreadExecutors
 
 
 def test_a_running_async_handler_is_cancelled_within_about_a_second(q: Queue, clock: VirtualClock) -> None:
@@ -61,7 +61,7 @@ def test_a_plain_function_sees_that_it_is_cancelled(tmp_path: Path) -> None:
         put = looks.enqueue(1)
 
         async def main() -> None:
-            async with at_work(worker(q, looks, threads=RealThreads(1))):
+            async with at_work(worker(q, looks, threads=ThreadExecutors(1))):
                 await asyncio.to_thread(begun.wait)
                 q.cancel(put)
                 await put.wait("60s")
@@ -122,12 +122,12 @@ def test_a_kind_may_refuse_to_be_cancelled(q: Queue) -> None:
     async def firm(n: int) -> None: ...
 
     job = firm.enqueue(1)
-    with pytest.raises(Refused, match=r"job 1 .*'default\.firm'"):
+    with pytest.raises(Rejected, match=r"job 1 .*'default\.firm'"):
         q.cancel(job)
-    with pytest.raises(Refused, match="cannot be cancelled"):  # as a page or a command does, which knows no kinds
+    with pytest.raises(Rejected, match="cannot be cancelled"):  # as a page or a command does, which knows no kinds
         q.store.write(lambda tx: job_actions.cancel(tx, job.id, "ada"))
     q.drain()
     assert job.state() == "done"
     assert q.cancel(job) is None  # what has ended is as any other
-    with pytest.raises(Refused, match="job 1 is done"):
+    with pytest.raises(Rejected, match="job 1 is done"):
         q.store.write(lambda tx: job_actions.cancel(tx, job.id, "ada"))

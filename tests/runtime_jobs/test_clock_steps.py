@@ -13,10 +13,10 @@ from tests.runtime_jobs.gating import play, queue_on, working
 from tests.store.jobs import rows
 from tidegate import Again, Capacity, Queue, Target
 from tidegate.core.events import NoticeKind
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import claims, notice_rows
-from tidegate.store.claims import Lane
+from tidegate.store.claims import ReadyKey
 from tidegate.store.notice_rows import NewNotice
 
 DAY = 86400.0
@@ -92,7 +92,7 @@ def test_a_clock_that_is_set_back_by_a_day_delays_neither_lost_jobs_nor_retries(
                 raise Again(20)
 
         send.enqueue("lost")
-        q.store.write(lambda tx: claims.claim(tx, Lane("mail", "", ""), 1, "dead", 30.0))
+        q.store.write(lambda tx: claims.claim(tx, ReadyKey("mail", "", ""), 1, "dead", 30.0))
         send.enqueue("retried")
 
         async def main() -> None:
@@ -161,7 +161,7 @@ def test_a_finished_job_is_kept_for_its_time_over_a_step_that_stays(db: Database
             play(clock, lambda: _work(q, 2 * MINUTE))
             if day < 7:
                 assert there(q, done) == ["done"]
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             q.get(done)
 
 
@@ -180,7 +180,7 @@ def test_after_a_reboot_on_a_clock_that_is_ahead_nothing_is_deleted_for_ten_minu
         assert there(q, done) == ["done"]
         assert "expired" not in {event.code for event in q.events(queued)}
         play(rebooted, lambda: _work(q, 11 * MINUTE))  # the machine was off, after all
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             q.get(done)
 
 
@@ -189,7 +189,7 @@ def test_after_a_reboot_on_a_clock_that_is_behind_nothing_waits_for_it(db: Datab
     ran: list[str] = []
     with queue_on(db, clock) as q:
         _noting(q, ran).enqueue("lost")
-        q.store.write(lambda tx: claims.claim(tx, Lane("mail", "", ""), 1, "dead", 30.0))
+        q.store.write(lambda tx: claims.claim(tx, ReadyKey("mail", "", ""), 1, "dead", 30.0))
         play(clock, lambda: _work(q, 10))
     rebooted = VirtualClock(clock.now() - DAY)
     with queue_on(db, rebooted) as q:
@@ -270,17 +270,17 @@ def test_what_was_sent_to_a_full_target_counts_for_its_time_over_a_step(db: Data
 
 def test_a_notice_from_before_a_step_back_is_followed_by_its_end(db: Database) -> None:
     clock = VirtualClock()
-    place = notice_rows.Place(subject="target", name="shop")
+    place = notice_rows.NoticeSubject(subject="target", name="shop")
     with queue_on(db, clock) as q:
         _noting(q, [])
         trouble = NewNotice(
             kind=NoticeKind.FATAL, level="error", place=place, episode=clock.now(), title="t", message="m"
         )
-        q.store.write(lambda tx: notice_rows.raised(tx, trouble))
+        q.store.write(lambda tx: notice_rows.raise_notice(tx, trouble))
         clock.step_wall(-DAY)
         play(clock, lambda: _work(q, 11 * MINUTE))
         assert abs(q.store.now() - clock.now()) < 1
-        q.store.write(lambda tx: notice_rows.ended(tx, place, (NoticeKind.FATAL,)))
+        q.store.write(lambda tx: notice_rows.resolve_notices(tx, place, (NoticeKind.FATAL,)))
 
         ((created, ended),) = rows(q.store, "select created_at, ended_at from tg_notice where name = 'shop'")
         assert ended - created == pytest.approx(11 * MINUTE, abs=MINUTE)

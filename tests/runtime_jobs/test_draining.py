@@ -114,7 +114,7 @@ def test_what_falls_due_while_a_cycle_lasts_is_for_the_next_one_also_beside_a_wo
     @q.job(queue="mail")
     async def send(n: int) -> None: ...
 
-    q.in_cycles("lidarr")
+    q.batch_only("lidarr")
     submit.enqueue("again")
     submit.options(due="20s").enqueue("later")
     submit.enqueue_many([(f"{n}",) for n in range(10)])
@@ -247,7 +247,7 @@ def test_a_queue_that_is_worked_on_in_cycles_is_left_alone_by_a_worker_and_says_
     async def send(n: int) -> None:
         ran.append("mail")
 
-    q.in_cycles("lidarr")
+    q.batch_only("lidarr")
     put = submit.enqueue(1)
     send.enqueue(1)
     q.next_cycle("lidarr", clock.now() + 200)

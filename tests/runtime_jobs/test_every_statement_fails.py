@@ -23,7 +23,7 @@ from tidegate.guard import Tuning
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.context import Context
 from tidegate.store import claims
-from tidegate.store.claims import Lane
+from tidegate.store.claims import ReadyKey
 from tidegate.store.tx import Params, Row, Store, Tx
 
 T = TypeVar("T")
@@ -69,15 +69,15 @@ class FailingTx:
     def __init__(self, tx: Tx, fault: Fault) -> None:
         self._tx, self._fault = tx, fault
 
-    def all(self, name: str, params: Params | None = None) -> list[Row]:
+    def query(self, name: str, params: Params | None = None) -> list[Row]:
         self._fault.names.add(name)
         self._fault.strike()
-        return self._tx.all(name, params)
+        return self._tx.query(name, params)
 
-    def many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
+    def query_many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
         self._fault.names.add(name)
         self._fault.strike()
-        return self._tx.many(name, rows, params)
+        return self._tx.query_many(name, rows, params)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tx, name)
@@ -134,7 +134,7 @@ class FailingQueue(Queue):
 
     def __init__(self, url: str, clock: VirtualClock, fault: Fault | None) -> None:
         super().__init__(
-            url, clock=clock, inline=True, tuning=Tuning(dice=lambda: 0.5), retention={"short": {"done": "20s"}}
+            url, clock=clock, inline=True, tuning=Tuning(rng=lambda: 0.5), retention={"short": {"done": "20s"}}
         )
         self._fault = fault
 
@@ -210,7 +210,7 @@ def run(folder: Path, fault: Fault, url: str = "", failing: type[FailingQueue] =
         put.extend(program.put(1))
         # One of them is lost with its worker.
         with contextlib.suppress(StoreError):
-            program.q.store.write(lambda tx: claims.claim(tx, Lane("main", "", ""), 1, "dead", 6.0))
+            program.q.store.write(lambda tx: claims.claim(tx, ReadyKey("main", "", ""), 1, "dead", 6.0))
         await works(program.q, 75)
         put.extend(program.put(2))
         await works(program.q, 20)

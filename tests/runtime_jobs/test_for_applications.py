@@ -12,7 +12,7 @@ from tests.runtime_jobs.building import days_pass, work_for
 from tests.runtime_jobs.gating import queue_on, working
 from tidegate import Fail, Queue, Target, classify
 from tidegate.core.job import JobState
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.runtime.clock import VirtualClock
 from tidegate.testing import Status, StatusError
 
@@ -29,15 +29,15 @@ def test_a_final_job_gives_up_its_place_and_stays(db: Database) -> None:
             return "made"
 
         first = make.enqueue(1)
-        assert not q.free(first), "a job that is not final keeps its place"
+        assert not q.release_unique(first), "a job that is not final keeps its place"
         clock.run(work_for(1, q))
         assert not make.enqueue(1).created
 
-        assert q.free(first)
+        assert q.release_unique(first)
         second = make.enqueue(1)
         assert second.created
         assert q.get(first).state is JobState.DONE
-        assert not q.free(first), "it held none any more"
+        assert not q.release_unique(first), "it held none any more"
         assert not make.enqueue(1).created
 
 
@@ -71,18 +71,18 @@ def test_a_queue_keeps_its_jobs_as_its_program_says_unless_the_settings_name_it(
         @q.job(queue="mail")
         async def send(n: int) -> None: ...
 
-        q.keep("mail", done="20d")
+        q.set_retention("mail", done="20d")
         job = send.enqueue(1)
         clock.run(days_pass(days - 1, q))
         assert q.get(job).state is JobState.DONE
         clock.run(days_pass(2, q))
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             q.get(job)
 
 
 def test_what_is_kept_is_checked() -> None:
     with Queue("sqlite:///never-opened.db") as q, pytest.raises(ValueError, match="'queued'"):
-        q.keep("mail", queued="1d")
+        q.set_retention("mail", queued="1d")
 
 
 def test_a_job_that_an_application_puts_in_with_its_own_rows_wakes_a_worker_at_once(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def test_what_was_done_while_the_disk_was_full_is_written_when_there_is_room(
 
         def room(pages: int) -> None:
             def limit(tx: Tx) -> None:
-                tx.plain(f"pragma max_page_count = {pages}")
+                tx.execute(f"pragma max_page_count = {pages}")
 
             if way == "full":
                 q.store.write(limit)

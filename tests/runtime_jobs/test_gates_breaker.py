@@ -81,11 +81,11 @@ def test_an_hour_of_held_jobs_writes_no_row_of_a_job_or_an_event(db: Database) -
         q.target("svc").force("open", "2h")
 
         def count(tx: Tx) -> None:
-            tx.plain("create table written (what text)")
+            tx.execute("create table written (what text)")
             for what in ("tg_job", "tg_event"):
                 for verb in ("insert", "update", "delete"):
                     noted = f"begin insert into written values ('{verb}'); end"
-                    tx.plain(f"create trigger {what}_{verb} after {verb} on {what} {noted}")
+                    tx.execute(f"create trigger {what}_{verb} after {verb} on {what} {noted}")
 
         q.store.write(count)
 
@@ -95,7 +95,7 @@ def test_an_hour_of_held_jobs_writes_no_row_of_a_job_or_an_event(db: Database) -
 
         play(clock, main)
         q.store.add([Statement("written", "select count(*) from written")])
-        assert q.store.read(lambda tx: tx.all("written")) == [(0,)]
+        assert q.store.read(lambda tx: tx.query("written")) == [(0,)]
 
 
 @pytest.mark.parametrize("workers", [1, 4])
@@ -292,7 +292,7 @@ def test_a_rate_that_holds_jobs_back_is_not_taken_for_the_service(db: Database) 
                 await asyncio.sleep(61 + 75)
                 row = q.store.read(lambda tx: gate_rows.target(tx, "svc"))
                 assert row is not None
-                assert row.breaker.climb is None  # it was over after the minute
+                assert row.breaker.adaptive_limit is None  # it was over after the minute
 
         play(clock, main)
 
@@ -322,7 +322,7 @@ def test_a_breaker_that_one_worker_opened_stops_all_of_them_at_once(db: Database
 def test_fail_fast_ends_jobs_with_the_code_of_their_kind_and_spends_no_attempt(db: Database) -> None:
     clock = VirtualClock()
     with queue_on(db, clock) as q:
-        shared = Target("svc", backoff=None, breaker=BREAKER, behind="fail-fast")
+        shared = Target("svc", backoff=None, breaker=BREAKER, when_open="fail-fast")
 
         @q.job(target=shared, name="plain")
         async def plain(n: int) -> None: ...

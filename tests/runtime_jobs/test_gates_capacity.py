@@ -13,7 +13,7 @@ from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Service, play, queue_on, states, working
 from tidegate import Again, Backoff, Done, Fail, Target
 from tidegate.face.queue import Queue
-from tidegate.machine.filling import Depth, Filling
+from tidegate.machine.filling import FillLevel, QueueDepth
 from tidegate.runtime.capacity import Capacity
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
@@ -165,7 +165,7 @@ def test_a_target_that_says_which_jobs_have_landed_is_believed(db: Database) -> 
     landed: list[int] = []
     with queue_on(db, clock) as q:
         lidarr = Lidarr(clock)
-        submit = submitting(q, lidarr, cap=3, depth=lambda: Depth(0, landed))
+        submit = submitting(q, lidarr, cap=3, depth=lambda: QueueDepth(0, landed))
         jobs = submit.enqueue_many([(each,) for each in range(9)])
 
         async def main() -> None:
@@ -283,7 +283,7 @@ def test_what_was_done_without_being_sent_takes_no_place(db: Database) -> None:
         assert states(q) == {"done": 10}
         row = q.store.read(lambda tx: gate_rows.target(tx, "lidarr"))
         assert row is not None
-        assert Filling.loaded(row.capacity).own == ()
+        assert FillLevel.load(row.capacity).own == ()
 
 
 def test_a_cycle_asks_afresh_goes_on_after_each_success_and_ends_when_full(db: Database) -> None:

@@ -11,13 +11,13 @@ from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Service, play, queue_on, states, working
 from tidegate import Rate, Target
 from tidegate.face.queue import Queue
-from tidegate.machine.climb import Climb, Phase, advanced, answered, held_back
-from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.machine.climb import AdaptiveLimit, LimitPhase, advance, mark_limited, record_success
+from tidegate.machine.shared_breaker import StoredBreaker
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
 
 
-def breaker_of(q: Queue) -> BreakerRow:
+def breaker_of(q: Queue) -> StoredBreaker:
     row = q.store.read(lambda tx: gate_rows.target(tx, "svc"))
     assert row is not None
     return row.breaker
@@ -37,9 +37,9 @@ def test_a_service_that_hangs_at_its_limit_is_not_given_everything(db: Database)
 
         async def main() -> None:
             q.target("svc").force("closed")
-            resting = Climb(phase=Phase.RESTING, most=8, since=clock.now(), rate=20.0)
+            resting = AdaptiveLimit(phase=LimitPhase.STEADY, most=8, since=clock.now(), rate=20.0)
             row = breaker_of(q)
-            q.store.write(lambda tx: gate_rows.put_breaker(tx, "svc", row, replace(row, climb=resting)))
+            q.store.write(lambda tx: gate_rows.put_breaker(tx, "svc", row, replace(row, adaptive_limit=resting)))
             async with working(q, concurrency=100, grace=0):
                 await asyncio.sleep(70)  # a rest, and a trial
                 assert service.most == 8
@@ -67,7 +67,7 @@ def test_what_a_person_opened_or_closed_holds_a_target_without_a_breaker_for_no_
                 await asyncio.sleep(59)
                 assert not service.calls
                 await asyncio.sleep(200)
-                assert breaker_of(q).climb is None
+                assert breaker_of(q).adaptive_limit is None
 
         play(clock, main)
         assert service.most == 50
@@ -77,11 +77,11 @@ def test_what_a_person_opened_or_closed_holds_a_target_without_a_breaker_for_no_
 
 def test_a_target_whose_answers_take_longer_is_not_given_ever_less() -> None:
     # A hundred under way brought 100 a second. From now on each takes three times as long, and it bears any number.
-    climb: Climb | None = Climb(phase=Phase.RESTING, most=100, since=0.0, rate=100.0)
+    climb: AdaptiveLimit | None = AdaptiveLimit(phase=LimitPhase.STEADY, most=100, since=0.0, rate=100.0)
     for second in range(600):
-        climb = None if climb is None else advanced(climb, float(second))
+        climb = None if climb is None else advance(climb, float(second))
         if climb is not None:
             each = 3.0 if second < 60 else 3.1
-            climb = held_back(answered(climb, round(climb.allowed(float(second)) / each)))
+            climb = mark_limited(record_success(climb, round(climb.allowed(float(second)) / each)))
         assert climb is None or climb.most >= 50, second
     assert climb is None or climb.most > 100

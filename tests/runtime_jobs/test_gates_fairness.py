@@ -11,11 +11,11 @@ import pytest
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Service, play, queue_on, working
 from tidegate import Target
-from tidegate.runtime.claiming import Taken, Terms, claim
+from tidegate.runtime.claiming import ClaimRequest, Claims, claim
 from tidegate.runtime.clock import VirtualClock
-from tidegate.runtime.job_gates import JobGates
+from tidegate.runtime.job_gates import ClaimGates
 from tidegate.store import claims
-from tidegate.store.claims import START, Rounds
+from tidegate.store.claims import START, RoundRobinCursor
 from tidegate.store.tx import Params, Row, Tx
 
 pytestmark = pytest.mark.parametrize("db", BOTH, indirect=True)
@@ -28,19 +28,19 @@ class Watched:
         self._tx = tx
         self.names: list[str] = []
 
-    def all(self, name: str, params: Params | None = None) -> list[Row]:
+    def query(self, name: str, params: Params | None = None) -> list[Row]:
         self.names.append(name)
-        return self._tx.all(name, params)
+        return self._tx.query(name, params)
 
-    def many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
+    def query_many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
         self.names.append(name)
-        return self._tx.many(name, rows, params)
+        return self._tx.query_many(name, rows, params)
 
-    def plain(self, sql: str) -> None:
-        self._tx.plain(sql)
+    def execute(self, sql: str) -> None:
+        self._tx.execute(sql)
 
-    def one_migrator(self) -> None:
-        self._tx.one_migrator()
+    def lock_migrations(self) -> None:
+        self._tx.lock_migrations()
 
     def named(self, beginning: str) -> list[str]:
         return self._tx.named(beginning)
@@ -151,10 +151,10 @@ def test_the_order_in_which_a_database_sorts_names_keeps_nobody_from_their_turn(
 
             call.enqueue_many([(each,) for each in [name] * 2])
 
-        def turn(tx: Tx, rounds: Rounds) -> Taken:
-            gates = JobGates({}, lambda: 0.5).turn(tx, "w", clock.now())
-            fronts = sorted(claims.ready(tx, ["all"]).fronts, key=lambda front: front.target.lower())
-            return claim(tx, gates, fronts, Terms(worker="w", lease=30.0, room=1, slots=1, rounds=rounds))
+        def turn(tx: Tx, rounds: RoundRobinCursor) -> Claims:
+            gates = ClaimGates({}, lambda: 0.5).turn(tx, "w", clock.now())
+            fronts = sorted(claims.ready(tx, ["all"]).targets, key=lambda front: front.target.lower())
+            return claim(tx, gates, fronts, ClaimRequest(worker="w", lease=30.0, room=1, slots=1, rounds=rounds))
 
         rounds, order = START, list[str]()
         for _ in range(6):
@@ -227,15 +227,15 @@ def test_a_shut_target_is_not_scanned(db: Database) -> None:
 
         call.enqueue_many([(each,) for each in range(50)])
         q.target("svc").force("open", "1h")
-        gates = JobGates({"svc": target.for_jobs()}, lambda: 0.5)
+        gates = ClaimGates({"svc": target.for_jobs()}, lambda: 0.5)
 
         def look(tx: Tx) -> list[str]:
-            from tidegate.runtime.cycle import Wish, turn
+            from tidegate.runtime.cycle import FetchRequest, fetch
             from tidegate.store.migrate import Schema, core_migrations
 
             watched = Watched(tx)
-            wish = Wish(worker="w", queues=frozenset({"default"}), room=10, slots=10, lease=30, promote=False)
-            done = turn(watched, gates, [], wish, clock.now(), Schema(core_migrations()))
+            wish = FetchRequest(worker="w", queues=frozenset({"default"}), room=10, slots=10, lease=30, promote=False)
+            done = fetch(watched, gates, [], wish, clock.now(), Schema(core_migrations()))
             assert not done.claimed
             assert done.opens_at == clock.now() + 3600
             return watched.names
@@ -257,6 +257,6 @@ def test_queues_of_other_workers_cost_one_look_each(db: Database) -> None:
 
         theirs.enqueue_many([(each,) for each in range(20)])
         mine.enqueue(1)
-        found = q.store.read(lambda tx: claims.ready(tx, {"mine", "nobody"}).fronts)
+        found = q.store.read(lambda tx: claims.ready(tx, {"mine", "nobody"}).targets)
 
     assert [front.place for front in found] == [("mine", "")]

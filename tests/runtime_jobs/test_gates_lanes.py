@@ -12,7 +12,7 @@ from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Refusal, Service, play, queue_on, states, working
 from tidegate import Backoff, Cooldown, Target
 from tidegate.core.job import JobState
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Again, Done, Fail
 from tidegate.runtime.clock import VirtualClock
@@ -32,7 +32,7 @@ def calling(q: Queue, service: Service, target: Target, **options: Any) -> Any:
     return call
 
 
-def hold(q: Queue, key: str) -> gate_rows.HoldRow | None:
+def hold(q: Queue, key: str) -> gate_rows.StoredKeyHealth | None:
     return q.store.read(lambda tx: gate_rows.hold(tx, "svc", key))
 
 
@@ -409,7 +409,7 @@ def test_enabling_does_not_end_a_fatal_fault(db: Database) -> None:
     ],
 )
 def test_nothing_can_be_done_to_a_target_that_is_not_there(db: Database, act: Callable[[Any], object]) -> None:
-    with queue_on(db, VirtualClock()) as q, pytest.raises(NotThere, match="'nobody'"):
+    with queue_on(db, VirtualClock()) as q, pytest.raises(NotFound, match="'nobody'"):
         act(q.target("nobody"))
 
 

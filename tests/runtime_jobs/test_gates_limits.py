@@ -9,7 +9,7 @@ import pytest
 from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import Service, play, queue_on, states, working
 from tidegate import Rate, Target
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.face.job_function import JobFunction
 from tidegate.face.queue import Queue
 from tidegate.runtime.clock import VirtualClock
@@ -186,7 +186,7 @@ def test_a_pause_has_an_end_that_is_ahead(db: Database, until: object) -> None:
 def test_what_does_not_exist_cannot_be_paused(db: Database) -> None:
     with queue_on(db, VirtualClock()) as q:
         calling(q, Service(VirtualClock()), Target("svc"))
-        with pytest.raises(NotThere, match="'work'"):
+        with pytest.raises(NotFound, match="'work'"):
             q.pause("wrok", "1h")
-        with pytest.raises(NotThere, match="no target 'other'"):
+        with pytest.raises(NotFound, match="no target 'other'"):
             q.target("other").pause("1h")

@@ -36,7 +36,7 @@ def calling(q: Queue, service: Service, target: Target) -> Any:
 
 def listed(q: Queue) -> list[NoticeLine]:
     """The oldest first."""
-    return q.store.read(notices.listed).items[::-1]
+    return q.store.read(notices.list_notices).items[::-1]
 
 
 def kinds(q: Queue) -> list[tuple[str, str, bool]]:

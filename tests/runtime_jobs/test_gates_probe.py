@@ -252,8 +252,8 @@ def test_after_a_failure_the_probe_is_asked_at_once_and_if_it_fails_too_the_brea
         assert found.report.opened_by == "probe"
         assert "health probe" in found.report.reason
         assert found.report.rules["probe_after"] == ["overloaded"]
-        assert "health probe" in found.whys[0].message
-        assert "health probe" in telling.told(found.events[0]).text
+        assert "health probe" in found.reasons[0].message
+        assert "health probe" in telling.describe_event(found.events[0]).text
 
 
 @pytest.mark.parametrize("ill", [Refusal(503), TimeoutError("x")])

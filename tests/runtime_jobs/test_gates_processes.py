@@ -18,7 +18,7 @@ from tests.databases import BOTH, Database
 from tests.runtime_jobs import gate_process
 from tidegate.face.queue import Queue
 from tidegate.store import tallies
-from tidegate.store.gate_rows import GateEvent
+from tidegate.store.gate_rows import TargetEvent
 
 PROCESSES = 4
 JOBS = 80
@@ -47,7 +47,7 @@ def until(what: Any, seconds: float = 120) -> None:
         time.sleep(0.02)
 
 
-def moves(queue: Queue) -> list[GateEvent]:
+def moves(queue: Queue) -> list[TargetEvent]:
     """What the breaker did, oldest first."""
     return [event for event in reversed(queue.target("svc").events()) if event.kind == "breaker_state_changed"]
 

@@ -22,8 +22,8 @@ from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.context import Context
 from tidegate.store import backups, claims, intake
 from tidegate.store.backups import JUMP
-from tidegate.store.beats import Beat, Beaten, beat
-from tidegate.store.claims import Lane
+from tidegate.store.beats import HeartbeatMark, HeartbeatResult, beat
+from tidegate.store.claims import ReadyKey
 from tidegate.store.dialect import statements
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.tx import Store, Tx
@@ -50,7 +50,7 @@ def copied(source: Path, to: Path) -> None:
 
 
 def epoch(store: Store) -> int:
-    return int(store.read(lambda tx: tx.all("worker_beat", {"id": ""}))[0][1] or 0)
+    return int(store.read(lambda tx: tx.query("worker_beat", {"id": ""}))[0][1] or 0)
 
 
 def test_a_result_from_before_is_refused_and_the_job_is_done_again(
@@ -120,7 +120,7 @@ def test_a_beat_that_arrives_when_its_worker_has_signed_off_is_no_sign(q: Queue,
     clock.run(main())
     flaky.arrive()
     assert epoch(q.store) == 0
-    assert not q.store.read(lambda tx: tx.all("workers")), "nor does it bring its worker back"
+    assert not q.store.read(lambda tx: tx.query("workers")), "nor does it bring its worker back"
 
 
 def test_who_was_silent_for_long_may_be_forgotten(q: Queue, clock: VirtualClock) -> None:
@@ -136,7 +136,7 @@ def test_who_was_silent_for_long_may_be_forgotten(q: Queue, clock: VirtualClock)
             await asyncio.sleep(60)
             flaky.away = True
             await asyncio.sleep(4000)
-            q.store.write(lambda tx: tx.all("forget_workers"))
+            q.store.write(lambda tx: tx.query("forget_workers"))
             flaky.away = False
             await asyncio.sleep(60)
 
@@ -149,20 +149,20 @@ def test_it_is_put_right_once_and_not_where_somebody_has_done_so(name: str, tmp_
     with database(name, tmp_path) as db, closing(db.open(VirtualClock().now)) as store:
         migrate(store, core_migrations())
 
-        def beats(number: int, last: Beat | None) -> tuple[Beat, bool]:
+        def beats(number: int, last: HeartbeatMark | None) -> tuple[HeartbeatMark, bool]:
             found = store.write(lambda tx: beat(tx, store.dialect, ABOUT, number, last))
             return found.beat, found.put_right is not None
 
-        assert beats(1, None) == (Beat(1, 0), False)
-        assert beats(3, Beat(1)) == (Beat(3, 0), False), "the second was never heard of"
-        assert beats(2, None) == (Beat(2, 0), False), "it was held up on its way"
-        assert beats(4, Beat(3)) == (Beat(4, 0), False)
-        assert beats(7, Beat(6)) == (Beat(7, 1), True), "the sixth was committed, and is not known"
-        assert beats(8, Beat(7, 1)) == (Beat(8, 1), False)
-        assert beats(9, Beat(8)) == (Beat(9, 1), False), "another has put it right"
+        assert beats(1, None) == (HeartbeatMark(1, 0), False)
+        assert beats(3, HeartbeatMark(1)) == (HeartbeatMark(3, 0), False), "the second was never heard of"
+        assert beats(2, None) == (HeartbeatMark(2, 0), False), "it was held up on its way"
+        assert beats(4, HeartbeatMark(3)) == (HeartbeatMark(4, 0), False)
+        assert beats(7, HeartbeatMark(6)) == (HeartbeatMark(7, 1), True), "the sixth was committed, and is not known"
+        assert beats(8, HeartbeatMark(7, 1)) == (HeartbeatMark(8, 1), False)
+        assert beats(9, HeartbeatMark(8)) == (HeartbeatMark(9, 1), False), "another has put it right"
         store.write(lambda tx: backups.restored(tx, store.dialect))
-        assert beats(10, Beat(9, 1)) == (Beat(10, 2), False), "a person has"
-        assert beats(11, Beat(10, 3)) == (Beat(11, 3), True), "it went back behind the last time"
+        assert beats(10, HeartbeatMark(9, 1)) == (HeartbeatMark(10, 2), False), "a person has"
+        assert beats(11, HeartbeatMark(10, 3)) == (HeartbeatMark(11, 3), True), "it went back behind the last time"
 
 
 @pytest.mark.parametrize("name", BOTH)
@@ -182,13 +182,13 @@ def test_a_database_that_lacks_a_lease_of_a_worker_went_back(
     with database(name, tmp_path) as db, closing(db.open(VirtualClock().now)) as store:
         migrate(store, core_migrations())
         taken = store.write(lambda tx: intake.enqueue_one(tx, NewJob(queue="q", kind="k", args="null")))
-        (held,) = store.write(lambda tx: claims.claim(tx, Lane("q", "", ""), 1, "w", 30.0))
+        (held,) = store.write(lambda tx: claims.claim(tx, ReadyKey("q", "", ""), 1, "w", 30.0))
         assert (held.id, held.fence) == (taken.id, 1)
         store.write(lambda tx: beat(tx, store.dialect, ABOUT, 1, None))
         store.add(statements(NOW_SAYS, store.dialect))
-        store.write(lambda tx: tx.all("now_says", {"fence": fence, "by": lease_by, "state": state}))
+        store.write(lambda tx: tx.query("now_says", {"fence": fence, "by": lease_by, "state": state}))
 
-        found = store.write(lambda tx: beat(tx, store.dialect, ABOUT, 2, Beat(1), [held]))
+        found = store.write(lambda tx: beat(tx, store.dialect, ABOUT, 2, HeartbeatMark(1), [held]))
 
         assert (found.put_right is not None) == went_back
         assert epoch(store) == went_back
@@ -200,13 +200,15 @@ def test_a_worker_that_holds_a_job_with_an_id_that_was_never_given_out_finds_tha
     with database("postgres", tmp_path) as db, closing(db.open(VirtualClock().now)) as store:
         migrate(store, core_migrations())
         store.write(lambda tx: intake.enqueue_one(tx, NewJob(queue="q", kind="k", args="null")))
-        (held,) = store.write(lambda tx: claims.claim(tx, Lane("q", "", ""), 1, "w", 30.0))
+        (held,) = store.write(lambda tx: claims.claim(tx, ReadyKey("q", "", ""), 1, "w", 30.0))
         store.write(lambda tx: beat(tx, store.dialect, ABOUT, 1, None))
 
         def beats(number: int, id_: int) -> bool:
             job = replace(held, id=id_)
             return (
-                store.write(lambda tx: beat(tx, store.dialect, ABOUT, number, Beat(number - 1), [job])).put_right
+                store.write(
+                    lambda tx: beat(tx, store.dialect, ABOUT, number, HeartbeatMark(number - 1), [job])
+                ).put_right
                 is not None
             )
 
@@ -223,10 +225,12 @@ def test_of_two_that_see_it_at_once_one_puts_it_right(tmp_path: Path) -> None:
     ):
         migrate(store, core_migrations())
 
-        def both_wait(tx: Tx) -> list[Future[Beaten]]:
-            tx.one_migrator()
+        def both_wait(tx: Tx) -> list[Future[HeartbeatResult]]:
+            tx.lock_migrations()
             found = [
-                threads.submit(store.write, lambda tx, me=me: beat(tx, store.dialect, {**ABOUT, "id": me}, 9, Beat(8)))
+                threads.submit(
+                    store.write, lambda tx, me=me: beat(tx, store.dialect, {**ABOUT, "id": me}, 9, HeartbeatMark(8))
+                )
                 for me in ("one", "other")
             ]
             deadline = time.monotonic() + 60

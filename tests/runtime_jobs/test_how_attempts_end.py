@@ -22,7 +22,7 @@ from tidegate.face.target import Target
 from tidegate.machine.lifecycle import Again, Done, Fail
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.context import Context
-from tidegate.runtime.engine import Engine
+from tidegate.runtime.engine import WorkerThread
 from tidegate.testing import Status, StatusError
 
 EVEN = Backoff(10, cap=1000, factor=2, jitter=0)
@@ -316,7 +316,7 @@ def test_what_was_stored_is_checked_by_name_and_annotation(
     async def send(to: str, n: int, urgent: bool = False, *, job: Context) -> None: ...
 
     put = send.enqueue("ada", 1)
-    q.store.write(lambda tx: tx.plain(f"update tg_job set args = '{stored}'"))
+    q.store.write(lambda tx: tx.execute(f"update tg_job set args = '{stored}'"))
     clock.run(q.adrain())
 
     found = q.get(put)
@@ -498,7 +498,7 @@ def in_engine(q: Queue, over: Callable[[], bool]) -> Ran:
         ran.starts += 1
         await q.arun_worker(stop=stop, grace=1)
 
-    engine = Engine(work, rest=0.1)
+    engine = WorkerThread(work, restart_seconds=0.1)
     engine.start()
     try:
         end = time.monotonic() + 60

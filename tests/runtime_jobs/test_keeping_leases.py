@@ -144,7 +144,7 @@ def test_a_result_that_comes_too_late_is_refused_and_recorded(q: Queue, clock: V
     clock.run(main())
     assert put.result() == "by 2"
     assert kinds(q, put) == ["queued", "processing", "lost", "processing", "done", "stale_result"]
-    assert (one.tally.lost, one.tally.done, two.tally.done) == (1, 0, 1)
+    assert (one.stats.lost, one.stats.done, two.stats.done) == (1, 0, 1)
 
 
 def test_a_worker_can_take_a_job_again_that_it_lost_itself(q: Queue, clock: VirtualClock) -> None:
@@ -170,7 +170,7 @@ def test_a_worker_can_take_a_job_again_that_it_lost_itself(q: Queue, clock: Virt
             await asyncio.sleep(1)
             flaky.away = True
             await asyncio.sleep(35)
-            assert await worker(q, stubborn).sweeper.sweep() == 1
+            assert await worker(q, stubborn).maintenance.rescue_and_expire() == 1
             flaky.away = False
             await asyncio.sleep(140)
 
@@ -199,7 +199,7 @@ def test_a_handler_is_cancelled_when_its_lease_is_lost(q: Queue, clock: VirtualC
             await asyncio.sleep(1)
             # As if another worker had taken it over: a newer fence.
             q.store.add(statements(STEAL, q.store.dialect))
-            q.store.write(lambda tx: tx.all("steal", {"id": put.id}))
+            q.store.write(lambda tx: tx.query("steal", {"id": put.id}))
             await asyncio.sleep(20)
 
     clock.run(main())
@@ -218,7 +218,7 @@ def test_what_is_saved_after_the_lease_is_lost_is_refused(q: Queue, clock: Virtu
     @q.job()
     async def saves(n: int, job: Context) -> None:
         await job.save(good=1)
-        q.store.write(lambda tx: tx.all("steal", {"id": job.id}))
+        q.store.write(lambda tx: tx.query("steal", {"id": job.id}))
         try:
             await job.save(late=1)
         except LeaseLost as lost:
@@ -235,7 +235,7 @@ def test_what_is_saved_after_the_lease_is_lost_is_refused(q: Queue, clock: Virtu
     clock.run(main())
     assert raised == [LeaseLost]
     assert q.get(put).saved == {"good": 1}
-    assert each.tally.lost == 1
+    assert each.stats.lost == 1
     assert q.get(put).state is JobState.RUNNING
 
 

@@ -51,7 +51,7 @@ def test_what_the_handler_adds_is_written_with_its_result(books: Queue, clock: V
 def test_nothing_is_written_when_the_lease_is_lost(books: Queue, clock: VirtualClock) -> None:
     @books.job()
     async def store(title: str, job: Context) -> Done[None]:
-        books.store.write(lambda tx: tx.all("steal", {"id": job.id}))
+        books.store.write(lambda tx: tx.query("steal", {"id": job.id}))
         return Done(writes=[books.db("books").bind("add_book", id=job.id, title=title, fence=job.fence)])
 
     put = store.enqueue("Emma")
@@ -151,7 +151,7 @@ def test_nothing_comes_after_a_result_that_came_too_late(books: Queue, clock: Vi
     @books.job()
     async def store(title: str, job: Context) -> Done[str]:
         if job.attempt == 1:
-            books.store.write(lambda tx: tx.all("steal", {"id": job.id}))
+            books.store.write(lambda tx: tx.query("steal", {"id": job.id}))
         return Done(title, after=lambda: seen.append(job.attempt))
 
     put = store.enqueue("Emma")

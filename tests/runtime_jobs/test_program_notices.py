@@ -22,7 +22,7 @@ from tidegate import Backoff, Cooldown, Target
 from tidegate.core.events import Event, EventKind, Notice, NoticeKind
 from tidegate.events import Bus
 from tidegate.guard import Tuning
-from tidegate.machine.own_link import SelfGuard
+from tidegate.machine.own_link import NetworkGuardPolicy
 from tidegate.ops import notices
 from tidegate.ops.notices import NoticeLine
 from tidegate.runtime.clock import SYSTEM
@@ -94,7 +94,7 @@ def life(db: Database, *answers: tuple[int, str, int], when: str) -> dict[str, A
 
 def rows(store: Store) -> list[tuple[str, str, str, bool]]:
     """The oldest first."""
-    lines = store.read(notices.listed).items[::-1]
+    lines = store.read(notices.list_notices).items[::-1]
     return [(line.kind, line.key, line.operation, line.open) for line in lines]
 
 
@@ -137,7 +137,7 @@ def test_another_reason_after_a_restart_is_news(db: Database, store: Store) -> N
     life(db, (7, "recent", 401), when="early")
 
     assert life(db, (7, "recent", 402), when="late")["heard"] == ["fatal"]
-    assert [(line.code, line.open) for line in store.read(notices.listed).items] == [
+    assert [(line.code, line.open) for line in store.read(notices.list_notices).items] == [
         ("quota_exhausted", True), ("unauthorized", False),
     ]  # fmt: skip
 
@@ -185,7 +185,7 @@ class Hearing:
 
 
 def lines(store: Store) -> list[NoticeLine]:
-    return store.read(notices.listed).items[::-1]
+    return store.read(notices.list_notices).items[::-1]
 
 
 def test_a_notice_is_heard_when_it_is_a_row_with_the_words_of_the_code_book(db: Database, store: Store) -> None:
@@ -233,7 +233,7 @@ def test_our_own_network_is_a_notice_of_this_machine_and_ends_when_it_is_back(db
         "sync",
         backoff=None,
         store=db.url,
-        self_guard=SelfGuard(hosts=3, share=1),
+        self_guard=NetworkGuardPolicy(hosts=3, share=1),
         tuning=Tuning(bus=hearing.bus),
     )
 
@@ -309,7 +309,7 @@ def test_a_fatal_fault_without_a_key_is_resolved_by_the_next_success_and_not_tol
     eventually(lambda: rows(store) == [("fatal", "", operation, True)])
     fetch(200)
     eventually(lambda: rows(store) == [("fatal", "", operation, False)])
-    assert target._caller.keys.well  # noqa: SLF001 - the hot path asks this
+    assert target._pipeline.keys.is_healthy  # noqa: SLF001 - the hot path asks this
     fetch_refused()
     fetch(200)
     end(reporter_of(db.url))
@@ -324,9 +324,9 @@ def test_a_key_that_is_well_costs_nothing_after_its_notice_has_ended(db: Databas
     end(reporter_of(db.url))
 
     again = Target("svc", "sync", backoff=Backoff(30), store=db.url, tuning=Tuning(bus=hearing.bus))
-    eventually(lambda: not again._caller.keys.calm)  # noqa: SLF001 - the hot path asks this
+    eventually(lambda: not again._pipeline.keys.is_idle)  # noqa: SLF001 - the hot path asks this
     answered(again.key(7), 200)
-    assert again._caller.keys.calm  # noqa: SLF001
+    assert again._pipeline.keys.is_idle  # noqa: SLF001
     assert again.unhealthy() == []
     eventually(lambda: hearing.kinds() == ["fatal", "recovered"])
     end(reporter_of(db.url))

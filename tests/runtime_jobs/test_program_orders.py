@@ -17,7 +17,7 @@ from tidegate.guard import Health, Tuning
 from tidegate.ops import target_reports
 from tidegate.ops.target_reports import TargetDetail
 from tidegate.runtime import reporting
-from tidegate.runtime.orders import Orders
+from tidegate.runtime.orders import RemoteOrders
 from tidegate.runtime.reporting import Reporter, reporter_of
 
 both = pytest.mark.parametrize("db", BOTH, indirect=True)
@@ -70,7 +70,7 @@ def test_a_pause_in_the_store_holds_the_calls_of_a_program_until_it_is_resumed_o
 
 @both
 def test_a_program_that_starts_during_a_pause_knows_of_it_when_it_has_caught_up(q: Queue) -> None:
-    q.store.write(lambda tx: tx.all("target_new", {"name": "api"}))
+    q.store.write(lambda tx: tx.query("target_new", {"name": "api"}))
     q.target("api").pause("1h", by="ada")
     q.target("api").key("k").disable("1h", by="ada")
     target = made(q)
@@ -113,7 +113,7 @@ def test_a_key_that_a_program_holds_is_shown_and_clearing_it_says_that_something
     assert not q.target("api").key("k").clear()
     with pytest.raises(_Refused):
         target.key("k").call(_refuse)
-    eventually(lambda: q.store.read(lambda tx: tx.all("notices_open_of", _OPEN)))
+    eventually(lambda: q.store.read(lambda tx: tx.query("notices_open_of", _OPEN)))
     detail = eventually(lambda: shown(q) if shown(q).keys else None)
     (row,) = detail.keys
     assert (row.lane, row.reason, row.until, row.code, row.failures) == ("k", "fatal", None, "unauthorized", 1)
@@ -124,7 +124,7 @@ def test_a_key_that_a_program_holds_is_shown_and_clearing_it_says_that_something
 
 
 def test_a_trouble_that_is_written_after_its_key_was_cleared_is_told_to_nobody() -> None:
-    ordered = Orders(now=100.0, asked_at=1000.0, cleared={"one": 90.0})
+    ordered = RemoteOrders(now=100.0, asked_at=1000.0, cleared={"one": 90.0})
     found = [ordered.dealt_with(key, heard_at) for key, heard_at in (("one", 985.0), ("one", 995.0), ("two", 985.0))]
     assert found == [True, False, False]
 

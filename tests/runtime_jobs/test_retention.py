@@ -9,7 +9,7 @@ import pytest
 
 from tests.runtime_jobs.building import days_pass
 from tidegate import Queue
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.runtime.clock import VirtualClock
 from tidegate.testing import work_for
 
@@ -88,7 +88,7 @@ def test_what_a_cycle_has_done_goes_too(tmp_path: Path) -> None:
         @q.job(queue="mail")
         async def send(n: int) -> None: ...
 
-        q.in_cycles("visits")
+        q.batch_only("visits")
         made = visit.enqueue(1).id
         clock.run(q.adrain("visits"))
         clock.run(work_for(q, "8m"))
@@ -113,7 +113,7 @@ def test_a_program_that_only_works_in_cycles_removes_what_is_old_too(tmp_path: P
         clock.advance("6m")
         clock.run(q.adrain())
         assert not any(_there(q, id_) for id_ in made)
-        assert len(q.store.read(lambda tx: tx.all("rollups", {"scope": "all", "name": "", "since": 0}))) == 3
+        assert len(q.store.read(lambda tx: tx.query("rollups", {"scope": "all", "name": "", "since": 0}))) == 3
 
 
 def test_a_cycle_that_was_stopped_does_nothing_more(tmp_path: Path) -> None:
@@ -134,5 +134,5 @@ def test_a_cycle_that_was_stopped_does_nothing_more(tmp_path: Path) -> None:
 def _there(q: Queue, id_: int) -> bool:
     try:
         return q.get(id_).state == "done"
-    except NotThere:
+    except NotFound:
         return False

@@ -251,7 +251,7 @@ def test_between_two_ticks_the_database_is_left_alone(tmp_path: Path) -> None:
         clock = VirtualClock(NOON - 1800)
         dice = random.Random(1).random  # what is done now and then is done as often in both
         with Counting(
-            f"sqlite:///{tmp_path / str(scheduled)}.db", clock=clock, inline=True, tuning=Tuning(dice=dice)
+            f"sqlite:///{tmp_path / str(scheduled)}.db", clock=clock, inline=True, tuning=Tuning(rng=dice)
         ) as q:
             report = reporting(q, [])
             if scheduled:

@@ -16,7 +16,7 @@ from tidegate.face.queue import Queue
 from tidegate.machine.lifecycle import Again
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.context import Context
-from tidegate.runtime.threads import RealThreads
+from tidegate.runtime.threads import ThreadExecutors
 
 
 async def stopped_after(seconds: float, q: Queue, **numbers: Any) -> float:
@@ -337,7 +337,7 @@ def test_a_worker_does_not_begin_what_it_finds_out_about_while_it_stops(q: Queue
 
 def test_real_threads_hand_over_work_and_results() -> None:
     async def main() -> None:
-        threads = RealThreads(3)
+        threads = ThreadExecutors(3)
         names = await asyncio.gather(*(threads.handler(lambda: threading.current_thread().name) for _ in range(20)))
         assert len(set(names)) <= 3
         with pytest.raises(ZeroDivisionError):
@@ -363,7 +363,7 @@ def test_a_slot_that_breaks_ends_the_worker_loudly_and_gives_its_job_back(q: Que
             raise ZeroDivisionError("a bug")
         return 0.5
 
-    each.dice = dice
+    each.rng = dice
     with pytest.raises(ZeroDivisionError):
         clock.run(each.run(asyncio.Event()))
     assert clock.monotonic() < 60

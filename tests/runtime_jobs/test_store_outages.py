@@ -166,7 +166,7 @@ def test_a_heart_that_breaks_ends_the_worker_loudly_and_gives_back_what_it_held(
 
     class Broken(Flaky):
         def write(self, work):  # type: ignore[no-untyped-def]
-            if self.away and "Keeper.beat" in work.__qualname__:
+            if self.away and "Heartbeat.beat" in work.__qualname__:
                 raise ZeroDivisionError("a bug")
             return self._store.write(work)
 
@@ -191,7 +191,7 @@ def test_an_outcome_that_cannot_be_written_at_all_is_left_to_its_lease_and_not_b
 
     class Refuses(Flaky):
         def write(self, work):  # type: ignore[no-untyped-def]
-            if self.away and "Turns." in work.__qualname__ and len(ran) == 1 and q.get(1).state is JobState.RUNNING:
+            if self.away and "Producer." in work.__qualname__ and len(ran) == 1 and q.get(1).state is JobState.RUNNING:
                 raise StoreError("this row is cursed")
             return self._store.write(work)
 

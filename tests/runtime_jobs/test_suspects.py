@@ -16,11 +16,11 @@ from tidegate.face.target import Target
 from tidegate.machine import lifecycle
 from tidegate.runtime.clock import VirtualClock
 from tidegate.runtime.context import Context
-from tidegate.runtime.cycle import Ended, Wish, turn
+from tidegate.runtime.cycle import FetchRequest, FinishedAttempt, fetch
 from tidegate.runtime.in_flight import PROVEN_AFTER, runs_suspects, seconds_alone
-from tidegate.runtime.job_gates import JobGates
+from tidegate.runtime.job_gates import ClaimGates
 from tidegate.store import claims
-from tidegate.store.claims import Lane
+from tidegate.store.claims import ReadyKey
 from tidegate.store.migrate import Schema, core_migrations
 
 
@@ -54,7 +54,7 @@ class Watched:
         id_ = self.kind.options(**fields).enqueue((n, lasts)).id
         if deaths:
             self.q.store.write(
-                lambda tx: tx.plain(f"update tg_job set deaths = {deaths}, suspect = 1 where id = {id_}")
+                lambda tx: tx.execute(f"update tg_job set deaths = {deaths}, suspect = 1 where id = {id_}")
             )
         return id_
 
@@ -198,7 +198,7 @@ def test_a_cycle_runs_its_suspects_alone_and_does_not_leave_them(clock: VirtualC
 def test_a_cycle_inside_of_a_suspect_works_on_its_jobs(clock: VirtualClock, db: Database) -> None:
     with queue_on(db, clock) as q:
         jobs = Watched(q, clock, queue="inner")
-        q.in_cycles("inner")
+        q.batch_only("inner")
         drained: list[int] = []
 
         @q.job(name="outer", queue="outer")
@@ -208,7 +208,7 @@ def test_a_cycle_inside_of_a_suspect_works_on_its_jobs(clock: VirtualClock, db: 
         jobs.put(0, 1.0)
         jobs.put(1, 1.0, deaths=1)
         outer.enqueue(0)
-        q.store.write(lambda tx: tx.plain("update tg_job set deaths = 1, suspect = 1 where kind = 'outer'"))
+        q.store.write(lambda tx: tx.execute("update tg_job set deaths = 1, suspect = 1 where kind = 'outer'"))
         jobs.work(30)
 
         assert drained == [2]
@@ -256,7 +256,7 @@ def test_how_many_deaths_alone_fail_a_job_is_said_where_it_is_declared(
     with queue_on(db, clock) as q:
         jobs = Watched(q, clock, max_crashes=allowed, attempts=100)
         id_ = jobs.put(0, 1.0, deaths=1)
-        lane = Lane("default", "", "")
+        lane = ReadyKey("default", "", "")
         q.job(queue="other", name="other")(_nothing)
         for deaths in range(1, allowed + 1):
             q.store.write(lambda tx: claims.claim_suspect(tx, lane, id_, "dead", 30.0))
@@ -288,7 +288,7 @@ def test_a_job_that_runs_alone_does_not_fail_because_the_store_was_away(
             await asyncio.sleep(30)
 
         put = job.enqueue(1)
-        q.store.write(lambda tx: tx.plain("update tg_job set deaths = 1, suspect = 1"))
+        q.store.write(lambda tx: tx.execute("update tg_job set deaths = 1, suspect = 1"))
         flaky = Flaky(q.store)
         other = worker(q, job)
 
@@ -299,7 +299,7 @@ def test_a_job_that_runs_alone_does_not_fail_because_the_store_was_away(
                     assert len(began) == n
                     flaky.away = True
                     await asyncio.sleep(40)
-                    await other.sweeper.sweep()
+                    await other.maintenance.rescue_and_expire()
                     flaky.away = False
                     await asyncio.sleep(6)
                 await asyncio.sleep(60)
@@ -313,15 +313,19 @@ def test_a_late_result_shows_that_its_worker_lives(clock: VirtualClock, db: Data
     with queue_on(db, clock) as q:
         jobs = Watched(q, clock, attempts=100)
         id_ = jobs.put(0, 1.0, deaths=1)
-        lane, rule = Lane("default", "", ""), claims.LostRule("worker_lost")
+        lane, rule = ReadyKey("default", "", ""), claims.LostRule("worker_lost")
         (held,) = q.store.write(lambda tx: claims.claim_suspect(tx, lane, id_, "ada", 30.0))
         clock.advance(31)
-        q.store.write(lambda tx: claims.take_back(tx, rule, "It died.", {}, 30.0))
+        q.store.write(lambda tx: claims.rescue_lost(tx, rule, "It died.", {}, 30.0))
         assert q.get(id_).deaths_alone == 1
 
-        wish = Wish(worker="ada", queues=frozenset(), room=0, lease=30.0)
-        late, gates, schema = [Ended(lifecycle.done(held, None))], JobGates({}, lambda: 0.5), Schema(core_migrations())
-        q.store.write(lambda tx: turn(tx, gates, late, wish, clock.now(), schema))
+        wish = FetchRequest(worker="ada", queues=frozenset(), room=0, lease=30.0)
+        late, gates, schema = (
+            [FinishedAttempt(lifecycle.done(held, None))],
+            ClaimGates({}, lambda: 0.5),
+            Schema(core_migrations()),
+        )
+        q.store.write(lambda tx: fetch(tx, gates, late, wish, clock.now(), schema))
 
         assert (q.get(id_).state, q.get(id_).deaths_alone) == ("queued", 0)
 
@@ -354,7 +358,7 @@ def at_work_elsewhere(q: Queue, processes: int, now: float) -> None:
     values = [f"('other-{n}', 'other', {n}, {began}, {now + 3600}, '[\"default\"]', 0, 0, 1)" for n in range(processes)]
     if values:
         columns = "id, host, pid, started_at, seen_at, queues, stopping, outdated, beat"
-        q.store.write(lambda tx: tx.plain(f"insert into tg_worker ({columns}) values {', '.join(values)}"))
+        q.store.write(lambda tx: tx.execute(f"insert into tg_worker ({columns}) values {', '.join(values)}"))
 
 
 def test_more_processes_make_way_the_longer_a_suspect_waits_up_to_half_of_them() -> None:

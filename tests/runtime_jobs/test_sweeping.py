@@ -11,12 +11,12 @@ from tests.databases import BOTH, Database
 from tests.runtime_jobs.gating import play, queue_on, working
 from tests.store.jobs import rows
 from tidegate.face.queue import Queue
-from tidegate.machine.cooldown import Rest
+from tidegate.machine.cooldown import CooldownState
 from tidegate.ops import idempotency
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows, notice_rows
-from tidegate.store.gate_rows import HoldRow
-from tidegate.store.notice_rows import NewNotice, Place
+from tidegate.store.gate_rows import StoredKeyHealth
+from tidegate.store.notice_rows import NewNotice, NoticeSubject
 from tidegate.store.tx import Tx
 
 pytestmark = pytest.mark.parametrize("db", BOTH, indirect=True)
@@ -27,14 +27,14 @@ DAY = 86_400
 def fill(tx: Tx, n: int) -> None:
     """So many of each; every other notice has ended."""
     for i in range(n):
-        gate_rows.happened(tx, "target", "svc", "target_paused", "ada")
-        place = Place(subject="target", name="svc", lane=str(i))
+        gate_rows.append_event(tx, "target", "svc", "target_paused", "ada")
+        place = NoticeSubject(subject="target", name="svc", lane=str(i))
         told = NewNotice(kind="fatal", level="error", place=place, episode=float(i), title="T", message="M.")
-        notice_rows.raised(tx, told)
+        notice_rows.raise_notice(tx, told)
         if i % 2:
-            notice_rows.ended(tx, place)
+            notice_rows.resolve_notices(tx, place)
         idempotency.begin(tx, f"k{i}", "ada POST /", "d")
-        tx.all("lead", {"name": f"probe:{i}", "holder": "gone", "lease": 2.0 * DAY})
+        tx.query("lead", {"name": f"probe:{i}", "holder": "gone", "lease": 2.0 * DAY})
 
 
 def left(q: Queue) -> dict[str, int]:
@@ -73,18 +73,18 @@ def test_what_nobody_needs_any_more_goes_by_itself_and_what_is_open_stays(db: Da
 
 
 HOUR = 3600.0
-KEPT: dict[str, HoldRow] = {
-    "young": HoldRow(target="svc", lane="young", reason="backoff", since=0.0, until=1.5 * DAY, failures=1),
-    "fatal": HoldRow(target="svc", lane="fatal", reason="fatal", since=0.0, until=HOUR, failures=1),
-    "endless": HoldRow(target="svc", lane="endless", reason="backoff", since=0.0, until=None, failures=1),
-    "told": HoldRow(target="svc", lane="told", reason="backoff", since=0.0, until=HOUR, failures=9, told=2),
-    "counted": HoldRow(
+KEPT: dict[str, StoredKeyHealth] = {
+    "young": StoredKeyHealth(target="svc", lane="young", reason="backoff", since=0.0, until=1.5 * DAY, failures=1),
+    "fatal": StoredKeyHealth(target="svc", lane="fatal", reason="fatal", since=0.0, until=HOUR, failures=1),
+    "endless": StoredKeyHealth(target="svc", lane="endless", reason="backoff", since=0.0, until=None, failures=1),
+    "told": StoredKeyHealth(target="svc", lane="told", reason="backoff", since=0.0, until=HOUR, failures=9, told=2),
+    "counted": StoredKeyHealth(
         target="svc", lane="counted", reason="backoff", since=0.0, until=HOUR, failures=1,
-        rest=Rest(run_code="not_found", run_length=1),
+        rest=CooldownState(failing_code="not_found", failing_count=1),
     ),
-    "resting": HoldRow(
+    "resting": StoredKeyHealth(
         target="svc", lane="resting", reason="cooldown", since=0.0, until=HOUR, failures=1,
-        rest=Rest(disabled_at=0.0, until=HOUR, by="auto", reason="not_found"),
+        rest=CooldownState(disabled_at=0.0, until=HOUR, by="auto", reason="not_found"),
     ),
 }  # fmt: skip
 
@@ -98,8 +98,8 @@ def test_keys_that_failed_once_and_were_never_used_again_are_forgotten_and_no_ot
 
         def fill(tx: Tx) -> None:
             for n in range(2500):
-                reason, until = ("backoff", HOUR) if n % 2 else (gate_rows.OPEN, 0.0)
-                row = HoldRow(target="svc", lane=f"k{n}", reason=reason, since=0.0, until=until, failures=1)
+                reason, until = ("backoff", HOUR) if n % 2 else (gate_rows.NOT_HELD, 0.0)
+                row = StoredKeyHealth(target="svc", lane=f"k{n}", reason=reason, since=0.0, until=until, failures=1)
                 gate_rows.put_hold(tx, row)
             for row in KEPT.values():
                 gate_rows.put_hold(tx, row)

@@ -45,7 +45,7 @@ def test_the_same_dice_give_the_same_day(tmp_path: Path) -> None:
         seen: list[tuple[float, int, int]] = []
         target = Target("svc", breaker={"consecutive": 4, "timeout": "3m"}, concurrency=3, clock=clock)
         url = f"sqlite:///{tmp_path / name}"
-        with Queue(url, clock=clock, inline=True, tuning=Tuning(dice=random.Random(seed).random)) as q:
+        with Queue(url, clock=clock, inline=True, tuning=Tuning(rng=random.Random(seed).random)) as q:
 
             @q.job(target=target, key=lambda n: n % 5, attempts=40, backoff=Backoff("30s", cap="20m"))
             async def call(n: int) -> None:
@@ -91,16 +91,16 @@ def held_for_an_hour(folder: Path, jobs: int) -> list[tuple[str]]:
             assert len(service.calls) == 3
             q.store.write(count)
             await asyncio.sleep(3600)
-            found.extend(q.store.read(lambda tx: tx.all("written")))
+            found.extend(q.store.read(lambda tx: tx.query("written")))
             q.cancel(jobs)
-            assert len(q.store.read(lambda tx: tx.all("written"))) == len(found) + 2  # it does count
+            assert len(q.store.read(lambda tx: tx.query("written"))) == len(found) + 2  # it does count
             stop.set()
             await worker
 
         def count(tx: Tx) -> None:
-            tx.plain("create table written (what text)")
+            tx.execute("create table written (what text)")
             for each in COUNT:
-                tx.plain(each)
+                tx.execute(each)
 
         found: list[tuple[str]] = []
         q.store.add([Statement("written", "select what from written")])

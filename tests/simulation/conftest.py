@@ -6,11 +6,11 @@ from weakref import WeakSet
 import pytest
 
 from tidegate.machine.breaker import Breaker
-from tidegate.machine.ledger import ledgers
+from tidegate.machine.ledger import all_totals
 
 
 def _breakers() -> list[Breaker]:
-    return [breaker for each in ledgers() for breaker in each.breakers()]
+    return [breaker for each in all_totals() for breaker in each.breakers()]
 
 
 @pytest.fixture(autouse=True)

@@ -89,7 +89,7 @@ def declared(queue: Queue, name: str, service: Service) -> Any:
 
 def declared_brief(queue: Queue) -> Any:
     """The kind of job that is soon forgotten, unless another one waits for it."""
-    queue.keep("brief", done=BRIEF, failed=BRIEF, cancelled=BRIEF)
+    queue.set_retention("brief", done=BRIEF, failed=BRIEF, cancelled=BRIEF)
 
     @queue.job(queue="brief", name="brief", attempts=1000)
     async def brief(key: str) -> str:

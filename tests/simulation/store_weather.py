@@ -77,7 +77,7 @@ class OnWeather(Queue):
     """A queue whose database is reached through the weather, with statements that may have been tampered with."""
 
     def __init__(self, url: str, dice: random.Random, changed: Change, **more: Any) -> None:
-        super().__init__(url, inline=True, tuning=Tuning(dice=dice.random), **more)
+        super().__init__(url, inline=True, tuning=Tuning(rng=dice.random), **more)
         self._weather_dice, self._changed = dice, changed
 
     def _database(self) -> Store:

@@ -12,14 +12,14 @@ from typing import Any
 from tidegate.apps import DbTx, Installed
 from tidegate_apps.demo import seeding
 from tidegate_apps.demo.services import LISTENER
-from tidegate_apps.demo.stage import Stage
+from tidegate_apps.demo.stage import DemoEnvironment
 from tidegate_apps.music.library import tables
 from tidegate_apps.music.names import key_of
 
 MOST = 15  # bands of ten albums each
 
 
-class Household(Stage):
+class Household(DemoEnvironment):
     """As in the demo, but for people who give away what they have had longest."""
 
     _gone = 0  # bands

@@ -29,10 +29,10 @@ from tidegate.apps import App
 from tidegate.errors import StoreBusy
 from tidegate.settings import load
 from tidegate_apps.demo.app import demo
-from tidegate_apps.demo.playing import Player, Theatre
+from tidegate_apps.demo.playing import DemoRunner, StoryPlayer
 from tidegate_apps.demo.seeding import pdf
 from tidegate_apps.demo.services import Services
-from tidegate_apps.demo.stage import Stage
+from tidegate_apps.demo.stage import DemoEnvironment
 from tidegate_apps.demo.story import STORY
 from tidegate_apps.demo.troubles import TROUBLES
 
@@ -121,7 +121,7 @@ class Browsers:
             client.post("/api/upload", files={"file": (f"{n}.pdf", pdf(f"Page {n}"), "application/pdf")})
 
 
-def break_and_mend(stage: Stage, dice: random.Random) -> None:
+def break_and_mend(stage: DemoEnvironment, dice: random.Random) -> None:
     """What is broken is mended; then something else breaks."""
     for trouble in TROUBLES.values():
         for do in trouble.undo if trouble.on(stage) else ():
@@ -133,7 +133,7 @@ def break_and_mend(stage: Stage, dice: random.Random) -> None:
 class Living:
     """Plain jobs all the time, what people do at the five applications, and services that break."""
 
-    def __init__(self, stage: Stage, plain: Any, stop: threading.Event) -> None:
+    def __init__(self, stage: DemoEnvironment, plain: Any, stop: threading.Event) -> None:
         self._stage, self._plain, self._stop = stage, plain, stop
         self._dice, self._due = random.Random(5), time.monotonic() + 2 * _TROUBLE
         self.put = self.refused = 0
@@ -165,7 +165,7 @@ class Living:
 def main(folder: Path, url: str, port: int, *, leaks: bool) -> None:
     found, broken = assembly.there_are()
     services, stop = Services(), threading.Event()
-    theatre = Theatre(Household(services), Player(STORY, on=False))
+    theatre = DemoRunner(Household(services), StoryPlayer(STORY, on=False))
     with running(services, found) as simulated:
         file = folder / "tidegate.toml"
         file.write_text(settings(folder, url, port, simulated, leaks=leaks))
@@ -175,9 +175,9 @@ def main(folder: Path, url: str, port: int, *, leaks: bool) -> None:
             there.queue.store.now()
             print("ready", flush=True)  # noqa: T201
             sys.stdin.readline()  # the others have started
-            theatre.stage.fill(there.apps)
+            theatre.environment.fill(there.apps)
             plain = next(each.jobs for each in there.apps if each.app.name == "plain")
-            browsers, living = Browsers(f"http://127.0.0.1:{port}", stop), Living(theatre.stage, plain, stop)
+            browsers, living = Browsers(f"http://127.0.0.1:{port}", stop), Living(theatre.environment, plain, stop)
             threads = [threading.Thread(target=or_all_ends, args=(each.run,)) for each in (browsers, living)]
             for each in threads:
                 each.start()

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.databases import Database
-from tidegate.core.job import Claimed, Job, JobEvent, NewJob, Outcome, while_mask
+from tidegate.core.job import AttemptOutcome, Claimed, Job, JobEvent, NewJob, while_mask
 from tidegate.machine import lifecycle
 from tidegate.store import claims, intake, people, tallies
-from tidegate.store.claims import Front, Lane, Renewed
+from tidegate.store.claims import ReadyKey, ReadyTarget, Renewed
 from tidegate.store.dialect import compiled
-from tidegate.store.intake import Taken
+from tidegate.store.intake import InsertResult
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.settling import Settled, settle
 from tidegate.store.sqlite import SqliteStore
@@ -23,7 +23,7 @@ from tidegate.store.tx import Row, Store
 
 LEASE = 30.0
 LIVE = frozenset({"queued", "running"})
-Q = Front("q", "")
+Q = ReadyTarget("q", "")
 
 
 class Clock:
@@ -58,7 +58,7 @@ class Jobs:
 
     # -- putting in ----------------------------------------------------------------------------------------------
 
-    def put(self, *wanted: NewJob) -> list[Taken]:
+    def put(self, *wanted: NewJob) -> list[InsertResult]:
         if len(wanted) == 1:
             return [self.store.write(lambda tx: intake.enqueue_one(tx, wanted[0]))]
         return self.store.write(lambda tx: intake.enqueue(tx, wanted))
@@ -77,18 +77,18 @@ class Jobs:
 
     # -- taking --------------------------------------------------------------------------------------------------
 
-    def fronts(self, *queues: str) -> list[Front]:
+    def fronts(self, *queues: str) -> list[ReadyTarget]:
         """Those of these queues, or of all that there are."""
         names = queues or [row[0] for row in self.sql("select distinct queue from tg_job")]
-        return self.store.read(lambda tx: claims.ready(tx, names).fronts)
+        return self.store.read(lambda tx: claims.ready(tx, names).targets)
 
-    def lanes(self, front: Front = Q, after: str | None = None, most: int = 100) -> list[Lane]:
-        return self.store.read(lambda tx: claims.lanes(tx, front, after, most))
+    def lanes(self, front: ReadyTarget = Q, after: str | None = None, most: int = 100) -> list[ReadyKey]:
+        return self.store.read(lambda tx: claims.ready_keys(tx, front, after, most))
 
     def claim(
         self, n: int = 100, worker: str = "w", lane: str = "", queue: str = "q", target: str = ""
     ) -> list[Claimed]:
-        place = Lane(queue, target, lane)
+        place = ReadyKey(queue, target, lane)
         return self.store.write(lambda tx: claims.claim(tx, place, n, worker, LEASE))
 
     def take(self, id_: int, worker: str = "w") -> Claimed:
@@ -122,7 +122,7 @@ class Jobs:
 
     def take_back(self) -> int:
         rule = claims.LostRule("worker_lost")
-        return self.store.write(lambda tx: claims.take_back(tx, rule, "Three times.", {}, LEASE))
+        return self.store.write(lambda tx: claims.rescue_lost(tx, rule, "Three times.", {}, LEASE))
 
     def survive(self, worker: str = "w") -> None:
         """A heartbeat of a worker that was not heard of for a while."""
@@ -140,7 +140,7 @@ class Jobs:
 
     # -- ending --------------------------------------------------------------------------------------------------
 
-    def settle(self, *outcomes: Outcome, worker: str = "w") -> Settled:
+    def settle(self, *outcomes: AttemptOutcome, worker: str = "w") -> Settled:
         return self.store.write(lambda tx: settle(tx, outcomes, worker))
 
     def done(self, *ids: int, result: str | None = None) -> None:
@@ -161,7 +161,7 @@ class Jobs:
 
     def _give_back(self, held: dict[int, Claimed], ended: tuple[int, ...]) -> None:
         rest = [job for id_, job in held.items() if id_ not in ended]
-        self.settle(*(lifecycle.given_back(job, unsent=True) for job in rest))
+        self.settle(*(lifecycle.released(job, unsent=True) for job in rest))
 
     # -- people --------------------------------------------------------------------------------------------------
 
@@ -180,13 +180,13 @@ class Jobs:
         return " ".join(event.kind for event in self.events(id_))
 
     def retry(self, id_: int) -> bool:
-        return self.store.write(lambda tx: people.retry(tx, id_, "ada"))
+        return self.store.write(lambda tx: people.requeue_job(tx, id_, "ada"))
 
     def cancel(self, id_: int) -> str | None:
-        return self.store.write(lambda tx: people.cancel(tx, id_, "ada"))
+        return self.store.write(lambda tx: people.cancel_job(tx, id_, "ada"))
 
     def forget(self, id_: int) -> bool:
-        return self.store.write(lambda tx: people.forget(tx, id_))
+        return self.store.write(lambda tx: people.delete_job(tx, id_))
 
     def prune(self, stage: Any, before: float, most: int = 100, queue: str = "q") -> int:
         return self.store.write(lambda tx: people.prune(tx, queue, stage, before, most))
@@ -233,7 +233,7 @@ def rows(store: Store, text: str) -> list[Row]:
     name = f"test.{abs(hash(text))}"
     with contextlib.suppress(ValueError):  # asked before
         store.add([compiled(name, text, store.dialect)])
-    return store.read(lambda tx: tx.all(name))
+    return store.read(lambda tx: tx.query(name))
 
 
 def sqlite(jobs: Jobs) -> SqliteStore:

@@ -21,12 +21,12 @@ from tests.store.attempt_model import ModelJob
 from tests.store.jobs import LEASE, Jobs
 from tidegate.core.backoff import Backoff
 from tidegate.core.codes import CORE
-from tidegate.core.job import Claimed, Outcome
+from tidegate.core.job import AttemptOutcome, Claimed
 from tidegate.machine import lifecycle
 from tidegate.machine.lifecycle import Again, KindPolicy
 from tidegate.store import gate_rows
-from tidegate.store.claims import Front
-from tidegate.store.gate_rows import HoldRow
+from tidegate.store.claims import ReadyTarget
+from tidegate.store.gate_rows import StoredKeyHealth
 
 MOST_JOBS = 4
 POLICY = KindPolicy(attempts=10, per_code={"conflict": 2}, backoff=Backoff(4, cap=100, jitter=0))
@@ -45,7 +45,7 @@ class Attempts(RuleBasedStateMachine):
     @initialize()
     def empty(self) -> None:
         for table in ("tg_job", "tg_event", "tg_tally", "tg_hold"):
-            self.jobs.store.write(lambda tx, table=table: tx.plain(f"delete from {table}"))  # type: ignore[misc]
+            self.jobs.store.write(lambda tx, table=table: tx.execute(f"delete from {table}"))  # type: ignore[misc]
 
     @property
     def now(self) -> float:
@@ -92,7 +92,7 @@ class Attempts(RuleBasedStateMachine):
     def end(self, pick: int, outcome: Any) -> None:
         """Settles a lease, which may have been lost long ago."""
         lease = self.leases[pick % len(self.leases)]
-        ended: Outcome = outcome(lease)
+        ended: AttemptOutcome = outcome(lease)
         counted = self.model[lease.id].holds(lease.fence)
         self.model[lease.id].ended(
             lease.fence, self.now, str(ended.ending), str(ended.stage), wait=ended.wait or 0.0, refund=ended.refund,
@@ -126,17 +126,17 @@ class Attempts(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 50), wait=st.sampled_from([None, 3.0]))
     @precondition(lambda self: self.leases)
     def release_unsent(self, pick: int, wait: float | None) -> None:
-        self.end(pick, lambda job: lifecycle.given_back(job, unsent=True, wait=wait))
+        self.end(pick, lambda job: lifecycle.released(job, unsent=True, wait=wait))
 
     @rule(pick=st.integers(0, 50))
     @precondition(lambda self: self.leases)
     def shut_down(self, pick: int) -> None:
-        self.end(pick, lambda job: lifecycle.given_back(job, unsent=False))
+        self.end(pick, lambda job: lifecycle.released(job, unsent=False))
 
     @rule(pick=st.integers(0, 50))
     @precondition(lambda self: self.leases)
     def stop_as_asked(self, pick: int) -> None:
-        self.end(pick, lifecycle.stopped)
+        self.end(pick, lifecycle.cancelled)
 
     @rule(pick=st.integers(0, 50))
     @precondition(lambda self: self.leases)
@@ -215,9 +215,11 @@ class Attempts(RuleBasedStateMachine):
     @rule(until=st.sampled_from([None, 10.0]))
     def hold(self, until: float | None) -> None:
         """A shut gate is seen by whoever looks, and changes no job."""
-        row = HoldRow(target="t", lane="", reason="fatal", since=self.now, failures=1, until=until and self.now + until)
+        row = StoredKeyHealth(
+            target="t", lane="", reason="fatal", since=self.now, failures=1, until=until and self.now + until
+        )
         self.jobs.store.write(lambda tx: gate_rows.put_hold(tx, row))
-        lanes = self.jobs.lanes(Front("q", "t"))
+        lanes = self.jobs.lanes(ReadyTarget("q", "t"))
         ready = any(job.state == "ready" for job in self.model.values())
 
         assert [lane.hold for lane in lanes] == (["fatal"] if ready else [])

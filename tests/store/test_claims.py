@@ -61,7 +61,7 @@ def test_only_ready_jobs_are_taken(jobs: Jobs, stage: str) -> None:
             jobs.child(id_)
             jobs.claim()
         case "waiting":
-            jobs.settle(lifecycle.given_back(jobs.take(id_), unsent=True, wait=5))
+            jobs.settle(lifecycle.released(jobs.take(id_), unsent=True, wait=5))
         case "running":
             jobs.claim()
         case "done":
@@ -84,9 +84,9 @@ def test_a_claim_takes_of_its_own_lane_only(jobs: Jobs, other: dict[str, str]) -
 
 def test_a_cycle_takes_nothing_that_came_after_it_began(jobs: Jobs) -> None:
     old, newer = jobs.one(), jobs.one(priority=9)
-    cycle = claims.Cycle(old, 2.0**40)
+    cycle = claims.DrainSnapshot(old, 2.0**40)
 
-    taken = jobs.store.write(lambda tx: claims.claim(tx, claims.Lane("q", "", ""), 10, "w", LEASE, cycle))
+    taken = jobs.store.write(lambda tx: claims.claim(tx, claims.ReadyKey("q", "", ""), 10, "w", LEASE, cycle))
 
     assert [job.id for job in taken] == [old]
     assert jobs.stage(newer) == "ready"
@@ -96,17 +96,17 @@ def test_a_cycle_takes_nothing_that_fell_due_after_it_began_and_what_a_clock_has
     jobs: Jobs,
 ) -> None:
     fell_due, old = jobs.one(due_at=jobs.clock.now + 10), jobs.one()
-    cycle = claims.Cycle(old, jobs.clock.now + 5)
+    cycle = claims.DrainSnapshot(old, jobs.clock.now + 5)
     jobs.clock.advance(10)
     jobs.promote()
 
-    def taken(cycle: claims.Cycle) -> list[int]:
-        lane = claims.Lane("q", "", "")
+    def taken(cycle: claims.DrainSnapshot) -> list[int]:
+        lane = claims.ReadyKey("q", "", "")
         return [job.id for job in jobs.store.write(lambda tx: claims.claim(tx, lane, 10, "w", LEASE, cycle))]
 
     assert taken(cycle) == [old]
     jobs.clock.advance(-100)
-    assert taken(claims.Cycle(old, jobs.clock.now)) == [fell_due]
+    assert taken(claims.DrainSnapshot(old, jobs.clock.now)) == [fell_due]
 
 
 @EVERYWHERE

@@ -9,14 +9,14 @@ from tests.store.jobs import Jobs, new
 from tests.text import names
 from tidegate.machine import lifecycle
 from tidegate.store import intake
-from tidegate.store.intake import Taken
+from tidegate.store.intake import InsertResult
 from tidegate.store.tx import Tx
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
 
 def parent_results(jobs: Jobs, child: int) -> dict[int, str | None]:
-    rows = jobs.store.read(lambda tx: tx.all("parent_results", {"child": child}))
+    rows = jobs.store.read(lambda tx: tx.query("parent_results", {"child": child}))
     return {parent: result for _, parent, _, result in rows}
 
 
@@ -244,7 +244,7 @@ def test_a_child_that_a_person_retries_waits_for_the_parent_that_failed(jobs: Jo
 
     assert jobs.retry(child)
     assert jobs.stage(child) == "blocked"
-    assert jobs.store.read(lambda tx: tx.all("open_parents", {"child": child})) == [(parent, "failed")]
+    assert jobs.store.read(lambda tx: tx.query("open_parents", {"child": child})) == [(parent, "failed")]
     jobs.retry(parent)
     jobs.done(parent)
 
@@ -304,7 +304,7 @@ def test_retention_keeps_a_parent_until_its_children_have_ended(jobs: Jobs, end:
 
 
 def test_parents_may_be_put_in_right_before_their_children(jobs: Jobs) -> None:
-    def work(tx: Tx) -> tuple[int, list[Taken]]:
+    def work(tx: Tx) -> tuple[int, list[InsertResult]]:
         (parent,) = intake.enqueue(tx, [new()])
         return parent.id, intake.enqueue(tx, [new(parents=(parent.id,)), new(parents=(parent.id,))])
 
@@ -383,7 +383,7 @@ def test_many_children_are_put_in_at_once_each_with_its_own_parents(jobs: Jobs) 
 
     taken = jobs.store.write(lambda tx: intake.enqueue(tx, wanted))
 
-    assert taken[2] == Taken(taken[0].id, created=False)
+    assert taken[2] == InsertResult(taken[0].id, created=False)
     assert [jobs.stage(each.id) for each in taken] == ["blocked"] * 3 + ["failed", "ready", "blocked", "ready"]
     jobs.settle(lifecycle.done(held[artist], '"id-7"'))
     assert [jobs.stage(taken[i].id) for i in (0, 1, 5)] == ["ready"] * 3

@@ -56,7 +56,7 @@ def test_a_server_whose_disk_fills_up_loses_nothing_that_was_acknowledged(small_
         (first,) = jobs.put(new())
         (held,) = jobs.claim()
         # The rest of the disk is for their index, and for what the last of them needs to end.
-        store.write(lambda tx: tx.plain(f"alter table tg_job set tablespace {_PLACE}"))
+        store.write(lambda tx: tx.execute(f"alter table tg_job set tablespace {_PLACE}"))
         ballast = small_disk / "ballast"
         ballast.write_bytes(b"x" * 3_000_000)
 

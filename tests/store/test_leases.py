@@ -52,7 +52,7 @@ def test_a_renewal_tells_whom_a_person_wants_stopped(jobs: Jobs) -> None:
     jobs.cancel(stop)
 
     assert {each.id: each.stop_asked for each in jobs.renew(*held)} == {held[0].id: False, stop: True}
-    assert jobs.store.read(lambda tx: tx.all("stop_asked", {"worker": "w"})) == [(stop,)]
+    assert jobs.store.read(lambda tx: tx.query("stop_asked", {"worker": "w"})) == [(stop,)]
 
 
 @EVERYWHERE
@@ -243,11 +243,11 @@ def test_a_suspect_is_cleared_when_an_attempt_comes_to_its_end_and_not_when_it_i
         case "cleared":
             jobs.clear(held)
         case "given back":
-            jobs.settle(lifecycle.given_back(held, unsent=True))
+            jobs.settle(lifecycle.released(held, unsent=True))
         case "unsent":
-            jobs.settle(lifecycle.given_back(held, unsent=True, wait=5))
+            jobs.settle(lifecycle.released(held, unsent=True, wait=5))
         case "stopped":
-            jobs.settle(lifecycle.given_back(held, unsent=False))
+            jobs.settle(lifecycle.released(held, unsent=False))
     if end == "retried":
         assert jobs.retry(id_)
 
@@ -272,7 +272,7 @@ def test_a_job_without_another_attempt_fails_with_its_worker(jobs: Jobs, attempt
 def test_deaths_are_counted_apart_from_failures(jobs: Jobs) -> None:
     id_ = jobs.one()
     jobs.die(jobs.take(id_))
-    jobs.settle(lifecycle.given_back(jobs.take(id_), unsent=False))
+    jobs.settle(lifecycle.released(jobs.take(id_), unsent=False))
     jobs.die(jobs.take(id_))
 
     job = jobs.get(id_)

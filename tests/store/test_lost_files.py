@@ -96,7 +96,7 @@ def test_a_file_that_is_removed_or_replaced_acknowledges_nothing(db: Database, h
         with pytest.raises(StoreMissing):
             send.enqueue("after")
         with pytest.raises(StoreMissing):
-            q.store.read(lambda tx: tx.all("clock"))
+            q.store.read(lambda tx: tx.query("clock"))
         assert db.path.exists() == (harm is not remove)  # nobody made an empty one
 
 
@@ -132,7 +132,7 @@ def test_a_file_that_is_cut_acknowledges_nothing_and_is_refused_later(db: Databa
     filled(db)
     with opened(db) as q:
         send = kind_on(q)
-        q.store.read(lambda tx: tx.all("clock"))
+        q.store.read(lambda tx: tx.query("clock"))
 
         size = db.path.stat().st_size
         with db.path.open("r+b") as file:
@@ -141,7 +141,7 @@ def test_a_file_that_is_cut_acknowledges_nothing_and_is_refused_later(db: Databa
         with pytest.raises(StoreDamaged):
             send.enqueue("after")
         with pytest.raises(StoreDamaged):
-            q.store.read(lambda tx: tx.all("clock"))
+            q.store.read(lambda tx: tx.query("clock"))
 
     with pytest.raises((StoreDamaged, StoreMissing)), opened(db) as q:
         kind_on(q).enqueue("later")
@@ -158,7 +158,7 @@ def test_a_copy_with_fewer_jobs_that_is_restored_is_no_damage(db: Database, tmp_
 
         assert send.enqueue("after").created
     with opened(db) as q:
-        assert q.store.read(lambda tx: tx.all("counted_jobs")) == [("mail", "ready", 2)]
+        assert q.store.read(lambda tx: tx.query("counted_jobs")) == [("mail", "ready", 2)]
 
 
 # -- when it is opened -------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def test_a_damaged_page_is_told_or_every_job_is_right(db: Database, seed: int) -
     try:
         with opened(db) as q:
             assert texts(q, ids) == TEXTS
-            assert q.store.read(lambda tx: tx.all("counted_jobs")) == [("mail", "ready", JOBS)]
+            assert q.store.read(lambda tx: tx.query("counted_jobs")) == [("mail", "ready", JOBS)]
     except StoreDamaged:
         with pytest.raises(StoreDamaged), opened(db) as q:  # and it stays so
             kind_on(q).enqueue("after")

@@ -113,7 +113,7 @@ def test_what_the_url_says_counts_more_than_our_settings(clock: Clock) -> None:
                        "current_setting('lock_timeout')")
     ])  # fmt: skip
 
-    assert store.read(lambda tx: tx.all("s")) == [("mine", "pg_temp", "5s")]
+    assert store.read(lambda tx: tx.query("s")) == [("mine", "pg_temp", "5s")]
     store.close()
 
 

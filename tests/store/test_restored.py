@@ -6,7 +6,7 @@ import pytest
 
 from tests.store.jobs import Jobs
 from tidegate.machine import shared_breaker
-from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.machine.shared_breaker import StoredBreaker
 from tidegate.store import backups, gate_rows
 from tidegate.store.tx import Tx
 
@@ -28,9 +28,11 @@ def test_numbers_given_after_the_copy_was_made_are_not_given_again(jobs: Jobs, f
 
 def test_open_breakers_are_tried_by_a_few_and_what_they_counted_for_ever_is_kept(jobs: Jobs) -> None:
     def prepare(tx: Tx) -> None:
-        rows, now = gate_rows.locked(tx, ["shut", "well"])
-        counted = BreakerRow(totals=(5, 3, 1), run=3)
-        gate_rows.put_breaker(tx, "shut", rows["shut"].breaker, shared_breaker.opened(counted, now or 0, None, "ada"))
+        rows, now = gate_rows.lock_targets(tx, ["shut", "well"])
+        counted = StoredBreaker(totals=(5, 3, 1), run=3)
+        gate_rows.put_breaker(
+            tx, "shut", rows["shut"].breaker, shared_breaker.force_open(counted, now or 0, None, "ada")
+        )
         gate_rows.put_breaker(tx, "well", rows["well"].breaker, counted)
 
     jobs.store.write(prepare)
@@ -41,5 +43,5 @@ def test_open_breakers_are_tried_by_a_few_and_what_they_counted_for_ever_is_kept
     assert (shut.breaker.state, shut.breaker.since, shut.breaker.until) == ("half-open", jobs.clock.now, None)
     assert (shut.breaker.by, shut.breaker.generation) == (None, 2)
     assert shut.breaker.totals == well.breaker.totals == (5, 3, 1)
-    assert shut.breaker.moves == (("closed", "open", 1), ("open", "half-open", 1))
+    assert shut.breaker.transitions == (("closed", "open", 1), ("open", "half-open", 1))
     assert (well.breaker.state, well.breaker.generation) == ("closed", 0)

@@ -72,7 +72,7 @@ def test_heartbeats_move_with_the_clock_so_no_live_worker_is_forgotten(jobs: Job
     host = Host(jobs)
     host.check()
     row = {"id": "a", "host": "h", "pid": 1, "queues": "[]", "stopping": 0, "outdated": 0, "beat": 1}
-    jobs.store.write(lambda tx: tx.all("worker_seen", row))
+    jobs.store.write(lambda tx: tx.query("worker_seen", row))
 
     jobs.clock.advance(step)
     host.check()

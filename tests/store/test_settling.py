@@ -9,7 +9,7 @@ from tests.databases import EVERY
 from tests.store.jobs import LEASE, Jobs, new
 from tidegate.core.backoff import Backoff
 from tidegate.core.codes import CORE
-from tidegate.core.job import Claimed, Ending, Outcome, Stage
+from tidegate.core.job import AttemptOutcome, Claimed, OutcomeKind, StoredState
 from tidegate.machine import lifecycle
 from tidegate.machine.lifecycle import Again, KindPolicy
 
@@ -17,34 +17,58 @@ EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 POLICY = KindPolicy(backoff=Backoff(10, jitter=0))
 
 
-def fault(job: Claimed, code: str = "timeout", **fields: Any) -> Outcome:
+def fault(job: Claimed, code: str = "timeout", **fields: Any) -> AttemptOutcome:
     return lifecycle.after_fault(job, CORE[code].fault("test", **fields), POLICY, 0.5)
 
 
-OUTCOMES: dict[str, tuple[Callable[[Claimed], Outcome], str, int, float, str | None, str | None, str | None]] = {
+OUTCOMES: dict[str, tuple[Callable[[Claimed], AttemptOutcome], str, int, float, str | None, str | None, str | None]] = {
     # how it ends: (the outcome, stage, attempt, seconds until it is due, result, error, last code)
     "done": (lambda job: lifecycle.done(job, '{"n":1}'), "done", 1, 0, '{"n":1}', None, None),
     "done without a result": (lambda job: lifecycle.done(job, None), "done", 1, 0, None, None, None),
     "failed": (lambda job: lifecycle.failed(job, "gone", "Gone.", 410), "failed", 1, 0, None, "gone", "gone"),
-    "stopped": (lifecycle.stopped, "cancelled", 1, 0, None, None, None),
+    "stopped": (lifecycle.cancelled, "cancelled", 1, 0, None, None, None),
     "again": (lambda job: lifecycle.again(job, Again("5m"), POLICY), "waiting", 1, 300, None, None, None),
     "again at once": (lambda job: lifecycle.again(job, Again(), POLICY), "ready", 1, 0, None, None, None),
     "again, unsent": (
         lambda job: lifecycle.again(job, Again("5m", keep_attempt=True, code="overloaded"), POLICY),
-        "waiting", 0, 300, None, None, "overloaded",
+        "waiting",
+        0,
+        300,
+        None,
+        None,
+        "overloaded",
     ),
     "fault": (lambda job: fault(job, status=504), "waiting", 1, 10, None, None, "timeout"),
     "fault with Retry-After": (
-        lambda job: fault(job, "rate_limited", retry_after=90.0), "waiting", 1, 90, None, None, "rate_limited",
+        lambda job: fault(job, "rate_limited", retry_after=90.0),
+        "waiting",
+        1,
+        90,
+        None,
+        None,
+        "rate_limited",
     ),
-    "given back": (lambda job: lifecycle.given_back(job, unsent=False), "ready", 1, 0, None, None, None),
-    "given back unsent": (lambda job: lifecycle.given_back(job, unsent=True), "ready", 0, 0, None, None, None),
+    "given back": (lambda job: lifecycle.released(job, unsent=False), "ready", 1, 0, None, None, None),
+    "given back unsent": (lambda job: lifecycle.released(job, unsent=True), "ready", 0, 0, None, None, None),
     "held": (
-        lambda job: lifecycle.given_back(job, unsent=True, wait=7, code="unauthorized"),
-        "waiting", 0, 7, None, None, "unauthorized",
+        lambda job: lifecycle.released(job, unsent=True, wait=7, code="unauthorized"),
+        "waiting",
+        0,
+        7,
+        None,
+        None,
+        "unauthorized",
     ),
-    "not begun": (lambda job: lifecycle.not_begun(job, "expired", "Old."), "failed", 0, 0, None, "expired", "expired"),
-}  # fmt: skip
+    "not begun": (
+        lambda job: lifecycle.not_started(job, "expired", "Old."),
+        "failed",
+        0,
+        0,
+        None,
+        "expired",
+        "expired",
+    ),
+}
 
 
 @EVERYWHERE
@@ -216,7 +240,7 @@ def test_a_settle_whose_answer_was_lost_can_be_sent_again(jobs: Jobs, how: str) 
 def test_an_attempt_ends_once_even_within_one_batch(jobs: Jobs) -> None:
     id_ = jobs.one()
     held = jobs.take(id_)
-    first, second = lifecycle.given_back(held, unsent=False), lifecycle.done(held, "1")
+    first, second = lifecycle.released(held, unsent=False), lifecycle.done(held, "1")
 
     settled = jobs.settle(first, second)
 
@@ -310,7 +334,7 @@ def test_the_fence_never_goes_back(jobs: Jobs, refund: bool) -> None:
     for _ in range(5):
         held = jobs.take(id_)
         fences.append(held.fence)
-        jobs.settle(lifecycle.given_back(held, unsent=refund))
+        jobs.settle(lifecycle.released(held, unsent=refund))
 
     assert fences == [1, 2, 3, 4, 5]
     assert jobs.get(id_).attempt == (0 if refund else 5)
@@ -321,5 +345,8 @@ def test_every_ending_has_its_row() -> None:
 
     endings = {outcome(job).ending for outcome, *_ in OUTCOMES.values()}
 
-    assert endings == set(Ending) - {Ending.LOST}
-    assert {outcome(job).stage for outcome, *_ in OUTCOMES.values()} == set(Stage) - {Stage.BLOCKED, Stage.RUNNING}
+    assert endings == set(OutcomeKind) - {OutcomeKind.LOST}
+    assert {outcome(job).stage for outcome, *_ in OUTCOMES.values()} == set(StoredState) - {
+        StoredState.BLOCKED,
+        StoredState.RUNNING,
+    }

@@ -77,7 +77,7 @@ def test_a_copy_is_not_begun_anew_when_others_write(jobs: Jobs, tmp_path: Path) 
 
     assert [done for done, _ in heard[:-1]] == [500 * n for n in range(1, len(heard))]
     copy = Jobs(Database(APSW, f"sqlite:///{tmp_path}/copy.db", "apsw").open(jobs.clock), jobs.clock)
-    assert copy.store.read(lambda tx: tx.all("counted_jobs"))[0][2] == 1200
+    assert copy.store.read(lambda tx: tx.query("counted_jobs"))[0][2] == 1200
     copy.store.close()
 
 

@@ -179,7 +179,7 @@ def test_several_processes_write_to_one_file(db: Database, jobs: Jobs) -> None:
         "from tidegate.core.job import NewJob\nstore = open_store(sys.argv[1], now=time.time, driver=sys.argv[2])\n"
         "three = [NewJob(queue='q', kind='k', args='1')] * 3\n"
         "for n in range(40):\n    store.write(lambda tx: intake.enqueue(tx, three))\n"
-        "print(store.read(lambda tx: len(tx.all('fronts', {'queues': '\\nq\\n', 'sep': '\\n', 'most': 9}))))"
+        "print(store.read(lambda tx: len(tx.query('fronts', {'queues': '\\nq\\n', 'sep': '\\n', 'most': 9}))))"
     )
     children = [
         subprocess.Popen([sys.executable, "-c", code, db.url, db.driver or ""], stdout=subprocess.PIPE)

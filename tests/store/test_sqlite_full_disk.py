@@ -28,7 +28,7 @@ def test_a_full_disk_is_said_nothing_is_half_written_and_it_goes_on_when_there_i
     store = sqlite(jobs)
 
     def room(pages: int) -> None:
-        store.write(lambda tx: tx.plain(f"pragma max_page_count = {pages}"))
+        store.write(lambda tx: tx.execute(f"pragma max_page_count = {pages}"))
 
     used = jobs.sql("pragma page_count")[0][0]
     room(used)
@@ -56,7 +56,7 @@ def test_on_a_full_disk_those_who_fit_are_written(jobs: Jobs) -> None:
         jobs.forget(job.id)  # pages that can be used again
     free, used = jobs.sql("pragma freelist_count")[0][0], jobs.sql("pragma page_count")[0][0]
     assert free > 50
-    store.write(lambda tx: tx.plain(f"pragma max_page_count = {used}"))
+    store.write(lambda tx: tx.execute(f"pragma max_page_count = {used}"))
 
     def work(n: int) -> bool:
         try:

@@ -135,7 +135,7 @@ def test_a_running_job_comes_back_to_the_queue_under_its_own_unique(jobs: Jobs, 
     elif ending == "again":
         jobs.settle(lifecycle.again(held, lifecycle.Again("5s"), lifecycle.KindPolicy()))
     else:
-        jobs.settle(lifecycle.given_back(held, unsent=True))
+        jobs.settle(lifecycle.released(held, unsent=True))
 
     assert jobs.get(id_).state == "queued"
     assert jobs.put(new("x"))[0].id == id_

@@ -22,26 +22,28 @@ PUBLIC = """
 """
 PUBLIC_FAULTS = "Code CodeBook Confirm Fault Level Reach Reason classify fault_of"
 PUBLIC_GUARD = """
-    Add Answer Backoff Breaker BreakerOpen BreakerOptions Capacity Cooldown Counts Depth Health Held Hold OwnLink Part
-    Permit Place Rate Rest RestChange Retry Seconds SelfGuard Target TooManyRequests Tuning
+    Add Answer Backoff Breaker BreakerOpen BreakerOptions Capacity Cooldown Counts QueueDepth Health Held Hold
+    NetworkGuard TargetKey Permit Endpoint Rate CooldownState CooldownChange Retry Seconds NetworkGuardPolicy Target
+    TooManyRequests Tuning
 """
 PUBLIC_JOBS = """
     Again BoundStatement ConfiguredJob Context Done Drained Enqueued Fail Job JobCancelled JobEvent JobFailed
     JobForgotten JobFunction JobState Queue
 """
-PUBLIC_APPS = "App Db DbTx Every Installed Page Simulated Strip address_of install"
+PUBLIC_APPS = "App Db DbTx ScheduledJob Installed Page Simulated StatusStrip validate_url install"
 PUBLIC_EVENTS = "Bus Event EventKind Notice NoticeKind Subscription subscribe"
 PUBLIC_ERRORS = """
-    BreakerOpen Held JobCancelled JobFailed JobForgotten LeaseLost NotThere Refused SchemaTooNew StoreBusy StoreDamaged
-    StoreError StoreFull StoreMissing TidegateError TooManyRequests UniqueTaken
+    BreakerOpen Held JobCancelled JobFailed JobForgotten LeaseLost NotFound Rejected SchemaTooNew StoreBusy
+    StoreDamaged StoreError StoreFull StoreMissing TidegateError TooManyRequests UniqueTaken
 """
 PUBLIC_RULES = """
-    ANY PACKS Code Confirm Kind Level Pack Reach Reason Rule
-    fanart lastfm lidarr musicbrainz navidrome openai spotify tautulli
+    ANY PACKS Code Confirm ExceptionKind Level Pack Reach Reason Rule fanart lastfm lidarr musicbrainz navidrome
+    openai spotify tautulli
 """
 PUBLIC_WEB = """
-    ANYONE PortTaken Problem Right Server Site body_limit build client_network current_user form listening_at needs
-    not_signed_in number_of owner_session page problem said url_of who_asks
+    PUBLIC PortTaken Problem Permission HttpServer Site body_limit build client_network current_user form
+    listening_at requires not_signed_in number_of owner_session page problem redirect_with_flash url_of
+    current_principal
 """
 PACKAGES = [
     (tidegate, PUBLIC.split()),

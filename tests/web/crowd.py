@@ -50,7 +50,7 @@ def serve(folder: str, port: int = 0) -> None:
         with listening(app, port) as address:
             _say(address)
             for _ in sys.stdin:
-                _say(len(app.state.live.clients))
+                _say(len(app.state.live.subscribers))
 
 
 def _say(what: object) -> None:

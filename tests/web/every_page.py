@@ -122,7 +122,7 @@ def people(tx: Tx) -> dict[str, str]:
 
 def a_job(q: Queue, wanted: Filter) -> str:
     """The path of the newest job that matches."""
-    found = q.store.read(lambda tx: listing.jobs(tx, wanted, most=1))
+    found = q.store.read(lambda tx: listing.jobs(tx, wanted, limit=1))
     return f"/jobs/{found.items[0].id}"
 
 

@@ -14,7 +14,7 @@ from tests.web.api.building import Shop
 from tidegate.web.access import COOKIE
 from tidegate.web.live.policy import LivePolicy
 
-QUICK = LivePolicy(look_every=0.1, soonest=0.02, beat=0.1, behind=60, kept=5, queued=8)
+QUICK = LivePolicy(poll_interval=0.1, soonest=0.02, beat=0.1, behind=60, kept=5, queued=8)
 STREAM = {"Accept": "text/event-stream"}
 Message = dict[str, Any]
 

@@ -13,7 +13,7 @@ from tests.web.browsing import Visit
 from tidegate import Queue
 from tidegate.ops import accounts
 from tidegate.store import notice_rows
-from tidegate.store.notice_rows import NewNotice, Place
+from tidegate.store.notice_rows import NewNotice, NoticeSubject
 from tidegate.store.tx import Tx
 from tidegate.web.access import COOKIE
 
@@ -41,11 +41,11 @@ def pause(there: Shop, by: str = "ada") -> None:
 
 def tell(queue: Queue, episode: float = 1.0, level: str = "error", name: str = "mailer", **more: bool) -> None:
     new = NewNotice(
-        kind="fatal" if level == "error" else level, level=level, place=Place(subject="target", name=name),
+        kind="fatal" if level == "error" else level, level=level, place=NoticeSubject(subject="target", name=name),
         episode=episode, title=f"{name} has notice {episode:g}", message="The service refused the credentials.",
         code=f"code-{episode:g}", over=more.get("over", False),
     )  # fmt: skip
-    queue.put(lambda tx: notice_rows.raised(tx, new))
+    queue.run_in_transaction(lambda tx: notice_rows.raise_notice(tx, new))
 
 
 def sign_in(tab: Visit, there: Shop, role: str) -> str:

@@ -16,7 +16,7 @@ from tidegate.store.tx import Tx
 
 def ours(tx: Tx, id_: int) -> None:
     """The server's own thread leaves it alone for as long as the test lasts."""
-    tx.all("lead", {"name": f"bulk {id_}", "holder": "test", "lease": 3600.0})
+    tx.query("lead", {"name": f"bulk {id_}", "holder": "test", "lease": 3600.0})
 
 
 @pytest.mark.full
@@ -31,11 +31,11 @@ def test_the_page_of_a_bulk_action_follows_it_and_cancels_the_rest(tab: Visit, t
     page.evaluate("window.stayed = true")
 
     def slice_(tx: Tx) -> None:
-        bulk_work.advance(tx, one.id, "test")
+        bulk_work.run_batch(tx, one.id, "test")
         ours(tx, one.id)
 
     store.write(slice_)
-    there.queue.woken()
+    there.queue.notify_workers()
     expect(page.locator("main")).to_contain_text("100 of 150 are done")
     assert page.evaluate("window.stayed") is True
 

@@ -14,30 +14,30 @@ from starlette.testclient import TestClient
 from tests.web.api.building import Shop, client_of, served, shop
 from tidegate.apps import App, Installed, Page
 from tidegate.ops import accounts
-from tidegate.ops.rights import OF_PEOPLE, Right, Role
-from tidegate.web import ANYONE, needs
+from tidegate.ops.rights import OF_PEOPLE, Permission, Role
+from tidegate.web import PUBLIC, requires
 from tidegate.web.access import COOKIE
 
 # Who may open a page that needs this; one that says nothing is for everybody who is known.
-WHO: dict[Right | str | None, tuple[Role, ...]] = {
+WHO: dict[Permission | str | None, tuple[Role, ...]] = {
     None: OF_PEOPLE,
-    ANYONE: OF_PEOPLE,
-    Right.SEE: OF_PEOPLE,
-    Right.PUT_IN: (Role.OPERATOR, Role.ADMIN),
-    Right.MANAGE: (Role.ADMIN,),
+    PUBLIC: OF_PEOPLE,
+    Permission.SEE: OF_PEOPLE,
+    Permission.PUT_IN: (Role.OPERATOR, Role.ADMIN),
+    Permission.MANAGE: (Role.ADMIN,),
 }
 
 
-def path_for(right: Right | str | None) -> str:
+def path_for(right: Permission | str | None) -> str:
     return f"/for/{right or 'all'}".replace("_", "-")
 
 
 def pages() -> App[Any]:
-    def page(right: Right | str | None) -> Page[Any]:
+    def page(right: Permission | str | None) -> Page[Any]:
         def show(request: Request, there: Installed[Any]) -> Response:
             return Response("here")
 
-        return Page(path=path_for(right), title=f"For {right}", show=show if right is None else needs(right)(show))
+        return Page(path=path_for(right), title=f"For {right}", show=show if right is None else requires(right)(show))
 
     return App[Any](name="paged", pages=[page(right) for right in WHO])
 

@@ -29,7 +29,7 @@ from tidegate.store.tx import Tx
 from tidegate.web import page
 from tidegate.web.frame import build
 from tidegate.web.pages import help_pages
-from tidegate.web.pages.saying import COOKIE, Said, local_path
+from tidegate.web.pages.saying import COOKIE, Flash, local_path
 from tidegate.web.site import Site
 
 HERE = "http://127.0.0.1"
@@ -173,7 +173,7 @@ def test_a_target_that_a_program_guards_tells_the_breaker_of_the_program(q: Queu
 
     def told(tx: Tx) -> None:
         said = {"hydra-77": {"at": now_of(tx), "unhealthy": 1, "reasons": [], "breakers": {"plex": shut}}}
-        tx.all("target_report", {"name": "plex", "summary": json.dumps(said)})
+        tx.query("target_report", {"name": "plex", "summary": json.dumps(said)})
 
     q.store.write(told)
     text = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", pages.get("/targets/plex").text))
@@ -284,34 +284,34 @@ def test_a_form_leads_back_to_where_it_was_asked(pages: TestClient) -> None:
     assert found.headers["location"] == "/queue?a=b"
 
 
-@pytest.mark.parametrize("cookie", ["", "x", "e30=", Said(text="x", tone="<b>").dumped(), "W10=", "bnVsbA==", "é"])
+@pytest.mark.parametrize("cookie", ["", "x", "e30=", Flash(text="x", tone="<b>").dump(), "W10=", "bnVsbA==", "é"])
 def test_a_message_that_is_not_ours_is_not_shown(cookie: str) -> None:
-    assert Said.loaded(cookie) is None
+    assert Flash.load(cookie) is None
 
 
 def test_a_message_can_only_undo_what_the_table_names() -> None:
-    said = Said(text="Hello", undo="https://example.org", of="x")
+    said = Flash(text="Hello", undo="https://example.org", of="x")
 
-    assert Said.loaded(said.dumped()) == said
+    assert Flash.load(said.dump()) == said
     assert said.undo_path == ""
-    assert Said(text="Hello", undo="resume_target", of="a/b").undo_path == "/targets/a%2Fb/resume"
+    assert Flash(text="Hello", undo="resume_target", of="a/b").undo_path == "/targets/a%2Fb/resume"
 
 
 @pytest.mark.parametrize("sign", ["a", '"', "ع", "鴨", "🌊"])
 def test_what_is_said_fits_into_a_cookie_in_every_script(sign: str) -> None:
-    said = Said(text=f"Key {sign * 200} rests.", undo="enable_key", of=sign * 60, key=sign * 60)
-    assert len(said.dumped()) < 3800
-    assert Said.loaded(said.dumped()) == said
+    said = Flash(text=f"Key {sign * 200} rests.", undo="enable_key", of=sign * 60, key=sign * 60)
+    assert len(said.dump()) < 3800
+    assert Flash.load(said.dump()) == said
 
-    long = Said(text=sign * 3000, undo="enable_key", of="spotify", key="7")
-    found = Said.loaded(long.dumped())
-    assert len(long.dumped()) < 3800
+    long = Flash(text=sign * 3000, undo="enable_key", of="spotify", key="7")
+    found = Flash.load(long.dump())
+    assert len(long.dump()) < 3800
     assert found is not None
     assert found.text.startswith(sign * 100)
     assert found.text.endswith("…")
     assert found.undo_path == "/targets/spotify/enable"
 
-    endless = Said.loaded(Said(text="Done.", undo="enable_key", of="x", key=sign * 3000).dumped())
+    endless = Flash.load(Flash(text="Done.", undo="enable_key", of="x", key=sign * 3000).dump())
     assert endless is not None
     assert (endless.text, endless.undo_path) == ("Done.", "")
 

@@ -45,7 +45,7 @@ def tab(opened: Browser, served: str) -> Iterator[Visit]:
 
 
 def jobs_of(q: Queue, **wanted: str) -> list[int]:
-    return [line.id for line in q.store.read(lambda tx: listing.jobs(tx, Filter(**wanted), most=500)).items]  # type: ignore[arg-type]
+    return [line.id for line in q.store.read(lambda tx: listing.jobs(tx, Filter(**wanted), limit=500)).items]  # type: ignore[arg-type]
 
 
 @pytest.mark.timeout(600)  # all of them, however busy the machine is

@@ -25,7 +25,7 @@ from tidegate.ops.standing import standing
 from tidegate.ops.words import JOBS, TARGETS
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
-from tidegate.store.gate_rows import HoldRow
+from tidegate.store.gate_rows import StoredKeyHealth
 from tidegate.store.tx import Tx
 
 START = 1_700_000_000.0
@@ -145,13 +145,13 @@ def hold(tx: Tx, **fields: Any) -> None:
         "target": "svc", "lane": "7", "reason": "backoff", "since": START, "until": START + 3600, "failures": 3,
         "code": "timeout", "message": "",
     }  # fmt: skip
-    gate_rows.put_hold(tx, HoldRow(**{**about, **fields}))
+    gate_rows.put_hold(tx, StoredKeyHealth(**{**about, **fields}))
 
 
 def shut(until: float | None = None) -> Callable[[Queue], None]:
     def opened(tx: Tx) -> None:
         row, now = actions.require_target(tx, "svc")
-        after = shared_breaker.opened(row.breaker, now, until, rule=OpenedBy.RUN)
+        after = shared_breaker.force_open(row.breaker, now, until, rule=OpenedBy.CONSECUTIVE)
         gate_rows.put_breaker(tx, "svc", row.breaker, after)
 
     return lambda q: q.store.write(opened)
@@ -159,7 +159,7 @@ def shut(until: float | None = None) -> Callable[[Queue], None]:
 
 def probed(q: Queue) -> None:
     shut()(q)
-    q.store.write(lambda tx: tx.all("target_rules", {"name": "svc", "rules": '{"probe_every": 90}'}))
+    q.store.write(lambda tx: tx.query("target_rules", {"name": "svc", "rules": '{"probe_every": 90}'}))
 
 
 # What is done to the target svc or to its key 7, which then say why they are held.
@@ -194,7 +194,7 @@ def of_job(case: Callable[[Queue, VirtualClock], int]) -> Callable[[Queue, Virtu
 
 def of_target(act: Callable[[Queue], object]) -> Callable[[Queue, VirtualClock], str]:
     def ask(q: Queue, _: VirtualClock) -> str:
-        q.store.write(lambda tx: tx.all("target_new", {"name": "svc"}))
+        q.store.write(lambda tx: tx.query("target_new", {"name": "svc"}))
         act(q)
         svc = q.target("svc")
         (why,) = svc.explain() or svc.key("7").explain()
@@ -301,9 +301,9 @@ def test_overview(q: Queue, clock: VirtualClock) -> None:
     send.enqueue(9)
     play(clock, drain)
     keep("unclassified")
-    q.store.write(lambda tx: tx.all("target_new", {"name": "svc"}))
+    q.store.write(lambda tx: tx.query("target_new", {"name": "svc"}))
     q.store.write(lambda tx: hold(tx, reason="fatal", until=None, message="It said no.", code="unauthorized"))
-    q.store.write(lambda tx: tx.all("target_new", {"name": "api"}))
+    q.store.write(lambda tx: tx.query("target_new", {"name": "api"}))
     q.target("api").pause("1h", by="ada")
     keep("targets")
     catalogue.compare("overview", found)
@@ -313,7 +313,7 @@ def test_more_targets_than_are_shown(q: Queue) -> None:
     found: dict[str, str] = {}
     for n in range(14):
         name = f"svc{n:02}"
-        q.store.write(lambda tx, name=name: tx.all("target_new", {"name": name}))  # type: ignore[misc]
+        q.store.write(lambda tx, name=name: tx.query("target_new", {"name": name}))  # type: ignore[misc]
         q.store.write(lambda tx, name=name: hold(tx, target=name, reason="fatal", until=None))  # type: ignore[misc]
         if n >= 12:
             need = q.store.read(overview.overview).needs[-1]

@@ -7,8 +7,8 @@ import click
 from tidegate.cli.at_store import command_at_store, show_what, table, when
 from tidegate.cli.numbers import duration
 from tidegate.ops import activity as ops
-from tidegate.ops.activity import ACTIONS, ORIGINS, SUBJECTS, Line
-from tidegate.store.activity_rows import Wanted
+from tidegate.ops.activity import ACTIONS, ORIGINS, SUBJECTS, AuditLine
+from tidegate.store.activity_rows import AuditFilter
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
@@ -38,18 +38,18 @@ def activity(
 ) -> int:
     """Shows who did what, on the page, through the API, at the command line or in a program; the newest first."""
 
-    def read(tx: Tx) -> list[Line]:
+    def read(tx: Tx) -> list[AuditLine]:
         now = now_of(tx)
-        wanted = Wanted(
+        wanted = AuditFilter(
             actor=actor, action=action or "", origin=origin or "", subject=subject or "", name=name, accounts=True,
             earliest=0.0 if younger is None else now - younger, latest=1e18 if older is None else now - older,
         )  # fmt: skip
-        return ops.listed(tx, wanted, most=limit).items
+        return ops.list_activity(tx, wanted, limit=limit).items
 
-    return show_what(read, _lines, url, driver, as_json=as_json)
+    return show_what(read, _activity_lines, url, driver, as_json=as_json)
 
 
-def _lines(found: list[Line]) -> list[str]:
+def _activity_lines(found: list[AuditLine]) -> list[str]:
     rows = [
         (when(each.deed.at), each.deed.actor, each.deed.origin, each.what, _change(each), each.deed.reason)
         for each in found
@@ -57,6 +57,6 @@ def _lines(found: list[Line]) -> list[str]:
     return table(rows, ("AT", "WHO", "FROM", "WHAT", "BEFORE -> AFTER", "REASON")) or ["Nobody did anything like that."]
 
 
-def _change(line: Line) -> str:
+def _change(line: AuditLine) -> str:
     before, after = line.before(when), line.after(when)
     return f"{before} -> {after}" if before else after

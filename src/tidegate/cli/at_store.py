@@ -18,10 +18,10 @@ import click
 from click.core import ParameterSource
 
 from tidegate.cli.exits import Exit
-from tidegate.core.actor import Actor, Origin, of_person
+from tidegate.core.actor import Actor, Origin, user_actor
 from tidegate.errors import (
-    NotThere,
-    Refused,
+    NotFound,
+    Rejected,
     SchemaTooNew,
     StoreBusy,
     StoreDamaged,
@@ -41,15 +41,15 @@ from tidegate.store.steady_clock import SteadyClock
 from tidegate.store.tx import Store, Tx
 
 F = TypeVar("F", bound=Callable[..., Any])
-R = TypeVar("R", bound="Shown | Sequence[Shown]")
+R = TypeVar("R", bound="Report | Sequence[Report]")
 
 _PASSWORD = re.compile("([?&](?:ssl)?password=)[^&]*")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 # Each mistake ends with one line and its own code; the first that fits.
 _ENDS: tuple[tuple[type[Exception], Exit], ...] = (
-    (NotThere, Exit.NOT_FOUND),
-    (Refused, Exit.REFUSED),
+    (NotFound, Exit.NOT_FOUND),
+    (Rejected, Exit.REFUSED),
     (SchemaTooNew, Exit.CONFIGURATION),
     (StoreMissing, Exit.CONFIGURATION),
     (StoreDamaged, Exit.CONFIGURATION),
@@ -62,7 +62,7 @@ _ENDS: tuple[tuple[type[Exception], Exit], ...] = (
 )
 
 
-class Stopped(click.ClickException):
+class CliError(click.ClickException):
     """One line for the user, and the exit code that says which kind of mistake it was."""
 
     def __init__(self, message: str, code: Exit) -> None:
@@ -128,7 +128,7 @@ def by_option(command: F) -> F:
 
     @wraps(command)
     def run(*args: Any, by: str, reason: str, **kwargs: Any) -> Any:
-        return command(*args, by=Actor(of_person(by), Origin.CLI, reason), **kwargs)
+        return command(*args, by=Actor(user_actor(by), Origin.CLI, reason), **kwargs)
 
     who = click.option("--by", default=my_login, show_default="your login", metavar="NAME", help="Who does it.")
     why = click.option("--reason", default="", metavar="TEXT", help="Why, for those who ask later.")
@@ -143,10 +143,10 @@ def plain_mistakes() -> Iterator[None]:
         *others, last = error.problems
         for each in others:  # a line for each; the last one ends the command
             click.echo(f"tidegate: {each}", err=True)
-        raise Stopped(str(last), Exit.CONFIGURATION) from error
+        raise CliError(str(last), Exit.CONFIGURATION) from error
     except (TidegateError, ValueError, TypeError) as error:
         code = next(code for kind, code in _ENDS if isinstance(error, kind))
-        raise Stopped(str(error), code) from error
+        raise CliError(str(error), code) from error
 
 
 def is_to_be_made(url: str, driver: str | None) -> bool:
@@ -179,13 +179,13 @@ def store_at(url: str, driver: str | None, *, bare: bool = False) -> Iterator[St
     if path is not None:
         require_expected(str(path))
     if path is not None and not path.exists():
-        raise Stopped(f"there is no database {path}; `tidegate db migrate` makes it", Exit.NOT_FOUND)
+        raise CliError(f"there is no database {path}; `tidegate db migrate` makes it", Exit.NOT_FOUND)
     # What cannot be reached is said once, in our words.
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
     store = open_store(url, now=SYSTEM.now, driver=driver)
     try:
         if not bare and pending(store):
-            raise Stopped("its schema is not up to date; run `tidegate db migrate`", Exit.CONFIGURATION)
+            raise CliError("its schema is not up to date; run `tidegate db migrate`", Exit.CONFIGURATION)
         if not bare:
             store.keep_steady(SteadyClock(SYSTEM))
         yield store
@@ -228,7 +228,7 @@ def say(document: Any, as_json: bool, lines: Callable[[], list[str]]) -> None:
 
 
 @runtime_checkable
-class Shown(Protocol):
+class Report(Protocol):
     """What a report is for programs."""
 
     def as_json(self) -> Any: ...
@@ -240,7 +240,7 @@ def show_what(
     """Shows a report that is read from the database, or a list of them, and returns the exit code."""
     with store_at(url, driver) as store:
         found = store.read(read)
-    document = found.as_json() if isinstance(found, Shown) else [each.as_json() for each in found]
+    document = found.as_json() if isinstance(found, Report) else [each.as_json() for each in found]
     say(document, as_json, lambda: lines(found))
     return Exit.OK
 

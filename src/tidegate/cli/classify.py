@@ -9,16 +9,16 @@ from pathlib import Path
 
 import click
 
-from tidegate.cli.curl_dump import headers_of, heard
+from tidegate.cli.curl_dump import headers_of, parse_dump
 from tidegate.cli.exits import Exit
 from tidegate.cli.root import suggestion
 from tidegate.cli.verdict import lines
 from tidegate.core.pack import Pack
-from tidegate.ops.verdicts import Heard, packs, verdict
+from tidegate.ops.verdicts import ObservedResponse, packs, verdict
 from tidegate.runtime.clock import SYSTEM
 
 # The classifier looks at 4 kB; a dump may have long headers and redirects before them.
-_MOST = 1_000_000
+_MAX_BODY = 1_000_000
 _PACKS = packs()
 
 
@@ -74,7 +74,7 @@ def classify(
         seen: object = message
     elif status is not None:
         content = _body(body, body_file, dump)
-        seen = Heard(status_code=status, headers=headers_of(list(headers)), content=content, url=url)
+        seen = ObservedResponse(status_code=status, headers=headers_of(list(headers)), content=content, url=url)
     else:
         if headers or body is not None or body_file is not None:
             raise click.UsageError("a header or a body needs --status beside it, such as --status 200")
@@ -103,24 +103,24 @@ def _body(body: str | None, body_file: str | None, dump: str | None) -> bytes:
     return b"" if source is None else _read(source)
 
 
-def _dumped(dump: str | None, url: str) -> Heard:
+def _dumped(dump: str | None, url: str) -> ObservedResponse:
     if dump is None and sys.stdin.isatty():
         raise click.UsageError(
             "there is nothing to classify; give --status, --message, or what `curl -i` printed on standard input"
         )
-    found = heard(_read(dump or "-"))
+    found = parse_dump(_read(dump or "-"))
     if found is None:
         raise click.UsageError(
             "this is not what `curl -i` prints; its first line is to read like 'HTTP/1.1 503 Service Unavailable'"
         )
-    return Heard(status_code=found.status_code, headers=found.headers, content=found.content, url=url)
+    return ObservedResponse(status_code=found.status_code, headers=found.headers, content=found.content, url=url)
 
 
 def _read(source: str) -> bytes:
     if source == "-":
-        return sys.stdin.buffer.read(_MOST)
+        return sys.stdin.buffer.read(_MAX_BODY)
     try:
         with Path(source).open("rb") as file:
-            return file.read(_MOST)
+            return file.read(_MAX_BODY)
     except OSError as error:
         raise click.UsageError(f"{source}: it cannot be read ({error.strerror or type(error).__name__})") from error

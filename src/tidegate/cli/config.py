@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from tidegate.cli import tables
-from tidegate.cli.at_store import Stopped, many, plain_mistakes, say, table
+from tidegate.cli.at_store import CliError, many, plain_mistakes, say, table
 from tidegate.cli.configured import config_option, load_settings
 from tidegate.cli.exits import Exit
-from tidegate.cli.groups import Group
+from tidegate.cli.groups import CommandGroup
 
 if TYPE_CHECKING:
     from tidegate.settings import Effective, SettingsError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _HEAD = ("KEY", "VALUE", "FROM")
 
 
-class ShowUnlessSaid(Group):
+class ShowUnlessSaid(CommandGroup):
     """`tidegate config KEY` is `tidegate config show KEY`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -50,7 +50,7 @@ def show(key: str | None, config: Path | None, as_json: bool) -> int:
     every = loaded.effective()
     found = [each for each in every if key is None or each.key == key or each.key.startswith(f"{key}.")]
     if not found and key is not None:
-        raise Stopped(f"there is no key {key!r}{_meant(key, every)}", Exit.NOT_FOUND)
+        raise CliError(f"there is no key {key!r}{_meant(key, every)}", Exit.NOT_FOUND)
     one = len(found) == 1 and found[0].key == key
     if as_json:
         say(found[0].as_json() if one else [each.as_json() for each in found], as_json, list)
@@ -87,8 +87,8 @@ def _summary(given: Counter[str]) -> str:
 
 
 def _refused(error: SettingsError, as_json: bool) -> int:
-    problems = [{"where": each.where, "what": each.what} for each in error.problems]
-    say({"ok": False, "problems": problems}, as_json, lambda: [str(each) for each in error.problems])
+    problems = [{"where": problem.where, "what": problem.what} for problem in error.problems]
+    say({"ok": False, "problems": problems}, as_json, lambda: [str(problem) for problem in error.problems])
     return Exit.CONFIGURATION
 
 
@@ -96,7 +96,7 @@ def _meant(key: str, every: list[Effective]) -> str:
     names = {each.key for each in every} | {each.key.rpartition(".")[0] for each in every} - {""}
     ends = {name.rpartition(".")[2]: name for name in names}
     close = get_close_matches(key, [*names, *config.commands], n=1) or [
-        ends[each] for each in get_close_matches(key, ends, n=1)
+        ends[match] for match in get_close_matches(key, ends, n=1)
     ]
     return f"; did you mean {close[0]!r}?" if close else "; `tidegate config` shows them all"
 

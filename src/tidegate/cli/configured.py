@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from tidegate.cli.at_store import CONFIG_HELP, Stopped
+from tidegate.cli.at_store import CONFIG_HELP, CliError
 from tidegate.cli.exits import Exit
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def needs_server() -> None:
     """Stopped with one line when a package that serves the page is not there."""
     needs_models()
     if not all(map(find_spec, ("fastapi", "uvicorn"))):
-        raise Stopped(
+        raise CliError(
             "the server needs more packages; install them with: pip install 'tidegate[server]'", Exit.CONFIGURATION
         )
 
@@ -55,6 +55,6 @@ def needs_models() -> None:
     try:
         import pydantic  # noqa: F401 - is it there?
     except ModuleNotFoundError as error:
-        raise Stopped(
+        raise CliError(
             "the settings need one more package; install it with: pip install 'tidegate[server]'", Exit.CONFIGURATION
         ) from error

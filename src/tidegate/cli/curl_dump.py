@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 
-from tidegate.ops.verdicts import Heard
+from tidegate.ops.verdicts import ObservedResponse
 
 _STATUS = re.compile(rb"HTTP/[0-9](?:\.[0-9])?[ \t]+([1-5][0-9]{2})(?:[ \t][^\r\n]*)?\r?(?:\n|\Z)")
 _END = re.compile(rb"\r?\n\r?\n")
 
 
-def heard(dump: bytes) -> Heard | None:
+def parse_dump(dump: bytes) -> ObservedResponse | None:
     """The last answer in *dump*: earlier ones are redirects, proxies and "100 Continue". None when there is none."""
     rest = dump.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n \t")
-    found: Heard | None = None
+    found: ObservedResponse | None = None
     while (line := _STATUS.match(rest)) is not None:
         status, rest = int(line[1]), rest[line.end() :]
         if rest.startswith((b"\n", b"\r\n")):  # no header at all
@@ -21,7 +21,9 @@ def heard(dump: bytes) -> Heard | None:
         else:
             end = _END.search(rest)
             head, rest = (rest, b"") if end is None else (rest[: end.start()], rest[end.end() :])
-        found = Heard(status_code=status, headers=headers_of(head.decode("latin-1").splitlines()), content=rest)
+        found = ObservedResponse(
+            status_code=status, headers=headers_of(head.decode("latin-1").splitlines()), content=rest
+        )
     return found
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import click
 
-from tidegate.cli.at_store import Stopped, command_at_store, many, pending, say, shown_url, sqlite_path, store_at
+from tidegate.cli.at_store import CliError, command_at_store, many, pending, say, shown_url, sqlite_path, store_at
 from tidegate.cli.exits import Exit
-from tidegate.cli.groups import Group
-from tidegate.cli.long_work import Work, long_work
+from tidegate.cli.groups import CommandGroup
+from tidegate.cli.long_work import InterruptibleWork, long_work
 from tidegate.ops import reports
 from tidegate.runtime.clock import SYSTEM
 from tidegate.store import backups
@@ -22,7 +22,7 @@ from tidegate.store.sqlite_files import remove_marker
 from tidegate.store.tx import Store
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def db() -> None:
     """Brings a database up to date, copies it, puts a copy back, and checks it."""
 
@@ -49,7 +49,7 @@ def migrate(new: bool, url: str, driver: str | None, as_json: bool) -> int:
     return Exit.OK
 
 
-def _steps_done(work: Work) -> str:
+def _steps_done(work: InterruptibleWork) -> str:
     return f"{work.done} of {many(work.total, 'step')} were applied; run it again for the others"
 
 
@@ -72,7 +72,7 @@ def status(url: str, driver: str | None, as_json: bool) -> int:
 
 
 def _contents(store: Store) -> dict[str, Any]:
-    epoch = store.read(lambda tx: tx.all("store_value", {"name": "epoch"}))
+    epoch = store.read(lambda tx: tx.query("store_value", {"name": "epoch"}))
     queues = store.read(reports.queues)
     workers = [worker for worker in store.read(reports.workers) if worker.there]
     return {
@@ -124,13 +124,13 @@ def restore(file: Path | None, yes: bool, url: str, driver: str | None, as_json:
     check_url(url, driver)
     path = sqlite_path(url)
     if path is None and file is not None:
-        raise Stopped("PostgreSQL is restored with pg_restore; then run this without FILE", Exit.REFUSED)
+        raise CliError("PostgreSQL is restored with pg_restore; then run this without FILE", Exit.REFUSED)
     if path is not None and file is None:
         raise click.UsageError("give the FILE of the copy")
     if not yes:
         lost = "what is in the database now is lost by this"
         taken = "whatever runs now loses its lease by this, and is queued again"
-        raise Stopped(f"{taken if path is None else lost}; say --yes", Exit.REFUSED)
+        raise CliError(f"{taken if path is None else lost}; say --yes", Exit.REFUSED)
     if path is not None and file is not None:
         with long_work(lambda _: "the database is as it was", as_json=as_json) as work:
             found = backups.restore(path, file, SYSTEM.now, driver, stages=work)

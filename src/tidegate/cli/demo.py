@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidegate.cli.at_store import Stopped, plain_mistakes
+from tidegate.cli.at_store import CliError, plain_mistakes
 from tidegate.cli.exits import Exit
 from tidegate.cli.scratch import scratch
 
 if TYPE_CHECKING:
     from tidegate.apps import App
     from tidegate.settings import Loaded
-    from tidegate_apps.demo.playing import Theatre
+    from tidegate_apps.demo.playing import DemoRunner
 
 _PACKAGE = "tidegate_apps.demo"
 _NEEDED = ("convert", "feeds", "music", "lidarr", "tautulli")
@@ -46,12 +46,12 @@ def demo(port: int, story: str, speed: float, keep: bool, as_json: bool) -> int:
     on every page what happens. Then break something yourself. Ctrl-C ends it, and nothing is left.
     """
     _check_installed()
-    from tidegate_apps.demo.playing import Player, Theatre
+    from tidegate_apps.demo.playing import DemoRunner, StoryPlayer
     from tidegate_apps.demo.services import Services
-    from tidegate_apps.demo.stage import Stage
+    from tidegate_apps.demo.stage import DemoEnvironment
     from tidegate_apps.demo.story import STORY
 
-    theatre = Theatre(Stage(Services()), Player(STORY, speed=speed, on=story == "on"))
+    theatre = DemoRunner(DemoEnvironment(Services()), StoryPlayer(STORY, speed=speed, on=story == "on"))
     with plain_mistakes(), _ended_by_signals(), _directory(keep, as_json=as_json) as folder:
         _served(theatre, folder, port, as_json=as_json)
     return Exit.OK
@@ -64,39 +64,39 @@ def _check_installed() -> None:
     missing = [name for name in _NEEDED if name not in known()]
     if missing:
         needs = f"the demo needs more than is installed, for {', '.join(missing)}: pip install 'tidegate[all]'"
-        raise Stopped(needs, Exit.CONFIGURATION)
+        raise CliError(needs, Exit.CONFIGURATION)
 
 
-def _served(theatre: Theatre, folder: Path, port: int, *, as_json: bool) -> None:
+def _served(runner: DemoRunner, folder: Path, port: int, *, as_json: bool) -> None:
     from tidegate import assembly
     from tidegate.runtime.log_lines import write_log
     from tidegate.web.serving import PortTaken, listening_at
     from tidegate_apps.demo.app import HOME
     from tidegate_apps.demo.seeding import VISITOR
 
-    loaded, apps = settled(theatre, folder, port)
+    loaded, apps = settled(runner, folder, port)
     write_log(loaded.values.log.level, loaded.values.log.format)
     try:
         at = listening_at(_HOST, port)
     except PortTaken as error:
-        raise Stopped(str(error), Exit.CONFIGURATION) from error
+        raise CliError(str(error), Exit.CONFIGURATION) from error
     with at, assembly.assembled(loaded, apps, simulators=True) as there:
         there.visitor = VISITOR
         try:
-            theatre.open(there.apps)
+            runner.open(there.apps)
             assembly.serve(there, at, ready=lambda address: _say(f"{address}{HOME}", folder, as_json=as_json))
         finally:
-            theatre.close()
+            runner.close()
 
 
-def settled(theatre: Theatre, folder: Path, port: int) -> tuple[Loaded, list[App[Any]]]:
+def settled(runner: DemoRunner, folder: Path, port: int) -> tuple[Loaded, list[App[Any]]]:
     """The settings of the demo, in a file of *folder*, and its applications, the demo among them."""
     from tidegate import assembly
     from tidegate.settings import load
     from tidegate_apps.demo.app import demo
 
     found, broken = assembly.there_are()
-    apps = [demo(theatre), *theatre.stage.services.under(found)]
+    apps = [demo(runner), *runner.environment.services.under(found)]
     settings = folder / "tidegate.toml"
     settings.write_bytes((files(_PACKAGE) / "tidegate.toml").read_bytes())
     flags: dict[str, Any] = {

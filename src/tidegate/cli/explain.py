@@ -6,10 +6,10 @@ import click
 
 from tidegate.cli.at_store import NUMBER, command_at_store, say, store_at, when
 from tidegate.cli.exits import Exit
-from tidegate.cli.groups import Group
+from tidegate.cli.groups import CommandGroup
 from tidegate.ops import explain as ask
 from tidegate.ops import reports
-from tidegate.ops.whys import Why
+from tidegate.ops.whys import WaitReason
 
 _ENDED_BY = {
     "time": "by itself",
@@ -21,10 +21,10 @@ _ENDED_BY = {
 }
 
 
-def lines_of(whys: list[Why]) -> list[str]:
+def lines_of(reasons: list[WaitReason]) -> list[str]:
     """Each reason in three lines: what, since and until when, who ends it."""
     found: list[str] = []
-    for n, why in enumerate(whys, 1):
+    for n, why in enumerate(reasons, 1):
         times = [f"since {when(why.since)}"] if why.since is not None else []
         times += [f"until {when(why.until)}"] if why.until is not None else []
         ends = _ENDED_BY[str(why.ended_by)]
@@ -36,7 +36,7 @@ def lines_of(whys: list[Why]) -> list[str]:
     return found
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def explain() -> None:
     """Says why a job is not running, or what stands before a target."""
 
@@ -52,9 +52,9 @@ def job(job_id: int, url: str, driver: str | None, as_json: bool) -> int:
 
     def lines() -> list[str]:
         head = f"job {about.id} ({about.kind}, queue {about.queue}) is {about.state}"
-        return [f"{head}." if not found.whys else f"{head}, and not running:", *lines_of(found.whys)]
+        return [f"{head}." if not found.reasons else f"{head}, and not running:", *lines_of(found.reasons)]
 
-    document = {"job": about.id, "state": str(about.state), "reasons": [why.as_json() for why in found.whys]}
+    document = {"job": about.id, "state": str(about.state), "reasons": [why.as_json() for why in found.reasons]}
     say(document, as_json, lines)
     return Exit.OK
 

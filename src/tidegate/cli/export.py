@@ -7,12 +7,12 @@ from pathlib import Path
 
 import click
 
-from tidegate.cli.at_store import Stopped, say
+from tidegate.cli.at_store import CliError, say
 from tidegate.cli.exits import Exit
-from tidegate.cli.groups import Group
+from tidegate.cli.groups import CommandGroup
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def export() -> None:
     """Writes rules for alerts and dashboards over the metrics of a server."""
 
@@ -29,7 +29,7 @@ def alerts(page: str, out: Path | None, as_json: bool) -> int:
     from tidegate.ops.monitoring.alerts import document, rules_file
 
     if not page.startswith(("http://", "https://")):
-        raise Stopped(f"--page: {page!r} is no address; give one such as https://tidegate.example.org", Exit.USAGE)
+        raise CliError(f"--page: {page!r} is no address; give one such as https://tidegate.example.org", Exit.USAGE)
     if out is not None:
         _write({out: rules_file(page)}, as_json)
     else:
@@ -46,11 +46,11 @@ def grafana(name: str | None, out: Path | None, as_json: bool) -> int:
     from tidegate.ops.monitoring.dashboards import BOARDS, as_text, board
 
     if name is not None and name not in BOARDS:
-        raise Stopped(f"there is no dashboard {name!r}; there are: {', '.join(BOARDS)}", Exit.USAGE)
+        raise CliError(f"there is no dashboard {name!r}; there are: {', '.join(BOARDS)}", Exit.USAGE)
     if out is not None:
         _write({out / f"tidegate-{each}.json": as_text(each) for each in ([name] if name else BOARDS)}, as_json)
     elif name is None:
-        raise Stopped(f"say which dashboard ({', '.join(BOARDS)}), or give a folder with --out", Exit.USAGE)
+        raise CliError(f"say which dashboard ({', '.join(BOARDS)}), or give a folder with --out", Exit.USAGE)
     else:
         say(board(name), as_json, lambda: as_text(name).splitlines())
     return Exit.OK
@@ -62,5 +62,5 @@ def _write(texts: Mapping[Path, str], as_json: bool) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise Stopped(f"{path} cannot be written: {error.strerror}", Exit.NEGATIVE) from error
+            raise CliError(f"{path} cannot be written: {error.strerror}", Exit.NEGATIVE) from error
     say({"files": [str(path) for path in texts]}, as_json, lambda: [f"wrote {path}" for path in texts])

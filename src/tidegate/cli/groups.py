@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from tidegate.cli.root import LONGEST, suggestion
+from tidegate.cli.root import MAX_SENTENCE, suggestion
 
 
-class Group(click.Group):
+class CommandGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        rows = [(name, self.commands[name].get_short_help_str(LONGEST)) for name in self.list_commands(ctx)]
+        rows = [(name, self.commands[name].get_short_help_str(MAX_SENTENCE)) for name in self.list_commands(ctx)]
         with formatter.section("Verbs"):
             formatter.write_dl(rows)
 

@@ -9,7 +9,7 @@ from shlex import quote
 
 import click
 
-from tidegate.cli.at_store import Stopped, plain_mistakes, say
+from tidegate.cli.at_store import CliError, plain_mistakes, say
 from tidegate.cli.configured import installed
 from tidegate.cli.exits import Exit
 
@@ -47,9 +47,9 @@ def _write(path: Path, text: str, *, force: bool) -> None:
         with open(path, "w" if force else "x", encoding="utf-8", opener=_private) as file:
             file.write(text)
     except FileExistsError as error:
-        raise Stopped(f"{path} is there already; --force writes over it", Exit.REFUSED) from error
+        raise CliError(f"{path} is there already; --force writes over it", Exit.REFUSED) from error
     except OSError as error:
-        raise Stopped(f"{path} cannot be written ({(error.strerror or '').lower()})", Exit.CONFIGURATION) from error
+        raise CliError(f"{path} cannot be written ({(error.strerror or '').lower()})", Exit.CONFIGURATION) from error
 
 
 def _private(path: str, flags: int) -> int:

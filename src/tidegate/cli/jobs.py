@@ -11,33 +11,33 @@ import click
 from tidegate.cli.at_store import NUMBER, by_option, command_at_store, say, show_what, store_at, table, when
 from tidegate.cli.exits import Exit
 from tidegate.cli.explain import lines_of
-from tidegate.cli.groups import Group
-from tidegate.cli.many_jobs import Verb, act, acting, filtered
+from tidegate.cli.groups import CommandGroup
+from tidegate.cli.many_jobs import Verb, act, action_options, filter_options
 from tidegate.cli.numbers import duration
 from tidegate.ops import actions, job_actions, listing, reports
 from tidegate.ops.listing import Filter
 from tidegate.ops.masking import shown_json, shown_message
-from tidegate.ops.reports import JobLine, JobReport, QueueReport
+from tidegate.ops.reports import JobReport, JobSummary, QueueReport
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def jobs() -> None:
     """Lists, shows, retries, cancels and forgets jobs, and pauses queues."""
 
 
 @jobs.command("list")
-@filtered
+@filter_options
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="At most so many.")
 @command_at_store
 def list_(limit: int, url: str, driver: str | None, as_json: bool, **which: Any) -> int:
     """Lists jobs, the newest first."""
     wanted = Filter(**which)
-    return show_what(lambda tx: listing.jobs(tx, wanted, most=limit).items, _job_lines, url, driver, as_json=as_json)
+    return show_what(lambda tx: listing.jobs(tx, wanted, limit=limit).items, _job_lines, url, driver, as_json=as_json)
 
 
-def _job_lines(found: Sequence[JobLine]) -> list[str]:
+def _job_lines(found: Sequence[JobSummary]) -> list[str]:
     head = ("ID", "STATE", "QUEUE", "KIND", "TARGET", "KEY", "ATTEMPT", "CODE", "AT")
     rows = [
         (str(job.id), job.state, job.queue, job.kind, job.target, job.key, f"{job.attempt}/{job.most_attempts}",
@@ -82,7 +82,7 @@ def _detail(found: JobReport) -> list[str]:
         ("message", shown_message(job.error_message or job.last_message or "")),
     ]  # fmt: skip
     lines = [f"job {job.id}", *(f"  {name:<10} {text}" for name, text in about if text)]
-    lines += ["", *lines_of(found.whys)] if found.whys else []
+    lines += ["", *lines_of(found.reasons)] if found.reasons else []
     events = [
         (when(event.at), event.kind, str(event.attempt), event.code or "", event.actor or "") for event in found.events
     ]
@@ -102,7 +102,7 @@ _FORGET = Verb(name="forget", one=job_actions.forget, which="ended job", doing="
 
 
 @jobs.command()
-@acting
+@action_options
 def retry(**asked: Any) -> int:
     """Queues failed jobs again: the ones named, or all that match a filter.
 
@@ -112,7 +112,7 @@ def retry(**asked: Any) -> int:
 
 
 @jobs.command()
-@acting
+@action_options
 def cancel(**asked: Any) -> int:
     """Cancels jobs, the ones named or all that match a filter; one that runs is told to stop.
 
@@ -122,7 +122,7 @@ def cancel(**asked: Any) -> int:
 
 
 @jobs.command()
-@acting
+@action_options
 def forget(**asked: Any) -> int:
     """Removes jobs that have ended, with their history, and frees what they hold.
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from tidegate.cli.at_store import Stopped
+from tidegate.cli.at_store import CliError
 from tidegate.cli.exits import Exit
 from tidegate.cli.tables import is_terminal
 from tidegate.core.progress import Progress
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 
-class Work:
+class InterruptibleWork:
     """How far it is. Called with the name of a stage, it begins that one and gives what hears of it."""
 
     def __init__(self, bar: Bar | None) -> None:
@@ -54,19 +54,19 @@ class Work:
 
 
 @contextmanager
-def long_work(stopped: Callable[[Work], str], *, as_json: bool) -> Iterator[Work]:
+def long_work(stopped: Callable[[InterruptibleWork], str], *, as_json: bool) -> Iterator[InterruptibleWork]:
     """Shows a bar while it lasts, on a terminal only. When Ctrl-C ends it, *stopped* says what was done by then."""
     with _bar(as_json) as bar:
-        work = Work(bar)
+        work = InterruptibleWork(bar)
         try:
             with _asked_by_signal(work):
                 yield work
         except KeyboardInterrupt as error:
-            raise Stopped(f"stopped: {stopped(work)}", Exit.INTERRUPTED) from error
+            raise CliError(f"stopped: {stopped(work)}", Exit.INTERRUPTED) from error
 
 
 @contextmanager
-def _asked_by_signal(work: Work) -> Iterator[None]:
+def _asked_by_signal(work: InterruptibleWork) -> Iterator[None]:
     """The first Ctrl-C asks, the next one is as usual."""
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are for the main thread

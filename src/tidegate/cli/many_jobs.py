@@ -12,14 +12,14 @@ from tidegate.cli.at_store import NUMBER, by_option, command_at_store, many, say
 from tidegate.cli.exits import Exit
 from tidegate.cli.long_work import long_work
 from tidegate.cli.numbers import duration
-from tidegate.errors import NotThere, Refused, UniqueTaken
+from tidegate.errors import NotFound, Rejected, UniqueTaken
 from tidegate.ops import bulk
-from tidegate.ops.bulk import Outcome
+from tidegate.ops.bulk import BulkOutcome
 from tidegate.ops.listing import STATES, Count, Filter
 from tidegate.store.bulk_rows import RUNNING
 from tidegate.store.tx import Store, Tx
 
-_MOST_NAMED = 20  # ids that are written out for people
+_MAX_NAMED = 20  # ids that are written out for people
 
 FILTERS = (
     click.option("--state", type=click.Choice(STATES), metavar="STATE", callback=lambda ctx, param, value: value or "",
@@ -44,18 +44,18 @@ class Verb:
     done: str
 
 
-def filtered(command: Callable[..., Any]) -> Callable[..., Any]:
+def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that say which jobs are meant."""
     for option in reversed(FILTERS):
         command = option(command)
     return command
 
 
-def acting(command: Callable[..., Any]) -> Callable[..., Any]:
+def action_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the ids, the filters, --expect, --by and where the database is."""
     expect = click.option("--expect", type=click.IntRange(0), help="Do it to all that match, if they are so many.")
     ids = click.argument("ids", type=NUMBER, nargs=-1, metavar="[ID]...")
-    return ids(filtered(expect(by_option(command_at_store(command)))))
+    return ids(filter_options(expect(by_option(command_at_store(command)))))
 
 
 def act(
@@ -99,17 +99,17 @@ def _counted(verb: Verb, found: Count, as_json: bool) -> int:
         line = _nothing(verb)
     else:
         line = f"{many(found.n, verb.which)} found; to {verb.name}, say --expect {found.n}."
-    _say(verb, Outcome(found.n), as_json, lambda: [line], dry_run=True)
+    _say(verb, BulkOutcome(found.n), as_json, lambda: [line], dry_run=True)
     return Exit.OK if found.n else Exit.NEGATIVE
 
 
-def _outcome(verb: Verb, found: Outcome) -> list[str]:
+def _outcome(verb: Verb, found: BulkOutcome) -> list[str]:
     if not found.matched:
         return [_nothing(verb)]
     lines = [f"{many(found.changed, 'job')} {verb.done} (bulk action {found.bulk})."]
     if found.left:
-        named = ", ".join(map(str, found.left[:_MOST_NAMED]))
-        others = found.refused - _MOST_NAMED
+        named = ", ".join(map(str, found.left[:_MAX_NAMED]))
+        others = found.refused - _MAX_NAMED
         lines.append(f"Left as they are: {named}{f' and {others:,} more' if others > 0 else ''}.")
         lines.append(f"Why: tidegate bulk show {found.bulk}")
     if found.state == RUNNING:
@@ -121,7 +121,7 @@ def _nothing(verb: Verb) -> str:
     return f"Nothing to {verb.name}: no {verb.which} matches."
 
 
-def _say(verb: Verb, found: Outcome, as_json: bool, lines: Callable[[], list[str]], *, dry_run: bool) -> None:
+def _say(verb: Verb, found: BulkOutcome, as_json: bool, lines: Callable[[], list[str]], *, dry_run: bool) -> None:
     say({"action": verb.name, **found.as_json(), "dry_run": dry_run}, as_json, lines)
 
 
@@ -141,9 +141,9 @@ def _each(store: Store, verb: Verb, ids: tuple[int, ...], by: str, as_json: bool
 def _one(store: Store, verb: Verb, job: int, by: str) -> tuple[str, Exit]:
     try:
         said = store.write(lambda tx: verb.one(tx, job, by))
-    except NotThere as error:
+    except NotFound as error:
         return str(error), Exit.NOT_FOUND
-    except Refused as error:
+    except Rejected as error:
         return str(error), Exit.REFUSED
     except UniqueTaken:
         return "another job has taken its place", Exit.REFUSED

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from tidegate.cli.profiles import Numbers, Profile
+from tidegate.cli.profiles import ProfileOptions, SimulationProfile
 from tidegate.core.codes import CORE
 from tidegate.core.duration import seconds
 
@@ -77,13 +77,13 @@ def options(command: F) -> F:
     return command
 
 
-def chosen(profile: Profile, own: Mapping[str, Any]) -> Profile:
+def chosen_options(profile: SimulationProfile, own: Mapping[str, Any]) -> SimulationProfile:
     """The profile with the numbers of the command line in place of its own."""
     of_breaker = {name: own[option] for option, name in _OF_BREAKER.items() if own[option] is not None}
     if own["breaker"] is False and of_breaker:
         raise click.UsageError("--no-breaker goes with no other number of the breaker; leave one of them out")
     try:
-        return Numbers(
+        return ProfileOptions(
             base=own["base"],
             cap=own["cap"],
             factor=own["factor"],

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tidegate.cli import at_store
-from tidegate.cli.at_store import CONFIG_HELP, Stopped, my_login, plain_mistakes
+from tidegate.cli.at_store import CONFIG_HELP, CliError, my_login, plain_mistakes
 from tidegate.cli.exits import Exit
-from tidegate.core.actor import Actor, Origin, of_person
+from tidegate.core.actor import Actor, Origin, user_actor
 
 if TYPE_CHECKING:
     from tidegate.face.app import Installed
@@ -38,7 +38,7 @@ class AtServer:
     @property
     def me(self) -> str:
         """Who acts at this command line, as events and the page Activity name them."""
-        return Actor(of_person(my_login()), Origin.CLI)
+        return Actor(user_actor(my_login()), Origin.CLI)
 
     @contextmanager
     def installed(self) -> Iterator[Installed[Any]]:
@@ -52,7 +52,7 @@ class AtServer:
             at_store.say_if_new(loaded.values.url)
             with assembly.assembled(loaded, [app for app in apps if app.name == self.app]) as there:
                 if not there.apps:
-                    raise Stopped(
+                    raise CliError(
                         f"the application {self.app} is not to run; add it to apps in the settings", Exit.CONFIGURATION
                     )
                 yield there.apps[0]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import click
 
-from tidegate.cli.profiles import Profile
+from tidegate.cli.profiles import SimulationProfile
 from tidegate.cli.strip import LEGEND, strip
 from tidegate.cli.tables import table
 from tidegate.core.duration import brief
@@ -20,13 +20,13 @@ from tidegate.ops.simulate import Simulation
 from tidegate.testing.simulation import simulate
 
 _WIDTH = 80
-_MOST_TOLD = 6
+_MAX_TOLD = 6
 HEAD = ["", "Tidegate", "a plain loop", "a loop of 3 tries"]
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    profile: Profile
+class PlayedSimulation:
+    profile: SimulationProfile
     result: Simulation
 
     @property
@@ -48,13 +48,13 @@ ALONE = Scale()
 
 
 def play(
-    profile: Profile,
+    profile: SimulationProfile,
     *,
     outage: str | None = None,
     every: float | None = None,
     lasts: float | None = None,
     scale: Scale = ALONE,
-) -> Played:
+) -> PlayedSimulation:
     """Plays *profile*, with what it is usually played with where nothing is given; a wrong number is one line."""
     try:
         with _quiet():
@@ -74,7 +74,7 @@ def play(
         raise click.UsageError(
             f"--{error}".replace("--lasts:", "--for:").replace("--failing_keys:", "--failing-keys:")
         ) from error
-    return Played(profile, result)
+    return PlayedSimulation(profile, result)
 
 
 @contextmanager
@@ -89,11 +89,11 @@ def _quiet() -> Iterator[None]:
         log.setLevel(level)
 
 
-def show(played: Played) -> None:
+def show(played: PlayedSimulation) -> None:
     """The numbers of the policy, what was played, the table, the timeline and what people were told."""
     result = played.result
     click.echo(played.profile.name)
-    for line in (*played.profile.says, report.played(result)):
+    for line in (*played.profile.says, report.describe_simulation(result)):
         click.echo(textwrap.fill(line, _WIDTH, initial_indent="  ", subsequent_indent="    "))
     click.echo()
     table(HEAD, report.rows(result))
@@ -103,7 +103,7 @@ def show(played: Played) -> None:
     click.echo(f"{'':<12}{LEGEND}")
     if result.told:
         click.echo()
-    for told in result.told[:_MOST_TOLD]:
+    for told in result.told[:_MAX_TOLD]:
         click.echo(f"{brief(told.at):>8}  told: {told.title}")
-    if len(result.told) > _MOST_TOLD:
-        click.echo(f"{'':>8}  and {len(result.told) - _MOST_TOLD} more")
+    if len(result.told) > _MAX_TOLD:
+        click.echo(f"{'':>8}  and {len(result.told) - _MAX_TOLD} more")

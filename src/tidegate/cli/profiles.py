@@ -20,7 +20,7 @@ _BREAKER = {"min_requests": 10, "failure_ratio": 0.6, "interval": 60, "timeout":
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Profile:
+class SimulationProfile:
     """The numbers of one target, and what is played with them where the command does not say."""
 
     name: str
@@ -30,7 +30,7 @@ class Profile:
     target: ProfileName = "jobs"  # the profile of the target that is played
     breaker_per: BreakerPer = "target"
     probe: bool = False  # a health probe ends the open state, not time
-    most_asked: str = "1h"
+    max_retry_after: str = "1h"
     every: str = "5m"
     lasts: str = "6h"
     outage: str = "2h down"
@@ -44,11 +44,11 @@ class Profile:
             breaker=breaker,
             breaker_per=self.breaker_per,
             cooldown=self.cooldown,
-            tuning=replace(tuning, most_asked=self.most_asked),
+            tuning=replace(tuning, max_retry_after=self.max_retry_after),
             **more,
         )
 
-    def probed(self) -> Profile:
+    def probed(self) -> SimulationProfile:
         """The same, with a health probe that ends the open state."""
         kept = {name: number for name, number in (self.breaker or {}).items() if name not in ("timeout", "max_timeout")}
         return replace(self, probe=True, breaker=None if self.breaker is None else kept)
@@ -69,36 +69,36 @@ class Profile:
 PROFILES = {
     each.name: each
     for each in (
-        Profile(
+        SimulationProfile(
             name="requests", target="requests", breaker=_REQUESTS.breaker, every="1s", lasts="3h", outage="1h down"
         ),
-        Profile(name="sync", target="sync", backoff=Backoff.sync()),
-        Profile(name="jobs", backoff=TARGETS["jobs"].backoff or NO_BACKOFF),
-        Profile(name="tautulli", breaker={"consecutive": 5}, every="30s"),
-        Profile(
+        SimulationProfile(name="sync", target="sync", backoff=Backoff.sync()),
+        SimulationProfile(name="jobs", backoff=TARGETS["jobs"].backoff or NO_BACKOFF),
+        SimulationProfile(name="tautulli", breaker={"consecutive": 5}, every="30s"),
+        SimulationProfile(
             name="feeds",
             backoff=Backoff("5m", cap="8h"),
             cooldown=Cooldown.feeds(),
-            most_asked="24h",
+            max_retry_after="24h",
             every="1h",
             lasts="7d",
             outage="3d down at 12h",
         ),
-        Profile(
+        SimulationProfile(
             name="convert",
             backoff=Backoff.conversion(),
             breaker={"window": "3m", "failure_ratio": 0.5, "min_requests": 6, "consecutive": 5},
             probe=True,
             every="10s",
         ),
-        Profile(name="lidarr", backoff=Backoff.submission(), breaker={"consecutive": 5}, every="1m"),
-        Profile(name="own"),
+        SimulationProfile(name="lidarr", backoff=Backoff.submission(), breaker={"consecutive": 5}, every="1m"),
+        SimulationProfile(name="own"),
     )
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Numbers:
+class ProfileOptions:
     """What the command line says instead of the profile; None or empty where it says nothing."""
 
     base: float | None = None
@@ -110,7 +110,7 @@ class Numbers:
     breaker_numbers: Mapping[str, Any] = field(default_factory=dict)
     cooldown: Mapping[str, tuple[int, float]] = field(default_factory=dict)
 
-    def over(self, profile: Profile) -> Profile:
+    def over(self, profile: SimulationProfile) -> SimulationProfile:
         """The profile with these numbers in place of its own; ValueError when they do not fit together."""
         return replace(
             profile,

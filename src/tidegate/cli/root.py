@@ -46,7 +46,7 @@ OURS = {
     "tautulli": "Keeps what was played on Plex, from the history of Tautulli.",
 }
 
-LONGEST = 200  # characters of a first sentence; each has the room it needs
+MAX_SENTENCE = 200  # characters of a first sentence; each has the room it needs
 _NOT_WRITTEN = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
@@ -83,7 +83,7 @@ def _apps() -> list[str]:
     """The applications that are installed, by their entry points: none is imported."""
     from importlib.metadata import entry_points
 
-    return sorted({each.name for each in entry_points(group="tidegate.apps")})
+    return sorted({point.name for point in entry_points(group="tidegate.apps")})
 
 
 def _command_of(app: str) -> click.Command | None:
@@ -110,7 +110,7 @@ def _command_of(app: str) -> click.Command | None:
 def _not_cut_short(command: click.Command) -> None:
     """Lets the list of its commands say the whole first sentence of each, as those of the verbs do."""
     for each in command.commands.values() if isinstance(command, click.Group) else ():
-        each.short_help = each.get_short_help_str(LONGEST)
+        each.short_help = each.get_short_help_str(MAX_SENTENCE)
         _not_cut_short(each)
 
 

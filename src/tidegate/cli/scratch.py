@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-_PATIENCE = 10  # seconds
+_REMOVE_TIMEOUT = 10  # seconds
 # What was ended at once may have written a file a moment ago, so it is looked twice.
 _REMOVE = """
 import pathlib, shutil, sys, time
@@ -49,4 +49,4 @@ def _removed_after_us(folder: Path) -> Iterator[None]:
         yield
     finally:
         with contextlib.suppress(subprocess.TimeoutExpired):  # it goes on without us
-            waiting.communicate(timeout=_PATIENCE)
+            waiting.communicate(timeout=_REMOVE_TIMEOUT)

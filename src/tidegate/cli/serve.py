@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from tidegate.cli.at_store import CONFIG_HELP, Stopped, plain_mistakes, shown_url
+from tidegate.cli.at_store import CONFIG_HELP, CliError, plain_mistakes, shown_url
 from tidegate.cli.configured import needs_server
 from tidegate.cli.exits import Exit
 
@@ -43,7 +43,7 @@ def serve(
     from tidegate.settings import load
     from tidegate.web.serving import PortTaken, listening_at
 
-    heaps.keep_small()
+    heaps.trim_regularly()
     flags: dict[str, Any] = {"url": url, "server.host": host, "server.port": port, "simulators": simulators or None}
     with plain_mistakes():
         apps, broken = assembly.there_are()
@@ -59,16 +59,16 @@ def serve(
                     assembly.worked_on(there)  # before anybody is told that it runs
                 at = listening_at(values.server.host, values.server.port)
             except (assembly.NobodyYet, assembly.WrongQueues, PortTaken) as error:
-                raise Stopped(str(error), Exit.CONFIGURATION) from error
+                raise CliError(str(error), Exit.CONFIGURATION) from error
 
             def ready(address: str) -> None:
                 simulated = {
-                    name: {"address": each.url, "use": there.uses[name], "control": each.control_url}
-                    for name, each in there.simulators.items()
+                    name: {"address": simulator.url, "use": there.uses[name], "control": simulator.control_url}
+                    for name, simulator in there.simulators.items()
                 }
                 about = {
                     "version": __version__, "address": address, "database": shown_url(values.url),
-                    "applications": [each.app.name for each in there.apps], "simulators": simulated,
+                    "applications": [app.app.name for app in there.apps], "simulators": simulated,
                 }  # fmt: skip
                 # In one line: whoever started it reads that, and goes on.
                 click.echo(json.dumps(about)) if as_json else click.echo("\n".join(_lines(about)))

@@ -10,7 +10,7 @@ import click
 
 from tidegate.cli import numbers
 from tidegate.cli.exits import Exit
-from tidegate.cli.playing import Played, Scale, play, show
+from tidegate.cli.playing import PlayedSimulation, Scale, play, show
 from tidegate.cli.profiles import PROFILES
 from tidegate.ops import report
 from tidegate.ops.picture import picture
@@ -75,7 +75,7 @@ def simulate(
 
         guide(svg)
         return Exit.OK
-    chosen = numbers.chosen(PROFILES[profile], own)
+    chosen = numbers.chosen_options(PROFILES[profile], own)
     if probe:
         chosen = chosen.probed()
     scale = Scale(retry=retry, keys=keys, failing_keys=failing_keys, seed=seed)
@@ -91,7 +91,7 @@ def simulate(
     return Exit.OK
 
 
-def draw(played: Played, svg: str) -> None:
+def draw(played: PlayedSimulation, svg: str) -> None:
     """Writes the picture; a place that cannot be written is the user's mistake."""
     try:
         Path(svg).write_text(picture(played.result, played.title), encoding="utf-8")

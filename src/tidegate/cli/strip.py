@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tidegate.core.duration import brief
-from tidegate.ops.calls import Calls
+from tidegate.ops.calls import SimulatedCalls
 from tidegate.ops.simulate import Simulation
-from tidegate.ops.spans import Shut, Span
+from tidegate.ops.spans import HoldKind, HoldSpan
 
 LEGEND = "o answered  x failed  X many failed  * some of both  - held back"
 _LABEL = 12
@@ -29,10 +29,10 @@ def strip(result: Simulation, width: int = 80) -> list[str]:
     ]
 
 
-def _lane(calls: Calls, lasts: float, size: int, spans: Sequence[Span]) -> list[str]:
+def _lane(calls: SimulatedCalls, lasts: float, size: int, spans: Sequence[HoldSpan]) -> list[str]:
     lane = [" "] * size
     for span in spans:
-        if span.why is not Shut.HALF_OPEN:  # calls are let through
+        if span.why is not HoldKind.HALF_OPEN:  # calls are let through
             _fill(lane, span.start / lasts, span.end / lasts, "-")
     good, bad = Counter[int](), Counter[int]()
     for call in calls:

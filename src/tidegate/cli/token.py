@@ -8,12 +8,12 @@ import click
 
 from tidegate.cli.at_store import CONFIG_HELP, by_option, command_at_store, plain_mistakes, say, store_at, table, when
 from tidegate.cli.exits import Exit
-from tidegate.cli.groups import Group
+from tidegate.cli.groups import CommandGroup
 from tidegate.cli.numbers import duration
 from tidegate.ops import accounts
 from tidegate.ops.rights import Role
 
-_ROLE = click.Choice([str(role) for role in Role])
+_TOKEN_ROLE = click.Choice([str(role) for role in Role])
 _ROLE_HELP = "What it may do: as of users, or poller: list sources, enable and disable feeds."
 
 
@@ -30,14 +30,14 @@ def _subject(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def token() -> None:
     """Makes, lists and removes tokens for programs: `Authorization: Bearer TOKEN`."""
 
 
 @token.command("list")
 @command_at_store
-def list_(url: str, driver: str | None, as_json: bool) -> int:
+def list_tokens(url: str, driver: str | None, as_json: bool) -> int:
     """Lists the tokens, without what is secret of them."""
     with store_at(url, driver) as store:
         found = store.read(accounts.tokens)
@@ -52,7 +52,7 @@ def list_(url: str, driver: str | None, as_json: bool) -> int:
 
 @token.command()
 @click.argument("name")
-@click.option("--role", type=_ROLE, required=True, help=_ROLE_HELP)
+@click.option("--role", type=_TOKEN_ROLE, required=True, help=_ROLE_HELP)
 @click.option("--ttl", metavar="TIME", callback=_ttl, help="How long it is good, such as 30d; without it for ever.")
 @by_option
 @command_at_store
@@ -64,11 +64,11 @@ def create(name: str, role: str, ttl: float | None, by: str, url: str, driver: s
     return Exit.OK
 
 
-@token.command()
+@token.command("remove")
 @click.argument("name")
 @by_option
 @command_at_store
-def remove(name: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
+def remove_token(name: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Removes a token; whoever has it gets in no more."""
     with store_at(url, driver) as store:
         store.write(lambda tx: accounts.remove_token(tx, name, by))
@@ -77,7 +77,7 @@ def remove(name: str, by: str, url: str, driver: str | None, as_json: bool) -> i
 
 
 @token.command()
-@click.option("--role", type=_ROLE, required=True, help=_ROLE_HELP)
+@click.option("--role", type=_TOKEN_ROLE, required=True, help=_ROLE_HELP)
 @click.option("--ttl", metavar="TIME", default="30d", show_default=True, callback=_ttl, help="How long it is good.")
 @click.option("--name", default="machine", show_default=True, callback=_subject, help="Whose it is, for the events.")
 @click.option("--config", "file", type=click.Path(path_type=Path, dir_okay=False), help=CONFIG_HELP)
@@ -95,6 +95,6 @@ def jwt(role: str, ttl: float, name: str, file: Path | None, as_json: bool) -> i
         if not loaded.values.secret_key.get_secret_value() and not key.exists():  # no server knows the token then
             click.echo(f"tidegate: there is no key {key} here yet; it is made now", err=True)
         secrets = secrets_of(loaded)
-        made = jwts.made(jwts.Issuer.own(secrets.derived("jwt")), name, Role(role), ttl, SYSTEM.now())
+        made = jwts.issue_token(jwts.Issuer.own(secrets.derived("jwt")), name, Role(role), ttl, SYSTEM.now())
     say({"name": name, "role": role, "token": made}, as_json, lambda: [made])
     return Exit.OK

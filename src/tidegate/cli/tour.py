@@ -21,7 +21,7 @@ longest, and once when all is well again."""
 _BREAKER = """\
 Five failures in a row open the breaker. It lets a call try every two minutes,
 and closes after three good ones."""
-_PATIENCE = """\
+_OUTAGE_TEXT = """\
 No call is made before the time that the service named."""
 _STOPS: tuple[tuple[str, str, str, str, dict[str, float]], ...] = (
     ("1. A sync loop; the service is down for two hours", _BACKOFF, "sync", "2h down", {}),
@@ -32,7 +32,7 @@ _STOPS: tuple[tuple[str, str, str, str, dict[str, float]], ...] = (
         "1h down",
         {"every": 10, "lasts": 7200},
     ),
-    ("3. 429: a service that asks for patience", _PATIENCE, "sync", "1h 429 retry-after 20m", {"lasts": 10800}),
+    ("3. 429: a service that asks for patience", _OUTAGE_TEXT, "sync", "1h 429 retry-after 20m", {"lasts": 10800}),
 )
 
 

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import click
 
 from tidegate.cli.at_store import (
-    Stopped,
+    CliError,
     by_option,
     command_at_store,
     is_to_be_made,
@@ -22,7 +22,7 @@ from tidegate.cli.at_store import (
     when,
 )
 from tidegate.cli.exits import Exit
-from tidegate.cli.groups import Group
+from tidegate.cli.groups import CommandGroup
 from tidegate.ops import accounts
 from tidegate.ops.rights import OF_PEOPLE
 from tidegate.store.tx import Tx
@@ -31,7 +31,7 @@ _ROLE = click.Choice([str(role) for role in OF_PEOPLE])
 _ROLES = "viewer sees everything, operator acts on jobs and targets, admin does everything."
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def user() -> None:
     """Adds, lists, changes and removes the people who sign in to the server.
 
@@ -41,7 +41,7 @@ def user() -> None:
 
 @user.command("list")
 @command_at_store
-def list_(url: str, driver: str | None, as_json: bool) -> int:
+def list_users(url: str, driver: str | None, as_json: bool) -> int:
     """Lists everybody."""
     with store_at(url, driver) as store:
         found = store.read(accounts.users)
@@ -113,11 +113,11 @@ def sign_out(name: str, by: str, url: str, driver: str | None, as_json: bool) ->
     return _change(url, driver, as_json, lambda tx: accounts.sign_out(tx, name, by), said)
 
 
-@user.command()
+@user.command("remove")
 @click.argument("name")
 @by_option
 @command_at_store
-def remove(name: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
+def remove_user(name: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Removes a user, and ends all their sessions."""
     return _change(url, driver, as_json, lambda tx: accounts.remove_user(tx, name, by), f"{name} is removed.")
 
@@ -140,7 +140,7 @@ def _anybody(url: str, driver: str | None) -> bool:
 def _needs_digests() -> None:
     """Stopped with one line when the package for passwords is not there; before one is asked for."""
     if find_spec("argon2") is None:
-        raise Stopped(
+        raise CliError(
             "passwords need one more package; install it with: pip install 'tidegate[server]'", Exit.CONFIGURATION
         )
 
@@ -149,5 +149,5 @@ def _password(from_input: bool) -> str:
     if from_input:
         return sys.stdin.readline().rstrip("\r\n")
     if not sys.stdin.isatty():
-        raise Stopped("there is no terminal to ask for the password on; use --password-stdin", Exit.USAGE)
+        raise CliError("there is no terminal to ask for the password on; use --password-stdin", Exit.USAGE)
     return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))

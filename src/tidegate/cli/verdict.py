@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tidegate.core.duration import brief, seconds
 from tidegate.core.fault import Fault, Reach, Reason
 from tidegate.core.pack import Pack
-from tidegate.ops.verdicts import Heard
+from tidegate.ops.verdicts import ObservedResponse
 
 _WIDTH, _LABEL = 80, 16
 
@@ -33,10 +33,10 @@ REACHES = {
 _BREAKER = {True: "a failure", False: "a success: the service did answer", None: "neither a failure nor a success"}
 
 
-def lines(fault: Fault | None, seen: object, pack: Pack | None) -> Iterator[str]:
+def lines(fault: Fault | None, seen: object, rule_pack: Pack | None) -> Iterator[str]:
     """The verdict, at most 80 columns wide."""
     if fault is None:
-        status = f" (status {seen.status_code})" if isinstance(seen, Heard) else ""
+        status = f" (status {seen.status_code})" if isinstance(seen, ObservedResponse) else ""
         yield f"a good answer{status}"
         return
     yield f"{fault.code}: {'fatal, a retry does not help' if fault.fatal else 'retriable'}"
@@ -50,11 +50,11 @@ def lines(fault: Fault | None, seen: object, pack: Pack | None) -> Iterator[str]
     yield from _row("for a breaker", _BREAKER[fault.counts_as_failure])
     yield from _row("in the log", str(fault.level))
     yield from _row("decided by", f"{fault.rule}{' (no rule knew it)' if fault.unclassified else ''}")
-    yield from _doubts(fault, pack)
+    yield from _doubts(fault, rule_pack)
 
 
-def _doubts(fault: Fault, pack: Pack | None) -> Iterator[str]:
-    for each in () if pack is None else pack.confirm:
+def _doubts(fault: Fault, rule_pack: Pack | None) -> Iterator[str]:
+    for each in () if rule_pack is None else rule_pack.confirm:
         if each.code == fault.code and each.times > 1 and each.probe is None:
             apart = f", at least {brief(seconds(each.apart))} apart" if each.apart else ""
             yield from _row(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tidegate.cli.at_store import CONFIG_HELP, Stopped, plain_mistakes, say
+from tidegate.cli.at_store import CONFIG_HELP, CliError, plain_mistakes, say
 from tidegate.cli.configured import load_settings, needs_models
 from tidegate.cli.exits import Exit
 from tidegate.runtime import heaps
@@ -22,7 +22,7 @@ from tidegate.settings.place import FILE, FILE_VARIABLE
 
 if TYPE_CHECKING:
     from tidegate.face.queue import Queue
-    from tidegate.runtime.worker_policy import Tally
+    from tidegate.runtime.worker_policy import WorkerStats
 
 _CONCURRENCY = 20
 
@@ -51,7 +51,7 @@ def worker(source: str | None, concurrency: int | None, queues: str | None, as_j
         raise click.UsageError("--queues: it names no queue; give one such as mail, or leave it out for all")
     if source is not None and file is not None:
         raise click.UsageError("--config is for the applications; a module has its own database, so give one of them")
-    heaps.keep_small()
+    heaps.trim_regularly()
     with plain_mistakes():
         if source is not None:
             tally = _work_for_module(source, concurrency, names)
@@ -66,7 +66,7 @@ def worker(source: str | None, concurrency: int | None, queues: str | None, as_j
     return Exit.OK
 
 
-def _work(queue: Queue, concurrency: int, names: AbstractSet[str] | None, **numbers: float) -> Tally:
+def _work(queue: Queue, concurrency: int, names: AbstractSet[str] | None, **numbers: float) -> WorkerStats:
     with queue:
         queue.store.now()  # a database that cannot be reached is said at once
         shown = ", ".join(sorted(names or queue.queues()))
@@ -74,7 +74,7 @@ def _work(queue: Queue, concurrency: int, names: AbstractSet[str] | None, **numb
         return queue.run_worker(concurrency, queues=names, **numbers)
 
 
-def _work_for_module(source: str, concurrency: int | None, names: AbstractSet[str] | None) -> Tally:
+def _work_for_module(source: str, concurrency: int | None, names: AbstractSet[str] | None) -> WorkerStats:
     """The module has its own database; where there are settings, they say how its worker works."""
     if not _there_are_settings() or find_spec("pydantic") is None:
         write_log()
@@ -90,7 +90,7 @@ def _there_are_settings() -> bool:
     return named or FILE_VARIABLE in os.environ or Path(FILE).is_file()
 
 
-def _work_for_apps(file: Path | None, concurrency: int | None, names: AbstractSet[str] | None) -> Tally:
+def _work_for_apps(file: Path | None, concurrency: int | None, names: AbstractSet[str] | None) -> WorkerStats:
     needs_models()
     from tidegate import assembly
     from tidegate.settings import load
@@ -101,13 +101,13 @@ def _work_for_apps(file: Path | None, concurrency: int | None, names: AbstractSe
     write_log(loaded.values.log.level, loaded.values.log.format)
     with assembly.assembled(loaded, apps) as there:
         if not there.works:
-            raise Stopped(
+            raise CliError(
                 "no application that is installed has jobs; name a module, such as myapp.jobs:q", Exit.CONFIGURATION
             )
         try:
             wanted = assembly.worked_on(there) if names is None else names
         except assembly.WrongQueues as error:
-            raise Stopped(str(error), Exit.CONFIGURATION) from error
+            raise CliError(str(error), Exit.CONFIGURATION) from error
         return _work(there.queue, concurrency or said.concurrency, wanted, grace=said.grace)
 
 
@@ -117,29 +117,29 @@ def queue_of(source: str) -> Queue:
 
     module_name, _, name = source.partition(":")
     if not all(part.isidentifier() for part in module_name.split(".")):
-        raise Stopped(f"{source!r} is no module; write it as myapp.jobs:q", Exit.USAGE)
+        raise CliError(f"{source!r} is no module; write it as myapp.jobs:q", Exit.USAGE)
     if os.getcwd() not in sys.path:  # noqa: PTH109 - as `python -m` does
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if f"{module_name}.".startswith(f"{error.name}."):
-            raise Stopped(f"there is no module {module_name!r}", Exit.CONFIGURATION) from error
-        raise Stopped(
+            raise CliError(f"there is no module {module_name!r}", Exit.CONFIGURATION) from error
+        raise CliError(
             f"{module_name}: it needs the module {error.name!r}, which is not there", Exit.CONFIGURATION
         ) from error
     except Exception as error:
-        raise Stopped(
+        raise CliError(
             f"{module_name}: it cannot be imported ({type(error).__name__}: {error})", Exit.CONFIGURATION
         ) from error
     found = {label: value for label, value in vars(module).items() if isinstance(value, Queue)}
     if name:
         if name not in found:
-            raise Stopped(f"{module_name} has no Queue called {name!r}{_known(found)}", Exit.CONFIGURATION)
+            raise CliError(f"{module_name} has no Queue called {name!r}{_known(found)}", Exit.CONFIGURATION)
         return found[name]
     if len({id(value) for value in found.values()}) != 1:
         how_many = "more than one Queue" if found else "no Queue"
-        raise Stopped(f"{module_name} has {how_many}{_known(found)}", Exit.CONFIGURATION)
+        raise CliError(f"{module_name} has {how_many}{_known(found)}", Exit.CONFIGURATION)
     return next(iter(found.values()))
 
 

@@ -6,15 +6,15 @@ from enum import StrEnum
 from typing import Self
 
 # What happens without a person is written down under these names, and read by them: nobody else may have one.
-ITSELF = frozenset({
+SYSTEM_ACTORS = frozenset({
     "auto", "breaker", "clock", "intake", "local", "nobody", "parent", "person", "probe", "restore", "settings",
     "somebody", "sweeper", "worker",
 })  # fmt: skip
 
 
-def of_person(name: str) -> str:
+def user_actor(name: str) -> str:
     """The name of somebody who was recognised elsewhere, as events have it: never one that only the program has."""
-    return f"user {name}" if name.casefold() in ITSELF else name
+    return f"user {name}" if name.casefold() in SYSTEM_ACTORS else name
 
 
 class Origin(StrEnum):

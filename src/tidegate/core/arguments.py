@@ -36,7 +36,7 @@ class Parameters:
         "_defaults",
         "_least",
         "_loads",
-        "_most",
+        "_limit",
         "_names",
         "_parts",
         "_required",
@@ -50,7 +50,7 @@ class Parameters:
     def __init__(
         self, name: str, signature: inspect.Signature, serials: Mapping[str, Serial], context: str | None = None
     ) -> None:
-        own = [each for each in signature.parameters.values() if each.name != context]
+        own = [parameter for parameter in signature.parameters.values() if parameter.name != context]
         by_name = [each for each in own if each.kind is each.KEYWORD_ONLY]
         self.name, self.context, self.serials = name, context, dict(serials)
         self.signature = signature.replace(parameters=own, return_annotation=inspect.Signature.empty)
@@ -61,16 +61,18 @@ class Parameters:
         # A call with positional arguments alone needs no more than their number.
         only_by_place = not any(each.default is each.empty for each in by_name)
         self._least = len(self._required) if only_by_place else _NEVER
-        self._most = len(self._names)
+        self._limit = len(self._names)
         self._parts = {each: (f"{json.dumps(each)}:", of.shape.dump) for each, of in self.serials.items()}
         self._loads = {each: of.shape.load for each, of in self.serials.items()}
-        self._by_place = tuple(each.name for each in signature.parameters.values() if each.kind is each.POSITIONAL_ONLY)
+        self._by_place = tuple(
+            parameter.name for parameter in signature.parameters.values() if parameter.kind is parameter.POSITIONAL_ONLY
+        )
 
     # -- binding -------------------------------------------------------------------------------------------------
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
         """The arguments of a call by name; TypeError with the signature when they do not fit."""
-        if not kwargs and self._least <= len(args) <= self._most:
+        if not kwargs and self._least <= len(args) <= self._limit:
             return dict(zip(self._names, args, strict=False))
         try:
             return self.signature.bind(*args, **kwargs).arguments
@@ -92,7 +94,7 @@ class Parameters:
         """What is wrong with a call, and what to do."""
         if self.context is not None and self.context in kwargs:
             return f"the worker gives {self.context!r}, the Context; leave it out"
-        unknown = [each for each in kwargs if each not in self.serials]
+        unknown = [kwarg for kwarg in kwargs if kwarg not in self.serials]
         if unknown:
             close = difflib.get_close_matches(unknown[0], self.serials, n=1)
             return f"there is no parameter {unknown[0]!r}" + self._instead(unknown[0], close)
@@ -107,7 +109,7 @@ class Parameters:
 
     # -- storing -------------------------------------------------------------------------------------------------
 
-    def encode(self, bound: Bound, most: int | None = None) -> str:
+    def encode(self, bound: Bound, limit: int | None = None) -> str:
         """An object of JSON, by the names of the parameters.
 
         TypeError when a value does not fit its annotation, ValueError when it is too large or nests too deeply.
@@ -127,8 +129,8 @@ class Parameters:
         except RecursionError:
             raise ValueError(f"{self.text}: {name}: it nests too deeply, or contains itself") from None
         text = "{" + (pieces[0] if len(pieces) == 1 else ",".join(pieces)) + "}"
-        if most is not None and len(text) > most:
-            check_size(text, most, self.name)
+        if limit is not None and len(text) > limit:
+            check_size(text, limit, self.name)
         return text
 
     def _wrong(self, name: str, value: object, wrong: Wrong) -> str:
@@ -159,7 +161,7 @@ class Parameters:
         except RecursionError:
             raise ArgumentsMismatch(f"{self.text}: {name} nests too deeply") from None
         if not self._required <= bound.keys():
-            missing = next(each for each in self.serials if each in self._required and each not in bound)
+            missing = next(serial for serial in self.serials if serial in self._required and serial not in bound)
             raise ArgumentsMismatch(f"{self.text}: {missing!r} is required, and was not stored")
         return bound
 
@@ -181,7 +183,7 @@ class Parameters:
     def identity(self, bound: Bound) -> str:
         """The same text for the same arguments, whether defaults were given or left out."""
         complete = self.complete(bound)
-        return encode([_plain(self.serials[each], complete[each]) for each in self.serials], what="unique")
+        return encode([_plain(self.serials[serial], complete[serial]) for serial in self.serials], what="unique")
 
     def sole(self) -> str | None:
         """The parameter of a function that can be called with one value; None when there is no such."""
@@ -242,8 +244,8 @@ def _of_sole(fn: Callable[..., Any], name: str, context: str | None) -> Hook:
 
 def _of_some(fn: Callable[..., Any], names: tuple[str, ...], context: str | None) -> Hook:
     if context is None:
-        return lambda bound, _: fn(**{each: bound[each] for each in names})
-    return lambda bound, given: fn(**{each: bound[each] for each in names}, **{context: given})
+        return lambda bound, _: fn(**{name: bound[name] for name in names})
+    return lambda bound, given: fn(**{name: bound[name] for name in names}, **{context: given})
 
 
 def _of_all(fn: Callable[..., Any], context: str | None) -> Hook:
@@ -261,7 +263,7 @@ def values_of(names: str | tuple[str, ...], parameters: Parameters, *, what: str
             raise TypeError(f"{what}: {each!r:.60} is not a parameter of {parameters.text}; name some of {known}")
     if isinstance(names, str):
         return lambda bound, _: bound[names]
-    return lambda bound, _: tuple(bound[each] for each in names)
+    return lambda bound, _: tuple(bound[name] for name in names)
 
 
 def is_context(kind: object) -> bool:
@@ -281,8 +283,10 @@ def _plain(serial: Serial, value: object) -> Any:
 def _shown(signature: inspect.Signature) -> str:
     """A signature as its author wrote it: annotations that are texts without their quotes."""
     plain = [
-        each.replace(annotation=_Written(each.annotation)) if each.annotation is not each.empty else each
-        for each in signature.parameters.values()
+        parameter.replace(annotation=_Written(parameter.annotation))
+        if parameter.annotation is not parameter.empty
+        else parameter
+        for parameter in signature.parameters.values()
     ]
     return str(signature.replace(parameters=plain))
 
@@ -298,5 +302,5 @@ class _Written:
 
 
 def _call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-    shown = [f"{each!r:.40}" for each in args] + [f"{name}={value!r:.40}" for name, value in kwargs.items()]
+    shown = [f"{arg!r:.40}" for arg in args] + [f"{name}={value!r:.40}" for name, value in kwargs.items()]
     return f"({', '.join(shown)})"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tidegate.core.checks import number
 from tidegate.core.duration import Duration, seconds
 
-_MOST_FAILURES = 2**53  # a float cannot count further
+_MAX_FAILURES = 2**53  # a float cannot count further
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Backoff:
         self.cap = seconds(cap, field="Backoff.cap")
         if self.cap < self.base:
             raise ValueError(f"Backoff.cap: {cap!r} is below Backoff.base ({base!r})")
-        self.factor = number(factor, field="Backoff.factor", least=1, most=1000)
+        self.factor = number(factor, field="Backoff.factor", minimum=1, maximum=1000)
         self.jitter = _jitter(jitter)
         self.steps = ()
 
@@ -102,7 +102,7 @@ class Backoff:
         if not self.base:
             return 0.0
         try:
-            return min(self.base * self.factor ** min(failures, _MOST_FAILURES), self.cap)
+            return min(self.base * self.factor ** min(failures, _MAX_FAILURES), self.cap)
         except OverflowError:  # 2.0 ** 1100
             return self.cap
 
@@ -133,4 +133,4 @@ class Backoff:
 def _jitter(jitter: float | Add) -> float | Add:
     if isinstance(jitter, Add):
         return jitter
-    return number(jitter, field="Backoff.jitter", least=0, most=1)
+    return number(jitter, field="Backoff.jitter", minimum=0, maximum=1)

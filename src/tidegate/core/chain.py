@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from tidegate.core.reading import HIDDEN, fields_of, is_a, read
 
-MOST_NODES = 64
+MAX_NODES = 64
 
 # Bugs of the program. One that is raised while an answer is being handled is news of its own, so what was being
 # handled does not explain it; only what it was explicitly raised from does. Subclasses are somebody's own meaning.
@@ -40,7 +40,7 @@ def ends(error: BaseException) -> Iterator[BaseException]:
 def _walk(error: BaseException, *, implicit: bool) -> Iterator[BaseException]:
     seen: set[int] = set()
     waiting = [error]
-    while waiting and len(seen) < MOST_NODES:
+    while waiting and len(seen) < MAX_NODES:
         node = waiting.pop()
         if id(node) in seen:
             continue
@@ -57,10 +57,10 @@ def _below(node: BaseException, *, implicit: bool) -> list[BaseException]:
         found += (fields[name] for name in HIDDEN if name in fields)
         members = fields.get("exceptions")
         if type(members) is tuple or type(members) is list:
-            found += members[:MOST_NODES]
+            found += members[:MAX_NODES]
     args = read(node, "args")
     if type(args) is tuple:
-        found += args[:MOST_NODES]
+        found += args[:MAX_NODES]
     if implicit and cause is None and not is_bug(node) and not read(node, "__suppress_context__"):
         found.append(read(node, "__context__"))
     return [each for each in found if is_a(each, BaseException)]

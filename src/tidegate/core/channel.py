@@ -58,7 +58,7 @@ class Apprise:
         return f"{self.url.partition('://')[0] or 'apprise'}://…"
 
 
-Way = Webhook | Mail | Apprise
+ChannelConfig = Webhook | Mail | Apprise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Channel:
     """One way to reach people. *level* is the least that it is told; *standby*: only what others could not deliver."""
 
     name: str
-    way: Way
+    config: ChannelConfig
     level: str = "warning"
     order: int = 100
     standby: bool = False
@@ -85,7 +85,7 @@ TARGETS = "channel "  # how the names of those targets begin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Letter:
+class Message:
     """One notice as it is sent. *id* is the same in each attempt, so that a receiver can drop a repeat."""
 
     id: str

@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 
 _CODE = re.compile(r"[A-Za-z][A-Za-z0-9_]{1,63}", re.ASCII)
-_MOST = 200
+_MAX_NAME_LENGTH = 200
 
 
 def valid_name(name: object, *, field: str) -> str:
     """A name of a target or a breaker: it becomes a metric label, a log field and a line on a page."""
     if not isinstance(name, str):
-        raise TypeError(f"{field}: {name!r:.60} is no text; give 1 to {_MOST} printable characters")
-    if not name or len(name) > _MOST or not name.isprintable() or name != name.strip():
+        raise TypeError(f"{field}: {name!r:.60} is no text; give 1 to {_MAX_NAME_LENGTH} printable characters")
+    if not name or len(name) > _MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
         raise ValueError(
-            f"{field}: {name!r} is not allowed; give 1 to {_MOST} printable characters, no space at the ends"
+            f"{field}: {name!r} is not allowed; give 1 to {_MAX_NAME_LENGTH} printable characters, no space at the ends"
         )
     return name
 
@@ -58,17 +58,17 @@ def valid_code(code: object, *, field: str) -> str:
     return code
 
 
-def whole(value: object, *, field: str, least: int = 1, most: int = 1_000_000_000) -> int:
+def whole(value: object, *, field: str, minimum: int = 1, maximum: int = 1_000_000_000) -> int:
     """A whole number between *least* and *most*."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise ValueError(f"{field}: {value!r} is not allowed; give a whole number from {least} to {most}")
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+        raise ValueError(f"{field}: {value!r} is not allowed; give a whole number from {minimum} to {maximum}")
     return value
 
 
-def number(value: object, *, field: str, least: float, most: float) -> float:
+def number(value: object, *, field: str, minimum: float, maximum: float) -> float:
     """A number between *least* and *most*."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least <= value <= most:
-        raise ValueError(f"{field}: {value!r} is not allowed; give a number from {least:g} to {most:g}")
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not minimum <= value <= maximum:
+        raise ValueError(f"{field}: {value!r} is not allowed; give a number from {minimum:g} to {maximum:g}")
     return float(value)
 
 

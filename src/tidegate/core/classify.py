@@ -11,17 +11,17 @@ from tidegate.core.attribution import has_readable_text, is_own_bug
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import OWN_BUG, UNKNOWN, Fault, Reach
-from tidegate.core.gather import evidence_of
-from tidegate.core.kinds import CODE_OF_KIND, OURS, Kind
+from tidegate.core.gather import collect_evidence
+from tidegate.core.kinds import CODE_OF_KIND, OURS, ExceptionKind
 from tidegate.core.pack import Pack, pack_of
 from tidegate.core.reading import message_of, read, type_name
-from tidegate.core.redact import MOST, redacted
+from tidegate.core.redact import MAX_REDACTED, redact
 from tidegate.core.retry_after import retry_after
 from tidegate.core.rule import Rule
 
-__all__ = ["classify", "evidence_of", "status_code"]
+__all__ = ["classify", "collect_evidence", "status_code"]
 
-_HALF = MOST // 2 - 2  # of the detail, when two exceptions share it
+_HALF = MAX_REDACTED // 2 - 2  # of the detail, when two exceptions share it
 
 # Where no rule of the service matched.
 _CODE_OF_STATUS = {
@@ -53,8 +53,8 @@ def classify(what: object, rules: Pack | Iterable[Rule] | None = None, *, now: f
     if what is None:
         return None
     pack = pack_of(rules, "own")
-    seen = evidence_of(what)
-    book = CORE if pack is None else pack.book
+    seen = collect_evidence(what)
+    book = CORE if pack is None else pack.code_book
     # `faults={Exception: ...}` is not about calls that a gate further in held, nor about cancelled ones.
     if pack is not None and pack.faults and (named := pack.named(what, broad=seen.kind not in OURS)) is not None:
         return _fault(book, *named, seen, now=now)
@@ -70,13 +70,13 @@ def classify(what: object, rules: Pack | Iterable[Rule] | None = None, *, now: f
     return None if code is None else _fault(book, code, decided, seen, now=now)
 
 
-def _general(seen: Evidence) -> tuple[str | None, str]:
+def _general(evidence: Evidence) -> tuple[str | None, str]:
     # A good answer inside an exception: the target did its part, whatever the program then did not like about it.
-    if seen.status and (seen.kind is None or seen.status >= 300):
-        return status_code(seen.status), f"status:{seen.status}"
-    if seen.kind is not None:
-        return CODE_OF_KIND[seen.kind], f"kind:{seen.kind}"
-    if not _our_own(seen) and (text := seen.text):
+    if evidence.status and (evidence.kind is None or evidence.status >= 300):
+        return status_code(evidence.status), f"status:{evidence.status}"
+    if evidence.kind is not None:
+        return CODE_OF_KIND[evidence.kind], f"kind:{evidence.kind}"
+    if not _our_own(evidence) and (text := evidence.text):
         if number := heuristics.lastfm_in(text):
             return heuristics.LASTFM_CODES[number], f"text:lastfm-{number}"
         if status := said_status(text):
@@ -86,11 +86,11 @@ def _general(seen: Evidence) -> tuple[str | None, str]:
     return "unexpected", UNKNOWN
 
 
-def _our_own(seen: Evidence) -> bool:
+def _our_own(evidence: Evidence) -> bool:
     """Stopped from our side, or of a class whose message no service wrote, whatever words it contains."""
-    if seen.kind is not None or seen.status or seen.error is None:
-        return seen.kind in OURS
-    return not has_readable_text(seen.error)
+    if evidence.kind is not None or evidence.status or evidence.error is None:
+        return evidence.kind in OURS
+    return not has_readable_text(evidence.error)
 
 
 def status_code(status: int) -> str | None:
@@ -107,36 +107,42 @@ def said_status(text: str) -> int:
 
 
 def _fault(
-    book: CodeBook, name: str, decided: str, seen: Evidence, *, reach: Reach | None = None, now: float | None = None
+    code_book: CodeBook,
+    name: str,
+    decided: str,
+    evidence: Evidence,
+    *,
+    reach: Reach | None = None,
+    now: float | None = None,
 ) -> Fault:
-    status = seen.status
-    if not status and seen.kind is None and not _our_own(seen):
-        status = said_status(seen.text)
-    return book[name].fault(
-        decided, reach=reach, status=status, retry_after=_asked_to_wait(seen, now), detail=_detail(seen)
+    status = evidence.status
+    if not status and evidence.kind is None and not _our_own(evidence):
+        status = said_status(evidence.text)
+    return code_book[name].fault(
+        decided, reach=reach, status=status, retry_after=_asked_to_wait(evidence, now), detail=_detail(evidence)
     )
 
 
-def _asked_to_wait(seen: Evidence, now: float | None) -> float | None:
-    if seen.kind is Kind.HELD:
-        held = read(seen.error, "retry_after")
+def _asked_to_wait(evidence: Evidence, now: float | None) -> float | None:
+    if evidence.kind is ExceptionKind.HELD:
+        held = read(evidence.error, "retry_after")
         return held if type(held) is float and isfinite(held) else None
-    if not seen.status:
+    if not evidence.status:
         return None
-    after, millis = seen.headers("retry-after", "retry-after-ms")
+    after, millis = evidence.headers("retry-after", "retry-after-ms")
     if after is None and millis is None:
         return None
-    return retry_after(after, milliseconds=millis, date=seen.header("date"), now=now)
+    return retry_after(after, milliseconds=millis, date=evidence.header("date"), now=now)
 
 
-def _detail(seen: Evidence) -> str:
-    if seen.error is None:
-        return redacted(seen.body.decode("utf-8", "replace")) if seen.status else ""
-    said = _said(seen.error, seen.text)
-    if seen.outer is None or seen.outer is seen.error:
-        return redacted(said)
-    above = _said(seen.outer, message_of(seen.outer))
-    return redacted(said) if above == said else f"{redacted(above, _HALF)} <- {redacted(said, _HALF)}"
+def _detail(evidence: Evidence) -> str:
+    if evidence.error is None:
+        return redact(evidence.body.decode("utf-8", "replace")) if evidence.status else ""
+    said = _said(evidence.error, evidence.text)
+    if evidence.outer is None or evidence.outer is evidence.error:
+        return redact(said)
+    above = _said(evidence.outer, message_of(evidence.outer))
+    return redact(said) if above == said else f"{redact(above, _HALF)} <- {redact(said, _HALF)}"
 
 
 def _said(error: BaseException, text: str) -> str:

@@ -93,7 +93,7 @@ def wrong_reach(reason: Reason, reach: Reach) -> str:
     return ""
 
 
-Row = tuple[str, str, str, str, str, str]
+CodeSpec = tuple[str, str, str, str, str, str]
 
 _AGAIN = "Nothing to do: it is tried again by itself."
 _RECONNECT = "Connect the account again, or enter new credentials."
@@ -154,7 +154,7 @@ _ROWS = (
 )  # fmt: skip
 
 
-def from_rows(*rows: Row) -> tuple[Code, ...]:
+def from_rows(*rows: CodeSpec) -> tuple[Code, ...]:
     """Codes from rows of name, reason, reach, level, message and advice."""
     return tuple(
         Code(name=name, reason=Reason(reason), reach=Reach(reach), level=Level(level), message=message, advice=advice)

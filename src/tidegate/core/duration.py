@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-MOST = 36525 * 86400.0  # a hundred years; sleeping longer overflows
+MAX_SECONDS = 36525 * 86400.0  # a hundred years; sleeping longer overflows
 _ALLOWED = "a number of seconds, a text such as '30s', '5m' or '1h30m', or a timedelta"
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
-_MOST_TEXT = 100
+_MAX_TEXT = 100
 _PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|w)", re.ASCII)
 
 Duration = float | int | str | timedelta
 
 
-def seconds(value: object, *, field: str = "duration", least: float = 0.0) -> float:
+def seconds(value: object, *, field: str = "duration", minimum: float = 0.0) -> float:
     """Seconds in *value*; ValueError names *field* when it is no duration, below *least* or above a hundred years."""
     if isinstance(value, timedelta):
         found = value.total_seconds()
@@ -25,9 +25,9 @@ def seconds(value: object, *, field: str = "duration", least: float = 0.0) -> fl
         found = value
     else:
         raise TypeError(f"{field}: {value!r} is no duration; give {_ALLOWED}")
-    if not least <= found <= MOST:  # a NaN is neither
+    if not minimum <= found <= MAX_SECONDS:  # a NaN is neither
         raise ValueError(
-            f"{field}: {value!r} is not allowed; give {least:g} seconds or more, and finite (a hundred years)"
+            f"{field}: {value!r} is not allowed; give {minimum:g} seconds or more, and finite (a hundred years)"
         )
     return float(found)
 
@@ -35,7 +35,7 @@ def seconds(value: object, *, field: str = "duration", least: float = 0.0) -> fl
 def _parse(text: str, field: str) -> float:
     stripped = text.strip()
     total, at = 0.0, 0
-    for part in _PART.finditer(stripped[:_MOST_TEXT]):
+    for part in _PART.finditer(stripped[:_MAX_TEXT]):
         if stripped[at : part.start()].strip():
             break
         total += float(part[1]) * _UNITS[part[2]]

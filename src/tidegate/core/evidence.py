@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tidegate.core.known import Kind
-from tidegate.core.reading import MOST_TEXT, is_a, message_of, read, status_in_field
+from tidegate.core.known import ExceptionKind
+from tidegate.core.reading import MAX_TEXT, is_a, message_of, read, status_in_field
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-__all__ = ["MOST_BODY", "Evidence", "message_of", "read", "status_of"]
+__all__ = ["MAX_BODY", "Evidence", "message_of", "read", "status_of"]
 
-MOST_BODY = MOST_TEXT
-_MOST_HEADER = 1024
-_MOST_HEADERS = 256
-_MOST_URL = 2048
+MAX_BODY = MAX_TEXT
+_MAX_HEADER = 1024
+_MAX_HEADERS = 256
+_MAX_URL = 2048
 
 # Where the body lies once it has been read. Asking for anything else could read from the network.
 _BODY_OF = {"requests": ("_content",), "aiohttp": ("_body",), "urllib3": ("_body",), "http": (), "urllib": ()}
@@ -35,7 +35,7 @@ class Evidence:
         self,
         error: BaseException | None = None,
         response: object = None,
-        kind: Kind | None = None,
+        kind: ExceptionKind | None = None,
         status: int = 0,
         body: bytes | None = None,
         url: str = "",
@@ -69,7 +69,7 @@ class Evidence:
         """The first 4 kB of the body if it is already in memory, else the message of the exception."""
         if self._body is None:
             self._body = _body(self.response) or _body_of_error(self.error) or self.text.encode("utf-8", "replace")
-        return self._body[:MOST_BODY]
+        return self._body[:MAX_BODY]
 
     @property
     def text(self) -> str:
@@ -154,15 +154,15 @@ def _header(headers: object, name: str) -> str | None:
     try:
         if is_a(headers, dict):
             found = headers.get(name)
-            if found is None and len(headers) <= _MOST_HEADERS:
+            if found is None and len(headers) <= _MAX_HEADERS:
                 # The mappings of the clients ignore case by themselves; a plain dict does not.
                 found = next((v for k, v in headers.items() if type(k) is str and k.lower() == name), None)
         else:
             # Asking first, because a miss of `get` raises and catches inside most of them.
             found = headers.get(name) if name in headers else None  # type: ignore[attr-defined, operator]
         if is_a(found, bytes):
-            return found[:_MOST_HEADER].decode("latin-1")
-        return str(found[:_MOST_HEADER]) if is_a(found, str) else None
+            return found[:_MAX_HEADER].decode("latin-1")
+        return str(found[:_MAX_HEADER]) if is_a(found, str) else None
     except Exception:  # a stranger's mapping, with strangers in it
         return None
 
@@ -173,9 +173,9 @@ def _body(response: object) -> bytes:
     for name in _body_names(type(response)):
         found = read(response, name)
         if is_a(found, bytes) or is_a(found, bytearray):
-            return bytes(found[:MOST_BODY])
+            return bytes(found[:MAX_BODY])
         if is_a(found, str):
-            return found[:MOST_BODY].encode("utf-8", "replace")
+            return found[:MAX_BODY].encode("utf-8", "replace")
         if is_a(found, dict) or is_a(found, list):
             return _dumped(found)
     return b""
@@ -201,7 +201,7 @@ def _dumped(found: object) -> bytes:
         for part in json.JSONEncoder().iterencode(found):
             parts.append(part)
             length += len(part)
-            if length >= MOST_BODY:
+            if length >= MAX_BODY:
                 break
     except Exception:  # what cannot be written, what has no end, what raises when it is looked at
         return b""
@@ -210,6 +210,6 @@ def _dumped(found: object) -> bytes:
 
 def _text(found: object) -> str:
     try:
-        return str(found)[:_MOST_URL]
+        return str(found)[:_MAX_URL]
     except Exception:
         return ""

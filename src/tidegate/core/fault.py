@@ -79,7 +79,7 @@ def breaker_verdict(reason: Reason, reach: Reach) -> bool | None:
     return True if reason in _FAILURES else None
 
 
-class Row(Protocol):
+class CodeRow(Protocol):
     """What the code book says about a code."""
 
     @property
@@ -161,7 +161,9 @@ _set_rule, _set_status, _set_detail = _FIELDS["rule"].__set__, _FIELDS["status"]
 _set_retry_after = _FIELDS["retry_after"].__set__
 
 
-def fault_from(row: Row, rule: str, reach: Reach | None, status: int, retry_after: float | None, detail: str) -> Fault:
+def fault_from(
+    row: CodeRow, rule: str, reach: Reach | None, status: int, retry_after: float | None, detail: str
+) -> Fault:
     """A fault of one row of the code book.
 
     One is made for every failed call, and setting the slots takes a third of the time of the frozen `__init__`.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from hashlib import blake2b
 
-MOST = 200  # characters of a message that tell it from others
+MAX_FINGERPRINTED = 200  # characters of a message that tell it from others
 _VARIES = re.compile(
     r"""
     "[^"]{0,200}" | '[^']{0,200}' | «[^»]{0,200}» | “[^”]{0,200}”           # what is quoted
@@ -18,12 +18,12 @@ _VARIES = re.compile(
 )
 
 
-def alike(message: str) -> str:
+def normalise(message: str) -> str:
     """The message with an ellipsis for whatever varies: ids, numbers, quoted words, addresses."""
-    return " ".join(_VARIES.sub("…", message[: 4 * MOST]).split())[:MOST]
+    return " ".join(_VARIES.sub("…", message[: 4 * MAX_FINGERPRINTED]).split())[:MAX_FINGERPRINTED]
 
 
 def fingerprint(subject: str, code: str, message: str) -> str:
     """The same for failures of one *subject* (a target, or a kind of job) with one code that say the same."""
-    parts = "\0".join((subject, code, alike(message)))
+    parts = "\0".join((subject, code, normalise(message)))
     return blake2b(parts.encode("utf-8", "replace"), digest_size=8).hexdigest()

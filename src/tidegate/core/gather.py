@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from tidegate.core import chain, heuristics
 from tidegate.core.attribution import has_readable_text
 from tidegate.core.evidence import Evidence, status_of
-from tidegate.core.kinds import BESIDE_THE_POINT, OURS, STRENGTH, VAGUE, kind_of
-from tidegate.core.known import Kind
-from tidegate.core.reading import MOST_TEXT, fields_of, is_a, message_of, read, status_in_field
+from tidegate.core.kinds import INCIDENTAL, OURS, STRENGTH, VAGUE, kind_of
+from tidegate.core.known import ExceptionKind
+from tidegate.core.reading import MAX_TEXT, fields_of, is_a, message_of, read, status_in_field
 
 # Exceptions of Python itself, as they are raised nearly always: nothing led to them and nobody added anything.
 _PLAIN = frozenset({
@@ -21,7 +21,7 @@ _PLAIN = frozenset({
 _GAVE_UP = r"too many ([1-5][0-9]{2}) error responses"
 
 
-def evidence_of(what: object) -> Evidence:
+def collect_evidence(what: object) -> Evidence:
     """The most telling evidence in an answer, an exception or a bare message; it never raises."""
     try:
         if is_a(what, BaseException):
@@ -29,7 +29,7 @@ def evidence_of(what: object) -> Evidence:
         if is_a(what, Evidence):
             return what
         if is_a(what, str):
-            return Evidence(error=RuntimeError(what[:MOST_TEXT]))
+            return Evidence(error=RuntimeError(what[:MAX_TEXT]))
         return Evidence(response=what, status=status_of(what))
     except Exception:  # a type can be so odd that even looking at it raises
         return Evidence(error=what if is_a(what, BaseException) else None)
@@ -53,22 +53,26 @@ def _of_error(error: BaseException) -> Evidence:
 def _stands_alone(error: BaseException) -> bool:
     if error.__cause__ is not None or error.__context__ is not None or error.__dict__:
         return False
-    return not any(is_a(each, BaseException) for each in error.args)
+    return not any(is_a(arg, BaseException) for arg in error.args)
 
 
 def _best(error: BaseException, nodes: Iterable[BaseException], *, answers: bool = True) -> Evidence | None:
     """An HTTP answer beats a kind, a stronger kind a weaker one, and the outermost the rest."""
-    strongest: tuple[int, BaseException, Kind] | None = None
+    strongest: tuple[int, BaseException, ExceptionKind] | None = None
     good: Evidence | None = None
     for node in nodes:
         kind = kind_of(node)
         if kind in OURS:
             continue  # the siblings that a task group cancelled
-        if answers and kind not in BESIDE_THE_POINT:
+        if answers and kind not in INCIDENTAL:
             fields = fields_of(node)
             answer = fields.get("response")
             status = status_of(answer) or _status_in(fields, node)
-            if not status and kind is Kind.CONNECT and (gave_up := re.search(_GAVE_UP, message_of(node), re.ASCII)):
+            if (
+                not status
+                and kind is ExceptionKind.CONNECT
+                and (gave_up := re.search(_GAVE_UP, message_of(node), re.ASCII))
+            ):
                 status = int(gave_up[1])
             if status >= 300:
                 return Evidence(error=node, response=answer, kind=kind, status=status, outer=error)
@@ -87,7 +91,7 @@ def _status_in(fields: dict[str, object], node: BaseException) -> int:
         return 0
     # aiohttp makes up a 400 for an answer that was no HTTP.
     cause = read(node, "__cause__")
-    if is_a(cause, BaseException) and kind_of(cause) is Kind.PROTOCOL:
+    if is_a(cause, BaseException) and kind_of(cause) is ExceptionKind.PROTOCOL:
         return 0
     for name in ("status_code", "status", "http_status"):
         if found := status_in_field(fields.get(name)):

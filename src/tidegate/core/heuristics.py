@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from tidegate.core.reading import MOST_TEXT
+from tidegate.core.reading import MAX_TEXT
 
-MOST = MOST_TEXT
+MAX_READ = MAX_TEXT
 
 _PHRASES = (
     "bad request|unauthorized|payment required|forbidden|not found|method not allowed|request timeout|conflict|gone"
@@ -59,21 +59,21 @@ WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
 def status_in(text: str) -> int:
     """The HTTP status that a message speaks of; 0 when it does not."""
     # Patterns stay text until they are needed: compiling them would be a tenth of `import tidegate`.
-    found = re.search(_STATUS, text[:MOST].lower(), re.ASCII)
+    found = re.search(_STATUS, text[:MAX_READ].lower(), re.ASCII)
     return int(next(group for group in found.groups() if group)) if found else 0
 
 
 def lastfm_in(text: str) -> int:
     """The number in an XML error of Last.fm that a message quotes; 0 when there is none, or one that nobody knows."""
-    if "<lfm" not in text[:MOST]:
+    if "<lfm" not in text[:MAX_READ]:
         return 0
-    found = re.search(_LASTFM, text[:MOST].lower(), re.ASCII)
+    found = re.search(_LASTFM, text[:MAX_READ].lower(), re.ASCII)
     return int(found[1]) if found and int(found[1]) in LASTFM_CODES else 0
 
 
 def code_in(text: str) -> tuple[str, str] | None:
     """The code that well-known words of a message stand for, and the words that decided."""
-    lowered = text[:MOST].lower()
+    lowered = text[:MAX_READ].lower()
     for code, words in WORDS:
         for word in words:
             if word in lowered and _stands_alone(word, lowered):

@@ -27,7 +27,7 @@ class JobState(StrEnum):
         return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
 
 
-class Stage(StrEnum):
+class StoredState(StrEnum):
     """The same, as the database keeps it: a queued job waits for a parent, for a time, or for nothing."""
 
     BLOCKED = "blocked"
@@ -40,7 +40,11 @@ class Stage(StrEnum):
 
     @property
     def state(self) -> JobState:
-        return JobState.QUEUED if self in (Stage.BLOCKED, Stage.WAITING, Stage.READY) else JobState(self.value)
+        return (
+            JobState.QUEUED
+            if self in (StoredState.BLOCKED, StoredState.WAITING, StoredState.READY)
+            else JobState(self.value)
+        )
 
 
 # The bits of `unique_while` in the schema.
@@ -121,7 +125,7 @@ class Claimed:
     last_code: str | None
 
 
-class Ending(StrEnum):
+class OutcomeKind(StrEnum):
     """How an attempt ended, as its event says."""
 
     DONE = "done"
@@ -133,12 +137,12 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class AttemptOutcome:
     """What is to be written when an attempt ends, under its lease."""
 
     job: Claimed
-    ending: Ending
-    stage: Stage
+    ending: OutcomeKind
+    stage: StoredState
     wait: float | None = None  # seconds until it may be claimed again
     refund: bool = False  # nothing was sent: the attempt is given back
     accepted: bool = False  # the target has it: it counts there until it is seen
@@ -195,7 +199,7 @@ class Job:
 
     @property
     def state(self) -> JobState:
-        return Stage(self.stage).state
+        return StoredState(self.stage).state
 
     def read(self) -> Job:
         """The same, with what its JSON stands for."""

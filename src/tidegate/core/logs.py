@@ -6,9 +6,9 @@ import logging
 import traceback
 from types import TracebackType
 
-from tidegate.core.redact import redacted
+from tidegate.core.redact import redact
 
-_MOST = 4000  # characters of a traceback
+_MAX_TRACEBACK = 4000  # characters of a traceback
 
 Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
 
@@ -23,12 +23,14 @@ def logger(name: str) -> logging.Logger:
 def redacted_traceback(raised: Raised) -> str:
     """What `traceback` prints of an exception, line by line without what looks like a secret."""
     lines = "".join(traceback.format_exception(*raised)).splitlines()
-    text = "\n".join(redacted(line) for line in lines)
+    text = "\n".join(redact(line) for line in lines)
     # Where it began and what it came to are worth more than what is between.
-    return text if len(text) <= _MOST else f"{text[: _MOST // 4]}\n…\n{text[-_MOST * 3 // 4 :]}"
+    return (
+        text if len(text) <= _MAX_TRACEBACK else f"{text[: _MAX_TRACEBACK // 4]}\n…\n{text[-_MAX_TRACEBACK * 3 // 4 :]}"
+    )
 
 
-class _Redacting(logging.Filter):
+class _RedactingFilter(logging.Filter):
     """Leaves the redacted text of a traceback, and not the exception, whose request may carry a token."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -37,4 +39,4 @@ class _Redacting(logging.Filter):
         return True
 
 
-_REDACTING = _Redacting()
+_REDACTING = _RedactingFilter()

@@ -25,7 +25,7 @@ class Pack:
     asked before the rules: the most specific class decides. None instead of a code means a bug of the program.
     """
 
-    __slots__ = ("_layers", "_of_status", "book", "codes", "confirm", "faults", "name", "rules", "says")
+    __slots__ = ("_layers", "_of_status", "code_book", "codes", "confirm", "faults", "name", "rules", "says")
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Pack:
         self.confirm = tuple(confirm)
         self.says = says
         try:
-            self.book: CodeBook = CORE.extend(*self.codes)
+            self.code_book: CodeBook = CORE.extend(*self.codes)
         except ValueError as error:
             raise ValueError(f"pack {name!r}: {error}") from error
         # At most one entry for each status there is.
@@ -61,10 +61,10 @@ class Pack:
         for rule in self.rules:
             self._check(rule)
         for kind, code in self.faults.items():
-            _check_fault(name, kind, code, self.book)
+            _check_fault(name, kind, code, self.code_book)
         for each in self.confirm:
             for code in (each.code, each.becomes, each.until_then):
-                if code is not None and code not in self.book:
+                if code is not None and code not in self.code_book:
                     raise ValueError(f"pack {name!r}, Confirm: there is no code {code!r} in the book")
 
     def named(self, what: object, *, broad: bool = True) -> tuple[str, str] | None:
@@ -96,24 +96,24 @@ class Pack:
         """Whether a rule must see the body of an answer with this status."""
         return any(rule.needs_body for rule in self._speaking_of(status)[0])
 
-    def first(self, seen: Evidence) -> Rule | None:
+    def first(self, evidence: Evidence) -> Rule | None:
         """The first rule that matches; one that raises does not."""
-        status, typed = seen.status, False
+        status, typed = evidence.status, False
         if not status:
-            if seen.kind is not None or (seen.error is not None and not has_readable_text(seen.error)):
+            if evidence.kind is not None or (evidence.error is not None and not has_readable_text(evidence.error)):
                 typed = True  # what the exception is outweighs what its message says
             else:
                 # A message about a good status is about something else that went wrong.
-                named = heuristics.status_in(seen.text)
+                named = heuristics.status_in(evidence.text)
                 status = named if named >= 400 else 0
-                _unwrap(seen)
+                _unwrap(evidence)
         rules, asked = self._speaking_of(status)
-        said = self._said(seen) if asked and not typed else None
+        said = self._said(evidence) if asked and not typed else None
         for rule in rules:
             if typed and rule.reads_body:
                 continue
             try:
-                if rule.matches(seen, said):
+                if rule.matches(evidence, said):
                     return rule
             except Exception:  # noqa: S112 - a user's own test may raise on an answer it never expected
                 continue
@@ -127,9 +127,9 @@ class Pack:
             found = self._of_status[status] = rules, any(rule.says is not None for rule in rules)
         return found
 
-    def _said(self, seen: Evidence) -> Said | None:
+    def _said(self, evidence: Evidence) -> Said | None:
         try:
-            return None if self.says is None else self.says(seen)
+            return None if self.says is None else self.says(evidence)
         except Exception:  # as above
             return None
 
@@ -139,9 +139,9 @@ class Pack:
             raise ValueError(f"{where}: it has says=, but the pack has no function for that")
         if rule.code is None:
             return
-        if rule.code not in self.book:
+        if rule.code not in self.code_book:
             raise ValueError(f"{where}: there is no code {rule.code!r} in the book")
-        code = self.book[rule.code]
+        code = self.code_book[rule.code]
         if why := wrong_reach(code.reason, rule.reach or code.reach):
             raise ValueError(f"{where}: {why}")
 
@@ -164,10 +164,10 @@ def pack_of(rules: object, name: str, faults: Faults | None = None) -> Pack | No
     return Pack(name if is_name(name) else "own", rules)
 
 
-def _check_fault(pack: str, kind: object, code: object, book: CodeBook) -> None:
+def _check_fault(pack: str, kind: object, code: object, code_book: CodeBook) -> None:
     if not isinstance(kind, type) or not issubclass(kind, BaseException):
         raise TypeError(f"pack {pack!r}: faults must map classes of exceptions to codes, got {kind!r:.60}")
-    if code is not None and code not in book:
+    if code is not None and code not in code_book:
         raise ValueError(f"pack {pack!r}: there is no code {code!r} in the book for {kind.__name__}")
 
 
@@ -177,10 +177,10 @@ def _check_once(pack: str, what: str, names: list[str]) -> None:
         raise ValueError(f"pack {pack!r}: {what} {min(twice)!r} stands twice")
 
 
-def _unwrap(seen: Evidence) -> None:
+def _unwrap(evidence: Evidence) -> None:
     """Lets a message that quotes a JSON answer be read as that answer."""
-    text = seen.text
+    text = evidence.text
     start, end = text.find("{"), text.rfind("}")
-    if 0 <= start < end and seen.json is None:
+    if 0 <= start < end and evidence.json is None:
         with suppress(ValueError, RecursionError):
-            seen._json = json.loads(text[start : end + 1])
+            evidence._json = json.loads(text[start : end + 1])

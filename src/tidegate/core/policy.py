@@ -66,7 +66,7 @@ def _rest(code: str, row: object) -> tuple[int, float]:
             f"Cooldown[{code!r}]: {row!r} is not allowed; give (failures in a row, rest), as in (3, '48h')"
         )
     field = f"Cooldown[{code!r}]"
-    return whole(row[0], field=field), seconds(row[1], field=field, least=0.001)
+    return whole(row[0], field=field), seconds(row[1], field=field, minimum=0.001)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class Confirm:
         if self.probe is not None and not callable(self.probe):
             raise TypeError(f"Confirm.probe: {self.probe!r:.60} cannot be called; give a function of the key, or None")
         if self.fewer_than is not None:
-            whole(self.fewer_than, field="Confirm.fewer_than", least=2)
+            whole(self.fewer_than, field="Confirm.fewer_than", minimum=2)
         if self.good and self.becomes is not None:
             raise ValueError(f"Confirm.becomes: {self.becomes!r} is not allowed with good; give one of them")
         if self.unless_worked and self.only_worked:

@@ -25,9 +25,9 @@ class Rate:
     burst: int = 1
 
     def __post_init__(self) -> None:
-        number(self.count, field="Rate.count", least=MIN_RATE, most=MAX_RATE)
+        number(self.count, field="Rate.count", minimum=MIN_RATE, maximum=MAX_RATE)
         whole(self.burst, field="Rate.burst")
-        object.__setattr__(self, "per", seconds(self.per, field="Rate.per", least=0.001))
+        object.__setattr__(self, "per", seconds(self.per, field="Rate.per", minimum=0.001))
 
     @property
     def spacing(self) -> float:

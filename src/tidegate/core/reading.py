@@ -6,8 +6,8 @@ from typing import TypeGuard, TypeVar
 
 T = TypeVar("T")
 
-MOST_TEXT = 4096
-_MOST_TYPES = 4096
+MAX_TEXT = 4096
+_MAX_TYPES = 4096
 
 # What exceptions carry: the answer, its status and headers, and the exceptions below them that they do not chain.
 HIDDEN = ("reason", "os_error", "original_error", "cause")
@@ -37,13 +37,13 @@ def type_name(error: BaseException) -> str:
     return name if type(name) is str else "BaseException"
 
 
-def message_of(error: BaseException | None, most: int = MOST_TEXT) -> str:
+def message_of(error: BaseException | None, limit: int = MAX_TEXT) -> str:
     """The text of an exception, at most *most* characters of it; empty when its `str` raises."""
     if error is None:
         return ""
     try:
         text = str(error)
-        return (text if type(text) is str else str.__str__(text))[:most]
+        return (text if type(text) is str else str.__str__(text))[:limit]
     except Exception:
         return ""
 
@@ -87,7 +87,7 @@ def _learn(cls: type) -> tuple[str, ...]:
         names = _ALL
     else:
         names = tuple(name for name in _ALL if read(cls, name) is not None)
-    if len(_on_class) >= _MOST_TYPES:
+    if len(_on_class) >= _MAX_TYPES:
         _on_class.clear()
     _on_class[cls] = names
     return names

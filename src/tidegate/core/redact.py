@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from string import ascii_lowercase, ascii_uppercase
 
-MOST = 500  # characters of detail that are kept
+MAX_REDACTED = 500  # characters of detail that are kept
 
 _FLAGS = re.ASCII | re.DOTALL
 
@@ -43,9 +43,9 @@ _RULES: tuple[tuple[tuple[str, ...], str, str], ...] = (
 )
 
 
-def redacted(text: str, most: int = MOST) -> str:
+def redact(text: str, limit: int = MAX_REDACTED) -> str:
     """*text* in one printable line of at most *most* characters, with what looks like a secret taken out."""
-    short = text if len(text) <= 4 * most else _whole_words(text[: 4 * most])
+    short = text if len(text) <= 4 * limit else _whole_words(text[: 4 * limit])
     lowered = short.lower()
     for hints, pattern in _NAMED:
         for hint in hints:
@@ -62,7 +62,7 @@ def redacted(text: str, most: int = MOST) -> str:
         short = " ".join(short.split())
         if not short.isprintable():
             short = "".join(c if c.isprintable() else " " for c in short)
-    return short if len(short) <= most else short[: most - 1] + "…"
+    return short if len(short) <= limit else short[: limit - 1] + "…"
 
 
 def _without_values(text: str, pattern: str) -> str:

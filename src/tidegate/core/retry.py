@@ -25,7 +25,7 @@ class Retry:
     cap: Duration = "5s"
 
     def __post_init__(self) -> None:
-        whole(self.attempts, field="Retry.attempts", most=_MAX_ATTEMPTS)
+        whole(self.attempts, field="Retry.attempts", maximum=_MAX_ATTEMPTS)
         base = seconds(self.base, field="Retry.base")
         cap = seconds(self.cap, field="Retry.cap")
         if cap < base:

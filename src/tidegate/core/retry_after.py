@@ -6,7 +6,7 @@ import re
 from datetime import UTC
 
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,6})?"
-_MOST = 64  # characters: nothing legal is longer
+_MAX_LENGTH = 64  # characters: nothing legal is longer
 
 
 def retry_after(
@@ -32,7 +32,7 @@ def retry_after(
 
 def http_date(text: str | None) -> float | None:
     """UNIX time of one of the three legal forms of a date; one without a zone is UTC."""
-    if text is None or len(text) > _MOST or not text.isascii():  # int() takes the digits of any script
+    if text is None or len(text) > _MAX_LENGTH or not text.isascii():  # int() takes the digits of any script
         return None
     from email.utils import parsedate_to_datetime  # 12 ms to import, for a header that few send
 
@@ -44,5 +44,5 @@ def http_date(text: str | None) -> float | None:
 
 
 def _number(text: str) -> float | None:
-    text = text.strip() if len(text) <= _MOST else ""
+    text = text.strip() if len(text) <= _MAX_LENGTH else ""
     return float(text) if re.fullmatch(_NUMBER, text) else None

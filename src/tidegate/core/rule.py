@@ -10,7 +10,7 @@ from typing import Any
 
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach
-from tidegate.core.kinds import Kind
+from tidegate.core.kinds import ExceptionKind
 
 Statuses = int | range | tuple[int, ...]
 Said = int | str
@@ -38,7 +38,7 @@ class Rule:
     name: str
     code: str | None
     status: Statuses | None = None
-    kind: Kind | tuple[Kind, ...] | None = None
+    kind: ExceptionKind | tuple[ExceptionKind, ...] | None = None
     says: Said | Collection[Said] | None = None
     json: Mapping[str, Any] = field(default_factory=dict)
     text: str | tuple[str, ...] = ()
@@ -53,10 +53,10 @@ class Rule:
     def __post_init__(self) -> None:
         if not is_name(self.name):
             raise ValueError(f"rule {self.name!r}: a name has 1 to 64 letters, digits, dots, dashes and underscores")
-        if all(getattr(self, each) in (None, (), "", {}) for each in _CONDITIONS):
+        if all(getattr(self, condition) in (None, (), "", {}) for condition in _CONDITIONS):
             raise ValueError(f"rule {self.name!r}: give at least one condition, or it speaks of everything")
         statuses = (self.status,) if isinstance(self.status, int) else self.status or ()
-        if any(each and not 100 <= each <= 599 for each in statuses):
+        if any(status and not 100 <= status <= 599 for status in statuses):
             raise ValueError(
                 f"rule {self.name!r}: status {self.status!r} is not allowed; give 100 to 599, or 0 for none"
             )
@@ -85,42 +85,42 @@ class Rule:
             case _:
                 return status in self.status
 
-    def matches(self, seen: Evidence, said: Said | None = None) -> bool:
+    def matches(self, evidence: Evidence, said: Said | None = None) -> bool:
         """Whether all conditions but the status hold; *said* is what the pack's `says` gave."""
         if self.says is not None and not _is_said(said, self.says):
             return False
-        if self.kind is not None and seen.kind not in (self.kind if isinstance(self.kind, tuple) else (self.kind,)):
+        if self.kind is not None and evidence.kind not in (self.kind if isinstance(self.kind, tuple) else (self.kind,)):
             return False
-        if self.html is not None and _is_page(seen) is not self.html:
+        if self.html is not None and _is_page(evidence) is not self.html:
             return False
-        if self.json and not self._in_json(seen):
+        if self.json and not self._in_json(evidence):
             return False
-        if self.text and not _contains(seen.body, _each(self.text)):
+        if self.text and not _contains(evidence.body, _each(self.text)):
             return False
-        if self.path and not any(part in seen.path for part in _each(self.path)):
+        if self.path and not any(part in evidence.path for part in _each(self.path)):
             return False
         for name, fragment in self.header.items():
-            value = seen.header(name)
+            value = evidence.header(name)
             if value is None or fragment not in value.lower():
                 return False
-        return self.test is None or bool(self.test(seen))
+        return self.test is None or bool(self.test(evidence))
 
-    def asks_to_wait(self, seen: Evidence) -> float | None:
+    def asks_to_wait(self, evidence: Evidence) -> float | None:
         """Seconds from *after*; None when it says nothing, nonsense or nothing ahead, or raises."""
         if self.after is None:
             return None
         try:
-            found = self.after(seen)
+            found = self.after(evidence)
             return float(found) if found is not None and math.isfinite(found) and found > 0 else None
         except Exception:  # total, whatever a user's own function does
             return None
 
-    def _in_json(self, seen: Evidence) -> bool:
+    def _in_json(self, evidence: Evidence) -> bool:
         # Nearly every good answer lacks one of the names, and finding that out costs less than parsing it.
-        body = seen.body
+        body = evidence.body
         if any(needle not in body for needle in self._needles):
             return False
-        return all(_holds(seen.json, path, want) for path, want in self.json.items())
+        return all(_holds(evidence.json, path, want) for path, want in self.json.items())
 
 
 def is_name(text: str) -> bool:
@@ -138,9 +138,9 @@ def _is_said(said: Said | None, want: Said | Collection[Said]) -> bool:
     return said == want if isinstance(want, (int, str)) else said in want
 
 
-def _is_page(seen: Evidence) -> bool:
+def _is_page(evidence: Evidence) -> bool:
     # Some services label their JSON as HTML.
-    return not seen.body[:64].lstrip().startswith((b"{", b"[")) and seen.html
+    return not evidence.body[:64].lstrip().startswith((b"{", b"[")) and evidence.html
 
 
 def _contains(body: bytes, fragments: tuple[str, ...]) -> bool:

@@ -15,7 +15,7 @@ from uuid import UUID
 from tidegate.core.plain_shapes import Shape, Wrong, named
 from tidegate.core.shapes import shape_of
 
-MOST = 1_000_000  # bytes of JSON, unless said otherwise
+MAX_BYTES = 1_000_000  # bytes of JSON, unless said otherwise
 
 
 class Serial:
@@ -36,7 +36,7 @@ class Serial:
         """What people call the annotation."""
         return self.shape.name
 
-    def encode(self, value: object, *, what: str = "arguments", most: int | None = None) -> str:
+    def encode(self, value: object, *, what: str = "arguments", limit: int | None = None) -> str:
         """*value* as JSON; TypeError when it does not fit, ValueError when it is too large or nests too deeply."""
         try:
             data = self.shape.dump(value)
@@ -44,7 +44,7 @@ class Serial:
             raise TypeError(f"{what}{wrong.path}: {wrong.text}") from None
         except RecursionError:
             raise ValueError(f"{what}: it nests too deeply, or contains itself") from None
-        return encode(data, what=what, most=most)
+        return encode(data, what=what, limit=limit)
 
     def decode(self, text: str) -> Any:
         """The value that *text* stands for; ValueError when it does not fit."""
@@ -56,7 +56,7 @@ class Serial:
             raise ValueError(f"{self.shape.name}: it nests too deeply") from None
 
 
-def encode(value: object, *, what: str = "arguments", most: int | None = None) -> str:
+def encode(value: object, *, what: str = "arguments", limit: int | None = None) -> str:
     """*value* as JSON, whatever it is; TypeError when it cannot be, ValueError when it is larger than *most* bytes."""
     try:
         # A number, such as the id of a row, is what most jobs are given; the encoder is slow to set out.
@@ -65,16 +65,16 @@ def encode(value: object, *, what: str = "arguments", most: int | None = None) -
         raise TypeError(f"{what}: {error}; give plain values, dataclasses or pydantic models") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{what}: {error}") from None
-    if most is not None:
-        check_size(text, most, what)
+    if limit is not None:
+        check_size(text, limit, what)
     return text
 
 
-def check_size(text: str, most: int, what: str) -> None:
+def check_size(text: str, limit: int, what: str) -> None:
     """ValueError when *text* is larger than *most* bytes."""
-    if len(text) > most:
+    if len(text) > limit:
         raise ValueError(
-            f"{what}: {len(text)} bytes of JSON are more than the {most} allowed; store it elsewhere, pass its name"
+            f"{what}: {len(text)} bytes of JSON are more than the {limit} allowed; store it elsewhere, pass its name"
         )
 
 

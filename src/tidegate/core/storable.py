@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 from hashlib import sha256
 
-_LONGEST = 200  # characters of a key that are kept as they are
+_MAX_PLAIN_KEY = 200  # characters of a key that are kept as they are
 
 
-def storable(text: str, most: int | None = None) -> str:
+def storable(text: str, limit: int | None = None) -> str:
     """*text* as every database takes it, cut after *most* characters: without NULs, and without half characters."""
-    return text[:most].replace("\0", "").encode("utf-8", "replace").decode()
+    return text[:limit].replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def key_text(key: Hashable) -> str:
@@ -21,4 +21,4 @@ def key_text(key: Hashable) -> str:
         text = storable(str(key))
     except Exception:  # a user's own class, which has no text for it
         text = type(key).__name__
-    return text if len(text) <= _LONGEST else f"sha256:{sha256(text.encode()).hexdigest()}"
+    return text if len(text) <= _MAX_PLAIN_KEY else f"sha256:{sha256(text.encode()).hexdigest()}"

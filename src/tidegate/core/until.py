@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from tidegate.core.duration import MOST, seconds
+from tidegate.core.duration import MAX_SECONDS, seconds
 
 Until = float | str | timedelta | datetime
 
@@ -19,6 +19,6 @@ def ahead(until: Until, now: float, *, field: str = "until") -> float:
         moment = float(until)
     else:
         raise TypeError(f"{field}: {until!r} is no time; give '2h', a timedelta, a datetime or UNIX time")
-    if not now < moment <= now + MOST:
+    if not now < moment <= now + MAX_SECONDS:
         raise ValueError(f"{field}: {until!r} is not allowed; give a time ahead of now, at most a hundred years")
     return moment

@@ -8,34 +8,36 @@ from urllib.parse import urlsplit
 
 from tidegate.core.evidence import Evidence
 from tidegate.core.retry import ONCE, Retry
-from tidegate.face.exchange import IDEMPOTENT, Asked, Exchange, discard
-from tidegate.runtime.caller import Caller
+from tidegate.face.exchange import IDEMPOTENT, Exchange, RequestInfo, discard
+from tidegate.runtime.caller import CallPipeline
 
 
-def guarded(caller: Caller, key: Hashable, inner: Any, retry: Retry = ONCE) -> Any:
+def guarded_adapter(pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> Any:
     if inner is None:
         from requests.adapters import HTTPAdapter
 
         inner = HTTPAdapter()
     if not hasattr(inner, "send"):
         raise TypeError(f"inner: {inner!r} is no adapter; give a requests.adapters.HTTPAdapter")
-    return Adapter(caller, key, inner, retry)
+    return Adapter(pipeline, key, inner, retry)
 
 
 class Adapter:
     """Give it to `session.mount("https://", ...)`. Of a streamed answer only status and headers are looked at."""
 
-    def __init__(self, caller: Caller, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
-        self._caller, self._key, self._inner, self._retry = caller, key, inner, retry
+    def __init__(self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
+        self._pipeline, self._key, self._inner, self._retry = pipeline, key, inner, retry
 
     def send(self, request: Any, **options: Any) -> Any:
         url = urlsplit(str(request.url))
-        asked = Asked(str(request.method), url.path, url.hostname or "")
-        exchange = Exchange.opened(self._caller, self._key, asked, self._retry, may_repeat=_may_repeat(request))
+        asked = RequestInfo(str(request.method), url.path, url.hostname or "")
+        exchange = Exchange.opened(
+            self._pipeline, self._key, asked, self._retry, may_repeat=_may_repeat_prepared(request)
+        )
         while True:
             try:
                 if exchange.wait:
-                    self._caller.clock.sleep(exchange.wait)
+                    self._pipeline.clock.sleep(exchange.wait)
                 response = self._inner.send(request, **options)
                 if not options.get("stream"):
                     _ = response.content  # read here, so that a body that breaks off is this call's failure
@@ -59,7 +61,7 @@ class Adapter:
     def _again(self, exchange: Exchange) -> bool:
         """Whether the next attempt is under way."""
         try:
-            self._caller.clock.sleep(exchange.pause)
+            self._pipeline.clock.sleep(exchange.pause)
             return exchange.admit() is None
         except BaseException:
             exchange.close()
@@ -74,6 +76,6 @@ class Adapter:
         return getattr(self._inner, name)
 
 
-def _may_repeat(request: Any) -> bool:
+def _may_repeat_prepared(request: Any) -> bool:
     """Whether it may be sent twice: its method is idempotent, and its body is in memory."""
     return str(request.method) in IDEMPOTENT and (request.body is None or isinstance(request.body, (bytes, str)))

@@ -34,7 +34,7 @@ S = TypeVar("S")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Every:
+class ScheduledJob:
     """A job that is put in at each tick of a cron expression, once over all workers; see `Queue.schedule`."""
 
     cron: str
@@ -58,7 +58,7 @@ class Page(Generic[S]):
             raise ValueError(f"path: {self.path!r} is no path of a page; give one such as '/weather'")
 
 
-class Simulator(Protocol):
+class AppSimulator(Protocol):
     """Stands in for the services of an application on a loopback port, as `tidegate.testing.Simulator` does."""
 
     def start(self) -> str:
@@ -81,13 +81,13 @@ class Simulated:
     *use* says what a person can do with it, for the start of the server; `{url}` in it is its address.
     """
 
-    simulator: Simulator
+    simulator: AppSimulator
     settings: Callable[[str], Mapping[str, Any]]  # of the address
     use: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Strip:
+class StatusStrip:
     """A line above every page, for what everybody must know who looks at any of them.
 
     *mark* says in a word or two what this server is; the title of every page begins with it.
@@ -120,14 +120,16 @@ class App(Generic[S]):
     statements: Source | None = None
     capacity: Callable[[Installed[S]], Mapping[str, Capacity]] | None = None
     jobs: Callable[[Installed[S]], Any] | None = None
-    schedules: Callable[[Installed[S]], Iterable[Every]] | None = None
+    schedules: Callable[[Installed[S]], Iterable[ScheduledJob]] | None = None
     routes: Callable[[Installed[S]], APIRouter] | None = None
     pages: Sequence[Page[S]] = ()
     commands: str | None = None
     simulator: Callable[[], Simulated] | None = None
     metrics: Callable[[Installed[S]], Iterable[Metric]] | None = None  # for `/metrics`; StoreError: without them
     advice: Callable[[S], Iterable[str]] | None = None  # what could be set better, in sentences, for `doctor`
-    strip: Callable[[Installed[S]], Strip | None] | None = None  # above every page; asked for each, so it must be quick
+    strip: Callable[[Installed[S]], StatusStrip | None] | None = (
+        None  # above every page; asked for each, so it must be quick
+    )
     targets: Sequence[str] = ()  # those that its pages tell of: a notice of one leads there
     help: str = ""  # the path of its page that says what to do when something is wrong; listed on the page Help
 
@@ -200,8 +202,8 @@ def install(
         there.capacity = app.capacity(there)
     if app.jobs is not None:
         there.jobs = app.jobs(there)
-    for each in app.schedules(there) if app.schedules is not None else ():
-        queue.schedule(each.cron, each.job, each.args, name=each.name, zone=each.zone)
+    for schedule in app.schedules(there) if app.schedules is not None else ():
+        queue.schedule(schedule.cron, schedule.job, schedule.args, name=schedule.name, zone=schedule.zone)
     return there
 
 

@@ -1,6 +1,6 @@
 """The guard of a target with a breaker, where nothing but the breaker stands before a call most of the time.
 
-Two short ways that end as the long one through `Attempts` does: while the breaker is open, a rejection costs little
+Two short ways that end as the long one through `CallAttempts` does: while the breaker is open, a rejection costs little
 more than its exception; while all is well, a call costs little more than the breaker.
 """
 
@@ -12,12 +12,12 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from tidegate.core.retry import Retry
 from tidegate.errors import BreakerOpen
-from tidegate.face.signatures import Fixed, KeyOf, is_async
+from tidegate.face.signatures import Fixed, KeyOf, is_async_function
 from tidegate.machine.breaker import Breaker
 from tidegate.machine.gate import HoldReason
 from tidegate.runtime.admission import Admission
-from tidegate.runtime.attempts import Attempts, How
-from tidegate.runtime.caller import Caller
+from tidegate.runtime.attempts import CallAttempts, CallSpec
+from tidegate.runtime.caller import CallPipeline
 from tidegate.runtime.calling import acall, afailed, call, failed
 
 P = ParamSpec("P")
@@ -25,59 +25,59 @@ R = TypeVar("R")
 _REASON = str(HoldReason.BREAKER)
 
 
-def breaker_before(caller: Caller, operation: str) -> Breaker | None:
+def breaker_before(pipeline: CallPipeline, operation: str) -> Breaker | None:
     """The breaker that may be asked first; None where the long way must be gone.
 
     The breaker of a key is made when that key fails. A health probe has to be asked while the breaker is open, a
     breaker with a clock of its own cannot tell whether a key is held, which comes before it, and one of a class of the
     user's may admit in a way of its own.
     """
-    breaker = None if caller.key_breakers is not None else caller.breaker(operation, None)
-    if type(breaker) is not Breaker or caller.policy.probe is not None:
+    breaker = None if pipeline.key_breakers is not None else pipeline.breaker(operation, None)
+    if type(breaker) is not Breaker or pipeline.policy.probe is not None:
         return None
     _, clock, *_ = breaker.hot()
-    return breaker if clock == caller.clock.monotonic else None
+    return breaker if clock == pipeline.clock.monotonic else None
 
 
-def guard(
-    caller: Caller, breaker: Breaker, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: Retry
+def guard_with_breaker(
+    pipeline: CallPipeline, breaker: Breaker, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: Retry
 ) -> Callable[P, R]:
     """As `guarding.guard`, for a *breaker* that may be asked first."""
-    if is_async(fn):
-        return cast("Callable[P, R]", _guard_async(caller, breaker, fn, key_of, operation, retry))
+    if is_async_function(fn):
+        return cast("Callable[P, R]", _guard_async_with_breaker(pipeline, breaker, fn, key_of, operation, retry))
     # Any: a type checker would take what they say before the call for true after it.
-    keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
+    keys, link = cast("tuple[Any, Any]", (pipeline.keys, pipeline.network_guard))
     states, clock, rejected, offset = breaker.hot()
-    name, must_hear = caller.policy.name, caller.must_hear
+    name, must_hear = pipeline.policy.name, pipeline.must_hear
     known, find = (key_of.key, None) if isinstance(key_of, Fixed) else (None, key_of)
 
     @functools.wraps(fn)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         key = known if find is None else find(args, kwargs)
-        epoch, since, until = states.epoch, states.since, states.until
+        epoch, since, until = states.window, states.since, states.until
         now = clock()  # after them, so that it is never before *since*
-        if now < until and now >= keys.quiet_from:
+        if now < until and now >= keys.no_holds_after:
             next(rejected)
             raise BreakerOpen(name, key, _REASON, since, until, until - now, offset)
-        if not (caller.breakers_only and keys.well) or link.armed or now >= epoch.ends:
-            return call(Attempts(caller, How(key, operation, retry)), fn, args, kwargs)
+        if not (pipeline.breakers_only and keys.is_healthy) or link.armed or now >= epoch.ends:
+            return call(CallAttempts(pipeline, CallSpec(key, operation, retry)), fn, args, kwargs)
         clears = keys.clears
         next(epoch.admitted)
         try:
             result = fn(*args, **kwargs)
         except BaseException as error:  # whatever it is gets a verdict, and the breaker is told
             made = Admission(key, operation, clears=clears, ticket=epoch)
-            attempts = Attempts(caller, How(key, operation, retry), made)
+            attempts = CallAttempts(pipeline, CallSpec(key, operation, retry), made)
             if not failed(attempts, error):
                 raise
             first: BaseException | None = error
         else:
             ok = epoch.ok
             ok()
-            caller.worked = True
+            pipeline.worked = True
             # Something went wrong meanwhile and wants to hear of it, or nobody knows yet that it works.
-            if not keys.well or link.armed or (must_hear is not None and must_hear(key, operation)):
-                caller.succeed(Admission(key, operation, clears=clears))
+            if not keys.is_healthy or link.armed or (must_hear is not None and must_hear(key, operation)):
+                pipeline.succeed(Admission(key, operation, clears=clears))
             return result
         try:
             return call(attempts, fn, args, kwargs, first)
@@ -87,40 +87,40 @@ def guard(
     return guarded
 
 
-def _guard_async(
-    caller: Caller, breaker: Breaker, fn: Callable[P, Awaitable[R]], key_of: KeyOf, operation: str, retry: Retry
+def _guard_async_with_breaker(
+    pipeline: CallPipeline, breaker: Breaker, fn: Callable[P, Awaitable[R]], key_of: KeyOf, operation: str, retry: Retry
 ) -> Callable[P, Awaitable[R]]:
-    keys, link = cast("tuple[Any, Any]", (caller.keys, caller.link))
+    keys, link = cast("tuple[Any, Any]", (pipeline.keys, pipeline.network_guard))
     states, clock, rejected, offset = breaker.hot()
-    name, must_hear = caller.policy.name, caller.must_hear
+    name, must_hear = pipeline.policy.name, pipeline.must_hear
     known, find = (key_of.key, None) if isinstance(key_of, Fixed) else (None, key_of)
 
     @functools.wraps(fn)
     async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         key = known if find is None else find(args, kwargs)
-        epoch, since, until = states.epoch, states.since, states.until
+        epoch, since, until = states.window, states.since, states.until
         now = clock()
-        if now < until and now >= keys.quiet_from:
+        if now < until and now >= keys.no_holds_after:
             next(rejected)
             raise BreakerOpen(name, key, _REASON, since, until, until - now, offset)
-        if not (caller.breakers_only and keys.well) or link.armed or now >= epoch.ends:
-            return await acall(Attempts(caller, How(key, operation, retry)), fn, args, kwargs)
+        if not (pipeline.breakers_only and keys.is_healthy) or link.armed or now >= epoch.ends:
+            return await acall(CallAttempts(pipeline, CallSpec(key, operation, retry)), fn, args, kwargs)
         clears = keys.clears
         next(epoch.admitted)
         try:
             result = await fn(*args, **kwargs)
         except BaseException as error:
             made = Admission(key, operation, clears=clears, ticket=epoch)
-            attempts = Attempts(caller, How(key, operation, retry), made)
+            attempts = CallAttempts(pipeline, CallSpec(key, operation, retry), made)
             if not await afailed(attempts, error):
                 raise
             first: BaseException | None = error
         else:
             ok = epoch.ok
             ok()
-            caller.worked = True
-            if not keys.well or link.armed or (must_hear is not None and must_hear(key, operation)):
-                caller.succeed(Admission(key, operation, clears=clears))
+            pipeline.worked = True
+            if not keys.is_healthy or link.armed or (must_hear is not None and must_hear(key, operation)):
+                pipeline.succeed(Admission(key, operation, clears=clears))
             return result
         try:
             return await acall(attempts, fn, args, kwargs, first)

@@ -10,29 +10,29 @@ from weakref import ref
 from tidegate.face.profiles import BreakerOptions
 from tidegate.machine.breaker import Breaker
 from tidegate.machine.trip import BreakerPolicy
-from tidegate.runtime.caller import Caller
+from tidegate.runtime.caller import CallPipeline
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.key_breakers import KeyBreakers
 
 Moved = Callable[[str, str, str, Hashable], object]
 
 
-class Telling:
+class BreakerListener:
     """Tells a caller of the changes of its breakers, and does not keep it.
 
     The numbers of a breaker outlive it, and with them its callback: a target must not live on by that.
     """
 
-    __slots__ = ("_caller",)
+    __slots__ = ("_pipeline",)
 
     def __init__(self) -> None:
-        self._caller: ref[Caller] | None = None
+        self._pipeline: ref[CallPipeline] | None = None
 
-    def to(self, caller: Caller) -> None:
-        self._caller = ref(caller)
+    def to(self, pipeline: CallPipeline) -> None:
+        self._pipeline = ref(pipeline)
 
     def __call__(self, name: str, old: str, new: str, key: Hashable = None) -> None:
-        caller = None if self._caller is None else self._caller()
+        caller = None if self._pipeline is None else self._pipeline()
         if caller is not None:
             caller.breaker_moved(name, old, new, key)
 

@@ -42,7 +42,7 @@ class DbTx:
 
     def run(self, bound: BoundStatement) -> list[Row]:
         """The rows of a statement with its values, as `Db.bind` gives it; it may be of another application's tables."""
-        return self.tx.all(bound.name, bound.params)
+        return self.tx.query(bound.name, bound.params)
 
     def one(self, name: str, /, **params: Any) -> Row | None:
         """The first row of a statement; None when there is none."""
@@ -52,7 +52,7 @@ class DbTx:
         """One statement over a table of parameters (`{rows ...}`)."""
         for row in rows:
             self._db.check(name, {**params, **row} if params else row)
-        return self.tx.many(self._db.full_name(name), list(rows), params)
+        return self.tx.query_many(self._db.full_name(name), list(rows), params)
 
     def tell(self, notice: Notice) -> bool:
         """Writes a notice with whatever else is written here; False when people know it already.
@@ -60,11 +60,11 @@ class DbTx:
         One of the kind `recovered` ends what is open of its key, and is told only if something was.
         """
         lane = "" if notice.key is None else str(notice.key)
-        return notice_rows.told(self.tx, notice_rows.of_target(notice, lane)) is not None
+        return notice_rows.record_target_notice(self.tx, notice_rows.of_target(notice, lane)) is not None
 
     def settled(self, target: str, key: object) -> None:
         """A person has dealt with a key: the notices that are open of it have ended."""
-        notice_rows.dealt_with(self.tx, target, str(key))
+        notice_rows.acknowledge_recovered(self.tx, target, str(key))
 
     def noted(
         self,
@@ -80,8 +80,8 @@ class DbTx:
 
         *by*: as `current_user` names them, or `me` of a command. *action* is such as `target_paused`.
         """
-        place = activity_rows.Place(subject="target", name=target, lane=None if key is None else str(key))
-        activity_rows.note(self.tx, by, action, place, was=was, became=became)
+        place = activity_rows.AuditSubject(subject="target", name=target, lane=None if key is None else str(key))
+        activity_rows.append_entry(self.tx, by, action, place, was=was, became=became)
 
 
 class Db:
@@ -134,7 +134,7 @@ class Db:
         bound = self.bind(name, **params)
         store = self._store()
         run = store.write if writes(self._bodies[name]) else store.read
-        return run(lambda tx: tx.all(bound.name, bound.params))
+        return run(lambda tx: tx.query(bound.name, bound.params))
 
     def one(self, name: str, /, **params: Any) -> Row | None:
         """The first row of a statement; None when there is none."""

@@ -15,8 +15,8 @@ from tidegate.core.checks import valid_code, valid_name, whole
 from tidegate.core.codes import CORE
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.job import DEFAULT_ATTEMPTS, DEFAULT_CRASHES, while_mask
-from tidegate.core.serial import MOST, Serial, encode
-from tidegate.face.job_function import Intake, JobFunction
+from tidegate.core.serial import MAX_BYTES, Serial, encode
+from tidegate.face.job_function import JobFunction, JobInserter
 from tidegate.face.job_types import (
     AsyncDone,
     AsyncValue,
@@ -42,7 +42,7 @@ A = TypeVar("A")
 R = TypeVar("R")
 
 
-class Declare(Protocol):
+class JobDecorator(Protocol):
     """What `q.job(...)` returns: it turns a function into a job.
 
     Type checkers see the parameters of `enqueue` where the Context comes first, or where there is none. A parameter
@@ -114,7 +114,7 @@ class Declare(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Declaration:
+class JobOptions:
     """All that can be said of a kind; see `Queue.job`."""
 
     queue: str = "default"
@@ -156,32 +156,32 @@ class Declaration:
                 raise TypeError(f"{what}: {getattr(self, what)!r:.60} is not allowed; give {allowed}")
         if self.while_ is not None and self.unique in (None, False):
             raise ValueError("while_: it says how long a unique is held; give unique, too")
-        pack = None if self.target is None else self.target.for_jobs().pack
+        pack = None if self.target is None else self.target.for_jobs().rule_pack
         for what in ("fail_fast_code", "lost_code"):
-            if getattr(self, what) not in (CORE if pack is None else pack.book):
+            if getattr(self, what) not in (CORE if pack is None else pack.code_book):
                 raise ValueError(f"{what}: there is no code {getattr(self, what)!r} in the book of the target")
-        whole(self.max_crashes, field="max_crashes", most=1000)
+        whole(self.max_crashes, field="max_crashes", maximum=1000)
         if isinstance(self.while_, str):
             raise TypeError(f"while_: {self.while_!r} is a text; give a set of states, such as {{{self.while_!r}}}")
 
     def policy(self) -> KindPolicy:
         per_code = {
-            valid_code(code, field="per_code"): whole(most, field=f"per_code[{code!r}]", most=1000)
+            valid_code(code, field="per_code"): whole(most, field=f"per_code[{code!r}]", maximum=1000)
             for code, most in self.per_code.items()
         }
-        attempts = whole(self.attempts, field="attempts", most=1000)
+        attempts = whole(self.attempts, field="attempts", maximum=1000)
         return KindPolicy(attempts=attempts, per_code=per_code, backoff=self.backoff or JOB_BACKOFF)
 
-    def intake(self, signature: Signature, most: int) -> Intake:
+    def intake(self, signature: Signature, max_bytes: int) -> JobInserter:
         held = {"queued", "running"} if self.while_ is None else set(self.while_)
-        return Intake(
+        return JobInserter(
             parameters=signature.parameters,
             result=signature.result,
             key=None if self.key is None else _hook(self.key, signature.parameters, "key"),
             unique=_unique(self.unique, signature.parameters),
             unique_while=while_mask(held),
-            expires=None if self.expires is None else seconds(self.expires, field="expires", least=0.001),
-            most=most,
+            expires=None if self.expires is None else seconds(self.expires, field="expires", minimum=0.001),
+            max_bytes=max_bytes,
         )
 
     def declared(self, queue: Queue, fn: Callable[..., Any], scope: Mapping[str, Any]) -> JobFunction[..., Any]:
@@ -205,7 +205,7 @@ class Declaration:
             lost_code=self.lost_code,
             max_crashes=self.max_crashes,
         )
-        return JobFunction(queue, kind, self.intake(signature, queue.most_args))
+        return JobFunction(queue, kind, self.intake(signature, queue.max_args))
 
 
 def _check_aliases(aliases: Sequence[str]) -> None:
@@ -247,6 +247,6 @@ def _encode_result(serial: Serial, result: Any) -> str | None:
     if result is None:
         return None
     try:
-        return serial.encode(result, what="result", most=MOST)
+        return serial.encode(result, what="result", limit=MAX_BYTES)
     except TypeError:  # other than announced, and the work is done: kept if JSON can hold it at all
-        return encode(result, what="result", most=MOST)
+        return encode(result, what="result", limit=MAX_BYTES)

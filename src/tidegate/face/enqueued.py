@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.job import Job, JobState
 from tidegate.core.serial import Serial
-from tidegate.errors import JobCancelled, JobFailed, JobForgotten, NotThere
+from tidegate.errors import JobCancelled, JobFailed, JobForgotten, NotFound
 from tidegate.runtime.clock import Clock
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-_MOST_IDS = 2**63  # what a database can count to
+_MAX_IDS = 2**63  # what a database can count to
 _FIRST, _LONGEST, _GROWTH = 0.005, 0.25, 1.5  # seconds between two looks
 
 
@@ -34,7 +34,7 @@ class Enqueued(Generic[R]):
     _result: Serial = field(repr=False, compare=False)
 
     def get(self) -> Job:
-        """The job as it stands; NotThere when it is gone."""
+        """The job as it stands; NotFound when it is gone."""
         return self._queue.get(self.id)
 
     def state(self) -> JobState:
@@ -65,7 +65,7 @@ class Enqueued(Generic[R]):
         looks = _Looks(self._queue.clock, timeout)
         if self.created:  # a look at once finds nothing, and is in the way of the worker that begins it
             await self._queue.clock.asleep(looks.first())
-        while not (job := await self._queue.at_store(self._row)).state.final:
+        while not (job := await self._queue.run_blocking(self._row)).state.final:
             await self._queue.clock.asleep(looks.pause(job))
         return self._value(job)
 
@@ -77,14 +77,14 @@ class Enqueued(Generic[R]):
         looks = _Looks(self._queue.clock, timeout)
         if self.created:  # a look at once finds nothing, and is in the way of the worker that begins it
             await self._queue.clock.asleep(looks.first())
-        while not (job := await self._queue.at_store(lambda: self._queue.row(self.id))).state.final:
+        while not (job := await self._queue.run_blocking(lambda: self._queue.row(self.id))).state.final:
             await self._queue.clock.asleep(looks.pause(job))
         return job.read()
 
     def _row(self) -> Job:
         try:
             return self._queue.row(self.id)
-        except NotThere:
+        except NotFound:
             raise JobForgotten(self.id) from None
 
     def _value(self, job: Job) -> R:
@@ -135,6 +135,6 @@ def id_of(job: Enqueued[R] | int, *, field: str = "job") -> int:
         return job.id
     if isinstance(job, bool) or not isinstance(job, int):
         raise TypeError(f"{field}: {job!r:.60} is no job; give what enqueue returned, or its number")
-    if not -_MOST_IDS <= job < _MOST_IDS:
-        raise NotThere("there is no job with a number of so many digits")
+    if not -_MAX_IDS <= job < _MAX_IDS:
+        raise NotFound("there is no job with a number of so many digits")
     return job

@@ -12,9 +12,9 @@ from tidegate.core.logs import logger
 from tidegate.core.retry import ONCE, Retry
 from tidegate.errors import Held
 from tidegate.runtime.admission import Admission
-from tidegate.runtime.attempts import Attempts, How
-from tidegate.runtime.caller import Caller
-from tidegate.runtime.probing import aknock, averdict, knock, verdict, within
+from tidegate.runtime.attempts import CallAttempts, CallSpec
+from tidegate.runtime.caller import CallPipeline
+from tidegate.runtime.probing import aconfirm_by_probe, aprobe_breaker, confirm_by_probe, probe_breaker, within
 
 R = TypeVar("R")
 
@@ -29,7 +29,7 @@ _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 
 
-class Asked(NamedTuple):
+class RequestInfo(NamedTuple):
     """What a request asks for, and whom."""
 
     method: str
@@ -48,40 +48,40 @@ class Exchange:
     __slots__ = ("_attempts", "_host", "_may_repeat")
 
     def __init__(
-        self, caller: Caller, key: Hashable, operation: str, host: str, retry: Retry, *, may_repeat: bool
+        self, pipeline: CallPipeline, key: Hashable, operation: str, host: str, retry: Retry, *, may_repeat: bool
     ) -> None:
-        self._attempts = Attempts(caller, How(key, operation, retry))
+        self._attempts = CallAttempts(pipeline, CallSpec(key, operation, retry))
         self._host = host
         self._may_repeat = may_repeat
 
     @classmethod
     def opened(
-        cls, caller: Caller, key: Hashable, asked: Asked, retry: Retry = ONCE, *, may_repeat: bool = False
+        cls, pipeline: CallPipeline, key: Hashable, info: RequestInfo, retry: Retry = ONCE, *, may_repeat: bool = False
     ) -> Exchange:
         """The first attempt is under way; raises Held where it may not go."""
-        made = cls(caller, key, operation_of(asked.method, asked.path), asked.host, retry, may_repeat=may_repeat)
+        made = cls(pipeline, key, operation_of(info.method, info.path), info.host, retry, may_repeat=may_repeat)
         if (held := made.admit()) is not None:
             raise held
         return made
 
     @classmethod
     async def aopened(
-        cls, caller: Caller, key: Hashable, asked: Asked, retry: Retry = ONCE, *, may_repeat: bool = False
+        cls, pipeline: CallPipeline, key: Hashable, info: RequestInfo, retry: Retry = ONCE, *, may_repeat: bool = False
     ) -> Exchange:
-        made = cls(caller, key, operation_of(asked.method, asked.path), asked.host, retry, may_repeat=may_repeat)
+        made = cls(pipeline, key, operation_of(info.method, info.path), info.host, retry, may_repeat=may_repeat)
         if (held := await made.aadmit()) is not None:
             raise held
         return made
 
     def admit(self) -> Held | None:
         """Begins the next attempt, or says why it may not go; then the outcome of the one before is on record."""
-        how = self._attempts.how
-        knock(self._attempts.caller, how.key, how.operation)
+        how = self._attempts.spec
+        probe_breaker(self._attempts.pipeline, how.key, how.operation)
         return self._entered(self._attempts.admit())
 
     async def aadmit(self) -> Held | None:
-        how = self._attempts.how
-        await aknock(self._attempts.caller, how.key, how.operation, self._attempts.left())
+        how = self._attempts.spec
+        await aprobe_breaker(self._attempts.pipeline, how.key, how.operation, self._attempts.left())
         return self._entered(self._attempts.admit())
 
     def _entered(self, found: Admission | Held) -> Held | None:
@@ -111,7 +111,7 @@ class Exchange:
         if call is None:
             return False
         try:
-            return self._ended(error, verdict(self._attempts.caller, call, error))
+            return self._ended(error, confirm_by_probe(self._attempts.pipeline, call, error))
         except BaseException:
             self.close()
             raise
@@ -121,30 +121,32 @@ class Exchange:
         if call is None:
             return False
         try:
-            return self._ended(error, await averdict(self._attempts.caller, call, error, self._attempts.left()))
+            return self._ended(
+                error, await aconfirm_by_probe(self._attempts.pipeline, call, error, self._attempts.left())
+            )
         except BaseException:
             self.close()
             raise
 
-    def answered(self, seen: Evidence) -> bool:
+    def answered(self, evidence: Evidence) -> bool:
         """Settles an answer that is no good; a good one is settled by how its body ends. Whether to go again."""
         call = self._attempts.call
-        if call is None or seen.status in _REDIRECTS:
+        if call is None or evidence.status in _REDIRECTS:
             return False
         try:
-            fault = verdict(self._attempts.caller, call, seen)
-            return fault is not None and self._ended(seen, fault)
+            fault = confirm_by_probe(self._attempts.pipeline, call, evidence)
+            return fault is not None and self._ended(evidence, fault)
         except BaseException:
             self.close()
             raise
 
-    async def aanswered(self, seen: Evidence) -> bool:
+    async def aanswered(self, evidence: Evidence) -> bool:
         call = self._attempts.call
-        if call is None or seen.status in _REDIRECTS:
+        if call is None or evidence.status in _REDIRECTS:
             return False
         try:
-            fault = await averdict(self._attempts.caller, call, seen, self._attempts.left())
-            return fault is not None and self._ended(seen, fault)
+            fault = await aconfirm_by_probe(self._attempts.pipeline, call, evidence, self._attempts.left())
+            return fault is not None and self._ended(evidence, fault)
         except BaseException:
             self.close()
             raise

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from tidegate.core.fault import Fault
 from tidegate.machine.gate import Hold, rank
-from tidegate.machine.keystate import KeyState
-from tidegate.runtime.caller import Caller
+from tidegate.machine.keystate import KeyHealth
+from tidegate.runtime.caller import CallPipeline
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,15 +25,15 @@ class Health:
     disabled_by: str | None
 
 
-def health_of(caller: Caller, key: Hashable, operation: str | None, state: KeyState) -> Health:
-    hold = min(state.holds(caller.clock.monotonic(), operation), key=rank, default=None)
+def health_of(pipeline: CallPipeline, key: Hashable, operation: str | None, state: KeyHealth) -> Health:
+    hold = min(state.holds(pipeline.clock.monotonic(), operation), key=rank, default=None)
     return Health(
-        target=caller.policy.name,
+        target=pipeline.policy.name,
         key=key,
         operation=operation,
         failures=state.failures,
-        since=state.since + caller.clock.now() - caller.clock.monotonic(),
+        since=state.since + pipeline.clock.now() - pipeline.clock.monotonic(),
         fault=state.fault,
-        hold=None if hold is None else caller.shown(hold),
+        hold=None if hold is None else pipeline.shown(hold),
         disabled_by=state.rest.by if state.rest.disabled else None,
     )

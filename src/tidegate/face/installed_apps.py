@@ -6,7 +6,7 @@ import re
 from importlib.metadata import EntryPoint, PackageNotFoundError, distribution, entry_points
 from typing import Any
 
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.face.app import App
 
 GROUP = "tidegate.apps"
@@ -24,7 +24,7 @@ def lacking() -> dict[str, str]:
 
 
 def _all() -> dict[str, EntryPoint]:
-    return {each.name: each for each in sorted(entry_points(group=GROUP), key=lambda each: each.name)}
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda each: each.name)}
 
 
 def _wants(each: EntryPoint) -> str:
@@ -46,12 +46,12 @@ def _there(package: str) -> bool:
 
 
 def load(name: str) -> App[Any]:
-    """One application; NotThere when there is none of that name, ValueError when it is none."""
+    """One application; NotFound when there is none of that name, ValueError when it is none."""
     found = known()
     if name not in found and (install := lacking().get(name)):
-        raise NotThere(f"the application {name!r} needs more than is installed: pip install '{install}'")
+        raise NotFound(f"the application {name!r} needs more than is installed: pip install '{install}'")
     if name not in found:
-        raise NotThere(f"there is no application {name!r}; there are: {', '.join(found) or 'none'}")
+        raise NotFound(f"there is no application {name!r}; there are: {', '.join(found) or 'none'}")
     app = found[name].load()
     if not isinstance(app, App) or app.name != name:
         raise ValueError(f"the entry point {name!r} must name an App with that name, not {app!r}")

@@ -32,12 +32,12 @@ Parent = Enqueued[Any] | int
 Call = tuple[Any, ...] | dict[str, Any]
 
 _A_DATE = 1e9  # nobody waits for thirty years: such a number is UNIX time
-_LONGEST_KEY = 200  # what an index can hold is bounded, and what a page can show
+_MAX_KEY_LENGTH = 200  # what an index can hold is bounded, and what a page can show
 _AS_DECLARED: Any = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Intake:
+class JobInserter:
     """How the jobs of a kind are put in."""
 
     parameters: Parameters
@@ -46,7 +46,7 @@ class Intake:
     unique: Hook | None = None
     unique_while: int = 0
     expires: float | None = None
-    most: int
+    max_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ _NO_OPTIONS = Options()
 class _Enqueues(Generic[P, R]):
     """Puts jobs of one kind in, with these options."""
 
-    def __init__(self, queue: Queue, kind: JobKind, put: Intake, options: Options) -> None:
+    def __init__(self, queue: Queue, kind: JobKind, put: JobInserter, options: Options) -> None:
         self._queue, self.kind, self._put, self._options = queue, kind, put, options
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
@@ -77,14 +77,14 @@ class _Enqueues(Generic[P, R]):
         With `options(connection=...)` it is on disk when you commit.
         """
         new = self._new(self._put.parameters.bind(args, kwargs), self._options)
-        id_, created = self._queue.put_one(new, self._options.connection)
+        id_, created = self._queue.insert(new, self._options.connection)
         return Enqueued(id_, created, self._queue, self._put.result)
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
         """As `enqueue`, without blocking the loop, except on a connection of yours to SQLite: it is used here."""
         # What is asked for is checked and read off here, before anybody can change it.
         new = self._new(self._put.parameters.bind(args, kwargs), self._options)
-        id_, created = await self._queue.aput_one(new, self._options.connection)
+        id_, created = await self._queue.ainsert(new, self._options.connection)
         return Enqueued(id_, created, self._queue, self._put.result)
 
     def enqueue_many(
@@ -98,14 +98,18 @@ class _Enqueues(Generic[P, R]):
         order.
         """
         jobs = self._many(calls, after_each)
-        return self._handles(self._queue.put(partial(intake.enqueue, jobs=jobs), self._options.connection))
+        return self._handles(
+            self._queue.run_in_transaction(partial(intake.enqueue, jobs=jobs), self._options.connection)
+        )
 
     async def aenqueue_many(
         self, calls: Iterable[Call], *, after_each: Sequence[Iterable[Parent] | Parent] | None = None
     ) -> list[Enqueued[R]]:
         """As `enqueue_many`, without blocking the loop, except on a connection of yours to SQLite."""
         jobs = self._many(calls, after_each)
-        return self._handles(await self._queue.aput(partial(intake.enqueue, jobs=jobs), self._options.connection))
+        return self._handles(
+            await self._queue.arun_in_transaction(partial(intake.enqueue, jobs=jobs), self._options.connection)
+        )
 
     def refuse(self, call: Call, code: str, message: str = "") -> Enqueued[R]:
         """Records a job that failed at intake: it is never tried, and holds no unique.
@@ -117,10 +121,10 @@ class _Enqueues(Generic[P, R]):
         known = self._queue.code_book(self.kind).get(code)
         text = message or (known.message if known is not None else code)
         work = partial(intake.refuse, job=new, code=code, message=text)
-        made = self._queue.put(work, self._options.connection)
+        made = self._queue.run_in_transaction(work, self._options.connection)
         return Enqueued(made, created=True, _queue=self._queue, _result=self._put.result)
 
-    def _handles(self, found: Iterable[intake.Taken]) -> list[Enqueued[R]]:
+    def _handles(self, found: Iterable[intake.InsertResult]) -> list[Enqueued[R]]:
         return [Enqueued(each.id, each.created, self._queue, self._put.result) for each in found]
 
     def _many(self, calls: Iterable[Call], after_each: Sequence[Iterable[Parent] | Parent] | None) -> list[NewJob]:
@@ -129,8 +133,8 @@ class _Enqueues(Generic[P, R]):
         parameters, options, new = self._put.parameters, self._options, self._new
         bind, none = parameters.bind, dict[str, Any]()
         jobs = [
-            new(bind(each, none) if type(each) is tuple else parameters.bind_call(each, field=f"calls[{i}]"), options)
-            for i, each in enumerate(calls)
+            new(bind(call, none) if type(call) is tuple else parameters.bind_call(call, field=f"calls[{i}]"), options)
+            for i, call in enumerate(calls)
         ]
         if after_each is None:
             return jobs
@@ -142,7 +146,7 @@ class _Enqueues(Generic[P, R]):
 
     def _new(self, bound: Bound, options: Options) -> NewJob:
         put, kind = self._put, self.kind
-        encoded = put.parameters.encode(bound, put.most)  # before functions of the user's see what does not fit
+        encoded = put.parameters.encode(bound, put.max_bytes)  # before functions of the user's see what does not fit
         unique = options.unique
         if put.key is not None or (put.unique is not None and unique is _AS_DECLARED):
             bound = put.parameters.complete(bound)
@@ -176,7 +180,7 @@ class ConfiguredJob(_Enqueues[P, R]):
 class JobFunction(_Enqueues[P, R]):
     """Calling it runs the function here and now; `enqueue` puts a job in."""
 
-    def __init__(self, queue: Queue, kind: JobKind, put: Intake) -> None:
+    def __init__(self, queue: Queue, kind: JobKind, put: JobInserter) -> None:
         super().__init__(queue, kind, put, _NO_OPTIONS)
         update_wrapper(self, kind.handler)
         self.__signature__ = put.parameters.signature
@@ -223,7 +227,7 @@ class JobFunction(_Enqueues[P, R]):
             queue=None if queue is None else self._queue.known_queue(queue),
             due_at=due_at,
             due_in=due_in,
-            priority=whole(priority, field="priority", least=-1000, most=1000),
+            priority=whole(priority, field="priority", minimum=-1000, maximum=1000),
             parents=_ids(after, "after"),
             unique=unique,
             connection=connection,
@@ -245,7 +249,7 @@ class JobFunction(_Enqueues[P, R]):
 def _ids(parents: Iterable[Parent] | Parent, field: str) -> tuple[int, ...]:
     if isinstance(parents, (int, Enqueued)):
         parents = (parents,)
-    return tuple([id_of(each, field=field) for each in parents])
+    return tuple([id_of(parent, field=field) for parent in parents])
 
 
 def _moment(due: Due) -> tuple[float | None, float | None]:
@@ -268,6 +272,6 @@ def _short(value: Hashable, what: str) -> str:
     """A key as text that an index can hold; a long one as its digest."""
     plain = what == "key" and isinstance(value, str) and value.isprintable()
     text = str(value) if plain else encode(value, what=what)
-    if len(text) <= _LONGEST_KEY:
+    if len(text) <= _MAX_KEY_LENGTH:
         return text
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"

@@ -6,16 +6,16 @@ import zlib
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from tidegate.core.evidence import MOST_BODY, Evidence
+from tidegate.core.evidence import MAX_BODY, Evidence
 from tidegate.core.pack import Pack
 
 # Nobody hides an error message in these, and waiting for 4 kB of a live one could take for ever.
 _NEVER_READ = ("text/event-stream", "audio/", "video/", "image/")
 
 
-def wanted(pack: Pack | None, response: Any) -> bool:
+def needs_body(rule_pack: Pack | None, response: Any) -> bool:
     """Whether a rule must see the body before it is handed out, and it has not been read yet."""
-    if pack is None or not pack.needs_body(int(response.status_code)) or is_loaded(response):
+    if rule_pack is None or not rule_pack.needs_body(int(response.status_code)) or is_loaded(response):
         return False
     return not str(response.headers.get("content-type", "")).strip().lower().startswith(_NEVER_READ)
 
@@ -30,7 +30,7 @@ def is_loaded(response: Any) -> bool:
 
 def peek(rest: Iterator[bytes], chunks: list[bytes]) -> None:
     """Moves chunks from *rest* until 4 kB are there."""
-    while sum(map(len, chunks)) < MOST_BODY:
+    while sum(map(len, chunks)) < MAX_BODY:
         chunk = next(rest, None)
         if chunk is None:
             return
@@ -38,7 +38,7 @@ def peek(rest: Iterator[bytes], chunks: list[bytes]) -> None:
 
 
 async def apeek(rest: AsyncIterator[bytes], chunks: list[bytes]) -> None:
-    while sum(map(len, chunks)) < MOST_BODY:
+    while sum(map(len, chunks)) < MAX_BODY:
         chunk = await anext(rest, None)
         if chunk is None:
             return
@@ -46,7 +46,7 @@ async def apeek(rest: AsyncIterator[bytes], chunks: list[bytes]) -> None:
 
 
 def evidence(request: Any, response: Any, chunks: list[bytes]) -> Evidence:
-    head = b"".join(chunks)[:MOST_BODY]
+    head = b"".join(chunks)[:MAX_BODY]
     if head:
         head = _decoded(head, str(response.headers.get("content-encoding", "")).strip().lower())
     return Evidence(response=response, status=int(response.status_code), body=head or None, url=str(request.url))
@@ -57,6 +57,6 @@ def _decoded(head: bytes, encoding: str) -> bytes:
     if encoding not in ("gzip", "x-gzip", "deflate"):
         return head
     try:
-        return zlib.decompressobj(wbits=15 if encoding == "deflate" else 31).decompress(head, MOST_BODY)
+        return zlib.decompressobj(wbits=15 if encoding == "deflate" else 31).decompress(head, MAX_BODY)
     except zlib.error:
         return head

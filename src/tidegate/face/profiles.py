@@ -42,10 +42,10 @@ class Tuning:
     A `Queue` reads only *dice*.
     """
 
-    most_asked: Duration = "1h"  # the longest Retry-After that is obeyed
+    max_retry_after: Duration = "1h"  # the longest Retry-After that is obeyed
     cap_notice: bool = True  # whether a notice says that the backoff has reached its longest wait
     bus: buses.Bus | None = None  # where events go; None: the bus of the process
-    dice: Callable[[], float] = random.random  # chance, in [0, 1)
+    rng: Callable[[], float] = random.random  # chance, in [0, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +116,7 @@ def counts_in_a_row(breaker: Breaker | Mapping[str, Any] | None) -> bool:
 
 def rows() -> list[tuple[str, ...]]:
     """The table in words: a setting, and what each profile makes of it."""
-    asked = f"held for the time asked, at most {_tuned('most_asked')}"
+    asked = f"held for the time asked, at most {_tuned('max_retry_after')}"
     cells: list[tuple[str, Callable[[Profile], str]]] = [
         ("backoff after a failure", lambda each: _backoff(each.backoff)),
         ("breaker opens", lambda each: _opens(each.breaker)),
@@ -145,7 +145,7 @@ def _without_key(profile: Profile) -> str:
 
 
 def _tuned(name: str) -> object:
-    return next(each.default for each in fields(Tuning) if each.name == name)
+    return next(field.default for field in fields(Tuning) if field.name == name)
 
 
 def _backoff(backoff: Backoff | None) -> str:
@@ -165,8 +165,8 @@ def _opens(numbers: BreakerOptions | None) -> str:
 def _stays_open(numbers: BreakerOptions | None) -> str:
     if numbers is None:
         return "no breaker"
-    least, most = brief(float(str(numbers["timeout"]))), brief(float(str(numbers["max_timeout"])))
-    return f"{least}, growing to {numbers['growth']:.0%} of the outage, at most {most}"
+    least, limit = brief(float(str(numbers["timeout"]))), brief(float(str(numbers["max_timeout"])))
+    return f"{least}, growing to {numbers['growth']:.0%} of the outage, at most {limit}"
 
 
 def _trials(numbers: BreakerOptions | None) -> str:

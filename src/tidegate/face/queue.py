@@ -22,10 +22,10 @@ from tidegate.core.fault import Fault, Level, Reach, Reason
 from tidegate.core.job import DEFAULT_ATTEMPTS, DEFAULT_CRASHES, Job, NewJob
 from tidegate.core.logs import logger
 from tidegate.core.pack import Pack
-from tidegate.core.serial import MOST
+from tidegate.core.serial import MAX_BYTES
 from tidegate.errors import StoreBusy, StoreError
 from tidegate.face.db import Db, DbTx, Source
-from tidegate.face.declaring import Declaration, Declare
+from tidegate.face.declaring import JobDecorator, JobOptions
 from tidegate.face.job_function import Call, JobFunction
 from tidegate.face.job_types import (
     AsyncDone,
@@ -39,7 +39,7 @@ from tidegate.face.job_types import (
 from tidegate.face.profiles import Tuning, tuning_of
 from tidegate.face.retention import retention_of
 from tidegate.face.target import Target
-from tidegate.face.working import Working
+from tidegate.face.working import WorkerRunner
 from tidegate.machine.lifecycle import WORKER_LOST, Done
 from tidegate.runtime import inside_child
 from tidegate.runtime.children import Limits
@@ -50,11 +50,11 @@ from tidegate.runtime.job_gates import FAIL_FAST
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.schedules import Schedule, zone_of
-from tidegate.runtime.wake import Wake
+from tidegate.runtime.wake import WakeSignal
 from tidegate.store import intake
 from tidegate.store.dialect import Dialect
-from tidegate.store.gathering import Gathering
-from tidegate.store.intake import Taken
+from tidegate.store.gathering import InsertBatcher
+from tidegate.store.intake import InsertResult
 from tidegate.store.migrate import Migration, core_migrations, migrate
 from tidegate.store.now import now_of
 from tidegate.store.opening import check_listen_url, check_url, identify, open_store
@@ -71,7 +71,7 @@ _log = logger("tidegate.queue")
 _OPENINGS = 3  # times that a database is opened which went away meanwhile
 
 
-class Queue(Working):
+class Queue(WorkerRunner):
     """Jobs that survive a crash: leases, dedupe, dependencies, and claims that pass the gates of their targets.
 
     q = Queue("sqlite:///jobs.db")                  # or postgresql://...
@@ -89,7 +89,7 @@ class Queue(Working):
         *,
         queues: Iterable[str] = (),
         retention: Mapping[str, Mapping[str, Duration]] | None = None,
-        most_args: int = MOST,
+        max_args: int = MAX_BYTES,
         listen_url: str | None = None,
         driver: str | None = None,
         inline: bool = False,
@@ -101,7 +101,7 @@ class Queue(Working):
         *queues*: more queues than the declared jobs name, for `options(queue=...)`; workers serve them, too.
         *retention*: how long final jobs are kept, by queue and state: {"mail": {"done": "1d"}}. "*" is for all other
         queues. The default is 7 days for done jobs and 30 days for others.
-        *most_args*: bytes of JSON that the arguments of a job may have.
+        *max_args*: bytes of JSON that the arguments of a job may have.
         *listen_url*: a direct connection to a PostgreSQL that *url* reaches through a pooler; without it, workers poll.
         *driver*: the SQLite library, "apsw" or "sqlite3".
         *inline*: without threads, for virtual time. *tuning* has what only tests and Tidegate itself change.
@@ -115,11 +115,11 @@ class Queue(Working):
         self._given_clock = clock
         self.clock = SteadyClock(clock)
         self.inline = inline
-        self.most_args = whole(most_args, field="most_args", most=100_000_000)
+        self.max_args = whole(max_args, field="max_args", maximum=100_000_000)
         self._driver = driver
         self._listen_url = listen_url
         self._retention = retention_of(retention)
-        self._dice = tuning_of(tuning).dice
+        self._rng = tuning_of(tuning).rng
         self._dbs: dict[str, Db] = {}
         self._dbs_given: dict[str, tuple[str | None, Source | None, Source | None]] = {}
         self._kinds: dict[str, JobKind] = {}
@@ -127,15 +127,15 @@ class Queue(Working):
         self._targets: dict[str, TargetRules] = {}
         self._declared: dict[str, Target] = {}
         self._schedules: dict[str, Schedule] = {}
-        self._wakes: list[Wake] = []
-        self._alongside: list[Callable[[], Coroutine[Any, Any, None]]] = []
-        self._cycled: set[str] = set()
+        self._wakes: list[WakeSignal] = []
+        self._background_tasks: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self._batch_only_queues: set[str] = set()
         self._in_flight = InFlightAttempts() if inline else THIS_PROCESS
         self._lock = threading.Lock()
         self._store: Store | None = None
         self._process = 0  # that opened it
         self._store_id = ""
-        self._gathering: Gathering
+        self._batcher: InsertBatcher
         self._closed = False
 
     @property
@@ -166,16 +166,18 @@ class Queue(Working):
             return self._dbs[app]
         if app in self._dbs:
             raise ValueError(f"app: {app!r} has its statements already; ask for q.db({app!r})")
-        found = Db(lambda: self.store, app, package, statements=statements, migrations=migrations, written=self.woken)
+        db = Db(
+            lambda: self.store, app, package, statements=statements, migrations=migrations, written=self.notify_workers
+        )
         with self._lock:
-            self._dbs[app], self._dbs_given[app] = found, given
+            self._dbs[app], self._dbs_given[app] = db, given
             if self._store is not None:
-                found.attach(self._store)
-        return found
+                db.attach(self._store)
+        return db
 
     # -- declaring -----------------------------------------------------------------------------------------------
 
-    # The same as `Declare`, for a decorator without parentheses.
+    # The same as `JobDecorator`, for a decorator without parentheses.
     @overload
     def job(self, fn: Callable[Concatenate[Context, P], AsyncDone[R]], /) -> JobFunction[P, R]: ...
     @overload
@@ -255,7 +257,7 @@ class Queue(Working):
         fail_fast_code: str = ...,
         lost_code: str = ...,
         max_crashes: int = ...,
-    ) -> Declare: ...
+    ) -> JobDecorator: ...
     def job(
         self,
         fn: Callable[..., Any] | None = None,
@@ -295,7 +297,7 @@ class Queue(Working):
         tried, where the target fails fast. *lost_code*: of jobs whose worker was lost once too often. *max_crashes*:
         deaths of workers while a job ran alone that fail it.
         """
-        said = Declaration(
+        said = JobOptions(
             queue=queue, name=name, aliases=aliases, target=target, key=key, unique=unique, while_=while_,
             attempts=attempts, per_code=per_code or {}, backoff=backoff, verify=verify, process=process,
             expires=expires, cancellable=cancellable, fail_fast_code=fail_fast_code, lost_code=lost_code,
@@ -309,7 +311,7 @@ class Queue(Working):
         return lambda fn: self._declared_job(said, fn, sys._getframe(1).f_locals)
 
     def _declared_job(
-        self, said: Declaration, fn: Callable[..., Any], scope: Mapping[str, Any]
+        self, said: JobOptions, fn: Callable[..., Any], scope: Mapping[str, Any]
     ) -> JobFunction[..., Any]:
         made = said.declared(self, fn, scope)
         self._add(made.kind, said.target, said.aliases)
@@ -337,11 +339,11 @@ class Queue(Working):
     def pack_of(self, kind: JobKind) -> Pack | None:
         """The rules of a kind's target."""
         rules = self._targets.get(kind.target)
-        return None if rules is None else rules.pack
+        return None if rules is None else rules.rule_pack
 
     def code_book(self, kind: JobKind) -> CodeBook:
         pack = self.pack_of(kind)
-        return CORE if pack is None else pack.book
+        return CORE if pack is None else pack.code_book
 
     def fault_of_job(self, job: Job) -> Fault:
         """Why a job failed."""
@@ -384,39 +386,39 @@ class Queue(Working):
 
     # -- putting in ----------------------------------------------------------------------------------------------
 
-    def put(self, work: Callable[[Tx], T], connection: Any = None) -> T:
+    def run_in_transaction(self, work: Callable[[Tx], T], connection: Any = None) -> T:
         """Runs *work* in a transaction of its own, or on the user's open connection; wakes the workers."""
         if connection is None:
             result = self.store.write(work)
-            self.woken()
+            self.notify_workers()
             return result
         if isinstance(connection, DbTx):
             connection.took_in = True
             return work(connection.tx)
-        return work(self.store.on(connection))
+        return work(self.store.join_transaction(connection))
 
-    def put_one(self, job: NewJob, connection: Any = None) -> Taken:
+    def insert(self, job: NewJob, connection: Any = None) -> InsertResult:
         """The job that now stands for it; see `put`."""
         if connection is None and job.alone and self.store.dialect is Dialect.POSTGRES:
-            taken = self._gathering.put(job)
-            self.woken()
+            taken = self._batcher.put(job)
+            self.notify_workers()
             return taken
-        return self.put(lambda tx: intake.enqueue_one(tx, job), connection)
+        return self.run_in_transaction(lambda tx: intake.enqueue_one(tx, job), connection)
 
-    async def aput_one(self, job: NewJob, connection: Any = None) -> Taken:
-        """As `put_one`, without blocking the loop; except on the user's own connection to SQLite.
+    async def ainsert(self, job: NewJob, connection: Any = None) -> InsertResult:
+        """As `insert`, without blocking the loop; except on the user's own connection to SQLite.
 
         That belongs to the thread that opened it.
         """
         if connection is not None and self.store.dialect is Dialect.SQLITE:
-            return self.put_one(job, connection)
-        return await self.at_store(lambda: self.put_one(job, connection))
+            return self.insert(job, connection)
+        return await self.run_blocking(lambda: self.insert(job, connection))
 
-    async def aput(self, work: Callable[[Tx], T], connection: Any = None) -> T:
-        """As `put`, without blocking the loop; see `aput_one`."""
+    async def arun_in_transaction(self, work: Callable[[Tx], T], connection: Any = None) -> T:
+        """As `put`, without blocking the loop; see `ainsert`."""
         if connection is not None and self.store.dialect is Dialect.SQLITE:
-            return self.put(work, connection)
-        return await self.at_store(lambda: self.put(work, connection))
+            return self.run_in_transaction(work, connection)
+        return await self.run_blocking(lambda: self.run_in_transaction(work, connection))
 
     def older_than(self, age: Duration) -> float:
         """The UNIX time before which everything is at least *age* old: for deleting what is old.
@@ -431,14 +433,14 @@ class Queue(Working):
             return self.clock.older_than(wanted)
         return min(self.clock.older_than(wanted), self.store.write(lambda tx: _older_than(self.store, tx, wanted)))
 
-    def woken(self) -> None:
+    def notify_workers(self) -> None:
         """There may be something new to do."""
         for wake in self._wakes:
-            wake.news()
+            wake.signal_new_work()
         if self._store is not None:
             self._store.announce()
 
-    async def at_store(self, work: Callable[[], T]) -> T:
+    async def run_blocking(self, work: Callable[[], T]) -> T:
         """Runs *work*, which waits for the database, without blocking the loop."""
         return work() if self.inline else await asyncio.get_running_loop().run_in_executor(None, work)
 
@@ -479,7 +481,7 @@ class Queue(Working):
                 store.close()
                 raise
             else:
-                self._gathering = Gathering(store)
+                self._batcher = InsertBatcher(store)
                 return store
 
     def _migrations(self) -> list[Migration]:
@@ -504,7 +506,7 @@ def _queue_names(queues: Iterable[str]) -> set[str]:
     if isinstance(given, str) or not isinstance(given, Iterable):
         hint = f"; did you mean [{given!r:.60}]?" if isinstance(given, str) else ""
         raise TypeError(f"queues must be a list of names, got {given!r:.60}{hint}")
-    return {valid_name(each, field="queues") for each in queues}
+    return {valid_name(queue, field="queues") for queue in queues}
 
 
 def _older_than(store: Store, tx: Tx, age: float) -> float:

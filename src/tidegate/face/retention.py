@@ -6,19 +6,19 @@ from collections.abc import Mapping
 
 from tidegate.core.checks import valid_name
 from tidegate.core.duration import Duration, seconds
-from tidegate.core.job import JobState, Stage
+from tidegate.core.job import JobState, StoredState
 
 ANY = "*"  # a queue of which nothing else is said
 _FINAL = tuple(str(state) for state in JobState if state.final)
 
 
-def retention_of(said: Mapping[str, Mapping[str, Duration]] | None) -> dict[str, dict[Stage, float]]:
+def retention_of(said: Mapping[str, Mapping[str, Duration]] | None) -> dict[str, dict[StoredState, float]]:
     """Seconds by queue ("*": all others) and state; ValueError for a state that is not final, or for no duration."""
     if not (said is None or isinstance(said, Mapping)):
         raise TypeError(
             f"retention must be a dict by queue or None, got {said!r:.60}; did you mean {{'*': {{'done': '7d'}}}}?"
         )
-    found: dict[str, dict[Stage, float]] = {}
+    found: dict[str, dict[StoredState, float]] = {}
     for queue, kept in (said or {}).items():
         if queue != ANY:
             valid_name(queue, field="retention")
@@ -31,6 +31,7 @@ def retention_of(said: Mapping[str, Mapping[str, Duration]] | None) -> dict[str,
                 + ", ".join(_FINAL)
             )
         found[queue] = {
-            Stage(state): seconds(time, field=f"retention[{queue!r}][{str(state)!r}]") for state, time in kept.items()
+            StoredState(state): seconds(time, field=f"retention[{queue!r}][{str(state)!r}]")
+            for state, time in kept.items()
         }
     return found

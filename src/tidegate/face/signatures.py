@@ -21,7 +21,7 @@ class Fixed:
         return self.key
 
 
-class Asked:
+class CallableKey:
     """What a function of the user's makes of the arguments; before the call, which may change them."""
 
     __slots__ = ("_ask",)
@@ -52,7 +52,7 @@ def named(fn: Callable[..., Any]) -> str:
     return str(getattr(fn, "__name__", None) or type(fn).__name__)
 
 
-def is_async(fn: Callable[..., Any]) -> TypeGuard[Callable[..., Awaitable[Any]]]:
+def is_async_function(fn: Callable[..., Any]) -> TypeGuard[Callable[..., Awaitable[Any]]]:
     """Whether calling *fn* gives something to await: `async def`, also as the `__call__` of an object."""
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
 
@@ -62,9 +62,9 @@ def key_getter(fn: Callable[..., Any], key: str | Callable[..., Hashable] | None
     if key is None:
         return Fixed(otherwise)
     if callable(key):
-        return Asked(key)
+        return CallableKey(key)
     parameters = list(inspect.signature(fn).parameters.values())
-    at = next((i for i, each in enumerate(parameters) if each.name == key), None)
+    at = next((i for i, parameter in enumerate(parameters) if parameter.name == key), None)
     if at is None:
         raise TypeError(f"key: {getattr(fn, '__qualname__', fn)!r} has no parameter {key!r}")
     if parameters[at].kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):

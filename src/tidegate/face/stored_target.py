@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tidegate.core.until import Until
 from tidegate.face.job_function import lane_of
-from tidegate.machine.filling import Filling, Limits, own_sends
+from tidegate.machine.filling import CapacityLimits, FillLevel, own_sends
 from tidegate.ops import actions, explain
-from tidegate.ops.whys import Why
+from tidegate.ops.whys import WaitReason
 from tidegate.store import gate_rows
-from tidegate.store.gate_rows import GateEvent
+from tidegate.store.gate_rows import TargetEvent
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
 if TYPE_CHECKING:
-    from tidegate.face.acting import Acting
+    from tidegate.face.acting import QueueAdmin
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fullness:
+class CapacityStatus:
     """What a target with a capacity said of itself: *depth* of *cap*, and *own* sends that do not show there yet."""
 
     depth: int
@@ -33,13 +33,13 @@ class Fullness:
     at: float
 
 
-class StoredKey:
+class QueueTargetKey:
     """One key of a target of jobs."""
 
-    def __init__(self, target: StoredTarget, key: Hashable) -> None:
+    def __init__(self, target: QueueTarget, key: Hashable) -> None:
         self._target, self._key = target, lane_of(key)
 
-    def explain(self) -> list[Why]:
+    def explain(self) -> list[WaitReason]:
         """What stands before its jobs; empty when nothing does."""
         return self._target.ask(lambda tx: explain.target(tx, self._target.name, self._key))
 
@@ -59,35 +59,35 @@ class StoredKey:
         return self._target.act(lambda tx: actions.enable_key(tx, self._target.name, self._key, by))
 
 
-class StoredTarget:
+class QueueTarget:
     """A target of jobs, by name.
 
     q.target("spotify").pause("2h", by="ada")
     q.target("spotify").key(7).clear()
     """
 
-    def __init__(self, queue: Acting, name: str, *, declared: bool) -> None:
+    def __init__(self, queue: QueueAdmin, name: str, *, declared: bool) -> None:
         self._queue, self.name, self._declared = queue, name, declared
 
-    def key(self, key: Hashable) -> StoredKey:
+    def key(self, key: Hashable) -> QueueTargetKey:
         """The part of it that the jobs with this key belong to."""
-        return StoredKey(self, key)
+        return QueueTargetKey(self, key)
 
-    def explain(self) -> list[Why]:
+    def explain(self) -> list[WaitReason]:
         """What stands before all of its jobs, and those without a key; empty when nothing does."""
         return self.ask(lambda tx: explain.target(tx, self.name, ""))
 
-    def fullness(self) -> Fullness | None:
+    def fullness(self) -> CapacityStatus | None:
         """How full it was when it was last asked, and what was sent since; None when it was never asked."""
 
-        def read(tx: Tx) -> Fullness | None:
+        def read(tx: Tx) -> CapacityStatus | None:
             row = gate_rows.target(tx, self.name)
-            known = Filling.loaded(None if row is None else row.capacity)
+            known = FillLevel.load(None if row is None else row.capacity)
             limits = None if row is None or not row.rules else json.loads(row.rules).get("capacity")
             if known.depth is None or limits is None:
                 return None
-            own = own_sends(known, Limits(**limits), now_of(tx))
-            return Fullness(depth=known.depth, own=len(own), cap=int(limits["cap"]), at=known.at)
+            own = own_sends(known, CapacityLimits(**limits), now_of(tx))
+            return CapacityStatus(depth=known.depth, own=len(own), cap=int(limits["cap"]), at=known.at)
 
         return self.ask(read)
 
@@ -107,9 +107,9 @@ class StoredTarget:
         """Closes its breaker and forgets its counts; returns the state that it had."""
         return self.act(lambda tx: actions.reset_breaker(tx, self.name, by))
 
-    def events(self, most: int = 100) -> list[GateEvent]:
+    def events(self, limit: int = 100) -> list[TargetEvent]:
         """What happened to it, the newest first."""
-        return self.ask(lambda tx: gate_rows.events(tx, "target", self.name, most))
+        return self.ask(lambda tx: gate_rows.events(tx, "target", self.name, limit))
 
     def ask(self, work: Callable[[Tx], T]) -> T:
         self._known()
@@ -117,10 +117,10 @@ class StoredTarget:
 
     def act(self, work: Callable[[Tx], T]) -> T:
         self._known()
-        return self._queue.put(work)
+        return self._queue.run_in_transaction(work)
 
     def _known(self) -> None:
         """One that is declared here exists, even if no worker has been there yet."""
         name, store = self.name, self._queue.store
         if self._declared and store.read(lambda tx: gate_rows.target(tx, name)) is None:
-            store.write(lambda tx: tx.all("target_new", {"name": name}))
+            store.write(lambda tx: tx.query("target_new", {"name": name}))

@@ -15,9 +15,9 @@ from tidegate.core.pack import Faults, Pack, pack_of
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.core.rate import Rate
 from tidegate.core.rule import Rule
-from tidegate.face.breakers import Telling, breakers_of, check_breaker, check_per_key
+from tidegate.face.breakers import BreakerListener, breakers_of, check_breaker, check_per_key
 from tidegate.face.health import Health, health_of
-from tidegate.face.part import Part, Until, steady
+from tidegate.face.part import TargetKey, Until, steady
 from tidegate.face.profiles import (
     PROFILES,
     BreakerOptions,
@@ -39,21 +39,21 @@ from tidegate.face.target_rules import (
     probe_after_of,
 )
 from tidegate.machine.breaker import Breaker
-from tidegate.machine.doubt import Doubt
-from tidegate.machine.own_link import SelfGuard
+from tidegate.machine.doubt import ConfirmationTracker
+from tidegate.machine.own_link import NetworkGuardPolicy
 from tidegate.machine.trip import BreakerPolicy
 from tidegate.runtime import bus as buses
-from tidegate.runtime.caller import Caller, CallPolicy
+from tidegate.runtime.caller import CallPipeline, CallPolicy
 from tidegate.runtime.capacity import Capacity
 from tidegate.runtime.clock import SYSTEM, Clock
 from tidegate.runtime.job_target import TargetRules
-from tidegate.runtime.stale import Shelf
+from tidegate.runtime.stale import StaleCache
 
 if TYPE_CHECKING:
-    from tidegate.runtime.orders import Follower
+    from tidegate.runtime.orders import RemoteControl
 
 
-class Target(Part):
+class Target(TargetKey):
     """Something outside that we call, by name; `key()` tells its parts (users, hosts) apart.
 
         spotify = Target("spotify", rules=rules.spotify)
@@ -106,7 +106,7 @@ class Target(Part):
         concurrency: int | None = None,
         wait: Duration = 0,
         deadline: Duration | None = None,
-        behind: Literal["hold", "fail-fast", "serve-stale"] = "hold",
+        when_open: Literal["hold", "fail-fast", "serve-stale"] = "hold",
         probe: Callable[[], Any] | None = None,
         probe_every: Duration = "10s",
         probe_after: Collection[str] | bool = False,
@@ -117,14 +117,14 @@ class Target(Part):
         title: str = "",
         user: Callable[[Hashable], Hashable] | None = None,
         store: str | None = None,
-        self_guard: SelfGuard | bool = True,
+        self_guard: NetworkGuardPolicy | bool = True,
         clock: Clock = SYSTEM,
         tuning: Tuning | None = None,
     ) -> None:
         valid_name(name, field="name")
         chosen = profile_of(profile)
-        if behind not in ("hold", "fail-fast", "serve-stale"):
-            raise ValueError(f"behind: {behind!r} is not allowed; give 'hold', 'fail-fast' or 'serve-stale'")
+        if when_open not in ("hold", "fail-fast", "serve-stale"):
+            raise ValueError(f"when_open: {when_open!r} is not allowed; give 'hold', 'fail-fast' or 'serve-stale'")
         check_kinds(None if backoff == "profile" else backoff, cooldown, probe, user, title, store, clock)
         check_breaker(breaker, breaker_per)
         tuned = tuning_of(tuning)
@@ -134,24 +134,24 @@ class Target(Part):
         policy = CallPolicy(
             name=name,
             title=title,
-            pack=pack,
+            rule_pack=pack,
             backoff=waits,
             cooldown=cooldown,
-            deadline=None if deadline is None else seconds(deadline, field="deadline", least=0.001),
-            most_asked=seconds(tuned.most_asked, field="most_asked"),
-            reprobe=None if reprobe_every is None else seconds(reprobe_every, field="reprobe_every", least=1),
+            deadline=None if deadline is None else seconds(deadline, field="deadline", minimum=0.001),
+            max_retry_after=seconds(tuned.max_retry_after, field="max_retry_after"),
+            reprobe_every=None if reprobe_every is None else seconds(reprobe_every, field="reprobe_every", minimum=1),
             cap_notice=tuned.cap_notice,
             user=user or _key_itself,
             probe=probe,
-            probe_every=seconds(probe_every, field="probe_every", least=0.001),
+            probe_every=seconds(probe_every, field="probe_every", minimum=0.001),
             hold_without_key=chosen.hold_without_key,
             expects_keys=profile == "sync" and waits is not None,
             pass_own_bugs=chosen.pass_own_bugs,
         )
-        book = CORE if pack is None else pack.book
+        book = CORE if pack is None else pack.code_book
         check_codes(cooldown, book)
         believed = (pack.confirm if pack is not None else ()) if confirm is None else confirmed_of(confirm)
-        told = Telling()
+        told = BreakerListener()
         own = breaker if isinstance(breaker, Breaker) else None
         numbers = None if isinstance(breaker, Breaker) else chosen.breaker_numbers(breaker, probe=probe is not None)
         if breaker_per == "key":
@@ -165,64 +165,64 @@ class Target(Part):
                 " out, or give breaker=False. Where every call has a key, give profile='sync'; for jobs, 'jobs'.",
                 stacklevel=2,
             )
-        self._caller = Caller(
+        self._pipeline = CallPipeline(
             policy,
             breakers=breakers,
             groups=group_of,
             key_breakers=key_breakers,
             limits=limits_of(rate, concurrency, seconds(wait, field="wait")),
-            doubt=Doubt(believed, book),
+            doubt=ConfirmationTracker(believed, book),
             clock=clock,
             bus=bus,
             link=link_of(self_guard, clock),
-            dice=tuned.dice,
+            rng=tuned.rng,
         )
         self._for_jobs = _for_jobs(name, backoff, breaker, probed=probe is not None)
-        told.to(self._caller)
-        self._shelf = Shelf()
-        self._stale = behind == "serve-stale"
+        told.to(self._pipeline)
+        self._stale_cache = StaleCache()
+        self._stale = when_open == "serve-stale"
         self._key = None
-        self._follower: Follower | None = None
-        self.behind = behind
+        self._follower: RemoteControl | None = None
+        self.when_open = when_open
         self.capacity = capacity_of(capacity)
         self.probe_after = probe_after_of(probe_after, probe)
         if store is not None:
-            from tidegate.runtime.orders import Follower
+            from tidegate.runtime.orders import RemoteControl
             from tidegate.runtime.reporting import reporter_of
 
             reporter = reporter_of(store)
-            self._caller.news.notify = reporter.notices_for(bus)
-            self._follower = Follower(self._caller, self._shelf)
-            reporter.add(name, self.summary, bus, self._caller.keys.adopt, self._follower.follow)
+            self._pipeline.publisher.notify = reporter.notices_for(bus)
+            self._follower = RemoteControl(self._pipeline, self._stale_cache)
+            reporter.add(name, self.summary, bus, self._pipeline.keys.adopt, self._follower.follow)
 
-    def key(self, key: Hashable) -> Part:
+    def key(self, key: Hashable) -> TargetKey:
         """The part of the target that *key* names."""
         hash(key)
-        return Part(self, key)
+        return TargetKey(self, key)
 
     @property
     def breakers(self) -> Mapping[str | None, Breaker]:
         """The breakers by group; None is the group of every other operation."""
-        return dict(self._caller.breakers)
+        return dict(self._pipeline.breakers)
 
     def for_jobs(self) -> TargetRules:
         """The numbers of the target for jobs, whose state is in the store instead of in this object.
 
         What its options leave out is as profile "jobs" says, whatever profile direct calls have.
         """
-        policy, limits = self._caller.policy, self._caller.limits
+        policy, limits = self._pipeline.policy, self._pipeline.limits
         backoff, breaker = self._for_jobs
         return TargetRules(
             name=policy.name,
-            pack=policy.pack,
+            rule_pack=policy.rule_pack,
             backoff=backoff,
             cooldown=policy.cooldown,
             breaker=breaker,
             rate=None if limits is None else limits.rate,
             concurrency=None if limits is None else limits.concurrency,
-            behind=self.behind,
-            most_asked=policy.most_asked,
-            reprobe=policy.reprobe,
+            when_open=self.when_open,
+            max_retry_after=policy.max_retry_after,
+            reprobe_every=policy.reprobe_every,
             cap_notice=policy.cap_notice,
             probe=policy.probe,
             probe_every=policy.probe_every,
@@ -232,24 +232,24 @@ class Target(Part):
 
     def summary(self) -> dict[str, Any]:
         """How it is, in a few plain values: what it tells its *store* every few seconds."""
-        return summary_of(self._caller, self.unhealthy())
+        return summary_of(self._pipeline, self.unhealthy())
 
     def unhealthy(self) -> list[Health]:
         """Every key, and every operation, that is not well. A key that never failed is not even known."""
-        return [health_of(self._caller, *found) for found in self._caller.keys.unhealthy()]
+        return [health_of(self._pipeline, *found) for found in self._pipeline.keys.unhealthy()]
 
     def pause(self, until: Until, by: str = "person") -> None:
         """No call of any key until then; always with an end."""
         if until is None:
             raise ValueError("until: a pause always has an end; give a time")
-        self._caller.keys.pause(steady(until, self._caller.clock), f"Paused by {by}.")
-        self._caller.news.publish(EventKind.TARGET_PAUSED, fields={"by": by})
+        self._pipeline.keys.pause(steady(until, self._pipeline.clock), f"Paused by {by}.")
+        self._pipeline.publisher.publish(EventKind.TARGET_PAUSED, fields={"by": by})
 
     def resume(self, by: str = "person") -> bool:
         """Ends a pause; False when there was none."""
-        was = self._caller.keys.resume()
+        was = self._pipeline.keys.resume()
         if was:
-            self._caller.news.publish(EventKind.TARGET_RESUMED, fields={"by": by})
+            self._pipeline.publisher.publish(EventKind.TARGET_RESUMED, fields={"by": by})
         return was
 
     def caught_up(self, wait: Duration = "5s") -> bool:

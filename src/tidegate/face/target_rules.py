@@ -12,11 +12,11 @@ from tidegate.core.codes import CodeBook
 from tidegate.core.fault import Reach, Reason
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.core.rate import MAX_RATE, MIN_RATE, Rate
-from tidegate.machine.own_link import SelfGuard
+from tidegate.machine.own_link import NetworkGuardPolicy
 from tidegate.runtime import own_links
 from tidegate.runtime.capacity import Capacity
 from tidegate.runtime.clock import Clock
-from tidegate.runtime.limits import Limits
+from tidegate.runtime.limits import CallLimits
 
 
 def check_kinds(
@@ -48,14 +48,14 @@ def confirmed_of(confirm: object) -> tuple[Confirm, ...]:
     return found
 
 
-def limits_of(rate: Rate | float | None, concurrency: int | None, wait: float) -> Limits | None:
+def limits_of(rate: Rate | float | None, concurrency: int | None, wait: float) -> CallLimits | None:
     if concurrency is not None:
         whole(concurrency, field="concurrency")
     if not (rate is None or isinstance(rate, Rate)):
-        number(rate, field="rate", least=MIN_RATE, most=MAX_RATE)
+        number(rate, field="rate", minimum=MIN_RATE, maximum=MAX_RATE)
     if rate is None and concurrency is None:
         return None
-    return Limits(rate if isinstance(rate, Rate) or rate is None else Rate(rate), concurrency, wait)
+    return CallLimits(rate if isinstance(rate, Rate) or rate is None else Rate(rate), concurrency, wait)
 
 
 def capacity_of(capacity: Capacity | None) -> Capacity | None:
@@ -74,9 +74,9 @@ def probe_after_of(codes: Collection[str] | bool, probe: Callable[[], Any] | Non
     return codes if isinstance(codes, bool) else frozenset(codes)
 
 
-def link_of(self_guard: SelfGuard | bool, clock: Clock) -> own_links.SharedLink:
-    if isinstance(self_guard, SelfGuard):
-        return own_links.SharedLink(self_guard)
+def link_of(self_guard: NetworkGuardPolicy | bool, clock: Clock) -> own_links.ProcessNetworkGuard:
+    if isinstance(self_guard, NetworkGuardPolicy):
+        return own_links.ProcessNetworkGuard(self_guard)
     if not isinstance(self_guard, bool):
         raise TypeError(
             f"self_guard must be a SelfGuard, True or False, got {self_guard!r:.60}; give SelfGuard(hosts=5)"
@@ -84,9 +84,9 @@ def link_of(self_guard: SelfGuard | bool, clock: Clock) -> own_links.SharedLink:
     return own_links.of(clock) if self_guard else own_links.OFF
 
 
-def check_codes(cooldown: Cooldown | None, book: CodeBook) -> None:
+def check_codes(cooldown: Cooldown | None, code_book: CodeBook) -> None:
     for code in () if cooldown is None else (*cooldown.rests, *cooldown.same):
-        if code not in book:
+        if code not in code_book:
             raise ValueError(f"cooldown: there is no code {code!r} in the book of the target's rules")
-        if book[code].reason in (Reason.THROTTLED, Reason.CANCELLED) or book[code].reach is Reach.SELF:
+        if code_book[code].reason in (Reason.THROTTLED, Reason.CANCELLED) or code_book[code].reach is Reach.SELF:
             raise ValueError(f"cooldown: {code!r} never counts towards a rest; leave it out")

@@ -8,30 +8,30 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.core.backoff import Backoff
-from tidegate.core.channel import PAGE, Channel, Letter, Mail
+from tidegate.core.channel import PAGE, Channel, Mail, Message
 from tidegate.core.classify import classify
 from tidegate.core.fault import Fault
 from tidegate.core.logs import logger
-from tidegate.errors import NotThere, StoreError
+from tidegate.errors import NotFound, StoreError
 from tidegate.face.job_function import JobFunction
 from tidegate.face.profiles import Tuning
 from tidegate.face.queue import Queue
 from tidegate.face.target import Target
 from tidegate.machine.lifecycle import Done, Fail
-from tidegate.machine.telling import TellingPolicy
+from tidegate.machine.telling import NoticePolicy
 from tidegate.ops import actions
 from tidegate.ops.telling import look, wording
 from tidegate.ops.telling.conditions import OWN_QUEUE
 from tidegate.runtime.channels import send
 from tidegate.runtime.channels.refusing import GONE, PACK
 from tidegate.store import activity_rows, channel_rows, gate_rows, intake, telling_rows
-from tidegate.store.activity_rows import Place as At
-from tidegate.store.telling_rows import PERSON, Row, Sent
+from tidegate.store.activity_rows import AuditSubject as At
+from tidegate.store.telling_rows import PERSON, DeliveryKey, NoticeRow
 from tidegate.store.tx import BoundStatement, Tx
 
 _log = logger("tidegate.notices")
 
-LOOK = 5.0  # seconds between two looks
+EVALUATE_EVERY = 5.0  # seconds between two looks
 _LEASE = 30.0  # for which one process decides for all
 _ATTEMPTS = 6
 _ALL_STATES = frozenset({"queued", "running", "done", "failed"})
@@ -39,7 +39,7 @@ Send = Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
-class Tested:
+class ChannelTestResult:
     """How a test of a channel went; *fault* is None when it was delivered."""
 
     channel: str
@@ -58,7 +58,7 @@ def reason_of(fault: Fault) -> str:
     return f"{fault.message} ({detail})" if detail else fault.message
 
 
-class Telling:
+class NoticeDispatcher:
     """What decides and delivers, on one queue.
 
     *channels* in their order; *path* is where the page of what a notice is about is, and *address* stands before it.
@@ -68,21 +68,23 @@ class Telling:
         self,
         queue: Queue,
         channels: Sequence[Channel] = (),
-        policy: TellingPolicy | None = None,
+        policy: NoticePolicy | None = None,
         *,
         address: str = "",
-        path: Callable[[Row], str] = lambda row: "/notices",
+        path: Callable[[NoticeRow], str] = lambda row: "/notices",
         send: Send = send,
     ) -> None:
-        self.queue, self.channels, self.policy = queue, tuple(channels), policy or TellingPolicy()
+        self.queue, self.channels, self.policy = queue, tuple(channels), policy or NoticePolicy()
         self._address, self._path, self._send = address, path, send
         self._holder = uuid.uuid4().hex
         self._unmanned: dict[str, float] = {}
-        self._jobs: dict[str, JobFunction[[Sent], None]] = {each.name: self._declared(each) for each in self.channels}
-        mails = next((each for each in self.channels if isinstance(each.way, Mail)), None)
+        self._jobs: dict[str, JobFunction[[DeliveryKey], None]] = {
+            channel.name: self._declared(channel) for channel in self.channels
+        }
+        mails = next((channel for channel in self.channels if isinstance(channel.config, Mail)), None)
         self._mails = mails  # whose server also sends what is for one person
 
-    def _declared(self, channel: Channel) -> JobFunction[[Sent], None]:
+    def _declared(self, channel: Channel) -> JobFunction[[DeliveryKey], None]:
         """The kind of job that delivers through one channel."""
         target = Target(
             channel.target, "jobs", title=f"The channel {channel.name}", rules=PACK, backoff=None,
@@ -90,7 +92,7 @@ class Telling:
             reprobe_every="10m", tuning=Tuning(cap_notice=False),
         )  # fmt: skip
 
-        def deliver(sent: Sent) -> Done[None]:
+        def deliver(sent: DeliveryKey) -> Done[None]:
             return self._deliver(channel, sent)
 
         declare = self.queue.job(
@@ -102,35 +104,35 @@ class Telling:
 
     # -- looking -------------------------------------------------------------------------------------------------
 
-    def look(self) -> bool:
+    def evaluate(self) -> bool:
         """Finds out what is to be told, and puts it in; whether there was anything."""
         store = self.queue.store
         if not store.read(lambda tx: look.plan(tx, self.policy, self.channels, self._unmanned)):
             return False
         done = store.write(self._carried_out)
         if done:
-            self.queue.woken()
+            self.queue.notify_workers()
         return done
 
     def _carried_out(self, tx: Tx) -> bool:
         # Whoever has the lead decides for all; what was read before may have been done by another since.
-        if not tx.all("lead", {"name": OWN_QUEUE, "holder": self._holder, "lease": _LEASE}):
+        if not tx.query("lead", {"name": OWN_QUEUE, "holder": self._holder, "lease": _LEASE}):
             return False
         found = look.plan(tx, self.policy, self.channels, self._unmanned)
         look.carry_out(tx, found, self._put)
         return bool(found)
 
-    def _put(self, tx: Tx, sent: Sent) -> int:
+    def _put(self, tx: Tx, sent: DeliveryKey) -> int:
         person = sent.channel.startswith(PERSON)
         name = self._mails.name if person and self._mails is not None else sent.channel
         return intake.enqueue(tx, [self._jobs[name].new_job(sent)])[0].id
 
-    async def run(self, stop: asyncio.Event | None = None, every: float = LOOK) -> None:
+    async def run(self, stop: asyncio.Event | None = None, every: float = EVALUATE_EVERY) -> None:
         """Looks until *stop*; a database that is away is asked again."""
         stop = stop or asyncio.Event()
-        await self.queue.at_store(lambda: self._safely(self.declare))
+        await self.queue.run_blocking(lambda: self._safely(self.declare))
         while not stop.is_set():
-            await self.queue.at_store(lambda: self._safely(self.look))
+            await self.queue.run_blocking(lambda: self._safely(self.evaluate))
             sleeping = asyncio.ensure_future(self.queue.clock.asleep(every))
             stopping = asyncio.ensure_future(stop.wait())
             await asyncio.wait({sleeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -158,19 +160,19 @@ class Telling:
 
     # -- delivering ----------------------------------------------------------------------------------------------
 
-    def _deliver(self, channel: Channel, sent: Sent) -> Done[None]:
+    def _deliver(self, channel: Channel, sent: DeliveryKey) -> Done[None]:
         store = self.queue.store
         now = self.queue.clock.now()
-        row, to = store.read(lambda tx: (telling_rows.one(tx, sent.notice), self._address_of(tx, sent)))
-        if row is None or store.read(lambda tx: telling_rows.outlived(tx, sent)):
+        row, to = store.read(lambda tx: (telling_rows.load_notice(tx, sent.notice), self._address_of(tx, sent)))
+        if row is None or store.read(lambda tx: telling_rows.has_expired(tx, sent)):
             return Done(unsent=True)
-        if store.read(lambda tx: telling_rows.withdrawn(tx, row, sent)):
-            return Done(writes=telling_rows.not_sent(sent), unsent=True)
+        if store.read(lambda tx: telling_rows.withdraw(tx, row, sent)):
+            return Done(writes=telling_rows.record_not_sent(sent), unsent=True)
         more: list[BoundStatement] = []
         if sent.channel.startswith(PERSON):
-            if not to or not isinstance(channel.way, Mail):
+            if not to or not isinstance(channel.config, Mail):
                 raise Fail("misconfigured", f"{sent.channel} has no address any more.")
-            channel = replace(channel, way=replace(channel.way, to=(to,)))
+            channel = replace(channel, config=replace(channel.config, to=(to,)))
             who = {"who": sent.channel.removeprefix(PERSON), "target": row.name}
             more = [BoundStatement("mailed_put", who)]
         letter = store.read(lambda tx: self._letter(tx, row, sent, now))
@@ -180,34 +182,34 @@ class Telling:
             fault = classify(error, rules=PACK)
             if fault is not None and fault.code == GONE:
                 why = {"name": channel.name, "why": fault.message}
-                store.write(lambda tx: tx.all("channel_disable", why))
+                store.write(lambda tx: tx.query("channel_disable", why))
             if fault is not None and fault.fatal:
                 # Time does not mend it, so the next channel need not wait.
                 raise Fail(fault.code, reason_of(fault), fault=fault) from error
             raise
-        return Done(writes=[*telling_rows.delivered(sent), *more])
+        return Done(writes=[*telling_rows.record_delivered(sent), *more])
 
-    def _address_of(self, tx: Tx, sent: Sent) -> str:
+    def _address_of(self, tx: Tx, sent: DeliveryKey) -> str:
         if not sent.channel.startswith(PERSON):
             return ""
-        rows = tx.all("address", {"who": sent.channel.removeprefix(PERSON)})
+        rows = tx.query("address", {"who": sent.channel.removeprefix(PERSON)})
         return str(rows[0][0]) if rows else ""
 
-    def _letter(self, tx: Tx, row: Row, sent: Sent, now: float) -> Letter:
-        store_id = tx.all("store_value", {"name": "id"})[0][0]
+    def _letter(self, tx: Tx, row: NoticeRow, sent: DeliveryKey, now: float) -> Message:
+        store_id = tx.query("store_value", {"name": "id"})[0][0]
         id_ = f"tidegate-{store_id}-{row.id}-{sent.round_no}"
         return wording.letter(tx, row, id_=id_, link=f"{self._address}{self._path(row)}", now=now)
 
     # -- testing -------------------------------------------------------------------------------------------------
 
-    def test(self, name: str, by: str = "somebody") -> Tested:
-        """Sends a test through one channel now, past its gates; NotThere when there is none of that name."""
+    def test(self, name: str, by: str = "somebody") -> ChannelTestResult:
+        """Sends a test through one channel now, past its gates; NotFound when there is none of that name."""
         channel = next((each for each in self.channels if each.name == name), None)
         if channel is None:
             known = ", ".join(each.name for each in self.channels) or "none"
-            raise NotThere(f"there is no channel {name!r}; there are: {known}, and the {PAGE}")
+            raise NotFound(f"there is no channel {name!r}; there are: {known}, and the {PAGE}")
         now = self.queue.clock.now()
-        letter = Letter(
+        letter = Message(
             id=f"tidegate-test-{uuid.uuid4().hex}", event="notice.test", level="info", at=now,
             title="A test of Tidegate", link=f"{self._address}/channels",
             paragraphs=(f"This is how a notice reaches you through the channel {name}.", "There is nothing to do."),
@@ -217,21 +219,21 @@ class Telling:
             self._send(channel, letter, now=now)
         except Exception as error:  # as when it delivers
             fault = classify(error, rules=PACK)
-        found = Tested(name, fault)
-        said = {"name": name, "ok": int(fault is None), "why": found.why[:500] or None}
+        channel_test_result = ChannelTestResult(name, fault)
+        said = {"name": name, "ok": int(fault is None), "why": channel_test_result.why[:500] or None}
 
         def write(tx: Tx) -> None:
             self._known(tx)
-            tx.all("channel_tested", said)
+            tx.query("channel_tested", said)
             place = At(subject="target", name=channel.target)
-            activity_rows.note(
+            activity_rows.append_entry(
                 tx, by, "target_tested", place, became={"state": "delivered" if fault is None else "not delivered"}
             )
             if fault is None:
                 _afresh(tx, channel, by)
 
         self.queue.store.write(write)
-        return found
+        return channel_test_result
 
 
 def _afresh(tx: Tx, channel: Channel, by: str) -> None:

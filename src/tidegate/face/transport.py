@@ -7,38 +7,38 @@ from typing import Any, Self
 
 from tidegate.core.retry import ONCE, Retry
 from tidegate.face import peeking
-from tidegate.face.exchange import IDEMPOTENT, Asked, Exchange, adiscard, discard
+from tidegate.face.exchange import IDEMPOTENT, Exchange, RequestInfo, adiscard, discard
 from tidegate.face.streams import async_stream, sync_stream
-from tidegate.runtime.caller import Caller
+from tidegate.runtime.caller import CallPipeline
 
 
-def guarded(caller: Caller, key: Hashable, inner: Any, retry: Retry = ONCE) -> Any:
+def guarded_transport(pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> Any:
     """A transport of the colour of *inner*; of both when that has both, as a mock transport does."""
     sync, asynchronous = hasattr(inner, "handle_request"), hasattr(inner, "handle_async_request")
     if not sync and not asynchronous:
         raise TypeError(f"inner: {inner!r} is no transport; give an HTTPTransport or an AsyncHTTPTransport")
-    kind = _BothColours if sync and asynchronous else Transport if sync else AsyncTransport
-    return kind(caller, key, inner, retry)
+    kind = _SyncAndAsyncTransport if sync and asynchronous else GuardedTransport if sync else AsyncGuardedTransport
+    return kind(pipeline, key, inner, retry)
 
 
-class Transport:
+class GuardedTransport:
     """Synchronous; give it to `httpx.Client(transport=...)`."""
 
-    def __init__(self, caller: Caller, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
-        self._caller, self._key, self._inner, self._retry = caller, key, inner, retry
+    def __init__(self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
+        self._pipeline, self._key, self._inner, self._retry = pipeline, key, inner, retry
 
     def handle_request(self, request: Any) -> Any:
         exchange = Exchange.opened(
-            self._caller, self._key, _asked_for(request), self._retry, may_repeat=_may_repeat(request)
+            self._pipeline, self._key, _asked_for(request), self._retry, may_repeat=_may_repeat_request(request)
         )
         while True:
             chunks: list[bytes] = []
             rest: Iterator[bytes] | None = None
             try:
                 if exchange.wait:
-                    self._caller.clock.sleep(exchange.wait)
+                    self._pipeline.clock.sleep(exchange.wait)
                 response = self._inner.handle_request(request)
-                if peeking.wanted(self._caller.policy.pack, response):
+                if peeking.needs_body(self._pipeline.policy.rule_pack, response):
                     rest = iter(response.stream)
                     peeking.peek(rest, chunks)
             except BaseException as error:
@@ -65,7 +65,7 @@ class Transport:
     def _again(self, exchange: Exchange) -> bool:
         """Whether the next attempt is under way."""
         try:
-            self._caller.clock.sleep(exchange.pause)
+            self._pipeline.clock.sleep(exchange.pause)
             return exchange.admit() is None
         except BaseException:
             exchange.close()
@@ -82,24 +82,24 @@ class Transport:
         self._inner.__exit__(*details)
 
 
-class AsyncTransport:
+class AsyncGuardedTransport:
     """Asynchronous; give it to `httpx.AsyncClient(transport=...)`. The deadline holds for the whole exchange."""
 
-    def __init__(self, caller: Caller, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
-        self._caller, self._key, self._inner, self._retry = caller, key, inner, retry
+    def __init__(self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
+        self._pipeline, self._key, self._inner, self._retry = pipeline, key, inner, retry
 
     async def handle_async_request(self, request: Any) -> Any:
         exchange = await Exchange.aopened(
-            self._caller, self._key, _asked_for(request), self._retry, may_repeat=_may_repeat(request)
+            self._pipeline, self._key, _asked_for(request), self._retry, may_repeat=_may_repeat_request(request)
         )
         while True:
             chunks: list[bytes] = []
             rest: AsyncIterator[bytes] | None = None
             try:
                 if exchange.wait:
-                    await self._caller.clock.asleep(exchange.wait)
+                    await self._pipeline.clock.asleep(exchange.wait)
                 response = await exchange.within(self._inner.handle_async_request(request))
-                if peeking.wanted(self._caller.policy.pack, response):
+                if peeking.needs_body(self._pipeline.policy.rule_pack, response):
                     rest = aiter(response.stream)
                     await exchange.within(peeking.apeek(rest, chunks))
             except BaseException as error:
@@ -126,7 +126,7 @@ class AsyncTransport:
 
     async def _aagain(self, exchange: Exchange) -> bool:
         try:
-            await self._caller.clock.asleep(exchange.pause)
+            await self._pipeline.clock.asleep(exchange.pause)
             return await exchange.aadmit() is None
         except BaseException:
             exchange.close()
@@ -143,14 +143,14 @@ class AsyncTransport:
         await self._inner.__aexit__(*details)
 
 
-class _BothColours(Transport, AsyncTransport):
+class _SyncAndAsyncTransport(GuardedTransport, AsyncGuardedTransport):
     """For an inner transport that serves either kind of client."""
 
 
-def _asked_for(request: Any) -> Asked:
-    return Asked(str(request.method), str(request.url.path), str(request.url.host))
+def _asked_for(request: Any) -> RequestInfo:
+    return RequestInfo(str(request.method), str(request.url.path), str(request.url.host))
 
 
-def _may_repeat(request: Any) -> bool:
+def _may_repeat_request(request: Any) -> bool:
     """Whether it may be sent twice: its method is idempotent, and its body is in memory."""
     return str(request.method) in IDEMPOTENT and type(request.stream).__name__ == "ByteStream"

@@ -11,21 +11,21 @@ from typing import Any
 
 from tidegate.core.checks import valid_name, whole
 from tidegate.core.duration import Duration
-from tidegate.core.job import Stage
-from tidegate.face.acting import Acting
+from tidegate.core.job import StoredState
+from tidegate.face.acting import QueueAdmin
 from tidegate.face.enqueued import no_loop
 from tidegate.face.retention import retention_of
 from tidegate.ops import explain
 from tidegate.runtime.in_flight import InFlightAttempts
-from tidegate.runtime.job_gates import JobGates
-from tidegate.runtime.schedules import Schedule, keeping
+from tidegate.runtime.job_gates import ClaimGates
+from tidegate.runtime.schedules import Schedule, run_scheduler
 from tidegate.runtime.stopping import Watchdog, on_signals, run_loop
-from tidegate.runtime.threads import Inline, RealThreads, Threads
-from tidegate.runtime.wake import Wake
+from tidegate.runtime.threads import Executors, InlineExecutors, ThreadExecutors
+from tidegate.runtime.wake import WakeSignal
 from tidegate.runtime.worker import Worker
-from tidegate.runtime.worker_policy import Tally, WorkerPolicy
+from tidegate.runtime.worker_policy import WorkerPolicy, WorkerStats
 from tidegate.store import tallies, watching
-from tidegate.store.claims import Cycle
+from tidegate.store.claims import DrainSnapshot
 from tidegate.store.migrate import Migration, Schema
 from tidegate.store.steady_clock import SteadyClock
 from tidegate.store.tx import Tx
@@ -45,21 +45,21 @@ class Drained:
     remaining: int  # not final: held, waiting for a time or a parent, or put in meanwhile
 
 
-class Working(Acting):
+class WorkerRunner(QueueAdmin):
     """The half of a queue that runs what was put in."""
 
     clock: SteadyClock
     inline: bool
-    _dice: Callable[[], float]
-    _retention: Mapping[str, Mapping[Stage, float]]
+    _rng: Callable[[], float]
+    _retention: Mapping[str, Mapping[StoredState, float]]
     _schedules: Mapping[str, Schedule]
     _store_id: str
     _in_flight: InFlightAttempts
-    _wakes: list[Wake]
-    _cycled: set[str]
-    _alongside: list[Callable[[], Coroutine[Any, Any, None]]]
+    _wakes: list[WakeSignal]
+    _batch_only_queues: set[str]
+    _background_tasks: list[Callable[[], Coroutine[Any, Any, None]]]
 
-    def keep(self, queue: str, **kept: Duration) -> None:
+    def set_retention(self, queue: str, **kept: Duration) -> None:
         """How long the final jobs of a queue are kept (done="90d", failed="90d"), where the settings name it not.
 
         For an application whose files outlive what is usual for jobs.
@@ -74,7 +74,7 @@ class Working(Acting):
         queues: AbstractSet[str] | None = None,
         stop: asyncio.Event | None = None,
         **numbers: Any,
-    ) -> Tally:
+    ) -> WorkerStats:
         """Works until *stop* is set, or the task is cancelled."""
         stop = stop or asyncio.Event()
         worker, wake, threads = self._worker(concurrency, queues, numbers, cycle=False)
@@ -83,14 +83,16 @@ class Working(Acting):
         finally:
             self._wakes.remove(wake)
             threads.close()
-        return worker.tally
+        return worker.stats
 
-    def run_worker(self, concurrency: int = 20, *, queues: AbstractSet[str] | None = None, **numbers: Any) -> Tally:
+    def run_worker(
+        self, concurrency: int = 20, *, queues: AbstractSet[str] | None = None, **numbers: Any
+    ) -> WorkerStats:
         """Works until SIGTERM or SIGINT; a second signal ends the process at once."""
         no_loop("q.arun_worker")
         watchdog = Watchdog(WorkerPolicy(concurrency=concurrency, **numbers).longest_stop)
 
-        async def main() -> Tally:
+        async def main() -> WorkerStats:
             stop = asyncio.Event()
             with on_signals(stop, watchdog):
                 return await self.arun_worker(concurrency, queues=queues, stop=stop, **numbers)
@@ -123,36 +125,38 @@ class Working(Acting):
         no_loop("q.adrain")
         return run_loop(self.adrain(queue, concurrency=concurrency))
 
-    def alongside(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def add_background_task(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Every worker of this queue also runs that, for as long as it works."""
-        self._alongside.append(run)
+        self._background_tasks.append(run)
 
-    def in_cycles(self, queue: str) -> None:
+    def batch_only(self, queue: str) -> None:
         """The jobs of this queue are worked on by `drain` alone: a worker that runs takes none of them."""
-        self._cycled.add(valid_name(queue, field="queue"))
+        self._batch_only_queues.add(valid_name(queue, field="queue"))
 
     def next_cycle(self, queue: str, at: float) -> None:
         """Says when the next cycle of such a queue begins, UNIX time, for whoever asks why its jobs wait."""
-        self.store.write(lambda tx: tx.all("cycle_at", {"name": explain.CYCLE + queue, "value": repr(float(at))}))
+        self.store.write(lambda tx: tx.query("cycle_at", {"name": explain.CYCLE + queue, "value": repr(float(at))}))
 
     def _worker(
         self, concurrency: int, queues: AbstractSet[str] | None, numbers: dict[str, Any], *, cycle: bool
-    ) -> tuple[Worker, Wake, Threads]:
-        whole(concurrency, field="concurrency", most=10_000)
+    ) -> tuple[Worker, WakeSignal, Executors]:
+        whole(concurrency, field="concurrency", maximum=10_000)
         wanted, cycled = self._wanted(queues, cycle=cycle)
         if self.inline:
             numbers = {**_ALONE, **numbers}
         policy = WorkerPolicy(concurrency=concurrency, retention=self._retention, **numbers)
-        threads: Threads = Inline() if self.inline else RealThreads(concurrency)
-        wake = Wake(None if self.inline else watching.watcher(self.store))
+        threads: Executors = InlineExecutors() if self.inline else ThreadExecutors(concurrency)
+        wake = WakeSignal(None if self.inline else watching.watcher(self.store))
         self._wakes.append(wake)
-        more: list[Callable[[Worker], Coroutine[Any, Any, None]]] = [_without_worker(run) for run in self._alongside]
+        more: list[Callable[[Worker], Coroutine[Any, Any, None]]] = [
+            _without_worker(run) for run in self._background_tasks
+        ]
         if self._schedules:
-            more.append(keeping(list(self._schedules.values())))
+            more.append(run_scheduler(list(self._schedules.values())))
         worker = Worker(
-            self.store, self._kinds, self._gates(), clock=self.clock, threads=threads, wake=wake,
-            policy=policy, queues=wanted - cycled, store_id=self._store_id, cycled=cycled,
-            dice=self._dice, beside=more, schema=Schema(self._migrations()),
+            self.store, self._kinds, self._gates(), clock=self.clock, executors=threads, wake=wake,
+            policy=policy, queues=wanted - cycled, store_id=self._store_id, batch_only_queues=cycled,
+            rng=self._rng, background_tasks=more, schema=Schema(self._migrations()),
             in_flight=self._in_flight,
         )  # fmt: skip
         return worker, wake, threads
@@ -178,21 +182,21 @@ class Working(Acting):
         if queues is not None and not queues:
             raise ValueError(f"queues: there is none; give one of: {', '.join(sorted(known))}")
         wanted = known if queues is None else frozenset(queues)
-        cycled = frozenset[str]() if cycle else wanted & self._cycled
+        cycled = frozenset[str]() if cycle else wanted & self._batch_only_queues
         if cycled == wanted and not cycle:
             raise ValueError(f"queue: {min(cycled)!r} is worked on in cycles alone; give another one, or drain it")
         return wanted, cycled
 
-    def _gates(self) -> JobGates:
+    def _gates(self) -> ClaimGates:
         codes = {name: kind.fail_fast_code for name, kind in self._kinds.items()}
-        return JobGates(self._targets, self._dice, fail_fast=codes)
+        return ClaimGates(self._targets, self._rng, fail_fast=codes)
 
 
 def _without_worker(run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[Worker], Coroutine[Any, Any, None]]:
     return lambda worker: run()
 
 
-def _left(tx: Tx, queues: frozenset[str], cycle: Cycle | None) -> tuple[int, int]:
+def _left(tx: Tx, queues: frozenset[str], cycle: DrainSnapshot | None) -> tuple[int, int]:
     """How many jobs of a cycle a shut gate has left where they were, and how many are not final in all."""
     totals = tallies.read(tx)
     ready = sum(totals.get((queue, "ready"), 0) - _came_later(tx, queue, cycle) for queue in queues)
@@ -200,7 +204,7 @@ def _left(tx: Tx, queues: frozenset[str], cycle: Cycle | None) -> tuple[int, int
     return ready, sum(totals.get((queue, stage), 0) for queue in queues for stage in open_)
 
 
-def _came_later(tx: Tx, queue: str, cycle: Cycle | None) -> int:
+def _came_later(tx: Tx, queue: str, cycle: DrainSnapshot | None) -> int:
     if cycle is None:
         return 0
-    return int(tx.all("ready_after", {"queue": queue, "newest": cycle.newest, "began": cycle.began})[0][0])
+    return int(tx.query("ready_after", {"queue": queue, "newest": cycle.newest, "began": cycle.began})[0][0])

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from types import MethodType
 from typing import Any, NoReturn, SupportsIndex, TypeVar, cast
 
-from tidegate.face.signatures import is_async
+from tidegate.face.signatures import is_async_function
 
 C = TypeVar("C")
 Guard = Callable[[Callable[..., Any], str], Callable[..., Any]]
@@ -58,7 +58,7 @@ def _is_method(client: object, name: str, found: Any) -> bool:
 
 def _late(client: object, name: str, found: MethodType) -> Callable[..., Any]:
     """The method that the client has when it is called: somebody may have put another in its place by then."""
-    if is_async(found):
+    if is_async_function(found):
 
         @functools.wraps(found)
         async def alate(*args: Any, **kwargs: Any) -> Any:
@@ -73,7 +73,7 @@ def _late(client: object, name: str, found: MethodType) -> Callable[..., Any]:
     return late
 
 
-class Keeping:
+class WrapperState:
     """Has a namespace of its own, in which methods are found without asking."""
 
     __slots__ = ("__dict__", "__weakref__", "_methods", "_target")
@@ -82,10 +82,10 @@ class Keeping:
     _target: str
 
 
-_kept = Keeping.__dict__["__dict__"].__get__
+_kept = WrapperState.__dict__["__dict__"].__get__
 
 
-class Wrapped(Keeping):
+class Wrapped(WrapperState):
     """Passes everything on to the client; public methods, `def` and `async def`, go through the gates.
 
     It says that it is of the client's class, for those who ask with `isinstance`.
@@ -106,7 +106,7 @@ class Wrapped(Keeping):
         return self._methods.client.__dict__
 
     def __getattr__(self, name: str) -> Any:
-        if name in Keeping.__slots__:  # a copy that is not made yet
+        if name in WrapperState.__slots__:  # a copy that is not made yet
             raise AttributeError(name)
         return self._methods.find(name, _kept(self))
 
@@ -177,5 +177,5 @@ def repeats(client: object, retry: object, methods: Collection[str] | None) -> C
     return frozenset(methods).__contains__
 
 
-def wrapped(target: str, client: C, guard: Guard) -> C:
+def wrap_client(target: str, client: C, guard: Guard) -> C:
     return cast("C", Wrapped(target, client, guard))

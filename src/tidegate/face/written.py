@@ -74,12 +74,13 @@ def _brief(value: float) -> str:
     return text if seconds(text) == value else f"{value!r}s"
 
 
-def address_of(value: str, give: str, *, login: bool = False) -> str:
+def validate_url(value: str, give: str, *, login: bool = False) -> str:
     """*value* as the address of a service, without a slash at its end; empty stays empty. *give* says what fits.
 
     ValueError for what is none, and unless *login* for one with a name or a password: pages link to it, for everybody.
 
-        base_url: Annotated[str, AfterValidator(lambda value: address_of(value, "one such as http://weather:80"))] = ""
+        base_url: Annotated[str, AfterValidator(lambda value: validate_url(value, "one such as http://weather:80"))] =
+        ""
     """
     text = value.strip()
     try:

@@ -1,8 +1,10 @@
 """The breaker: closed, open, half-open. The one machine here that holds a clock and a lock, because it is the hot path.
 
 Closed costs one clock read, one comparison and two counter steps, with no lock and nothing allocated: the current
-`Epoch` says until when it is valid, and whatever is not plain sailing (interval over, open, half-open, forced) has an
-epoch whose time is over. Everything else happens in `States`, under the lock; callbacks and log lines come after it.
+`CountWindow` says until when it is valid, and whatever is not plain sailing (interval over, open, half-open, forced)
+has an
+epoch whose time is over. Everything else happens in `BreakerMachine`, under the lock; callbacks and log lines come
+after it.
 
 On the hot path a function that lies in a slot gets a name before it is called: CPython 3.11 finds a slot quickly, but
 not as a part of a call.
@@ -21,15 +23,15 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from tidegate.core.duration import Duration
 from tidegate.errors import BreakerOpen, Held, TooManyRequests
-from tidegate.machine.colours import WrongColour, check_awaitable, is_async, refuse
-from tidegate.machine.epoch import Countdown, Counts, Epoch
-from tidegate.machine.ledger import ledger_of
+from tidegate.machine.colours import WrongFunctionKind, check_awaitable, is_async, refuse
+from tidegate.machine.epoch import AtomicCounter, Counts, CountWindow
+from tidegate.machine.ledger import totals_for
 from tidegate.machine.moments import moment, offset_of
 from tidegate.machine.permit import Permit
-from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN, Probe, States, Ticket
+from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN, AdmitToken, BreakerMachine, HalfOpenPermit
 from tidegate.machine.trip import BreakerPolicy, StateChange, Verdict
 
-__all__ = ["CLOSED", "HALF_OPEN", "OPEN", "Breaker", "Ticket"]
+__all__ = ["CLOSED", "HALF_OPEN", "OPEN", "AdmitToken", "Breaker"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -54,8 +56,8 @@ class Breaker:
     """
 
     __slots__ = (
-        "__weakref__", "_clock", "_enough", "_flushing", "_judge", "_ledger", "_lock", "_offset", "_rejected",
-        "_states", "_wary", "name", "policy",
+        "__weakref__", "_clock", "_enough", "_flushing", "_judge", "_totals", "_lock", "_offset", "_rejected",
+        "_machine", "_wary", "name", "policy",
     )  # fmt: skip
 
     def __init__(
@@ -93,10 +95,10 @@ class Breaker:
         self._lock = threading.Lock()
         self._flushing = threading.Lock()
         self._offset = offset_of(self._clock)
-        self._states = States(self.policy, self._clock())
-        self._rejected = self._states.totals.rejected.admitted
-        self._ledger = ledger_of(name)
-        self._ledger.join(self, self._states)
+        self._machine = BreakerMachine(self.policy, self._clock())
+        self._rejected = self._machine.totals.rejected.admitted
+        self._totals = totals_for(name)
+        self._totals.join(self, self._machine)
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
@@ -104,12 +106,12 @@ class Breaker:
         """Decorates a function, `def` or `async def`."""
         if is_async(fn):
             return cast("Callable[P, R]", self._guard_async(cast("Callable[P, Awaitable[Any]]", fn)))
-        clock, states = self._clock, self._states
+        clock, states = self._clock, self._machine
 
         @functools.wraps(fn)
         def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-            epoch = states.epoch
-            ticket: Ticket = epoch
+            epoch = states.window
+            ticket: AdmitToken = epoch
             now = clock()
             if now < epoch.ends:
                 next(epoch.admitted)
@@ -129,11 +131,11 @@ class Breaker:
         return guarded
 
     def _guard_async(self, fn: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
-        clock, states = self._clock, self._states
+        clock, states = self._clock, self._machine
 
         @functools.wraps(fn)
         async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-            ticket: Any = states.epoch  # few locals: each one makes every coroutine larger
+            ticket: Any = states.window  # few locals: each one makes every coroutine larger
             if clock() < ticket.ends:
                 next(ticket.admitted)
             else:
@@ -170,7 +172,7 @@ class Breaker:
             if type(made) is not CoroutineType:
                 check_awaitable(made)
             result = await made
-        except WrongColour:
+        except WrongFunctionKind:
             self.exclude(ticket)
             raise
         except BaseException as error:
@@ -187,7 +189,7 @@ class Breaker:
         """A permit to be settled with `.done(ok)`, or None: the cheapest way to be told no."""
         clock = self._clock
         now = clock()
-        if now < self._states.until:
+        if now < self._machine.until:
             next(self._rejected)
             return None
         ticket = self._try(now)
@@ -195,36 +197,36 @@ class Breaker:
 
     # -- the steps that every form above is made of --------------------------------------------------------------
 
-    def enter(self) -> Ticket:
+    def enter(self) -> AdmitToken:
         """Admits one call, or raises; give the ticket to `ok()`, `fail` or `exclude` exactly once."""
         return self._enter(self._clock())
 
-    def _enter(self, now: float) -> Ticket:
-        if now < (until := self._states.until):
+    def _enter(self, now: float) -> AdmitToken:
+        if now < (until := self._machine.until):
             raise self._refused(now, until)
         ticket = self._try(now)
         if ticket is None:
             raise self._too_many(now)
         return ticket
 
-    def _try(self, now: float) -> Ticket | None:
-        epoch = self._states.epoch
+    def _try(self, now: float) -> AdmitToken | None:
+        epoch = self._machine.window
         if now < epoch.ends:
             next(epoch.admitted)
             return epoch
         with self._lock:
-            ticket = self._states.admit(now, self._probe_ok)
+            ticket = self._machine.admit(now, self._probe_ok)
         if ticket is None:
             next(self._rejected)
         self._flush()
         return ticket
 
-    def left(self, ticket: Ticket, error: BaseException) -> None:
+    def left(self, ticket: AdmitToken, error: BaseException) -> None:
         """Settles a call that raised *error*: a failure, a success or neither, as the policy says."""
         verdict = isinstance(error, Exception) or None if self._judge is None else self._judge(error)
         if not verdict:
             self.exclude(ticket) if verdict is None else ticket.ok()
-        elif type(ticket) is Epoch:
+        elif type(ticket) is CountWindow:
             # A failing call is the second hot path: the lock without `with`, and `ticket.fail()` written out.
             lock = self._lock
             lock.acquire()
@@ -238,50 +240,50 @@ class Breaker:
                     ticket.run += 1
                     ticket.failures += 1
                 else:
-                    self._states.fail(ticket)
+                    self._machine.fail(ticket)
             finally:
                 lock.release()
-            if ticket.run + ticket.handed >= self._wary or ticket.failures >= self._enough or not alone:
-                self._weigh(ticket)
+            if ticket.run + ticket.carried_failures >= self._wary or ticket.failures >= self._enough or not alone:
+                self._check_trip(ticket)
         else:
             self.fail(ticket)
 
-    def fail(self, ticket: Ticket) -> None:
+    def fail(self, ticket: AdmitToken) -> None:
         """Settles a failed call, and trips when the policy says so."""
-        if isinstance(ticket, Epoch):
+        if isinstance(ticket, CountWindow):
             with self._lock:
-                self._states.fail(ticket)
-            self._weigh(ticket)
+                self._machine.fail(ticket)
+            self._check_trip(ticket)
         else:
-            self._settle(ticket, self._states.probe_failed)
+            self._settle(ticket, self._machine.probe_failed)
 
-    def exclude(self, ticket: Ticket) -> None:
+    def exclude(self, ticket: AdmitToken) -> None:
         """Settles a call that proves nothing: its request and its half-open place are given back."""
-        if isinstance(ticket, Epoch):
+        if isinstance(ticket, CountWindow):
             with self._lock:
                 ticket.excluded += 1
         else:
-            self._settle(ticket, self._states.probe_excluded)
+            self._settle(ticket, self._machine.probe_excluded)
 
-    def _probe_ok(self, probe: Probe) -> None:
-        self._settle(probe, self._states.probe_ok)
+    def _probe_ok(self, probe: HalfOpenPermit) -> None:
+        self._settle(probe, self._machine.probe_ok)
 
-    def _settle(self, probe: Probe, step: Callable[[Probe, float], None]) -> None:
+    def _settle(self, probe: HalfOpenPermit, step: Callable[[HalfOpenPermit, float], None]) -> None:
         now = self._clock()
         with self._lock:
             step(probe, now)
         self._flush()
 
-    def _weigh(self, epoch: Epoch) -> None:
+    def _check_trip(self, window: CountWindow) -> None:
         """Asks the rules whether the failure just counted in *epoch* trips the breaker."""
         now = self._clock()
         with self._lock:
-            counts = self._states.weigh(epoch, now)
+            counts = self._machine.check_trip(window, now)
         # The user's own rule is asked outside the lock; what it says holds only if nothing moved meanwhile.
-        if counts is not None and self.policy.asked(counts):
+        if counts is not None and self.policy.custom_ready_to_trip(counts):
             with self._lock:
-                if self._states.speaks_of_now(epoch, now):
-                    self._states.open(now)
+                if self._machine.speaks_of_now(window, now):
+                    self._machine.open(now)
         self._flush()
 
     # -- what people ask and do ----------------------------------------------------------------------------------
@@ -326,7 +328,7 @@ class Breaker:
         """Changes of state since construction, by (from, to)."""
         states = self._at_now()
         with self._lock:
-            return dict(states.moves)
+            return dict(states.transitions)
 
     @property
     def run(self) -> int:
@@ -346,26 +348,26 @@ class Breaker:
         now = self._clock()
         end = moment(until, now, self._offset)
         with self._lock:
-            self._states.advance(now)
-            (self._states.open if state == OPEN else self._states.close)(now, end)
+            self._machine.advance(now)
+            (self._machine.open if state == OPEN else self._machine.close)(now, end)
         self._flush()
 
     def reset(self) -> None:
         """Closed, with no counts and no memory of failures."""
         now = self._clock()
         with self._lock:
-            self._states.advance(now)
-            self._states.close(now)
+            self._machine.advance(now)
+            self._machine.close(now)
         self._flush()
 
     def half_open(self) -> bool:
         """Ends the open state early, as a health probe that succeeded does; it never closes. False if not open."""
         now = self._clock()
         with self._lock:
-            self._states.advance(now)
-            moved = self._states.state == OPEN and not self._states.forced
+            self._machine.advance(now)
+            moved = self._machine.state == OPEN and not self._machine.forced
             if moved:
-                self._states.half_open(now)
+                self._machine.half_open(now)
         self._flush()
         return moved
 
@@ -374,20 +376,20 @@ class Breaker:
         clock = self._clock
         self._offset = lambda: wall() - clock()
 
-    def hot(self) -> tuple[States, Callable[[], float], Countdown, Callable[[], float]]:
+    def hot(self) -> tuple[BreakerMachine, Callable[[], float], AtomicCounter, Callable[[], float]]:
         """What a guard needs to reject by itself: while the clock is before `until`, count the rejection and raise.
 
         The last is what to add to the clock's time for people, when they read it.
         """
-        return self._states, self._clock, self._rejected, self._offset
+        return self._machine, self._clock, self._rejected, self._offset
 
-    def _at_now(self) -> States:
+    def _at_now(self) -> BreakerMachine:
         now = self._clock()
-        if now >= self._states.epoch.ends:
+        if now >= self._machine.window.ends:
             with self._lock:
-                self._states.advance(now)
+                self._machine.advance(now)
             self._flush()
-        return self._states
+        return self._machine
 
     def __repr__(self) -> str:
         return f"<Breaker {self.name!r} {self.state}>"
@@ -396,11 +398,11 @@ class Breaker:
 
     def _refused(self, now: float, until: float) -> BreakerOpen:
         next(self._rejected)
-        return BreakerOpen(self.name, None, "breaker", self._states.since, until, until - now, self._offset)
+        return BreakerOpen(self.name, None, "breaker", self._machine.since, until, until - now, self._offset)
 
     def _too_many(self, now: float) -> Held:
         with self._lock:
-            states = self._states
+            states = self._machine
             since, until = states.since, states.until
             if states.state == OPEN:
                 return BreakerOpen(self.name, None, "breaker", since, until, until - now, self._offset)
@@ -410,7 +412,7 @@ class Breaker:
 
     def _flush(self) -> None:
         """Tells of the transitions, in their order, one thread at a time, never waiting for another."""
-        changes = self._states.changes
+        changes = self._machine.changes
         while changes and self._flushing.acquire(blocking=False):
             try:
                 while changes:

@@ -8,7 +8,7 @@ from types import CoroutineType
 from typing import Any, NoReturn
 
 
-class WrongColour(TypeError):
+class WrongFunctionKind(TypeError):
     """A function was handed to the call of the other colour: a mistake of the program, and no news of the service."""
 
 
@@ -25,10 +25,12 @@ def refuse(result: object, whose: str = "breaker") -> NoReturn:
     """Raises: *result* is a coroutine that came out of `call`."""
     if isinstance(result, CoroutineType):
         result.close()  # one that is never awaited would warn
-    raise WrongColour(f"call: the function is async def, and nothing of it has run; use `await {whose}.acall(...)`")
+    raise WrongFunctionKind(
+        f"call: the function is async def, and nothing of it has run; use `await {whose}.acall(...)`"
+    )
 
 
 def check_awaitable(result: object, whose: str = "breaker") -> None:
     """Raises when *result*, which came out of the function of an `acall`, is nothing to await."""
     if not inspect.isawaitable(result):
-        raise WrongColour(f"acall: the function gave nothing to await; use `{whose}.call(...)` for a plain `def`")
+        raise WrongFunctionKind(f"acall: the function gave nothing to await; use `{whose}.call(...)` for a plain `def`")

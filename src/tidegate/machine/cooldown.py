@@ -14,11 +14,11 @@ PROBE_TIME = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rest:
+class CooldownState:
     """The run of failures of one key, and whether it is disabled because of it."""
 
-    run_code: str | None = None
-    run_length: int = 0
+    failing_code: str | None = None
+    failing_count: int = 0
     disabled_at: float | None = None
     until: float | None = None  # None while disabled: only a person ends it
     reason: str | None = None
@@ -37,68 +37,70 @@ class Rest:
         """See `admits`. The methods are for applications, which keep the rests of their keys in tables of their own."""
         return admits(self, now)
 
-    def after_success(self, now: float) -> tuple[Rest, RestChange]:
-        return succeeded(self, now)
+    def after_success(self, now: float) -> tuple[CooldownState, CooldownChange]:
+        return record_success(self, now)
 
-    def after_fault(self, policy: Cooldown, fault: Fault, now: float) -> tuple[Rest, RestChange]:
-        return failed(self, policy, fault, now)
+    def after_fault(self, policy: Cooldown, fault: Fault, now: float) -> tuple[CooldownState, CooldownChange]:
+        return record_failure(self, policy, fault, now)
 
 
-class RestChange(StrEnum):
+class CooldownChange(StrEnum):
     NONE = "none"
     DISABLED = "disabled"
     ENABLED = "enabled"
 
 
-FRESH = Rest()
+FRESH = CooldownState()
 
 
-def admits(rest: Rest, now: float) -> bool:
+def admits(state: CooldownState, now: float) -> bool:
     """Whether a call may go: not disabled, or the rest is over and no other probe is under way."""
-    if not rest.disabled:
+    if not state.disabled:
         return True
-    return rest.over(now) and (rest.probing_until is None or now >= rest.probing_until)
+    return state.over(now) and (state.probing_until is None or now >= state.probing_until)
 
 
-def probing(rest: Rest, until: float) -> Rest:
+def reserve_probe(state: CooldownState, until: float) -> CooldownState:
     """The rest with its one probe given out until then."""
-    return replace(rest, probing_until=until)
+    return replace(state, probing_until=until)
 
 
-def given_back(rest: Rest) -> Rest:
+def release_probe(state: CooldownState) -> CooldownState:
     """The rest with its probe free again: the call proved nothing."""
-    return replace(rest, probing_until=None) if rest.probing_until is not None else rest
+    return replace(state, probing_until=None) if state.probing_until is not None else state
 
 
-def succeeded(rest: Rest, now: float) -> tuple[Rest, RestChange]:
+def record_success(state: CooldownState, now: float) -> tuple[CooldownState, CooldownChange]:
     """A success ends the run, and the rest if its time has passed: a late answer does not undo what was ordered."""
-    if rest.disabled and not rest.over(now):
-        return replace(rest, run_code=None, run_length=0), RestChange.NONE
-    return FRESH, RestChange.ENABLED if rest.disabled else RestChange.NONE
+    if state.disabled and not state.over(now):
+        return replace(state, failing_code=None, failing_count=0), CooldownChange.NONE
+    return FRESH, CooldownChange.ENABLED if state.disabled else CooldownChange.NONE
 
 
-def failed(rest: Rest, policy: Cooldown, fault: Fault, now: float) -> tuple[Rest, RestChange]:
+def record_failure(
+    state: CooldownState, policy: Cooldown, fault: Fault, now: float
+) -> tuple[CooldownState, CooldownChange]:
     """One more failure.
 
     Throttling, cancelling and our own faults neither count nor break a run; another code starts a new one. What fails
     while the rest lasts was let through before it, and is part of what led to it.
     """
     if fault.reason in (Reason.THROTTLED, Reason.CANCELLED) or fault.reach is Reach.SELF:
-        return given_back(rest), RestChange.NONE
-    if rest.disabled and not rest.over(now):
-        return rest, RestChange.NONE
+        return release_probe(state), CooldownChange.NONE
+    if state.disabled and not state.over(now):
+        return state, CooldownChange.NONE
     code = policy.counted(fault.code)
-    run = rest.run_length + 1 if rest.run_code == code else 1
-    counted = replace(rest, run_code=code, run_length=run, probing_until=None)
+    run = state.failing_count + 1 if state.failing_code == code else 1
+    counted = replace(state, failing_code=code, failing_count=run, probing_until=None)
     row = policy.rests.get(code)
     if row is None:
-        return counted, RestChange.NONE
+        return counted, CooldownChange.NONE
     times, length = row
-    if rest.disabled or run >= times:  # on probation, one failure is enough
-        return replace(counted, disabled_at=now, until=now + length, reason=code, by=AUTO), RestChange.DISABLED
-    return counted, RestChange.NONE
+    if state.disabled or run >= times:  # on probation, one failure is enough
+        return replace(counted, disabled_at=now, until=now + length, reason=code, by=AUTO), CooldownChange.DISABLED
+    return counted, CooldownChange.NONE
 
 
-def disabled(rest: Rest, *, until: float | None, by: str, reason: str, now: float) -> Rest:
+def disable(state: CooldownState, *, until: float | None, by: str, reason: str, now: float) -> CooldownState:
     """Disabled by a person, or for a reason that is no failure."""
-    return replace(rest, disabled_at=now, until=until, by=by, reason=reason, probing_until=None)
+    return replace(state, disabled_at=now, until=until, by=by, reason=reason, probing_until=None)

@@ -10,31 +10,33 @@ from tidegate.core.duration import seconds
 from tidegate.core.fault import Fault, Reach
 from tidegate.core.policy import Confirm
 
-_MOST = 10_000  # places that are remembered, of sightings and of successes each
+_MAX_REMEMBERED = 10_000  # places that are remembered, of sightings and of successes each
 _IDLE = 86_400.0  # what was not seen for so long is forgotten
 
-Place = tuple[Hashable, str | None]  # a key, and its operation when the code reaches no further
+ConfirmationKey = tuple[Hashable, str | None]  # a key, and its operation when the code reaches no further
 
 
-class Doubt:
+class ConfirmationTracker:
     """Remembers how often each doubtful code of a target was seen, and what has worked. The caller holds the lock."""
 
-    __slots__ = ("_book", "_policies", "_sightings", "_worked", "tracks_success")
+    __slots__ = ("_code_book", "_policies", "_sightings", "_worked", "tracks_success")
 
-    def __init__(self, policies: Iterable[Confirm], book: CodeBook) -> None:
+    def __init__(self, policies: Iterable[Confirm], code_book: CodeBook) -> None:
         self._policies = {policy.code: policy for policy in policies}
         unknown = [
             code
             for p in self._policies.values()
             for code in (p.code, p.becomes, p.until_then)
-            if code and code not in book
+            if code and code not in code_book
         ]
         if unknown:
             raise ValueError(f"confirm: there is no code {unknown[0]!r} in the book of the target's rules")
-        self._book = book
+        self._code_book = code_book
         # How often, when it last counted, when it was last seen; the one not seen for longest comes first.
-        self._sightings: OrderedDict[tuple[Place, str], tuple[int, float, float]] = OrderedDict()
-        self._worked: OrderedDict[Place, None] = OrderedDict()  # where there was a success, if anybody must know
+        self._sightings: OrderedDict[tuple[ConfirmationKey, str], tuple[int, float, float]] = OrderedDict()
+        self._worked: OrderedDict[ConfirmationKey, None] = (
+            OrderedDict()
+        )  # where there was a success, if anybody must know
         self.tracks_success = any(policy.only_worked for policy in self._policies.values())
 
     def __bool__(self) -> bool:
@@ -70,7 +72,7 @@ class Doubt:
     def unconfirmed(self, policy: Confirm, fault: Fault) -> Fault:
         return self._as(policy.until_then, fault, "unconfirmed")
 
-    def succeeded(self, key: Hashable, operation: str | None, now: float) -> None:
+    def record_success(self, key: Hashable, operation: str | None, now: float) -> None:
         """What was seen of this key, and of this operation, proves nothing any more."""
         self._expire(now)
         for code in self._policies:
@@ -79,12 +81,12 @@ class Doubt:
         if self.tracks_success:
             self._worked[key, operation] = None
             self._worked.move_to_end((key, operation))
-            if len(self._worked) > _MOST:
+            if len(self._worked) > _MAX_REMEMBERED:
                 self._worked.popitem(last=False)
 
     def must_hear(self, key: Hashable, operation: str | None) -> bool:
         """Whether a success there is to be told: the first, and every one while that decides who is forgotten."""
-        return (key, operation) not in self._worked or len(self._worked) > _MOST // 2
+        return (key, operation) not in self._worked or len(self._worked) > _MAX_REMEMBERED // 2
 
     def forget(self, key: Hashable) -> None:
         """A reconnect: everything of the key is forgotten."""
@@ -93,13 +95,13 @@ class Doubt:
         for worked in [worked for worked in self._worked if worked[0] == key]:
             del self._worked[worked]
 
-    def _sighted(self, policy: Confirm, place: Place, now: float) -> int:
+    def _sighted(self, policy: Confirm, place: ConfirmationKey, now: float) -> int:
         self._expire(now)
         times, counted, _ = self._sightings.pop((place, policy.code), (0, 0.0, 0.0))
         if not times or now - counted >= seconds(policy.apart):
             times, counted = times + 1, now
         self._sightings[place, policy.code] = (times, counted, now)
-        if len(self._sightings) > _MOST:
+        if len(self._sightings) > _MAX_REMEMBERED:
             self._sightings.popitem(last=False)
         return times
 
@@ -118,6 +120,6 @@ class Doubt:
         return len(said)
 
     def _as(self, name: str, fault: Fault, word: str) -> Fault:
-        return self._book[name].fault(
+        return self._code_book[name].fault(
             f"{fault.rule} ({word})", status=fault.status, retry_after=fault.retry_after, detail=fault.detail
         )

@@ -8,23 +8,23 @@ import threading
 from itertools import repeat
 from typing import NamedTuple, Protocol
 
-_PLENTY = sys.maxsize
+_UNLIMITED = sys.maxsize
 
 
-class Countdown(Protocol):
+class AtomicCounter(Protocol):
     """Loses one step at each `next`, and tells how many are left."""
 
     def __next__(self) -> object: ...
     def __length_hint__(self) -> int: ...
 
 
-class LockedCountdown:
+class LockedCounter:
     """Exact without the GIL, where two threads may take the same step of an iterator."""
 
     __slots__ = ("_left", "_lock")
 
     def __init__(self) -> None:
-        self._left = _PLENTY
+        self._left = _UNLIMITED
         self._lock = threading.Lock()
 
     def __next__(self) -> None:
@@ -35,13 +35,13 @@ class LockedCountdown:
         return self._left
 
 
-def _repeated() -> Countdown:
-    return repeat(None, _PLENTY)
+def _repeated() -> AtomicCounter:
+    return repeat(None, _UNLIMITED)
 
 
 # Under the GIL `next()` on a C iterator is one indivisible step, cheaper than a lock by far, and `repeat` tells how
 # many are left without being consumed.
-countdown = _repeated if getattr(sys, "_is_gil_enabled", lambda: True)() else LockedCountdown
+atomic_counter = _repeated if getattr(sys, "_is_gil_enabled", lambda: True)() else LockedCounter
 
 
 class Counts(NamedTuple):
@@ -61,7 +61,7 @@ class Counts(NamedTuple):
 NO_COUNTS = Counts(0, 0, 0, 0, 0)
 
 
-class Epoch:
+class CountWindow:
     """One interval (or bucket of the sliding window) of the closed state.
 
     `next(admitted)` and `ok()` are safe from any thread without a lock; the plain fields belong to the breaker's lock.
@@ -69,35 +69,46 @@ class Epoch:
     """
 
     __slots__ = (
-        "__weakref__", "_succeeded", "admitted", "alone", "ends", "excluded", "failures", "handed", "left", "mark",
-        "ok", "run", "seen",
-    )  # fmt: skip
+        "__weakref__",
+        "_succeeded",
+        "admitted",
+        "alone",
+        "ends",
+        "excluded",
+        "failures",
+        "carried_failures",
+        "left",
+        "mark",
+        "ok",
+        "run",
+        "seen",
+    )
 
     def __init__(self, ends: float, handed: int = 0, *, alone: bool = True) -> None:
         self.ends = ends  # on the breaker's clock; a call at or after it takes the slow path
-        self.admitted = countdown()
-        self._succeeded = countdown()
+        self.admitted = atomic_counter()
+        self._succeeded = atomic_counter()
         self.ok = self._succeeded.__next__
         self.left = self._succeeded.__length_hint__
         self.failures = 0
         self.excluded = 0
         self.run = 0  # failures in a row here
-        self.mark = _PLENTY  # what was left at the last failure: a difference means that a success ended the run
-        self.handed = handed  # failures in a row that other epochs saw
-        self.seen = _PLENTY  # what was left when `handed` was true: a difference means that it no longer is
+        self.mark = _UNLIMITED  # what was left at the last failure: a difference means that a success ended the run
+        self.carried_failures = handed  # failures in a row that other epochs saw
+        self.seen = _UNLIMITED  # what was left when `handed` was true: a difference means that it no longer is
         self.alone = alone  # current, and no earlier epoch has calls out: a failure is counted here and nowhere else
 
     @property
     def requests(self) -> int:
-        return _PLENTY - self.admitted.__length_hint__() - self.excluded
+        return _UNLIMITED - self.admitted.__length_hint__() - self.excluded
 
     @property
     def successes(self) -> int:
-        return _PLENTY - self.left()
+        return _UNLIMITED - self.left()
 
     @staticmethod
     def successes_at(left: int) -> int:
-        return _PLENTY - left
+        return _UNLIMITED - left
 
     @property
     def outstanding(self) -> int:
@@ -112,22 +123,22 @@ class Epoch:
         self.failures += 1
 
     @property
-    def in_a_row(self) -> int:
+    def consecutive_failures(self) -> int:
         """Failures in a row up to now, those of earlier epochs included."""
         left = self.left()
-        return (self.run if left == self.mark else 0) + (self.handed if left == self.seen else 0)
+        return (self.run if left == self.mark else 0) + (self.carried_failures if left == self.seen else 0)
 
-    def hand(self, run: int) -> None:
+    def carry_over(self, run: int) -> None:
         """Makes the failures in a row *run* in all, and leaves the counts of this epoch as they are."""
         self.seen = self.left()
-        self.handed = run - (self.run if self.seen == self.mark else 0)
+        self.carried_failures = run - (self.run if self.seen == self.mark else 0)
 
     @property
     def counts(self) -> Counts:
         left = self.left()
         row = self.run if left == self.mark else 0
-        return Counts(self.requests, _PLENTY - left, self.failures, self.mark - left, row)
+        return Counts(self.requests, _UNLIMITED - left, self.failures, self.mark - left, row)
 
 
 # What stands in for the epoch while the breaker is open or half-open: every call takes the slow path.
-SHUT = Epoch(-math.inf)
+NO_WINDOW = CountWindow(-math.inf)

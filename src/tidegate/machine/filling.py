@@ -11,12 +11,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 # How long a question may take before somebody else may ask it.
-ASK_TIME = 10.0
+DEPTH_TIMEOUT = 10.0
 _FIRST_WAIT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Depth:
+class QueueDepth:
     """An answer that may know more than a number: which own sends are visible there by now, or have ended there."""
 
     total: int
@@ -24,7 +24,7 @@ class Depth:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CapacityLimits:
     """The numbers of a capacity."""
 
     cap: int
@@ -34,7 +34,7 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
-class Send:
+class PendingSend:
     """One job that takes a place at the target, or is about to."""
 
     job: int
@@ -43,13 +43,13 @@ class Send:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filling:
+class FillLevel:
     """What is known of a target's room, as the store keeps it."""
 
     depth: int | None = None
     at: float = 0.0  # when it was observed
     fresh: bool = False  # nothing has happened since that asks for another look
-    own: tuple[Send, ...] = ()
+    own: tuple[PendingSend, ...] = ()
     spent: bool = False  # credits of this observation were used
     asking: str | None = None  # who asks at this moment
     asking_until: float = 0.0
@@ -57,14 +57,14 @@ class Filling:
     failed_at: float = 0.0
     retry_at: float = 0.0
 
-    def dumped(self) -> str:
+    def dump(self) -> str:
         return json.dumps({
             "depth": self.depth, "at": self.at, "fresh": self.fresh, "spent": self.spent, "asking": self.asking,
             "asking_until": self.asking_until, "failures": self.failures, "failed_at": self.failed_at,
             "retry_at": self.retry_at, "own": [[send.job, send.at, send.done] for send in self.own],
         })  # fmt: skip
 
-    def shifted(self, shift: Callable[[float], float]) -> Filling:
+    def shift(self, shift: Callable[[float], float]) -> FillLevel:
         """As a clock shows it that was set: *shift* gives the new time for an old one. 0 is no time."""
 
         def moved(at: float) -> float:
@@ -76,16 +76,16 @@ class Filling:
         )  # fmt: skip
 
     @classmethod
-    def loaded(cls, text: str | None) -> Filling:
+    def load(cls, text: str | None) -> FillLevel:
         if text is None:
             return cls()
         kept = json.loads(text)
-        own = tuple(Send(int(job), float(at), bool(done)) for job, at, done in kept.pop("own", ()))
+        own = tuple(PendingSend(int(job), float(at), bool(done)) for job, at, done in kept.pop("own", ()))
         return cls(**kept, own=own)
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class SendAllowance:
     """How many may be sent now; or that somebody must ask first; or when to look again."""
 
     n: int = 0
@@ -93,36 +93,36 @@ class Room:
     until: float | None = None
 
 
-def own_sends(filling: Filling, limits: Limits, now: float) -> tuple[Send, ...]:
+def own_sends(filling: FillLevel, limits: CapacityLimits, now: float) -> tuple[PendingSend, ...]:
     """Those that still count; one that is as far ahead was sent before the clock was set back."""
     return tuple(send for send in filling.own if abs(now - send.at) < limits.own)
 
 
-def room(filling: Filling, limits: Limits, now: float, cycle: float = 0.0) -> Room:
+def send_allowance(filling: FillLevel, limits: CapacityLimits, now: float, cycle: float = 0.0) -> SendAllowance:
     """What may be sent; an observation from before the *cycle* does not count.
 
     Nor does one from the future: the clock was set back, and nobody must wait until it is there again.
     """
-    if filling.asking is not None and now < filling.asking_until <= now + ASK_TIME:
-        return Room(until=filling.asking_until)
+    if filling.asking is not None and now < filling.asking_until <= now + DEPTH_TIMEOUT:
+        return SendAllowance(until=filling.asking_until)
     if filling.failures and now < filling.retry_at and cycle <= filling.failed_at <= now:
-        return Room(until=filling.retry_at)
+        return SendAllowance(until=filling.retry_at)
     if filling.depth is None or not filling.fresh or now - filling.at >= limits.every:
-        return Room(ask=True)
+        return SendAllowance(ask=True)
     if not cycle <= filling.at <= now:
-        return Room(ask=True)
+        return SendAllowance(ask=True)
     credits_left = limits.cap - filling.depth - len(own_sends(filling, limits, now))
     if credits_left > 0:
-        return Room(credits_left)
-    return Room(ask=True) if filling.spent else Room(until=filling.at + limits.every)
+        return SendAllowance(credits_left)
+    return SendAllowance(ask=True) if filling.spent else SendAllowance(until=filling.at + limits.every)
 
 
-def asked(filling: Filling, who: str, now: float) -> Filling:
+def depth_requested(filling: FillLevel, who: str, now: float) -> FillLevel:
     """Somebody asks; nobody else does meanwhile."""
-    return replace(filling, asking=who, asking_until=now + ASK_TIME)
+    return replace(filling, asking=who, asking_until=now + DEPTH_TIMEOUT)
 
 
-def observed(filling: Filling, limits: Limits, who: str, answer: Depth, now: float) -> Filling:
+def depth_observed(filling: FillLevel, limits: CapacityLimits, who: str, answer: QueueDepth, now: float) -> FillLevel:
     """The answer to a question; one that came too late, when another was asked already, changes nothing.
 
     A depth that has grown by n shows that at least n sends have become visible: things that end there only make it
@@ -136,10 +136,10 @@ def observed(filling: Filling, limits: Limits, who: str, answer: Depth, now: flo
         own = [send for send in own if send.job not in landed]
     elif filling.depth is not None:
         own = own[max(0, answer.total - filling.depth) :]
-    return Filling(depth=answer.total, at=now, fresh=True, own=tuple(own))
+    return FillLevel(depth=answer.total, at=now, fresh=True, own=tuple(own))
 
 
-def unanswered(filling: Filling, limits: Limits, who: str, now: float) -> Filling:
+def depth_failed(filling: FillLevel, limits: CapacityLimits, who: str, now: float) -> FillLevel:
     """Nobody is charged; it is asked again after a while."""
     if filling.asking != who:
         return filling
@@ -150,9 +150,9 @@ def unanswered(filling: Filling, limits: Limits, who: str, now: float) -> Fillin
     )  # fmt: skip
 
 
-def claimed(filling: Filling, limits: Limits, jobs: Iterable[int], now: float) -> Filling:
+def record_claims(filling: FillLevel, limits: CapacityLimits, jobs: Iterable[int], now: float) -> FillLevel:
     """Jobs that take a place there are about to be sent."""
-    sends = [Send(job, now) for job in jobs]
+    sends = [PendingSend(job, now) for job in jobs]
     if not sends:
         return filling
     again = {send.job for send in sends}
@@ -160,12 +160,16 @@ def claimed(filling: Filling, limits: Limits, jobs: Iterable[int], now: float) -
     return replace(filling, own=(*kept, *sends), spent=True)
 
 
-def settled(filling: Filling, limits: Limits, ended: Sequence[tuple[int, bool]], now: float) -> Filling:
+def record_settled(
+    filling: FillLevel, limits: CapacityLimits, ended: Sequence[tuple[int, bool]], now: float
+) -> FillLevel:
     """Jobs came back, each with whether the target has accepted it; what it did not accept takes no place there."""
     done = {job for job, ok in ended if ok}
     gone = {job for job, ok in ended if not ok}
     own = tuple(
-        Send(send.job, now, done=True) if send.job in done else send for send in filling.own if send.job not in gone
+        PendingSend(send.job, now, done=True) if send.job in done else send
+        for send in filling.own
+        if send.job not in gone
     )
     again = bool(done) and limits.each
     return replace(filling, own=own, fresh=filling.fresh and not again)

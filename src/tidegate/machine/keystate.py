@@ -8,7 +8,7 @@ from enum import IntFlag
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.fault import Fault, Reason
-from tidegate.machine.cooldown import AUTO, FRESH, Rest, admits, given_back
+from tidegate.machine.cooldown import AUTO, FRESH, CooldownState, admits, release_probe
 from tidegate.machine.gate import EndedBy, Hold, HoldReason
 
 _IDLE = 86_400.0  # a run that could have gone on for so long is forgotten
@@ -16,7 +16,7 @@ _IDLE_TOLD = 7 * _IDLE  # the same, where people were told or a rest is being co
 _ASKED = (Reason.THROTTLED, Reason.OVERLOADED)
 
 
-class Told(IntFlag):
+class Notified(IntFlag):
     """What people were told in this episode."""
 
     NOTHING = 0
@@ -25,10 +25,10 @@ class Told(IntFlag):
     BEFORE = 4  # by an earlier process, of something that has not ended since
 
 
-class KeyState:
+class KeyHealth:
     """Mutable and small on purpose: there may be a million of them, and each failure changes one."""
 
-    __slots__ = ("failures", "fatal", "fault", "parts", "rest", "since", "told", "until")
+    __slots__ = ("failures", "fatal", "fault", "parts", "rest", "since", "notified", "until")
 
     def __init__(self, now: float) -> None:
         self.failures = 0  # in a row
@@ -36,13 +36,13 @@ class KeyState:
         self.fault: Fault | None = None  # the last one
         self.since = now  # when the episode began
         self.until = -math.inf  # no call before; infinite: not until a person acts
-        self.told = Told.NOTHING
-        self.rest: Rest = FRESH
-        self.parts: dict[str, KeyState] | None = None  # operations with a fault of their own
+        self.notified = Notified.NOTHING
+        self.rest: CooldownState = FRESH
+        self.parts: dict[str, KeyHealth] | None = None  # operations with a fault of their own
 
     @property
     def healthy(self) -> bool:
-        return not self.failures and not self.parts and self.rest is FRESH and not self.told
+        return not self.failures and not self.parts and self.rest is FRESH and not self.notified
 
     @property
     def asked(self) -> bool:
@@ -55,20 +55,20 @@ class KeyState:
         """Whether nothing but other credentials ends it."""
         return self.fatal and self.fault is not None and self.fault.reason is Reason.AUTH
 
-    def part(self, operation: str | None) -> KeyState | None:
+    def part(self, operation: str | None) -> KeyHealth | None:
         """The state of one operation; None when it has none of its own."""
         return None if operation is None or self.parts is None else self.parts.get(operation)
 
-    def made_part(self, operation: str, now: float) -> KeyState:
+    def made_part(self, operation: str, now: float) -> KeyHealth:
         """The same, made if there is none."""
         if self.parts is None:
             self.parts = {}
-        return self.parts.setdefault(operation, KeyState(now))
+        return self.parts.setdefault(operation, KeyHealth(now))
 
-    def give_back(self, probe_until: float, operation: str | None, now: float) -> None:
+    def release(self, probe_until: float, operation: str | None, now: float) -> None:
         """A probe that was reserved until then is free again: its call proved nothing."""
         if self.rest.probing_until == probe_until:
-            self.rest = given_back(self.rest)
+            self.rest = release_probe(self.rest)
         for each in (self, self.part(operation)):
             if each is not None and each.fatal and each.until == probe_until:
                 each.until = now
@@ -77,7 +77,7 @@ class KeyState:
         """Whether nobody has gone on with it for so long that it may be forgotten; never what only a person ends."""
         if self.rest.disabled or self.until == math.inf:
             return False
-        remembered = _IDLE_TOLD if self.told or self.rest is not FRESH else _IDLE
+        remembered = _IDLE_TOLD if self.notified or self.rest is not FRESH else _IDLE
         return now - max(self.until, self.since) > remembered
 
     def holds(self, now: float, operation: str | None = None) -> Iterator[Hold]:
@@ -108,7 +108,7 @@ class KeyState:
         """Whether its run ends with *fault*: a call that began then knew of every failure since. True without a run."""
         return not self.failures or self.fault is fault
 
-    def failed(self, fault: Fault, now: float, wait: float, *, fatal: bool) -> None:
+    def record_failure(self, fault: Fault, now: float, wait: float, *, fatal: bool) -> None:
         """One more failure; *wait* seconds until the next call, infinite when a person must act."""
         if not self.failures:
             self.since = now
@@ -117,7 +117,7 @@ class KeyState:
         self.fatal = fatal
         self.until = now + wait
 
-    def failed_late(self, fault: Fault, until: float) -> None:
+    def record_late_failure(self, fault: Fault, until: float) -> None:
         """A failure of the same outage: it counts no further, but no call goes before *until*."""
         if until <= self.until or not fault.retry_after:
             return
@@ -128,11 +128,11 @@ class KeyState:
     @property
     def told_of(self) -> bool:
         """Whether people were told of it, or of one of its operations."""
-        return bool(self.told) or any(part.told for part in (self.parts or {}).values())
+        return bool(self.notified) or any(part.notified for part in (self.parts or {}).values())
 
-    def recovered(self) -> Told:
+    def recover(self) -> Notified:
         """A success: the run is over. Returns what people had been told."""
-        told, self.told = self.told, Told.NOTHING
+        told, self.notified = self.notified, Notified.NOTHING
         self.failures = 0
         self.fatal = False
         self.until = -math.inf
@@ -141,7 +141,7 @@ class KeyState:
 
 def wait_after(
     fault: Fault, failures: int, backoff: Backoff | None, roll: float, *,
-    most_asked: float, reprobe: float | None, fatal: bool,
+    max_retry_after: float, reprobe_every: float | None, fatal: bool,
 ) -> float:  # fmt: skip
     """Seconds until the next call after *fault*, the failure number *failures* + 1 of its run.
 
@@ -149,6 +149,6 @@ def wait_after(
     """
     if fatal:
         # Credentials come back only by a person; money and settings may be mended elsewhere, so ask once in a while.
-        return reprobe if reprobe and fault.reason in (Reason.QUOTA, Reason.CONFIG) else math.inf
-    asked = min(fault.retry_after or 0.0, most_asked)
+        return reprobe_every if reprobe_every and fault.reason in (Reason.QUOTA, Reason.CONFIG) else math.inf
+    asked = min(fault.retry_after or 0.0, max_retry_after)
     return asked if backoff is None else max(backoff.delay(failures, roll), asked)

@@ -7,18 +7,18 @@ from collections import Counter, deque
 from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary, ref
 
-from tidegate.machine.states import States
+from tidegate.machine.states import BreakerMachine
 
 if TYPE_CHECKING:
     from tidegate.machine.breaker import Breaker
 
 _lock = threading.Lock()
-_ledgers: WeakValueDictionary[str, Ledger] = WeakValueDictionary()
+_ledgers: WeakValueDictionary[str, BreakerTotals] = WeakValueDictionary()
 # A breaker made anew under its old name goes on counting. Names made up without end must not pile up.
-_remembered: deque[Ledger] = deque(maxlen=1000)
+_remembered: deque[BreakerTotals] = deque(maxlen=1000)
 
 
-class Ledger:
+class BreakerTotals:
     """The totals of all breakers of one name, those that are gone included: a counter never goes back."""
 
     __slots__ = ("__weakref__", "_accounts", "_moves", "_results", "_sweep_at", "name")
@@ -26,12 +26,12 @@ class Ledger:
     def __init__(self, name: str) -> None:
         self.name = name
         # The ledger owns the states, not the breaker: so there is no moment at which a breaker that goes is in neither.
-        self._accounts: list[tuple[ref[Breaker], States]] = []
+        self._accounts: list[tuple[ref[Breaker], BreakerMachine]] = []
         self._results: Counter[str] = Counter()  # of breakers that are gone
         self._moves: Counter[tuple[str, str]] = Counter()
         self._sweep_at = 16
 
-    def join(self, breaker: Breaker, states: States) -> None:
+    def join(self, breaker: Breaker, states: BreakerMachine) -> None:
         with _lock:
             self._accounts.append((ref(breaker), states))
             if len(self._accounts) >= self._sweep_at:
@@ -59,7 +59,7 @@ class Ledger:
             breaker = account[0]()
             if breaker is None:
                 self._results.update(account[1].results())
-                self._moves.update(account[1].moves)
+                self._moves.update(account[1].transitions)
             else:
                 accounts.append(account)
                 living.append(breaker)
@@ -67,16 +67,16 @@ class Ledger:
         return living
 
 
-def ledger_of(name: str) -> Ledger:
+def totals_for(name: str) -> BreakerTotals:
     with _lock:
         found = _ledgers.get(name)
         if found is None:
-            found = _ledgers[name] = Ledger(name)
+            found = _ledgers[name] = BreakerTotals(name)
             _remembered.append(found)
         return found
 
 
-def ledgers() -> list[Ledger]:
+def all_totals() -> list[BreakerTotals]:
     """Every ledger, by name."""
     with _lock:
         return sorted(_ledgers.values(), key=lambda ledger: ledger.name)

@@ -10,21 +10,21 @@ from typing import Any, Generic, TypeVar
 from tidegate.core.backoff import Backoff
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.fault import Fault, Reach
-from tidegate.core.job import DEFAULT_ATTEMPTS, NO_ATTEMPT_LEFT, Claimed, Ending, Outcome, Stage
+from tidegate.core.job import DEFAULT_ATTEMPTS, NO_ATTEMPT_LEFT, AttemptOutcome, Claimed, OutcomeKind, StoredState
 
 # Retry-After is believed up to this.
-MOST_ASKED = 3600.0
+MAX_RETRY_AFTER = 3600.0
 WORKER_LOST = "worker_lost"
 
 R_co = TypeVar("R_co", covariant=True)
 
 JOB_BACKOFF = Backoff(5, cap=3600, jitter=0.25)
-_LONGEST_CODE = 64  # characters
+_MAX_CODE_LENGTH = 64  # characters
 
 
 def _word(code: object, *, field: str) -> str:
     """A code is counted by and sought: a word of somebody's own, and never a sentence."""
-    if not isinstance(code, str) or not 0 < len(code) <= _LONGEST_CODE or any(map(str.isspace, code)):
+    if not isinstance(code, str) or not 0 < len(code) <= _MAX_CODE_LENGTH or any(map(str.isspace, code)):
         raise ValueError(f"{field}: {code!r:.80} is no code; give a word, and the sentence as its message")
     return code
 
@@ -137,45 +137,45 @@ class KindPolicy:
     attempts: int = DEFAULT_ATTEMPTS
     per_code: Mapping[str, int] = field(default_factory=dict)
     backoff: Backoff = JOB_BACKOFF
-    most_asked: float = MOST_ASKED
+    max_retry_after: float = MAX_RETRY_AFTER
 
     def allows(self, job: Claimed, code: str) -> bool:
         """Whether there may be another attempt after this one; a job also keeps what it was promised when it came."""
         return job.attempt < min(job.most_attempts, self.attempts, self.per_code.get(code, self.attempts))
 
 
-def done(job: Claimed, result: str | None, *, unsent: bool = False) -> Outcome:
-    return Outcome(job=job, ending=Ending.DONE, stage=Stage.DONE, result=result, accepted=not unsent)
+def done(job: Claimed, result: str | None, *, unsent: bool = False) -> AttemptOutcome:
+    return AttemptOutcome(job=job, ending=OutcomeKind.DONE, stage=StoredState.DONE, result=result, accepted=not unsent)
 
 
-def stopped(job: Claimed, *, unsent: bool = False) -> Outcome:
+def cancelled(job: Claimed, *, unsent: bool = False) -> AttemptOutcome:
     """A person cancelled it while it ran: its target may have accepted it all the same, unless nothing was sent."""
-    return Outcome(job=job, ending=Ending.CANCELLED, stage=Stage.CANCELLED, keep_place=not unsent)
+    return AttemptOutcome(job=job, ending=OutcomeKind.CANCELLED, stage=StoredState.CANCELLED, keep_place=not unsent)
 
 
-def given_back(
+def released(
     job: Claimed, *, unsent: bool, wait: float | None = None, code: str | None = None, lost_code: str = WORKER_LOST
-) -> Outcome:
+) -> AttemptOutcome:
     """Not finished by this worker: for another one, with its attempt back when nothing was sent; or it was its last."""
     if not unsent and job.attempt >= job.most_attempts:
         return replace(failed(job, lost_code, NO_ATTEMPT_LEFT), keep_place=True)
-    stage = Stage.WAITING if wait else Stage.READY
-    return Outcome(
-        job=job, ending=Ending.GIVEN_BACK, stage=stage, wait=wait or None, refund=unsent, keep_place=not unsent,
+    stage = StoredState.WAITING if wait else StoredState.READY
+    return AttemptOutcome(
+        job=job, ending=OutcomeKind.GIVEN_BACK, stage=stage, wait=wait or None, refund=unsent, keep_place=not unsent,
         code=code,
     )  # fmt: skip
 
 
-def again(job: Claimed, wish: Again, policy: KindPolicy, roll: float = 0.5) -> Outcome:
+def again(job: Claimed, wish: Again, policy: KindPolicy, roll: float = 0.5) -> AttemptOutcome:
     """As the handler asked; it has failed when that was its last attempt."""
     if not wish.keep_attempt and not policy.allows(job, wish.code or ""):
         text = wish.message or f"It asked for another attempt, and {job.attempt} are all it may have."
         return replace(failed(job, wish.code or "unexpected", text, wish.status), keep_place=wish.keep_place)
     wait = policy.backoff.delay(_failures(job), roll) if wish.ladder else wish.delay
-    return Outcome(
+    return AttemptOutcome(
         job=job,
-        ending=Ending.AGAIN,
-        stage=Stage.WAITING if wait else Stage.READY,
+        ending=OutcomeKind.AGAIN,
+        stage=StoredState.WAITING if wait else StoredState.READY,
         wait=wait or None,
         refund=wish.keep_attempt,
         keep_place=wish.keep_place,
@@ -185,16 +185,20 @@ def again(job: Claimed, wish: Again, policy: KindPolicy, roll: float = 0.5) -> O
     )
 
 
-def failed(job: Claimed, code: str, message: str, status: int | None = None) -> Outcome:
-    return Outcome(job=job, ending=Ending.FAILED, stage=Stage.FAILED, code=code, message=message or code, status=status)
+def failed(job: Claimed, code: str, message: str, status: int | None = None) -> AttemptOutcome:
+    return AttemptOutcome(
+        job=job, ending=OutcomeKind.FAILED, stage=StoredState.FAILED, code=code, message=message or code, status=status
+    )
 
 
-def not_begun(job: Claimed, code: str, message: str) -> Outcome:
+def not_started(job: Claimed, code: str, message: str) -> AttemptOutcome:
     """Too old to be of use before it was begun, or no attempt is left: nothing is sent."""
-    return Outcome(job=job, ending=Ending.FAILED, stage=Stage.FAILED, refund=True, code=code, message=message or code)
+    return AttemptOutcome(
+        job=job, ending=OutcomeKind.FAILED, stage=StoredState.FAILED, refund=True, code=code, message=message or code
+    )
 
 
-def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float, *, gated: bool = True) -> Outcome:
+def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float, *, gated: bool = True) -> AttemptOutcome:
     """The attempt ended in *fault*: again by the ladder, failed for good, or held for as long as its gate is shut.
 
     *gated*: whether there is a gate before its target, if it has one; its program may have lost it since.
@@ -202,14 +206,14 @@ def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float, *, 
     status = fault.status or None
     if job.target and gated and fault.fatal and fault.reach in (Reach.CREDENTIAL, Reach.TARGET):
         # The gate of its lane is shut now, and a person must open it: the job is not to blame and waits there.
-        return given_back(job, unsent=True, code=fault.code)
+        return released(job, unsent=True, code=fault.code)
     if fault.fatal or not policy.allows(job, fault.code):
         return failed(job, fault.code, fault.message, status)
-    wait = max(policy.backoff.delay(_failures(job), roll), min(fault.retry_after or 0.0, policy.most_asked))
-    return Outcome(
+    wait = max(policy.backoff.delay(_failures(job), roll), min(fault.retry_after or 0.0, policy.max_retry_after))
+    return AttemptOutcome(
         job=job,
-        ending=Ending.AGAIN,
-        stage=Stage.WAITING,
+        ending=OutcomeKind.AGAIN,
+        stage=StoredState.WAITING,
         wait=wait,
         code=fault.code,
         status=status,

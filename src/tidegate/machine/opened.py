@@ -11,16 +11,16 @@ from typing import Any
 class OpenedBy(StrEnum):
     """What opens a breaker whose state is a row."""
 
-    RUN = "run"  # so many failures in a row
+    CONSECUTIVE = "run"  # so many failures in a row
     RATIO = "ratio"  # so many of its calls
     RULE = "rule"  # a rule of the user's own
-    TRIAL = "trial"  # a trial call failed while it was half-open
+    HALF_OPEN = "trial"  # a trial call failed while it was half-open
     PROBE = "probe"  # a call failed, and the health probe that was asked about it did too
     PERSON = "person"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Opened:
+class TripReason:
     """One opening. *run* is the failures in a row; *requests* and *failures* are what its interval had seen."""
 
     rule: OpenedBy
@@ -28,11 +28,11 @@ class Opened:
     requests: int = 0
     failures: int = 0
 
-    def dumped(self) -> dict[str, Any]:
+    def dump(self) -> dict[str, Any]:
         return {**asdict(self), "rule": str(self.rule)}
 
     @classmethod
-    def loaded(cls, kept: Mapping[str, Any] | None) -> Opened | None:
+    def load(cls, kept: Mapping[str, Any] | None) -> TripReason | None:
         """None also for a rule that only a newer program knows."""
         if kept is None or kept.get("rule") not in _RULES:
             return None

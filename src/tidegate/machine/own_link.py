@@ -10,11 +10,11 @@ from tidegate.core.duration import Duration, seconds
 from tidegate.core.fault import Fault
 
 _NETWORK_CODES = frozenset({"network", "timeout", "cut_short"})
-_MOST_HOSTS = 10_000  # keys whose host is remembered
+_MAX_HOSTS = 10_000  # keys whose host is remembered
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SelfGuard:
+class NetworkGuardPolicy:
     """*share* of at least *hosts* distinct hosts failing with network faults within *within* is our own link."""
 
     hosts: int = 10
@@ -22,13 +22,13 @@ class SelfGuard:
     within: Duration = "60s"
 
     def __post_init__(self) -> None:
-        whole(self.hosts, field="SelfGuard.hosts", least=2)
-        share(self.share, field="SelfGuard.share")
-        object.__setattr__(self, "within", seconds(self.within, field="SelfGuard.within", least=0.001))
+        whole(self.hosts, field="NetworkGuardPolicy.hosts", minimum=2)
+        share(self.share, field="NetworkGuardPolicy.share")
+        object.__setattr__(self, "within", seconds(self.within, field="NetworkGuardPolicy.within", minimum=0.001))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Endpoint:
     """Who was called: a key of a target, and its host where that is known."""
 
     target: str
@@ -36,7 +36,7 @@ class Place:
     host: str = ""
 
 
-class OwnLink:
+class NetworkGuard:
     """Which hosts answered and which did not, within the last minute. The caller holds the lock.
 
     A failure names its host more often than a success does: a success without one counts for the host where the same
@@ -45,7 +45,7 @@ class OwnLink:
 
     __slots__ = ("_bad", "_good", "_hosts", "_within", "armed", "lost", "policy")
 
-    def __init__(self, policy: SelfGuard) -> None:
+    def __init__(self, policy: NetworkGuardPolicy) -> None:
         self.policy = policy
         self.armed = False  # a host fails, so that every success is of interest
         self.lost = False
@@ -55,24 +55,24 @@ class OwnLink:
         self._bad: dict[str, float] = {}
         self._hosts: dict[tuple[str, Hashable] | str, str] = {}  # where a key, or all of a target, failed
 
-    def failed(self, place: Place, fault: Fault, now: float) -> bool:
+    def record_failure(self, endpoint: Endpoint, fault: Fault, now: float) -> bool:
         """Whether this failure is our own."""
         if fault.code not in _NETWORK_CODES:
-            self.answered(place, now)  # whatever it said, it was reached
+            self.record_answer(endpoint, now)  # whatever it said, it was reached
             return False
-        host = place.host or place.target
-        if len(self._hosts) > _MOST_HOSTS:
+        host = endpoint.host or endpoint.target
+        if len(self._hosts) > _MAX_HOSTS:
             self._hosts.clear()
-        self._hosts[place.target, place.key] = host
-        known = self._hosts.setdefault(place.target, host)
+        self._hosts[endpoint.target, endpoint.key] = host
+        known = self._hosts.setdefault(endpoint.target, host)
         if known != host:
-            self._hosts[place.target] = ""  # it has more than one
+            self._hosts[endpoint.target] = ""  # it has more than one
         self._seen(host, self._bad, now)
         return self.lost
 
-    def answered(self, place: Place, now: float) -> None:
-        host = place.host or self._hosts.get((place.target, place.key)) or self._hosts.get(place.target)
-        self._seen(host or place.target, self._good, now)
+    def record_answer(self, endpoint: Endpoint, now: float) -> None:
+        host = endpoint.host or self._hosts.get((endpoint.target, endpoint.key)) or self._hosts.get(endpoint.target)
+        self._seen(host or endpoint.target, self._good, now)
 
     def _seen(self, host: str, where: dict[str, float], now: float) -> None:
         self._good.pop(host, None)

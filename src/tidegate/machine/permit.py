@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from tidegate.machine.breaker import Breaker
-    from tidegate.machine.states import Ticket
+    from tidegate.machine.states import AdmitToken
 
 
 class Permit:
@@ -19,7 +19,7 @@ class Permit:
 
     __slots__ = ("_breaker", "_ticket")
 
-    def __init__(self, breaker: Breaker, ticket: Ticket | None = None) -> None:
+    def __init__(self, breaker: Breaker, ticket: AdmitToken | None = None) -> None:
         self._breaker = breaker
         self._ticket = ticket
 

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tidegate.machine import climb
-from tidegate.machine.climb import Climb
+from tidegate.machine.climb import AdaptiveLimit
 from tidegate.machine.epoch import Counts
-from tidegate.machine.opened import Opened, OpenedBy
-from tidegate.machine.ramp import UNLIMITED, ramped, ramping
+from tidegate.machine.opened import OpenedBy, TripReason
+from tidegate.machine.ramp import UNLIMITED, ramp_limit, ramps_at
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
 from tidegate.machine.trip import BreakerPolicy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BreakerRow:
+class StoredBreaker:
     """The breaker of one target, as the store keeps it."""
 
     state: str = CLOSED
@@ -33,27 +33,27 @@ class BreakerRow:
     good: int = 0  # successes while half-open
     by: str | None = None  # who forced it open; only time or a person ends that
     totals: tuple[int, int, int] = (0, 0, 0)  # successes, failures and rejected calls since it was first met
-    moves: tuple[tuple[str, str, int], ...] = ()  # from, to, how often since then
-    climb: Climb | None = None  # closed again, and not yet known to bear everything
-    opened: Opened | None = None  # why it is open; None when it is not, or was opened by an older program
+    transitions: tuple[tuple[str, str, int], ...] = ()  # from, to, how often since then
+    adaptive_limit: AdaptiveLimit | None = None  # closed again, and not yet known to bear everything
+    opened: TripReason | None = None  # why it is open; None when it is not, or was opened by an older program
     tripped_at: float | None = None  # while it is not closed: when it was closed for the last time
 
-    def dumped(self) -> str:
+    def dump(self) -> str:
         kept: dict[str, object] = {"buckets": self.buckets, "run": self.run, "good": self.good, "totals": self.totals}
-        if self.moves:
-            kept["moves"] = self.moves
-        if self.climb is not None:
-            kept["climb"] = self.climb.dumped()
+        if self.transitions:
+            kept["moves"] = self.transitions
+        if self.adaptive_limit is not None:
+            kept["climb"] = self.adaptive_limit.dump()
         if self.opened is not None:
-            kept["opened"] = self.opened.dumped()
+            kept["opened"] = self.opened.dump()
         if self.tripped_at is not None:
             kept["tripped_at"] = self.tripped_at
         return json.dumps(kept if self.by is None else {**kept, "by": self.by})
 
     @classmethod
-    def loaded(
+    def load(
         cls, state: str, generation: int, since: float, until: float | None, closed_at: float | None, counts: str
-    ) -> BreakerRow:
+    ) -> StoredBreaker:
         kept = json.loads(counts)
         buckets = tuple((float(began), int(n), int(bad)) for began, n, bad in kept.get("buckets", ()))
         good, bad, rejected = kept.get("totals", (0, 0, 0))
@@ -61,53 +61,57 @@ class BreakerRow:
         return cls(
             state=state, generation=generation, since=since, until=until, closed_at=closed_at, buckets=buckets,
             run=int(kept.get("run", 0)), good=int(kept.get("good", 0)), by=kept.get("by"),
-            totals=(int(good), int(bad), int(rejected)), moves=moves,
-            climb=Climb.loaded(kept["climb"]) if "climb" in kept else None,
-            opened=Opened.loaded(kept.get("opened")), tripped_at=kept.get("tripped_at"),
+            totals=(int(good), int(bad), int(rejected)), transitions=moves,
+            adaptive_limit=AdaptiveLimit.load(kept["climb"]) if "climb" in kept else None,
+            opened=TripReason.load(kept.get("opened")), tripped_at=kept.get("tripped_at"),
         )  # fmt: skip
 
 
-def advanced(row: BreakerRow, now: float) -> BreakerRow:
+def advance(row: StoredBreaker, now: float) -> StoredBreaker:
     """The row after what time alone has decided."""
     if row.state == OPEN and row.until is not None and now >= row.until:
-        return half_opened(row, now)
+        return half_open(row, now)
     if row.closed_at is not None and row.closed_at > now:
         row = replace(row, closed_at=now)  # the clock was set back: else one at a time until it is there again
-    if row.climb is not None and (step := climb.advanced(row.climb, now)) != row.climb:
-        return replace(row, climb=step)
+    if row.adaptive_limit is not None and (step := climb.advance(row.adaptive_limit, now)) != row.adaptive_limit:
+        return replace(row, adaptive_limit=step)
     return row
 
 
-def most(row: BreakerRow, limit: int | None, now: float) -> int:
+def concurrency_limit(row: StoredBreaker, limit: int | None, now: float) -> int:
     """How many jobs may be under way; *limit* is what somebody has named."""
     if limit is not None:
-        return ramped(limit, row.closed_at, now)
-    return UNLIMITED if row.climb is None else row.climb.allowed(now)
+        return ramp_limit(limit, row.closed_at, now)
+    return UNLIMITED if row.adaptive_limit is None else row.adaptive_limit.allowed(now)
 
 
-def opening(row: BreakerRow, limit: int | None, now: float) -> bool:
+def is_ramping(row: StoredBreaker, limit: int | None, now: float) -> bool:
     """Whether that is less than it will be, because the breaker was open not long ago."""
-    return row.climb is not None if limit is None else ramping(row.closed_at, now)
+    return row.adaptive_limit is not None if limit is None else ramps_at(row.closed_at, now)
 
 
-def back(row: BreakerRow, now: float) -> BreakerRow:
+def restart_limit(row: StoredBreaker, now: float) -> StoredBreaker:
     """The row after everything was held for a while by something else, and is not any more."""
-    return replace(row, climb=Climb(since=now)) if row.state == CLOSED and row.climb is None else row
+    return (
+        replace(row, adaptive_limit=AdaptiveLimit(since=now))
+        if row.state == CLOSED and row.adaptive_limit is None
+        else row
+    )
 
 
-def held_back(row: BreakerRow) -> BreakerRow:
+def mark_limited(row: StoredBreaker) -> StoredBreaker:
     """The row after a turn in which there were more jobs than may be under way."""
-    if row.climb is None or row.climb.bound:
+    if row.adaptive_limit is None or row.adaptive_limit.bound:
         return row
-    return replace(row, climb=climb.held_back(row.climb))
+    return replace(row, adaptive_limit=climb.mark_limited(row.adaptive_limit))
 
 
-def endless(row: BreakerRow) -> bool:
+def endless(row: StoredBreaker) -> bool:
     """Whether it is open until a probe ends that."""
     return row.state == OPEN and row.until is None and row.by is None
 
 
-def room(row: BreakerRow, policy: BreakerPolicy, under_way: int) -> int:
+def half_open_slots(row: StoredBreaker, policy: BreakerPolicy, under_way: int) -> int:
     """How many calls may be let through at this moment; *under_way* counts those of this half-open state alone."""
     if row.state == OPEN:
         return 0
@@ -116,7 +120,9 @@ def room(row: BreakerRow, policy: BreakerPolicy, under_way: int) -> int:
     return UNLIMITED
 
 
-def noted(row: BreakerRow, policy: BreakerPolicy, results: Sequence[tuple[bool, int]], now: float) -> BreakerRow:
+def record_results(
+    row: StoredBreaker, policy: BreakerPolicy, results: Sequence[tuple[bool, int]], now: float
+) -> StoredBreaker:
     """The row after results, each with the generation that let its call through; an older one is only counted."""
     if not results:
         return row
@@ -126,90 +132,92 @@ def noted(row: BreakerRow, policy: BreakerPolicy, results: Sequence[tuple[bool, 
     for ok, generation in results:
         if generation == row.generation:
             row = _one(row, policy, now, ok=ok)
-    if row.climb is not None:
+    if row.adaptive_limit is not None:
         n = sum(ok and generation == row.generation for ok, generation in results)
-        row = replace(row, climb=climb.answered(row.climb, n))
+        row = replace(row, adaptive_limit=climb.record_success(row.adaptive_limit, n))
     return row
 
 
-def rejected(row: BreakerRow, n: int) -> BreakerRow:
+def record_rejected(row: StoredBreaker, n: int) -> StoredBreaker:
     """The row after *n* calls that were not made because it is open."""
     good, bad, before = row.totals
     return replace(row, totals=(good, bad, before + n)) if n else row
 
 
-def opened(
-    row: BreakerRow, now: float, until: float | None, by: str | None = None, *, rule: OpenedBy = OpenedBy.PERSON
-) -> BreakerRow:
+def force_open(
+    row: StoredBreaker, now: float, until: float | None, by: str | None = None, *, rule: OpenedBy = OpenedBy.PERSON
+) -> StoredBreaker:
     """Open because of *rule*; *by* is the person who ordered it."""
     seen = counts(row)
-    why = Opened(rule=rule, run=row.run, requests=seen.requests, failures=seen.failures)
-    fresh = BreakerRow(
+    why = TripReason(rule=rule, run=row.run, requests=seen.requests, failures=seen.failures)
+    fresh = StoredBreaker(
         state=OPEN, since=now, until=until, closed_at=row.closed_at, run=row.run, by=by, opened=why,
         tripped_at=_tripped_at(row, now),
     )  # fmt: skip
     return _following(row, fresh)
 
 
-def half_opened(row: BreakerRow, now: float) -> BreakerRow:
-    fresh = BreakerRow(
+def half_open(row: StoredBreaker, now: float) -> StoredBreaker:
+    fresh = StoredBreaker(
         state=HALF_OPEN, since=now, closed_at=row.closed_at, run=row.run, tripped_at=_tripped_at(row, now)
     )
     return _following(row, fresh)
 
 
-def closed(row: BreakerRow, now: float) -> BreakerRow:
-    return _following(row, BreakerRow(state=CLOSED, since=now, closed_at=now, climb=Climb(since=now)))
+def close(row: StoredBreaker, now: float) -> StoredBreaker:
+    return _following(
+        row, StoredBreaker(state=CLOSED, since=now, closed_at=now, adaptive_limit=AdaptiveLimit(since=now))
+    )
 
 
-def _following(row: BreakerRow, fresh: BreakerRow) -> BreakerRow:
+def _following(row: StoredBreaker, fresh: StoredBreaker) -> StoredBreaker:
     """The next generation after *row*, which keeps what is counted for ever."""
-    moves = {(old, new): n for old, new, n in row.moves}
+    moves = {(old, new): n for old, new, n in row.transitions}
     if fresh.state != row.state:
         moves[row.state, fresh.state] = moves.get((row.state, fresh.state), 0) + 1
     kept = tuple((old, new, n) for (old, new), n in sorted(moves.items()))
-    return replace(fresh, generation=row.generation + 1, totals=row.totals, moves=kept)
+    return replace(fresh, generation=row.generation + 1, totals=row.totals, transitions=kept)
 
 
-def probed(row: BreakerRow, now: float) -> BreakerRow:
+def record_probe(row: StoredBreaker, now: float) -> StoredBreaker:
     """A health probe answered: open becomes half-open, unless a person forced it; never more than that."""
-    return half_opened(row, now) if row.state == OPEN and row.by is None else row
+    return half_open(row, now) if row.state == OPEN and row.by is None else row
 
 
-def counts(row: BreakerRow) -> Counts:
+def counts(row: StoredBreaker) -> Counts:
     requests, failures = sum(n for _, n, _ in row.buckets), sum(bad for _, _, bad in row.buckets)
     return Counts(requests, requests - failures, failures, 0, row.run)
 
 
-def _one(row: BreakerRow, policy: BreakerPolicy, now: float, *, ok: bool) -> BreakerRow:
+def _one(row: StoredBreaker, policy: BreakerPolicy, now: float, *, ok: bool) -> StoredBreaker:
     if row.state == HALF_OPEN:
         if not ok:
-            return tripped(replace(row, run=row.run + 1), policy, now, OpenedBy.TRIAL)
+            return trip(replace(row, run=row.run + 1), policy, now, OpenedBy.HALF_OPEN)
         row = replace(row, good=row.good + 1)
-        return closed(row, now) if row.good >= policy.max_requests else row
+        return close(row, now) if row.good >= policy.max_requests else row
     if row.state == OPEN:
         return row
     row = replace(row, buckets=_counted(row.buckets, policy, now, ok=ok), run=0 if ok else row.run + 1)
     rule = None if ok else _broken(row, policy)
-    return row if rule is None else tripped(row, policy, now, rule)
+    return row if rule is None else trip(row, policy, now, rule)
 
 
-def _broken(row: BreakerRow, policy: BreakerPolicy) -> OpenedBy | None:
+def _broken(row: StoredBreaker, policy: BreakerPolicy) -> OpenedBy | None:
     """The rule that opens it now, if one does."""
     if policy.too_long(row.run):
-        return OpenedBy.RUN
+        return OpenedBy.CONSECUTIVE
     if policy.trip is not None:
-        return OpenedBy.RULE if policy.asked(counts(row)) else None
-    return OpenedBy.RATIO if policy.due(counts(row)) else None
+        return OpenedBy.RULE if policy.custom_ready_to_trip(counts(row)) else None
+    return OpenedBy.RATIO if policy.ready_to_trip(counts(row)) else None
 
 
-def tripped(row: BreakerRow, policy: BreakerPolicy, now: float, rule: OpenedBy) -> BreakerRow:
+def trip(row: StoredBreaker, policy: BreakerPolicy, now: float, rule: OpenedBy) -> StoredBreaker:
     """Open for as long as the policy says, because of *rule*."""
     lasts = policy.open_after(now - _tripped_at(row, now))
-    return opened(row, now, None if policy.timeout is None else now + lasts, rule=rule)
+    return force_open(row, now, None if policy.timeout is None else now + lasts, rule=rule)
 
 
-def _tripped_at(row: BreakerRow, now: float) -> float:
+def _tripped_at(row: StoredBreaker, now: float) -> float:
     """When the outage began that keeps it from being closed; a clock that was set back makes it no longer."""
     return now if row.state == CLOSED or row.tripped_at is None else min(row.tripped_at, now)
 

@@ -21,7 +21,7 @@ SNOOZES = {"15m": 900.0, "1h": HOUR, "4h": 4 * HOUR, "1d": 24 * HOUR}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TellingPolicy:
+class NoticePolicy:
     """The numbers, in seconds where nothing else is said."""
 
     grace: float = 300.0  # that a breaker must be open
@@ -37,7 +37,7 @@ class TellingPolicy:
     mail_again: float = 7 * 86400.0
 
 
-class Why(StrEnum):
+class SuppressReason(StrEnum):
     """Why channels are not told, or not yet. The value is what people read."""
 
     GRACE = "it may pass by itself"
@@ -54,7 +54,7 @@ class Why(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Deliver:
     """Channels are told now; *of* is the notice whose end it is, and *flaps* how often it came and went of late."""
 
     of: int | None = None
@@ -62,21 +62,21 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class Defer:
     until: float
-    why: Why
+    why: SuppressReason
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
-    why: Why
+class Suppress:
+    why: SuppressReason
 
 
-Verdict = Tell | Wait | Drop
+Verdict = Deliver | Defer | Suppress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class NoticeView:
     """A notice, as far as the rules look at it."""
 
     id: int
@@ -98,103 +98,103 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class NoticeRule:
     """What is special about a kind."""
 
-    grace: Callable[[TellingPolicy], float] = lambda policy: 0.0
+    grace: Callable[[NoticePolicy], float] = lambda policy: 0.0
     page_only: bool = False
     proven: bool = False  # its end is written only after it has lasted
 
 
-RULES: dict[str, Rule] = {
-    "fatal": Rule(),
-    "cap": Rule(grace=lambda policy: HOUR),
-    "disabled": Rule(page_only=True),
-    "own_link": Rule(grace=lambda policy: policy.grace),
-    "clock": Rule(),
-    BREAKER: Rule(proven=True),  # it is written only after its grace
-    FLAPPING: Rule(proven=True),
-    STUCK: Rule(proven=True),
-    NO_WORKER: Rule(proven=True),
-    PAUSED: Rule(),
-    GAVE_UP: Rule(grace=lambda policy: policy.group),
-    CHANNEL: Rule(),
+RULES: dict[str, NoticeRule] = {
+    "fatal": NoticeRule(),
+    "cap": NoticeRule(grace=lambda policy: HOUR),
+    "disabled": NoticeRule(page_only=True),
+    "own_link": NoticeRule(grace=lambda policy: policy.grace),
+    "clock": NoticeRule(),
+    BREAKER: NoticeRule(proven=True),  # it is written only after its grace
+    FLAPPING: NoticeRule(proven=True),
+    STUCK: NoticeRule(proven=True),
+    NO_WORKER: NoticeRule(proven=True),
+    PAUSED: NoticeRule(),
+    GAVE_UP: NoticeRule(grace=lambda policy: policy.group),
+    CHANNEL: NoticeRule(),
 }
-_ANY = Rule()
+_ANY = NoticeRule()
 
 
-def decide(notice: Heard, past: Sequence[Heard], policy: TellingPolicy, now: float) -> Verdict:
+def decide(notice: NoticeView, past: Sequence[NoticeView], policy: NoticePolicy, now: float) -> Verdict:
     """What becomes of *notice*; *past* are the other notices of the same place, whatever their order."""
     found = _trouble(notice, past, policy, now) if notice.trouble else _end(notice, past, policy, now)
-    if isinstance(found, Tell) and notice.level != "error" and policy.quiet is not None:
+    if isinstance(found, Deliver) and notice.level != "error" and policy.quiet is not None:
         until = policy.quiet.until(now)
-        return found if until is None else Wait(until, Why.QUIET)
+        return found if until is None else Defer(until, SuppressReason.QUIET)
     return found
 
 
-def _trouble(notice: Heard, past: Sequence[Heard], policy: TellingPolicy, now: float) -> Verdict:
+def _trouble(notice: NoticeView, past: Sequence[NoticeView], policy: NoticePolicy, now: float) -> Verdict:
     rule = RULES.get(notice.kind, _ANY)
     snoozed = max((each.snoozed_until or 0.0 for each in (notice, *past) if each.open and each.trouble), default=0.0)
     due = notice.created_at + rule.grace(policy)
     if rule.page_only:
-        return Drop(Why.PAGE_ONLY)
+        return Suppress(SuppressReason.PAGE_ONLY)
     if not notice.open:
-        return Drop(Why.WAS_SHORT)
+        return Suppress(SuppressReason.WAS_SHORT)
     if notice.acked_at is not None:
-        return Drop(Why.READ)
+        return Suppress(SuppressReason.READ)
     if any(_covers(each, notice, past) for each in past):
-        return Drop(Why.KNOWN)
+        return Suppress(SuppressReason.KNOWN)
     if now < due:
-        return Wait(due, Why.GRACE)
+        return Defer(due, SuppressReason.GRACE)
     if now < snoozed:
-        return Wait(snoozed, Why.SNOOZED)
+        return Defer(snoozed, SuppressReason.SNOOZED)
     flaps = changes((notice, *past), now)
-    return Tell(flaps=flaps if flaps > policy.flaps else 0)
+    return Deliver(flaps=flaps if flaps > policy.flaps else 0)
 
 
-def _end(notice: Heard, past: Sequence[Heard], policy: TellingPolicy, now: float) -> Verdict:
+def _end(notice: NoticeView, past: Sequence[NoticeView], policy: NoticePolicy, now: float) -> Verdict:
     told = [each for each in past if each.trouble and _owes_end(each, past) and each.created_at <= notice.created_at]
     if not told:
-        return Drop(Why.NOTHING_TOLD)
+        return Suppress(SuppressReason.NOTHING_TOLD)
     if any(each.trouble and (each.open or each.created_at > notice.created_at) for each in past):
-        return Drop(Why.DID_NOT_LAST)
+        return Suppress(SuppressReason.DID_NOT_LAST)
     last = max(told, key=lambda each: each.id)
     if not RULES.get(last.kind, _ANY).proven:
         flaps = changes(past, now) > policy.flaps
         since = max(each.ended_at for each in past if each.trouble and each.ended_at is not None)
         due = since + (policy.steady_after_flaps if flaps else policy.steady)
         if now < due:
-            return Wait(due, Why.NOT_STEADY)
-    return Tell(of=last.id)
+            return Defer(due, SuppressReason.NOT_STEADY)
+    return Deliver(of=last.id)
 
 
-def _covers(earlier: Heard, notice: Heard, past: Sequence[Heard]) -> bool:
+def _covers(earlier: NoticeView, notice: NoticeView, past: Sequence[NoticeView]) -> bool:
     """Whether people who were told of *earlier* need not hear of *notice*: it is no heavier, and no end was told."""
     if not earlier.trouble or earlier.id > notice.id or LEVELS.index(earlier.level) < LEVELS.index(notice.level):
         return False
     return _owes_end(earlier, past) and (earlier.open or _ends_are_told(earlier, past))
 
 
-def _ends_are_told(trouble: Heard, past: Sequence[Heard]) -> bool:
+def _ends_are_told(trouble: NoticeView, past: Sequence[NoticeView]) -> bool:
     """Whether an end of it was written, and so is told, or was held back because the trouble came back."""
     return any(not each.trouble and each.created_at >= trouble.created_at for each in past)
 
 
-def _owes_end(trouble: Heard, past: Sequence[Heard]) -> bool:
+def _owes_end(trouble: NoticeView, past: Sequence[NoticeView]) -> bool:
     """Whether channels were told of it, and of no end since."""
     return trouble.told_at is not None and not any(
         not each.trouble and each.told_at is not None and each.told_at >= trouble.told_at for each in past
     )
 
 
-def changes(notices: Sequence[Heard], now: float) -> int:
+def changes(notices: Sequence[NoticeView], now: float) -> int:
     """How often a place changed between well and ill in the last hour."""
     moments = [at for each in notices if each.trouble for at in (each.created_at, each.ended_at) if at is not None]
     return sum(now - HOUR < at for at in moments)
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class BreakerTransition:
     """A breaker that was closed opened, or one that was not closed."""
 
     at: float
@@ -202,30 +202,30 @@ class Move:
 
 
 @dataclass(frozen=True, slots=True)
-class Raise:
+class RaiseNotice:
     kind: str
     since: float
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class ResolveNotice:
     """It has been well long enough; *since* is when that began."""
 
     since: float
 
 
 def of_breaker(
-    moves: Sequence[Move], known: str | None, policy: TellingPolicy, now: float, closed: bool
-) -> Raise | Over | None:
+    moves: Sequence[BreakerTransition], known: str | None, policy: NoticePolicy, now: float, closed: bool
+) -> RaiseNotice | ResolveNotice | None:
     """What there is to say of a breaker; *known* is the kind of the notice that is open, *moves* are in order."""
     flapping = sum(now - HOUR < move.at for move in moves) > policy.flaps
     last = moves[-1].at if moves else None
     if known is None:
         if flapping and last is not None and now - last < policy.steady_after_flaps:
-            return Raise(FLAPPING, next(move.at for move in moves if now - HOUR < move.at))
+            return RaiseNotice(FLAPPING, next(move.at for move in moves if now - HOUR < move.at))
         if not closed and last is not None and now - last >= policy.grace:
-            return Raise(BREAKER, last)
+            return RaiseNotice(BREAKER, last)
         return None
     lasts = policy.steady_after_flaps if flapping or known == FLAPPING else policy.steady
     since = last if last is not None else now - lasts
-    return Over(since) if closed and now - since >= lasts else None
+    return ResolveNotice(since) if closed and now - since >= lasts else None

@@ -6,32 +6,32 @@ import math
 from collections.abc import Callable, Iterable
 from weakref import ref
 
-from tidegate.machine.epoch import Epoch
+from tidegate.machine.epoch import CountWindow
 
 # Whoever keeps exceptions keeps their frames, and with them the epochs: the oldest are given up.
-_MOST_RETIRED = 256
+_MAX_RETIRED = 256
 
 
-class Totals:
+class ResultTotals:
     """Kept beside the counts of the interval; whoever owns it holds the breaker's lock, but to reject."""
 
     __slots__ = ("_retired", "failures", "rejected", "successes")
 
     def __init__(self) -> None:
         self.successes = self.failures = 0  # of half-open calls, and of epochs that are over
-        self.rejected = Epoch(math.inf)
-        self._retired: list[tuple[ref[Epoch], Callable[[], int], int]] = []
+        self.rejected = CountWindow(math.inf)
+        self._retired: list[tuple[ref[CountWindow], Callable[[], int], int]] = []
 
-    def retire(self, epoch: Epoch) -> None:
+    def fold_window(self, window: CountWindow) -> None:
         """The epoch is over. Late successes are still found in it; late failures are for `failures`."""
-        epoch.alone = False
-        self.failures += epoch.failures
-        left = epoch.left()
-        self.successes += epoch.successes_at(left)
-        self._retired.append((ref(epoch), epoch.left, left))
+        window.alone = False
+        self.failures += window.failures
+        left = window.left()
+        self.successes += window.successes_at(left)
+        self._retired.append((ref(window), window.left, left))
         self._fold()
 
-    def results(self, live: Iterable[Epoch]) -> dict[str, int]:
+    def results(self, live: Iterable[CountWindow]) -> dict[str, int]:
         """Success, failure and rejected; *live* are the epochs that are not over."""
         self._fold()
         good = bad = 0
@@ -48,4 +48,4 @@ class Totals:
             self.successes += left - now
             if not gone:
                 kept.append((epoch, left_now, now))
-        self._retired = kept[-_MOST_RETIRED:]
+        self._retired = kept[-_MAX_RETIRED:]

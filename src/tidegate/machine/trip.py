@@ -17,7 +17,7 @@ _log = logger("tidegate.breaker")
 _BUCKETS = 10
 
 _OPTIONAL = ("timeout", "window", "permit_timeout", "max_timeout")
-_LONGEST_PERMIT = 60.0  # seconds
+_MAX_PERMIT_SECONDS = 60.0  # seconds
 _DAY = 86_400.0
 
 StateChange = Callable[[str, str, str], object]
@@ -50,13 +50,13 @@ class BreakerPolicy:
         if self.consecutive is not None:
             whole(self.consecutive, field="consecutive")
         share(self.failure_ratio, field="failure_ratio")
-        number(self.growth, field="growth", least=0, most=1)
+        number(self.growth, field="growth", minimum=0, maximum=1)
         for field, least in (
             ("interval", 0.0), ("timeout", 0.001), ("permit_timeout", 0.001), ("window", 0.01), ("max_timeout", 0.001),
         ):  # fmt: skip
             given: Duration | None = getattr(self, field)
             if given is not None or field not in _OPTIONAL:
-                object.__setattr__(self, field, seconds(given, field=field, least=least))
+                object.__setattr__(self, field, seconds(given, field=field, minimum=least))
         if self.max_timeout is not None:
             if self.timeout is None:
                 raise ValueError("max_timeout: without a timeout only a probe ends the open state; leave it out")
@@ -87,7 +87,7 @@ class BreakerPolicy:
         """How long a half-open permit is valid: no longer than the open state before it, and at most a minute."""
         if self.permit_timeout is not None:
             return seconds(self.permit_timeout)
-        return min(_LONGEST_PERMIT, self.open_after(outage))
+        return min(_MAX_PERMIT_SECONDS, self.open_after(outage))
 
     @property
     def slice(self) -> float:
@@ -113,7 +113,7 @@ class BreakerPolicy:
         """Whether so many failures in a row trip the breaker."""
         return self.consecutive is not None and run >= self.consecutive
 
-    def due(self, counts: Counts) -> bool:
+    def ready_to_trip(self, counts: Counts) -> bool:
         """Whether these counts trip the breaker."""
         return counts.requests >= self.min_requests and counts.failure_ratio >= self.failure_ratio
 
@@ -129,7 +129,7 @@ class BreakerPolicy:
             _log.exception("breaker_rule_raised name=%s rule=counts_as_failure", self.name)
             return True
 
-    def asked(self, counts: Counts) -> bool:
+    def custom_ready_to_trip(self, counts: Counts) -> bool:
         """What the user's own rule says; a rule that raises says no."""
         try:
             return bool(self.trip is not None and self.trip(counts))

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from tidegate.net.addresses import Networks, why_blocked
 from tidegate.net.agent import user_agent
-from tidegate.net.client import Client, Fetched
+from tidegate.net.client import Client, FetchResponse
 from tidegate.net.failures import (
     BadRedirect,
     BadUrl,
@@ -39,7 +39,7 @@ __all__ = [
     "Client",
     "CutShort",
     "FetchError",
-    "Fetched",
+    "FetchResponse",
     "Networks",
     "Refused",
     "Resolver",

@@ -58,7 +58,7 @@ class Networks:
     def __init__(self, networks: Iterable[str] = ()) -> None:
         if isinstance(networks, str):
             raise TypeError(f"allow: {networks!r} is one text; give a list of networks")
-        read = [_network(each) for each in networks]
+        read = [_network(network) for network in networks]
         self._v4 = tuple(each for each in read if isinstance(each, IPv4Network))
         self._v6 = tuple(each for each in read if isinstance(each, IPv6Network))
 

@@ -11,11 +11,11 @@ from itertools import zip_longest
 
 from tidegate.net.addresses import Networks, why_blocked
 from tidegate.net.failures import BlockedAddress, Unreachable
-from tidegate.net.line import Line
+from tidegate.net.line import SocketStream
 from tidegate.net.resolving import Resolver
 
 _PER_ADDRESS = 10.0  # seconds; then the next one of the host is tried
-_MOST_ADDRESSES = 4
+_MAX_ADDRESSES = 4
 
 
 class Connector:
@@ -24,10 +24,10 @@ class Connector:
     def __init__(self, resolver: Resolver, allowed: Networks) -> None:
         self._resolver, self._allowed = resolver, allowed
 
-    async def connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> Line:
+    async def connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> SocketStream:
         """A connection to *host*, whose name is the one that *tls* asks for; Unreachable when there is none."""
         connected = await self._reached(host, port)
-        line = Line(connected)
+        line = SocketStream(connected)
         named = None if tls is None else host.removesuffix(".")
         try:
             loop = asyncio.get_running_loop()
@@ -47,7 +47,7 @@ class Connector:
 
     async def _reached(self, host: str, port: int) -> socket.socket:
         failed: OSError | None = None
-        for address in in_turns(await self._addresses(host, port))[:_MOST_ADDRESSES]:
+        for address in in_turns(await self._addresses(host, port))[:_MAX_ADDRESSES]:
             try:
                 async with asyncio.timeout(_PER_ADDRESS):
                     return await _opened(address, port)
@@ -89,8 +89,8 @@ def _unreachable(host: str, error: OSError) -> Unreachable:
 
 def in_turns(addresses: Sequence[str]) -> list[str]:
     """One of each family after the other, the best first: where IPv6 leads nowhere, IPv4 is not tried last."""
-    first = [each for each in addresses if (":" in each) == (":" in addresses[0])]
-    other = [each for each in addresses if each not in first]
+    first = [address for address in addresses if (":" in address) == (":" in addresses[0])]
+    other = [address for address in addresses if address not in first]
     pairs = zip_longest(first, other)
     return [each for pair in pairs for each in pair if each is not None]
 

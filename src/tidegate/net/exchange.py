@@ -12,8 +12,8 @@ import httpx2
 from tidegate.core.duration import brief
 from tidegate.net.decoding import Body
 from tidegate.net.failures import Broken, Busy, FetchError, TooBig, TooSlow
-from tidegate.net.places import Place
-from tidegate.net.talking import Connection
+from tidegate.net.places import ParsedUrl
+from tidegate.net.talking import Http1Connection
 
 _OURS = frozenset({"host", "connection", "content-length", "transfer-encoding", "te", "upgrade"})
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
@@ -21,16 +21,16 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _BROKEN = (OSError, h11.ProtocolError)
 _HEADERS_TOO_LONG = 431
 _WAITED_TOO_LONG = 408
-_MOST_SMALL, _SMALL = 20_000, 64  # pieces of a body, and bytes: each piece costs us far more than it costs them
+_MAX_SMALL, _SMALL = 20_000, 64  # pieces of a body, and bytes: each piece costs us far more than it costs them
 
 Sent = dict[str, tuple[bytes, bytes]]  # headers by their name in small letters
 
 
 @dataclass(slots=True)
-class Way:
+class FetchState:
     """How far a fetch has come."""
 
-    place: Place
+    place: ParsedUrl
     headers: Sent
     history: list[tuple[int, str]] = field(default_factory=list)
     waits: bool = False  # for one of our own connections
@@ -42,11 +42,11 @@ class Way:
         return TooSlow(f"{self.place.host} had not answered in full after {brief(total)}", url=self.place.url)
 
 
-async def asked(connection: Connection, way: Way, body: int) -> h11.Response:
+async def send_request(connection: Http1Connection, state: FetchState, body: int) -> h11.Response:
     """The head of the answer, its body of at most so many bytes still to come; Broken when there is none."""
-    place = way.place
+    place = state.place
     try:
-        answer = await connection.ask(place.target, [(b"Host", place.authority), *way.headers.values()], body)
+        answer = await connection.ask(place.target, [(b"Host", place.authority), *state.headers.values()], body)
     except _BROKEN as error:
         if getattr(error, "error_status_hint", 0) == _HEADERS_TOO_LONG:
             raise TooBig(f"the headers of {place.host} are too long") from error
@@ -57,7 +57,7 @@ async def asked(connection: Connection, way: Way, body: int) -> h11.Response:
     return answer
 
 
-async def read(connection: Connection, body: Body) -> None:
+async def read_response(connection: Http1Connection, body: Body) -> None:
     """Takes in the whole body; Broken when it ends early."""
     pieces = came = 0
     try:
@@ -65,7 +65,7 @@ async def read(connection: Connection, body: Body) -> None:
             body.feed(piece)
             pieces += 1
             came += len(piece)
-            if pieces > _MOST_SMALL and came < _SMALL * pieces:
+            if pieces > _MAX_SMALL and came < _SMALL * pieces:
                 raise TooBig(f"the body comes in {pieces} pieces of less than {_SMALL} bytes")
     except _BROKEN as error:
         raise Broken(f"the answer broke off: {_said(error)}") from error

@@ -12,7 +12,7 @@ from tidegate.net.failures import TooBig
 _HIGH = 262_144  # bytes that nobody has taken yet; beyond it the other side has to wait
 
 
-class Line(asyncio.Protocol):
+class SocketStream(asyncio.Protocol):
     """The stream of one connection. One task reads from it at a time."""
 
     def __init__(self, connected: socket.socket | None = None) -> None:
@@ -29,9 +29,9 @@ class Line(asyncio.Protocol):
         """Whether it can be used again: it is open, and nothing came that nobody asked for."""
         return not self._over and not self._came and not self._unseen()
 
-    def expect(self, most: int) -> None:
+    def expect(self, limit: int) -> None:
         """So many bytes may come from now on."""
-        self._left, self._rests = most, False
+        self._left, self._rests = limit, False
 
     def rest(self) -> None:
         """Nothing may come from now on, until something is expected: it ends when something does."""

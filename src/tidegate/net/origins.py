@@ -12,21 +12,21 @@ from dataclasses import dataclass, field
 import httpx2
 
 from tidegate.net.connecting import Connector
-from tidegate.net.places import Place
-from tidegate.net.talking import Connection
+from tidegate.net.places import ParsedUrl
+from tidegate.net.talking import Http1Connection
 
 _Key = tuple[str, str, int]
 
 
 @dataclass(slots=True)
-class Origin:
+class OriginPool:
     """The connections to one scheme, host and port."""
 
     turns: asyncio.Semaphore
     users: int = 0  # who has, or waits for, a turn
     idle_since: float = 0.0
-    free: list[Connection] = field(default_factory=list)
-    used: set[Connection] = field(default_factory=set)
+    free: list[Http1Connection] = field(default_factory=list)
+    used: set[Http1Connection] = field(default_factory=set)
 
     def close(self) -> None:
         for each in (*self.free, *self.used):
@@ -34,7 +34,7 @@ class Origin:
         self.free.clear()
 
 
-class Origins:
+class ConnectionPool:
     """The connections to all origins."""
 
     def __init__(
@@ -42,21 +42,21 @@ class Origins:
     ) -> None:
         self._connector, self._tls = connector, tls
         self._per_host, self._keep, self._keep_for = per_host, keep, keep_for
-        self._busy: dict[_Key, Origin] = {}
-        self._idle: OrderedDict[_Key, Origin] = OrderedDict()
+        self._busy: dict[_Key, OriginPool] = {}
+        self._idle: OrderedDict[_Key, OriginPool] = OrderedDict()
         self._kept = 0  # connections of idle origins
 
     @asynccontextmanager
-    async def turn(self, place: Place) -> AsyncIterator[Origin]:
+    async def acquire(self, parsed: ParsedUrl) -> AsyncIterator[OriginPool]:
         """The origin of *place*, while one of its connections is ours."""
-        origin = self._take(place.origin)
+        origin = self._take(parsed.origin)
         try:
             async with origin.turns:
                 yield origin
         finally:
-            self._give_back(place.origin, origin)
+            self._give_back(parsed.origin, origin)
 
-    async def connection(self, origin: Origin, place: Place, *, new: bool = False) -> Connection:
+    async def connection(self, origin: OriginPool, parsed: ParsedUrl, *, new: bool = False) -> Http1Connection:
         """One of *origin*'s connections, kept or *new*; it is to be given to `ended`."""
         now = asyncio.get_running_loop().time()
         while origin.free and not new:
@@ -65,11 +65,11 @@ class Origins:
                 origin.used.add(kept)
                 return kept
             kept.close()
-        made = Connection(await self._connector.connect(place.host, place.port, self._tls_of(place)))
+        made = Http1Connection(await self._connector.connect(parsed.host, parsed.port, self._tls_of(parsed)))
         origin.used.add(made)
         return made
 
-    def ended(self, origin: Origin, connection: Connection) -> None:
+    def ended(self, origin: OriginPool, connection: Http1Connection) -> None:
         """Keeps a connection whose answer was read to its end, and closes any other."""
         origin.used.discard(connection)
         if connection.next_cycle():
@@ -84,17 +84,17 @@ class Origins:
         self._busy.clear()
         self._idle.clear()
         self._kept = 0
-        for each in origins:
-            each.close()
+        for origin in origins:
+            origin.close()
         await asyncio.sleep(0)  # the loop closes their sockets now
 
-    def _take(self, key: _Key) -> Origin:
-        origin = self._busy.get(key) or self._roused(key) or Origin(asyncio.Semaphore(self._per_host))
+    def _take(self, key: _Key) -> OriginPool:
+        origin = self._busy.get(key) or self._roused(key) or OriginPool(asyncio.Semaphore(self._per_host))
         self._busy[key] = origin
         origin.users += 1
         return origin
 
-    def _give_back(self, key: _Key, origin: Origin) -> None:
+    def _give_back(self, key: _Key, origin: OriginPool) -> None:
         origin.users -= 1
         if origin.users:
             return
@@ -112,14 +112,14 @@ class Origins:
             if (ended := self._roused(oldest)) is not None:
                 ended.close()
 
-    def _roused(self, key: _Key) -> Origin | None:
+    def _roused(self, key: _Key) -> OriginPool | None:
         origin = self._idle.pop(key, None)
         if origin is not None:
             self._kept -= len(origin.free)
         return origin
 
-    def _tls_of(self, place: Place) -> ssl.SSLContext | None:
-        if place.scheme != "https":
+    def _tls_of(self, parsed: ParsedUrl) -> ssl.SSLContext | None:
+        if parsed.scheme != "https":
             return None
         if self._tls is None:
             self._tls = httpx2.create_ssl_context()

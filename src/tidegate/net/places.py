@@ -14,7 +14,7 @@ import httpx2
 from tidegate.net.failures import BadUrl
 
 _PORTS = {"http": 80, "https": 443}
-_MOST = 8192
+_MAX_URL = 8192
 _NAME = re.compile(
     r"(?=.{1,254}\Z)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?"
 )
@@ -24,7 +24,7 @@ _NUMBER_AT_END = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class ParsedUrl:
     """A URL taken apart; *url* has neither user and password nor a fragment."""
 
     url: str
@@ -45,12 +45,12 @@ class Place:
         return (host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}").encode("ascii")
 
 
-def place_of(url: str, ports: AbstractSet[int] | None) -> Place:
+def parse_url(url: str, ports: AbstractSet[int] | None) -> ParsedUrl:
     """Where *url* leads; BadUrl when it cannot be read, or may not be followed. *ports*: None allows all."""
     return _read(_parsed(url), ports)
 
 
-def next_place(here: Place, location: str, ports: AbstractSet[int] | None) -> Place:
+def next_place(here: ParsedUrl, location: str, ports: AbstractSet[int] | None) -> ParsedUrl:
     """Where a redirect from *here* leads; BadUrl as above. Its user and password are not taken over."""
     try:
         joined = httpx2.URL(here.url).join(_parsed(location.strip()))
@@ -62,15 +62,15 @@ def next_place(here: Place, location: str, ports: AbstractSet[int] | None) -> Pl
 def _parsed(url: object) -> httpx2.URL:
     if not isinstance(url, str):
         raise TypeError(f"url: {url!r:.80} is no text")
-    if len(url) > _MOST:
-        raise BadUrl(f"the address has {len(url)} characters; at most {_MOST} are read")
+    if len(url) > _MAX_URL:
+        raise BadUrl(f"the address has {len(url)} characters; at most {_MAX_URL} are read")
     try:
         return httpx2.URL(url)
     except (httpx2.InvalidURL, ValueError) as error:
         raise BadUrl(f"the address cannot be read: {error}") from error
 
 
-def _read(url: httpx2.URL, ports: AbstractSet[int] | None) -> Place:
+def _read(url: httpx2.URL, ports: AbstractSet[int] | None) -> ParsedUrl:
     scheme = url.scheme
     if scheme not in _PORTS:
         raise BadUrl(f"the address begins with {scheme + ':' if scheme else 'no scheme'}; give http:// or https://")
@@ -79,7 +79,7 @@ def _read(url: httpx2.URL, ports: AbstractSet[int] | None) -> Place:
     if not 1 <= port <= 65535 or (ports is not None and port not in ports):
         allowed = "" if ports is None else f"; allowed are {', '.join(map(str, sorted(ports)))}"
         raise BadUrl(f"port {port} of {host} is not allowed{allowed}")
-    return Place(
+    return ParsedUrl(
         url=_bare(url),
         scheme=scheme,
         host=host,

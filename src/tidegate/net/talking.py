@@ -6,17 +6,17 @@ from typing import Any
 
 import h11
 
-from tidegate.net.line import Line
+from tidegate.net.line import SocketStream
 
 _HEADERS = 256_000  # bytes before the body, what was read of it at the same time included
 _ONE_PART = 102_400  # bytes of a status line with its headers, or of what stands before a chunk
 _LENGTHS = (b"content-length", b"transfer-encoding")
 
 
-class Connection:
+class Http1Connection:
     """One connection, and how far its talk has come. OSError and `h11.ProtocolError` when it breaks."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: SocketStream) -> None:
         self._line = line
         self._talk = h11.Connection(h11.CLIENT, max_incomplete_event_size=_ONE_PART)
         self.served = 0  # answers; after the first one the other side may have ended it

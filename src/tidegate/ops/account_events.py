@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tidegate.store import activity_rows
-from tidegate.store.activity_rows import Place
+from tidegate.store.activity_rows import AuditSubject
 from tidegate.store.tx import Tx
 
-_KEPT = 5000  # of these, the newest
+_MAX_EVENTS = 5000  # of these, the newest
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +48,13 @@ KINDS: Mapping[str, str] = {
 def note(tx: Tx, kind: str, name: str, actor: str, **fields: str) -> None:
     if kind not in KINDS:
         raise ValueError(f"kind: {kind!r} is not one of: {', '.join(KINDS)}")
-    rows = tx.all("account_event", {"kind": kind, "name": name, "actor": str(actor), "fields": json.dumps(fields)})
-    place = Place(subject=kind.partition("_")[0], name=name)
+    rows = tx.query("account_event", {"kind": kind, "name": name, "actor": str(actor), "fields": json.dumps(fields)})
+    place = AuditSubject(subject=kind.partition("_")[0], name=name)
     was, became = ({"role": fields[name]} if fields.get(name) else {} for name in ("was", "role"))
-    activity_rows.note(tx, actor, kind, place, was=was, became=became)
-    tx.all("account_events_prune", {"before": rows[0][0] - _KEPT})
+    activity_rows.append_entry(tx, actor, kind, place, was=was, became=became)
+    tx.query("account_events_prune", {"before": rows[0][0] - _MAX_EVENTS})
 
 
-def newest(tx: Tx, most: int = 20) -> list[AccountEvent]:
-    rows = tx.all("account_events", {"n": most})
+def newest(tx: Tx, limit: int = 20) -> list[AccountEvent]:
+    rows = tx.query("account_events", {"n": limit})
     return [AccountEvent(id_, at, kind, name, by, json.loads(fields)) for id_, at, kind, name, by, fields in rows]

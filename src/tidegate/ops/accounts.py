@@ -13,21 +13,21 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from tidegate.core.actor import ITSELF, of_person
+from tidegate.core.actor import SYSTEM_ACTORS, user_actor
 from tidegate.core.duration import Duration, seconds
-from tidegate.errors import NotThere, Refused
+from tidegate.errors import NotFound, Rejected
 from tidegate.ops.account_events import note
-from tidegate.ops.rights import LOCAL, OF_PEOPLE, Role, Via, Who
+from tidegate.ops.rights import LOCAL, OF_PEOPLE, AuthMethod, Principal, Role
 from tidegate.store.tx import Tx
 
 if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
 SESSION = 14 * 86400.0  # seconds without a visit after which a session ends
-LONGEST = 60 * 86400.0  # seconds after which it ends in any case
+MAX_SESSION_SECONDS = 60 * 86400.0  # seconds after which it ends in any case
 TOKEN = "tg_"  # noqa: S105 - what a token begins with, so that it is found where it should not be
-LEAST = 10  # characters of a password
-_MOST = 200
+MIN_PASSWORD_LENGTH = 10  # characters of a password
+_MAX_PASSWORD_LENGTH = 200
 _SEEN_EVERY = 300.0  # seconds between two notes that a session or a token was used
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
@@ -65,27 +65,27 @@ class Token:
 
 
 def users(tx: Tx) -> list[User]:
-    return [User(*row) for row in tx.all("users")]
+    return [User(*row) for row in tx.query("users")]
 
 
 def anybody(tx: Tx) -> bool:
     """Whether somebody has a password: from then on everybody signs in."""
-    return bool(tx.all("any_user"))
+    return bool(tx.query("any_user"))
 
 
 def add_user(tx: Tx, name: str, role: str, digest: str, by: str = LOCAL.name) -> None:
     """*digest* is what `digest_of` made of the password, outside of the transaction: it takes long."""
     wanted = check_new(name, role)
     check_first(wanted, somebody=anybody(tx))
-    if not tx.all("user_add", {"name": name, "role": wanted, "password": digest}):
-        raise Refused(f"there is a user {name!r} already; change the password or the role instead")
+    if not tx.query("user_add", {"name": name, "role": wanted, "password": digest}):
+        raise Rejected(f"there is a user {name!r} already; change the password or the role instead")
     note(tx, "user_added", name, by, role=wanted)
 
 
 def check_new(name: str, role: str) -> Role:
     """The role of a user who is to be added; ValueError for a name or a role that no user may have."""
     _check_name(name)
-    if name.casefold() in ITSELF:
+    if name.casefold() in SYSTEM_ACTORS:
         raise ValueError(f"name: {name!r} is what Tidegate calls a part of itself; give another one")
     return _role(role, OF_PEOPLE)
 
@@ -93,14 +93,14 @@ def check_new(name: str, role: str) -> Role:
 def check_first(role: str, *, somebody: bool) -> None:
     """Refused when it would be the first user, and no admin. *somebody*: whether there is one already."""
     if role != Role.ADMIN and not somebody:
-        raise Refused("the first user must be an admin, or nobody could add the others")
+        raise Rejected("the first user must be an admin, or nobody could add the others")
 
 
 def set_password(tx: Tx, name: str, digest: str, by: str = LOCAL.name) -> None:
     """Ends all sessions of that user."""
     role_of(tx, name)
-    tx.all("user_change", {"name": name, "role": None, "password": digest})
-    tx.all("sessions_end", {"who": name})
+    tx.query("user_change", {"name": name, "role": None, "password": digest})
+    tx.query("sessions_end", {"who": name})
     note(tx, "user_password_set", name, by)
 
 
@@ -111,8 +111,8 @@ def set_role(tx: Tx, name: str, role: str, by: str = LOCAL.name) -> str:
         return was
     if wanted != Role.ADMIN:
         _keep_an_admin(tx, name)
-    tx.all("user_change", {"name": name, "role": wanted, "password": None})
-    tx.all("sessions_end", {"who": name})
+    tx.query("user_change", {"name": name, "role": wanted, "password": None})
+    tx.query("sessions_end", {"who": name})
     note(tx, "user_role_changed", name, by, role=wanted, was=was)
     return was
 
@@ -120,7 +120,7 @@ def set_role(tx: Tx, name: str, role: str, by: str = LOCAL.name) -> str:
 def sign_out(tx: Tx, name: str, by: str = LOCAL.name) -> int:
     """Ends all sessions of a user; returns how many there were."""
     role_of(tx, name)
-    ended = len(tx.all("sessions_end", {"who": name}))
+    ended = len(tx.query("sessions_end", {"who": name}))
     if ended:
         note(tx, "user_signed_out", name, by)
     return ended
@@ -129,24 +129,24 @@ def sign_out(tx: Tx, name: str, by: str = LOCAL.name) -> int:
 def remove_user(tx: Tx, name: str, by: str = LOCAL.name) -> None:
     """With the sessions. The last admin stays as long as there is anybody else."""
     role_of(tx, name)
-    if len(tx.all("users")) > 1:
+    if len(tx.query("users")) > 1:
         _keep_an_admin(tx, name)
-    tx.all("sessions_end", {"who": name})
-    tx.all("user_remove", {"name": name})
+    tx.query("sessions_end", {"who": name})
+    tx.query("user_remove", {"name": name})
     note(tx, "user_removed", name, by)
 
 
 def role_of(tx: Tx, name: str) -> str:
-    """NotThere when there is no such user."""
-    found = tx.all("user", {"name": name})
-    if not found:
-        raise NotThere(f"there is no user {name!r}")
-    return str(found[0][1])
+    """NotFound when there is no such user."""
+    rows = tx.query("user", {"name": name})
+    if not rows:
+        raise NotFound(f"there is no user {name!r}")
+    return str(rows[0][1])
 
 
 def _keep_an_admin(tx: Tx, name: str) -> None:
-    if tx.all("admins") == [(name,)]:
-        raise Refused(f"{name!r} is the last admin; make somebody else one first")
+    if tx.query("admins") == [(name,)]:
+        raise Rejected(f"{name!r} is the last admin; make somebody else one first")
 
 
 def _check_name(name: object) -> None:
@@ -165,8 +165,11 @@ def _role(role: str, allowed: tuple[Role, ...]) -> Role:
 
 def digest_of(password: str) -> str:
     """What is kept of a password; ValueError when it is too short or too long to be one."""
-    if not LEAST <= len(password) <= _MOST:
-        raise ValueError(f"password: give {LEAST} to {_MOST} characters; a few words are easy to keep in mind")
+    if not MIN_PASSWORD_LENGTH <= len(password) <= _MAX_PASSWORD_LENGTH:
+        raise ValueError(
+            f"password: give {MIN_PASSWORD_LENGTH} to {_MAX_PASSWORD_LENGTH} characters; "
+            "a few words are easy to keep in mind"
+        )
     return _hasher().hash(password)
 
 
@@ -175,7 +178,7 @@ def fits(password: str, kept: str | None) -> bool:
     from argon2.exceptions import Argon2Error, InvalidHashError
 
     try:
-        _hasher().verify(kept or _nobody(), password[: _MOST + 1])
+        _hasher().verify(kept or _nobody(), password[: _MAX_PASSWORD_LENGTH + 1])
     except (Argon2Error, InvalidHashError):
         return False
     return kept is not None
@@ -183,8 +186,8 @@ def fits(password: str, kept: str | None) -> bool:
 
 def kept_of(tx: Tx, name: str) -> str | None:
     """What is kept of a user's password."""
-    found = tx.all("user", {"name": name})
-    return found[0][2] if found else None
+    rows = tx.query("user", {"name": name})
+    return rows[0][2] if rows else None
 
 
 @cache
@@ -205,26 +208,28 @@ def _nobody() -> str:
 def begin_session(tx: Tx, name: str) -> str:
     """The secret of a new session of a user whose password fitted."""
     made = secrets.token_urlsafe(32)
-    tx.all("sessions_prune", {"n": 100})
-    tx.all("session_add", {"digest": _digest(made), "who": name, "lasts": SESSION})
-    tx.all("user_seen", {"name": name})
+    tx.query("sessions_prune", {"n": 100})
+    tx.query("session_add", {"digest": _digest(made), "who": name, "lasts": SESSION})
+    tx.query("user_seen", {"name": name})
     return made
 
 
-def of_session(tx: Tx, secret: str) -> tuple[Who, bool] | None:
+def of_session(tx: Tx, secret: str) -> tuple[Principal, bool] | None:
     """Whose session that is, and whether it is time to say that it was used (`session_used`)."""
-    for name, role, seen_at, now in tx.all("session", {"digest": _digest(secret)}):
-        return Who(of_person(name), Role(role), Via.SESSION, f"user:{name}"), now - seen_at >= _SEEN_EVERY
+    for name, role, seen_at, now in tx.query("session", {"digest": _digest(secret)}):
+        return Principal(user_actor(name), Role(role), AuthMethod.SESSION, f"user:{name}"), now - seen_at >= _SEEN_EVERY
     return None
 
 
 def session_used(tx: Tx, secret: str) -> None:
-    for (name,) in tx.all("session_seen", {"digest": _digest(secret), "lasts": SESSION, "longest": LONGEST}):
-        tx.all("user_seen", {"name": name})
+    for (name,) in tx.query(
+        "session_seen", {"digest": _digest(secret), "lasts": SESSION, "longest": MAX_SESSION_SECONDS}
+    ):
+        tx.query("user_seen", {"name": name})
 
 
 def end_session(tx: Tx, secret: str) -> bool:
-    return bool(tx.all("session_end", {"digest": _digest(secret)}))
+    return bool(tx.query("session_end", {"digest": _digest(secret)}))
 
 
 # -- tokens ----------------------------------------------------------------------------------------------------------
@@ -234,35 +239,35 @@ def add_token(tx: Tx, name: str, role: str, by: str, lasts: Duration | None = No
     """A new token; this is the only time that it can be read."""
     _check_name(name)
     made = TOKEN + secrets.token_urlsafe(32)
-    how_long = None if lasts is None else seconds(lasts, field="lasts", least=1)
+    how_long = None if lasts is None else seconds(lasts, field="lasts", minimum=1)
     wanted = _role(role, tuple(Role))
     given = {"name": name, "role": wanted, "made_by": by, "lasts": how_long, "digest": _digest(made)}
-    if not tx.all("token_add", given):
-        raise Refused(f"there is a token {name!r} already; remove it first")
+    if not tx.query("token_add", given):
+        raise Rejected(f"there is a token {name!r} already; remove it first")
     note(tx, "token_made", name, by, role=wanted)
     return made
 
 
 def tokens(tx: Tx) -> list[Token]:
-    return [Token(*row) for row in tx.all("tokens")]
+    return [Token(*row) for row in tx.query("tokens")]
 
 
 def remove_token(tx: Tx, name: str, by: str = LOCAL.name) -> None:
-    if not tx.all("token_remove", {"name": name}):
-        raise NotThere(f"there is no token {name!r}")
+    if not tx.query("token_remove", {"name": name}):
+        raise NotFound(f"there is no token {name!r}")
     note(tx, "token_removed", name, by)
 
 
-def of_token(tx: Tx, secret: str) -> tuple[Who, int | None] | None:
+def of_token(tx: Tx, secret: str) -> tuple[Principal, int | None] | None:
     """Whose token that is, and its number if it is time to say that it was used (`token_used`)."""
-    for id_, name, role, used_at, now in tx.all("token", {"digest": _digest(secret)}):
+    for id_, name, role, used_at, now in tx.query("token", {"digest": _digest(secret)}):
         due = used_at is None or now - used_at >= _SEEN_EVERY
-        return Who(f"token {name}", Role(role), Via.TOKEN, f"token:{id_}"), id_ if due else None
+        return Principal(f"token {name}", Role(role), AuthMethod.TOKEN, f"token:{id_}"), id_ if due else None
     return None
 
 
 def token_used(tx: Tx, id_: int) -> None:
-    tx.all("token_used", {"id": id_})
+    tx.query("token_used", {"id": id_})
 
 
 def _digest(secret: str) -> str:

@@ -1,6 +1,6 @@
 """What people do to queues, targets and their keys: each checked first, each an event with its actor.
 
-All of it happens in the caller's transaction. NotThere and Refused say why nothing was done.
+All of it happens in the caller's transaction. NotFound and Refused say why nothing was done.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 
 from tidegate.core.events import EventKind, NoticeKind
 from tidegate.core.until import Until, ahead
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.machine import cooldown as resting
 from tidegate.machine import shared_breaker
 from tidegate.machine.cooldown import FRESH
 from tidegate.machine.gate import HoldReason
-from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.machine.shared_breaker import StoredBreaker
 from tidegate.machine.states import CLOSED, OPEN
 from tidegate.store import activity_rows, gate_rows, notice_rows, tallies
-from tidegate.store.activity_rows import Place as At
-from tidegate.store.gate_rows import HoldRow, TargetRow
-from tidegate.store.notice_rows import Place
+from tidegate.store.activity_rows import AuditSubject as At
+from tidegate.store.gate_rows import StoredKeyHealth, TargetRow
+from tidegate.store.notice_rows import NoticeSubject
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
@@ -38,7 +38,7 @@ def pause_queue(tx: Tx, name: str, until: Until, by: str, known: Collection[str]
     now = now_of(tx)
     end = ahead(until, now)
     was = _paused_until(tx, name)
-    tx.all("queue_pause", {"name": name, "until": end, "actor": str(by)})
+    tx.query("queue_pause", {"name": name, "until": end, "actor": str(by)})
     _did(tx, by, "queue_paused", At(subject="queue", name=name), {"until": end}, _pause(was, now), _pause(end, now))
     return end
 
@@ -47,20 +47,20 @@ def resume_queue(tx: Tx, name: str, by: str, known: Collection[str] = ()) -> boo
     """Ends a pause; False when there was none."""
     _require_queue(tx, name, known)
     was = _paused_until(tx, name)
-    if not tx.all("queue_resume", {"name": name}):
+    if not tx.query("queue_resume", {"name": name}):
         return False
     _did(tx, by, "queue_resumed", At(subject="queue", name=name), {}, _pause(was, now_of(tx)), _pause(None, 0.0))
     return True
 
 
 def _paused_until(tx: Tx, name: str) -> float | None:
-    return next((until for queue, _, until, _ in tx.all("queue_rows") if queue == name), None)
+    return next((until for queue, _, until, _ in tx.query("queue_rows") if queue == name), None)
 
 
 def _require_queue(tx: Tx, name: str, known: Collection[str]) -> None:
     there = {queue for queue, _ in tallies.read(tx)} | set(known)
     if name not in there:
-        raise NotThere(f"there is no queue {name!r}{_meant(name, there)}")
+        raise NotFound(f"there is no queue {name!r}{_meant(name, there)}")
 
 
 # -- targets ---------------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def pause_target(tx: Tx, name: str, until: Until, by: str) -> float:
     """No job of this target is claimed until then; returns when that is."""
     row, now = require_target(tx, name)
     end = ahead(until, now)
-    tx.all("target_pause", {"name": name, "until": end, "actor": str(by)})
+    tx.query("target_pause", {"name": name, "until": end, "actor": str(by)})
     place = At(subject="target", name=name)
     _did(tx, by, EventKind.TARGET_PAUSED, place, {"until": end}, _pause(row.paused_until, now), _pause(end, now))
     return end
@@ -78,7 +78,7 @@ def pause_target(tx: Tx, name: str, until: Until, by: str) -> float:
 
 def resume_target(tx: Tx, name: str, by: str) -> bool:
     row, now = require_target(tx, name)
-    if not tx.all("target_resume", {"name": name}):
+    if not tx.query("target_resume", {"name": name}):
         return False
     place = At(subject="target", name=name)
     _did(tx, by, EventKind.TARGET_RESUMED, place, {}, _pause(row.paused_until, now), _pause(None, now))
@@ -92,9 +92,9 @@ def force_breaker(tx: Tx, name: str, state: str, by: str, until: Until | None = 
     if state == OPEN:
         if until is None:
             raise ValueError("until: a breaker is forced open until a time; give one")
-        after = shared_breaker.opened(before, now, ahead(until, now), by=str(by))
+        after = shared_breaker.force_open(before, now, ahead(until, now), by=str(by))
     elif state == CLOSED:
-        after = shared_breaker.closed(before, now)
+        after = shared_breaker.close(before, now)
     else:
         raise ValueError(f"state: {state!r} is not allowed; give 'open' or 'closed'")
     move_breaker(tx, name, before, after, by, activity_rows.HELD if state == OPEN else activity_rows.CLOSED)
@@ -105,28 +105,28 @@ def reset_breaker(tx: Tx, name: str, by: str, *, noted: bool = True) -> str:
     """Closes a breaker and forgets its counts, with no ramp: everything may go at once; returns the state it had."""
     row, now = require_target(tx, name)
     before = row.breaker
-    after = replace(shared_breaker.closed(before, now), closed_at=None, climb=None)
+    after = replace(shared_breaker.close(before, now), closed_at=None, adaptive_limit=None)
     move_breaker(tx, name, before, after, by, RESET if noted else "")
     return before.state
 
 
-def move_breaker(tx: Tx, name: str, before: BreakerRow, after: BreakerRow, by: str, action: str) -> None:
+def move_breaker(tx: Tx, name: str, before: StoredBreaker, after: StoredBreaker, by: str, action: str) -> None:
     """Writes what a person made of a breaker, with its event. *action* is what they did; empty: a part of something."""
     gate_rows.put_breaker(tx, name, before, after)
     fields = {"name": name, "from": before.state, "to": after.state, "until": after.until}
     kind = str(EventKind.BREAKER_STATE_CHANGED) if before.state != after.state else RESET
     was, became = {"state": before.state}, {"state": after.state, "until": after.until}
-    gate_rows.happened(tx, "target", name, kind, str(by), fields=fields)
+    gate_rows.append_event(tx, "target", name, kind, str(by), fields=fields)
     if action:
-        activity_rows.note(tx, by, action, At(subject="target", name=name), was=was, became=became)
+        activity_rows.append_entry(tx, by, action, At(subject="target", name=name), was=was, became=became)
 
 
 def require_target(tx: Tx, name: str) -> tuple[TargetRow, float]:
-    """Its row, kept still until the end, and the store's clock; NotThere with a suggestion."""
+    """Its row, kept still until the end, and the store's clock; NotFound with a suggestion."""
     if gate_rows.target(tx, name) is None:
         there = [row.name for row in gate_rows.targets(tx)]
-        raise NotThere(f"there is no target {name!r}{_meant(name, there)}")
-    rows, now = gate_rows.locked(tx, [name])
+        raise NotFound(f"there is no target {name!r}{_meant(name, there)}")
+    rows, now = gate_rows.lock_targets(tx, [name])
     return rows[name], now_of(tx) if now is None else now
 
 
@@ -140,15 +140,15 @@ def clear_key(tx: Tx, target: str, key: str, by: str, *, noted: bool = True) -> 
     own for those who read who did what, and not a part of one.
     """
     require_target(tx, target)
-    row = gate_rows.holds_locked(tx, [(target, key)]).get((target, key))
+    row = gate_rows.lock_holds(tx, [(target, key)]).get((target, key))
     now = now_of(tx)
-    running = bool(tx.all("running_in", {"target": target, "lane": key})[0][0])
-    gate_rows.put_hold(tx, HoldRow(target=target, lane=key, since=now, failed_at=now if running else 0.0))
-    told = notice_rows.dealt_with(tx, target, key)
+    running = bool(tx.query("running_in", {"target": target, "lane": key})[0][0])
+    gate_rows.put_hold(tx, StoredKeyHealth(target=target, lane=key, since=now, failed_at=now if running else 0.0))
+    told = notice_rows.acknowledge_recovered(tx, target, key)
     if noted:
         _did(tx, by, EventKind.TARGET_CLEARED, _key(target, key), {}, _held(row), {"state": "cleared"})
     else:
-        gate_rows.happened(tx, "target", target, str(EventKind.TARGET_CLEARED), str(by), lane=key, fields={})
+        gate_rows.append_event(tx, "target", target, str(EventKind.TARGET_CLEARED), str(by), key_text=key, fields={})
     # A program that guards it by itself has no row; that people were told of trouble shows that there was some.
     return bool(told) or (row is not None and not row.empty)
 
@@ -158,9 +158,11 @@ def disable_key(tx: Tx, target: str, key: str, by: str, until: Until | None = No
     require_target(tx, target)
     now = now_of(tx)
     end = None if until is None else ahead(until, now)
-    row = gate_rows.holds_locked(tx, [(target, key)]).get((target, key)) or HoldRow(target=target, lane=key, since=now)
+    row = gate_rows.lock_holds(tx, [(target, key)]).get((target, key)) or StoredKeyHealth(
+        target=target, lane=key, since=now
+    )
     was = _held(row)
-    rest = resting.disabled(row.rest, until=end, by=str(by), reason=reason, now=now)
+    rest = resting.disable(row.rest, until=end, by=str(by), reason=reason, now=now)
     if row.reason != HoldReason.FATAL:
         row = replace(row, reason=str(HoldReason.COOLDOWN), since=now, until=end)
     gate_rows.put_hold(tx, replace(row, rest=rest, probe=None))
@@ -171,15 +173,17 @@ def disable_key(tx: Tx, target: str, key: str, by: str, until: Until | None = No
 def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
     """Ends a rest, whoever ordered it; False when there was none. A fatal fault needs `clear_key`."""
     require_target(tx, target)
-    row = gate_rows.holds_locked(tx, [(target, key)]).get((target, key))
+    row = gate_rows.lock_holds(tx, [(target, key)]).get((target, key))
     if row is None or not row.rest.disabled:
         return False
     was = _held(row)
     row = replace(row, rest=FRESH, probe=None)
     if row.reason != HoldReason.FATAL:
-        row = replace(row, reason=gate_rows.OPEN, until=0.0)
+        row = replace(row, reason=gate_rows.NOT_HELD, until=0.0)
     gate_rows.put_hold(tx, row)
-    notice_rows.ended(tx, Place(subject=notice_rows.TARGET, name=target, lane=key), (NoticeKind.DISABLED,))
+    notice_rows.resolve_notices(
+        tx, NoticeSubject(subject=notice_rows.TARGET, name=target, lane=key), (NoticeKind.DISABLED,)
+    )
     _did(tx, by, EventKind.TARGET_ENABLED, _key(target, key), {"by": str(by)}, was, {"state": "enabled"})
     return True
 
@@ -197,8 +201,8 @@ def _did(
     became: Mapping[str, Any],
 ) -> None:
     """The event of a queue or a target, and who did it from where."""
-    gate_rows.happened(tx, place.subject, place.name, str(kind), str(by), lane=place.lane, fields=fields)
-    activity_rows.note(tx, by, str(kind), place, was=was, became=became)
+    gate_rows.append_event(tx, place.subject, place.name, str(kind), str(by), key_text=place.lane, fields=fields)
+    activity_rows.append_entry(tx, by, str(kind), place, was=was, became=became)
 
 
 def _key(target: str, key: str) -> At:
@@ -209,9 +213,9 @@ def _pause(until: float | None, now: float) -> dict[str, Any]:
     return {"state": "on"} if until is None or until <= now else {"state": "paused", "until": until}
 
 
-def _held(row: HoldRow | None) -> dict[str, Any]:
+def _held(row: StoredKeyHealth | None) -> dict[str, Any]:
     """How a key was before somebody changed it."""
-    if row is None or row.reason == gate_rows.OPEN:
+    if row is None or row.reason == gate_rows.NOT_HELD:
         return {"state": "free"}
     state = "disabled" if row.rest.disabled else row.reason
     return {"state": state, "until": row.until, "code": row.code, "by": row.rest.by}

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.ops import cursors
-from tidegate.ops.listing import Page
+from tidegate.ops.listing import ResultPage
 from tidegate.store import activity_rows
-from tidegate.store.activity_rows import Deed, Place, Wanted
+from tidegate.store.activity_rows import AuditEntry, AuditFilter, AuditSubject
 from tidegate.store.tx import Tx
 
 # What somebody did, as the middle of a sentence: ann ... the queue mail.
@@ -67,21 +67,21 @@ _MARK = "a"  # of its cursors
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AuditLine:
     """One deed with its words."""
 
-    deed: Deed
+    deed: AuditEntry
 
     @property
     def what(self) -> str:
         """What was done to what: "paused the queue mail"."""
-        return f"{ACTIONS.get(self.deed.action, self.deed.action.replace('_', ' '))} {named(self.deed.place)}"
+        return f"{ACTIONS.get(self.deed.action, self.deed.action.replace('_', ' '))} {subject_name(self.deed.place)}"
 
     def before(self, moment: Callable[[float], str]) -> str:
-        return told(self.deed.was, moment)
+        return format_state(self.deed.was, moment)
 
     def after(self, moment: Callable[[float], str]) -> str:
-        return told(self.deed.became, moment)
+        return format_state(self.deed.became, moment)
 
     def as_json(self) -> dict[str, Any]:
         deed = self.deed
@@ -92,20 +92,22 @@ class Line:
         }  # fmt: skip
 
 
-def listed(tx: Tx, wanted: Wanted, *, cursor: str | None = None, most: int = 50) -> Page[Line]:
+def list_activity(
+    tx: Tx, audit_filter: AuditFilter, *, cursor: str | None = None, limit: int = 50
+) -> ResultPage[AuditLine]:
     """What matches, the newest first. ValueError for a cursor that is none."""
-    found = activity_rows.listed(tx, wanted, most + 1, cursors.read(cursor, _MARK))
-    lines = [Line(each) for each in found[:most]]
-    return Page(lines, cursors.written(_MARK, found[most - 1].id) if len(found) > most else None)
+    found = activity_rows.list_entries(tx, audit_filter, limit + 1, cursors.read_cursor(cursor, _MARK))
+    lines = [AuditLine(each) for each in found[:limit]]
+    return ResultPage(lines, cursors.write_cursor(_MARK, found[limit - 1].id) if len(found) > limit else None)
 
 
-def named(place: Place) -> str:
+def subject_name(subject: AuditSubject) -> str:
     """What it is about, in words."""
-    text = SUBJECTS.get(place.subject, "{}").format(place.name)
-    return f"key {place.lane} of {text}" if place.lane else text
+    text = SUBJECTS.get(subject.subject, "{}").format(subject.name)
+    return f"key {subject.lane} of {text}" if subject.lane else text
 
 
-def told(state: Mapping[str, Any], moment: Callable[[float], str]) -> str:
+def format_state(state: Mapping[str, Any], moment: Callable[[float], str]) -> str:
     """A state in a few words; empty when nothing is known of it."""
     parts = []
     for name, value in state.items():

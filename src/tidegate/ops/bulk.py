@@ -12,21 +12,21 @@ from typing import Any
 
 from tidegate.core.actor import Actor
 from tidegate.core.progress import Progress, unheard
-from tidegate.errors import NotThere, Refused, UniqueTaken
+from tidegate.errors import NotFound, Rejected, UniqueTaken
 from tidegate.ops import allowed, cursors, listing
-from tidegate.ops.listing import Count, Filter, Page
+from tidegate.ops.listing import Count, Filter, ResultPage
 from tidegate.store import activity_rows, bulk_rows, bulk_work
-from tidegate.store.activity_rows import Place
-from tidegate.store.bulk_rows import Bulk, Item
+from tidegate.store.activity_rows import AuditSubject
+from tidegate.store.bulk_rows import BulkItem, BulkOperation
 from tidegate.store.tx import Store, Tx
 
-MOST_AT_ONCE = 100_000
-MOST_LEFT = 1000  # ids of jobs that were not changed, which an outcome names
-_PAGE = 5000
+MAX_AT_ONCE = 100_000
+MAX_LEFT = 1000  # ids of jobs that were not changed, which an outcome names
+_PAGE_SIZE = 5000
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class BulkActionRule:
     """What can be done to many: to jobs in which states, and to which of them if no state is asked for."""
 
     states: tuple[str, ...]
@@ -36,7 +36,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BulkOutcome:
     """What became of them. *left* were not changed: a twin has taken their place, or they are not as they were.
 
     *bulk* is the id under which it is kept; None when nothing matched. *state* is running when another goes on with it.
@@ -56,7 +56,7 @@ class Outcome:
         return {"id": self.bulk, "matched": self.matched, "changed": self.changed, "left": list(self.left)}
 
 
-class OtherNumber(Refused):
+class OtherNumber(Rejected):
     """Not so many match as were expected, or too many; nothing was done."""
 
     def __init__(self, message: str, matched: int, expected: int) -> None:
@@ -64,32 +64,32 @@ class OtherNumber(Refused):
         self.matched, self.expected = matched, expected
 
 
-ACTIONS: Mapping[str, Action] = {
-    "retry": Action(("failed", "cancelled"), ("failed",), "only failed or cancelled jobs can be retried"),
-    "cancel": Action(
+ACTIONS: Mapping[str, BulkActionRule] = {
+    "retry": BulkActionRule(("failed", "cancelled"), ("failed",), "only failed or cancelled jobs can be retried"),
+    "cancel": BulkActionRule(
         ("queued", "blocked", "waiting", "ready", "running"), ("queued", "running"),
         "only queued or running jobs can be cancelled",
         newest_first=True,  # a job that waits for another ends with it, and would not be found any more
     ),
-    "forget": Action(
+    "forget": BulkActionRule(
         ("done", "failed", "cancelled"), ("done", "failed", "cancelled"), "only jobs that have ended can be forgotten",
     ),
 }  # fmt: skip
 
 
-def preview(tx: Tx, action: str, wanted: Filter) -> Count:
+def preview(tx: Tx, action: str, job_filter: Filter) -> Count:
     """How many jobs it would be; *capped* when they are more than can be done at once."""
-    found = matching(tx, action, wanted)
-    return Count(min(len(found), MOST_AT_ONCE), capped=len(found) > MOST_AT_ONCE)
+    found = matching(tx, action, job_filter)
+    return Count(min(len(found), MAX_AT_ONCE), capped=len(found) > MAX_AT_ONCE)
 
 
-def matching(tx: Tx, action: str, wanted: Filter, most: int = MOST_AT_ONCE) -> list[int]:
+def matching(tx: Tx, action: str, job_filter: Filter, limit: int = MAX_AT_ONCE) -> list[int]:
     """The ids of the jobs that are meant and to which it may be done, the oldest first; not many more than *most*."""
     found: list[int] = []
-    for state in _states(action, wanted):
+    for state in _states(action, job_filter):
         cursor: str | None = None
-        while len(found) <= most:
-            page = listing.jobs(tx, replace(wanted, state=state), cursor=cursor, most=_PAGE)
+        while len(found) <= limit:
+            page = listing.jobs(tx, replace(job_filter, state=state), cursor=cursor, limit=_PAGE_SIZE)
             found += [
                 id_ for id_, able in allowed.of_jobs(tx, (job.id for job in page.items)).items() if action in able
             ]
@@ -98,13 +98,13 @@ def matching(tx: Tx, action: str, wanted: Filter, most: int = MOST_AT_ONCE) -> l
     return sorted(found)
 
 
-def _states(action: str, wanted: Filter) -> tuple[str, ...]:
+def _states(action: str, job_filter: Filter) -> tuple[str, ...]:
     if action not in ACTIONS:
         raise ValueError(f"action: {action!r} is not allowed; give one of: {', '.join(ACTIONS)}")
     about = ACTIONS[action]
-    if wanted.state and wanted.state not in about.states:
-        raise ValueError(f"state: {wanted.state!r} is not allowed here; {about.only}")
-    return (wanted.state,) if wanted.state else about.usual
+    if job_filter.state and job_filter.state not in about.states:
+        raise ValueError(f"state: {job_filter.state!r} is not allowed here; {about.only}")
+    return (job_filter.state,) if job_filter.state else about.usual
 
 
 # -- doing it --------------------------------------------------------------------------------------------------------
@@ -116,15 +116,22 @@ def holder() -> str:
 
 
 def begin(
-    store: Store, action: str, wanted: Filter, by: str, *, expected: int, held_by: str = "", most: int = MOST_AT_ONCE
-) -> Bulk | None:
+    store: Store,
+    action: str,
+    job_filter: Filter,
+    by: str,
+    *,
+    expected: int,
+    held_by: str = "",
+    limit: int = MAX_AT_ONCE,
+) -> BulkOperation | None:
     """Puts it down, if as many match as *expected*; Refused if not, None when nothing matches and nothing should.
 
     *held_by* is at it from the start; else whoever looks first.
     """
-    ids = store.read(lambda tx: matching(tx, action, wanted, most))
-    if len(ids) > most:
-        raise OtherNumber(f"more than {most:,} jobs match; narrow it down", most, expected)
+    ids = store.read(lambda tx: matching(tx, action, job_filter, limit))
+    if len(ids) > limit:
+        raise OtherNumber(f"more than {limit:,} jobs match; narrow it down", limit, expected)
     if len(ids) != expected:
         said = f"{len(ids)} match, not {expected}; look again before you {action}"
         raise OtherNumber(said, len(ids), expected)
@@ -133,10 +140,10 @@ def begin(
     if ACTIONS[action].newest_first:
         ids.reverse()
 
-    def put(tx: Tx) -> Bulk:
-        id_ = bulk_rows.new(tx, action, wanted.as_json(), Actor.of(by), ids)
-        about = {"action": action, "jobs": len(ids), "filter": wanted.as_json()}
-        activity_rows.note(tx, by, "bulk_started", Place(subject="bulk", name=str(id_)), became=about)
+    def put(tx: Tx) -> BulkOperation:
+        id_ = bulk_rows.new(tx, action, job_filter.as_json(), Actor.of(by), ids)
+        about = {"action": action, "jobs": len(ids), "filter": job_filter.as_json()}
+        activity_rows.append_entry(tx, by, "bulk_started", AuditSubject(subject="bulk", name=str(id_)), became=about)
         if held_by:
             bulk_rows.leads(tx, id_, held_by)
         return require(tx, id_)
@@ -144,32 +151,32 @@ def begin(
     return store.write(put)
 
 
-def step(store: Store, id_: int, held_by: str) -> Bulk | None:
+def step(store: Store, id_: int, held_by: str) -> BulkOperation | None:
     """Does the next slice of it; None when another is at it, or it is gone."""
     try:
-        return store.write(lambda tx: bulk_work.advance(tx, id_, held_by))
+        return store.write(lambda tx: bulk_work.run_batch(tx, id_, held_by))
     except UniqueTaken:
-        return store.write(lambda tx: bulk_work.split(tx, id_, held_by))
+        return store.write(lambda tx: bulk_work.run_singly(tx, id_, held_by))
 
 
 def run(
     store: Store,
     action: str,
-    wanted: Filter,
+    job_filter: Filter,
     by: str,
     *,
     expected: int,
     progress: Progress = unheard,
-    most: int = MOST_AT_ONCE,
-) -> Outcome:
+    limit: int = MAX_AT_ONCE,
+) -> BulkOutcome:
     """Does it to all that match, if they are as many as *expected*; Refused if not. *progress* hears how far it is.
 
     What *progress* raises ends it between two slices: what is done is done, the rest is not.
     """
     me = holder()
-    one = begin(store, action, wanted, by, expected=expected, held_by=me, most=most)
+    one = begin(store, action, job_filter, by, expected=expected, held_by=me, limit=limit)
     if one is None:
-        return Outcome(0)
+        return BulkOutcome(0)
     id_, heard = one.id, 0
     try:
         while one is not None and one.running:
@@ -181,54 +188,56 @@ def run(
         store.write(lambda tx: bulk_rows.end(tx, id_, bulk_rows.CANCELLED, "it was interrupted", by))
         raise
     finally:
-        store.write(lambda tx: bulk_rows.let_go(tx, id_, me))
+        store.write(lambda tx: bulk_rows.release_lead(tx, id_, me))
     return store.read(lambda tx: outcome(tx, require(tx, id_)))
 
 
-def outcome(tx: Tx, one: Bulk) -> Outcome:
+def outcome(tx: Tx, one: BulkOperation) -> BulkOutcome:
     """What became of it so far; what a cancelled one did not come to counts as not matched."""
-    left = [each.job for each in bulk_rows.items(tx, one.id, refused_only=True, most=MOST_LEFT)]
-    return Outcome(one.done, one.changed, tuple(sorted(left)), one.id, one.state)
+    left = [each.job for each in bulk_rows.items(tx, one.id, refused_only=True, limit=MAX_LEFT)]
+    return BulkOutcome(one.done, one.changed, tuple(sorted(left)), one.id, one.state)
 
 
-def cancel(tx: Tx, id_: int, by: str) -> Bulk:
+def cancel(tx: Tx, id_: int, by: str) -> BulkOperation:
     """Ends it after the slice that it is at: what is done is done, the rest is not. Refused when it has ended."""
-    one = bulk_rows.locked(tx, id_)
+    one = bulk_rows.lock_operation(tx, id_)
     if one is None:
-        raise NotThere(_missing(id_))
+        raise NotFound(_missing(id_))
     if not one.running:
-        raise Refused(f"bulk action {id_} has ended: it is {one.state}")
+        raise Rejected(f"bulk action {id_} has ended: it is {one.state}")
     left = one.expected - one.done
     bulk_rows.end(tx, id_, bulk_rows.CANCELLED, f"{left:,} jobs stayed as they were", str(by))
     was = {"state": one.state, "done": one.done}
-    activity_rows.note(tx, by, "bulk_cancelled", Place(subject="bulk", name=str(id_)), was=was, became={"left": left})
+    activity_rows.append_entry(
+        tx, by, "bulk_cancelled", AuditSubject(subject="bulk", name=str(id_)), was=was, became={"left": left}
+    )
     return require(tx, id_)
 
 
 # -- looking at it ---------------------------------------------------------------------------------------------------
 
 
-def require(tx: Tx, id_: int) -> Bulk:
+def require(tx: Tx, id_: int) -> BulkOperation:
     found = bulk_rows.get(tx, id_)
     if found is None:
-        raise NotThere(_missing(id_))
+        raise NotFound(_missing(id_))
     return found
 
 
-def listed(tx: Tx, *, cursor: str | None = None, most: int = 50) -> Page[Bulk]:
+def list_operations(tx: Tx, *, cursor: str | None = None, limit: int = 50) -> ResultPage[BulkOperation]:
     """The newest first."""
-    found = bulk_rows.listed(tx, most + 1, cursors.read(cursor, "b"))
-    return Page(found[:most], cursors.written("b", found[most - 1].id) if len(found) > most else None)
+    found = bulk_rows.list_operations(tx, limit + 1, cursors.read_cursor(cursor, "b"))
+    return ResultPage(found[:limit], cursors.write_cursor("b", found[limit - 1].id) if len(found) > limit else None)
 
 
 def items(
-    tx: Tx, id_: int, *, refused_only: bool = False, cursor: str | None = None, most: int = 100
-) -> Page[Item]:  # fmt: skip
+    tx: Tx, id_: int, *, refused_only: bool = False, cursor: str | None = None, limit: int = 100
+) -> ResultPage[BulkItem]:  # fmt: skip
     """What became of its jobs, in the order in which they were done. Of very many only some are kept."""
     require(tx, id_)
-    after = cursors.read(cursor, "i", -1)
-    found = bulk_rows.items(tx, id_, refused_only=refused_only, after=after, most=most + 1)
-    return Page(found[:most], cursors.written("i", found[most - 1].at) if len(found) > most else None)
+    after = cursors.read_cursor(cursor, "i", -1)
+    found = bulk_rows.items(tx, id_, refused_only=refused_only, after=after, limit=limit + 1)
+    return ResultPage(found[:limit], cursors.write_cursor("i", found[limit - 1].at) if len(found) > limit else None)
 
 
 def _missing(id_: int) -> str:

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 
-class Call(NamedTuple):
+class SimulatedCall(NamedTuple):
     at: float  # seconds since the start
     ok: bool
 
 
-class Calls:
+class SimulatedCalls:
     """Calls in the order in which they were made. Kept in two flat arrays: a day of them is nothing."""
 
     __slots__ = ("_ok", "_times", "failures")
@@ -53,5 +53,5 @@ class Calls:
     def __len__(self) -> int:
         return len(self._ok)
 
-    def __iter__(self) -> Iterator[Call]:
-        return (Call(at, bool(ok)) for at, ok in zip(self._times, self._ok, strict=True))
+    def __iter__(self) -> Iterator[SimulatedCall]:
+        return (SimulatedCall(at, bool(ok)) for at, ok in zip(self._times, self._ok, strict=True))

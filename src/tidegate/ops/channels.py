@@ -93,7 +93,7 @@ def channels(tx: Tx) -> list[ChannelReport]:
 
 def failing(tx: Tx) -> list[ChannelReport]:
     """Those that do not deliver."""
-    return [each for each in channels(tx) if each.fails]
+    return [channel for channel in channels(tx) if channel.fails]
 
 
 def what_became(delivery: Delivery) -> str:

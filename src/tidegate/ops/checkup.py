@@ -9,11 +9,11 @@ from enum import StrEnum
 from pathlib import Path
 from shlex import quote
 
-from tidegate.core.redact import redacted
+from tidegate.core.redact import redact
 from tidegate.errors import StoreBusy, StoreDamaged, StoreError
 from tidegate.ops.words import many
 from tidegate.store.dialect import Dialect
-from tidegate.store.looking import Look, looking
+from tidegate.store.looking import ReadOnlyStore, open_read_only
 from tidegate.store.migrate import CORE, Migration, compare
 from tidegate.store.opening import file_of
 from tidegate.store.sqlite_files import require_expected
@@ -26,7 +26,7 @@ _RESTORE = "Stop Tidegate, and restore a copy: tidegate db restore FILE --yes"
 _OTHERS = 0o007  # the mode that lets everybody in
 
 
-class Status(StrEnum):
+class CheckStatus(StrEnum):
     OK = "ok"
     WARN = "warn"
     ERROR = "error"
@@ -37,7 +37,7 @@ class Finding:
     """One fact. *fix* is a command or a sentence; empty when all is well."""
 
     id: str
-    status: Status
+    status: CheckStatus
     fact: str
     fix: str = ""
 
@@ -52,46 +52,48 @@ class Finding:
 Checks = Sequence[Callable[[Tx], Iterable[Finding]]]
 
 
-def well(id_: str, fact: str) -> Finding:
-    return Finding(id=id_, status=Status.OK, fact=fact)
+def ok_finding(id_: str, fact: str) -> Finding:
+    return Finding(id=id_, status=CheckStatus.OK, fact=fact)
 
 
-def warn(id_: str, fact: str, fix: str) -> Finding:
-    return Finding(id=id_, status=Status.WARN, fact=fact, fix=fix)
+def warn_finding(id_: str, fact: str, fix: str) -> Finding:
+    return Finding(id=id_, status=CheckStatus.WARN, fact=fact, fix=fix)
 
 
-def wrong(id_: str, fact: str, fix: str) -> Finding:
-    return Finding(id=id_, status=Status.ERROR, fact=fact, fix=fix)
+def error_finding(id_: str, fact: str, fix: str) -> Finding:
+    return Finding(id=id_, status=CheckStatus.ERROR, fact=fact, fix=fix)
 
 
 def database(
     url: str, now: Callable[[], float], *, driver: str | None, steps: list[Migration], checks: Checks
 ) -> list[Finding]:
     """What is to be said of a database, and, if its schema is the one of *steps*, what *checks* find in it."""
-    shown, path = redacted(url, 200), file_of(url)
+    shown, path = redact(url, 200), file_of(url)
     if path is not None and (missing := _missing(path)):
         return [missing]
     if path is not None and not Path(path).exists():
         fix = "tidegate serve (or tidegate db migrate) makes it; if it should be there, mend url in the settings"
-        return [warn("store.reachable", f"There is no database {path} yet.", fix)]
+        return [warn_finding("store.reachable", f"There is no database {path} yet.", fix)]
     found: list[Finding] = []
     try:
-        with looking(url, now, driver) as look:
-            found += [well("store.reachable", f"{shown} can be opened: {look.engine}."), *schema(look, steps)]
-            ready = all(each.status is not Status.ERROR for each in found)
+        with open_read_only(url, now, driver) as look:
+            found += [ok_finding("store.reachable", f"{shown} can be opened: {look.engine}."), *schema(look, steps)]
+            ready = all(each.status is not CheckStatus.ERROR for each in found)
             found += [*_writable(look), *_clock(look), *_library(look), *_undamaged(look), *disk(path)]
             for check in checks if ready else ():
                 found += check(look.tx)
     except StoreDamaged as error:
         found.append(
-            wrong("store.reachable", f"{shown} cannot be used, it is damaged: {str(error).rstrip('.')}.", _RESTORE)
+            error_finding(
+                "store.reachable", f"{shown} cannot be used, it is damaged: {str(error).rstrip('.')}.", _RESTORE
+            )
         )
     except StoreBusy as error:
         fix = "Is it started, and does url in the settings name it? tidegate config url"
-        found.append(wrong("store.reachable", f"{shown}: {error}.", fix))
+        found.append(error_finding("store.reachable", f"{shown}: {error}.", fix))
     except (StoreError, ValueError) as error:
         fix = "Mend url in the settings; if the database is damaged: tidegate db check, tidegate db restore"
-        found.append(wrong("store.reachable", f"{shown} cannot be used: {str(error).rstrip('.')}.", fix))
+        found.append(error_finding("store.reachable", f"{shown} cannot be used: {str(error).rstrip('.')}.", fix))
     return found
 
 
@@ -101,67 +103,69 @@ def _missing(path: str) -> Finding | None:
         require_expected(path)
     except StoreError as error:
         fact, _, fix = f"{error}".partition(". ")
-        return wrong("store.reachable", f"{fact[:1].upper()}{fact[1:]}.", f"{fix}.")
+        return error_finding("store.reachable", f"{fact[:1].upper()}{fact[1:]}.", f"{fix}.")
     return None
 
 
-def _undamaged(look: Look) -> Iterator[Finding]:
+def _undamaged(look: ReadOnlyStore) -> Iterator[Finding]:
     if look.dialect is not Dialect.SQLITE:
         return
     damage = look.damage()
     if damage:
-        yield wrong("store.damage", f"It is damaged: {damage[0]}.", _RESTORE)
+        yield error_finding("store.damage", f"It is damaged: {damage[0]}.", _RESTORE)
     else:
-        yield well("store.damage", "Its file is not damaged.")
+        yield ok_finding("store.damage", "Its file is not damaged.")
 
 
-def schema(look: Look, steps: list[Migration]) -> Iterator[Finding]:
+def schema(look: ReadOnlyStore, steps: list[Migration]) -> Iterator[Finding]:
     try:
         missing = compare(look.applied, steps)
     except StoreError as error:
-        yield wrong(
+        yield error_finding(
             "store.schema", f"{str(error).capitalize()}.", "Run the version of Tidegate that made it, or newer."
         )
         return
     core = [each for each in missing if each.app == CORE]
     if core:
         names = ", ".join(f"{each.number:04} {each.name}" for each in core)
-        yield wrong("store.schema", f"Its schema is not up to date; missing: {names}.", "tidegate db migrate")
+        yield error_finding("store.schema", f"Its schema is not up to date; missing: {names}.", "tidegate db migrate")
     for app in sorted({each.app for each in missing} - {CORE}):
-        yield warn(
+        yield warn_finding(
             "store.schema", f"The tables of {app} are not up to date.", "The next start of tidegate serve does it."
         )
     if not missing:
-        yield well("store.schema", f"Its schema is up to date: {many(len(look.applied), 'step')}.")
+        yield ok_finding("store.schema", f"Its schema is up to date: {many(len(look.applied), 'step')}.")
 
 
-def _writable(look: Look) -> Iterator[Finding]:
+def _writable(look: ReadOnlyStore) -> Iterator[Finding]:
     if look.refuses:
-        yield wrong("store.writable", f"It cannot be written: {look.refuses}.", "Give this user the right to write it.")
+        yield error_finding(
+            "store.writable", f"It cannot be written: {look.refuses}.", "Give this user the right to write it."
+        )
     else:
-        yield well("store.writable", "It can be written.")
+        yield ok_finding("store.writable", "It can be written.")
 
 
-def _clock(look: Look) -> Iterator[Finding]:
+def _clock(look: ReadOnlyStore) -> Iterator[Finding]:
     if look.dialect is Dialect.SQLITE:
         return  # the clock is our own
     skew = abs(look.ahead)
     fact = f"Its clock is {skew:.1f} s {'ahead of' if look.ahead > 0 else 'behind'} ours"
     if skew < _SKEW:
-        yield well("store.clock", f"{fact}.")
+        yield ok_finding("store.clock", f"{fact}.")
     else:
-        status = Status.ERROR if skew >= _BAD_SKEW else Status.WARN
+        status = CheckStatus.ERROR if skew >= _BAD_SKEW else CheckStatus.WARN
         yield Finding(id="store.clock", status=status, fact=f"{fact}.", fix="Set both clocks by NTP: timedatectl")
 
 
-def _library(look: Look) -> Iterator[Finding]:
+def _library(look: ReadOnlyStore) -> Iterator[Finding]:
     if look.dialect is not Dialect.SQLITE:
         return
     if look.wal_is_safe:
-        yield well("store.library", f"The journal is {look.journal.upper()}, and this SQLite is safe with it.")
+        yield ok_finding("store.library", f"The journal is {look.journal.upper()}, and this SQLite is safe with it.")
     else:
         fact = "This SQLite has the WAL-reset bug (before 3.51.3), so the journal TRUNCATE is used, which is slower."
-        yield warn("store.library", fact, "pip install 'tidegate[queue]' brings a newer SQLite")
+        yield warn_finding("store.library", fact, "pip install 'tidegate[queue]' brings a newer SQLite")
 
 
 def disk(path: str | None) -> Iterator[Finding]:
@@ -171,9 +175,9 @@ def disk(path: str | None) -> Iterator[Finding]:
     free = shutil.disk_usage(folder).free
     fact = f"{free / _MB:,.0f} MB are free in {folder}."
     if free >= _LITTLE:
-        yield well("store.disk", fact)
+        yield ok_finding("store.disk", fact)
     else:
-        status = Status.ERROR if free < _VERY_LITTLE else Status.WARN
+        status = CheckStatus.ERROR if free < _VERY_LITTLE else CheckStatus.WARN
         yield Finding(
             id="store.disk", status=status, fact=fact, fix="Make room, or keep finished jobs for less: [retention]"
         )
@@ -188,8 +192,8 @@ def private(files: Mapping[Path, str]) -> Iterator[Finding]:
             continue  # whoever needs it says so
         if mode & _OTHERS:
             fact = f"Everybody on this machine can read {what}: {path} has mode {mode:o}."
-            yield warn("security.files", fact, f"chmod 600 {quote(str(path))}")
+            yield warn_finding("security.files", fact, f"chmod 600 {quote(str(path))}")
         else:
-            yield well(
+            yield ok_finding(
                 "security.files", f"{what[:1].upper()}{what[1:]} is not for everybody: {path} has mode {mode:o}."
             )

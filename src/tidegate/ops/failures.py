@@ -10,11 +10,11 @@ from tidegate.core.codes import Code
 from tidegate.core.fault import Reason
 from tidegate.ops.listing import Count
 from tidegate.store import failures
-from tidegate.store.failures import Group
+from tidegate.store.failures import FailureGroup
 from tidegate.store.tx import Tx
 
-MOST = 100  # groups that are looked at
-MOST_COUNTED = 1000  # jobs of one group
+MAX_GROUPS = 100  # groups that are looked at
+MAX_FAILED_COUNTED = 1000  # jobs of one group
 _PERSONS = (Reason.AUTH, Reason.QUOTA, Reason.CONFIG)  # what no waiting cures
 
 # In the order in which somebody should look at them: token -> (word, icon, tone, what it is)
@@ -41,7 +41,7 @@ BUCKETS: Mapping[str, tuple[str, str, str, str]] = {
 class Triaged:
     """One group, with its jobs and the bucket that it belongs to."""
 
-    group: Group
+    group: FailureGroup
     bucket: str
     failed: Count  # jobs that failed for good
     queued: Count  # jobs that are tried again
@@ -63,15 +63,15 @@ class Triaged:
         }  # fmt: skip
 
 
-def triaged(tx: Tx, codes: Mapping[str, Code], now: float) -> list[Triaged]:
+def triage_failures(tx: Tx, codes: Mapping[str, Code], now: float) -> list[Triaged]:
     """The groups that were met last, those first that need somebody, then the newest."""
-    found = failures.groups(tx, MOST)
+    found = failures.groups(tx, MAX_GROUPS)
     names = [each.failure for each in found]
-    jobs = failures.jobs_of(tx, names, MOST_COUNTED + 1)
-    trends, able = failures.by_hour(tx, names, now), failures.retriable(tx, names, MOST_COUNTED)
+    jobs = failures.jobs_in_groups(tx, names, MAX_FAILED_COUNTED + 1)
+    trends, able = failures.by_hour(tx, names, now), failures.retriable(tx, names, MAX_FAILED_COUNTED)
     rows = []
     for each in found:
-        failed, queued = (Count(min(n, MOST_COUNTED), capped=n > MOST_COUNTED) for n in jobs[each.failure])
+        failed, queued = (Count(min(n, MAX_FAILED_COUNTED), capped=n > MAX_FAILED_COUNTED) for n in jobs[each.failure])
         needs = bucket(each.code, codes.get(each.code), *jobs[each.failure])
         rows.append(Triaged(
             group=each, bucket=needs, failed=failed, queued=queued, retriable=failed.capped or each.failure in able,

@@ -23,10 +23,10 @@ from tidegate.store.now import now_of
 from tidegate.store.tallies import BUCKETS
 from tidegate.store.tx import Tx
 
-MOST_TARGETS = 200
-MOST_QUEUES = 200
-MOST_CODES = 100  # of one queue
-MOST_CHANNELS = 50
+MAX_TARGETS = 200
+MAX_QUEUES = 200
+MAX_CODES = 100  # of one queue
+MAX_CHANNELS = 50
 OTHERS = "others"  # the code of all further ones
 
 STATE = {CLOSED: 0, HALF_OPEN: 1, OPEN: 2}
@@ -72,7 +72,7 @@ class BreakerFigures:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportedBreaker:
     """The breaker of a program that guards by itself, as it said a few seconds ago."""
 
     name: str
@@ -94,16 +94,18 @@ class Figures:
     failing: Mapping[str, bool] = field(default_factory=dict)  # tidegate_channel_failing by channel
     deliveries: Mapping[tuple[str, str], int] = field(default_factory=dict)  # tidegate_deliveries_total, by outcome too
     tokens: tuple[str, ...] = field(default=tuple(TARGETS))
-    programs: Mapping[str, list[Told]] = field(default_factory=dict)  # by program: the breakers that are its own
+    programs: Mapping[str, list[ReportedBreaker]] = field(
+        default_factory=dict
+    )  # by program: the breakers that are its own
 
 
 def figures(tx: Tx) -> Figures:
     """The numbers at this moment."""
     now = now_of(tx)
     standings = target_reports.standings(tx)
-    shown = standings[:MOST_TARGETS]
+    shown = standings[:MAX_TARGETS]
     workers = reports.workers(tx)
-    counted = Counter(each.token for each in standings)
+    counted = Counter(standing.token for standing in standings)
     rows = [each.row for each in shown]
     told = channels.channels(tx)
     return Figures(
@@ -114,7 +116,7 @@ def figures(tx: Tx) -> Figures:
         workers=sum(worker.there for worker in workers),
         last_tick=max((worker.seen_at for worker in workers), default=None),
         unread_notices=notices.unread(tx),
-        failing={each.name: each.fails for each in told[:MOST_CHANNELS]},
+        failing={each.name: each.fails for each in told[:MAX_CHANNELS]},
         deliveries=_deliveries(tx, [each.name for each in told]),
         programs=_programs(rows, now),
     )
@@ -123,7 +125,7 @@ def figures(tx: Tx) -> Figures:
 def _deliveries(tx: Tx, there: Sequence[str]) -> dict[tuple[str, str], int]:
     """With zeros for what a channel has not done yet: the first failure is a change, too."""
     counted = telling_rows.counts(tx)
-    names = list(dict.fromkeys([*there, *sorted(name for name, _ in counted)]))[:MOST_CHANNELS]
+    names = list(dict.fromkeys([*there, *sorted(name for name, _ in counted)]))[:MAX_CHANNELS]
     return {(name, outcome): counted.get((name, outcome), 0) for name in names for outcome in telling_rows.OUTCOMES}
 
 
@@ -131,11 +133,11 @@ def _queues(tx: Tx, now: float) -> list[QueueFigures]:
     by_queue: dict[str, dict[str, int]] = {}
     for (queue, what), n in tallies.read(tx).items():
         by_queue.setdefault(queue, {})[what] = n
-    return [_queue(tx, name, by_queue[name], now) for name in sorted(by_queue)[:MOST_QUEUES]]
+    return [_queue(tx, name, by_queue[name], now) for name in sorted(by_queue)[:MAX_QUEUES]]
 
 
 def _queue(tx: Tx, name: str, tally: Mapping[str, int], now: float) -> QueueFigures:
-    oldest = tx.all("oldest_ready", {"queue": name}) if tally.get("ready", 0) > 0 else []
+    oldest = tx.query("oldest_ready", {"queue": name}) if tally.get("ready", 0) > 0 else []
     return QueueFigures(
         name=name, depth=max(0, sum(tally.get(stage, 0) for stage in _QUEUED)), active=max(0, tally.get("running", 0)),
         failed=_failed(tally), durations=_durations(tally), manual_retries=tally.get(tallies.RETRIED, 0),
@@ -146,7 +148,7 @@ def _queue(tx: Tx, name: str, tally: Mapping[str, int], now: float) -> QueueFigu
 def _failed(tally: Mapping[str, int]) -> dict[str, int]:
     start = tallies.FAILED
     codes = {what.removeprefix(start): n for what, n in sorted(tally.items()) if what.startswith(start)}
-    shown = dict(list(codes.items())[:MOST_CODES])
+    shown = dict(list(codes.items())[:MAX_CODES])
     rest = sum(codes.values()) - sum(shown.values())
     return {**shown, OTHERS: rest} if rest else shown
 
@@ -162,22 +164,22 @@ def _has_breaker(row: TargetRow) -> bool:
     return row.rules is not None and "breaker" in json.loads(row.rules)
 
 
-def _programs(rows: Sequence[TargetRow], now: float) -> dict[str, list[Told]]:
-    found: dict[str, list[Told]] = {}
+def _programs(rows: Sequence[TargetRow], now: float) -> dict[str, list[ReportedBreaker]]:
+    found: dict[str, list[ReportedBreaker]] = {}
     for row in rows:
         for program, said in (json.loads(row.summary) if row.summary else {}).items():
             if now - said.get("at", 0.0) < PROGRAM_GONE:
                 found.setdefault(program, []).extend(
-                    Told(name, STATE.get(one.get("state"), 0), int(one.get("consecutive_failures", 0)))
+                    ReportedBreaker(name, STATE.get(one.get("state"), 0), int(one.get("consecutive_failures", 0)))
                     for name, one in said.get("breakers", {}).items()
                 )
     return found
 
 
 def _breaker(row: TargetRow, now: float) -> BreakerFigures:
-    breaker = shared_breaker.advanced(row.breaker, now)
+    breaker = shared_breaker.advance(row.breaker, now)
     good, bad, rejected = breaker.totals
-    moves = {(old, new): n for old, new, n in row.breaker.moves}
+    moves = {(old, new): n for old, new, n in row.breaker.transitions}
     return BreakerFigures(
         name=row.name, state=STATE[breaker.state], consecutive_failures=breaker.run,
         requests={"success": good, "failure": bad, "rejected": rejected},

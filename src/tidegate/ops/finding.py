@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tidegate.ops.searching import FINAL, Ended, Found, Live, Plain, Search, Several, Way
+from tidegate.ops.searching import FINAL, FinalScan, IndexScan, JobQuery, LiveScan, SearchPage, SearchPlan, UnionPlan
 from tidegate.store import tallies
 from tidegate.store.tx import Tx
 
-MOST_PLACES = 1000  # pairs of queue and kind that are looked through one by one
+MAX_PLACES = 1000  # pairs of queue and kind that are looked through one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +29,18 @@ USUAL = Effort()
 
 
 @dataclass(frozen=True, slots=True)
-class Ways:
+class SearchPlans:
     """*short* is for what many match, and gives up early; the others are for what few match, the best one first."""
 
-    short: Way
-    others: Sequence[Way]
+    short: SearchPlan
+    others: Sequence[SearchPlan]
     effort: Effort = USUAL
 
-    def found(self, tx: Tx, before: int, n: int) -> Found:
+    def found(self, tx: Tx, before: int, n: int) -> SearchPage:
         """The next *n*, by the first way that has them or comes to the end; fewer when none does within its steps."""
         tries = [(way, self.effort.short) for way in (self.short, *self.others)]
         tries += [(way, self.effort.long) for way in self.others or [self.short]]
-        best = Found([], before)
+        best = SearchPage([], before)
         for way, candidates in tries:
             tried = way.look(tx, before, n, max(candidates, n))
             if len(tried.rows) >= n or not tried.floor:
@@ -53,50 +53,50 @@ class Ways:
         short, enough = self.effort.short, n + self.effort.short
         tries = [(self.short, enough), *((way, short) for way in self.others)]
         tries[2:2] = [(way, enough) for way in self.others[:1]]
-        most = 0
+        limit = 0
         for way, candidates in tries:
             seen, floor = way.count(tx, n + 1, candidates)
             if seen > n or not floor:
                 return min(seen, n), seen > n
-            most = max(most, seen)
-        return most, True
+            limit = max(limit, seen)
+        return limit, True
 
 
-def ways(tx: Tx, search: Search, effort: Effort = USUAL) -> Ways:
+def ways(tx: Tx, search: JobQuery, effort: Effort = USUAL) -> SearchPlans:
     """The ways that make sense for a search."""
     if search.failure:  # nothing else is as narrow
-        return Ways(Plain("list_of_failure", search, narrowed=_narrowed(search, "failure")), (), effort)
+        return SearchPlans(IndexScan("list_of_failure", search, narrowed=_narrowed(search, "failure")), (), effort)
     totals = tallies.read(tx)
-    live = Live(search, totals)
-    found: list[Way] = []
+    live = LiveScan(search, totals)
+    found: list[SearchPlan] = []
     if search.code:
-        found.append(Plain("list_of_last_code", search, narrowed=_narrowed(search, "code")))
+        found.append(IndexScan("list_of_last_code", search, narrowed=_narrowed(search, "code")))
     if search.target:
-        ended = Plain("list_of_target", search, narrowed=_narrowed(search, "target"))
-        found.append(Several([*([ended] if search.states(FINAL) else []), live]))
+        ended = IndexScan("list_of_target", search, narrowed=_narrowed(search, "target"))
+        found.append(UnionPlan([*([ended] if search.states(FINAL) else []), live]))
     if search.queue or search.kind or search.state:
         places = _places(tx, search, totals)
         if places is not None:
-            found.append(Several([Ended(search, places), live]))
-    return Ways(Plain("list_any", search, narrowed=_narrowed(search, "")), found, effort)
+            found.append(UnionPlan([FinalScan(search, places), live]))
+    return SearchPlans(IndexScan("list_any", search, narrowed=_narrowed(search, "")), found, effort)
 
 
-def _narrowed(search: Search, by: str) -> bool:
+def _narrowed(search: JobQuery, by: str) -> bool:
     """Whether more is asked than this one thing."""
     return search.dated or any(
         getattr(search, name) for name in ("queue", "state", "kind", "target", "code") if name != by
     )
 
 
-def _places(tx: Tx, search: Search, totals: Mapping[tuple[str, str], int]) -> list[dict[str, str]] | None:
+def _places(tx: Tx, search: JobQuery, totals: Mapping[tuple[str, str], int]) -> list[dict[str, str]] | None:
     """Each queue, kind and state in which jobs may have ended; None when there are too many to look at each."""
     states = search.states(FINAL)
     if search.kind:
         queues = [search.queue] if search.queue else sorted({queue for queue, _ in totals})
         pairs = [(queue, search.kind) for queue in queues]
     elif states:
-        rows = tx.all("list_places", {"queue": search.queue, "most": MOST_PLACES + 1})
-        if len(rows) > MOST_PLACES:
+        rows = tx.query("list_places", {"queue": search.queue, "most": MAX_PLACES + 1})
+        if len(rows) > MAX_PLACES:
             return None
         pairs = [(queue, kind) for queue, kind in rows]
     else:

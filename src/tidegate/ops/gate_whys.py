@@ -8,34 +8,34 @@ from typing import Any
 
 from tidegate.core.rate import Rate
 from tidegate.machine import filling, shared_breaker
-from tidegate.machine.filling import Filling, Limits
+from tidegate.machine.filling import CapacityLimits, FillLevel
 from tidegate.machine.gate import EndedBy, HoldReason
 from tidegate.machine.ramp import UNLIMITED
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
 from tidegate.ops import standing
-from tidegate.ops.whys import Why, soon
-from tidegate.ops.words import opened_because, spelled
+from tidegate.ops.whys import WaitReason, soon
+from tidegate.ops.words import opened_because, spell_duration
 from tidegate.store import gate_rows
-from tidegate.store.gate_rows import HoldRow, TargetRow
+from tidegate.store.gate_rows import StoredKeyHealth, TargetRow
 from tidegate.store.tx import Tx
 
 
-def of_queue(tx: Tx, name: str, now: float) -> Iterator[Why]:
+def of_queue(tx: Tx, name: str, now: float) -> Iterator[WaitReason]:
     """What stands before all jobs of a queue."""
-    for _, since, until, by in tx.all("queue_row", {"name": name}):
+    for _, since, until, by in tx.query("queue_row", {"name": name}):
         if until is not None and now < until:
-            yield Why(
+            yield WaitReason(
                 reason=HoldReason.PAUSED, subject=f"queue {name}", since=since, until=until, ended_by=EndedBy.PERSON,
                 message=f"The queue {name} was paused by {by}; it goes on {soon(until - now)}, or when it is resumed.",
             )  # fmt: skip
 
 
-def of_target(tx: Tx, name: str, key: str | None, now: float) -> Iterator[Why]:
+def of_target(tx: Tx, name: str, key: str | None, now: float) -> Iterator[WaitReason]:
     """What stands before the jobs of a target, and of one key of it; nothing when a job has no target."""
     row = gate_rows.target(tx, name) if name else None
     if row is not None and row.paused_until is not None and now < row.paused_until:
         left = soon(row.paused_until - now)
-        yield Why(
+        yield WaitReason(
             reason=HoldReason.PAUSED, subject=f"target {name}", since=row.paused_at, until=row.paused_until,
             ended_by=EndedBy.PERSON,
             message=f"{name} was paused by {row.paused_by}; it goes on {left}, or when it is resumed.",
@@ -46,17 +46,17 @@ def of_target(tx: Tx, name: str, key: str | None, now: float) -> Iterator[Why]:
     if row is None:
         return
     rules = json.loads(row.rules) if row.rules else {}
-    running = tx.all("running_of", {"target": name, "since": row.breaker.since})[0]
+    running = tx.query("running_of", {"target": name, "since": row.breaker.since})[0]
     yield from _breaker(row, rules, int(running[1]), now)
     if rules.get("capacity"):
-        yield from _capacity(row, Limits(**rules["capacity"]), now)
+        yield from _capacity(row, CapacityLimits(**rules["capacity"]), now)
     if rules.get("rate"):
         yield from _rate(row, Rate(**rules["rate"]), now)
     yield from _concurrency(row, rules.get("concurrency"), int(running[0]), now)
 
 
-def _held(hold: HoldRow, now: float) -> Iterator[Why]:
-    if hold.reason == gate_rows.OPEN or (hold.until is not None and now >= hold.until):
+def _held(hold: StoredKeyHealth, now: float) -> Iterator[WaitReason]:
+    if hold.reason == gate_rows.NOT_HELD or (hold.until is not None and now >= hold.until):
         return
     who = f"key {hold.lane} of {hold.target}" if hold.lane else f"target {hold.target}"
     said = hold.message or (f"It failed with {hold.code}." if hold.code else "")
@@ -73,41 +73,44 @@ def _held(hold: HoldRow, now: float) -> Iterator[Why]:
         message, ends = f"{said} {_times(hold.failures)} in a row; {one} {soon(hold.until - now)}.", EndedBy.TIME
         if not hold.failures:
             message = f"Disabled by {hold.rest.by} ({hold.rest.reason}); {one} {soon(hold.until - now)}."
-    yield Why(
+    yield WaitReason(
         reason=HoldReason(hold.reason), subject=who, since=hold.since, until=hold.until, ended_by=ends,
         message=message.strip(),
     )  # fmt: skip
 
 
-def _breaker(row: TargetRow, rules: dict[str, Any], probing: int, now: float) -> Iterator[Why]:
+def _breaker(row: TargetRow, rules: dict[str, Any], probing: int, now: float) -> Iterator[WaitReason]:
     breaker, numbers = row.breaker, rules.get("breaker")
     if breaker.state == CLOSED or (breaker.state == OPEN and breaker.until is not None and now >= breaker.until):
         return
     until, ends, because = breaker.until, EndedBy.TIME, opened_because(breaker.opened, breaker.run)
     if breaker.state == HALF_OPEN:
-        most = 1 if numbers is None else int(numbers["max_requests"])
-        if breaker.good + probing < most:
+        limit = 1 if numbers is None else int(numbers["max_requests"])
+        if breaker.good + probing < limit:
             return
-        ends, said = EndedBy.CALL, f"{most} jobs are trying whether {row.name} is well again; the others wait for them."
+        ends, said = (
+            EndedBy.CALL,
+            f"{limit} jobs are trying whether {row.name} is well again; the others wait for them.",
+        )
     elif breaker.by is not None:
         ends, said = EndedBy.PERSON, f"The breaker of {row.name} was opened by {breaker.by}{_until_words(until, now)}."
     elif until is None and "probe_every" in rules:
-        every = spelled(rules["probe_every"])
+        every = spell_duration(rules["probe_every"])
         said = f"The breaker of {row.name} is open: {because}; it is asked every {every} whether it is well again."
         ends = EndedBy.PROBE
     elif until is None:
         ends, said = EndedBy.PERSON, f"The breaker of {row.name} is open: {because}; a person must close it."
     else:
         said = f"The breaker of {row.name} is open: {because}; a few jobs try it {soon(until - now)}."
-    yield Why(
+    yield WaitReason(
         reason=HoldReason.BREAKER, subject=f"target {row.name}", since=breaker.since, until=until, ended_by=ends,
         message=said,
     )  # fmt: skip
 
 
-def _capacity(row: TargetRow, limits: Limits, now: float) -> Iterator[Why]:
-    known = Filling.loaded(row.capacity)
-    room = filling.room(known, limits, now)
+def _capacity(row: TargetRow, limits: CapacityLimits, now: float) -> Iterator[WaitReason]:
+    known = FillLevel.load(row.capacity)
+    room = filling.send_allowance(known, limits, now)
     if room.n or room.ask:
         return
     own = len(filling.own_sends(known, limits, now))
@@ -120,28 +123,28 @@ def _capacity(row: TargetRow, limits: Limits, now: float) -> Iterator[Why]:
         since, until = known.at, known.at + limits.every
         sent = f", {own} more {'was' if own == 1 else 'were'} sent" if own else ""
         said = f"{row.name} is full: {known.depth} of {limits.cap}{sent}; it is asked again {soon(until - now)}."
-    yield Why(
+    yield WaitReason(
         reason=HoldReason.CAPACITY, subject=f"target {row.name}", since=since, until=until, ended_by=EndedBy.TIME,
         message=said,
     )  # fmt: skip
 
 
-def _rate(row: TargetRow, rate: Rate, now: float) -> Iterator[Why]:
+def _rate(row: TargetRow, rate: Rate, now: float) -> Iterator[WaitReason]:
     wait = rate.wait(rate.used(row.paid_until, now), now)
     if wait > 0:
-        yield Why(
+        yield WaitReason(
             reason=HoldReason.RATE, subject=f"target {row.name}", since=None, until=now + wait, ended_by=EndedBy.TIME,
             message=f"{row.name} gets at most {rate.count:g} calls in {_per(rate.spacing * rate.count)}; "
             f"the next one {soon(wait)}.",
         )  # fmt: skip
 
 
-def _concurrency(row: TargetRow, limit: int | None, running: int, now: float) -> Iterator[Why]:
-    allowed = shared_breaker.most(row.breaker, limit, now)
+def _concurrency(row: TargetRow, limit: int | None, running: int, now: float) -> Iterator[WaitReason]:
+    allowed = shared_breaker.concurrency_limit(row.breaker, limit, now)
     if row.breaker.state != CLOSED or allowed >= UNLIMITED or running < allowed:
         return
-    slowly = ", and grows slowly after an outage" if shared_breaker.opening(row.breaker, limit, now) else ""
-    yield Why(
+    slowly = ", and grows slowly after an outage" if shared_breaker.is_ramping(row.breaker, limit, now) else ""
+    yield WaitReason(
         reason=HoldReason.CONCURRENCY, subject=f"target {row.name}", since=None, until=None, ended_by=EndedBy.CALL,
         message=f"{running} jobs of {row.name} are under way; the limit is {allowed}{slowly}.",
     )  # fmt: skip
@@ -156,23 +159,23 @@ _OF_PROGRAM: Mapping[str, tuple[HoldReason, EndedBy]] = {
 }  # fmt: skip
 
 
-def of_programs(row: TargetRow, now: float) -> Iterator[Why]:
+def of_programs(row: TargetRow, now: float) -> Iterator[WaitReason]:
     """What stands before the calls of programs that guard a target by themselves."""
-    for each in standing.of_programs(row, now, tried=True):
-        if each.token in _OF_PROGRAM:
-            reason, ends = _OF_PROGRAM[each.token]
-            yield Why(
-                reason=reason, subject=f"target {row.name}", since=each.since, until=each.next_try,
-                ended_by=ends if each.next_try is None else EndedBy.TIME, message=each.reason,
+    for program in standing.of_programs(row, now, tried=True):
+        if program.token in _OF_PROGRAM:
+            reason, ends = _OF_PROGRAM[program.token]
+            yield WaitReason(
+                reason=reason, subject=f"target {row.name}", since=program.since, until=program.next_try,
+                ended_by=ends if program.next_try is None else EndedBy.TIME, message=program.reason,
             )  # fmt: skip
 
 
 def _per(seconds: float) -> str:
-    return spelled(seconds) if seconds >= 60 else f"{seconds:g} s"
+    return spell_duration(seconds) if seconds >= 60 else f"{seconds:g} s"
 
 
 def _until_words(until: float | None, now: float) -> str:
-    return "" if until is None else f" and stays so for {spelled(until - now)}"
+    return "" if until is None else f" and stays so for {spell_duration(until - now)}"
 
 
 def _times(failures: int) -> str:

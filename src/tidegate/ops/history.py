@@ -36,7 +36,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Calls:
+class CallCounts:
     """One slot of a target."""
 
     at: int
@@ -45,7 +45,7 @@ class Calls:
     rejected: int
 
 
-P = TypeVar("P", Point, Calls)
+P = TypeVar("P", Point, CallCounts)
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: it is generic
@@ -62,7 +62,7 @@ class History(Generic[P]):
             "start": self.start,
             "end": self.end,
             "step": self.step,
-            "points": [asdict(each) for each in self.points],
+            "points": [asdict(point) for point in self.points],
         }
 
 
@@ -103,17 +103,17 @@ def _summed(figures: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """The numbers of several queues as if they were one."""
     if not figures:
         return rollups.NOTHING[rollups.QUEUE]
-    found: dict[str, Any] = {name: sum(each[name] for each in figures) for name in ("depth", "gave_up", "bad")}
-    found["oldest"] = max(each["oldest"] for each in figures)
-    found["took"] = [sum(column) for column in zip(*(each["took"] for each in figures), strict=True)]
+    found: dict[str, Any] = {name: sum(figure[name] for figure in figures) for name in ("depth", "gave_up", "bad")}
+    found["oldest"] = max(figure["oldest"] for figure in figures)
+    found["took"] = [sum(column) for column in zip(*(figure["took"] for figure in figures), strict=True)]
     return found
 
 
-def of_target(tx: Tx, name: str, span: str = "24h") -> History[Calls]:
+def of_target(tx: Tx, name: str, span: str = "24h") -> History[CallCounts]:
     return _history(tx, rollups.TARGET, name, span, _calls)
 
 
-def beats(tx: Tx, names: Sequence[str]) -> dict[str, list[Calls | None]]:
+def beats(tx: Tx, names: Sequence[str]) -> dict[str, list[CallCounts | None]]:
     """The last 24 hours of several targets, hour by hour, the oldest first; None where nobody put numbers down.
 
     Only of those that were called in that time, as far as a breaker stands before them.
@@ -123,7 +123,7 @@ def beats(tx: Tx, names: Sequence[str]) -> dict[str, list[Calls | None]]:
     ends = [last + HOUR * (n - BEATS + 1) for n in range(BEATS + 1)]
     looked = set(rollups.looks(tx, ends[0]))
     nothing, standing = rollups.NOTHING[rollups.TARGET], rollups.now_of_targets(tx)
-    found: dict[str, list[Calls | None]] = {}
+    found: dict[str, list[CallCounts | None]] = {}
     for name, rows in rollups.hours(tx, rollups.TARGET, names, ends[0]).items():
         known = {at: rows.get(at, nothing) for at in ends[:-1] if at in looked}
         if name in standing:
@@ -165,13 +165,13 @@ def _points(
     now, start, step = when
     begun = rollups.slot_of(now) // step * step  # the slot that is not over yet
     rows = [known.get(at) or Rollup(at, rollups.NOTHING[scope]) for at in looks]
-    whole = [each for each in rows if each.at % step == 0]
+    whole = [row for row in rows if row.at % step == 0]
     points = [made(old, new, new.at) for old, new in pairwise(whole) if new.at - old.at == step]
     first = _first_of_the_last(looks, now, step)
     if first is not None and figures is not None:
         # Of the slot that runs, or of one that ended a moment ago, nothing is put down.
         end = begun + step if first >= begun else begun
-        points.append(made(next(each for each in rows if each.at == first), Rollup(end, figures), end))
+        points.append(made(next(row for row in rows if row.at == first), Rollup(end, figures), end))
     return History(start=start, end=begun + step, step=step, points=points)
 
 
@@ -188,9 +188,9 @@ def _point(old: Rollup, new: Rollup, at: int) -> Point:
     )
 
 
-def _calls(old: Rollup, new: Rollup, at: int) -> Calls:
+def _calls(old: Rollup, new: Rollup, at: int) -> CallCounts:
     good, bad, rejected = (_grown(*each) for each in zip(old.figures["calls"], new.figures["calls"], strict=True))
-    return Calls(at=at, good=good, bad=bad, rejected=rejected)
+    return CallCounts(at=at, good=good, bad=bad, rejected=rejected)
 
 
 def _grown(before: int, after: int) -> int:

@@ -14,16 +14,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tidegate.errors import Refused
+from tidegate.errors import Rejected
 from tidegate.store import requests
 from tidegate.store.tx import Tx
 
 LEASE = 60.0  # seconds until a request that was begun and never ended may be begun again
-MOST_KEY = 255
+MAX_KEY = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class StoredResponse:
     """The answer that was given to the first of the twins."""
 
     status: int
@@ -32,7 +32,7 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Begun:
+class RequestReservation:
     """A request that may now be carried out, by nobody else at the same time."""
 
     key: str
@@ -40,11 +40,11 @@ class Begun:
     fence: int
 
 
-class OtherBody(Refused):
+class OtherBody(Rejected):
     """The key was used for another request (422)."""
 
 
-class InFlight(Refused):
+class InFlight(Rejected):
     """The same request is being carried out at this moment (409)."""
 
     def __init__(self, retry_after: float) -> None:
@@ -52,20 +52,20 @@ class InFlight(Refused):
         self.retry_after = retry_after  # seconds; by then it has ended, or may be begun again
 
 
-class AnswerNotKept(Refused):
+class AnswerNotKept(Rejected):
     """The request was carried out, but its answer was too long to be kept (409). It is not carried out again."""
 
 
-def begin(tx: Tx, key: str, scope: str, digest: str) -> Seen | Begun:
+def begin(tx: Tx, key: str, scope: str, digest: str) -> StoredResponse | RequestReservation:
     """The answer of the finished twin, or the right to carry it out. OtherBody, InFlight or AnswerNotKept otherwise.
 
     *scope* says who asks for what: principal, method and path; *digest* is of the body.
     """
     check(key)
-    fence = requests.begin(tx, key, scope, digest, LEASE)
+    fence = requests.insert_request(tx, key, scope, digest, LEASE)
     if fence is not None:
-        return Begun(key, scope, fence)
-    kept = requests.seen(tx, key, scope)
+        return RequestReservation(key, scope, fence)
+    kept = requests.load_request(tx, key, scope)
     if kept is None:  # it was given up between the two looks
         raise InFlight(1.0)
     if kept.digest != digest:
@@ -74,20 +74,20 @@ def begin(tx: Tx, key: str, scope: str, digest: str) -> Seen | Begun:
         raise InFlight(max(1.0, kept.left))
     if kept.body is None:
         raise AnswerNotKept("this was carried out before; its answer was too long to be kept, so look at what it made")
-    return Seen(kept.status, kept.headers, kept.body)
+    return StoredResponse(kept.status, kept.headers, kept.body)
 
 
-def finish(tx: Tx, begun: Begun, status: int, headers: Mapping[str, str], body: bytes) -> bool:
+def finish(tx: Tx, begun: RequestReservation, status: int, headers: Mapping[str, str], body: bytes) -> bool:
     """Keeps the answer for twins; False when the lease ran out and somebody else has begun it again."""
-    return requests.finish(tx, begun.key, begun.scope, begun.fence, status=status, headers=headers, body=body)
+    return requests.store_response(tx, begun.key, begun.scope, begun.fence, status=status, headers=headers, body=body)
 
 
-def abandon(tx: Tx, begun: Begun) -> bool:
+def abandon(tx: Tx, begun: RequestReservation) -> bool:
     """Nothing was done: the key is free for another try. False when somebody else has it by now."""
-    return requests.abandon(tx, begun.key, begun.scope, begun.fence)
+    return requests.delete_request(tx, begun.key, begun.scope, begun.fence)
 
 
 def check(key: str) -> None:
     """ValueError for a key that is too long, empty, or no plain text."""
-    if not 1 <= len(key) <= MOST_KEY or not key.isascii() or not key.isprintable():
-        raise ValueError(f"Idempotency-Key: {key[:40]!r} is not allowed; give 1 to {MOST_KEY} plain characters")
+    if not 1 <= len(key) <= MAX_KEY or not key.isascii() or not key.isprintable():
+        raise ValueError(f"Idempotency-Key: {key[:40]!r} is not allowed; give 1 to {MAX_KEY} plain characters")

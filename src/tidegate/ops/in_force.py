@@ -8,13 +8,13 @@ from typing import Any
 
 from tidegate.core.backoff import Backoff
 from tidegate.core.policy import Cooldown
-from tidegate.ops.history import Calls, History
+from tidegate.ops.history import CallCounts, History
 
 _NEVER = 1_000_000  # calls: no outage that is played has so many
 
 
 @dataclass(frozen=True, slots=True)
-class Length:
+class OutageScenario:
     """One outage that is played: in words, when it begins, how long is played, and the pause between two calls.
 
     The pause is in seconds, and counts where nobody knows how often the target is called.
@@ -26,17 +26,17 @@ class Length:
     every: int
 
 
-LENGTHS: Mapping[str, Length] = {
-    "10m": Length("10 min", "10m down at 10m", 2400.0, 10),
-    "2h": Length("2 h", "2h down at 30m", 18_000.0, 60),
-    "1d": Length("1 day", "1d down at 4h", 172_800.0, 300),
+LENGTHS: Mapping[str, OutageScenario] = {
+    "10m": OutageScenario("10 min", "10m down at 10m", 2400.0, 10),
+    "2h": OutageScenario("2 h", "2h down at 30m", 18_000.0, 60),
+    "1d": OutageScenario("1 day", "1d down at 4h", 172_800.0, 300),
 }
 _PACES = (1, 2, 5, 10, 20, 30, 60, 120, 300)  # few, so that pictures can be kept
-_MOST_CALLS = 20_000
+_MAX_CALLS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Gates:
+class ReplayPolicy:
     """What a target is made with; *probe*: its open breaker is ended by asking, not by time."""
 
     backoff: Backoff
@@ -45,7 +45,7 @@ class Gates:
     probe: bool
 
 
-def gates(rules: Mapping[str, Any]) -> Gates | None:
+def gates(rules: Mapping[str, Any]) -> ReplayPolicy | None:
     """None when no gate would close in an outage.
 
     Chance is left out, so that the picture is the same each time. A rule of the user's own, when a breaker opens, is
@@ -54,7 +54,7 @@ def gates(rules: Mapping[str, Any]) -> Gates | None:
     backoff, rests, breaker = rules.get("backoff"), rules.get("cooldown"), rules.get("breaker")
     if not (backoff or rests or breaker):
         return None
-    return Gates(
+    return ReplayPolicy(
         backoff=_backoff(backoff) if backoff else Backoff(0, cap=0, jitter=0),
         cooldown=Cooldown({code: (int(times), float(rest)) for code, (times, rest) in rests.items()})
         if rests
@@ -64,11 +64,11 @@ def gates(rules: Mapping[str, Any]) -> Gates | None:
     )
 
 
-def pace(length: Length, calls: History[Calls]) -> int:
+def pace(length: OutageScenario, calls: History[CallCounts]) -> int:
     """The pause between two calls, about as it was of late while the target was well: held, it is called less."""
-    busy = sorted(each.good + each.bad for each in calls.points if each.good + each.bad)
+    busy = sorted(point.good + point.bad for point in calls.points if point.good + point.bad)
     pause = calls.step / busy[len(busy) * 3 // 4] if busy else length.every
-    least = max(pause, length.lasts / _MOST_CALLS)
+    least = max(pause, length.lasts / _MAX_CALLS)
     return next((each for each in _PACES if each >= least), _PACES[-1])
 
 

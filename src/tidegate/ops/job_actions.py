@@ -1,6 +1,6 @@
 """What people do to jobs: each checked first, each an event with its actor.
 
-All of it happens in the caller's transaction. NotThere and Refused say why nothing was done.
+All of it happens in the caller's transaction. NotFound and Refused say why nothing was done.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 from tidegate.core.actor import Actor
 from tidegate.core.job import Job
-from tidegate.errors import NotThere, Refused
+from tidegate.errors import NotFound, Rejected
 from tidegate.store import activity_rows, gate_rows, people
-from tidegate.store.activity_rows import Place
+from tidegate.store.activity_rows import AuditSubject
 from tidegate.store.tx import Tx
 
 
@@ -23,16 +23,16 @@ def retry(tx: Tx, job: int, by: str) -> None:
         return
     kinds = {event.kind for event in people.events(tx, job)}
     if "refused" in kinds:
-        raise Refused(f"job {job} was refused before it was queued, and cannot be retried; put it in anew")
+        raise Rejected(f"job {job} was refused before it was queued, and cannot be retried; put it in anew")
     if "barred" in kinds:
-        raise Refused(f"what job {job} would need is gone, and it cannot be retried; put it in anew")
-    raise Refused(f"job {job} is {found.state}; only a failed or cancelled job can be retried")
+        raise Rejected(f"what job {job} would need is gone, and it cannot be retried; put it in anew")
+    raise Rejected(f"job {job} is {found.state}; only a failed or cancelled job can be retried")
 
 
 def try_retry(tx: Tx, job: int, by: str) -> bool:
     """As `retry`; False when it cannot be."""
     was = _before(tx, job, by)
-    if not people.retry(tx, job, str(by)):
+    if not people.requeue_job(tx, job, str(by)):
         return False
     _did(tx, by, activity_rows.RETRIED, job, was, {"state": "queued"})
     return True
@@ -43,14 +43,14 @@ def cancel(tx: Tx, job: int, by: str) -> str:
     found = _require_job(tx, job)
     done = try_cancel(tx, job, by)
     if done is None:
-        raise Refused(why_not_cancelled(found))
+        raise Rejected(why_not_cancelled(found))
     return done
 
 
 def try_cancel(tx: Tx, job: int, by: str) -> str | None:
     """As `cancel`; None when it cannot be."""
     was = _before(tx, job, by)
-    done = people.cancel(tx, job, str(by))
+    done = people.cancel_job(tx, job, str(by))
     if done is not None:
         _did(tx, by, activity_rows.CANCELLED, job, was, {"state": "told to stop" if done == "asked" else done})
     return done
@@ -65,15 +65,15 @@ def why_not_cancelled(job: Job) -> str:
 def forget(tx: Tx, job: int, by: str) -> None:
     """Removes a final job with its history, and frees its unique. Refused while an unfinished job needs its result."""
     found = _require_job(tx, job)
-    if not people.forget(tx, job):
+    if not people.delete_job(tx, job):
         child = people.needed_by(tx, job)
         if found.state.final and child is not None:
-            raise Refused(
+            raise Rejected(
                 f"job {child} has not ended and needs the result of job {job}; cancel it first, or wait for it"
             )
-        raise Refused(f"job {job} is {found.state}; only a job that has ended can be forgotten")
+        raise Rejected(f"job {job} is {found.state}; only a job that has ended can be forgotten")
     # Its own history is gone with it, so its queue's tells of it.
-    gate_rows.happened(tx, "queue", found.queue, "job_forgotten", str(by), fields={"job": job, "kind": found.kind})
+    gate_rows.append_event(tx, "queue", found.queue, "job_forgotten", str(by), fields={"job": job, "kind": found.kind})
     was = {"state": str(found.state), "code": found.error_code, "kind": found.kind}
     _did(tx, by, activity_rows.FORGOTTEN, job, was, {"state": "gone"})
 
@@ -81,14 +81,14 @@ def forget(tx: Tx, job: int, by: str) -> None:
 def _require_job(tx: Tx, job: int) -> Job:
     found = people.get(tx, job)
     if found is None:
-        raise NotThere(f"there is no job {job}")
+        raise NotFound(f"there is no job {job}")
     return found
 
 
 def _did(tx: Tx, by: str, action: str, job: int, was: Mapping[str, Any], became: Mapping[str, Any]) -> None:
     """What a person did to one job. What a program does to its own jobs is in their history, and nowhere else."""
     if isinstance(by, Actor):
-        activity_rows.note(tx, by, action, Place(subject="job", name=str(job)), was=was, became=became)
+        activity_rows.append_entry(tx, by, action, AuditSubject(subject="job", name=str(job)), was=was, became=became)
 
 
 def _before(tx: Tx, job: int, by: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.ops.rights import Role, Via, Who
+from tidegate.ops.rights import AuthMethod, Principal, Role
 
 ISSUER = AUDIENCE = "tidegate"
 _LEEWAY = 10.0  # seconds that clocks may differ
@@ -59,7 +59,7 @@ class Issuer:
         return cls(key=key, algorithms=(algorithm,), name=name, audience=audience)
 
 
-def made(issuer: Issuer, subject: str, role: Role, lasts: float, now: float) -> str:
+def issue_token(issuer: Issuer, subject: str, role: Role, lasts: float, now: float) -> str:
     """A token of our own."""
     import jwt
 
@@ -74,7 +74,7 @@ def made(issuer: Issuer, subject: str, role: Role, lasts: float, now: float) -> 
     return jwt.encode(claims, issuer.key, algorithm=issuer.algorithms[0])
 
 
-def read(issuer: Issuer, token: str, now: float) -> Who:
+def verify_token(issuer: Issuer, token: str, now: float) -> Principal:
     """Whose token that is. BadToken unless everything about it is right: all claims are required."""
     import jwt
 
@@ -96,7 +96,9 @@ def read(issuer: Issuer, token: str, now: float) -> Who:
         raise BadToken("its role or its subject is not known")
     if not claims["sub"].isprintable():  # no control characters, and nothing that cannot be encoded
         raise BadToken("its subject is not printable")
-    return Who(f"jwt {claims['sub'][:64]}", Role(claims["role"]), Via.JWT, _owner(claims["iss"], claims["sub"]))
+    return Principal(
+        f"jwt {claims['sub'][:64]}", Role(claims["role"]), AuthMethod.JWT, _owner(claims["iss"], claims["sub"])
+    )
 
 
 def _moment(value: object) -> float | None:

@@ -10,9 +10,9 @@ from typing import Any, Generic, TypeVar
 
 from tidegate.ops import cursors, finding, target_reports
 from tidegate.ops.finding import USUAL, Effort
-from tidegate.ops.reports import STAGES, JobLine
-from tidegate.ops.searching import NEVER, QUEUED, Search
-from tidegate.ops.target_reports import Stands, TargetReport
+from tidegate.ops.reports import STAGES, JobSummary
+from tidegate.ops.searching import NEVER, QUEUED, JobQuery
+from tidegate.ops.target_reports import StatusRow, TargetReport
 from tidegate.ops.words import TARGETS, URGENCY
 from tidegate.store import tallies
 from tidegate.store.now import now_of
@@ -20,10 +20,10 @@ from tidegate.store.tx import Tx
 
 T = TypeVar("T")
 
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 STATES = ("queued", *STAGES)
 _MARK = "j"  # of the cursors of jobs
-_MOST_CHOICES = 300  # kinds or codes that a filter offers
+_MAX_CHOICES = 300  # kinds or codes that a filter offers
 _SLACK = 5.0  # seconds by which a job may have a smaller id than one that was made before it
 
 
@@ -59,7 +59,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
+class ResultPage(Generic[T]):
     """Some of a list. *next* is the cursor of what follows; None at the end."""
 
     items: list[T]
@@ -83,34 +83,38 @@ class Count:
         return {"total": self.n, "total_is_capped": self.capped}
 
 
-def jobs(tx: Tx, wanted: Filter, *, cursor: str | None = None, most: int = 50, effort: Effort = USUAL) -> Page[JobLine]:
+def jobs(
+    tx: Tx, job_filter: Filter, *, cursor: str | None = None, limit: int = 50, effort: Effort = USUAL
+) -> ResultPage[JobSummary]:
     """The jobs that match, the newest first. ValueError for a cursor that is none.
 
     A page may be short, even empty, and still have a next one: what matches is rare, and only so much is looked at for
     one page.
     """
-    search = _search(tx, wanted, slack=_SLACK)
-    before = min(cursors.read(cursor, _MARK), search.below)
-    seen = finding.ways(tx, search, effort).found(tx, before, most + 1)
-    items = [JobLine(*row) for row in seen.rows[:most]]
-    reached = items[-1].id if len(seen.rows) > most else seen.floor
-    return Page(items, cursors.written(_MARK, reached) if reached else None)
+    search = _search(tx, job_filter, slack=_SLACK)
+    before = min(cursors.read_cursor(cursor, _MARK), search.below)
+    seen = finding.ways(tx, search, effort).found(tx, before, limit + 1)
+    items = [JobSummary(*row) for row in seen.rows[:limit]]
+    reached = items[-1].id if len(seen.rows) > limit else seen.floor
+    return ResultPage(items, cursors.write_cursor(_MARK, reached) if reached else None)
 
 
-def count(tx: Tx, wanted: Filter, most: int = MOST_COUNTED, effort: Effort = USUAL) -> Count:
+def count(tx: Tx, job_filter: Filter, limit: int = MAX_COUNTED, effort: Effort = USUAL) -> Count:
     """How many match, counted no further than *most*; at least so many when they are too rare to be counted."""
-    narrow = (wanted.kind, wanted.target, wanted.code, wanted.failure)
-    if not (any(narrow) or wanted.older is not None or wanted.younger is not None):
-        states = {"": STAGES, "queued": QUEUED}.get(wanted.state, (wanted.state,))
-        n = sum(n for (queue, what), n in tallies.read(tx).items() if what in states and wanted.queue in ("", queue))
-        return Count(min(n, most), capped=n > most)
-    search = replace(_search(tx, wanted, slack=0), earliest=0.0, latest=NEVER)
-    return Count(*finding.ways(tx, search, effort).counted(tx, most))
+    narrow = (job_filter.kind, job_filter.target, job_filter.code, job_filter.failure)
+    if not (any(narrow) or job_filter.older is not None or job_filter.younger is not None):
+        states = {"": STAGES, "queued": QUEUED}.get(job_filter.state, (job_filter.state,))
+        n = sum(
+            n for (queue, what), n in tallies.read(tx).items() if what in states and job_filter.queue in ("", queue)
+        )
+        return Count(min(n, limit), capped=n > limit)
+    search = replace(_search(tx, job_filter, slack=0), earliest=0.0, latest=NEVER)
+    return Count(*finding.ways(tx, search, effort).counted(tx, limit))
 
 
 def targets(
-    tx: Tx, *, state: str = "", name: str = "", cursor: str | None = None, most: int = 50
-) -> Page[TargetReport]:
+    tx: Tx, *, state: str = "", name: str = "", cursor: str | None = None, limit: int = 50
+) -> ResultPage[TargetReport]:
     """Those that need attention first, then by name. *state* is a token; *name* is a part of the name."""
     if state and state not in TARGETS:
         raise ValueError(f"state: {state!r} is not allowed; give one of: {', '.join(TARGETS)}")
@@ -120,47 +124,51 @@ def targets(
         stands for stands in by_urgency(target_reports.standings(tx))
         if state in ("", stands.token) and part in stands.name.casefold() and place(stands) > after
     ]  # fmt: skip
-    items = found[:most]
-    return Page([stands.report() for stands in items], _cursor(place(items[-1])) if len(found) > most else None)
+    items = found[:limit]
+    return ResultPage([stands.report() for stands in items], _cursor(place(items[-1])) if len(found) > limit else None)
 
 
-def by_urgency(found: list[Stands]) -> list[Stands]:
+def by_urgency(found: list[StatusRow]) -> list[StatusRow]:
     return sorted(found, key=place)
 
 
-def place(stands: Stands) -> tuple[int, str]:
+def place(stands: StatusRow) -> tuple[int, str]:
     """Where it stands in the list."""
     return URGENCY[stands.token], stands.name
 
 
 def kinds(tx: Tx) -> list[str]:
     """The kinds of jobs that have ended, and of the newest ones."""
-    ended = {kind for _, kind in tx.all("list_places", {"queue": "", "most": _MOST_CHOICES})}
-    return sorted(ended | {row[0] for row in tx.all("list_newest_kinds", {"n": _MOST_CHOICES})})
+    ended = {kind for _, kind in tx.query("list_places", {"queue": "", "most": _MAX_CHOICES})}
+    return sorted(ended | {row[0] for row in tx.query("list_newest_kinds", {"n": _MAX_CHOICES})})
 
 
 def codes(tx: Tx) -> list[str]:
     """The codes of the last failures of all jobs that are kept."""
-    return [row[0] for row in tx.all("list_codes", {"most": _MOST_CHOICES})]
+    return [row[0] for row in tx.query("list_codes", {"most": _MAX_CHOICES})]
 
 
-def _search(tx: Tx, wanted: Filter, *, slack: float) -> Search:
+def _search(tx: Tx, job_filter: Filter, *, slack: float) -> JobQuery:
     now = now_of(tx)
-    search = Search(
-        queue=wanted.queue, state=wanted.state, kind=wanted.kind, target=wanted.target, code=wanted.code,
-        failure=wanted.failure,
-    )  # fmt: skip
-    if wanted.older is not None:
-        latest = now - wanted.older
+    search = JobQuery(
+        queue=job_filter.queue,
+        state=job_filter.state,
+        kind=job_filter.kind,
+        target=job_filter.target,
+        code=job_filter.code,
+        failure=job_filter.failure,
+    )
+    if job_filter.older is not None:
+        latest = now - job_filter.older
         search = replace(search, latest=latest, below=_id_at(tx, latest + slack) + 1)
-    if wanted.younger is not None:
-        earliest = now - wanted.younger
+    if job_filter.younger is not None:
+        earliest = now - job_filter.younger
         search = replace(search, earliest=earliest, above=_id_at(tx, math.nextafter(earliest - slack, -math.inf)))
     return search
 
 
 def _id_at(tx: Tx, moment: float) -> int:
-    return int(tx.all("list_id_at", {"moment": moment})[0][0])
+    return int(tx.query("list_id_at", {"moment": moment})[0][0])
 
 
 def _place(cursor: str | None) -> tuple[int, str]:
@@ -172,7 +180,7 @@ def _place(cursor: str | None) -> tuple[int, str]:
         )
         return int(rank), name
     except ValueError:
-        raise cursors.bad(cursor) from None
+        raise cursors.bad_cursor(cursor) from None
 
 
 def _cursor(where: tuple[int, str]) -> str:

@@ -6,11 +6,11 @@ import json
 import re
 from typing import Any
 
-from tidegate.core.redact import redacted
+from tidegate.core.redact import redact
 
-MOST_JSON = 20_000  # characters of JSON
-_MOST_TEXT = 2_000
-_MOST_MESSAGE = 1000
+MAX_JSON = 20_000  # characters of JSON
+_MAX_TEXT = 2_000
+_MAX_MESSAGE = 1000
 _DEEPEST = 20
 # Names of values that are secret. A lone "key" is not: jobs have keys that are none.
 _SECRET = re.compile(
@@ -20,15 +20,15 @@ _SECRET = re.compile(
 )
 
 
-def cut(text: str, most: int) -> str:
+def cut(text: str, limit: int) -> str:
     """At most so many characters, and none that is no text."""
     clean = text.encode("utf-8", "replace").decode()
-    return clean if len(clean) <= most else f"{clean[: most - 1]}…"
+    return clean if len(clean) <= limit else f"{clean[: limit - 1]}…"
 
 
 def shown_message(text: str) -> str:
     """What a handler or a service said of a failure, as it may be shown: in one line."""
-    return redacted(text, _MOST_MESSAGE)
+    return redact(text, _MAX_MESSAGE)
 
 
 def shown_json(text: Any) -> Any:
@@ -37,12 +37,12 @@ def shown_json(text: Any) -> Any:
         return None
     if not isinstance(text, str):
         return shown_value(text)
-    if len(text) > MOST_JSON:
-        return redacted(text, _MOST_TEXT)
+    if len(text) > MAX_JSON:
+        return redact(text, _MAX_TEXT)
     try:
         return shown_value(json.loads(text))
     except (ValueError, RecursionError):
-        return redacted(text, _MOST_TEXT)
+        return redact(text, _MAX_TEXT)
 
 
 def shown_value(value: Any, depth: int = 0) -> Any:
@@ -57,4 +57,4 @@ def shown_value(value: Any, depth: int = 0) -> Any:
     if isinstance(value, (list, tuple)):
         return [shown_value(each, depth + 1) for each in value]
     # `redacted` cuts, too: a secret that was cut before is not recognised.
-    return redacted(value, _MOST_TEXT) if isinstance(value, str) else value
+    return redact(value, _MAX_TEXT) if isinstance(value, str) else value

@@ -5,17 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tidegate.errors import NotThere, Refused
+from tidegate.errors import NotFound, Rejected
 from tidegate.machine.telling import SNOOZES
 from tidegate.ops import cursors
-from tidegate.ops.listing import Page
+from tidegate.ops.listing import ResultPage
 from tidegate.store import activity_rows
-from tidegate.store.activity_rows import Place as At
+from tidegate.store.activity_rows import AuditSubject as At
 from tidegate.store.tx import Tx
 
-MOST_UNREAD = 1000  # no further is counted
+MAX_UNREAD = 1000  # no further is counted
 _MARK, _URGENT = "n", "u"  # of its cursors: where it goes on, and the oldest of the errors that stood first
-_SLICE = 500
+_BATCH_SIZE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,56 +64,60 @@ class NoticeLine:
         return {**asdict(self), "open": self.open, "unread": self.unread}
 
 
-def listed(tx: Tx, *, unread_only: bool = False, cursor: str | None = None, most: int = 50) -> Page[NoticeLine]:
+def list_notices(
+    tx: Tx, *, unread_only: bool = False, cursor: str | None = None, limit: int = 50
+) -> ResultPage[NoticeLine]:
     """The newest first. ValueError for a cursor that is none."""
     name = "notices_unread" if unread_only else "notices"
-    rows = tx.all(name, {"before": cursors.read(cursor, _MARK), "n": most + 1})
-    items = [NoticeLine(*row) for row in rows[:most]]
-    return Page(items, cursors.written(_MARK, items[-1].id) if len(rows) > most else None)
+    rows = tx.query(name, {"before": cursors.read_cursor(cursor, _MARK), "n": limit + 1})
+    items = [NoticeLine(*row) for row in rows[:limit]]
+    return ResultPage(items, cursors.write_cursor(_MARK, items[-1].id) if len(rows) > limit else None)
 
 
-def urgent_first(tx: Tx, *, unread_only: bool = False, cursor: str | None = None, most: int = 50) -> Page[NoticeLine]:
+def urgent_first(
+    tx: Tx, *, unread_only: bool = False, cursor: str | None = None, limit: int = 50
+) -> ResultPage[NoticeLine]:
     """The errors that go on, however old they are, and then all others, the newest first.
 
     The cursor knows which errors stood first, so none of them is there again on a later page. ValueError for a cursor
     that is none.
     """
-    first = urgent(tx, unread_only=unread_only, most=most) if cursor is None else []
+    first = urgent(tx, unread_only=unread_only, limit=limit) if cursor is None else []
     place, lowest = _places(cursor)
     lowest = first[-1].id if first else lowest
     rest, more = list[NoticeLine](), True
-    while more and len(rest) <= most:
-        found = listed(tx, unread_only=unread_only, cursor=cursors.written(_MARK, place), most=most)
+    while more and len(rest) <= limit:
+        found = list_notices(tx, unread_only=unread_only, cursor=cursors.write_cursor(_MARK, place), limit=limit)
         rest += [line for line in found.items if not (line.urgent and line.id >= lowest)]
         more = found.next is not None
         place = found.items[-1].id if more else place
-    if len(rest) <= most:
-        return Page([*first, *rest], None)
-    mark = "" if lowest == cursors.END else cursors.written(_URGENT, lowest)
-    return Page([*first, *rest[:most]], f"{cursors.written(_MARK, rest[most - 1].id)}{mark}")
+    if len(rest) <= limit:
+        return ResultPage([*first, *rest], None)
+    mark = "" if lowest == cursors.END else cursors.write_cursor(_URGENT, lowest)
+    return ResultPage([*first, *rest[:limit]], f"{cursors.write_cursor(_MARK, rest[limit - 1].id)}{mark}")
 
 
-def urgent(tx: Tx, *, unread_only: bool = False, most: int = 50) -> list[NoticeLine]:
+def urgent(tx: Tx, *, unread_only: bool = False, limit: int = 50) -> list[NoticeLine]:
     """The errors that go on, the newest first."""
-    return [NoticeLine(*row) for row in tx.all("notices_urgent", {"unread": int(unread_only), "n": most})]
+    return [NoticeLine(*row) for row in tx.query("notices_urgent", {"unread": int(unread_only), "n": limit})]
 
 
 def get(tx: Tx, id_: int) -> NoticeLine:
-    rows = tx.all("notice", {"id": id_})
+    rows = tx.query("notice", {"id": id_})
     if not rows:
-        raise NotThere(f"there is no notice {id_}")
+        raise NotFound(f"there is no notice {id_}")
     return NoticeLine(*rows[0])
 
 
 def unread(tx: Tx) -> int:
-    """How many nobody has read, counted no further than `MOST_UNREAD`."""
-    return int(tx.all("notices_unread_count", {"n": MOST_UNREAD})[0][0])
+    """How many nobody has read, counted no further than `MAX_UNREAD`."""
+    return int(tx.query("notices_unread_count", {"n": MAX_UNREAD})[0][0])
 
 
 def acknowledge(tx: Tx, id_: int, by: str) -> bool:
-    """Somebody has read it; False when that was said before. NotThere when there is no such notice."""
-    if tx.all("notice_ack", {"id": id_, "actor": by}):
-        activity_rows.note(tx, by, "notice_read", At(subject="notice", name=str(id_)))
+    """Somebody has read it; False when that was said before. NotFound when there is no such notice."""
+    if tx.query("notice_ack", {"id": id_, "actor": by}):
+        activity_rows.append_entry(tx, by, "notice_read", At(subject="notice", name=str(id_)))
         return True
     get(tx, id_)
     return False
@@ -121,32 +125,34 @@ def acknowledge(tx: Tx, id_: int, by: str) -> bool:
 
 def acknowledge_all(tx: Tx, newest: int, by: str) -> int:
     """Somebody has read all up to the notice *newest*; returns how many were unread."""
-    found, n = 0, _SLICE
-    while n == _SLICE:
-        n = len(tx.all("notices_ack", {"newest": newest, "actor": by, "n": _SLICE}))
+    found, n = 0, _BATCH_SIZE
+    while n == _BATCH_SIZE:
+        n = len(tx.query("notices_ack", {"newest": newest, "actor": by, "n": _BATCH_SIZE}))
         found += n
     if found:
-        activity_rows.note(tx, by, "notice_read", At(subject="notice", name=str(newest)), became={"notices": found})
+        activity_rows.append_entry(
+            tx, by, "notice_read", At(subject="notice", name=str(newest)), became={"notices": found}
+        )
     return found
 
 
 def snooze(tx: Tx, id_: int, lasts: str, by: str) -> float:
     """Nobody is told of it until the end of that time; returns when that is. It is told then, if it goes on.
 
-    ValueError for a time that is none of `SNOOZES`, NotThere when there is no such notice, Refused when it is over.
+    ValueError for a time that is none of `SNOOZES`, NotFound when there is no such notice, Refused when it is over.
     """
     if lasts not in SNOOZES:
         raise ValueError(f"lasts: {lasts!r} is not allowed; give one of: {', '.join(SNOOZES)}")
-    rows = tx.all("notice_snooze", {"id": id_, "lasts": SNOOZES[lasts], "actor": by})
+    rows = tx.query("notice_snooze", {"id": id_, "lasts": SNOOZES[lasts], "actor": by})
     if not rows:
         get(tx, id_)
-        raise Refused(f"notice {id_} tells of what is over; there is nothing to snooze")
+        raise Rejected(f"notice {id_} tells of what is over; there is nothing to snooze")
     until = float(rows[0][0])
-    activity_rows.note(tx, by, "notice_snoozed", At(subject="notice", name=str(id_)), became={"until": until})
+    activity_rows.append_entry(tx, by, "notice_snoozed", At(subject="notice", name=str(id_)), became={"until": until})
     return until
 
 
 def _places(cursor: str | None) -> tuple[int, int]:
     """Where a page begins, and the oldest of the errors that stood first."""
-    place, mark, lowest = (cursor or cursors.written(_MARK, cursors.END)).partition(_URGENT)
-    return cursors.read(place, _MARK), cursors.read(f"{mark}{lowest}", _URGENT) if mark else cursors.END
+    place, mark, lowest = (cursor or cursors.write_cursor(_MARK, cursors.END)).partition(_URGENT)
+    return cursors.read_cursor(place, _MARK), cursors.read_cursor(f"{mark}{lowest}", _URGENT) if mark else cursors.END

@@ -23,7 +23,7 @@ _PART = re.compile(
 )
 
 
-class Ill(StrEnum):
+class FailureMode(StrEnum):
     """What a service does instead of answering well."""
 
     DOWN = "down"  # nobody answers the door
@@ -32,29 +32,29 @@ class Ill(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class FailurePeriod:
     """One stretch of time in which *share* of the calls fail in one way. Seconds since the start; *end* is outside."""
 
     start: float
     end: float
-    ill: Ill = Ill.DOWN
+    ill: FailureMode = FailureMode.DOWN
     status: int = 0
     retry_after: float | None = None
     share: float = 1.0
 
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.end:
-            raise ValueError(f"Trouble.end: {self.end!r} is not after its start ({self.start!r})")
-        checked_share(self.share, field="Trouble.share")
-        if self.ill is Ill.STATUS and not 400 <= self.status <= 599:
-            raise ValueError(f"Trouble.status: {self.status!r} is no trouble; give 400 to 599")
-        if self.retry_after is not None and self.ill is not Ill.STATUS:
-            raise ValueError("Trouble.retry_after: only an answer can carry it; give a status such as 429")
+            raise ValueError(f"FailurePeriod.end: {self.end!r} is not after its start ({self.start!r})")
+        checked_share(self.share, field="FailurePeriod.share")
+        if self.ill is FailureMode.STATUS and not 400 <= self.status <= 599:
+            raise ValueError(f"FailurePeriod.status: {self.status!r} is no trouble; give 400 to 599")
+        if self.retry_after is not None and self.ill is not FailureMode.STATUS:
+            raise ValueError("FailurePeriod.retry_after: only an answer can carry it; give a status such as 429")
 
     @property
     def label(self) -> str:
         """As people read it, without when: "down", "30% answering 500"."""
-        how = {Ill.DOWN: "down", Ill.HANG: "hanging"}.get(self.ill) or f"answering {self.status}"
+        how = {FailureMode.DOWN: "down", FailureMode.HANG: "hanging"}.get(self.ill) or f"answering {self.status}"
         if self.share < 1:
             how = f"{self.share:.0%} {how}"
         return how if self.retry_after is None else f"{how} with Retry-After {brief(self.retry_after)}"
@@ -68,12 +68,12 @@ class Outage:
     Outage.parse("1h down at 10m, 30m 30% errors")          # a part without a time follows the one before
     """
 
-    troubles: tuple[Trouble, ...] = ()
+    troubles: tuple[FailurePeriod, ...] = ()
 
     @classmethod
     def parse(cls, text: str, *, lead: Duration = LEAD) -> Outage:
         """The outage that *text* describes, "none" for none; ValueError says what is allowed."""
-        found: list[Trouble] = []
+        found: list[FailurePeriod] = []
         at = seconds(lead, field="lead")
         text = text.strip().lower()
         if text in ("", "none"):
@@ -86,41 +86,44 @@ class Outage:
 
     @property
     def start(self) -> float | None:
-        return min((each.start for each in self.troubles), default=None)
+        return min((trouble.start for trouble in self.troubles), default=None)
 
     @property
     def end(self) -> float | None:
-        return max((each.end for each in self.troubles), default=None)
+        return max((trouble.end for trouble in self.troubles), default=None)
 
     @property
     def label(self) -> str:
-        return ", then ".join(f"{brief(each.end - each.start)} {each.label}" for each in self.troubles) or "no outage"
+        return (
+            ", then ".join(f"{brief(trouble.end - trouble.start)} {trouble.label}" for trouble in self.troubles)
+            or "no outage"
+        )
 
-    def trouble(self, at: float, roll: float) -> Trouble | None:
+    def trouble(self, at: float, roll: float) -> FailurePeriod | None:
         """What goes wrong with a call at *at*; *roll* in [0, 1) decides where only a share of the calls fails."""
-        for each in self.troubles:
-            if each.start <= at < each.end and roll < each.share:
-                return each
+        for trouble in self.troubles:
+            if trouble.start <= at < trouble.end and roll < trouble.share:
+                return trouble
         return None
 
 
-def _trouble(part: str, at: float) -> Trouble:
+def _trouble(part: str, at: float) -> FailurePeriod:
     found = _PART.fullmatch(part)
     if found is None:
         raise ValueError(f"outage: {part!r} is not understood; {_ALLOWED}")
     what, after = found["what"], found["after"]
     start = at if found["at"] is None else seconds(found["at"], field="outage")
-    lasts = seconds(found["lasts"], field="outage", least=0.001)
+    lasts = seconds(found["lasts"], field="outage", minimum=0.001)
     share = 1.0 if found["share"] is None else _share(found["share"])
     status = int(what) if what.isdigit() else 500 if what == "errors" else 0
     if what.isdigit() and not 400 <= status <= 599:
         raise ValueError(f"outage: {status} is no trouble; give a status from 400 to 599")
     if after is not None and not status:
         raise ValueError(f"outage: {part!r} has no answer that could carry retry-after; give '2h 429 retry-after 10m'")
-    return Trouble(
+    return FailurePeriod(
         start=start,
         end=start + lasts,
-        ill=Ill.STATUS if status else Ill(what),
+        ill=FailureMode.STATUS if status else FailureMode(what),
         status=status,
         retry_after=None if after is None else seconds(after, field="outage"),
         share=share,

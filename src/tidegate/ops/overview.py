@@ -11,22 +11,22 @@ from urllib.parse import quote
 
 from tidegate.ops import channels, explain, listing, reports, target_reports
 from tidegate.ops.reports import QueueReport, WorkerReport
-from tidegate.ops.target_reports import Stands, TargetReport
+from tidegate.ops.target_reports import StatusRow, TargetReport
 from tidegate.ops.telling.conditions import OWN_QUEUE
-from tidegate.ops.words import FULL, HELD_UP, NEED_YOU, PAUSED, RECOVERING, WELL, lasting, many
+from tidegate.ops.words import FULL, HELD_UP, NEED_YOU, PAUSED, RECOVERING, WELL, format_duration, many
 from tidegate.store import gate_rows
-from tidegate.store.gate_rows import GateEvent
+from tidegate.store.gate_rows import TargetEvent
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
 STUCK = 900.0  # seconds that a job may wait in line before a person should look
-_MOST_SHOWN = 12
-_MOST_EVENTS = 10
-_MOST_COUNTED = 1000
+_MAX_SHOWN = 12
+_MAX_EVENTS = 10
+_MAX_COUNTED = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class ActionItem:
     """One thing that a person should do."""
 
     kind: str  # fatal, unclassified, failed, no_worker, stuck, paused, channel
@@ -48,12 +48,12 @@ class Overview:
 
     now: float
     sentence: str
-    needs: list[Need]
+    needs: list[ActionItem]
     targets: dict[str, int]  # how many stand how, by token
     attention: list[TargetReport]
     queues: list[QueueReport]
     workers: list[WorkerReport]
-    events: list[GateEvent]
+    events: list[TargetEvent]
     tick: float | None = None
     healthy: bool = field(default=True)
 
@@ -74,24 +74,24 @@ def overview(tx: Tx) -> Overview:
     stands = listing.by_urgency(target_reports.standings(tx))
     queues = reports.queues(tx)
     workers = reports.workers(tx)
-    tokens = Counter(each.token for each in stands)
-    work = [each for each in queues if each.name != OWN_QUEUE]  # of deliveries, channels tell
+    tokens = Counter(stand.token for stand in stands)
+    work = [queue for queue in queues if queue.name != OWN_QUEUE]  # of deliveries, channels tell
     needs = [
         *_fatal(stands), *_told(tx, stands), *_unclassified(tx), *_failed(tx, work), *_queues(tx, work, now),
         *_paused(stands, queues), *_channels(tx),
     ]  # fmt: skip
     return Overview(
         now=now, sentence=sentence(tokens, work), needs=needs, targets=dict(tokens),
-        attention=[each.report() for each in stands[:_MOST_SHOWN] if each.token not in WELL], queues=queues,
-        workers=workers, events=gate_rows.newest_events(tx, _MOST_EVENTS),
-        tick=max((each.seen_at for each in workers), default=None),
+        attention=[stand.report() for stand in stands[:_MAX_SHOWN] if stand.token not in WELL], queues=queues,
+        workers=workers, events=gate_rows.newest_events(tx, _MAX_EVENTS),
+        tick=max((worker.seen_at for worker in workers), default=None),
         healthy=not needs and all(token in WELL | FULL for token in tokens),
     )  # fmt: skip
 
 
 def target_states(tx: Tx) -> dict[str, int]:
     """How many targets stand how, by token."""
-    return dict(Counter(each.token for each in target_reports.standings(tx)))
+    return dict(Counter(standing.token for standing in target_reports.standings(tx)))
 
 
 # -- the sentence ------------------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ def target_states(tx: Tx) -> dict[str, int]:
 def sentence(tokens: Counter[str], queues: Sequence[QueueReport]) -> str:
     """The whole of it in one or two sentences."""
     waiting = _waiting(queues)
-    failed = sum(each.jobs.get("failed", 0) for each in queues)
+    failed = sum(queue.jobs.get("failed", 0) for queue in queues)
     parts = list(_targets_in_words(tokens))
     if not parts and not failed:
         jobs = f"{_capital(waiting)}." if waiting else "No job waits."
@@ -126,11 +126,11 @@ def _targets_in_words(tokens: Counter[str]) -> Iterator[str]:
 
 
 def _waiting(queues: Sequence[QueueReport]) -> str:
-    n = sum(each.waiting for each in queues)
-    oldest = max((each.oldest for each in queues if each.oldest is not None), default=None)
+    n = sum(queue.waiting for queue in queues)
+    oldest = max((queue.oldest for queue in queues if queue.oldest is not None), default=None)
     if not n:
         return ""
-    age = "" if oldest is None else f", the oldest for {lasting(oldest)}"
+    age = "" if oldest is None else f", the oldest for {format_duration(oldest)}"
     return f"{many(n, 'job')} {'waits' if n == 1 else 'wait'}{age}"
 
 
@@ -154,103 +154,106 @@ def _capital(text: str) -> str:
 # -- what a person should do -------------------------------------------------------------------------------------------
 
 
-def _fatal(stands: Iterable[Stands]) -> Iterator[Need]:
-    refused = [each for each in stands if each.token in NEED_YOU]
-    for each in refused[:_MOST_SHOWN]:
+def _fatal(stands: Iterable[StatusRow]) -> Iterator[ActionItem]:
+    refused = [stand for stand in stands if stand.token in NEED_YOU]
+    for each in refused[:_MAX_SHOWN]:
         name = each.name
-        yield Need(
+        yield ActionItem(
             kind="fatal", title=f"{name} needs you", message=each.how.reason, subject=f"target {name}",
             href=f"/targets/{quote(name, safe='')}", action=f"Open {name}", count=each.held or 1,
         )  # fmt: skip
-    more = len(refused) - _MOST_SHOWN
+    more = len(refused) - _MAX_SHOWN
     if more > 0:
-        yield Need(
+        yield ActionItem(
             kind="fatal", title=f"{many(more, 'more target')} {'needs' if more == 1 else 'need'} you",
             message="It refused its keys, too." if more == 1 else "They refused their keys, too.",
             href="/targets?state=action", action="See all", count=more,
         )  # fmt: skip
 
 
-def _told(tx: Tx, stands: Iterable[Stands]) -> Iterator[Need]:
+def _told(tx: Tx, stands: Iterable[StatusRow]) -> Iterator[ActionItem]:
     """What applications tell of targets that have no row of their own, such as feeds."""
-    known = {each.name for each in stands}
-    for name, title, message, advice, key in tx.all("notices_needing", {"n": _MOST_COUNTED}):
+    known = {stand.name for stand in stands}
+    for name, title, message, advice, key in tx.query("notices_needing", {"n": _MAX_COUNTED}):
         if name not in known:
-            yield Need(
+            yield ActionItem(
                 kind="fatal", title=title, message=f"{message} {advice}".strip(), subject=f"target {name}", key=key,
                 href="/notices", action="Read the notice",
             )  # fmt: skip
 
 
-def _unclassified(tx: Tx) -> Iterator[Need]:
-    n = int(tx.all("unclassified_jobs", {"n": _MOST_COUNTED})[0][0])
+def _unclassified(tx: Tx) -> Iterator[ActionItem]:
+    n = int(tx.query("unclassified_jobs", {"n": _MAX_COUNTED})[0][0])
     if n:
-        count = f"{_MOST_COUNTED:,} or more jobs" if n == _MOST_COUNTED else many(n, "job")
-        yield Need(
+        count = f"{_MAX_COUNTED:,} or more jobs" if n == _MAX_COUNTED else many(n, "job")
+        yield ActionItem(
             kind="unclassified", title=f"{count} met a fault that is not known",
             message="Nobody has said yet what it means: look at one, and add a rule for it.",
             href="/failures?bucket=unclassified", action="Look at them", count=n,
         )  # fmt: skip
 
 
-def _failed(tx: Tx, queues: Iterable[QueueReport]) -> Iterator[Need]:
+def _failed(tx: Tx, queues: Iterable[QueueReport]) -> Iterator[ActionItem]:
     """One need for all of them: they are sorted by what failed, on a page of their own."""
-    failed = {each.name: n for each in queues if (n := each.jobs.get("failed", 0))}
+    failed = {queue.name: n for queue in queues if (n := queue.jobs.get("failed", 0))}
     if not failed:
         return
     total, one = sum(failed.values()), next(iter(failed)) if len(failed) == 1 else ""
     where = f"of {one}" if one else f"of {len(failed)} queues"
     each = "" if one else f"{', '.join(f'{n:,} of {name}' for name, n in failed.items())}. "
     it, are, them = ("It", "is", "it") if total == 1 else ("They", "are", "them")
-    able = any(n > _MOST_COUNTED for n in failed.values()) or tx.many(
-        "retriable_in", [{"queue": name} for name in failed], {"n": _MOST_COUNTED}
+    able = any(n > _MAX_COUNTED for n in failed.values()) or tx.query_many(
+        "retriable_in", [{"queue": name} for name in failed], {"n": _MAX_COUNTED}
     )
     todo = f"{are} not tried again without you: retry or" if able else "cannot be retried: look why, and"
-    yield Need(
+    yield ActionItem(
         kind="failed", title=f"{many(total, 'job')} {where} {'has' if total == 1 else 'have'} failed",
         message=f"{each}{it} {todo} discard {them}.",
         subject=f"queue {one}" if one else "", href="/failures", action="See the failures", count=total,
     )  # fmt: skip
 
 
-def _queues(tx: Tx, queues: Iterable[QueueReport], now: float) -> Iterator[Need]:
-    for each in queues:
-        subject = f"queue {each.name}"
-        if each.jobs.get("ready", 0) and not each.workers:
-            n = each.jobs["ready"]
-            yield Need(
-                kind="no_worker", title=f"No worker for {each.name}",
+def _queues(tx: Tx, queues: Iterable[QueueReport], now: float) -> Iterator[ActionItem]:
+    for queue in queues:
+        subject = f"queue {queue.name}"
+        if queue.jobs.get("ready", 0) and not queue.workers:
+            n = queue.jobs["ready"]
+            yield ActionItem(
+                kind="no_worker", title=f"No worker for {queue.name}",
                 message=f"{many(n, 'job')} could go, and nobody works on this queue. Start one: tidegate worker.",
                 subject=subject, href="/workers", action="See the workers", count=n,
             )  # fmt: skip
         elif (
-            each.oldest is not None and each.oldest > STUCK and not _is_paused(each, now) and not _cycled(tx, each, now)
+            queue.oldest is not None
+            and queue.oldest > STUCK
+            and not _is_paused(queue, now)
+            and not _cycled(tx, queue, now)
         ):
-            yield Need(
-                kind="stuck", title=f"A job of {each.name} has waited for {lasting(each.oldest or 0)}",
+            yield ActionItem(
+                kind="stuck", title=f"A job of {queue.name} has waited for {format_duration(queue.oldest or 0)}",
                 message="Something holds it, and its page says what.", subject=subject,
-                href=f"/jobs/{each.oldest_job}", action="See why", count=each.waiting,
+                href=f"/jobs/{queue.oldest_job}", action="See why", count=queue.waiting,
             )  # fmt: skip
 
 
-def _paused(stands: Iterable[Stands], queues: Iterable[QueueReport]) -> Iterator[Need]:
-    names = [(f"queue {each.name}", f"/queue/{quote(each.name, safe='')}", each.paused_by) for each in queues
-             if each.paused_until is not None]  # fmt: skip
+def _paused(stands: Iterable[StatusRow], queues: Iterable[QueueReport]) -> Iterator[ActionItem]:
+    names = [(f"queue {queue.name}", f"/queue/{quote(queue.name, safe='')}", queue.paused_by) for queue in queues
+             if queue.paused_until is not None]  # fmt: skip
     names += [
-        (f"target {each.name}", f"/targets/{quote(each.name, safe='')}", each.row.paused_by)
-        for each in stands
-        if each.token in PAUSED and each.paused
+        (f"target {stand.name}", f"/targets/{quote(stand.name, safe='')}", stand.row.paused_by)
+        for stand in stands
+        if stand.token in PAUSED and stand.paused
     ]
-    for subject, href, by in names[:_MOST_SHOWN]:
-        yield Need(
+    for subject, href, by in names[:_MAX_SHOWN]:
+        yield ActionItem(
             kind="paused", title=f"The {subject} is paused", message=f"{by} paused it; its jobs wait.", subject=subject,
             href=href, action="Resume it",
         )  # fmt: skip
 
 
-def _channels(tx: Tx) -> Iterator[Need]:
+def _channels(tx: Tx) -> Iterator[ActionItem]:
     for each in channels.failing(tx):
-        yield Need(
+        yield ActionItem(
             kind="channel", title=f"The channel {each.name} does not deliver", message=each.reason,
             subject=f"channel {each.name}", href="/channels", action="Open the channels",
         )  # fmt: skip

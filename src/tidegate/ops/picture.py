@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 from tidegate.core.duration import brief
 from tidegate.ops import drawing
-from tidegate.ops.calls import Calls
-from tidegate.ops.report import outcome, played, summary
+from tidegate.ops.calls import SimulatedCalls
+from tidegate.ops.report import describe_simulation, outcome, summary
 from tidegate.ops.simulate import Simulation
-from tidegate.ops.spans import Shut, Span
+from tidegate.ops.spans import HoldKind, HoldSpan
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 960, 172, 28, 150
 _ROW, _LANE, _HALF = 24, 62, 24
 _COLUMN = 7.0  # pixels that one column of marks takes at least
-_MOST_STACKED = 4  # more marks than this in one column become a bar
+_MAX_STACKED = 4  # more marks than this in one column become a bar
 _STEPS = (
     1, 5, 10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200, 86400, 172800, 604800, 2592000,
 )  # fmt: skip
@@ -44,7 +44,7 @@ def picture(result: Simulation, title: str) -> str:
     axis, shapes = _drawn(result)
     said = [
         drawing.text(24, 36, title, kind="strong", size=20),
-        drawing.text(24, 60, played(result), size=14),
+        drawing.text(24, 60, describe_simulation(result), size=14),
         drawing.text(24, 82, outcome(result), size=14),
     ]
     return drawing.page(_WIDTH, int(axis + 84), title, summary(result), [*said, *shapes])
@@ -59,7 +59,7 @@ def inside(result: Simulation) -> str:
 def _drawn(result: Simulation) -> tuple[float, list[str]]:
     """Where the axis is, and the shapes."""
     scale = _Scale(result.plan.lasts, result.plan.every)
-    rows = [why for why in Shut if any(span.why is why for span in result.spans)]
+    rows = [why for why in HoldKind if any(span.why is why for span in result.spans)]
     lanes = [
         ("Tidegate", result.calls),
         ("a plain loop", result.plain.calls),
@@ -82,17 +82,17 @@ def _drawn(result: Simulation) -> tuple[float, list[str]]:
 def _bands(result: Simulation, scale: _Scale, axis: float) -> list[str]:
     found: list[str] = []
     taken = 0.0
-    for each in result.plan.outage.troubles:
-        left, right = scale.x(each.start), scale.x(each.end)
-        if each.start >= result.plan.lasts:
+    for trouble in result.plan.outage.troubles:
+        left, right = scale.x(trouble.start), scale.x(trouble.end)
+        if trouble.start >= result.plan.lasts:
             continue
-        found.append(drawing.box("band", left, _TOP - 12, max(right - left, 1.5), axis - _TOP + 12, each.label))
+        found.append(drawing.box("band", left, _TOP - 12, max(right - left, 1.5), axis - _TOP + 12, trouble.label))
         found += [drawing.line("band-edge", x, _TOP - 12, x, axis) for x in (left, right)]
-        wide = 7.5 * len(each.label)
+        wide = 7.5 * len(trouble.label)
         x = min(left, _WIDTH - _RIGHT - wide)
         y = _TOP - 18 if x > taken else _TOP - 33  # one that would run into the label before it stands above it
         taken = x + wide if x > taken else taken
-        found.append(drawing.text(x, y, each.label, kind="band-word", size=12))
+        found.append(drawing.text(x, y, trouble.label, kind="band-word", size=12))
     return found
 
 
@@ -107,11 +107,11 @@ def _grid(scale: _Scale, axis: float) -> list[str]:
     return [*found, drawing.text(middle, axis + 40, "time since the start", size=12, anchor="middle")]
 
 
-def _gate(why: Shut, spans: list[Span], scale: _Scale, top: float) -> list[str]:
+def _gate(why: HoldKind, spans: list[HoldSpan], scale: _Scale, top: float) -> list[str]:
     found = [drawing.text(_LEFT - 14, top + 14, str(why), kind="strong", size=12, anchor="end")]
     found.append(drawing.line("line", _LEFT, top + 10, _WIDTH - _RIGHT, top + 10))
     start, end = spans[0].start, spans[0].end
-    for span in [*spans[1:], Span(float("inf"), float("inf"), why)]:
+    for span in [*spans[1:], HoldSpan(float("inf"), float("inf"), why)]:
         if scale.x(span.start) - scale.x(end) < 0.8 and span.start < float("inf"):
             end = span.end  # closer than the eye can tell
             continue
@@ -131,18 +131,18 @@ def _notices(result: Simulation, scale: _Scale, top: float) -> list[str]:
     return found
 
 
-def _columns(calls: Calls, scale: _Scale) -> Counter[tuple[int, bool]]:
+def _columns(calls: SimulatedCalls, scale: _Scale) -> Counter[tuple[int, bool]]:
     width = scale.column
     return Counter((int(call.at / width + 1e-9), call.ok) for call in calls)
 
 
-def _tallest(calls: Calls, scale: _Scale) -> int:
+def _tallest(calls: SimulatedCalls, scale: _Scale) -> int:
     return max(_columns(calls, scale).values(), default=0)
 
 
-def _lane(label: str, calls: Calls, scale: _Scale, middle: float, tallest: int) -> list[str]:
+def _lane(label: str, calls: SimulatedCalls, scale: _Scale, middle: float, tallest: int) -> list[str]:
     counted = f"{len(calls):,} calls, {calls.failures:,} failed"
-    marks = _heaps(calls, scale, middle, tallest) if tallest > _MOST_STACKED else _marks(calls, scale, middle)
+    marks = _heaps(calls, scale, middle, tallest) if tallest > _MAX_STACKED else _marks(calls, scale, middle)
     return [
         drawing.text(_LEFT - 14, middle - 3, label, kind="strong", size=13, anchor="end"),
         drawing.text(_LEFT - 14, middle + 14, counted, size=11, anchor="end"),
@@ -151,7 +151,7 @@ def _lane(label: str, calls: Calls, scale: _Scale, middle: float, tallest: int) 
     ]
 
 
-def _marks(calls: Calls, scale: _Scale, middle: float) -> list[str]:
+def _marks(calls: SimulatedCalls, scale: _Scale, middle: float) -> list[str]:
     """One mark per call: a dot above the line where it went well, a cross below where it failed."""
     width = scale.column
     stacked: Counter[tuple[int, bool]] = Counter()
@@ -166,7 +166,7 @@ def _marks(calls: Calls, scale: _Scale, middle: float) -> list[str]:
     return [drawing.dots(good), drawing.crosses(bad)]
 
 
-def _heaps(calls: Calls, scale: _Scale, middle: float, tallest: int) -> list[str]:
+def _heaps(calls: SimulatedCalls, scale: _Scale, middle: float, tallest: int) -> list[str]:
     """Too many to tell apart: bars above and below the line, as high as there are calls in that column."""
     good: list[tuple[float, float, float]] = []
     bad: list[tuple[float, float, float]] = []
@@ -179,7 +179,7 @@ def _heaps(calls: Calls, scale: _Scale, middle: float, tallest: int) -> list[str
 
 
 def _legend(y: float, tallest: int, *, told: bool) -> list[str]:
-    dense = tallest > _MOST_STACKED
+    dense = tallest > _MAX_STACKED
     words = ("calls that succeeded", "calls that failed", "the outage", "a notice was sent")
     starts = (_LEFT, _LEFT + 170, _LEFT + 320, _LEFT + 430)
     found = [

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate.core.duration import brief
-from tidegate.ops.simulate import Loop, Simulation
+from tidegate.ops.simulate import NaiveLoop, Simulation
 
 SCHEMA = "tidegate.simulation/1"
 
 
-def played(result: Simulation) -> str:
+def describe_simulation(result: Simulation) -> str:
     """What was played, in one line."""
     plan = result.plan
     start = "" if plan.outage.start is None else f", from {brief(plan.outage.start)} on"
@@ -35,20 +35,22 @@ def summary(result: Simulation) -> str:
     recovered = "no good call followed the outage in the time that was played"
     if result.recovered_after is not None:
         recovered = f"the first good call came {_after(result.recovered_after)} the end of the outage"
-    return f"{played(result)}. {outcome(result)}. Of the calls with Tidegate {held}; {noticed}; {recovered}."
+    return (
+        f"{describe_simulation(result)}. {outcome(result)}. Of the calls with Tidegate {held}; {noticed}; {recovered}."
+    )
 
 
 def rows(result: Simulation) -> list[list[str]]:
     """What was counted: name, Tidegate, a plain loop, a loop of three tries."""
     loops = (result.plain, result.stubborn)
-    calls = (result.calls, *(each.calls for each in loops))
+    calls = (result.calls, *(loop.calls for loop in loops))
     return [
-        ["calls made", *(f"{len(each):,}" for each in calls)],
-        ["calls that failed", *(f"{each.failures:,}" for each in calls)],
+        ["calls made", *(f"{len(call):,}" for call in calls)],
+        ["calls that failed", *(f"{call.failures:,}" for call in calls)],
         ["calls held back", f"{result.held:,}", "-", "-"],
         *([["health probes", f"{result.probes:,}", "-", "-"]] if result.probes else []),
         ["noticed after", _time(result.noticed_after, otherwise="never"), "-", "-"],
-        ["recovered after", _time(result.recovered_after), *(_time(result.recovery_of(each)) for each in loops)],
+        ["recovered after", _time(result.recovered_after), *(_time(result.recovery_of(loop)) for loop in loops)],
     ]
 
 
@@ -62,14 +64,14 @@ def as_json(result: Simulation, title: str) -> dict[str, Any]:
         "lasts": plan.lasts,
         "outage": [
             {
-                "from": each.start,
-                "to": each.end,
-                "trouble": str(each.ill),
-                "status": each.status or None,
-                "retry_after": each.retry_after,
-                "share": each.share,
+                "from": trouble.start,
+                "to": trouble.end,
+                "trouble": str(trouble.ill),
+                "status": trouble.status or None,
+                "retry_after": trouble.retry_after,
+                "share": trouble.share,
             }
-            for each in plan.outage.troubles
+            for trouble in plan.outage.troubles
         ],
         "calls": len(result.calls),
         "failures": result.calls.failures,
@@ -89,7 +91,7 @@ def as_json(result: Simulation, title: str) -> dict[str, Any]:
     }
 
 
-def _loop(result: Simulation, loop: Loop) -> dict[str, Any]:
+def _loop(result: Simulation, loop: NaiveLoop) -> dict[str, Any]:
     return {
         "calls": len(loop.calls),
         "failures": loop.calls.failures,

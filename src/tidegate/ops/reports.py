@@ -8,21 +8,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tidegate.core.job import Job, JobEvent, Stage
-from tidegate.errors import NotThere
+from tidegate.core.job import Job, JobEvent, StoredState
+from tidegate.errors import NotFound
 from tidegate.machine.states import OPEN
 from tidegate.ops import explain, words
 from tidegate.ops.explain import WORKER_GONE
 from tidegate.ops.masking import shown_json
 from tidegate.ops.standing import full
-from tidegate.ops.whys import Why
+from tidegate.ops.whys import WaitReason
 from tidegate.store import gate_rows, people, tallies
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 
-STAGES = tuple(str(stage) for stage in Stage)
+STAGES = tuple(str(stage) for stage in StoredState)
 _QUEUED = ("blocked", "waiting", "ready")
-_LATELY, _MOST_LATELY = 300.0, 500  # seconds, and jobs: what the rate of a queue is read off
+_LATELY, _MAX_LATELY = 300.0, 500  # seconds, and jobs: what the rate of a queue is read off
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ class QueueReport:
 
 
 @dataclass(frozen=True, slots=True)
-class JobLine:
+class JobSummary:
     """One job in a list. The fields are the columns."""
 
     id: int
@@ -71,7 +71,7 @@ class JobLine:
 
     @property
     def state(self) -> str:
-        return str(Stage(self.stage).state)
+        return str(StoredState(self.stage).state)
 
     @property
     def token(self) -> str:
@@ -113,7 +113,7 @@ def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
     for (queue, what), n in tallies.read(tx).items():
         if what in STAGES:
             counts[queue] |= {what: n} if n else {}  # a state that was left is not said, added up or not
-    paused = {name: (until, by) for name, _, until, by in tx.all("queue_rows") if until is not None and now < until}
+    paused = {name: (until, by) for name, _, until, by in tx.query("queue_rows") if until is not None and now < until}
     there = [worker for worker in workers(tx) if worker.there and not worker.outdated]
     found = []
     for name in sorted({*counts, *paused}):
@@ -133,10 +133,10 @@ def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
     return found
 
 
-def holding(tx: Tx, jobs: Iterable[JobLine]) -> dict[str, str]:
+def holding(tx: Tx, jobs: Iterable[JobSummary]) -> dict[str, str]:
     """What stands before the jobs of a target, for those that could go otherwise: "shut", "paused" or "full"."""
     now = now_of(tx)
-    names = sorted({job.target for job in jobs if job.stage == Stage.READY and job.target})
+    names = sorted({job.target for job in jobs if job.stage == StoredState.READY and job.target})
     found = {name: row for name in names if (row := gate_rows.target(tx, name)) is not None}
     paused = {name for name, row in found.items() if row.paused_until is not None and now < row.paused_until}
     shut = {name for name, row in found.items() if row.breaker.state == OPEN}
@@ -144,15 +144,15 @@ def holding(tx: Tx, jobs: Iterable[JobLine]) -> dict[str, str]:
     return {**dict.fromkeys(taken, "full"), **dict.fromkeys(shut, "shut"), **dict.fromkeys(paused, "paused")}
 
 
-def first_ready(tx: Tx, queue: str) -> list[JobLine]:
+def first_ready(tx: Tx, queue: str) -> list[JobSummary]:
     """Those few that could go and were made first, in the order in which they were due: each may have been put off."""
-    ids = [{"id": row[0]} for row in tx.all("ready_oldest", {"queue": queue, "n": 20})]
-    return sorted((JobLine(*row) for row in tx.many("list_rows", ids)), key=lambda line: line.due_at)
+    ids = [{"id": row[0]} for row in tx.query("ready_oldest", {"queue": queue, "n": 20})]
+    return sorted((JobSummary(*row) for row in tx.query_many("list_rows", ids)), key=lambda line: line.due_at)
 
 
 def _rate(tx: Tx, queue: str, now: float) -> float | None:
-    n, first = tx.all("lately_done", {"queue": queue, "since": now - _LATELY, "n": _MOST_LATELY})[0]
-    span = _LATELY if n < _MOST_LATELY else max(1.0, now - first)
+    n, first = tx.query("lately_done", {"queue": queue, "since": now - _LATELY, "n": _MAX_LATELY})[0]
+    span = _LATELY if n < _MAX_LATELY else max(1.0, now - first)
     return n / span * 60 if n else None
 
 
@@ -163,7 +163,7 @@ def workers(tx: Tx) -> list[WorkerReport]:
             id=id_, host=host, pid=pid, started_at=started, seen_at=seen, queues=json.loads(names),
             stopping=bool(stopping), outdated=bool(outdated), there=now - seen <= WORKER_GONE,
         )
-        for id_, host, pid, started, seen, names, stopping, outdated in tx.all("workers")
+        for id_, host, pid, started, seen, names, stopping, outdated in tx.query("workers")
     ]  # fmt: skip
 
 
@@ -173,7 +173,7 @@ class JobReport:
 
     job: Job
     events: list[JobEvent]
-    whys: list[Why]
+    reasons: list[WaitReason]
 
     def as_json(self) -> dict[str, Any]:
         about = asdict(self.job)
@@ -181,12 +181,12 @@ class JobReport:
             about[name] = shown_json(about[name])
         return {
             **about, "state": str(self.job.state), "events": [event.as_json() for event in self.events],
-            "waits_for": [why.as_json() for why in self.whys],
+            "waits_for": [why.as_json() for why in self.reasons],
         }  # fmt: skip
 
 
 def job(tx: Tx, id_: int) -> JobReport:
     found = people.get(tx, id_)
     if found is None:
-        raise NotThere(f"there is no job {id_}")
+        raise NotFound(f"there is no job {id_}")
     return JobReport(found, people.events(tx, id_), explain.job(tx, id_))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Right(StrEnum):
+class Permission(StrEnum):
     """What a person or a program may be allowed to do."""
 
     SEE = "see"  # every page, every answer that only reads
@@ -48,18 +48,18 @@ class Role(StrEnum):
     POLLER = "poller"  # a program that watches feeds
 
 
-_OPERATOR = frozenset(Right) - {Right.FORGET, Right.MANAGE}
-RIGHTS: Mapping[Role, frozenset[Right]] = {
-    Role.VIEWER: frozenset({Right.SEE}),
+_OPERATOR = frozenset(Permission) - {Permission.FORGET, Permission.MANAGE}
+RIGHTS: Mapping[Role, frozenset[Permission]] = {
+    Role.VIEWER: frozenset({Permission.SEE}),
     Role.OPERATOR: _OPERATOR,
-    Role.ADMIN: frozenset(Right),
-    Role.POLLER: frozenset({Right.SWITCH_FEEDS}),
+    Role.ADMIN: frozenset(Permission),
+    Role.POLLER: frozenset({Permission.SWITCH_FEEDS}),
 }
 # People have passwords, and a poller is no person.
 OF_PEOPLE = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 
 
-class Via(StrEnum):
+class AuthMethod(StrEnum):
     """How somebody was recognised."""
 
     LOCAL = "local"  # at this machine, while nobody has a password
@@ -69,16 +69,16 @@ class Via(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Who:
+class Principal:
     """Somebody who was recognised. Events name them so; what they put in belongs to *owner*."""
 
     name: str
     role: Role
-    via: Via
+    via: AuthMethod
     owner: str
 
-    def may(self, right: Right) -> bool:
+    def has_permission(self, right: Permission) -> bool:
         return right in RIGHTS[self.role]
 
 
-LOCAL = Who("local", Role.ADMIN, Via.LOCAL, "local")
+LOCAL = Principal("local", Role.ADMIN, AuthMethod.LOCAL, "local")

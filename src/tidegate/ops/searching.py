@@ -14,13 +14,13 @@ LIVE = ("ready", "waiting", "blocked", "running")
 QUEUED = ("ready", "waiting", "blocked")
 
 NEVER = 1e18
-_MOST_LIVE = 5000  # candidates that are brought here to be looked at
+_MAX_LIVE = 5000  # candidates that are brought here to be looked at
 _ROUGHLY = 500
 _CREATED, _CODE = 7, 11  # columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
+class JobQuery:
     """What is looked for, with its times turned into ids."""
 
     queue: str = ""
@@ -59,17 +59,17 @@ class Search:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchPage:
     """Rows, the newest first, that are complete down to *floor*; 0: to the end."""
 
     rows: list[Row]
     floor: int = 0
 
 
-class Way(Protocol):
+class SearchPlan(Protocol):
     """One way to find all that match."""
 
-    def look(self, tx: Tx, before: int, n: int, candidates: int) -> Found:
+    def look(self, tx: Tx, before: int, n: int, candidates: int) -> SearchPage:
         """The next *n* at most, of so many *candidates* where each must be looked at."""
 
     def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
@@ -77,87 +77,87 @@ class Way(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class IndexScan:
     """One index in the order of ids. *narrowed*: each candidate must be looked at."""
 
     name: str
-    search: Search
+    search: JobQuery
     narrowed: bool
 
-    def look(self, tx: Tx, before: int, n: int, candidates: int) -> Found:
+    def look(self, tx: Tx, before: int, n: int, candidates: int) -> SearchPage:
         given = {**self.search.params, "before": before}
         floor = self._floor(tx, given, candidates)
-        rows = tx.all(self.name, {**given, "floor": max(floor, self.search.above + 1), "n": n})
-        return Found(rows, _reached(rows, n, floor))
+        rows = tx.query(self.name, {**given, "floor": max(floor, self.search.above + 1), "n": n})
+        return SearchPage(rows, _reached(rows, n, floor))
 
     def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
         given = {**self.search.params, "before": self.search.below, "n": n}
         if not self.narrowed:
-            return int(tx.all(f"{self.name}_all", given)[0][0]), 0
+            return int(tx.query(f"{self.name}_all", given)[0][0]), 0
         floor = self._floor(tx, given, candidates)
-        return int(tx.all(f"{self.name}_count", {**given, "floor": max(floor, self.search.above + 1)})[0][0]), floor
+        return int(tx.query(f"{self.name}_count", {**given, "floor": max(floor, self.search.above + 1)})[0][0]), floor
 
     def _floor(self, tx: Tx, given: Mapping[str, Any], candidates: int) -> int:
-        rows = tx.all(f"{self.name}_floor", {**given, "last": candidates - 1}) if self.narrowed else ()
+        rows = tx.query(f"{self.name}_floor", {**given, "last": candidates - 1}) if self.narrowed else ()
         return int(rows[0][0]) if rows else 0
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class FinalScan:
     """Jobs that have ended, by queue, kind and state."""
 
-    search: Search
+    search: JobQuery
     places: Sequence[Mapping[str, str]]
 
-    def look(self, tx: Tx, before: int, n: int, candidates: int) -> Found:
+    def look(self, tx: Tx, before: int, n: int, candidates: int) -> SearchPage:
         given = {**self.search.params, "before": before}
-        most = self.search.most(n, candidates if self.search.target or self.search.code else n)
-        floors = tx.many("list_ended_floors", self.places, {**given, "last": most - 1})
+        limit = self.search.most(n, candidates if self.search.target or self.search.code else n)
+        floors = tx.query_many("list_ended_floors", self.places, {**given, "last": limit - 1})
         floor = max((int(row[-1]) for row in floors if row[-1] is not None), default=0)
         given |= {"floor": max(floor, self.search.above + 1), "n": n}
         rows: list[Row] = []
         for queue, kind, state, newest, _ in floors:
             if newest is not None and newest >= floor:
-                rows += tx.all("list_ended", {**given, "queue": queue, "kind": kind, "state": state})
+                rows += tx.query("list_ended", {**given, "queue": queue, "kind": kind, "state": state})
         rows = sorted(rows, reverse=True)[:n]
-        return Found(rows, _reached(rows, n, floor))
+        return SearchPage(rows, _reached(rows, n, floor))
 
     def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
         if self.search.target or self.search.code:
             seen = self.look(tx, self.search.below, min(n, candidates), candidates)
             return len(seen.rows), seen.floor
         given = {**self.search.params, "before": self.search.below, "n": n}
-        return sum(int(row[0]) for row in tx.many("list_ended_counts", self.places, given)), 0
+        return sum(int(row[0]) for row in tx.query_many("list_ended_counts", self.places, given)), 0
 
 
 @dataclass(frozen=True, slots=True)
-class Live:
+class LiveScan:
     """Jobs that have not ended, state by state and queue by queue, where there are any; each question is asked once."""
 
-    search: Search
+    search: JobQuery
     totals: Mapping[tuple[str, str], int]
     asked: dict[tuple[int, ...], Any] = field(default_factory=dict)
 
-    def look(self, tx: Tx, before: int, n: int, candidates: int) -> Found:
-        most = self.search.most(n, min(candidates, _MOST_LIVE) if self.search.code else n)
-        if (before, n, most) not in self.asked:
-            self.asked[before, n, most] = self._looked(tx, before, n, most)
-        found: Found = self.asked[before, n, most]
+    def look(self, tx: Tx, before: int, n: int, candidates: int) -> SearchPage:
+        limit = self.search.most(n, min(candidates, _MAX_LIVE) if self.search.code else n)
+        if (before, n, limit) not in self.asked:
+            self.asked[before, n, limit] = self._looked(tx, before, n, limit)
+        found: SearchPage = self.asked[before, n, limit]
         return found
 
-    def _looked(self, tx: Tx, before: int, n: int, most: int) -> Found:
+    def _looked(self, tx: Tx, before: int, n: int, limit: int) -> SearchPage:
         ids: list[int] = []
         floor = 0
         for state, queue in self._parts():
-            given = {**self.search.params, "queue": queue, "before": before, "n": most}
-            some = [int(row[0]) for row in tx.all(f"list_{state}", given)]
+            given = {**self.search.params, "queue": queue, "before": before, "n": limit}
+            some = [int(row[0]) for row in tx.query(f"list_{state}", given)]
             ids += some
-            floor = max(floor, some[-1] if len(some) >= most else 0)
-        ids = sorted((id_ for id_ in ids if id_ >= floor), reverse=True)[:most]
-        rows = [row for row in tx.many("list_rows", [{"id": id_} for id_ in ids]) if self.search.fits(row)]
-        floor = _reached([(id_,) for id_ in ids], most, floor)
+            floor = max(floor, some[-1] if len(some) >= limit else 0)
+        ids = sorted((id_ for id_ in ids if id_ >= floor), reverse=True)[:limit]
+        rows = [row for row in tx.query_many("list_rows", [{"id": id_} for id_ in ids]) if self.search.fits(row)]
+        floor = _reached([(id_,) for id_ in ids], limit, floor)
         rows = sorted(rows, reverse=True)[:n]
-        return Found(rows, _reached(rows, n, floor))
+        return SearchPage(rows, _reached(rows, n, floor))
 
     def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
         if self.search.code:
@@ -166,7 +166,7 @@ class Live:
         if (n,) not in self.asked:
             given = {**self.search.params, "before": self.search.below, "n": n}
             self.asked[(n,)] = sum(
-                int(tx.all(f"list_{state}_count", {**given, "queue": queue})[0][0]) for state, queue in self._parts()
+                int(tx.query(f"list_{state}_count", {**given, "queue": queue})[0][0]) for state, queue in self._parts()
             )
         return int(self.asked[(n,)]), 0
 
@@ -178,16 +178,16 @@ class Live:
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
+class UnionPlan:
     """Parts that together hold all that match."""
 
-    parts: Sequence[Way]
+    parts: Sequence[SearchPlan]
 
-    def look(self, tx: Tx, before: int, n: int, candidates: int) -> Found:
+    def look(self, tx: Tx, before: int, n: int, candidates: int) -> SearchPage:
         looks = [part.look(tx, before, n, candidates) for part in self.parts]
         floor = max((look.floor for look in looks), default=0)
         rows = sorted((row for look in looks for row in look.rows if row[0] >= floor), reverse=True)[:n]
-        return Found(rows, _reached(rows, n, floor))
+        return SearchPage(rows, _reached(rows, n, floor))
 
     def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
         counts = [part.count(tx, n, candidates) for part in self.parts]

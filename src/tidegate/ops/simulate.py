@@ -13,12 +13,12 @@ from typing import Any, NamedTuple, Protocol
 
 from tidegate.errors import Held
 from tidegate.machine.gate import Hold
-from tidegate.ops.calls import Calls
-from tidegate.ops.outage import Ill, Outage
-from tidegate.ops.spans import Span, Spans
+from tidegate.ops.calls import SimulatedCalls
+from tidegate.ops.outage import FailureMode, Outage
+from tidegate.ops.spans import HoldSpan, HoldSpans
 
 
-class Told(NamedTuple):
+class SentNotice(NamedTuple):
     """One thing that a person was told."""
 
     at: float
@@ -27,7 +27,7 @@ class Told(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class SimulationPlan:
     """What is played: one call *every* so many seconds, for *lasts* seconds, against a service with this *outage*.
 
     With *keys* the calls belong to that many keys in turn, of which the first *failing_keys* have the outage. With
@@ -44,9 +44,9 @@ class Plan:
     def __post_init__(self) -> None:
         if not 0 < self.every <= self.lasts:
             raise ValueError(f"every: {self.every:g} s is not allowed; give more than 0, and no more than is played")
-        if (ticks := self.lasts / self.every) > MOST_TICKS:
+        if (ticks := self.lasts / self.every) > MAX_TICKS:
             raise ValueError(
-                f"every: {ticks:,.0f} calls are too many; a longer pause must make it {MOST_TICKS:,} or fewer"
+                f"every: {ticks:,.0f} calls are too many; a longer pause must make it {MAX_TICKS:,} or fewer"
             )
 
     def has_outage(self, call: int) -> bool:
@@ -54,10 +54,10 @@ class Plan:
         return not self.keys or call % self.keys < self.failing_keys
 
 
-MOST_TICKS = 1_000_000
+MAX_TICKS = 1_000_000
 
 
-class Stage(Protocol):
+class SimulationSetup(Protocol):
     """The target, its fake service and their clock."""
 
     def now(self) -> float:
@@ -82,12 +82,12 @@ class Stage(Protocol):
     def half_open(self) -> bool:
         """Whether a breaker lets calls try."""
 
-    def calls(self) -> Calls: ...
+    def calls(self) -> SimulatedCalls: ...
 
     def probes(self) -> int:
         """How often the health probe was asked."""
 
-    def told(self) -> Sequence[Told]:
+    def told(self) -> Sequence[SentNotice]:
         """The notices so far."""
 
     def noticed(self) -> Sequence[float]:
@@ -95,33 +95,33 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loop:
+class NaiveLoop:
     """What a loop without a gate does, with so many *tries* at each tick."""
 
     tries: int
-    calls: Calls
+    calls: SimulatedCalls
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation:
     """What happened. All times are seconds; None where it did not happen within the time that was played."""
 
-    plan: Plan
-    calls: Calls
+    plan: SimulationPlan
+    calls: SimulatedCalls
     held: int  # calls that the gates did not let through
     probes: int  # asked of the health probe, beside the calls
     noticed_after: float | None  # from the first failure to the first notice, open breaker or disabled key
     recovered_after: float | None  # from the end of the outage to the first good call
-    spans: Sequence[Span]  # when calls were held, and why
-    told: Sequence[Told]
-    plain: Loop  # the same outage with no gate
-    stubborn: Loop  # and with three tries each time
+    spans: Sequence[HoldSpan]  # when calls were held, and why
+    told: Sequence[SentNotice]
+    plain: NaiveLoop  # the same outage with no gate
+    stubborn: NaiveLoop  # and with three tries each time
 
-    def recovery_of(self, loop: Loop) -> float | None:
+    def recovery_of(self, loop: NaiveLoop) -> float | None:
         return recovery(self.plan, loop.calls)
 
 
-def play(plan: Plan, stage: Stage, roll: Callable[[], float]) -> Simulation:
+def play(plan: SimulationPlan, stage: SimulationSetup, roll: Callable[[], float]) -> Simulation:
     """Plays the plan on *stage*; *roll* is the chance of the two loops that it is compared with."""
     watched = _Watched(stage)
     if plan.overlap:
@@ -146,8 +146,8 @@ def play(plan: Plan, stage: Stage, roll: Callable[[], float]) -> Simulation:
 class _Watched:
     """What the gates say after each call."""
 
-    def __init__(self, stage: Stage) -> None:
-        self.spans = Spans()
+    def __init__(self, stage: SimulationSetup) -> None:
+        self.spans = HoldSpans()
         self.held = 0  # nothing was called, so nothing but time can change what the gate says
         self._stage = stage
 
@@ -160,7 +160,7 @@ class _Watched:
             self.look()
 
 
-def _one_by_one(plan: Plan, stage: Stage, watched: _Watched) -> None:
+def _one_by_one(plan: SimulationPlan, stage: SimulationSetup, watched: _Watched) -> None:
     tick = 0
     while tick * plan.every < plan.lasts:
         stage.wait_until(tick * plan.every)
@@ -176,7 +176,7 @@ def _one_by_one(plan: Plan, stage: Stage, watched: _Watched) -> None:
         tick = max(tick + 1, math.ceil(stage.now() / plan.every))
 
 
-async def _overlapping(plan: Plan, stage: Stage, watched: _Watched) -> None:
+async def _overlapping(plan: SimulationPlan, stage: SimulationSetup, watched: _Watched) -> None:
     async def one() -> None:
         try:
             await stage.aask()
@@ -193,9 +193,9 @@ async def _overlapping(plan: Plan, stage: Stage, watched: _Watched) -> None:
             calls.create_task(one())
 
 
-def loop(plan: Plan, tries: int, roll: Callable[[], float], hangs: float = 30.0) -> Loop:
+def loop(plan: SimulationPlan, tries: int, roll: Callable[[], float], hangs: float = 30.0) -> NaiveLoop:
     """The calls of a program that asks at every tick, up to *tries* times until the answer is good."""
-    calls = Calls()
+    calls = SimulatedCalls()
     outage, every, at, tick, asked = plan.outage, plan.every, 0.0, 0, 0
     while (due := tick * every) < plan.lasts:
         at = max(at, due)
@@ -204,14 +204,14 @@ def loop(plan: Plan, tries: int, roll: Callable[[], float], hangs: float = 30.0)
             calls.add(at, ok=trouble is None)
             if trouble is None:
                 break
-            if trouble.ill is Ill.HANG and not plan.overlap:
+            if trouble.ill is FailureMode.HANG and not plan.overlap:
                 at += hangs
         asked += 1
         tick = max(tick + 1, math.ceil(at / every))
-    return Loop(tries=tries, calls=calls)
+    return NaiveLoop(tries=tries, calls=calls)
 
 
-def recovery(plan: Plan, calls: Calls) -> float | None:
+def recovery(plan: SimulationPlan, calls: SimulatedCalls) -> float | None:
     """Seconds from the end of the outage to the first good call."""
     end = plan.outage.end
     if end is None:
@@ -220,7 +220,7 @@ def recovery(plan: Plan, calls: Calls) -> float | None:
     return None if good is None else good - end
 
 
-def _noticed(calls: Calls, moments: Sequence[float]) -> float | None:
+def _noticed(calls: SimulatedCalls, moments: Sequence[float]) -> float | None:
     first = calls.first_failure()
     if first is None:
         return None

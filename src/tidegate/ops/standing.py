@@ -8,10 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.machine import filling, shared_breaker
-from tidegate.machine.filling import Filling, Limits
+from tidegate.machine.filling import CapacityLimits, FillLevel
 from tidegate.machine.gate import HoldReason
 from tidegate.machine.states import HALF_OPEN, OPEN
-from tidegate.ops.words import TARGETS, URGENCY, ahead, failed_so_often, in_brackets, lasting, many, opened_because
+from tidegate.ops.words import (
+    TARGETS,
+    URGENCY,
+    ahead,
+    failed_so_often,
+    format_duration,
+    in_brackets,
+    many,
+    opened_because,
+)
 from tidegate.store.gate_rows import TargetRow
 
 PROGRAM_GONE = 60.0  # seconds after which a program that reports its targets is not there any more
@@ -40,7 +49,7 @@ class HeldKeys:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TargetStatus:
     """How a target stands. *next_try* is None when no time is set, or nothing holds it."""
 
     token: str
@@ -49,27 +58,27 @@ class Standing:
     next_try: float | None = None
 
 
-def standing(row: TargetRow, held: Sequence[HeldKeys], now: float, *, tried: bool) -> Standing:
+def standing(row: TargetRow, held: Sequence[HeldKeys], now: float, *, tried: bool) -> TargetStatus:
     """The most urgent of all that is true. *tried*: it is known that a call was made."""
     found = [*_paused(row, now), *_breaker(row, now), *(_held(keys, now) for keys in held)]
     found += [*of_programs(row, now, tried=tried), _well(row, now, tried=tried)]
     return min(found, key=lambda each: URGENCY[each.token])
 
 
-def _paused(row: TargetRow, now: float) -> Iterator[Standing]:
+def _paused(row: TargetRow, now: float) -> Iterator[TargetStatus]:
     if row.paused_until is not None and now < row.paused_until:
         line = TARGETS["paused"].line(by=row.paused_by, when=ahead(row.paused_until, now))
-        yield Standing("paused", line, row.paused_at, row.paused_until)
+        yield TargetStatus("paused", line, row.paused_at, row.paused_until)
 
 
-def _breaker(row: TargetRow, now: float) -> Iterator[Standing]:
+def _breaker(row: TargetRow, now: float) -> Iterator[TargetStatus]:
     breaker = row.breaker
     failed = opened_because(breaker.opened, breaker.run)
     if breaker.state == HALF_OPEN:
-        most = 1 if (numbers := _rules(row).get("breaker")) is None else int(numbers["max_requests"])
-        yield Standing("probing", TARGETS["probing"].line(good=breaker.good, most=most), breaker.since)
+        limit = 1 if (numbers := _rules(row).get("breaker")) is None else int(numbers["max_requests"])
+        yield TargetStatus("probing", TARGETS["probing"].line(good=breaker.good, most=limit), breaker.since)
     elif breaker.state == OPEN and breaker.until is not None and breaker.until <= now:
-        yield Standing("probing", TARGETS["probing"].line("due", failed=failed), breaker.since, breaker.until)
+        yield TargetStatus("probing", TARGETS["probing"].line("due", failed=failed), breaker.since, breaker.until)
     elif breaker.state == OPEN:
         every = _rules(row).get("probe_every")
         if breaker.by is not None:
@@ -79,13 +88,17 @@ def _breaker(row: TargetRow, now: float) -> Iterator[Standing]:
         else:
             situation = ""
         line = TARGETS["open"].line(
-            situation, failed=failed, age=lasting(now - breaker.since), when=ahead(breaker.until, now), by=breaker.by,
-            every=lasting(every or 0),
-        )  # fmt: skip
-        yield Standing("open", line, breaker.since, breaker.until)
+            situation,
+            failed=failed,
+            age=format_duration(now - breaker.since),
+            when=ahead(breaker.until, now),
+            by=breaker.by,
+            every=format_duration(every or 0),
+        )
+        yield TargetStatus("open", line, breaker.since, breaker.until)
 
 
-def _held(keys: HeldKeys, now: float) -> Standing:
+def _held(keys: HeldKeys, now: float) -> TargetStatus:
     token, situation = _OF_REASON[HoldReason(keys.reason)], ""
     by = _ordered_by(keys)
     if keys.reason == HoldReason.FATAL and keys.until is not None:
@@ -96,7 +109,7 @@ def _held(keys: HeldKeys, now: float) -> Standing:
         situation, who=_who(keys, situation), code=in_brackets(keys.code), by=by, when=ahead(keys.until, now),
         times=many(keys.failures, "time"), said=keys.message or f"{keys.code or 'several codes'}.",
     )  # fmt: skip
-    return Standing(token, line, keys.since, keys.until)
+    return TargetStatus(token, line, keys.since, keys.until)
 
 
 def _who(keys: HeldKeys, situation: str) -> str:
@@ -113,13 +126,13 @@ def _ordered_by(keys: HeldKeys) -> str | None:
     return None if by == "auto" else by
 
 
-def of_programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[Standing]:
+def of_programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[TargetStatus]:
     """What programs of their own say, which guard it by themselves."""
     said = list(json.loads(row.summary).values()) if row.summary else []
     there = [each for each in said if now - each.get("at", 0.0) < PROGRAM_GONE]
     if said and not there and not tried:
         last = max(each.get("at", 0.0) for each in said)
-        yield Standing("silent", TARGETS["silent"].line(age=lasting(now - last)), last)
+        yield TargetStatus("silent", TARGETS["silent"].line(age=format_duration(now - last)), last)
     for each in there:
         token, failures = _of_program(each)
         codes, until = each.get("codes") or [], each.get("until")
@@ -129,36 +142,36 @@ def of_programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[Standing
             situation if situation in lines else "", failed=failed_so_often(failures), when=ahead(until, now),
             code=in_brackets(codes[0] if len(codes) == 1 else None),
         )  # fmt: skip
-        yield Standing(token, line, each.get("since") or each.get("at"), until)
+        yield TargetStatus(token, line, each.get("since") or each.get("at"), until)
 
 
 def _of_program(said: Mapping[str, Any]) -> tuple[str, int]:
     """How a target stands for one program, and the failures in a row of its breakers."""
     breakers: Sequence[Mapping[str, Any]] = list(said.get("breakers", {}).values())
-    states = {each.get("state") for each in breakers}
-    failures = max((int(each.get("consecutive_failures", 0)) for each in breakers), default=0)
+    states = {breaker.get("state") for breaker in breakers}
+    failures = max((int(breaker.get("consecutive_failures", 0)) for breaker in breakers), default=0)
     tokens = {_OF_REASON[HoldReason(reason)] for reason in said.get("reasons", ()) if HoldReason(reason) in _OF_REASON}
     tokens |= {token for state, token in ((OPEN, "open"), (HALF_OPEN, "probing")) if state in states}
     if said.get("unhealthy") and not tokens:
         tokens.add("degraded")
     # Of all time, where the program says so: the counts begin anew with every interval.
-    called = not breakers or any(each.get("calls", each.get("requests", 1)) for each in breakers)
+    called = not breakers or any(breaker.get("calls", breaker.get("requests", 1)) for breaker in breakers)
     return min(tokens or {"ok" if called else "new"}, key=URGENCY.__getitem__), failures
 
 
-def _well(row: TargetRow, now: float, *, tried: bool) -> Standing:
+def _well(row: TargetRow, now: float, *, tried: bool) -> TargetStatus:
     if (taken := full(row, now)) is not None:
-        return Standing("full", TARGETS["full"].line(taken=taken, cap=_rules(row)["capacity"]["cap"]))
+        return TargetStatus("full", TARGETS["full"].line(taken=taken, cap=_rules(row)["capacity"]["cap"]))
     counts = shared_breaker.counts(row.breaker)
     closed_at = row.breaker.closed_at
     if counts.requests:
         how = "counted" if counts.failures else "counted_well"
         if counts.requests == 1:
             how = "once_failed" if counts.failures else "once_well"
-        return Standing("ok", TARGETS["ok"].line(how, bad=counts.failures, requests=counts.requests))
+        return TargetStatus("ok", TARGETS["ok"].line(how, bad=counts.failures, requests=counts.requests))
     if closed_at is not None:
-        return Standing("ok", TARGETS["ok"].line("again", age=lasting(now - closed_at)), closed_at)
-    return Standing("ok", TARGETS["ok"].line()) if tried else Standing("new", TARGETS["new"].line())
+        return TargetStatus("ok", TARGETS["ok"].line("again", age=format_duration(now - closed_at)), closed_at)
+    return TargetStatus("ok", TARGETS["ok"].line()) if tried else TargetStatus("new", TARGETS["new"].line())
 
 
 def full(row: TargetRow, now: float) -> int | None:
@@ -166,7 +179,7 @@ def full(row: TargetRow, now: float) -> int | None:
     numbers = _rules(row).get("capacity") if row.capacity is not None else None
     if numbers is None:
         return None
-    known, limits = Filling.loaded(row.capacity), Limits(**numbers)
+    known, limits = FillLevel.load(row.capacity), CapacityLimits(**numbers)
     # Nobody asks it while there is nothing to send: what it said long ago may not be true any more.
     if known.depth is None or now - known.at > 2 * limits.every:
         return None

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.ops import explain
-from tidegate.ops.standing import PROGRAM_GONE, HeldKeys, Standing, standing
-from tidegate.ops.whys import Why
+from tidegate.ops.standing import PROGRAM_GONE, HeldKeys, TargetStatus, standing
+from tidegate.ops.whys import WaitReason
 from tidegate.ops.words import TARGETS
 from tidegate.store import gate_rows
-from tidegate.store.gate_rows import GateEvent, HoldRow, TargetRow
+from tidegate.store.gate_rows import StoredKeyHealth, TargetEvent, TargetRow
 from tidegate.store.now import now_of
 from tidegate.store.tx import Row, Tx
 
@@ -57,7 +57,7 @@ def every(tx: Tx) -> list[TargetReport]:
 
 
 @dataclass(frozen=True, slots=True)
-class Stands:
+class StatusRow:
     """How a target stands: the word for it, and what it says of itself when it is shown."""
 
     name: str
@@ -73,7 +73,7 @@ class Stands:
         return gate_rows.target_of(self.raw)
 
     @property
-    def how(self) -> Standing:
+    def how(self) -> TargetStatus:
         return standing(self.row, self.keys, self.now, tried=self.tried)
 
     @property
@@ -97,25 +97,25 @@ class Stands:
         )  # fmt: skip
 
 
-def standings(tx: Tx, name: str | None = None) -> list[Stands]:
+def standings(tx: Tx, name: str | None = None) -> list[StatusRow]:
     """How every target stands, or the one of that name: a handful of queries, however many they are."""
     now = now_of(tx)
-    rows = tx.all("targets") if name is None else tx.all("target", {"name": name})
+    rows = tx.query("targets") if name is None else tx.query("target", {"name": name})
     held: defaultdict[str, list[HeldKeys]] = defaultdict(list)
-    for row in tx.all("holds_added_up", {"target": name or ""}):
+    for row in tx.query("holds_added_up", {"target": name or ""}):
         held[row[0]].append(HeldKeys(*row))
-    running = {target: int(n) for target, n in tx.all("running_by_target")}
-    untold = {row[0] for row in rows if not gate_rows.moved(row) and row[0] not in running}
-    untold -= {row[0] for row in tx.many("targets_tried", [{"name": each} for each in sorted(untold)])}
+    running = {target: int(n) for target, n in tx.query("running_by_target")}
+    untold = {row[0] for row in rows if not gate_rows.has_moved(row) and row[0] not in running}
+    untold -= {row[0] for row in tx.query_many("targets_tried", [{"name": each} for each in sorted(untold)])}
     return [_stands(row, held.get(row[0], ()), running.get(row[0], 0), now, tried=row[0] not in untold) for row in rows]
 
 
-def _stands(raw: Row, held: Sequence[HeldKeys], running: int, now: float, *, tried: bool) -> Stands:
-    if held or not gate_rows.calm(raw):
+def _stands(raw: Row, held: Sequence[HeldKeys], running: int, now: float, *, tried: bool) -> StatusRow:
+    if held or not gate_rows.has_no_gates(raw):
         token = standing(gate_rows.target_of(raw), held, now, tried=tried).token
     else:
         token = "ok" if tried else "new"  # as nearly all of them are
-    return Stands(raw[0], token, raw, held, running, tried, now)
+    return StatusRow(raw[0], token, raw, held, running, tried, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,9 +123,9 @@ class TargetDetail:
     """One target, what holds it, which of its keys are not well, and what happened to it."""
 
     report: TargetReport
-    whys: list[Why]
-    keys: list[HoldRow]
-    events: list[GateEvent]
+    reasons: list[WaitReason]
+    keys: list[StoredKeyHealth]
+    events: list[TargetEvent]
     of_programs: frozenset[str] = frozenset()  # the keys that no job uses: programs hold them by themselves
 
     def as_json(self) -> dict[str, Any]:
@@ -135,28 +135,28 @@ class TargetDetail:
             for row in self.keys
         ]  # fmt: skip
         return {
-            **self.report.as_json(), "waits_for": [why.as_json() for why in self.whys], "keys": keys,
+            **self.report.as_json(), "waits_for": [why.as_json() for why in self.reasons], "keys": keys,
             "events": [event.as_json() for event in self.events],
         }  # fmt: skip
 
 
-def one(tx: Tx, name: str, most: int = 50) -> TargetDetail:
+def one(tx: Tx, name: str, limit: int = 50) -> TargetDetail:
     found = next(iter(standings(tx, name)), None)
     if found is None:
-        raise NotThere(f"there is no target {name!r}")
-    keys = [hold for hold in gate_rows.holds_of(tx, name, most) if hold.reason != gate_rows.OPEN]
+        raise NotFound(f"there is no target {name!r}")
+    keys = [hold for hold in gate_rows.holds_of(tx, name, limit) if hold.reason != gate_rows.NOT_HELD]
     report, known = found.report(), {hold.lane for hold in keys}
     theirs = {row.lane: row for row in _of_programs(report, found.now) if row.lane not in known}
-    events = gate_rows.events(tx, "target", name, most)
-    keys = [*keys, *theirs.values()][:most]
+    events = gate_rows.events(tx, "target", name, limit)
+    keys = [*keys, *theirs.values()][:limit]
     return TargetDetail(report, explain.target(tx, name, ""), keys, events, frozenset(theirs))
 
 
-def _of_programs(report: TargetReport, now: float) -> Iterator[HoldRow]:
+def _of_programs(report: TargetReport, now: float) -> Iterator[StoredKeyHealth]:
     """The keys that programs of their own hold, as those that are there say it."""
-    there = (each for each in report.programs.values() if now - each.get("at", 0.0) < PROGRAM_GONE)
+    there = (program for program in report.programs.values() if now - program.get("at", 0.0) < PROGRAM_GONE)
     for each in (each for said in there for each in said.get("keys", ())):
-        yield HoldRow(
+        yield StoredKeyHealth(
             target=report.name, lane=each["key"], reason=each["reason"], since=each["since"], until=each["until"],
             failures=each["failures"], code=each["code"], message=each["message"],
         )  # fmt: skip

@@ -17,7 +17,7 @@ SCHEMA = "tidegate.verdict/1"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class ObservedResponse:
     """An answer, with the attributes that the classifier looks for; names of headers are in lower case."""
 
     status_code: int
@@ -27,7 +27,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Classification:
     """What it means; without a fault it is a good answer."""
 
     fault: Fault | None
@@ -42,9 +42,9 @@ def packs() -> dict[str, Pack]:
     return {pack.name: pack for pack in rules.PACKS}
 
 
-def verdict(seen: object, pack: Pack | None, now: float) -> Verdict:
+def verdict(seen: object, rule_pack: Pack | None, now: float) -> Classification:
     """The verdict on an answer, an exception, or a message."""
-    return Verdict(classify(seen, pack, now=now))
+    return Classification(classify(seen, rule_pack, now=now))
 
 
 def exception_named(name: str, message: str) -> Exception:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from tidegate.machine.gate import EndedBy, HoldReason
-from tidegate.ops.words import spelled
+from tidegate.ops.words import spell_duration
 
 
 class WaitsFor(StrEnum):
@@ -26,7 +26,7 @@ _ORDER = {reason: rank for rank, reason in enumerate(REASONS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Why:
+class WaitReason:
     """One reason. Times are UNIX time; *until* is None when no time ends it."""
 
     reason: HoldReason | WaitsFor
@@ -43,11 +43,11 @@ class Why:
         }  # fmt: skip
 
 
-def in_order(whys: list[Why]) -> list[Why]:
+def in_order(reasons: list[WaitReason]) -> list[WaitReason]:
     """The first reason first."""
-    return sorted(whys, key=lambda why: _ORDER[why.reason])
+    return sorted(reasons, key=lambda why: _ORDER[why.reason])
 
 
 def soon(left: float) -> str:
     """When that is: in 5 min."""
-    return f"in {spelled(left)}"
+    return f"in {spell_duration(left)}"

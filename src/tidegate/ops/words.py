@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from tidegate.core.job import Stage
-from tidegate.machine.opened import Opened, OpenedBy
+from tidegate.core.job import StoredState
+from tidegate.machine.opened import OpenedBy, TripReason
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class StateLabel:
     """One state as people see it."""
 
     word: str
@@ -30,17 +30,17 @@ class Word:
 
 
 # In the order of their urgency: where several are true of a target, the first is told.
-TARGETS: Mapping[str, Word] = {
-    "action": Word("Needs you", "alert", "bad", {
+TARGETS: Mapping[str, StateLabel] = {
+    "action": StateLabel("Needs you", "alert", "bad", {
         "": "{who} refused: {said} A person must act, and then clear it.",
         "asked": "{who} refused: {said} It is asked again {when}; a person can clear it before.",
         "program": "it refuses our access; somebody must connect it again.",
     }),
-    "paused": Word("Paused", "pause", "calm", {
+    "paused": StateLabel("Paused", "pause", "calm", {
         "": "paused by {by}; it goes on {when}, or when it is resumed.",
         "program": "a program has paused it.",
     }),
-    "open": Word("Paused by breaker", "breaker", "bad", {
+    "open": StateLabel("Paused by breaker", "breaker", "bad", {
         "": "{failed}; no call for {age}, a few try it {when}.",
         "forced": "opened by {by}; it stays so until it is closed.",
         "forced_until": "opened by {by}; a few calls try it {when}.",
@@ -49,31 +49,31 @@ TARGETS: Mapping[str, Word] = {
         "program": "{failed}; no call is made for now.",
         "program_until": "{failed}{code}; no call is made, a few try it {when}.",
     }),
-    "probing": Word("Testing recovery", "half", "warn", {
+    "probing": StateLabel("Testing recovery", "half", "warn", {
         "": "{good} of {most} trial calls were good.",
         "due": "{failed}; its time is over, the next call tries it.",
         "program": "a few calls try it.",
     }),
-    "disabled": Word("Resting", "moon", "warn", {
+    "disabled": StateLabel("Resting", "moon", "warn", {
         "": "{who} failed too often{code}; tried again {when}.",
         "ordered": "{who} disabled by {by}; tried again {when}.",
         "endless": "{who} disabled by {by}; a person must enable it.",
         "program": "it rests.",
         "program_until": "it rests{code}; tried again {when}.",
     }),
-    "limited": Word("Rate-limited", "timer", "warn", {
+    "limited": StateLabel("Rate-limited", "timer", "warn", {
         "": "{who} asked to wait; tried again {when}.",
         "program": "it asked to wait.",
         "program_until": "it asked to wait; tried again {when}.",
     }),
-    "degraded": Word("Backing off", "quarter", "warn", {
+    "degraded": StateLabel("Backing off", "quarter", "warn", {
         "": "{who} failed {times}{code}; tried again {when}.",
         "program": "calls fail; they are tried again.",
         "program_until": "calls fail{code}; tried again {when}.",
     }),
-    "silent": Word("No news", "wave", "calm", {"": "the program that reports it was last heard of {age} ago."}),
-    "full": Word("Full", "hourglass", "busy", {"": "{taken} of {cap} places are taken; jobs wait for room."}),
-    "ok": Word("Working", "check", "good", {
+    "silent": StateLabel("No news", "wave", "calm", {"": "the program that reports it was last heard of {age} ago."}),
+    "full": StateLabel("Full", "hourglass", "busy", {"": "{taken} of {cap} places are taken; jobs wait for room."}),
+    "ok": StateLabel("Working", "check", "good", {
         "": "nothing holds its calls.",
         "counted": "{bad} of the last {requests} calls failed.",
         "counted_well": "none of the last {requests} calls failed.",
@@ -82,35 +82,35 @@ TARGETS: Mapping[str, Word] = {
         "again": "well again for {age}.",
         "program": "it is called, and nothing holds it.",
     }),
-    "new": Word("Not tried yet", "circle", "calm", {"": "no call yet."}),
+    "new": StateLabel("Not tried yet", "circle", "calm", {"": "no call yet."}),
 }  # fmt: skip
 
-JOBS: Mapping[str, Word] = {
-    "blocked": Word("Blocked", "link", "calm", {"": "waits for another job to be done."}),
-    "scheduled": Word("Scheduled", "clock", "calm", {"": "due {when}."}),
-    "retrying": Word("Retrying", "again", "warn", {
+JOBS: Mapping[str, StateLabel] = {
+    "blocked": StateLabel("Blocked", "link", "calm", {"": "waits for another job to be done."}),
+    "scheduled": StateLabel("Scheduled", "clock", "calm", {"": "due {when}."}),
+    "retrying": StateLabel("Retrying", "again", "warn", {
         "": "attempt {attempt} of {most} ended{code}; the next one {when}.",
     }),
-    "queued": Word("Queued", "list", "calm", {
+    "queued": StateLabel("Queued", "list", "calm", {
         "": "in line for {age}.", "target": "in line for {target} for {age}.",
         "shut": "held by the breaker of {target}.", "paused": "held while {target} is paused.",
         "full": "waits for room: {target} is full.",
     }),
-    "running": Word("Running", "play", "busy", {"": "attempt {attempt} of {most}."}),
-    "done": Word("Done", "check", "good", {"": "done {age} ago, at attempt {attempt}."}),
-    "failed": Word("Failed", "cross", "bad", {
+    "running": StateLabel("Running", "play", "busy", {"": "attempt {attempt} of {most}."}),
+    "done": StateLabel("Done", "check", "good", {"": "done {age} ago, at attempt {attempt}."}),
+    "failed": StateLabel("Failed", "cross", "bad", {
         "": "gave up {age} ago{code}, at attempt {attempt} of {most}.",
         "refused": "refused {age} ago{code}; it was never tried.",
     }),
-    "expired": Word("Expired", "hourglass", "bad", {"": "waited too long to be of use; ended {age} ago."}),
-    "cancelled": Word("Cancelled", "stop", "calm", {"": "cancelled {age} ago."}),
+    "expired": StateLabel("Expired", "hourglass", "bad", {"": "waited too long to be of use; ended {age} ago."}),
+    "cancelled": StateLabel("Cancelled", "stop", "calm", {"": "cancelled {age} ago."}),
 }  # fmt: skip
 
 # What opened a breaker, as the half of a sentence; what a person did is told by their name.
 _OPENED: Mapping[str, str] = {
     OpenedBy.RATIO: "{failures} of {requests} calls failed",
     OpenedBy.RULE: "its own rule opened it, at {failures} of {requests} failed calls",
-    OpenedBy.TRIAL: "a trial call failed, as calls did before",
+    OpenedBy.HALF_OPEN: "a trial call failed, as calls did before",
     OpenedBy.PROBE: "a call failed, and then its health probe too",
 }
 
@@ -123,7 +123,7 @@ WELL = frozenset({"ok", "new"})
 URGENCY: Mapping[str, int] = {token: rank for rank, token in enumerate(TARGETS)}
 
 
-class Line(Protocol):
+class JobLabelInput(Protocol):
     """What must be known of a job to say how it is."""
 
     @property
@@ -142,40 +142,40 @@ class Line(Protocol):
     def finished_at(self) -> float | None: ...
 
 
-def job_token(job: Line) -> str:
+def job_token(job: JobLabelInput) -> str:
     """The row of `JOBS` that is true of a job."""
-    if job.stage == Stage.WAITING:
+    if job.stage == StoredState.WAITING:
         return "retrying" if job.attempt or job.code else "scheduled"
-    if job.stage == Stage.READY:
+    if job.stage == StoredState.READY:
         return "queued"
-    return "expired" if job.stage == Stage.FAILED and job.code == "expired" else job.stage
+    return "expired" if job.stage == StoredState.FAILED and job.code == "expired" else job.stage
 
 
-def job_reason(job: Line, now: float, held: str = "") -> str:
+def job_reason(job: JobLabelInput, now: float, held: str = "") -> str:
     """Why a job is as it is, in one line; *held*: what `holding` found before its target."""
     token, situation = job_token(job), ""
-    if job.stage == Stage.READY and job.target:
+    if job.stage == StoredState.READY and job.target:
         situation = held or "target"
     elif "refused" in JOBS[token].lines and not job.attempt:
         situation = "refused"
     since = job.due_at if job.finished_at is None else job.finished_at
     return JOBS[token].line(
         situation, attempt=job.attempt, most=job.most_attempts, target=job.target, code=in_brackets(job.code),
-        age=lasting(now - since), when=ahead(job.due_at, now),
+        age=format_duration(now - since), when=ahead(job.due_at, now),
     )  # fmt: skip
 
 
 _UNITS = ((86400, "day"), (3600, "h"), (60, "min"), (1, "s"))
 
 
-def lasting(seconds: float, *, nearest: bool = False) -> str:
+def format_duration(seconds: float, *, nearest: bool = False) -> str:
     """A span of time for people: 40 s, 12 min, 3 h, 2 days; in whole ones, or nearly."""
     whole = max(1, round(seconds))
     size, unit = next(each for each in _UNITS if whole >= each[0])
     return _of_unit(math.floor(whole / size + 0.5 * nearest), unit)
 
 
-def spelled(seconds: float) -> str:
+def spell_duration(seconds: float) -> str:
     """The same in two units, for those who wait: 1 min 30 s, 2 h 5 min."""
     rest, parts = max(1, math.ceil(seconds)), list[str]()
     for size, unit in _UNITS:
@@ -190,7 +190,7 @@ def _of_unit(n: int, unit: str) -> str:
 
 def ahead(moment: float | None, now: float) -> str:
     """When that is: in 12 min, or now."""
-    return "now" if moment is None or moment <= now else f"in {lasting(moment - now, nearest=True)}"
+    return "now" if moment is None or moment <= now else f"in {format_duration(moment - now, nearest=True)}"
 
 
 def in_brackets(code: str | None) -> str:
@@ -202,7 +202,7 @@ def many(n: int, what: str) -> str:
     return f"{n:,} {what}" if n == 1 else f"{n:,} {what}s"
 
 
-def opened_because(why: Opened | None, run: int) -> str:
+def opened_because(why: TripReason | None, run: int) -> str:
     """What opened a breaker; *run* is its failures in a row, all that is known of one that an older program opened."""
     if why is None or why.rule not in _OPENED:
         return failed_so_often(run)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Hashable
 
 from tidegate.core.fault import Fault
-from tidegate.machine.breaker import Breaker, Ticket
+from tidegate.machine.breaker import AdmitToken, Breaker
 
 
 class Admission:
@@ -26,7 +26,9 @@ class Admission:
         "wait",
     )
 
-    def __init__(self, key: Hashable, operation: str | None, *, clears: int = 0, ticket: Ticket | None = None) -> None:
+    def __init__(
+        self, key: Hashable, operation: str | None, *, clears: int = 0, ticket: AdmitToken | None = None
+    ) -> None:
         self.key = key
         self.operation = operation
         self.clears = clears  # of the target: tells a call that used replaced credentials

@@ -14,13 +14,13 @@ from tidegate.core.fault import Fault
 from tidegate.errors import StoreError
 from tidegate.machine import filling as capacity
 from tidegate.machine import shared_breaker
-from tidegate.machine.filling import ASK_TIME, Depth, Filling
+from tidegate.machine.filling import DEPTH_TIMEOUT, FillLevel, QueueDepth
 from tidegate.machine.opened import OpenedBy
-from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.machine.shared_breaker import StoredBreaker
 from tidegate.machine.states import CLOSED, OPEN
-from tidegate.runtime.job_gates import Ask, GateTurn, JobGates
+from tidegate.runtime.job_gates import ClaimGates, ClaimGateTx, DepthRequest
 from tidegate.runtime.job_target import TargetRules
-from tidegate.runtime.threads import DaemonPool, Inline
+from tidegate.runtime.threads import DaemonPool, InlineExecutors
 from tidegate.store import gate_rows
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ _log = logging.getLogger("tidegate.worker")
 _PROBER = "probe"
 
 
-class Asker:
+class Prober:
     """The questions of one worker. Over all workers only one asks the same at a time: a lease in the store says who."""
 
-    def __init__(self, worker: Worker, gates: JobGates) -> None:
+    def __init__(self, worker: Worker, gates: ClaimGates) -> None:
         self._worker, self._gates = worker, gates
         self._tasks: set[asyncio.Task[None]] = set()
         self._next_suspicion: dict[str, float] = {}
@@ -57,11 +57,11 @@ class Asker:
 
     # -- how full is it? -----------------------------------------------------------------------------------------
 
-    def ask(self, asks: Iterable[Ask]) -> None:
+    def ask(self, asks: Iterable[DepthRequest]) -> None:
         for ask in asks:
             self._start(self._depth(ask))
 
-    async def _depth(self, ask: Ask) -> None:
+    async def _depth(self, ask: DepthRequest) -> None:
         policy = self._gates.rules[ask.target].capacity
         if policy is None:
             return
@@ -69,13 +69,15 @@ class Asker:
             answer = _checked(await self._call(policy.depth, f"depth {ask.target}"))
         except Exception as error:
             _log.warning("depth_unknown target=%s error=%s", ask.target, _short(error))
-            await self._fill(ask.target, lambda filling, now: capacity.unanswered(filling, policy.limits, ask.who, now))
+            await self._fill(
+                ask.target, lambda filling, now: capacity.depth_failed(filling, policy.limits, ask.who, now)
+            )
         else:
             await self._fill(
-                ask.target, lambda filling, now: capacity.observed(filling, policy.limits, ask.who, answer, now)
+                ask.target, lambda filling, now: capacity.depth_observed(filling, policy.limits, ask.who, answer, now)
             )
 
-    async def _fill(self, target: str, change: Callable[[Filling, float], Filling]) -> None:
+    async def _fill(self, target: str, change: Callable[[FillLevel, float], FillLevel]) -> None:
         await self._at_gates(lambda gates: gates.fill(target, change))
 
     # -- is it well again? ---------------------------------------------------------------------------------------
@@ -99,17 +101,17 @@ class Asker:
 
     async def _probe(self, rules: TargetRules) -> None:
         try:
-            if await self._worker.at_store(partial(self._leads, rules)) and await self._answers(rules):
+            if await self._worker.at_store(partial(self._try_lead, rules)) and await self._answers(rules):
                 await self._at_gates(lambda gates: gates.move(rules.name, _half_open(gates), _PROBER))
         except StoreError as error:
             _log.warning("probe_not_recorded target=%s error=%s", rules.name, type(error).__name__)
 
-    def _leads(self, rules: TargetRules, tx: Tx) -> bool:
+    def _try_lead(self, rules: TargetRules, tx: Tx) -> bool:
         row = gate_rows.target(tx, rules.name)
         if row is None or row.breaker.state != OPEN or row.breaker.by is not None:
             return False
-        lease = rules.probe_every * 2 + ASK_TIME
-        return bool(tx.all("lead", {"name": f"probe:{rules.name}", "holder": self._worker.id, "lease": lease}))
+        lease = rules.probe_every * 2 + DEPTH_TIMEOUT
+        return bool(tx.query("lead", {"name": f"probe:{rules.name}", "holder": self._worker.id, "lease": lease}))
 
     async def _answers(self, rules: TargetRules) -> bool:
         """Whether the probe succeeds; it may fail, hang or answer with an error."""
@@ -117,7 +119,7 @@ class Asker:
             return False
         try:
             answer = await self._call(rules.probe, f"probe {rules.name}")
-            fault = classify(answer, rules.pack) if hasattr(answer, "status_code") else None
+            fault = classify(answer, rules.rule_pack) if hasattr(answer, "status_code") else None
         except Exception as error:
             _log.info("probe_failed name=%s error=%s", rules.name, _short(error))
             return False
@@ -125,16 +127,16 @@ class Asker:
             _log.info("probe_failed name=%s code=%s", rules.name, fault.code)
         return fault is None
 
-    def heard(self, target: str, fault: Fault) -> None:
+    def on_fault(self, target: str, fault: Fault) -> None:
         """A job has failed: if its target wants so, the probe is asked at once, and nothing is claimed meanwhile."""
         rules = self._gates.rules.get(target)
-        if rules is None or not rules.suspects(fault) or target in self._gates.suspended:
+        if rules is None or not rules.suspects(fault) or target in self._gates.probing_targets:
             return
         now = self._worker.clock.monotonic()
         if now < self._next_suspicion.get(target, now):
             return
         self._next_suspicion[target] = now + min(rules.probe_every, 1.0)
-        self._gates.suspended.add(target)
+        self._gates.probing_targets.add(target)
         self._start(self._suspect(rules))
 
     async def _suspect(self, rules: TargetRules) -> None:
@@ -142,8 +144,8 @@ class Asker:
             if not await self._answers(rules):
                 await self._at_gates(lambda gates: gates.move(rules.name, _tripped(rules, gates), _PROBER))
         finally:
-            self._gates.suspended.discard(rules.name)
-            self._worker.wake.news()
+            self._gates.probing_targets.discard(rules.name)
+            self._worker.wake.signal_new_work()
 
     # -- small things --------------------------------------------------------------------------------------------
 
@@ -157,26 +159,26 @@ class Asker:
             await question
         except StoreError as error:
             _log.warning("answer_not_recorded error=%s", type(error).__name__)
-        self._worker.wake.news()
+        self._worker.wake.signal_new_work()
 
-    async def _at_gates(self, change: Callable[[GateTurn], None]) -> None:
+    async def _at_gates(self, change: Callable[[ClaimGateTx], None]) -> None:
         worker = self._worker
 
         def work(tx: Tx) -> list[Event]:
-            gates = self._gates.turn(tx, worker.id, worker.keeper.store_now())
+            gates = self._gates.turn(tx, worker.id, worker.heartbeat.store_now())
             change(gates)
             return gates.events
 
         self._gates.tell(await worker.at_store(work))
         worker.store.announce()
-        worker.wake.news()
+        worker.wake.signal_new_work()
 
     async def _call(self, fn: Callable[[], Any], question: str) -> Any:
         """Calls a function of the user's, `def` or `async def`, within the time that a question may take."""
-        async with asyncio.timeout(ASK_TIME * 0.8):
+        async with asyncio.timeout(DEPTH_TIMEOUT * 0.8):
             if inspect.iscoroutinefunction(fn):
                 return await fn()
-            if isinstance(self._worker.threads, Inline):
+            if isinstance(self._worker.executors, InlineExecutors):
                 answer = fn()
             else:
                 answer = await self._in_thread(fn, question)
@@ -196,21 +198,21 @@ class Asker:
         return await asyncio.get_running_loop().run_in_executor(self._pool, asked)
 
 
-def _half_open(gates: GateTurn) -> Callable[[BreakerRow], BreakerRow]:
-    return lambda row: shared_breaker.probed(row, gates.now)
+def _half_open(gates: ClaimGateTx) -> Callable[[StoredBreaker], StoredBreaker]:
+    return lambda row: shared_breaker.record_probe(row, gates.now)
 
 
-def _tripped(rules: TargetRules, gates: GateTurn) -> Callable[[BreakerRow], BreakerRow]:
-    def change(row: BreakerRow) -> BreakerRow:
+def _tripped(rules: TargetRules, gates: ClaimGateTx) -> Callable[[StoredBreaker], StoredBreaker]:
+    def change(row: StoredBreaker) -> StoredBreaker:
         if row.state != CLOSED or rules.breaker is None:
             return row
-        return shared_breaker.tripped(row, rules.breaker, gates.now, OpenedBy.PROBE)
+        return shared_breaker.trip(row, rules.breaker, gates.now, OpenedBy.PROBE)
 
     return change
 
 
-def _checked(answer: Any) -> Depth:
-    found = answer if isinstance(answer, Depth) else Depth(answer)
+def _checked(answer: Any) -> QueueDepth:
+    found = answer if isinstance(answer, QueueDepth) else QueueDepth(answer)
     total: object = found.total
     if not isinstance(total, int) or isinstance(total, bool) or total < 0:
         raise TypeError(f"depth: {total!r} is no number of things")

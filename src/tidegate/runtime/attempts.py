@@ -13,13 +13,13 @@ from tidegate.core.fault import Fault, Reason
 from tidegate.core.retry import ONCE, Retry
 from tidegate.errors import Held
 from tidegate.runtime.admission import Admission
-from tidegate.runtime.caller import CANCELLED, Caller
+from tidegate.runtime.caller import CANCELLED, CallPipeline
 
 _log = logging.getLogger("tidegate.target")
 
 
 @dataclass(frozen=True, slots=True)
-class How:
+class CallSpec:
     """Where a call belongs, and how often it is tried at once."""
 
     key: Hashable = None
@@ -27,35 +27,35 @@ class How:
     retry: Retry = ONCE
 
 
-class Attempts:
+class CallAttempts:
     """Decides whether to go again, and records how it ended: one outcome for all attempts, whatever happens."""
 
-    __slots__ = ("_deadline", "_owed", "_tries", "call", "caller", "how", "pause")
+    __slots__ = ("_deadline", "_owed", "_tries", "call", "pipeline", "spec", "pause")
 
-    def __init__(self, caller: Caller, how: How, call: Admission | None = None) -> None:
-        allowed = caller.policy.deadline
-        self.caller = caller
-        self.how = how
+    def __init__(self, pipeline: CallPipeline, spec: CallSpec, call: Admission | None = None) -> None:
+        allowed = pipeline.policy.deadline
+        self.pipeline = pipeline
+        self.spec = spec
         self.call = call  # the one that is under way
         self.pause = 0.0  # seconds until the next one
         self._tries = 0
         self._owed: tuple[Admission, Fault] | None = None  # settled, and on record only if no other attempt follows
-        self._deadline = math.inf if allowed is None else caller.clock.monotonic() + allowed
+        self._deadline = math.inf if allowed is None else pipeline.clock.monotonic() + allowed
 
     def left(self) -> float:
         """Seconds until the deadline of all the attempts together."""
-        return self._deadline - self.caller.clock.monotonic()
+        return self._deadline - self.pipeline.clock.monotonic()
 
     def admit(self) -> Admission | Held:
         """The next attempt, which is under way now; or why it may not go."""
-        found = self.caller.admit(self.how.key, self.how.operation, self.left())
+        found = self.pipeline.admit(self.spec.key, self.spec.operation, self.left())
         if not isinstance(found, Held):
             self.call = found
         return found
 
     def succeeded(self) -> None:
         if self.call is not None:
-            self.caller.succeed(self.call)
+            self.pipeline.succeed(self.call)
         self.call = self._owed = None
 
     def failed(self, what: object, fault: Fault | None, *, may_repeat: bool = True) -> bool:
@@ -68,17 +68,17 @@ class Attempts:
             return False
         if fault is None:
             self._owed = None
-            self.caller.succeed(call)  # a good answer inside an exception
+            self.pipeline.succeed(call)  # a good answer inside an exception
             return False
         mark(what, fault)
-        own = self.caller.settle(call, fault, what)
+        own = self.pipeline.settle(call, fault, what)
         pause = None if own or not may_repeat else self._pause(call, fault)
         if pause is not None:
             self._owed, self.pause = (call, fault), pause
             self._tries += 1
             return True
-        self.caller.record(call, fault, own=own)
-        if fault.reason is Reason.CANCELLED or self.caller.passes(fault):
+        self.pipeline.record(call, fault, own=own)
+        if fault.reason is Reason.CANCELLED or self.pipeline.passes(fault):
             self.close()  # this attempt says nothing about the service, so the failure before it is the outcome
         self._owed = None
         return False
@@ -87,17 +87,17 @@ class Attempts:
         """Leaves nothing behind: of an attempt that was broken off, or of one that no other has followed."""
         call, self.call = self.call, None
         if call is not None:
-            self.caller.record(call, CANCELLED, own=self.caller.settle(call, CANCELLED, None))
+            self.pipeline.record(call, CANCELLED, own=self.pipeline.settle(call, CANCELLED, None))
         if self._owed is not None:
             owed, self._owed = self._owed, None
-            self.caller.record(*owed, own=False)
+            self.pipeline.record(*owed, own=False)
 
     def _pause(self, call: Admission, fault: Fault) -> float | None:
-        if self.how.retry is ONCE or fault.fatal or fault.reason is Reason.CANCELLED or self.caller.passes(fault):
+        if self.spec.retry is ONCE or fault.fatal or fault.reason is Reason.CANCELLED or self.pipeline.passes(fault):
             return None
         if math.isfinite(call.probe_until):
             return None  # a probe is one call
-        pause = self.how.retry.pause(self._tries + 1, self.caller.roll(), fault.retry_after or 0.0)
+        pause = self.spec.retry.pause(self._tries + 1, self.pipeline.roll(), fault.retry_after or 0.0)
         return None if pause is None or pause > self.left() else pause
 
 

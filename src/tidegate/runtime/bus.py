@@ -30,10 +30,10 @@ class Subscription:
     `for` and `async for` wait for the next one until it is closed; `drain()` takes what is there.
     """
 
-    def __init__(self, bus: Bus, user: Hashable, most: int) -> None:
+    def __init__(self, bus: Bus, user: Hashable, limit: int) -> None:
         self._bus = bus
         self._user = user
-        self._events: deque[Event] = deque(maxlen=most)
+        self._events: deque[Event] = deque(maxlen=limit)
         self._ready = threading.Condition()
         self._waiters: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
         self._open = False
@@ -118,9 +118,9 @@ class Bus:
         self._sinks: tuple[Sink, ...] = ()
         self._to_tidy = _TIDY_EVERY
 
-    def subscribe(self, user: Hashable = None, *, most: int = 100) -> Subscription:
+    def subscribe(self, user: Hashable = None, *, limit: int = 100) -> Subscription:
         """The events of *user*, or everybody's, from `with` on; at most *most* are kept until they are taken."""
-        return Subscription(self, user, whole(most, field="most"))
+        return Subscription(self, user, whole(limit, field="limit"))
 
     def attach(self, sink: Sink) -> None:
         """Calls *sink* with every event, in the thread that publishes; attaching it again changes nothing."""

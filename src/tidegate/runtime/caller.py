@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate.core.backoff import Backoff
-from tidegate.core.classify import classify, evidence_of
+from tidegate.core.classify import classify, collect_evidence
 from tidegate.core.codes import CORE
 from tidegate.core.events import EventKind
 from tidegate.core.fault import OWN_BUG, Fault, Reach, Reason
@@ -21,17 +21,17 @@ from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm, Cooldown
 from tidegate.errors import Held
 from tidegate.machine.breaker import CLOSED, Breaker
-from tidegate.machine.doubt import Doubt
+from tidegate.machine.doubt import ConfirmationTracker
 from tidegate.machine.gate import Hold, HoldReason
-from tidegate.machine.own_link import Place
+from tidegate.machine.own_link import Endpoint
 from tidegate.runtime.admission import Admission
 from tidegate.runtime.bus import Bus
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.key_breakers import KeyBreakers
-from tidegate.runtime.keys import Keys
-from tidegate.runtime.limits import Limits
-from tidegate.runtime.news import News
-from tidegate.runtime.own_links import SharedLink
+from tidegate.runtime.keys import KeyRegistry
+from tidegate.runtime.limits import CallLimits
+from tidegate.runtime.news import TargetPublisher
+from tidegate.runtime.own_links import ProcessNetworkGuard
 
 _log = logging.getLogger("tidegate.target")
 _MAX_BUGS = 64  # of one target that are told apart
@@ -44,12 +44,12 @@ class CallPolicy:
     """The numbers of one target."""
 
     name: str
-    pack: Pack | None
+    rule_pack: Pack | None
     backoff: Backoff | None  # None: only what the service asks for is waited
     cooldown: Cooldown | None
     deadline: float | None
-    most_asked: float  # Retry-After is believed up to this
-    reprobe: float | None  # quota and config faults are asked again after this
+    max_retry_after: float  # Retry-After is believed up to this
+    reprobe_every: float | None  # quota and config faults are asked again after this
     cap_notice: bool
     user: Callable[[Hashable], Hashable]
     probe: Callable[[], Any] | None
@@ -95,14 +95,18 @@ def raised_at(what: object) -> str:
     while step is not None:
         module, file = step.tb_frame.f_globals.get("__name__"), step.tb_frame.f_code.co_filename
         top = module.partition(".")[0] if isinstance(module, str) else ""
-        own = top != "tidegate" and top not in sys.stdlib_module_names and not any(each in file for each in _LIBRARIES)
+        own = (
+            top != "tidegate"
+            and top not in sys.stdlib_module_names
+            and not any(library in file for library in _LIBRARIES)
+        )
         if own or not is_own:
             place, is_own = f"{file}:{step.tb_lineno}", own
         step = step.tb_next
     return place
 
 
-class Caller:
+class CallPipeline:
     """Gate, verdict and record of one target, for any number of threads and tasks."""
 
     def __init__(
@@ -112,27 +116,27 @@ class Caller:
         breakers: Mapping[str | None, Breaker],
         groups: Mapping[str, str],
         key_breakers: KeyBreakers | None = None,
-        limits: Limits | None,
-        doubt: Doubt,
+        limits: CallLimits | None,
+        doubt: ConfirmationTracker,
         clock: Clock,
         bus: Bus,
-        link: SharedLink,
-        dice: Callable[[], float] = random.random,
+        link: ProcessNetworkGuard,
+        rng: Callable[[], float] = random.random,
     ) -> None:
         self.breakers_only = limits is None and policy.deadline is None  # beside what its keys say
         plain = self.breakers_only and not breakers and key_breakers is None and not doubt.tracks_success
         self.policy = policy
         self.clock = clock
-        self.keys = Keys(policy, clock, plain=plain)
+        self.keys = KeyRegistry(policy, clock, plain=plain)
         self.breakers = breakers
         self.key_breakers = key_breakers
         self.limits = limits
-        self.link = link
-        self.news = News(policy.name, policy.user, clock, bus, policy.title)
-        self.roll = dice  # in [0, 1)
+        self.network_guard = link
+        self.publisher = TargetPublisher(policy.name, policy.user, clock, bus, policy.title)
+        self.roll = rng  # in [0, 1)
         self.worked = False  # it has answered well at least once
         self._groups = groups
-        self._doubt = doubt
+        self._confirmations = doubt
         self.must_hear = doubt.must_hear if doubt.tracks_success else None  # of a success, although all is well
         self._next_probe: dict[str, float] = {}
         self._own_bugs = OwnBugs()
@@ -141,7 +145,7 @@ class Caller:
 
     # -- before ----------------------------------------------------------------------------------------------------
 
-    def admit(self, key: Hashable, operation: str | None, most_wait: float = math.inf) -> Admission | Held:
+    def admit(self, key: Hashable, operation: str | None, max_wait: float = math.inf) -> Admission | Held:
         """Lets one call through, or says why not. Whoever is let through must `succeed`, or `settle` and `record`.
 
         *most_wait* is how long it can afford to wait for the rate.
@@ -156,12 +160,12 @@ class Caller:
                 call.ticket = breaker.enter()
                 call.breaker = breaker
             except Held as refused:
-                self.keys.give_back(call)
+                self.keys.release(call)
                 return self._refused(breaker, refused, key)
         if self.limits is not None:
-            taken = self.limits.take(self.clock.monotonic(), most_wait)
+            taken = self.limits.take(self.clock.monotonic(), max_wait)
             if isinstance(taken, Hold):
-                self.keys.give_back(call)
+                self.keys.release(call)
                 if breaker is not None and call.ticket is not None:
                     breaker.exclude(call.ticket)
                 return self.held(taken, key)
@@ -209,42 +213,44 @@ class Caller:
         if call.ticket is not None:
             call.ticket.ok()
         if self.limits is not None:
-            self.limits.give_back()
+            self.limits.release()
         # Who knows its host says so also before anything has failed: it tells one dead host from a dead link.
-        if (self.link.armed or call.host) and self.link.answered(self._place(call), self.clock.monotonic()):
-            self.news.own_link(lost=self.link.lost)
-        if self._doubt and not call.doubted and not self.keys.is_late(call):
+        if (self.network_guard.armed or call.host) and self.network_guard.record_answer(
+            self._place(call), self.clock.monotonic()
+        ):
+            self.publisher.own_link(lost=self.network_guard.lost)
+        if self._confirmations and not call.doubted and not self.keys.is_late(call):
             with self._lock:
-                self._doubt.succeeded(call.key, call.operation, self.clock.monotonic())
-                self.keys.watch(self._doubt.waiting)
+                self._confirmations.record_success(call.key, call.operation, self.clock.monotonic())
+                self.keys.watch(self._confirmations.waiting)
         if self.keys.hear_success:
-            self.news.ended(call, self.keys.succeeded(call))
+            self.publisher.publish_recovery(call, self.keys.record_success(call))
 
     def judge(self, call: Admission, what: object) -> tuple[Fault | None, Confirm | None]:
         """The verdict, and the policy whose probe must be asked before it is believed."""
         if isinstance(what, BaseException) and not isinstance(what, Exception):
             return CANCELLED, None
-        fault = classify(what, self.policy.pack, now=self.clock.now())
-        if fault is None or not self._doubt or self.keys.is_late(call):
+        fault = classify(what, self.policy.rule_pack, now=self.clock.now())
+        if fault is None or not self._confirmations or self.keys.is_late(call):
             return fault, None
-        doubted = self._doubt.policy(fault)
+        doubted = self._confirmations.policy(fault)
         if doubted is None or doubted.probe is not None:
             return fault, doubted
         with self._lock:
             now = self.clock.monotonic()
-            judged = self._doubt.judged(doubted, call.key, call.operation, fault, now, worked=self.worked)
-            self.keys.watch(self._doubt.waiting)
+            judged = self._confirmations.judged(doubted, call.key, call.operation, fault, now, worked=self.worked)
+            self.keys.watch(self._confirmations.waiting)
         # Good only by our own patience, or not believed yet: neither proves that all is well.
         call.doubted = judged is None or (judged is not fault and judged.code == doubted.until_then)
         return judged, None
 
     def probed(self, doubted: Confirm, fault: Fault, probe_error: BaseException | None) -> Fault | None:
         """The verdict after the probe: it failed too, so the fault is believed; or it did not."""
-        again = None if probe_error is None else classify(probe_error, self.policy.pack, now=self.clock.now())
+        again = None if probe_error is None else classify(probe_error, self.policy.rule_pack, now=self.clock.now())
         # A probe that was not made proves nothing, and one that fails in passing proves nothing that is final.
         if again is None or again.reason is Reason.CANCELLED or (fault.fatal and again.retriable):
-            return self._doubt.unconfirmed(doubted, fault)
-        return self._doubt.confirmed(doubted, fault)
+            return self._confirmations.unconfirmed(doubted, fault)
+        return self._confirmations.confirmed(doubted, fault)
 
     def passes(self, fault: Fault) -> bool:
         """Whether this is a bug of the program that nobody but the program hears of."""
@@ -254,7 +260,7 @@ class Caller:
         """Tells breaker and limits of a failed call; True when it was our own network, which nobody is charged for."""
         own = self._is_own(call, fault, what)
         if self.limits is not None:
-            self.limits.give_back()
+            self.limits.release()
         counts = None if own else fault.counts_as_failure
         if self.passes(fault):
             self._own_bugs.met(self.policy.name, call.operation, fault, what)
@@ -274,16 +280,16 @@ class Caller:
     def record(self, call: Admission, fault: Fault, *, own: bool) -> None:
         """Records what a settled failure means for its key: backoff, fatal, cooldown; and tells who must know."""
         if fault.reason is Reason.CANCELLED:
-            self.keys.give_back(call)
+            self.keys.release(call)
             return
         if self.passes(fault):
-            self.keys.give_back(call)
+            self.keys.release(call)
             return
-        self.news.publish(
+        self.publisher.publish(
             EventKind.CALL_FAILED, call.key, call.operation, fault=fault, fields={"own_link": True} if own else {}
         )
         if own:
-            self.keys.give_back(call)
+            self.keys.release(call)
             return
         if call.key is None and not self._warned_of_key:
             self._warned_of_key = True
@@ -294,15 +300,17 @@ class Caller:
                 "its failure holds all calls without a key; give guard(key=...) or target.key(...),"
                 " or profile='requests' if the calls have no users or accounts",
             )
-        self.news.failed(call, fault, self.keys.failed(call, fault, self.roll()))
+        self.publisher.publish_failure(call, fault, self.keys.record_failure(call, fault, self.roll()))
         answered = fault.counts_as_failure is False and fault.reach is Reach.ITEM and not call.doubted
         if answered and self.policy.cooldown is None and self.keys.hear_success:
-            self.news.ended(call, self.keys.succeeded(call))  # a fault of one item is a success of its target
+            self.publisher.publish_recovery(
+                call, self.keys.record_success(call)
+            )  # a fault of one item is a success of its target
 
     def clear(self, key: Hashable) -> None:
         """Forgets everything of a key, as reconnecting does: the next call goes, the next fatal is a new episode."""
         self.forget(key)
-        self.news.publish(EventKind.TARGET_CLEARED, key)
+        self.publisher.publish(EventKind.TARGET_CLEARED, key)
 
     def forget(self, key: Hashable) -> None:
         """As `clear`, of which others have told already."""
@@ -311,12 +319,12 @@ class Caller:
         if breaker is not None:
             breaker.reset()
         with self._lock:
-            self._doubt.forget(key)
-            self.keys.watch(self._doubt.waiting)
+            self._confirmations.forget(key)
+            self.keys.watch(self._confirmations.waiting)
 
     def hurry(self, key: Hashable) -> None:
         """Lets the next call of a key go at once, unless the service asked for the wait or refused the credentials."""
-        self.keys.hurry(key)
+        self.keys.retry_now(key)
         own = None if self.key_breakers is None else self.key_breakers.get(key)
         for breaker in (*self.breakers.values(), *(() if own is None else (own,))):
             breaker.half_open()
@@ -324,7 +332,7 @@ class Caller:
     def breaker_moved(self, name: str, old: str, new: str, key: Hashable = None) -> None:
         if new == "closed" and self.limits is not None and self.key_breakers is None:
             self.limits.closed(self.clock.monotonic())
-        self.news.publish(EventKind.BREAKER_STATE_CHANGED, key, fields={"name": name, "from": old, "to": new})
+        self.publisher.publish(EventKind.BREAKER_STATE_CHANGED, key, fields={"name": name, "from": old, "to": new})
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -355,11 +363,11 @@ class Caller:
         if fault.reason is Reason.CANCELLED or fault.reach is Reach.SELF or fault.rule == OWN_BUG:
             return False
         if not call.host:
-            call.host = evidence_of(what).host
-        own, changed = self.link.failed(self._place(call), fault, self.clock.monotonic())
+            call.host = collect_evidence(what).host
+        own, changed = self.network_guard.record_failure(self._place(call), fault, self.clock.monotonic())
         if changed:
-            self.news.own_link(lost=self.link.lost)
+            self.publisher.own_link(lost=self.network_guard.lost)
         return own
 
-    def _place(self, call: Admission) -> Place:
-        return Place(self.policy.name, call.key, call.host)
+    def _place(self, call: Admission) -> Endpoint:
+        return Endpoint(self.policy.name, call.key, call.host)

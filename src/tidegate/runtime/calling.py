@@ -1,4 +1,4 @@
-"""The two shells around `Attempts`: one guarded call, with its short inline retries, in either colour."""
+"""The two shells around `CallAttempts`: one guarded call, with its short inline retries, in either colour."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from types import CoroutineType
 from typing import Any, TypeVar
 
 from tidegate.errors import Held
-from tidegate.machine.colours import WrongColour, check_awaitable, refuse
+from tidegate.machine.colours import WrongFunctionKind, check_awaitable, refuse
 from tidegate.runtime.admission import Admission
-from tidegate.runtime.attempts import Attempts, raise_again
-from tidegate.runtime.probing import aknock, averdict, knock, verdict, within
+from tidegate.runtime.attempts import CallAttempts, raise_again
+from tidegate.runtime.probing import aconfirm_by_probe, aprobe_breaker, confirm_by_probe, probe_breaker, within
 
 R = TypeVar("R")
 
 
 def call(
-    attempts: Attempts, fn: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any],
+    attempts: CallAttempts, fn: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any],
     before: BaseException | None = None, *, plain: bool = False,
 ) -> R:  # fmt: skip
     """`fn(*args, **kwargs)` behind the gates; *before* is what the attempt before raised, if it is to be repeated.
 
     With *plain* a coroutine is refused: nothing of its call has run.
     """
-    caller, how = attempts.caller, attempts.how
+    caller, how = attempts.pipeline, attempts.spec
     entered: Admission | Held | None = None
     try:
         while True:
             if before is not None:
                 caller.clock.sleep(attempts.pause)
-            knock(caller, how.key, how.operation)
+            probe_breaker(caller, how.key, how.operation)
             entered = attempts.admit()
             if isinstance(entered, Held):
                 if before is not None:
@@ -41,7 +41,7 @@ def call(
                 result = fn(*args, **kwargs)
                 if plain and type(result) is CoroutineType:
                     refuse(result, "target")
-            except WrongColour:
+            except WrongFunctionKind:
                 raise  # no news of the service: what is under way is given back below
             except BaseException as error:
                 if not failed(attempts, error):
@@ -56,17 +56,17 @@ def call(
 
 
 async def acall(
-    attempts: Attempts, fn: Callable[..., Awaitable[R]], args: tuple[Any, ...], kwargs: Mapping[str, Any],
+    attempts: CallAttempts, fn: Callable[..., Awaitable[R]], args: tuple[Any, ...], kwargs: Mapping[str, Any],
     before: BaseException | None = None,
 ) -> R:  # fmt: skip
     """`await fn(*args, **kwargs)` behind the gates, within the deadline of the target."""
-    caller, how = attempts.caller, attempts.how
+    caller, how = attempts.pipeline, attempts.spec
     entered: Admission | Held | None = None
     try:
         while True:
             if before is not None:
                 await caller.clock.asleep(attempts.pause)
-            await aknock(caller, how.key, how.operation, attempts.left())
+            await aprobe_breaker(caller, how.key, how.operation, attempts.left())
             entered = attempts.admit()
             if isinstance(entered, Held):
                 if before is not None:
@@ -79,7 +79,7 @@ async def acall(
                 if type(made) is not CoroutineType:
                     check_awaitable(made, "target")
                 result = await within(attempts.left(), made)
-            except WrongColour:
+            except WrongFunctionKind:
                 raise
             except BaseException as error:
                 if not await afailed(attempts, error):
@@ -93,22 +93,22 @@ async def acall(
         del before, entered
 
 
-def failed(attempts: Attempts, error: BaseException) -> bool:
+def failed(attempts: CallAttempts, error: BaseException) -> bool:
     """Whether to go again after *error*; if not, the outcome is on record."""
     if attempts.call is None:
         return False
     try:
-        return attempts.failed(error, verdict(attempts.caller, attempts.call, error))
+        return attempts.failed(error, confirm_by_probe(attempts.pipeline, attempts.call, error))
     except BaseException:  # the probe of a doubtful verdict was broken off
         attempts.close()
         raise
 
 
-async def afailed(attempts: Attempts, error: BaseException) -> bool:
+async def afailed(attempts: CallAttempts, error: BaseException) -> bool:
     if attempts.call is None:
         return False
     try:
-        return attempts.failed(error, await averdict(attempts.caller, attempts.call, error, attempts.left()))
+        return attempts.failed(error, await aconfirm_by_probe(attempts.pipeline, attempts.call, error, attempts.left()))
     except BaseException:
         attempts.close()
         raise

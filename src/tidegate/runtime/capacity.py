@@ -10,7 +10,7 @@ from tidegate.core.checks import whole
 from tidegate.core.duration import Duration, seconds
 from tidegate.core.job import Claimed
 from tidegate.core.logs import logger
-from tidegate.machine.filling import Limits
+from tidegate.machine.filling import CapacityLimits
 
 _log = logger("tidegate.worker")
 
@@ -21,8 +21,10 @@ class Capacity:
         Capacity(50, depth=lambda: lidarr.get("/api/v1/queue").json()["totalRecords"])
 
     *depth* (`def` or `async def`) says how many things the target has in its queue; it is asked only when there is
-    something to send. It returns a number, or a `Depth`. *ask* "each" asks again after every success, "credits" only
-    when those it knew of are spent. A send of our own counts until the depth has grown by it, or `Depth.landed` names
+    something to send. It returns a number, or a `QueueDepth`. *ask* "each" asks again after every success, "credits"
+    only
+    when those it knew of are spent. A send of our own counts until the depth has grown by it, or `QueueDepth.landed`
+    names
     it, or for *own* at most. *counts* says whether a job takes a place there at all. It gets the arguments of the job,
     by name and as JSON values.
     A target that is full, or does not answer, is asked again after *every*.
@@ -46,10 +48,10 @@ class Capacity:
             raise ValueError(f"Capacity.ask: {ask!r} is not allowed; give 'each' or 'credits'")
         self.depth = depth
         self.counts = counts
-        self.limits = Limits(
+        self.limits = CapacityLimits(
             cap=whole(cap, field="Capacity.cap"),
             own=seconds(own, field="Capacity.own"),
-            every=seconds(every, field="Capacity.every", least=0.001),
+            every=seconds(every, field="Capacity.every", minimum=0.001),
             each=ask == "each",
         )
 

@@ -23,18 +23,18 @@ from tidegate.runtime.frames import BadFrame, Frame
 _BOOT = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from tidegate.runtime.child_main import main; main()"
 )
-_GOODBYE = 0.5  # seconds that an idle child has to end by itself
-_LONGEST_START = 60.0  # seconds that it has for itself and for the imports of a handler
-_LONGEST_END = 10.0  # seconds: a killed process is gone at once, unless the system itself hangs
+_EXIT_TIMEOUT = 0.5  # seconds that an idle child has to end by itself
+_START_TIMEOUT = 60.0  # seconds that it has for itself and for the imports of a handler
+_END_TIMEOUT = 10.0  # seconds: a killed process is gone at once, unless the system itself hangs
 
 Reply = Callable[[str], dict[str, Any]]
 
 
-class Died(Exception):
+class ChildCrashed(Exception):
     """The child is gone; says how."""
 
 
-class TookTooLong(Exception):
+class ChildTimeout(Exception):
     """The child had no more time, of the clock or of the processor, and is gone."""
 
 
@@ -65,27 +65,27 @@ class Child:
         """Whether an idle child is still there; one that says something unasked counts as gone."""
         return not _poll(self._out, select.POLLIN, 0)
 
-    def ask(self, fields: dict[str, Any], body: str, *, within: float | None, most: int, reply: Reply) -> Frame:
-        """The child's answer; Died or TookTooLong when there is none. *reply* answers what it asks on the way."""
+    def ask(self, fields: dict[str, Any], body: str, *, within: float | None, max_bytes: int, reply: Reply) -> Frame:
+        """The child's answer; Died or ChildTimeout when there is none. *reply* answers what it asks on the way."""
         self.calls += 1
-        limit, end = _LONGEST_START, SYSTEM.monotonic() + _LONGEST_START
+        limit, end = _START_TIMEOUT, SYSTEM.monotonic() + _START_TIMEOUT
         try:
-            self._send(frames.packed(fields, body), end)
+            self._send(frames.pack_frame(fields, body), end)
             while True:
-                answer, text = frames.received(lambda size: self._read(size, end), most)  # noqa: B023 - used at once
+                answer, text = frames.receive_frame(lambda size: self._read(size, end), max_bytes)  # noqa: B023 - used at once
                 if "begun" in answer:
                     limit = math.inf if within is None else within
                     end = SYSTEM.monotonic() + limit
                 elif "ask" in answer:
-                    self._send(frames.packed(reply(text)), end)
+                    self._send(frames.pack_frame(reply(text)), end)
                 else:
                     return answer, text
         except TimeoutError:
             self.kill()
-            raise TookTooLong(f"no answer within {limit:g} s") from None
+            raise ChildTimeout(f"no answer within {limit:g} s") from None
         except BadFrame as error:
             self.kill()
-            raise Died(f"it answered with something else: {error}") from error
+            raise ChildCrashed(f"it answered with something else: {error}") from error
         except (EOFError, OSError):
             raise self._death() from None
 
@@ -102,7 +102,7 @@ class Child:
     def close(self) -> None:
         """Lets an idle child end by itself, or ends it; returns when it is gone."""
         self.hang_up()
-        _poll(self._out, select.POLLIN, _GOODBYE)
+        _poll(self._out, select.POLLIN, _EXIT_TIMEOUT)
         self._end()
         self._pipes[1].close()
 
@@ -116,18 +116,18 @@ class Child:
         """Its status. One that is ending already keeps it, and what it started does not outlive it."""
         with self._lock:
             self._kill()
-            code = self._process.wait(_LONGEST_END)
+            code = self._process.wait(_END_TIMEOUT)
             self._reaped = True
             return code
 
     def _death(self) -> Exception:
         code = self._end()
         if code == -signal.SIGXCPU:
-            return TookTooLong("it used up its time of the processor")
+            return ChildTimeout("it used up its time of the processor")
         if code < 0:
             name = signal.Signals(-code).name
-            return Died(f"killed by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else ""))
-        return Died(f"it ended itself with status {code}")
+            return ChildCrashed(f"killed by {name}" + (", perhaps for want of memory" if name == "SIGKILL" else ""))
+        return ChildCrashed(f"it ended itself with status {code}")
 
     def _send(self, frame: bytes, end: float) -> None:
         rest = memoryview(frame)

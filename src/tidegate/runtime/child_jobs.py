@@ -10,7 +10,7 @@ from tidegate.core.codes import CORE
 from tidegate.core.fault import Fault
 from tidegate.errors import Held, LeaseLost
 from tidegate.machine.lifecycle import Again, Done, Fail
-from tidegate.runtime.children import Call, ChildError, fault_in
+from tidegate.runtime.children import ChildCall, ChildError, fault_in
 from tidegate.runtime.frames import Frame
 from tidegate.store.tx import BoundStatement
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from tidegate.runtime.context import Context
     from tidegate.runtime.job_kinds import JobKind
 
-_WRONG = CORE["child_died"].fault("child", detail="it answered with something else")
+_BAD_ANSWER = CORE["child_died"].fault("child", detail="it answered with something else")
 
 
-def call_of(kind: JobKind, args: str, context: Context) -> Call:
+def call_of(kind: JobKind, args: str, context: Context) -> ChildCall:
     """The call that runs a job; it saves under the lease of *context*."""
     job: Claimed = context._job
     told = {"job": dataclasses.astuple(job), "store_id": context._store_id, "parents": dict(context.parent_results)}
-    return Call(kind.place, args, kind.limits, told, lambda saved: context._saver.save_now(job, saved))
+    return ChildCall(kind.place, args, kind.limits, told, lambda saved: context._saver.save_now(job, saved))
 
 
 def result_of(answer: Frame, job: Claimed | None = None) -> Any:
@@ -58,8 +58,8 @@ def result_of(answer: Frame, job: Claimed | None = None) -> Any:
             case "fault":
                 raise ChildError(fault_in(said["fault"]))
     except (KeyError, TypeError, ValueError) as error:
-        raise ChildError(_WRONG) from error
-    raise ChildError(_WRONG)
+        raise ChildError(_BAD_ANSWER) from error
+    raise ChildError(_BAD_ANSWER)
 
 
 def _fault(said: dict[str, Any]) -> Fault | None:

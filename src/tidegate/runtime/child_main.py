@@ -27,7 +27,7 @@ from tidegate.runtime.frames import Frame
 from tidegate.runtime.signatures import Signature, signature_of, sole_serial
 
 _MAIN = "__tidegate_main__"  # the name of a script that is imported again: not __main__, so its guard holds
-_MOST = 1 << 30  # the parent is trusted
+_MAX_FRAME = 1 << 30  # the parent is trusted
 _ORPHAN = 1.0  # seconds that a handler may go on when nobody waits for it any more
 
 
@@ -45,12 +45,12 @@ class _Home:
         threading.Thread(target=self._listen, name="tidegate-parent", daemon=True).start()
 
     def tell(self, fields: dict[str, Any], body: str = "") -> None:
-        frames.send(self._out, frames.packed(fields, body))
+        frames.send_frame(self._out, frames.pack_frame(fields, body))
 
     def _listen(self) -> None:
         try:
             while True:
-                self.asked.put(frames.received(partial(os.read, self._in), _MOST))
+                self.asked.put(frames.receive_frame(partial(os.read, self._in), _MAX_FRAME))
         except (EOFError, OSError, frames.BadFrame):
             self.asked.put(None)
             time.sleep(_ORPHAN)
@@ -132,12 +132,12 @@ def _handled(fields: dict[str, Any], body: str, home: _Home) -> tuple[dict[str, 
     lifecycle = sys.modules.get("tidegate.machine.lifecycle")  # who never imported it returns no Done
     if lifecycle is not None and isinstance(result, lifecycle.Done):
         result = lifecycle.from_child(result)
-        writes, unsent = [[each.name, dict(each.params)] for each in result.writes], result.unsent
+        writes, unsent = [[write.name, dict(write.params)] for write in result.writes], result.unsent
         result = result.result
     try:
-        text = signature.result.encode(result, what="result", most=fields["most"])
+        text = signature.result.encode(result, what="result", limit=fields["most"])
     except TypeError:  # other than announced
-        text = encode(result, what="result", most=fields["most"])
+        text = encode(result, what="result", limit=fields["most"])
     return {"end": "done", "writes": json.loads(encode(writes, what="writes")), "unsent": unsent}, text
 
 

@@ -18,7 +18,7 @@ from tidegate.core.duration import Duration, seconds
 from tidegate.core.fault import Fault, Level, Reach, Reason
 from tidegate.errors import TidegateError
 from tidegate.runtime import inside_child
-from tidegate.runtime.child import Child, Died, TookTooLong
+from tidegate.runtime.child import Child, ChildCrashed, ChildTimeout
 from tidegate.runtime.clock import SYSTEM
 from tidegate.runtime.frames import Frame
 from tidegate.runtime.threads import DaemonPool
@@ -41,11 +41,11 @@ class Limits:
 
     def __post_init__(self) -> None:
         if self.memory_mb is not None:
-            whole(self.memory_mb, field="memory_mb", least=128, most=1_000_000)
-        whole(self.answer_mb, field="answer_mb", most=1024)
+            whole(self.memory_mb, field="memory_mb", minimum=128, maximum=1_000_000)
+        whole(self.answer_mb, field="answer_mb", maximum=1024)
         for name in ("cpu", "time"):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, seconds(getattr(self, name), field=name, least=0.001))
+                object.__setattr__(self, name, seconds(getattr(self, name), field=name, minimum=0.001))
 
 
 DEFAULT = Limits()
@@ -67,7 +67,7 @@ class ChildError(TidegateError):
 
 
 @dataclass(slots=True)
-class Call:
+class ChildCall:
     """One call: what is run, on what, within which limits."""
 
     place: str
@@ -103,19 +103,19 @@ class Children:
     Each is replaced after *calls_each* calls, or when one of them went wrong; whom nobody needs for *idle* ends.
     """
 
-    def __init__(self, most: int, *, calls_each: int = 100, idle: Duration = 60) -> None:
+    def __init__(self, limit: int, *, calls_each: int = 100, idle: Duration = 60) -> None:
         if os.name != "posix":
             raise OSError("child processes need a POSIX system, such as Linux or macOS")
         self._calls_each = whole(calls_each, field="calls_each")
         self._idle = seconds(idle, field="idle")
-        self._threads = DaemonPool(whole(most, field="most", most=1000), "tidegate-child")
+        self._threads = DaemonPool(whole(limit, field="limit", maximum=1000), "tidegate-child")
         self._lock = threading.Lock()
         self._free: list[Child] = []
         self._busy: set[Child] = set()
         self._reaper: threading.Timer | None = None
         self._closed = False
 
-    async def run(self, call: Call) -> Frame:
+    async def run(self, call: ChildCall) -> Frame:
         """How the call ended; ChildError when the child did not live to tell. Cancelling it kills the child."""
         loop = asyncio.get_running_loop()
         if self._closed:
@@ -126,7 +126,7 @@ class Children:
             call.stop()
             raise
 
-    def run_now(self, call: Call) -> Frame:
+    def run_now(self, call: ChildCall) -> Frame:
         """As `run`, for a thread that can wait."""
         limits = call.limits
         fields = {
@@ -139,14 +139,14 @@ class Children:
                 well = True
                 raise ChildError(CORE["cancelled"].fault("child"))
             answer = child.ask(
-                fields, call.body, within=limits.time, most=limits.answer_mb * _MB + _FIELDS,  # type: ignore[arg-type]
+                fields, call.body, within=limits.time, max_bytes=limits.answer_mb * _MB + _FIELDS,  # type: ignore[arg-type]
                 reply=lambda saved: {"saved": call.save is not None and call.save(saved)},
             )  # fmt: skip
             well = answer[0].get("end") != "memory"
             return answer
-        except Died as death:
+        except ChildCrashed as death:
             raise ChildError(CORE["child_died"].fault("child", detail=f"{call.place}: {death}")) from None
-        except TookTooLong as death:
+        except ChildTimeout as death:
             raise ChildError(CORE["child_time"].fault("child", detail=f"{call.place}: {death}")) from None
         finally:
             call.over()

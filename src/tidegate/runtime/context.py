@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from tidegate.core.job import Claimed
-from tidegate.core.serial import MOST, encode
+from tidegate.core.serial import MAX_BYTES, encode
 from tidegate.errors import LeaseLost
 
-_TURN = 3600.0  # seconds
+_TURN_SECONDS = 3600.0  # seconds
 _BEFORE_TICK = 2.0  # seconds before the minute in which a schedule puts in the next
 
 
@@ -92,19 +92,21 @@ class Context:
 
         A schedule of every minute puts the next one in then, and nothing waits.
         """
-        return (now + _TURN) // 60 * 60 + 60 - _BEFORE_TICK
+        return (now + _TURN_SECONDS) // 60 * 60 + 60 - _BEFORE_TICK
 
     async def save(self, **values: Any) -> None:
         """Keeps small values for the next attempt, under the lease; raises LeaseLost when that is gone."""
         kept = {**self._saved, **values}
         self._settled(
-            kept, ok=not self.lost and await self._saver.save(self._job, encode(kept, what="save", most=MOST))
+            kept, ok=not self.lost and await self._saver.save(self._job, encode(kept, what="save", limit=MAX_BYTES))
         )
 
     def save_now(self, **values: Any) -> None:
         """As `save`, for a handler that is a plain `def`."""
         kept = {**self._saved, **values}
-        self._settled(kept, ok=not self.lost and self._saver.save_now(self._job, encode(kept, what="save", most=MOST)))
+        self._settled(
+            kept, ok=not self.lost and self._saver.save_now(self._job, encode(kept, what="save", limit=MAX_BYTES))
+        )
 
     def _settled(self, kept: dict[str, Any], *, ok: bool) -> None:
         if not ok:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("tidegate.worker")
 
 
-class Ending:
+class Shutdown:
     """No more claims; then handlers are cancelled; then they are left alone; then it is over."""
 
     def __init__(self, worker: Worker, grace: float) -> None:
@@ -19,8 +19,8 @@ class Ending:
         now, unwind = worker.clock.monotonic(), worker.policy.unwind
         self._steps = [now + grace, now + grace + unwind, now + grace + unwind + 1.0]
         worker.stopping = True
-        worker.leased.give_back_the_unbegun(all_of_it=True)
-        for attempt in worker.leased.attempts.values():
+        worker.in_flight.release_unstarted(all_of_it=True)
+        for attempt in worker.in_flight.attempts.values():
             attempt.context.stopping = True
 
     @property
@@ -35,13 +35,13 @@ class Ending:
             if len(self._steps) == 2:
                 self._cut_short()
             else:
-                worker.leased.let_go()
-        if worker.leased.attempts and now >= self._steps[0]:
-            _log.error("leases_not_given_back n=%s", len(worker.leased.attempts))
+                worker.in_flight.release_all()
+        if worker.in_flight.attempts and now >= self._steps[0]:
+            _log.error("leases_not_given_back n=%s", len(worker.in_flight.attempts))
             return True
-        return not worker.leased.attempts
+        return not worker.in_flight.attempts
 
     def _cut_short(self) -> None:
-        for attempt in list(self._worker.leased.attempts.values()):
+        for attempt in list(self._worker.in_flight.attempts.values()):
             if not attempt.ended:
-                attempt.tell("shutdown")
+                attempt.interrupt("shutdown")

@@ -11,15 +11,17 @@ from tidegate.runtime.stopping import run_loop
 
 _log = logger("tidegate.server")
 
-_REST = 5.0  # seconds before work that broke is begun again
+_RESTART_SECONDS = 5.0  # seconds before work that broke is begun again
 
 
-class Engine:
+class WorkerThread:
     """Runs *work*, which ends when its event is set, and begins it again if it breaks."""
 
-    def __init__(self, work: Callable[[asyncio.Event], Awaitable[object]], *, rest: float = _REST) -> None:
+    def __init__(
+        self, work: Callable[[asyncio.Event], Awaitable[object]], *, restart_seconds: float = _RESTART_SECONDS
+    ) -> None:
         self._work = work
-        self._rest = rest
+        self._restart_seconds = restart_seconds
         self._asked = threading.Event()
         self._lock = threading.Lock()
         self._stop: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
@@ -46,8 +48,8 @@ class Engine:
             try:
                 run_loop(self._main())
             except BaseException:  # a cancellation or an exit that came through must not leave a server without workers
-                _log.exception("engine_broke again_in=%s", self._rest)
-                self._asked.wait(self._rest)
+                _log.exception("engine_broke again_in=%s", self._restart_seconds)
+                self._asked.wait(self._restart_seconds)
 
     async def _main(self) -> None:
         stop = asyncio.Event()

@@ -17,13 +17,13 @@ class BadFrame(Exception):
     """What came through the pipe is no frame: whoever writes there has lost its mind, or something else wrote."""
 
 
-def packed(fields: Fields, body: str = "") -> bytes:
+def pack_frame(fields: Fields, body: str = "") -> bytes:
     # The encoder escapes line breaks, so the first one ends the fields.
     payload = b"%s\n%s" % (json.dumps(fields, separators=(",", ":")).encode(), body.encode())
     return _LENGTH.pack(len(payload)) + payload
 
 
-def unpacked(payload: bytes) -> Frame:
+def unpack_frame(payload: bytes) -> Frame:
     head, found, body = payload.partition(b"\n")
     try:
         fields = json.loads(head)
@@ -35,15 +35,15 @@ def unpacked(payload: bytes) -> Frame:
     return fields, text
 
 
-def received(read: Callable[[int], bytes], most: int) -> Frame:
+def receive_frame(read: Callable[[int], bytes], limit: int) -> Frame:
     """The next frame; *read* gives up to so many bytes and none at the end, which is an EOFError here."""
     (length,) = _LENGTH.unpack(_exactly(read, _LENGTH.size))
-    if length > most:
+    if length > limit:
         raise BadFrame(f"a frame of {length} bytes")
-    return unpacked(_exactly(read, length))
+    return unpack_frame(_exactly(read, length))
 
 
-def send(fd: int, frame: bytes) -> None:
+def send_frame(fd: int, frame: bytes) -> None:
     """Writes all of it to a pipe that blocks."""
     rest = memoryview(frame)
     while rest:

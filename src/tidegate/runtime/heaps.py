@@ -18,28 +18,28 @@ import os
 import threading
 
 _ARENA_MAX = -8  # M_ARENA_MAX of mallopt(3)
-_ENOUGH = 2
+_ARENAS = 2
 _EVERY = 60.0  # seconds
 
 
-def keep_small(every: float = _EVERY) -> None:
+def trim_regularly(every: float = _EVERY) -> None:
     """Keeps to few heaps, and gives back now and then what is free in them and what is garbage.
 
     To be called before there are threads: heaps that are there stay.
     """
-    if of_glibc():
-        few()
+    if is_glibc():
+        limit_arenas()
     threading.Thread(target=_tidy, args=(every,), name="tidegate-heaps", daemon=True).start()
 
 
-def few() -> None:
+def limit_arenas() -> None:
     """Keeps glibc to a few heaps from now on, unless MALLOC_ARENA_MAX says how many."""
     if "MALLOC_ARENA_MAX" not in os.environ:
-        ctypes.CDLL(None).mallopt(_ARENA_MAX, _ENOUGH)
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
 
 
 def _tidy(every: float) -> None:
-    trim = ctypes.CDLL(None).malloc_trim if of_glibc() else None
+    trim = ctypes.CDLL(None).malloc_trim if is_glibc() else None
     never = threading.Event()
     never.wait(every)
     gc.collect()
@@ -50,7 +50,7 @@ def _tidy(every: float) -> None:
             trim(0)  # other threads run meanwhile
 
 
-def of_glibc() -> bool:
+def is_glibc() -> bool:
     try:
         return "glibc" in (os.confstr("CS_GNU_LIBC_VERSION") or "")
     except (AttributeError, ValueError, OSError):  # it is a name of glibc alone

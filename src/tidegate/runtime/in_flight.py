@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 PROVEN_AFTER = 10.0  # seconds that an attempt runs before it is no longer expected to crash its process
 _MAX_ALONE = 300.0  # a long job that was often unlucky must not keep its worker from all others
 _JOINS_AFTER = 5.0  # seconds that a suspect waits until one more process runs suspects
-_TURN = 30.0  # seconds after which another process runs them
+_TURN_SECONDS = 30.0  # seconds after which another process runs them
 
 # The attempt whose handler runs in this context. A worker that is started inside of it (`drain`) is a part of it.
 current_attempt: ContextVar[Attempt | None] = ContextVar("tidegate_attempt", default=None)
@@ -37,7 +37,7 @@ def runs_suspects(position: int, processes: int, waited: float, now: float) -> b
     work. Processes take turns, since one whose slots are all taken by long jobs cannot make way.
     """
     wanted = min(max(1, processes // 2), 1 + int(max(0.0, waited) // _JOINS_AFTER))
-    return (position + int(now // _TURN)) % processes < wanted
+    return (position + int(now // _TURN_SECONDS)) % processes < wanted
 
 
 class Holder:

@@ -13,7 +13,7 @@ from tidegate.core.arguments import Bound, Hook
 from tidegate.core.classify import classify
 from tidegate.core.codes import CORE
 from tidegate.core.fault import Fault, Reach, Reason
-from tidegate.core.job import Claimed, Outcome
+from tidegate.core.job import AttemptOutcome, Claimed
 from tidegate.core.logs import logger
 from tidegate.core.pack import Pack
 from tidegate.errors import Held, LeaseLost, StoreError, StoreFull
@@ -21,13 +21,13 @@ from tidegate.machine import lifecycle
 from tidegate.machine.lifecycle import Again, Done, Fail
 from tidegate.runtime.children import ChildError
 from tidegate.runtime.context import Context
-from tidegate.runtime.cycle import Ended
+from tidegate.runtime.cycle import FinishedAttempt
 from tidegate.runtime.job_kinds import JobKind
 from tidegate.runtime.job_target import TargetRules
-from tidegate.runtime.lane_turn import Note
+from tidegate.runtime.lane_turn import TargetVerdict
 from tidegate.runtime.slots import is_current
 from tidegate.runtime.stopping import is_interruptible
-from tidegate.runtime.threads import Threads
+from tidegate.runtime.threads import Executors
 
 _log = logger("tidegate.worker")
 
@@ -69,12 +69,12 @@ class Attempt:
         """A job that was lost and taken again is another attempt, and the old one may still be at work."""
         return self.job.id, self.job.fence
 
-    def asked_to_stop(self) -> None:
+    def request_cancel(self) -> None:
         """By a person."""
         if self.stop is None and not self.ended:
-            self.tell("person")
+            self.interrupt("person")
 
-    def tell(self, why: str) -> None:
+    def interrupt(self, why: str) -> None:
         """Tells the handler to stop: an `async def` is cancelled, a child killed, a `def` must ask `job.cancelled`."""
         gone = why in ("fenced", "lost")
         if self.stop is None or gone:
@@ -85,16 +85,18 @@ class Attempt:
             self.task.cancel()
 
 
-async def run(attempt: Attempt, threads: Threads, rules: TargetRules | None, roll: Callable[[], float]) -> Ended | None:
+async def run(
+    attempt: Attempt, executors: Executors, rules: TargetRules | None, roll: Callable[[], float]
+) -> FinishedAttempt | None:
     """How the attempt ended; None when its lease is lost and there is nothing to say. *rules*: of its target."""
     job, kind = attempt.job, attempt.kind
     if kind is None:
         _log.error("unknown_kind queue=%s kind=%s job=%s", job.queue, job.kind, job.id)
         first, longest = _UNKNOWN_WAIT
         wait = min(first * 2 ** min(job.fence - 1, 16), longest)
-        return Ended(lifecycle.given_back(job, unsent=True, wait=wait, code="unexpected"))
+        return FinishedAttempt(lifecycle.released(job, unsent=True, wait=wait, code="unexpected"))
     try:
-        result = await _call(attempt, kind, threads)
+        result = await _call(attempt, kind, executors)
     except BaseException as error:
         if isinstance(error, GeneratorExit) or (isinstance(error, KeyboardInterrupt) and is_interruptible()):
             raise
@@ -102,35 +104,35 @@ async def run(attempt: Attempt, threads: Threads, rules: TargetRules | None, rol
     return _finished(attempt, kind, result)
 
 
-def left(attempt: Attempt, rules: TargetRules | None, roll: float) -> Ended | None:
+def abandon(attempt: Attempt, rules: TargetRules | None, roll: float) -> FinishedAttempt | None:
     """How an attempt ended whose handler let a GeneratorExit out."""
     if attempt.kind is None or attempt.task is None or not is_current(attempt.task):
         return None  # the loop is closed, and its coroutines with it
     return _raised(attempt, attempt.kind, GeneratorExit(), rules, roll)
 
 
-async def _call(attempt: Attempt, kind: JobKind, threads: Threads) -> Any:
+async def _call(attempt: Attempt, kind: JobKind, executors: Executors) -> Any:
     parameters, context = kind.parameters, attempt.context
     try:
         bound = parameters.decode(attempt.job.args)
     except Exception as error:
         raise _Misfit(str(error)) from error
     if kind.verify is not None and context.retried:
-        found = await _verified(kind.verify, kind.verify_is_async, parameters.complete(bound), context, threads)
+        found = await _verified(kind.verify, kind.verify_is_async, parameters.complete(bound), context, executors)
         if found is not None:
             return found
     if kind.colour == "async":
         return await parameters.call(kind.handler, bound, context)
     if kind.colour == "process":
-        return await threads.process(kind, attempt.job.args, context)
-    return await threads.handler(lambda: parameters.call(kind.handler, bound, context))
+        return await executors.process(kind, attempt.job.args, context)
+    return await executors.handler(lambda: parameters.call(kind.handler, bound, context))
 
 
-async def _verified(verify: Hook, is_async: bool, bound: Bound, context: Context, threads: Threads) -> Any:
+async def _verified(verify: Hook, is_async: bool, bound: Bound, context: Context, executors: Executors) -> Any:
     """What the hook found of an earlier attempt; None when there is nothing. `Done()` when it found no value."""
     if is_async:
         return await verify(bound, context)
-    found = await threads.handler(lambda: verify(bound, context))
+    found = await executors.handler(lambda: verify(bound, context))
     return await found if inspect.isawaitable(found) else found
 
 
@@ -152,27 +154,29 @@ def _single(error: BaseException) -> BaseException:
 
 def _raised(
     attempt: Attempt, kind: JobKind, error: BaseException, rules: TargetRules | None, roll: float
-) -> Ended | None:
-    job, pack = attempt.job, None if rules is None else rules.pack
+) -> FinishedAttempt | None:
+    job, pack = attempt.job, None if rules is None else rules.rule_pack
     match error:
         case Again():
             note = None if error.fault is None else _note(attempt, ok=_well(error.fault), fault=error.fault)
-            return Ended(lifecycle.again(job, error, kind.policy, roll), note)
+            return FinishedAttempt(lifecycle.again(job, error, kind.policy, roll), note)
         case Fail():
-            known = pack.book.get(error.code) if pack is not None else CORE.get(error.code)
+            known = pack.code_book.get(error.code) if pack is not None else CORE.get(error.code)
             message = error.message or ("" if known is None else known.message)
             failed = lifecycle.failed(job, error.code, message, error.status)
             failed = replace(failed, keep_place=error.keep_place)
-            return Ended(failed, _note(attempt, ok=_well(error.fault), fault=error.fault))
+            return FinishedAttempt(failed, _note(attempt, ok=_well(error.fault), fault=error.fault))
         case Held():
             wait = _NO_END if error.retry_after is None else max(error.retry_after, _LEAST_HOLD)
-            return Ended(lifecycle.given_back(job, unsent=True, wait=wait), held=True)
+            return FinishedAttempt(lifecycle.released(job, unsent=True, wait=wait), held=True)
         case LeaseLost():
-            attempt.tell("lost")
+            attempt.interrupt("lost")
             return None
         case _Misfit():
             _log.error("arguments_mismatch kind=%s job=%s error=%s", job.kind, job.id, error)
-            return Ended(lifecycle.not_begun(job, ARGUMENTS_MISMATCH, f"{CORE[ARGUMENTS_MISMATCH].message} {error}"))
+            return FinishedAttempt(
+                lifecycle.not_started(job, ARGUMENTS_MISMATCH, f"{CORE[ARGUMENTS_MISMATCH].message} {error}")
+            )
         case asyncio.CancelledError() if attempt.stop is not None or _ended_from_outside():
             return _stopped(attempt)
     fault = _fault_of(error, pack)
@@ -188,7 +192,7 @@ def _ended_from_outside() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _fault_of(error: BaseException, pack: Pack | None) -> Fault:
+def _fault_of(error: BaseException, rule_pack: Pack | None) -> Fault:
     unexpected = CORE["unexpected"]
     match error:
         case StoreFull():
@@ -204,7 +208,7 @@ def _fault_of(error: BaseException, pack: Pack | None) -> Fault:
         detail = f"the handler raised {type(error).__name__}, which is not an Exception"
         return unexpected.fault("handler", reach=Reach.SELF, detail=detail)
     try:
-        found = classify(error, pack)
+        found = classify(error, rule_pack)
     except Exception:
         _log.exception("classifier_failed")  # a rule of the user's own
         found = None
@@ -212,7 +216,7 @@ def _fault_of(error: BaseException, pack: Pack | None) -> Fault:
     return found or unexpected.fault("handler", reach=Reach.SELF)
 
 
-def _finished(attempt: Attempt, kind: JobKind, result: Any) -> Ended | None:
+def _finished(attempt: Attempt, kind: JobKind, result: Any) -> FinishedAttempt | None:
     # Also when the lease may be lost: the store decides, and records a result that came too late.
     writes: tuple[Any, ...] = ()
     unsent, after = False, None
@@ -227,21 +231,21 @@ def _finished(attempt: Attempt, kind: JobKind, result: Any) -> Ended | None:
         message = f"The result cannot be stored: {error}"
         if isinstance(result, (Again, Fail)):
             message = f"The handler returned {type(result).__name__}; it must raise it."
-        return Ended(lifecycle.failed(attempt.job, "bad_answer", message), note)
-    return Ended(lifecycle.done(attempt.job, dumped, unsent=unsent), note, writes, after=after)
+        return FinishedAttempt(lifecycle.failed(attempt.job, "bad_answer", message), note)
+    return FinishedAttempt(lifecycle.done(attempt.job, dumped, unsent=unsent), note, writes, after=after)
 
 
-def _stopped(attempt: Attempt) -> Ended | None:
+def _stopped(attempt: Attempt) -> FinishedAttempt | None:
     match attempt.stop:
         case "person":
-            return Ended(lifecycle.stopped(attempt.job))
+            return FinishedAttempt(lifecycle.cancelled(attempt.job))
         case "lost":
             return None
         case _:
-            return Ended(lifecycle.given_back(attempt.job, unsent=False, lost_code=attempt.lost_code))
+            return FinishedAttempt(lifecycle.released(attempt.job, unsent=False, lost_code=attempt.lost_code))
 
 
-def _faulted(attempt: Attempt, outcome: Outcome, fault: Fault, error: BaseException) -> Ended:
+def _faulted(attempt: Attempt, outcome: AttemptOutcome, fault: Fault, error: BaseException) -> FinishedAttempt:
     job = attempt.job
     about = (job.kind, job.id, job.attempt, str(outcome.ending), fault.code)
     text = "attempt_failed kind=%s job=%s attempt=%s then=%s code=%s"
@@ -249,7 +253,7 @@ def _faulted(attempt: Attempt, outcome: Outcome, fault: Fault, error: BaseExcept
         _log.error(text, *about, exc_info=error)
     else:
         _log.log(fault.level.number, f"{text} error=%s", *about, fault.detail)
-    return Ended(outcome, _note(attempt, ok=_well(fault), fault=fault))
+    return FinishedAttempt(outcome, _note(attempt, ok=_well(fault), fault=fault))
 
 
 def _well(fault: Fault | None) -> bool | None:
@@ -258,9 +262,9 @@ def _well(fault: Fault | None) -> bool | None:
     return None if counts is None else not counts
 
 
-def _note(attempt: Attempt, *, ok: bool | None, fault: Fault | None = None) -> Note | None:
+def _note(attempt: Attempt, *, ok: bool | None, fault: Fault | None = None) -> TargetVerdict | None:
     job = attempt.job
-    return Note(job.target, job.lane, attempt.generation, ok, fault) if job.target else None
+    return TargetVerdict(job.target, job.lane, attempt.generation, ok, fault) if job.target else None
 
 
 def parent_results(found: dict[int, str | None]) -> dict[int, Any]:

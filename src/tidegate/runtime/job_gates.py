@@ -11,19 +11,19 @@ from typing import Any
 from tidegate.core.codes import CORE, CodeBook
 from tidegate.core.events import Event, EventKind
 from tidegate.core.fault import Fault
-from tidegate.core.job import Claimed, Outcome
+from tidegate.core.job import AttemptOutcome, Claimed
 from tidegate.machine import filling as capacity
 from tidegate.machine import shared_breaker
-from tidegate.machine.filling import Filling
+from tidegate.machine.filling import FillLevel
 from tidegate.machine.ramp import UNLIMITED
-from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.machine.shared_breaker import StoredBreaker
 from tidegate.machine.states import CLOSED, HALF_OPEN, OPEN
 from tidegate.runtime import lane_state
 from tidegate.runtime.bus import DEFAULT, Bus
 from tidegate.runtime.job_target import TargetRules
-from tidegate.runtime.lane_turn import LaneTurn, Note
+from tidegate.runtime.lane_turn import KeyHealthTx, TargetVerdict
 from tidegate.store import gate_rows
-from tidegate.store.claims import Front
+from tidegate.store.claims import ReadyTarget
 from tidegate.store.gate_rows import TargetRow
 from tidegate.store.tx import Tx
 
@@ -33,20 +33,20 @@ _WORKER = "worker"
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class DepthRequest:
     """Somebody must find out how full a target is before more can be sent."""
 
     target: str
     who: str
 
 
-class JobGates:
+class ClaimGates:
     """The gates of one worker's targets. All state is in the store; this holds only the numbers."""
 
     def __init__(
         self,
         rules: Mapping[str, TargetRules],
-        dice: Callable[[], float],
+        rng: Callable[[], float],
         *,
         fail_fast: Mapping[str, str] | None = None,
         bus: Bus = DEFAULT,
@@ -54,30 +54,30 @@ class JobGates:
         self.rules = dict(rules)
         self.fail_fast = fail_fast or {}  # the code of jobs that are not tried, by kind
         self.cycle = 0.0  # what was observed before is too old
-        self.suspended: set[str] = set()  # targets whose health is being asked for at this moment
-        self.dice = dice
+        self.probing_targets: set[str] = set()  # targets whose health is being asked for at this moment
+        self.rng = rng
         self._bus = bus
         self._asked = 0
 
     def book(self, target: str) -> CodeBook:
-        pack = self.rules[target].pack if target in self.rules else None
-        return CORE if pack is None else pack.book
+        pack = self.rules[target].rule_pack if target in self.rules else None
+        return CORE if pack is None else pack.code_book
 
     def publish(self, tx: Tx) -> list[Event]:
         """Leaves the numbers in the store, so that whoever only sees that can explain and show them.
 
         Returns what there is to tell: a breaker that an earlier program left open without an end gets one.
         """
-        at_gates = self.turn(tx, "", 0.0)
+        gate_tx = self.turn(tx, "", 0.0)
         for rules in self.rules.values():
-            tx.all("target_rules", {"name": rules.name, "rules": rules.shown()})
+            tx.query("target_rules", {"name": rules.name, "rules": rules.shown()})
             row = None if rules.endless else gate_rows.target(tx, rules.name)
             if row is not None and shared_breaker.endless(row.breaker):
-                at_gates.end_opening(rules)
-        return at_gates.events
+                gate_tx.end_opening(rules)
+        return gate_tx.events
 
-    def turn(self, tx: Tx, worker: str, now: float) -> GateTurn:
-        return GateTurn(self, tx, worker, now)
+    def turn(self, tx: Tx, worker: str, now: float) -> ClaimGateTx:
+        return ClaimGateTx(self, tx, worker, now)
 
     def tell(self, events: Iterable[Event]) -> None:
         """After the commit: to the log, and to whoever listens in this process."""
@@ -91,55 +91,55 @@ class JobGates:
         return f"{worker}/{self._asked}"
 
 
-class GateTurn:
+class ClaimGateTx:
     """The gates during one transaction: rows are read and kept still once, and written when they change."""
 
-    def __init__(self, gates: JobGates, tx: Tx, worker: str, now: float) -> None:
+    def __init__(self, gates: ClaimGates, tx: Tx, worker: str, now: float) -> None:
         self._gates, self._tx, self._worker = gates, tx, worker
         self.now = now
         self.events: list[Event] = []
-        self.asks: list[Ask] = []
+        self.asks: list[DepthRequest] = []
         self.opens_at: float | None = None  # when to look again, as far as a gate can tell
         self._rows: dict[str, TargetRow] = {}
         self._left: dict[str, int] = {}
         self._climbing: set[str] = set()  # targets that have come back, where only that limits them
         self._wants_ask: set[str] = set()
 
-    def keep_still(self, noted: Iterable[str], fronts: Sequence[Front]) -> None:
+    def lock_rows(self, noted: Iterable[str], ready_targets: Sequence[ReadyTarget]) -> None:
         """Reads the rows that may change in this turn. A target that is shut is not even waited for."""
         rules = self._gates.rules
         names = {name for name in noted if name in rules and rules[name].limited}
         names |= {
-            front.target for front in fronts
+            front.target for front in ready_targets
             if front.target in rules and rules[front.target].limited and not self._shut(front)
         }  # fmt: skip
-        self._rows, now = gate_rows.locked(self._tx, names)
+        self._rows, now = gate_rows.lock_targets(self._tx, names)
         if now is not None:
             self.now = now  # the same clock that the claims are stamped with
 
     # -- before a claim ------------------------------------------------------------------------------------------
 
-    def admits(self, front: Front) -> bool:
+    def admits(self, ready_target: ReadyTarget) -> bool:
         """Whether any job of this queue and target may go now, as far as the whole of them is concerned."""
-        for paused_until in (front.queue_paused_until, front.paused_until):
+        for paused_until in (ready_target.queue_paused_until, ready_target.paused_until):
             if paused_until is not None and self.now < paused_until:
-                self.look_at(paused_until)
+                self.wake_at(paused_until)
                 return False
-        if self._shut(front):
-            self.look_at(front.breaker_until)
+        if self._shut(ready_target):
+            self.wake_at(ready_target.breaker_until)
             return False
-        return self.left(front.target) > 0 or self.wants_ask(front.target)
+        return self.left(ready_target.target) > 0 or self.wants_ask(ready_target.target)
 
-    def fails_fast(self, front: Front) -> bool:
+    def fails_fast(self, ready_target: ReadyTarget) -> bool:
         """Whether jobs of this queue and target are ended instead of waiting for the breaker."""
-        rules = self._gates.rules.get(front.target)
-        return rules is not None and rules.behind == "fail-fast" and self._open(front)
+        rules = self._gates.rules.get(ready_target.target)
+        return rules is not None and rules.when_open == "fail-fast" and self._open(ready_target)
 
     def rejected(self, target: str, n: int) -> None:
         """So many jobs were ended because the breaker is open."""
         if target in self._rows:
             before = self._rows[target].breaker
-            self._move(target, before, shared_breaker.rejected(before, n))
+            self._move(target, before, shared_breaker.record_rejected(before, n))
 
     def left(self, target: str) -> int:
         """How many jobs of a target may still be claimed in this turn."""
@@ -160,29 +160,29 @@ class GateTurn:
         """Whether nothing but the question how full it is stands before its jobs."""
         return target in self._wants_ask
 
-    def eligible(self, target: str) -> bool:
+    def request_depth(self, target: str) -> bool:
         """There is a job that could go: now the question how full the target is makes sense. False: it must wait."""
         if not self.wants_ask(target):
             return True
         self._wants_ask.discard(target)
-        ask = Ask(target, self._gates.next_ask(self._worker))
-        self._fill(target, capacity.asked(self._filling(target), ask.who, self.now))
+        ask = DepthRequest(target, self._gates.next_ask(self._worker))
+        self._fill(target, capacity.depth_requested(self._filling(target), ask.who, self.now))
         self.asks.append(ask)
         return False
 
-    def probe(self, target: str, lane: str) -> bool:
+    def probe(self, target: str, key_text: str) -> bool:
         """Reserves the one probe of a lane whose time is over."""
         until = self.now + lane_state.PROBE_TIME
-        place = {"target": target, "lane": lane}
-        return bool(self._tx.all("hold_probe", {**place, "until": until, "at": self.now}))
+        place = {"target": target, "lane": key_text}
+        return bool(self._tx.query("hold_probe", {**place, "until": until, "at": self.now}))
 
-    def probing(self, target: str, lane: str, taken: Sequence[Claimed]) -> None:
+    def probing(self, target: str, key_text: str, taken: Sequence[Claimed]) -> None:
         """Says which job the probe is; without one it is free again."""
-        place = {"target": target, "lane": lane}
+        place = {"target": target, "lane": key_text}
         if taken:
-            self._tx.all("hold_probe_is", {**place, "job": taken[0].id})
+            self._tx.query("hold_probe_is", {**place, "job": taken[0].id})
         else:
-            self._tx.all("hold_unprobe", {**place, "job": 0})
+            self._tx.query("hold_unprobe", {**place, "job": 0})
 
     def claimed(self, target: str, taken: Sequence[Claimed]) -> None:
         """So many jobs were taken: the rate has paid for them, and they may fill the target."""
@@ -196,41 +196,41 @@ class GateTurn:
             paid_until = rules.rate.used(self._rows[target].paid_until, self.now)
             for _ in taken:
                 paid_until = rules.rate.pay(paid_until, self.now)
-            self._tx.all("target_paid", {"name": target, "paid_until": paid_until})
+            self._tx.query("target_paid", {"name": target, "paid_until": paid_until})
             self._rows[target] = replace(self._rows[target], paid_until=paid_until)
-            self.look_at(self.now + rules.rate.wait(paid_until, self.now))
+            self.wake_at(self.now + rules.rate.wait(paid_until, self.now))
         if rules.capacity is not None:
             places = [job.id for job in taken if rules.capacity.takes_place(job)]
-            self._fill(target, capacity.claimed(self._filling(target), rules.capacity.limits, places, self.now))
+            self._fill(target, capacity.record_claims(self._filling(target), rules.capacity.limits, places, self.now))
 
     def _held_back(self, target: str) -> None:
         """No place is left, and jobs are ready: more would have gone, had more been allowed."""
         before = self._rows[target].breaker
-        after = shared_breaker.held_back(before)
+        after = shared_breaker.mark_limited(before)
         if after != before:
             gate_rows.put_breaker(self._tx, target, before, after)
             self._rows[target] = replace(self._rows[target], breaker=after)
 
-    def look_at(self, moment: float | None) -> None:
+    def wake_at(self, moment: float | None) -> None:
         if moment is not None and moment > self.now and (self.opens_at is None or moment < self.opens_at):
             self.opens_at = moment
 
-    def _shut(self, front: Front) -> bool:
-        return self._open(front) and not self.fails_fast(front)
+    def _shut(self, ready_target: ReadyTarget) -> bool:
+        return self._open(ready_target) and not self.fails_fast(ready_target)
 
-    def _open(self, front: Front) -> bool:
-        if front.breaker != OPEN:
+    def _open(self, ready_target: ReadyTarget) -> bool:
+        if ready_target.breaker != OPEN:
             return False
-        row = self._rows.get(front.target)
+        row = self._rows.get(ready_target.target)
         if row is not None and row.breaker.state != OPEN:
             return False
-        if front.breaker_until is None:
-            return front.target in self._gates.rules  # else nobody here knows of it, or would ever end it
-        return self.now < front.breaker_until
+        if ready_target.breaker_until is None:
+            return ready_target.target in self._gates.rules  # else nobody here knows of it, or would ever end it
+        return self.now < ready_target.breaker_until
 
     def _room(self, target: str) -> int:
         rules, row = self._gates.rules.get(target), self._rows.get(target)
-        if target in self._gates.suspended:
+        if target in self._gates.probing_targets:
             return 0
         if rules is None or not rules.limited:
             return UNLIMITED
@@ -238,37 +238,37 @@ class GateTurn:
             return 0
         breaker = self._advanced(rules, row.breaker)
         if breaker.state == OPEN:
-            self.look_at(breaker.until)
+            self.wake_at(breaker.until)
             return 0
         places = self._places(rules, breaker)
         n = min(places, self._tokens(rules, row.paid_until))
         if rules.capacity is not None and n > 0:
             # A clock that was set back would find every answer older than the cycle, and ask again and again.
             self._gates.cycle = min(self._gates.cycle, self.now)
-            room = capacity.room(self._filling(target), rules.capacity.limits, self.now, self._gates.cycle)
+            room = capacity.send_allowance(self._filling(target), rules.capacity.limits, self.now, self._gates.cycle)
             if room.ask:
                 self._wants_ask.add(target)
-            self.look_at(room.until)
+            self.wake_at(room.until)
             n = min(n, room.n)
-        if breaker.climb is not None and rules.concurrency is None and n == places:
+        if breaker.adaptive_limit is not None and rules.concurrency is None and n == places:
             self._climbing.add(target)
             if not places:
                 self._held_back(target)
         return n
 
-    def _places(self, rules: TargetRules, breaker: BreakerRow) -> int:
+    def _places(self, rules: TargetRules, breaker: StoredBreaker) -> int:
         """What breaker and concurrency allow."""
-        opening = breaker.state == CLOSED and shared_breaker.opening(breaker, rules.concurrency, self.now)
+        opening = breaker.state == CLOSED and shared_breaker.is_ramping(breaker, rules.concurrency, self.now)
         if breaker.state == CLOSED and rules.concurrency is None and not opening:
             return UNLIMITED
-        counted = self._tx.all("running_of", {"target": rules.name, "since": breaker.since})[0]
+        counted = self._tx.query("running_of", {"target": rules.name, "since": breaker.since})[0]
         under_way, of_this_state = int(counted[0]), int(counted[1])
         n = UNLIMITED
         if rules.breaker is not None:
-            n = shared_breaker.room(breaker, rules.breaker, of_this_state)
-        allowed = shared_breaker.most(breaker, rules.concurrency, self.now)
+            n = shared_breaker.half_open_slots(breaker, rules.breaker, of_this_state)
+        allowed = shared_breaker.concurrency_limit(breaker, rules.concurrency, self.now)
         if opening:
-            self.look_at(self.now + 1.0)
+            self.wake_at(self.now + 1.0)
         return max(0, min(n, allowed - under_way))
 
     def _tokens(self, rules: TargetRules, paid: float | None) -> int:
@@ -279,62 +279,64 @@ class GateTurn:
         while n < rules.rate.burst and rules.rate.wait(paid_until, self.now) == 0:
             paid_until, n = rules.rate.pay(paid_until, self.now), n + 1
         if not n:
-            self.look_at(self.now + rules.rate.wait(paid_until, self.now))
+            self.wake_at(self.now + rules.rate.wait(paid_until, self.now))
         return n
 
     # -- after an attempt ----------------------------------------------------------------------------------------
 
-    def note(self, ended: Sequence[tuple[Outcome, Note | None]]) -> None:
+    def note(self, ended: Sequence[tuple[AttemptOutcome, TargetVerdict | None]]) -> None:
         """What a batch of attempts says: one change of each target's row, and of each lane that is not well."""
-        by_target: defaultdict[str, list[tuple[Outcome, Note | None]]] = defaultdict(list)
+        by_target: defaultdict[str, list[tuple[AttemptOutcome, TargetVerdict | None]]] = defaultdict(list)
         for outcome, note in ended:
             if outcome.job.target in self._gates.rules:
                 by_target[outcome.job.target].append((outcome, note))
-        lanes = LaneTurn(self._tx, self.now, self._gates.dice, self._happened, self.events)
+        open_keys = KeyHealthTx(self._tx, self.now, self._gates.rng, self._happened, self.events)
         for target, said in sorted(by_target.items()):
             rules = self._gates.rules[target]
             if rules.breaker is not None:
                 results = [(note.ok, note.generation) for _, note in said if note is not None and note.ok is not None]
                 before = self._advanced(rules, self._rows[target].breaker)
-                self._move(target, before, shared_breaker.noted(before, rules.breaker, results, self.now))
+                self._move(target, before, shared_breaker.record_results(before, rules.breaker, results, self.now))
             if rules.capacity is not None:
                 known = [outcome for outcome, _ in said if not outcome.keep_place]
                 back = [(outcome.job.id, outcome.accepted) for outcome in known]
-                self._fill(target, capacity.settled(self._filling(target), rules.capacity.limits, back, self.now))
-            if lanes.note(rules, said) and rules.breaker is not None:
+                self._fill(
+                    target, capacity.record_settled(self._filling(target), rules.capacity.limits, back, self.now)
+                )
+            if open_keys.note(rules, said) and rules.breaker is not None:
                 before = self._rows[target].breaker
-                self._move(target, before, shared_breaker.back(before, self.now))
+                self._move(target, before, shared_breaker.restart_limit(before, self.now))
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
-    def move(self, target: str, change: Callable[[BreakerRow], BreakerRow], by: str = _WORKER) -> None:
+    def move(self, target: str, change: Callable[[StoredBreaker], StoredBreaker], by: str = _WORKER) -> None:
         """A change beside those of jobs, such as a probe makes."""
         if target not in self._rows:
-            self._rows, now = gate_rows.locked(self._tx, [target])
+            self._rows, now = gate_rows.lock_targets(self._tx, [target])
             self.now = self.now if now is None else now
         before = self._rows[target].breaker
         self._move(target, before, change(before), by)
 
     def end_opening(self, rules: TargetRules) -> None:
         """Its breaker is open for a probe that nobody asks any more: calls find out how it is."""
-        end = shared_breaker.closed if rules.breaker is None else shared_breaker.half_opened
+        end = shared_breaker.close if rules.breaker is None else shared_breaker.half_open
         self.move(rules.name, lambda row: end(row, self.now))
 
-    def fill(self, target: str, change: Callable[[Filling, float], Filling]) -> None:
+    def fill(self, target: str, change: Callable[[FillLevel, float], FillLevel]) -> None:
         """A change that an answer about its depth makes."""
-        self._rows, now = gate_rows.locked(self._tx, [target])
+        self._rows, now = gate_rows.lock_targets(self._tx, [target])
         self.now = self.now if now is None else now
         self._fill(target, change(self._filling(target), self.now))
 
-    def _advanced(self, rules: TargetRules, before: BreakerRow) -> BreakerRow:
-        after = shared_breaker.advanced(before, self.now)
+    def _advanced(self, rules: TargetRules, before: StoredBreaker) -> StoredBreaker:
+        after = shared_breaker.advance(before, self.now)
         if rules.breaker is None and after.state == HALF_OPEN:
             # A person opened it, or a program that had one. Nobody counts what its calls would prove.
-            after = shared_breaker.closed(before, self.now)
+            after = shared_breaker.close(before, self.now)
         self._move(rules.name, before, after)
         return after
 
-    def _move(self, target: str, before: BreakerRow, after: BreakerRow, by: str = _WORKER) -> None:
+    def _move(self, target: str, before: StoredBreaker, after: StoredBreaker, by: str = _WORKER) -> None:
         if after == before:
             return
         gate_rows.put_breaker(self._tx, target, before, after)
@@ -343,17 +345,17 @@ class GateTurn:
         if after.state != before.state:
             ends: dict[str, Any] = {"name": target, "from": before.state, "to": after.state}
             if after.opened is not None:
-                ends["opened"] = after.opened.dumped()
+                ends["opened"] = after.opened.dump()
             self._happened(EventKind.BREAKER_STATE_CHANGED, target, None, ends, by=by)
 
-    def _filling(self, target: str) -> Filling:
-        return Filling.loaded(self._rows[target].capacity)
+    def _filling(self, target: str) -> FillLevel:
+        return FillLevel.load(self._rows[target].capacity)
 
-    def _fill(self, target: str, filling: Filling) -> None:
-        dumped = filling.dumped()
+    def _fill(self, target: str, filling: FillLevel) -> None:
+        dumped = filling.dump()
         if dumped == self._rows[target].capacity:
             return
-        self._tx.all("target_capacity", {"name": target, "capacity": dumped})
+        self._tx.query("target_capacity", {"name": target, "capacity": dumped})
         self._rows[target] = replace(self._rows[target], capacity=dumped)
         self._left.pop(target, None)
 
@@ -361,14 +363,14 @@ class GateTurn:
         self,
         kind: EventKind,
         target: str,
-        lane: str | None,
+        key_text: str | None,
         fields: Mapping[str, Any],
         fault: Fault | None = None,
         by: str = _WORKER,
     ) -> None:
         shown = {**fields, **({} if fault is None else {"code": fault.code, "message": fault.message})}
-        gate_rows.happened(self._tx, "target", target, str(kind), by, lane=lane, fields=shown)
-        self.events.append(Event(kind=kind, at=self.now, target=target, key=lane, fault=fault, fields=fields))
+        gate_rows.append_event(self._tx, "target", target, str(kind), by, key_text=key_text, fields=shown)
+        self.events.append(Event(kind=kind, at=self.now, target=target, key=key_text, fault=fault, fields=fields))
 
 
 def _ends(event: Event) -> tuple[str, str]:

@@ -23,16 +23,16 @@ class TargetRules:
     """The numbers of one target, for claims and for settling."""
 
     name: str
-    pack: Pack | None = None
+    rule_pack: Pack | None = None
     backoff: Backoff | None = None  # None: a failing job waits by itself, its lane does not
     cooldown: Cooldown | None = None
     breaker: BreakerPolicy | None = None
     rate: Rate | None = None
     concurrency: int | None = None
     capacity: Capacity | None = None
-    behind: str = "hold"
-    most_asked: float = 3600.0
-    reprobe: float | None = 3600.0
+    when_open: str = "hold"
+    max_retry_after: float = 3600.0
+    reprobe_every: float | None = 3600.0
     cap_notice: bool = True
     probe: Callable[[], Any] | None = None
     probe_every: float = 10.0
@@ -57,7 +57,7 @@ class TargetRules:
 
     def shown(self) -> str:
         """The numbers as JSON, for those who only see the store."""
-        found: dict[str, Any] = {"behind": self.behind}
+        found: dict[str, Any] = {"behind": self.when_open}
         if self.declared_in:
             found["declared_in"] = self.declared_in
         if self.backoff is not None:

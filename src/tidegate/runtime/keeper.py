@@ -18,28 +18,28 @@ if TYPE_CHECKING:
     from tidegate.runtime.job_attempts import Attempt
     from tidegate.runtime.worker import Worker
     from tidegate.store.backups import Restored
-    from tidegate.store.beats import Beat, Beaten
+    from tidegate.store.beats import HeartbeatMark, HeartbeatResult
     from tidegate.store.claims import Renewed
     from tidegate.store.tx import Tx
 
 _log = logging.getLogger("tidegate.worker")
 
-_SOON = 1.0  # seconds: how soon a failed heartbeat is tried again, and how often leases are looked at
-_TOO_LATE = 1.0  # seconds that the loop may stand still before it is said
-_REMEMBERED = 3600.0  # seconds in which the store must know a beat; who is silent for a day is forgotten
+_RETRY_SECONDS = 1.0  # seconds: how soon a failed heartbeat is tried again, and how often leases are looked at
+_LOOP_DELAY_LIMIT = 1.0  # seconds that the loop may stand still before it is said
+_MARK_LIFETIME = 3600.0  # seconds in which the store must know a beat; who is silent for a day is forgotten
 
 
 @dataclass(frozen=True, slots=True)
-class _Heard:
+class _HeartbeatReading:
     """What a heartbeat brought."""
 
-    beaten: Beaten
+    beaten: HeartbeatResult
     renewed: list[Renewed]
     now: float  # of the store
     paused: set[str]  # queues
 
 
-class Keeper:
+class Heartbeat:
     """The heartbeat of one worker."""
 
     def __init__(self, worker: Worker) -> None:
@@ -49,7 +49,7 @@ class Keeper:
         self._offset = worker.clock.now() - self._ours()  # until the store is heard of
         self._heard = True  # the last heartbeat reached the store
         self._beats = 0  # that were tried
-        self._last: tuple[Beat, float, float] | None = None  # that reached the store, and when, by two clocks
+        self._last: tuple[HeartbeatMark, float, float] | None = None  # that reached the store, and when, by two clocks
         self._signed_off = False
         self._put_right: dict[int, int] = {}  # by epoch: jobs that were queued again, since the store had gone back
 
@@ -61,7 +61,7 @@ class Keeper:
         """Renews what is held, for ever."""
         while True:
             every = self._worker.policy.renew_every
-            await self._worker.clock.asleep(every if self._heard else min(_SOON, every))
+            await self._worker.clock.asleep(every if self._heard else min(_RETRY_SECONDS, every))
             await self.try_to_beat()
 
     async def try_to_beat(self) -> None:
@@ -75,17 +75,17 @@ class Keeper:
     async def watch(self) -> None:
         """Looks at the leases, for ever. Apart from the heartbeat, which may hang when the store does."""
         worker = self._worker
-        often = max(0.05, min(_SOON, worker.policy.margin / 2))
+        often = max(0.05, min(_RETRY_SECONDS, worker.policy.margin / 2))
         seldom = max(often, min(2 * often, (worker.policy.lease - worker.policy.margin) / 3))
         while True:
-            every = often if worker.leased.attempts else seldom
+            every = often if worker.in_flight.attempts else seldom
             expected = worker.clock.monotonic() + every
             await worker.clock.asleep(every)
             late = worker.clock.monotonic() - expected
-            if late > _TOO_LATE:
+            if late > _LOOP_DELAY_LIMIT:
                 _log.warning("loop_stood_still seconds=%.1f hint=an `async def` handler did not await", late)
             self._self_fence()
-            worker.leased.give_back_the_unbegun()
+            worker.in_flight.release_unstarted()
 
     async def beat(self) -> None:
         """One renewal of everything that is held."""
@@ -95,7 +95,7 @@ class Keeper:
         sent, at, last = worker.clock.monotonic(), worker.clock.now(), self._must_be_known()
         self._beats += 1
         number = self._beats
-        heard = await worker.threads.beat(lambda: worker.store.write(lambda tx: self._renew(tx, jobs, number, last)))
+        heard = await worker.executors.beat(lambda: worker.store.write(lambda tx: self._renew(tx, jobs, number, last)))
         self._last = heard.beaten.beat, sent, at
         worker.store.checks.add(self._check)
         self._tell(heard.beaten.put_right)
@@ -105,20 +105,20 @@ class Keeper:
             found = alive.get(attempt.job.id)
             if found is None:
                 # One that has ended was perhaps settled meanwhile; if it was not, its settling will tell.
-                if not attempt.ended and attempt.key in worker.leased.attempts and attempt.stop != "lost":
+                if not attempt.ended and attempt.key in worker.in_flight.attempts and attempt.stop != "lost":
                     _log.warning("lease_lost job=%s fence=%s", *attempt.key)
-                    attempt.tell("lost")
+                    attempt.interrupt("lost")
                 continue
             if found.extended:
                 attempt.deadline = sent + worker.policy.lease
             if found.stop_asked:
-                attempt.asked_to_stop()
+                attempt.request_cancel()
             if attempt.job.queue in heard.paused:
                 attempt.context.stopping = True
 
     def _held(self) -> list[Attempt]:
         """What may still be ours: of a job that was lost and taken again, only the newer attempt."""
-        newest = {attempt.job.id: attempt for attempt in sorted(self._worker.leased.attempts.values(), key=_fence)}
+        newest = {attempt.job.id: attempt for attempt in sorted(self._worker.in_flight.attempts.values(), key=_fence)}
         return [attempt for attempt in newest.values() if attempt.stop != "lost"]
 
     def _check(self, tx: Tx) -> None:
@@ -138,45 +138,45 @@ class Keeper:
             hint = "it lacks its last commits; no lease from before holds"
             _log.error("database_went_back epoch=%s queued_again=%s hint=%s", epoch, requeued, hint)
 
-    def _must_be_known(self) -> Beat | None:
+    def _must_be_known(self) -> HeartbeatMark | None:
         """The last beat, unless it is long ago. A machine that sleeps counts that by one of its clocks only."""
         if self._last is None:
             return None
         beat, sent, at = self._last
         clock = self._worker.clock
-        return beat if max(clock.monotonic() - sent, clock.now() - at) < _REMEMBERED else None
+        return beat if max(clock.monotonic() - sent, clock.now() - at) < _MARK_LIFETIME else None
 
-    def _renew(self, tx: Tx, held: list[Claimed], number: int, last: Beat | None) -> _Heard:
+    def _renew(self, tx: Tx, held: list[Claimed], number: int, last: HeartbeatMark | None) -> _HeartbeatReading:
         worker = self._worker
         if self._signed_off:  # its row is gone, and would seem to be lost by a database that went back
             raise StoreError("a heartbeat was held up until its worker had signed off")
         worker.store.check_clock(tx)
         beaten = beats.beat(tx, worker.store.dialect, {
             "id": worker.id, "host": socket.gethostname(), "pid": os.getpid(),
-            "queues": json.dumps(sorted(worker.queues | worker.cycled)), "stopping": int(worker.stopping),
+            "queues": json.dumps(sorted(worker.queues | worker.batch_only_queues)), "stopping": int(worker.stopping),
             "outdated": int(worker.outdated),
         }, number, last, held)  # fmt: skip
         claims.survive(tx, worker.id)
-        now = float(tx.all("clock")[0][0])
-        paused = {name for name, _, until, _ in tx.all("queue_rows") if until is not None and now < until}
-        return _Heard(beaten, claims.renew(tx, held, worker.policy.lease), now, paused)
+        now = float(tx.query("clock")[0][0])
+        paused = {name for name, _, until, _ in tx.query("queue_rows") if until is not None and now < until}
+        return _HeartbeatReading(beaten, claims.renew(tx, held, worker.policy.lease), now, paused)
 
     def _self_fence(self) -> None:
         """Stops attempts whose lease may end before it is renewed: nobody else must find them still at work."""
         worker = self._worker
         surely = worker.clock.monotonic() + worker.policy.margin
-        for attempt in list(worker.leased.attempts.values()):
+        for attempt in list(worker.in_flight.attempts.values()):
             if surely >= attempt.deadline and not attempt.ended and attempt.stop not in ("fenced", "lost"):
                 _log.warning("lease_uncertain job=%s fence=%s", *attempt.key)
-                attempt.tell("fenced")
+                attempt.interrupt("fenced")
 
-    async def goodbye(self) -> None:
+    async def sign_off(self) -> None:
         worker, self._signed_off = self._worker, True
         worker.store.checks.discard(self._check)
         try:
             gone = {"id": worker.id}
             await asyncio.wait_for(
-                worker.threads.beat(lambda: worker.store.write(lambda tx: tx.all("worker_gone", gone))), 5
+                worker.executors.beat(lambda: worker.store.write(lambda tx: tx.query("worker_gone", gone))), 5
             )
         except (StoreError, TimeoutError):
             _log.warning("worker_not_signed_off id=%s", worker.id)

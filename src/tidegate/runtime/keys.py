@@ -14,15 +14,15 @@ from tidegate.core.fault import Fault, Reach
 from tidegate.core.policy import Cooldown
 from tidegate.core.storable import key_text
 from tidegate.machine import cooldown as resting
-from tidegate.machine.cooldown import FRESH, RestChange
+from tidegate.machine.cooldown import FRESH, CooldownChange
 from tidegate.machine.gate import EndedBy, Hold, HoldReason, rank
-from tidegate.machine.keystate import KeyState, Told, wait_after
+from tidegate.machine.keystate import KeyHealth, Notified, wait_after
 from tidegate.runtime.admission import Admission
-from tidegate.runtime.changes import Ended, Failed
+from tidegate.runtime.changes import FailureChange, RecoveryChange
 from tidegate.runtime.clock import Clock
 
 _SWEEP_EVERY = 256  # recorded failures, or as many as there are keys
-_MOST_CLEARED = 1024
+_MAX_CLEARED = 1024
 _MAX_UNHELD = 1024
 _NOTICE_EVERY = 86_400.0
 
@@ -35,9 +35,9 @@ class KeyPolicy(Protocol):
     @property
     def cooldown(self) -> Cooldown | None: ...
     @property
-    def most_asked(self) -> float: ...
+    def max_retry_after(self) -> float: ...
     @property
-    def reprobe(self) -> float | None: ...
+    def reprobe_every(self) -> float | None: ...
     @property
     def cap_notice(self) -> bool: ...
     @property
@@ -45,7 +45,7 @@ class KeyPolicy(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class RestoredHealth:
     """The health of a key as it was saved, in monotonic time; *until* None: no time ends it, or nothing was held."""
 
     failures: int
@@ -54,7 +54,7 @@ class Known:
     fault: Fault
 
 
-class Keys:
+class KeyRegistry:
     """All state per key, on the clock that never steps."""
 
     def __init__(self, policy: KeyPolicy, clock: Clock, *, plain: bool = True) -> None:
@@ -66,7 +66,7 @@ class Keys:
         self.paused: tuple[float, float, str] | None = None  # since, until, in whose words
         self._plain = plain  # nothing but what is here can stand before a call
         self._watched = False
-        self.states: dict[Hashable, KeyState] = {}
+        self.states: dict[Hashable, KeyHealth] = {}
         # Keys, as texts, that people were told of before, and operations.
         self.adopted: set[tuple[str, str | None]] = set()
         # Rests that people ordered elsewhere, by the text of a key: until when, by whom and why.
@@ -76,9 +76,13 @@ class Keys:
         # Operations with such a notice since which no call without a key has succeeded; None: the calls without a key.
         self._unresolved: set[str | None] = set()
         self.clears = 0  # how often a key was cleared
-        self.quiet_from = -math.inf  # from then on no key and no pause holds a call: never too early, often too late
-        self.well = True  # of all the keys, nobody is unwell, nothing is paused, and nobody must hear of a success
-        self.calm = plain  # nothing at all is wrong: the hot path asks this, and little else
+        self.no_holds_after = (
+            -math.inf
+        )  # from then on no key and no pause holds a call: never too early, often too late
+        self.is_healthy = (
+            True  # of all the keys, nobody is unwell, nothing is paused, and nobody must hear of a success
+        )
+        self.is_idle = plain  # nothing at all is wrong: the hot path asks this, and little else
 
     # -- before a call -------------------------------------------------------------------------------------------
 
@@ -100,7 +104,7 @@ class Keys:
             call.part_fault = None if part is None else part.fault
             if state.rest.disabled or state.fatal or (part is not None and part.fatal):
                 call.probe_until = now + resting.PROBE_TIME
-                state.rest = resting.probing(state.rest, call.probe_until) if state.rest.disabled else state.rest
+                state.rest = resting.reserve_probe(state.rest, call.probe_until) if state.rest.disabled else state.rest
                 for each in (state, part):
                     if each is not None and each.fatal:
                         each.until = call.probe_until
@@ -111,7 +115,7 @@ class Keys:
         with self._lock:
             return self._holds(key, operation, self._clock.monotonic())
 
-    def give_back(self, call: Admission) -> None:
+    def release(self, call: Admission) -> None:
         """The call proved nothing: its probe may be taken by the next one."""
         if not math.isfinite(call.probe_until):
             return
@@ -119,7 +123,7 @@ class Keys:
         with self._lock:
             state = self.states.get(call.key)
             if state is not None:
-                state.give_back(call.probe_until, call.operation, now)
+                state.release(call.probe_until, call.operation, now)
 
     # -- after it ------------------------------------------------------------------------------------------------
 
@@ -127,7 +131,7 @@ class Keys:
         """Whether it was made with credentials that have been replaced since."""
         return self.clears > call.clears and call.clears < self._cleared.get(call.key, 0)
 
-    def failed(self, call: Admission, fault: Fault, roll: float) -> list[Failed]:
+    def record_failure(self, call: Admission, fault: Fault, roll: float) -> list[FailureChange]:
         """Records one failure as far as it reaches; returns what changed."""
         now = self._clock.monotonic()
         with self._lock:
@@ -136,7 +140,7 @@ class Keys:
             self._settle_down(call.key)
             return found
 
-    def succeeded(self, call: Admission) -> list[Ended]:
+    def record_success(self, call: Admission) -> list[RecoveryChange]:
         """Ends the run of the key and of its operation, and the rest if its time has passed.
 
         A run goes on if its last failure came after the call began: that success says nothing of what followed.
@@ -150,15 +154,17 @@ class Keys:
             ended = self._resolved(call, state, now)
             if state is None:
                 return ended
-            state.rest, change = resting.succeeded(state.rest, now)
-            since, told = state.since, state.recovered() if state.ends_with(call.fault) else Told.NOTHING
-            if told or change is RestChange.ENABLED:
-                ended.append(Ended(operation=None, since=since, told=told, enabled=change is RestChange.ENABLED))
+            state.rest, change = resting.record_success(state.rest, now)
+            since, told = state.since, state.recover() if state.ends_with(call.fault) else Notified.NOTHING
+            if told or change is CooldownChange.ENABLED:
+                ended.append(
+                    RecoveryChange(operation=None, since=since, told=told, enabled=change is CooldownChange.ENABLED)
+                )
             part = state.part(call.operation)
             if part is not None and state.parts is not None and part.ends_with(call.part_fault):
                 del state.parts[str(call.operation)]
-                if part.told:
-                    ended.append(Ended(operation=call.operation, since=part.since, told=part.told))
+                if part.notified:
+                    ended.append(RecoveryChange(operation=call.operation, since=part.since, told=part.notified))
             self._settle_down(call.key)
             return ended
 
@@ -175,7 +181,7 @@ class Keys:
             self.adopted |= set(told)
             self._look()
 
-    def restore(self, key: Hashable, operation: str | None, known: Known) -> None:
+    def restore(self, key: Hashable, operation: str | None, known: RestoredHealth) -> None:
         """What an earlier process knew of a key, or of one operation of it; unless more is known already."""
         with self._lock:
             state = self._state(key, known.since)
@@ -199,15 +205,15 @@ class Keys:
                 self._unresolved.clear()
             others = {each for each in self.adopted if each[0] != text}
             owed = len(others) < len(self.adopted) or (state is not None and state.told_of)
-            self.adopted = others | {(text, None)} if owed and len(others) < _MOST_CLEARED else others
+            self.adopted = others | {(text, None)} if owed and len(others) < _MAX_CLEARED else others
             self.clears += 1
             self._cleared[key] = self.clears
             self._cleared.move_to_end(key)
-            if len(self._cleared) > _MOST_CLEARED:
+            if len(self._cleared) > _MAX_CLEARED:
                 self._cleared.popitem(last=False)
             self._look()
 
-    def hurry(self, key: Hashable) -> None:
+    def retry_now(self, key: Hashable) -> None:
         """Ends the waits after failures, except those that a service asked for; refused credentials are not tried."""
         now = self._clock.monotonic()
         with self._lock:
@@ -220,7 +226,7 @@ class Keys:
         now = self._clock.monotonic()
         with self._lock:
             state = self._state(key, now)
-            state.rest = resting.disabled(state.rest, until=until, by=by, reason=reason, now=now)
+            state.rest = resting.disable(state.rest, until=until, by=by, reason=reason, now=now)
             self._held_until(math.inf)
 
     def order(self, text: str, until: float | None, by: str, reason: str) -> None:
@@ -266,13 +272,13 @@ class Keys:
             self._watched = watched
             self._look()
 
-    def unhealthy(self) -> list[tuple[Hashable, str | None, KeyState]]:
+    def unhealthy(self) -> list[tuple[Hashable, str | None, KeyHealth]]:
         """Every key, and every operation, that has state."""
         with self._lock:
             self._sweep(self._clock.monotonic())
             return [found for key, state in self.states.items() for found in _unhealthy(key, state)]
 
-    def unhealthy_at(self, key: Hashable) -> list[tuple[Hashable, str | None, KeyState]]:
+    def unhealthy_at(self, key: Hashable) -> list[tuple[Hashable, str | None, KeyHealth]]:
         """A key, and every operation of it, that has state."""
         with self._lock:
             state = self.states.get(key)
@@ -299,11 +305,11 @@ class Keys:
             found += [] if part is None else part.holds(now, operation)
         return sorted(found, key=rank)
 
-    def _failed(self, call: Admission, fault: Fault, roll: float, now: float) -> list[Failed]:
+    def _failed(self, call: Admission, fault: Fault, roll: float, now: float) -> list[FailureChange]:
         policy = self._policy
         self._take_in(call)
         state = self._state(call.key, now)
-        state.give_back(call.probe_until, call.operation, now)
+        state.release(call.probe_until, call.operation, now)
         changes = self._rest(state, fault, now)
         governed = self._is_governed(fault)
         if fault.reach is Reach.SELF or (fault.reach is Reach.ITEM and not governed):
@@ -313,27 +319,27 @@ class Keys:
         fatal = fault.fatal and not governed
         if not part.ends_with(call.fault if part is state else call.part_fault) and not fatal:
             # It was let through before the last failure was known: one outage, counted once.
-            part.failed_late(fault, now + min(fault.retry_after or 0.0, policy.most_asked))
+            part.record_late_failure(fault, now + min(fault.retry_after or 0.0, policy.max_retry_after))
             self._held_until(part.until)
             return changes
         if fatal and not self._holds_fatal(call.key):
             if part.until <= now:
-                part.failed(fault, now, 0.0, fatal=False)
+                part.record_failure(fault, now, 0.0, fatal=False)
             if self._is_notice_due(operation, fault.code, now):
-                changes.append(Failed(operation=operation, since=now, news=Told.FATAL))
+                changes.append(FailureChange(operation=operation, since=now, news=Notified.FATAL))
                 self._unresolved.add(operation)
                 self._look()
             return changes
         wait = wait_after(
             fault, part.failures, policy.backoff, roll,
-            most_asked=policy.most_asked, reprobe=policy.reprobe, fatal=fatal,
+            max_retry_after=policy.max_retry_after, reprobe_every=policy.reprobe_every, fatal=fatal,
         )  # fmt: skip
-        part.failed(fault, now, wait, fatal=fatal)
+        part.record_failure(fault, now, wait, fatal=fatal)
         self._held_until(math.inf if part.fatal else part.until)
-        news = (Told.FATAL if fatal else self._news(part)) & ~part.told
+        news = (Notified.FATAL if fatal else self._news(part)) & ~part.notified
         if news:
-            part.told |= news
-            changes.append(Failed(operation=operation, since=part.since, news=news))
+            part.notified |= news
+            changes.append(FailureChange(operation=operation, since=part.since, news=news))
         return changes
 
     def _is_governed(self, fault: Fault) -> bool:
@@ -342,7 +348,9 @@ class Keys:
 
     def _ends_without_time(self, fault: Fault, *, fatal: bool) -> float:
         """Until when a saved fault holds if no time was saved: for ever if a person must act, else no longer."""
-        wait = wait_after(fault, 0, None, 0.0, most_asked=0.0, reprobe=self._policy.reprobe, fatal=fatal)
+        wait = wait_after(
+            fault, 0, None, 0.0, max_retry_after=0.0, reprobe_every=self._policy.reprobe_every, fatal=fatal
+        )
         return math.inf if math.isinf(wait) else -math.inf
 
     def _holds_fatal(self, key: Hashable) -> bool:
@@ -363,38 +371,38 @@ class Keys:
         self._unheld[operation, code] = now
         return True
 
-    def _resolved(self, call: Admission, state: KeyState | None, now: float) -> list[Ended]:
+    def _resolved(self, call: Admission, state: KeyHealth | None, now: float) -> list[RecoveryChange]:
         """The notices of faults that held nothing, which this success ends."""
         if call.key is not None or not self._unresolved:
             return []
-        ended: list[Ended] = []
+        ended: list[RecoveryChange] = []
         for operation in {None, call.operation} & self._unresolved:
             part = state if operation is None or state is None else state.part(operation)
             met = call.fault if operation is None else call.part_fault
             if part is None or part.ends_with(met):
                 self._unresolved.discard(operation)
-                ended.append(Ended(operation=operation, since=now, resolved=True))
+                ended.append(RecoveryChange(operation=operation, since=now, resolved=True))
         self._look()
         return ended
 
-    def _news(self, part: KeyState) -> Told:
+    def _news(self, part: KeyHealth) -> Notified:
         backoff = self._policy.backoff
         at_cap = self._policy.cap_notice and backoff is not None and backoff.at_cap(part.failures - 1)
-        return Told.CAP if at_cap else Told.NOTHING
+        return Notified.CAP if at_cap else Notified.NOTHING
 
-    def _rest(self, state: KeyState, fault: Fault, now: float) -> list[Failed]:
+    def _rest(self, state: KeyHealth, fault: Fault, now: float) -> list[FailureChange]:
         if self._policy.cooldown is None:
             return []
-        state.rest, change = resting.failed(state.rest, self._policy.cooldown, fault, now)
-        if change is not RestChange.DISABLED:
+        state.rest, change = resting.record_failure(state.rest, self._policy.cooldown, fault, now)
+        if change is not CooldownChange.DISABLED:
             return []
         self._held_until(math.inf)
-        return [Failed(operation=None, since=now, rest=state.rest, failures=state.failures + 1)]
+        return [FailureChange(operation=None, since=now, rest=state.rest, failures=state.failures + 1)]
 
-    def _state(self, key: Hashable, now: float) -> KeyState:
+    def _state(self, key: Hashable, now: float) -> KeyHealth:
         state = self.states.get(key)
         if state is None:
-            state = self.states[key] = KeyState(now)
+            state = self.states[key] = KeyHealth(now)
             self._look()
         return state
 
@@ -408,7 +416,7 @@ class Keys:
                 self.adopted.discard((text, operation))
                 state = self._state(call.key, now)
                 part = state if operation is None else state.made_part(operation, now)
-                part.told |= Told.BEFORE
+                part.notified |= Notified.BEFORE
         self._look()
 
     def _follow_order(self, key: Hashable, now: float) -> None:
@@ -419,7 +427,7 @@ class Keys:
         state = self._state(key, now)
         if not state.rest.disabled:
             until, by, reason = ordered
-            state.rest = resting.disabled(state.rest, until=until, by=by, reason=reason, now=now)
+            state.rest = resting.disable(state.rest, until=until, by=by, reason=reason, now=now)
 
     def _forget_order(self, key: Hashable) -> None:
         if self._ordered and self._ordered.pop(key_text(key), None) is not None:
@@ -436,14 +444,14 @@ class Keys:
 
     def _held_until(self, until: float) -> None:
         """Some call may be held until then; infinite: for as long as anything is known of any key."""
-        self.quiet_from = max(self.quiet_from, until)
+        self.no_holds_after = max(self.no_holds_after, until)
 
     def _look(self) -> None:
         if not self.states and self.paused is None and not self._ordered:
-            self.quiet_from = -math.inf
+            self.no_holds_after = -math.inf
         known = self.states or self.paused is not None or self.adopted or self._ordered or self._unresolved
-        self.well = not known and not self._watched
-        self.calm = self._plain and self.well
+        self.is_healthy = not known and not self._watched
+        self.is_idle = self._plain and self.is_healthy
 
     def _sweep_now_and_then(self, now: float) -> None:
         self._to_sweep -= 1
@@ -464,7 +472,7 @@ class Keys:
         self._look()
 
 
-def _unhealthy(key: Hashable, state: KeyState) -> Iterator[tuple[Hashable, str | None, KeyState]]:
+def _unhealthy(key: Hashable, state: KeyHealth) -> Iterator[tuple[Hashable, str | None, KeyHealth]]:
     if state.failures or state.rest is not FRESH:
         yield key, None, state
     yield from ((key, operation, part) for operation, part in (state.parts or {}).items())

@@ -11,30 +11,32 @@ from typing import Any
 from tidegate.core.events import EventKind, NoticeKind
 from tidegate.core.fault import Fault, Reach, Reason
 from tidegate.machine import cooldown as resting
-from tidegate.machine.cooldown import FRESH, PROBE_TIME, Rest, RestChange
+from tidegate.machine.cooldown import FRESH, PROBE_TIME, CooldownChange, CooldownState
 from tidegate.machine.gate import HoldReason
-from tidegate.machine.keystate import Told, wait_after
+from tidegate.machine.keystate import Notified, wait_after
 from tidegate.runtime.job_target import TargetRules
-from tidegate.store.gate_rows import OPEN, HoldRow
+from tidegate.store.gate_rows import NOT_HELD, StoredKeyHealth
 
-__all__ = ["PROBE_TIME", "Changed", "answered", "failed", "fresh", "succeeded"]
+__all__ = ["PROBE_TIME", "Changed", "fresh", "is_answer", "record_failure", "record_success"]
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
     """A lane's new row, and what there is to tell of it."""
 
-    row: HoldRow
+    row: StoredKeyHealth
     news: tuple[tuple[EventKind, dict[str, Any]], ...] = ()
     notices: tuple[NoticeKind, ...] = ()  # what people must be told
 
 
-def answered(fault: Fault, rules: TargetRules) -> bool:
+def is_answer(fault: Fault, rules: TargetRules) -> bool:
     """Whether the fault shows that the service is well: it answered, and refused this one item."""
     return fault.counts_as_failure is False and rules.cooldown is None
 
 
-def failed(row: HoldRow, rules: TargetRules, fault: Fault, *, claimed_at: float, now: float, roll: float) -> Changed:
+def record_failure(
+    row: StoredKeyHealth, rules: TargetRules, fault: Fault, *, claimed_at: float, now: float, roll: float
+) -> Changed:
     """One more failure, as far as it reaches; *claimed_at* tells a late one from a new one."""
     cleared = not row.failures and row.failed_at > 0
     if cleared and claimed_at <= row.failed_at:
@@ -42,12 +44,12 @@ def failed(row: HoldRow, rules: TargetRules, fault: Fault, *, claimed_at: float,
     rest, change = _rested(row.rest, rules, fault, now)
     news: list[tuple[EventKind, dict[str, Any]]] = []
     told: list[NoticeKind] = []
-    if change is RestChange.DISABLED:
+    if change is CooldownChange.DISABLED:
         told.append(NoticeKind.DISABLED)
         news.append((
             EventKind.TARGET_DISABLED,
             {
-                "reason": rest.reason, "by": rest.by, "run_length": rest.run_length,
+                "reason": rest.reason, "by": rest.by, "run_length": rest.failing_count,
                 "consecutive_errors": row.failures + 1,
             },
         ))  # fmt: skip
@@ -55,7 +57,7 @@ def failed(row: HoldRow, rules: TargetRules, fault: Fault, *, claimed_at: float,
     if not _reaches_lane(rules, fault):
         return Changed(_reasoned(row, rules, fault=None), tuple(news), tuple(told))
     late = row.failures > 0 and claimed_at <= row.failed_at and not fault.fatal
-    if late and change is RestChange.NONE:
+    if late and change is CooldownChange.NONE:
         return Changed(_held_late(row, rules, fault, now))
     wait = _wait(rules, fault, row.failures, roll)
     row = replace(
@@ -63,21 +65,21 @@ def failed(row: HoldRow, rules: TargetRules, fault: Fault, *, claimed_at: float,
         code=fault.code, message=fault.message, probe=None,
     )  # fmt: skip
     row = _reasoned(row, rules, fault)
-    if row.reason == HoldReason.FATAL and not row.told & Told.FATAL:
-        row = replace(row, told=row.told | Told.FATAL)
+    if row.reason == HoldReason.FATAL and not row.told & Notified.FATAL:
+        row = replace(row, told=row.told | Notified.FATAL)
         news.append((EventKind.TARGET_FATAL, {}))
         told.append(NoticeKind.FATAL)
-    elif row.reason != HoldReason.FATAL and not row.told & Told.CAP and _at_cap(rules, row.failures):
-        row = replace(row, told=row.told | Told.CAP)
+    elif row.reason != HoldReason.FATAL and not row.told & Notified.CAP and _at_cap(rules, row.failures):
+        row = replace(row, told=row.told | Notified.CAP)
         told.append(NoticeKind.CAP)
     return Changed(row, tuple(news), tuple(told))
 
 
-def succeeded(row: HoldRow, now: float) -> Changed:
+def record_success(row: StoredKeyHealth, now: float) -> Changed:
     """Ends the run of a lane, and its rest if the time of that has passed: a late answer does not undo it."""
-    rest, change = resting.succeeded(row.rest, now)
+    rest, change = resting.record_success(row.rest, now)
     news: list[tuple[EventKind, dict[str, Any]]] = []
-    if change is RestChange.ENABLED:
+    if change is CooldownChange.ENABLED:
         news.append((EventKind.TARGET_ENABLED, {"by": resting.AUTO}))
     if row.told:
         news.append((EventKind.TARGET_RECOVERED, {}))
@@ -88,12 +90,12 @@ def succeeded(row: HoldRow, now: float) -> Changed:
     return Changed(well, tuple(news), told)
 
 
-def _rested(rest: Rest, rules: TargetRules, fault: Fault, now: float) -> tuple[Rest, RestChange]:
+def _rested(rest: CooldownState, rules: TargetRules, fault: Fault, now: float) -> tuple[CooldownState, CooldownChange]:
     if rules.cooldown is None:
-        return rest, RestChange.NONE
+        return rest, CooldownChange.NONE
     if fault.own_bug:  # as a fault with `Reach.SELF`: it neither counts nor ends a run
-        return resting.given_back(rest), RestChange.NONE
-    return resting.failed(rest, rules.cooldown, fault, now)
+        return resting.release_probe(rest), CooldownChange.NONE
+    return resting.record_failure(rest, rules.cooldown, fault, now)
 
 
 def _reaches_lane(rules: TargetRules, fault: Fault) -> bool:
@@ -104,7 +106,7 @@ def _reaches_lane(rules: TargetRules, fault: Fault) -> bool:
     return fault.fatal or rules.backoff is not None or bool(fault.retry_after) or rules.cooldown is not None
 
 
-def _reasoned(row: HoldRow, rules: TargetRules, fault: Fault | None) -> HoldRow:
+def _reasoned(row: StoredKeyHealth, rules: TargetRules, fault: Fault | None) -> StoredKeyHealth:
     """The row with the first reason of the gate that holds it, and until when."""
     if fault is not None and fault.fatal and not _governed(rules, fault):
         return replace(row, reason=str(HoldReason.FATAL))
@@ -115,17 +117,17 @@ def _reasoned(row: HoldRow, rules: TargetRules, fault: Fault | None) -> HoldRow:
     if fault is None:
         return row
     if row.until is not None and row.until <= row.failed_at:
-        return replace(row, reason=OPEN, until=0.0)
+        return replace(row, reason=NOT_HELD, until=0.0)
     asked = fault.retry_after is not None and fault.reason in (Reason.THROTTLED, Reason.OVERLOADED)
     return replace(row, reason=str(HoldReason.RETRY_AFTER if asked else HoldReason.BACKOFF))
 
 
-def _held_late(row: HoldRow, rules: TargetRules, fault: Fault, now: float) -> HoldRow:
+def _held_late(row: StoredKeyHealth, rules: TargetRules, fault: Fault, now: float) -> StoredKeyHealth:
     """The row after a failure that began before the last one was known: one outage, counted once.
 
     If the service asks for a longer wait, the lane is held for it. A fatal fault and a cooldown remain.
     """
-    until = now + min(fault.retry_after or 0.0, rules.most_asked)
+    until = now + min(fault.retry_after or 0.0, rules.max_retry_after)
     if row.reason == HoldReason.FATAL or row.rest.disabled or row.until is None or until <= max(row.until, now):
         return row
     row = replace(row, until=until, failed_at=now, code=fault.code, message=fault.message)
@@ -144,11 +146,11 @@ def _governed(rules: TargetRules, fault: Fault) -> bool:
 
 def _wait(rules: TargetRules, fault: Fault, failures: int, roll: float) -> float:
     return wait_after(
-        fault, failures, rules.backoff, roll, most_asked=rules.most_asked, reprobe=rules.reprobe,
+        fault, failures, rules.backoff, roll, max_retry_after=rules.max_retry_after, reprobe_every=rules.reprobe_every,
         fatal=fault.fatal and not _governed(rules, fault),
     )  # fmt: skip
 
 
-def fresh(target: str, lane: str, now: float) -> HoldRow:
+def fresh(target: str, key_text: str, now: float) -> StoredKeyHealth:
     """A lane that nothing was kept of."""
-    return HoldRow(target=target, lane=lane, since=now, rest=FRESH)
+    return StoredKeyHealth(target=target, lane=key_text, since=now, rest=FRESH)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from tidegate.core.events import Event, EventKind, NoticeKind
 from tidegate.core.fault import Fault
-from tidegate.core.job import Claimed, Outcome
+from tidegate.core.job import AttemptOutcome, Claimed
 from tidegate.runtime import lane_state, notices
 from tidegate.runtime.job_target import TargetRules
 from tidegate.runtime.notices import Subject
@@ -17,7 +17,7 @@ from tidegate.store.tx import Tx
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class TargetVerdict:
     """What one attempt says about its target: True well, False ill, None nothing; and its fault."""
 
     target: str
@@ -27,73 +27,80 @@ class Note:
     fault: Fault | None = None
 
 
-class LaneTurn:
+class KeyHealthTx:
     """The lanes during one transaction."""
 
     def __init__(
-        self, tx: Tx, now: float, dice: Callable[[], float], happened: Callable[..., None], events: list[Event]
+        self, tx: Tx, now: float, rng: Callable[[], float], happened: Callable[..., None], events: list[Event]
     ) -> None:
-        self._tx, self._now, self._dice = tx, now, dice
+        self._tx, self._now, self._rng = tx, now, rng
         self._happened, self._events = happened, events  # what is written, and what is told after the commit
 
-    def note(self, rules: TargetRules, said: Sequence[tuple[Outcome, Note | None]]) -> bool:
+    def note(self, rules: TargetRules, said: Sequence[tuple[AttemptOutcome, TargetVerdict | None]]) -> bool:
         """What a batch says of the lanes of one target: one change of each that is not well.
 
         True when everything of the target was held, because its jobs have no keys, and is not any more.
         """
         back = False
-        by_lane: defaultdict[str, list[tuple[Outcome, Note | None]]] = defaultdict(list)
+        by_lane: defaultdict[str, list[tuple[AttemptOutcome, TargetVerdict | None]]] = defaultdict(list)
         for outcome, note in said:
             by_lane[outcome.job.lane].append((outcome, note))
-        rows = gate_rows.holds_locked(self._tx, [(rules.name, lane) for lane in by_lane])
+        rows = gate_rows.lock_holds(self._tx, [(rules.name, lane) for lane in by_lane])
         for lane, batch in sorted(by_lane.items()):
             row = rows.get((rules.name, lane))
             faults = [(note.fault, outcome.job) for outcome, note in batch if note is not None and note.fault]
-            bad = [(fault, job) for fault, job in faults if not lane_state.answered(fault, rules)]
+            bad = [(fault, job) for fault, job in faults if not lane_state.is_answer(fault, rules)]
             if row is not None and _well(row, rules, batch):
-                held, row = row.reason != gate_rows.OPEN, self._laned(lane_state.succeeded(row, self._now), lane)
-                back |= held and not lane and row.reason == gate_rows.OPEN
+                held, row = (
+                    row.reason != gate_rows.NOT_HELD,
+                    self._apply_change(lane_state.record_success(row, self._now), lane),
+                )
+                back |= held and not lane and row.reason == gate_rows.NOT_HELD
             if bad:  # many failures of one batch are one outage
                 fault, job = _worst(bad)
                 old = row or lane_state.fresh(rules.name, lane, self._now)
-                at = {"claimed_at": job.claimed_at, "now": self._now, "roll": self._dice()}
-                changed = lane_state.failed(old, rules, fault, **at)
+                at = {"claimed_at": job.claimed_at, "now": self._now, "roll": self._rng()}
+                changed = lane_state.record_failure(old, rules, fault, **at)
                 if changed.row != old or row is not None:
-                    row = self._laned(changed, lane, fault)
+                    row = self._apply_change(changed, lane, fault)
             if row is not None and row.probe is not None:
                 self._unprobed(rules.name, lane, [outcome.job.id for outcome, _ in batch])
         return back
 
-    def _laned(self, changed: lane_state.Changed, lane: str, fault: Fault | None = None) -> gate_rows.HoldRow:
+    def _apply_change(
+        self, changed: lane_state.Changed, key_text: str, fault: Fault | None = None
+    ) -> gate_rows.StoredKeyHealth:
         gate_rows.put_hold(self._tx, changed.row)
         for kind, fields in changed.news:
-            self._happened(kind, changed.row.target, lane, fields, fault)
+            self._happened(kind, changed.row.target, key_text, fields, fault)
         for notice in changed.notices:
             self._notify(notice, changed.row, fault)
         return changed.row
 
-    def _notify(self, kind: NoticeKind, row: gate_rows.HoldRow, fault: Fault | None) -> None:
+    def _notify(self, kind: NoticeKind, row: gate_rows.StoredKeyHealth, fault: Fault | None) -> None:
         """Tells people, if nobody has told them of this episode yet."""
         began = row.rest.disabled_at if kind is NoticeKind.DISABLED else row.since
         about = Subject(row.target, row.lane, None, self._now if began is None else began)
         notice = notices.of(kind, about, fault)
-        written = notice_rows.told(self._tx, notice_rows.of_target(notice, row.lane))
+        written = notice_rows.record_target_notice(self._tx, notice_rows.of_target(notice, row.lane))
         if written is not None:
             notice = replace(notice, episode=written.episode)
             self._events.append(
                 Event(kind=EventKind.NOTICE, at=self._now, target=row.target, key=row.lane, fault=fault, notice=notice)
             )
 
-    def _unprobed(self, target: str, lane: str, jobs: Sequence[int]) -> None:
+    def _unprobed(self, target: str, key_text: str, jobs: Sequence[int]) -> None:
         """A probe that came back and proved nothing leaves its place to the next one."""
         for job in jobs:
-            self._tx.all("hold_unprobe", {"target": target, "lane": lane, "job": job})
+            self._tx.query("hold_unprobe", {"target": target, "lane": key_text, "job": job})
 
 
-def _well(row: gate_rows.HoldRow, rules: TargetRules, batch: Sequence[tuple[Outcome, Note | None]]) -> bool:
+def _well(
+    row: gate_rows.StoredKeyHealth, rules: TargetRules, batch: Sequence[tuple[AttemptOutcome, TargetVerdict | None]]
+) -> bool:
     """Whether one of the batch shows that the lane is well: it went well, and began after the last failure."""
     return any(
-        (note.ok and not note.fault) or (note.fault is not None and lane_state.answered(note.fault, rules))
+        (note.ok and not note.fault) or (note.fault is not None and lane_state.is_answer(note.fault, rules))
         for outcome, note in batch
         if note is not None and (not row.failures or outcome.job.claimed_at > row.failed_at)
     )

@@ -7,10 +7,10 @@ import threading
 
 from tidegate.core.rate import Rate
 from tidegate.machine.gate import EndedBy, Hold, HoldReason
-from tidegate.machine.ramp import UNLIMITED, ramped
+from tidegate.machine.ramp import UNLIMITED, ramp_limit
 
 
-class Limits:
+class CallLimits:
     """Counts what is under way and what the rate has paid for."""
 
     __slots__ = ("_active", "_closed_at", "_lock", "_paid_until", "concurrency", "rate", "wait")
@@ -24,10 +24,10 @@ class Limits:
         self._paid_until = -math.inf
         self._closed_at: float | None = None
 
-    def take(self, now: float, most: float = math.inf) -> Hold | float:
+    def take(self, now: float, limit: float = math.inf) -> Hold | float:
         """Seconds to wait before the call, at most *most*; or why it may not go."""
         with self._lock:
-            held = self._holds(now, most)
+            held = self._holds(now, limit)
             if held:
                 return held[0]
             wait = 0.0
@@ -42,16 +42,16 @@ class Limits:
         with self._lock:
             return self._holds(now, math.inf)
 
-    def _holds(self, now: float, most: float) -> list[Hold]:
+    def _holds(self, now: float, limit: float) -> list[Hold]:
         found = []
         wait = 0.0 if self.rate is None else self.rate.wait(self._paid_until, now)
-        if wait > min(self.wait, most):
+        if wait > min(self.wait, limit):
             found.append(Hold(reason=HoldReason.RATE, since=now, until=now + wait))
         if self.concurrency is not None and self._active >= self.allowed(now):
             found.append(Hold(reason=HoldReason.CONCURRENCY, since=now, until=None, ended_by=EndedBy.CALL))
         return found
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         with self._lock:
             self._active -= 1
 
@@ -61,4 +61,4 @@ class Limits:
 
     def allowed(self, now: float) -> int:
         """How many calls may be under way at this moment."""
-        return UNLIMITED if self.concurrency is None else ramped(self.concurrency, self._closed_at, now)
+        return UNLIMITED if self.concurrency is None else ramp_limit(self.concurrency, self._closed_at, now)

@@ -14,16 +14,16 @@ import time
 from typing import Any, TextIO
 
 from tidegate.core.logs import redacted_traceback
-from tidegate.core.redact import redacted
+from tidegate.core.redact import redact
 
-_LONGEST = 2000  # characters of a message
-_MOST_BYTES, _SHORT = 8000, 150  # of a line; characters of texts in a line that is too long
-_LARGEST = 2**63
+_MAX_MESSAGE = 2000  # characters of a message
+_MAX_BYTES, _SHORT = 8000, 150  # of a line; characters of texts in a line that is too long
+_MAX_INTEGER = 2**63
 _FIELD = re.compile(r"(\w+)=%[-+ #0-9.]*[a-z]")
 _EVENT = re.compile(r"[a-z][a-z0-9_.]*(?: [a-z0-9_]+)*(?= \w+=%|$)")  # some events have several words
 
 
-class _Redacting(logging.Formatter):
+class _RedactingFormatter(logging.Formatter):
     converter = staticmethod(time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
@@ -39,7 +39,7 @@ class _Redacting(logging.Formatter):
         return redacted_traceback(ei)
 
 
-class JsonLines(_Redacting):
+class JsonLines(_RedactingFormatter):
     """One JSON object per record."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -54,13 +54,13 @@ class JsonLines(_Redacting):
         elif record.exc_text:
             line["error"] = record.exc_text
         text = json.dumps(line, ensure_ascii=False)
-        if len(text.encode()) > _MOST_BYTES:
+        if len(text.encode()) > _MAX_BYTES:
             short = {name: value[:_SHORT] if isinstance(value, str) else value for name, value in line.items()}
             text = json.dumps(short, ensure_ascii=False)
         return text
 
 
-class TextLines(_Redacting):
+class TextLines(_RedactingFormatter):
     """Time in UTC, level, logger, what happened."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ def _said(record: logging.LogRecord) -> dict[str, Any]:
     names = _FIELD.findall(template)
     values = record.args if isinstance(record.args, tuple) else ()
     if event is None or len(names) != len(values):
-        return {"message": redacted(_message(record), _LONGEST)}
+        return {"message": redact(_message(record), _MAX_MESSAGE)}
     return {"event": event[0], **{name: _plain(value) for name, value in zip(names, values, strict=True)}}
 
 
@@ -118,9 +118,11 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _plain(value: object) -> object:
-    if value is None or (isinstance(value, (int, float)) and -_LARGEST < value < _LARGEST):  # JSON has no other numbers
+    if value is None or (
+        isinstance(value, (int, float)) and -_MAX_INTEGER < value < _MAX_INTEGER
+    ):  # JSON has no other numbers
         return value
     try:
-        return redacted(str(value))
+        return redact(str(value))
     except Exception as error:  # whoever wrote it has no text for it, or one that is too long
         return f"{type(value).__name__} ({type(error).__name__})"

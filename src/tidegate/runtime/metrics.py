@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakSet
 
 from tidegate.machine.breaker import CLOSED, HALF_OPEN, OPEN
-from tidegate.machine.ledger import ledgers
+from tidegate.machine.ledger import all_totals
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -39,7 +39,7 @@ class BreakerCollector:
         moves = CounterMetricFamily(
             "circuit_breaker_state_transitions", "Changes of state", labels=["name", "from_state", "to_state"]
         )
-        for ledger in ledgers():
+        for ledger in all_totals():
             breakers = ledger.breakers()
             if breakers:  # what is gone has no state, but its counters stay
                 state.add_metric([ledger.name], max(_STATE[breaker.state] for breaker in breakers))

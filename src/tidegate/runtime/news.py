@@ -9,18 +9,18 @@ from tidegate.core.events import Event, EventKind, Notice
 from tidegate.core.fault import Fault
 from tidegate.core.logs import logger
 from tidegate.machine import cooldown as resting
-from tidegate.machine.keystate import Told
+from tidegate.machine.keystate import Notified
 from tidegate.runtime import notices
 from tidegate.runtime.admission import Admission
 from tidegate.runtime.bus import Bus
-from tidegate.runtime.changes import Ended, Failed
+from tidegate.runtime.changes import FailureChange, RecoveryChange
 from tidegate.runtime.clock import Clock
 from tidegate.runtime.notices import Subject
 
 _log = logger("tidegate.target")
 
 
-class News:
+class TargetPublisher:
     """Publishes on the bus, in the words of one target."""
 
     def __init__(
@@ -49,20 +49,20 @@ class News:
         )  # fmt: skip
         self._bus.publish(event)
 
-    def failed(self, call: Admission, fault: Fault, changes: list[Failed]) -> None:
+    def publish_failure(self, call: Admission, fault: Fault, changes: list[FailureChange]) -> None:
         """What a recorded failure changed."""
         for change in changes:
             about = self._subject(call.key, change.operation, change.since)
             if change.rest is not None:
                 fields = _disabled_fields(change.rest, change.failures)
                 self.publish(EventKind.TARGET_DISABLED, call.key, fault=fault, fields=fields)
-            if change.news & Told.FATAL:
+            if change.news & Notified.FATAL:
                 self.publish(EventKind.TARGET_FATAL, call.key, change.operation, fault=fault)
                 self._notify(notices.fatal(about, fault))
-            if change.news & Told.CAP:
+            if change.news & Notified.CAP:
                 self._notify(notices.cap(about, fault))
 
-    def ended(self, call: Admission, changes: list[Ended]) -> None:
+    def publish_recovery(self, call: Admission, changes: list[RecoveryChange]) -> None:
         """What a success ended."""
         for change in changes:
             if change.enabled:
@@ -100,5 +100,5 @@ class News:
         return user
 
 
-def _disabled_fields(rest: resting.Rest, failures: int) -> Mapping[str, Any]:
-    return {"reason": rest.reason, "by": rest.by, "run_length": rest.run_length, "consecutive_errors": failures}
+def _disabled_fields(rest: resting.CooldownState, failures: int) -> Mapping[str, Any]:
+    return {"reason": rest.reason, "by": rest.by, "run_length": rest.failing_count, "consecutive_errors": failures}

@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 
 from tidegate.core.storable import key_text
 from tidegate.machine.cooldown import AUTO
-from tidegate.runtime.caller import Caller
-from tidegate.runtime.stale import Shelf
+from tidegate.runtime.caller import CallPipeline
+from tidegate.runtime.stale import StaleCache
 from tidegate.store import gate_rows
 from tidegate.store.gate_rows import TargetRow
 from tidegate.store.tx import Tx
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class CooldownOrder:
     """A key that a person has disabled; *until* None: until somebody enables it."""
 
     until: float | None
@@ -30,12 +30,12 @@ class Rest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
+class RemoteOrders:
     """What holds for one target at *now*, by the clock of the store. Keys are texts, as people write them."""
 
     now: float
     paused: tuple[float, str] | None = None  # until when, and by whom
-    resting: Mapping[str, Rest] = field(default_factory=dict)
+    resting: Mapping[str, CooldownOrder] = field(default_factory=dict)
     cleared: Mapping[str, float] = field(default_factory=dict)  # since the last look, and when
     last: int = 0  # the event that was read last
     asked_at: float = field(default_factory=time.monotonic)  # not after *now*: what is younger is never taken for older
@@ -48,44 +48,44 @@ class Orders:
 
 def read(
     tx: Tx, row: TargetRow, now: float, asked_at: float, *, after: int | None, programs: Collection[str]
-) -> Orders:
+) -> RemoteOrders:
     """*after*: the last event that was read; None: none was, and nothing is known that could be cleared.
 
     What *programs* cleared they have cleared for themselves.
     """
     paused = None if row.paused_until is None or row.paused_until <= now else (row.paused_until, row.paused_by or "")
     resting = {
-        each.lane: Rest(each.rest.until, each.rest.by or "", each.rest.reason or "")
+        each.lane: CooldownOrder(each.rest.until, each.rest.by or "", each.rest.reason or "")
         for each in gate_rows.resting(tx, row.name)
         if each.rest.disabled and each.rest.by != AUTO and (each.rest.until is None or each.rest.until > now)
     }
     if after is None:
         last = gate_rows.last_event(tx, row.name)
-        return Orders(now=now, asked_at=asked_at, paused=paused, resting=resting, last=last)
-    events = gate_rows.cleared(tx, row.name, after)
-    return Orders(
+        return RemoteOrders(now=now, asked_at=asked_at, paused=paused, resting=resting, last=last)
+    events = gate_rows.cleared_keys(tx, row.name, after)
+    return RemoteOrders(
         now=now, asked_at=asked_at, paused=paused, resting=resting,
-        last=max((each.id for each in events), default=after),
-        cleared={each.lane or "": each.at for each in events if each.actor not in programs},
+        last=max((event.id for event in events), default=after),
+        cleared={event.lane or "": event.at for event in events if event.actor not in programs},
     )  # fmt: skip
 
 
-class Follower:
+class RemoteControl:
     """Does with one target of this process what people ordered. The store has the events of it already."""
 
-    def __init__(self, caller: Caller, shelf: Shelf) -> None:
-        self._caller, self._shelf = caller, shelf
+    def __init__(self, pipeline: CallPipeline, cache: StaleCache) -> None:
+        self._pipeline, self._stale_cache = pipeline, cache
         self._paused: tuple[float, str] | None = None
-        self._resting: Mapping[str, Rest] = {}
+        self._resting: Mapping[str, CooldownOrder] = {}
         self._heard = threading.Event()
 
     def heard(self, wait: float) -> bool:
         """Whether the store was asked at least once; waits for that at most so long."""
         return self._heard.wait(wait)
 
-    def follow(self, orders: Orders) -> None:
-        keys = self._caller.keys
-        to_steady = self._caller.clock.monotonic() - (time.monotonic() - orders.asked_at) - orders.now
+    def follow(self, orders: RemoteOrders) -> None:
+        keys = self._pipeline.keys
+        to_steady = self._pipeline.clock.monotonic() - (time.monotonic() - orders.asked_at) - orders.now
         if orders.paused != self._paused:
             self._paused = orders.paused
             if orders.paused is None:
@@ -105,13 +105,13 @@ class Follower:
         self._resting = orders.resting
         for text, at in orders.cleared.items():
             for key in self._named(text, at + to_steady):
-                self._caller.forget(key)
-                self._shelf.forget(key)
+                self._pipeline.forget(key)
+                self._stale_cache.forget(key)
         self._heard.set()
 
     def _named(self, text: str, before: float | None = None) -> list[Hashable]:
         """The keys that look so and have state; *before*: only those that have had it since then."""
         return list({
-            key: None for key, _, state in self._caller.keys.unhealthy()
+            key: None for key, _, state in self._pipeline.keys.unhealthy()
             if key_text(key) == text and (before is None or state.since <= before)
         })  # fmt: skip

@@ -10,44 +10,46 @@ from typing import Any, NoReturn, TypeVar
 
 from tidegate.core.chain import is_bug
 from tidegate.core.fault import Fault
-from tidegate.core.redact import redacted
+from tidegate.core.redact import redact
 from tidegate.machine.breaker import Breaker
 from tidegate.runtime.admission import Admission
-from tidegate.runtime.caller import Caller
+from tidegate.runtime.caller import CallPipeline
 
 R = TypeVar("R")
 _log = logging.getLogger("tidegate.target")
 
 
-def knock(caller: Caller, key: Hashable, operation: str | None) -> None:
+def probe_breaker(pipeline: CallPipeline, key: Hashable, operation: str | None) -> None:
     """Asks the health probe, if one is due, whether an open breaker may go half-open."""
-    breaker, probe = caller.probe_due(key, operation), caller.policy.probe
+    breaker, probe = pipeline.probe_due(key, operation), pipeline.policy.probe
     if breaker is not None and probe is not None:
         _opened(breaker, _asked(probe, "probe"))
 
 
-async def aknock(caller: Caller, key: Hashable, operation: str | None, left: float = math.inf) -> None:
+async def aprobe_breaker(pipeline: CallPipeline, key: Hashable, operation: str | None, left: float = math.inf) -> None:
     """As `knock`; a probe that takes until the next one is due, or to the deadline, has failed."""
-    breaker, probe = caller.probe_due(key, operation), caller.policy.probe
+    breaker, probe = pipeline.probe_due(key, operation), pipeline.policy.probe
     if breaker is not None and probe is not None:
-        _opened(breaker, await _aasked(probe, min(left, caller.policy.probe_every)))
+        _opened(breaker, await _aasked(probe, min(left, pipeline.policy.probe_every)))
 
 
-def verdict(caller: Caller, call: Admission, what: object) -> Fault | None:
+def confirm_by_probe(pipeline: CallPipeline, call: Admission, what: object) -> Fault | None:
     """What an outcome means, after the probe has been asked where there is one for it."""
-    fault, doubted = caller.judge(call, what)
+    fault, doubted = pipeline.judge(call, what)
     if fault is None or doubted is None or doubted.probe is None:
         return fault
     probe, key = doubted.probe, call.key
-    return caller.probed(doubted, fault, _asked(lambda: probe(key), "Confirm.probe"))
+    return pipeline.probed(doubted, fault, _asked(lambda: probe(key), "Confirm.probe"))
 
 
-async def averdict(caller: Caller, call: Admission, what: object, left: float = math.inf) -> Fault | None:
-    fault, doubted = caller.judge(call, what)
+async def aconfirm_by_probe(
+    pipeline: CallPipeline, call: Admission, what: object, left: float = math.inf
+) -> Fault | None:
+    fault, doubted = pipeline.judge(call, what)
     if fault is None or doubted is None or doubted.probe is None:
         return fault
     probe, key = doubted.probe, call.key
-    return caller.probed(doubted, fault, await _aasked(lambda: probe(key), left))
+    return pipeline.probed(doubted, fault, await _aasked(lambda: probe(key), left))
 
 
 async def within(left: float, made: Awaitable[R]) -> R:
@@ -86,7 +88,7 @@ def _opened(breaker: Breaker, error: Exception | None) -> None:
         breaker.half_open()
     elif is_bug(error):
         # It will never succeed, and only a probe ends the open state: a person must act.
-        _log.error("probe_failed name=%s error=%s", breaker.name, redacted(f"{type(error).__name__}: {error}"))
+        _log.error("probe_failed name=%s error=%s", breaker.name, redact(f"{type(error).__name__}: {error}"))
     else:
         _log.info("probe_failed name=%s error=%s", breaker.name, type(error).__name__)
 

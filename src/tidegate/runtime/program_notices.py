@@ -11,35 +11,35 @@ from tidegate.machine.cooldown import AUTO
 from tidegate.runtime import notices
 from tidegate.runtime.notices import Subject
 from tidegate.store import notice_rows
-from tidegate.store.notice_rows import NewNotice, Place
+from tidegate.store.notice_rows import NewNotice, NoticeSubject
 from tidegate.store.tx import Tx
 
 
-def written(tx: Tx, event: Event) -> Notice | None:
+def write_notice(tx: Tx, event: Event) -> Notice | None:
     """Writes the notice of an event; None when people know it already, from whichever process."""
     if event.notice is None:
         return None
     row = _row(event, event.notice)
-    found = notice_rows.told(tx, row) or notice_rows.told_after_clearing(tx, row)
+    found = notice_rows.record_target_notice(tx, row) or notice_rows.record_recovery(tx, row)
     return None if found is None else replace(event.notice, episode=found.episode)
 
 
-def followed(tx: Tx, event: Event) -> None:
+def resolve_notice(tx: Tx, event: Event) -> None:
     """What other events mean for the notices that are open."""
     lane = key_text(event.key)
-    place = Place(subject=notice_rows.TARGET, name=event.target, lane=lane)
+    place = NoticeSubject(subject=notice_rows.TARGET, name=event.target, lane=lane)
     match event.kind:
         case EventKind.TARGET_DISABLED if event.fields.get("by") == AUTO and event.fault is not None:
             about = Subject(event.target, event.key, None, event.at)
-            notice_rows.raised(tx, _row(event, notices.resting(about, event.fault)))
+            notice_rows.raise_notice(tx, _row(event, notices.resting(about, event.fault)))
         case EventKind.TARGET_ENABLED:
-            notice_rows.ended(tx, place, (NoticeKind.DISABLED,))
+            notice_rows.resolve_notices(tx, place, (NoticeKind.DISABLED,))
         case EventKind.TARGET_RECOVERED if event.fields.get("held") is False:
-            notice_rows.ended(tx, replace(place, operation=event.operation or ""), (NoticeKind.FATAL,))
+            notice_rows.resolve_notices(tx, replace(place, operation=event.operation or ""), (NoticeKind.FATAL,))
         case EventKind.TARGET_CLEARED:
-            notice_rows.dealt_with(tx, event.target, lane)
+            notice_rows.acknowledge_recovered(tx, event.target, lane)
         case EventKind.OWN_LINK_BACK:
-            notice_rows.ended(tx, _this_machine(), (NoticeKind.OWN_LINK,))
+            notice_rows.resolve_notices(tx, _this_machine(), (NoticeKind.OWN_LINK,))
 
 
 def _row(event: Event, notice: Notice) -> NewNotice:
@@ -49,5 +49,5 @@ def _row(event: Event, notice: Notice) -> NewNotice:
     return replace(new, place=_this_machine(), user=None) if notice.kind is NoticeKind.OWN_LINK else new
 
 
-def _this_machine() -> Place:
-    return Place(subject=notice_rows.SERVER, name=socket.gethostname())
+def _this_machine() -> NoticeSubject:
+    return NoticeSubject(subject=notice_rows.SERVER, name=socket.gethostname())

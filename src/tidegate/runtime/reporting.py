@@ -28,7 +28,7 @@ from tidegate.errors import StoreError
 from tidegate.runtime import orders, program_notices
 from tidegate.runtime.bus import Bus
 from tidegate.runtime.clock import SYSTEM
-from tidegate.runtime.orders import Orders
+from tidegate.runtime.orders import RemoteOrders
 from tidegate.store import gate_rows, notice_rows
 from tidegate.store.migrate import core_migrations, migrate
 from tidegate.store.now import now_of
@@ -39,18 +39,18 @@ from tidegate.store.tx import Store, Tx
 _log = logger("tidegate.report")
 
 EVERY = 5.0  # seconds between two summaries
-_SOON = 0.5  # seconds between a transition and its report
-_MOST = 1000  # transitions that wait to be told
-_GONE = 60.0  # a process that has told nothing for so long is left out
-_LAST = 2.0  # seconds that the end of the program waits for the last report
-_MOST_LATE = 100  # notices that wait to be written
-_UNTOLD = frozenset({EventKind.CALL_FAILED, EventKind.NOTICE})  # a notice comes by itself
+_REPORT_DELAY = 0.5  # seconds between a transition and its report
+_MAX_PENDING = 1000  # transitions that wait to be told
+_PROCESS_TIMEOUT = 60.0  # a process that has told nothing for so long is left out
+_FINAL_REPORT_TIMEOUT = 2.0  # seconds that the end of the program waits for the last report
+_MAX_LATE = 100  # notices that wait to be written
+_UNREPORTED_KINDS = frozenset({EventKind.CALL_FAILED, EventKind.NOTICE})  # a notice comes by itself
 
-_LEFT_BEHIND: list[Store] = []  # of the process before a fork: to close them here would end what it has open
+_FORKED_STORES: list[Store] = []  # of the process before a fork: to close them here would end what it has open
 
 Summary = Callable[[], dict[str, Any]]
 Adopt = Callable[[Iterable[tuple[str, str | None]]], None]
-Follow = Callable[[Orders], None]
+Follow = Callable[[RemoteOrders], None]
 
 
 def this_program() -> str:
@@ -59,7 +59,7 @@ def this_program() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Told:
+class _PendingEvent:
     """Something to be written. A notice also has the bus where it is to be heard; None when it was."""
 
     event: Event
@@ -83,8 +83,8 @@ class Reporter:
         self._adopts: dict[str, weakref.WeakMethod[Adopt]] = {}  # of targets whose open notices were not looked up yet
         self._follows: dict[str, weakref.WeakMethod[Follow]] = {}
         self._read: dict[str, int] = {}  # the last order of each target that was read
-        self._events: deque[_Told] = deque()
-        self._late: list[_Told] = []  # notices that were heard and not written
+        self._events: deque[_PendingEvent] = deque()
+        self._late: list[_PendingEvent] = []  # notices that were heard and not written
         self._store: Store | None = None
         self._lock = threading.Lock()
         self._news = threading.Event()
@@ -111,15 +111,15 @@ class Reporter:
 
     def notices_for(self, bus: Bus) -> Callable[[Event], None]:
         """Where a target sends its notices, instead of to the bus; never waits."""
-        return lambda event: self._put(_Told(event, bus))
+        return lambda event: self._put(_PendingEvent(event, bus))
 
     def hear(self, event: Event) -> None:
         """An event of this process; never waits."""
-        if event.kind not in _UNTOLD and event.target in self._targets:
-            self._put(_Told(event))
+        if event.kind not in _UNREPORTED_KINDS and event.target in self._targets:
+            self._put(_PendingEvent(event))
 
-    def _put(self, told: _Told) -> None:
-        if len(self._events) >= _MOST:
+    def _put(self, told: _PendingEvent) -> None:
+        if len(self._events) >= _MAX_PENDING:
             self.dropped += 1
             _heard(told)
             return
@@ -132,7 +132,7 @@ class Reporter:
         self._stop.set()
         self._news.set()
         if self._thread is not None and self._process == os.getpid():
-            self._thread.join(_LAST)
+            self._thread.join(_FINAL_REPORT_TIMEOUT)
         self._process = 0
 
     def _start(self) -> None:
@@ -143,7 +143,7 @@ class Reporter:
                 return
             # The first time, after it was closed, or after a fork, which leaves threads and connections behind.
             if self._process and self._store is not None:
-                _LEFT_BEHIND.append(self._store)
+                _FORKED_STORES.append(self._store)
                 self._store = None
             self._process = os.getpid()
             self._news, self._stop = threading.Event(), threading.Event()
@@ -158,7 +158,7 @@ class Reporter:
             self._report()
             if not self._events and not stop.is_set():
                 news.wait(self._every)
-            stop.wait(_SOON)
+            stop.wait(_REPORT_DELAY)
         if self._stop is stop:
             self._report()
         with self._lock:
@@ -191,12 +191,12 @@ class Reporter:
                     except Exception:  # keys of the user's that cannot be compared, say; others go on
                         _log.exception("orders_not_followed target=%s", name)
 
-    def _not_written(self, told: list[_Told], error: Exception) -> None:
+    def _not_written(self, told: list[_PendingEvent], error: Exception) -> None:
         """People hear of it all the same; what others see of it must wait, or is dropped."""
         notices = [each for each in told if each.notice is not None]
-        for each in notices:
-            _heard(each)
-        self._late = [replace(each, bus=None) for each in notices[-_MOST_LATE:]]
+        for notice in notices:
+            _heard(notice)
+        self._late = [replace(notice, bus=None) for notice in notices[-_MAX_LATE:]]
         lost = len(told) - len(self._late)
         self.dropped += lost
         _log.warning("report_dropped transitions=%s error=%s", lost, type(error).__name__)
@@ -235,20 +235,20 @@ class Reporter:
         return found
 
     def _write(
-        self, tx: Tx, told: list[_Told], summaries: dict[str, dict[str, Any]], asked_at: float
-    ) -> tuple[list[_Told], dict[str, Orders]]:
+        self, tx: Tx, told: list[_PendingEvent], summaries: dict[str, dict[str, Any]], asked_at: float
+    ) -> tuple[list[_PendingEvent], dict[str, RemoteOrders]]:
         """Writes all of it; returns the notices that people must hear now, and what they order."""
         me = this_program()
         now = now_of(tx)
         # Targets are kept still before anything that another may wait for: workers do the same.
-        rows, _ = gate_rows.locked(tx, summaries)
+        rows, _ = gate_rows.lock_targets(tx, summaries)
         said = {name: json.loads(row.summary) if row.summary else {} for name, row in rows.items()}
         ordered = {
             name: orders.read(tx, rows[name], now, asked_at, after=self._read.get(name), programs={*said[name], me})
             for name in summaries
             if name in self._follows
         }
-        new: list[_Told | None] = []
+        new: list[_PendingEvent | None] = []
         for each in told:
             if each.notice is None:
                 _happened(tx, each.event, me)
@@ -258,34 +258,36 @@ class Reporter:
                 new.append(_written(tx, each))
         for name, summary in summaries.items():
             others = said[name]
-            kept = {who: word for who, word in others.items() if who != me and now - word.get("at", 0) < _GONE}
+            kept = {
+                who: word for who, word in others.items() if who != me and now - word.get("at", 0) < _PROCESS_TIMEOUT
+            }
             kept[me] = {**summary, "at": now, "dropped": self.dropped}
-            tx.all("target_report", {"name": name, "summary": json.dumps(kept, default=str)})
+            tx.query("target_report", {"name": name, "summary": json.dumps(kept, default=str)})
         return [each for each in new if each is not None], ordered
 
 
 def _happened(tx: Tx, event: Event, me: str) -> None:
     fields = {**event.fields, **({} if event.fault is None else {"code": event.fault.code})}
-    tx.all("gate_event_at", {
+    tx.query("gate_event_at", {
         "at": event.at, "subject": "target", "name": event.target, "kind": str(event.kind), "actor": me,
         "lane": None if event.key is None else key_text(event.key), "fields": json.dumps(fields, default=str),
     })  # fmt: skip
-    program_notices.followed(tx, event)
+    program_notices.resolve_notice(tx, event)
 
 
-def _written(tx: Tx, told: _Told) -> _Told | None:
+def _written(tx: Tx, told: _PendingEvent) -> _PendingEvent | None:
     """The notice as it was written; None when people know it already."""
-    notice = program_notices.written(tx, told.event)
+    notice = program_notices.write_notice(tx, told.event)
     return None if notice is None else replace(told, event=replace(told.event, notice=notice))
 
 
 def _told_before(tx: Tx, target: str) -> list[tuple[str, str | None]]:
     """The keys and operations of which people know trouble, and not yet that it is over."""
     still = [(each.lane, each.operation or None) for each in notice_rows.open_of(tx, target)]
-    return [*still, *((lane, None) for lane in notice_rows.unanswered(tx, target))]
+    return [*still, *((lane, None) for lane in notice_rows.unanswered_notices(tx, target))]
 
 
-def _heard(told: _Told) -> None:
+def _heard(told: _PendingEvent) -> None:
     if told.bus is not None:
         told.bus.publish(told.event)
 

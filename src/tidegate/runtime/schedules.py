@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _log = logger("tidegate.worker")
 
-_LOOK = 3.0  # seconds between two looks, at the most
+_POLL_INTERVAL = 3.0  # seconds between two looks, at the most
 _SET_BACK = 600.0  # seconds: a clock that is so far behind what it was begins anew, else no tick is had twice
 
 
@@ -87,18 +87,18 @@ def zone_of(name: str) -> ZoneInfo:
         raise ValueError(f"zone: there is no time zone {name!r}; write it as 'Europe/Berlin'") from error
 
 
-def keeping(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, Any, None]]:
+def run_scheduler(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, Any, None]]:
     """What a worker runs beside its jobs, for ever."""
 
     async def run(worker: Worker) -> None:
         told: dict[str, datetime] = {}
         looked = soonest = -math.inf
         while True:
-            wait = _LOOK
+            wait = _POLL_INTERVAL
             try:
-                now = worker.keeper.store_now()
+                now = worker.heartbeat.store_now()
                 if worker.outdated or looked - _SET_BACK < now < soonest:  # nobody sleeps until then: clocks step
-                    await worker.clock.asleep(_LOOK if worker.outdated else min(_LOOK, soonest - now))
+                    await worker.clock.asleep(_POLL_INTERVAL if worker.outdated else min(_POLL_INTERVAL, soonest - now))
                     continue
                 found = await worker.at_store(lambda tx: tick(tx, schedules))
                 for failed in found.failed:
@@ -107,11 +107,14 @@ def keeping(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, 
                         _log.error("schedule_failed name=%s", failed.name, exc_info=failed.error)
                 if found.fired:
                     _log.info("schedule_fired names=%s", ",".join(found.fired))
-                    worker.wake.news()
+                    worker.wake.signal_new_work()
                     worker.store.announce()
                 # By the store's own clock at that look: a tick that ours takes for over may be ahead there.
-                looked, soonest = found.at, min(each.after(each.at(found.at)).timestamp() for each in schedules)
-                soonest = min(soonest, found.at + _LOOK) if found.failed else soonest
+                looked, soonest = (
+                    found.at,
+                    min(schedule.after(schedule.at(found.at)).timestamp() for schedule in schedules),
+                )
+                soonest = min(soonest, found.at + _POLL_INTERVAL) if found.failed else soonest
                 wait = 0.001
             except StoreError as error:
                 _log.warning("schedules_not_kept error=%s", type(error).__name__)
@@ -121,7 +124,7 @@ def keeping(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, 
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedTick:
     """A schedule whose job could not be made, by a function of the user's. Its tick is still to be had."""
 
     name: str
@@ -135,23 +138,23 @@ class Ticked:
 
     at: float
     fired: list[str] = field(default_factory=list)
-    failed: list[Failed] = field(default_factory=list)
+    failed: list[FailedTick] = field(default_factory=list)
 
 
 def tick(tx: Tx, schedules: Sequence[Schedule]) -> Ticked:
     """Puts in what is due and nobody else has put in."""
-    now = float(tx.all("clock")[0][0])
-    found = Ticked(now)
-    found.fired += [each.name for each in schedules if _fire(tx, each, now, found.failed)]
-    return found
+    now = float(tx.query("clock")[0][0])
+    ticked = Ticked(now)
+    ticked.fired += [schedule.name for schedule in schedules if _fire(tx, schedule, now, ticked.failed)]
+    return ticked
 
 
-def _fire(tx: Tx, schedule: Schedule, now: float, failed: list[Failed]) -> bool:
-    rows = tx.all("schedule_last", {"name": schedule.name})
+def _fire(tx: Tx, schedule: Schedule, now: float, failed: list[FailedTick]) -> bool:
+    rows = tx.query("schedule_last", {"name": schedule.name})
     if not rows or rows[0][0] > now + _SET_BACK:
         # Seen for the first time, or for the first time since the clock was set back: what lies before is not its
         # business.
-        tx.all("schedule_begin", {"name": schedule.name, "at": now})
+        tx.query("schedule_begin", {"name": schedule.name, "at": now})
         return False
     due = schedule.last(schedule.at(now))
     if due is None or due.timestamp() <= rows[0][0]:
@@ -159,9 +162,9 @@ def _fire(tx: Tx, schedule: Schedule, now: float, failed: list[Failed]) -> bool:
     try:
         job = schedule.make(due)
     except Exception as error:
-        failed.append(Failed(schedule.name, due, error))
+        failed.append(FailedTick(schedule.name, due, error))
         return False
     # No worker leads: each knows the schedules of its own program only. Who writes the tick has it.
-    if not tx.all("schedule_tick", {"name": schedule.name, "at": due.timestamp()}):
+    if not tx.query("schedule_tick", {"name": schedule.name, "at": due.timestamp()}):
         return False
     return any(each.created for each in intake.enqueue(tx, [job]))  # a twin that is at work is no news

@@ -44,26 +44,28 @@ def signature_of(fn: Callable[..., Any], scope: Mapping[str, Any] | None = None,
     serials: dict[str, Serial] = {}
     contexts: list[str] = []
     left_out: list[str] = []
-    for each in signature.parameters.values():
+    for parameter in signature.parameters.values():
         if whole:
-            _check_kind(each, f"{name}{signature}")
+            _check_kind(parameter, f"{name}{signature}")
         try:
-            serial = _serial(fn, name, each.name, hints.get(each.name, Any), known)
+            serial = _serial(fn, name, parameter.name, hints.get(parameter.name, Any), known)
         except TypeError:
-            if whole or (each.default is each.empty and each.kind not in _VARIADIC):
+            if whole or (parameter.default is parameter.empty and parameter.kind not in _VARIADIC):
                 raise
-            left_out.append(each.name)
+            left_out.append(parameter.name)
             continue
-        if each.kind in _VARIADIC:
-            left_out.append(each.name)
+        if parameter.kind in _VARIADIC:
+            left_out.append(parameter.name)
         elif serial is None:
-            contexts.append(each.name)
+            contexts.append(parameter.name)
         else:
-            serials[each.name] = serial
+            serials[parameter.name] = serial
     if len(contexts) > 1:
         raise TypeError(f"{name}{signature}: {contexts[0]!r} and {contexts[1]!r} are both a Context; keep one")
     shown = getattr(fn, "__name__", name)
-    kept = signature.replace(parameters=[each for each in signature.parameters.values() if each.name not in left_out])
+    kept = signature.replace(
+        parameters=[parameter for parameter in signature.parameters.values() if parameter.name not in left_out]
+    )
     parameters = Parameters(shown, kept, serials, contexts[0] if contexts else None)
     return Signature(parameters, _result(fn, hints, known), inspect.iscoroutinefunction(fn))
 
@@ -126,7 +128,7 @@ def _is_context(fn: Callable[..., Any], hint: Any, known: Mapping[str, Any]) -> 
     except TypeError:
         return False
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
-        inner = [each for each in typing.get_args(kind) if each is not type(None)]
+        inner = [arg for arg in typing.get_args(kind) if arg is not type(None)]
         return len(inner) == 1 and is_context(inner[0])
     return is_context(kind)
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tidegate.runtime.job_attempts import Attempt
 
-_QUICK = 0.075  # seconds: only jobs shorter than this are worth claiming ahead
-_IN_A_ROW = 8  # so many of them, before it is believed
+_SHORT_JOB_SECONDS = 0.075  # seconds: only jobs shorter than this are worth claiming ahead
+_SHORT_JOBS_NEEDED = 8  # so many of them, before it is believed
 
 
 def is_current(task: asyncio.Task[None] | None) -> bool:
@@ -22,11 +22,11 @@ def is_current(task: asyncio.Task[None] | None) -> bool:
         return False
 
 
-class Slots:
+class ExecutorSlots:
     """Runs attempts, at most *most* at once."""
 
-    def __init__(self, most: int, run: Callable[[Attempt], Awaitable[None]]) -> None:
-        self._most, self._run = most, run
+    def __init__(self, limit: int, run: Callable[[Attempt], Awaitable[None]]) -> None:
+        self._limit, self._run = limit, run
         self._buffer: deque[Attempt] = deque()
         self._idle: deque[asyncio.Future[Attempt]] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -35,9 +35,9 @@ class Slots:
         self._failure: asyncio.Future[None] | None = None
 
     @property
-    def ahead(self) -> int:
+    def prefetch_limit(self) -> int:
         """How many jobs may be claimed beyond those that can run: none where they would wait behind slow ones."""
-        return self._most if self._quick >= _IN_A_ROW else 0
+        return self._limit if self._quick >= _SHORT_JOBS_NEEDED else 0
 
     @property
     def fed(self) -> bool:
@@ -46,7 +46,7 @@ class Slots:
 
     def took(self, seconds: float) -> None:
         """How long an attempt took."""
-        self._quick = self._quick + 1 if seconds < _QUICK else 0
+        self._quick = self._quick + 1 if seconds < _SHORT_JOB_SECONDS else 0
 
     def put(self, attempt: Attempt) -> None:
         while self._idle:
@@ -55,12 +55,12 @@ class Slots:
                 waiting.set_result(attempt)
                 return
         self._buffer.append(attempt)
-        if len(self._tasks) < self._most:
+        if len(self._tasks) < self._limit:
             task = asyncio.create_task(self._slot())
             self._tasks.add(task)
             task.add_done_callback(self._gone)
 
-    def unbegun(self, claimed_before: float | None = None) -> list[Attempt]:
+    def unstarted(self, claimed_before: float | None = None) -> list[Attempt]:
         """Takes out what waits for a slot; with a moment, only what was claimed before it, which is then too much."""
         out = [each for each in self._buffer if claimed_before is None or each.claimed < claimed_before]
         for each in out:

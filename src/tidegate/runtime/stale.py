@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
-Place = tuple[Hashable, Hashable]  # a key, and what was asked
+CacheKey = tuple[Hashable, Hashable]  # a key, and what was asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,26 +21,26 @@ class Answer(Generic[T]):
     age: float
 
 
-class Shelf:
+class StaleCache:
     """The last good values per key, function and arguments; at most so many, the oldest go first."""
 
-    __slots__ = ("_lock", "_most", "_values")
+    __slots__ = ("_lock", "_limit", "_values")
 
-    def __init__(self, most: int = 256) -> None:
-        self._most = most
+    def __init__(self, limit: int = 256) -> None:
+        self._limit = limit
         self._lock = threading.Lock()
-        self._values: OrderedDict[Place, tuple[Any, float]] = OrderedDict()
+        self._values: OrderedDict[CacheKey, tuple[Any, float]] = OrderedDict()
 
-    def put(self, place: Place, value: object, now: float) -> None:
+    def put(self, entry_key: CacheKey, value: object, now: float) -> None:
         with self._lock:
-            self._values[place] = (value, now)
-            self._values.move_to_end(place)
-            if len(self._values) > self._most:
+            self._values[entry_key] = (value, now)
+            self._values.move_to_end(entry_key)
+            if len(self._values) > self._limit:
                 self._values.popitem(last=False)
 
-    def get(self, place: Place, now: float) -> Answer[Any] | None:
+    def get(self, entry_key: CacheKey, now: float) -> Answer[Any] | None:
         with self._lock:
-            found = self._values.get(place)
+            found = self._values.get(entry_key)
         return None if found is None else Answer(found[0], stale=True, age=max(0.0, now - found[1]))
 
     def forget(self, key: Hashable) -> None:
@@ -50,7 +50,7 @@ class Shelf:
                 del self._values[place]
 
 
-def place_of(key: Hashable, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Place:
+def cache_key(key: Hashable, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CacheKey:
     """What tells one call from another; TypeError when an argument cannot be told apart by value."""
     named = tuple(sorted(kwargs.items()))
     # 1, 1.0 and True are equal, and not the same question.

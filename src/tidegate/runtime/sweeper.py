@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tidegate.core.codes import CORE
-from tidegate.core.job import Stage
+from tidegate.core.job import StoredState
 from tidegate.core.logs import logger
 from tidegate.errors import StoreError, UniqueTaken
 from tidegate.store import (
@@ -31,18 +31,20 @@ if TYPE_CHECKING:
 _log = logger("tidegate.worker")
 
 _DAY = 86400.0
-RETENTION = {Stage.DONE: 7 * _DAY, Stage.FAILED: 30 * _DAY, Stage.CANCELLED: 30 * _DAY}
-KEPT_EVENTS = 30 * _DAY  # of queues and targets
-KEPT_NOTICES = 30 * _DAY  # after they have ended
-_KEPT_WORKERS = _DAY  # after they were seen last
-_SLICE = 200
-_LANES = 1000  # that are looked at together
-_MORE = 0.1  # seconds between two slices, while there are more
-_MOST_SLICES = 50  # that one cycle removes
-_SELDOM = 6  # sweeps from one look for what is old to the next: it is kept for days, and a look costs many statements
+RETENTION = {StoredState.DONE: 7 * _DAY, StoredState.FAILED: 30 * _DAY, StoredState.CANCELLED: 30 * _DAY}
+EVENT_RETENTION = 30 * _DAY  # of queues and targets
+NOTICE_RETENTION = 30 * _DAY  # after they have ended
+_WORKER_RETENTION = _DAY  # after they were seen last
+_BATCH_SIZE = 200
+_KEY_BATCH_SIZE = 1000  # that are looked at together
+_BATCH_PAUSE = 0.1  # seconds between two slices, while there are more
+_MAX_SLICES = 50  # that one cycle removes
+_PRUNE_EVERY = (
+    6  # sweeps from one look for what is old to the next: it is kept for days, and a look costs many statements
+)
 
 
-class Sweeper:
+class Maintenance:
     """The maintenance of one worker."""
 
     def __init__(self, worker: Worker) -> None:
@@ -54,33 +56,33 @@ class Sweeper:
     async def run(self) -> None:
         """For ever."""
         worker = self._worker
-        wait = worker.policy.sweep_every * worker.dice()  # not all workers at the same moment
+        wait = worker.policy.sweep_every * worker.rng()  # not all workers at the same moment
         while True:
             await worker.clock.asleep(wait)
-            wait = worker.policy.sweep_every * (0.75 + worker.dice() / 2)
+            wait = worker.policy.sweep_every * (0.75 + worker.rng() / 2)
             try:
-                await self.sweep()
-                if not worker.outdated and await self._tidied() | await self.go_on():
-                    wait = _MORE
+                await self.rescue_and_expire()
+                if not worker.outdated and await self._tidied() | await self.continue_bulk_actions():
+                    wait = _BATCH_PAUSE
             except StoreError as error:
                 _log.warning("sweep_failed error=%s", type(error).__name__)
 
     async def tidy(self) -> None:
         """What else `run` does, once: for a program that works in cycles alone. Of very much, only some at a time."""
         try:
-            for _ in range(_MOST_SLICES):
+            for _ in range(_MAX_SLICES):
                 if not await self._tidied():
                     return
         except StoreError as error:
             _log.warning("sweep_failed error=%s", type(error).__name__)
 
-    async def sweep(self) -> int:
+    async def rescue_and_expire(self) -> int:
         """Takes back what was lost and ends what is too old; returns how many jobs that were."""
         touched = 0
-        while found := await self._worker.at_store(self._take_back):
+        while found := await self._worker.at_store(self._rescue_lost):
             touched += found
         if touched:
-            self._worker.wake.news()
+            self._worker.wake.signal_new_work()
         return touched
 
     async def _tidied(self) -> bool:
@@ -88,22 +90,22 @@ class Sweeper:
         old = self._until_old <= 0
         more = await self._worker.at_store(lambda tx: self._tidied_in(tx, old=old))
         if old and not more:
-            self._until_old = _SELDOM
+            self._until_old = _PRUNE_EVERY
         self._until_old -= 1
         return more
 
     def _tidied_in(self, tx: Tx, *, old: bool) -> bool:
         old = old and self._worker.store.check_clock(tx)
-        return (old and self._prune(tx)) | self._lead(tx, old=old)
+        return (old and self._prune(tx)) | self.acquire_leadership(tx, old=old)
 
-    async def go_on(self) -> bool:
+    async def continue_bulk_actions(self) -> bool:
         """One slice of each bulk action that nobody works on any more; True when there was one."""
         worker, worked = self._worker, False
         for id_ in await worker.at_store(bulk_rows.running):
             try:
-                found = await worker.at_store(partial(bulk_work.advance, id_=id_, holder=worker.id))
+                found = await worker.at_store(partial(bulk_work.run_batch, id_=id_, holder=worker.id))
             except UniqueTaken:
-                found = await worker.at_store(partial(bulk_work.split, id_=id_, holder=worker.id))
+                found = await worker.at_store(partial(bulk_work.run_singly, id_=id_, holder=worker.id))
             except StoreError:
                 raise
             except Exception:
@@ -114,10 +116,10 @@ class Sweeper:
                 continue
             worked |= found is not None
         if worked:
-            worker.wake.news()
+            worker.wake.signal_new_work()
         return worked
 
-    def _take_back(self, tx: Tx) -> int:
+    def _rescue_lost(self, tx: Tx) -> int:
         lost, old, store = CORE["worker_lost"], CORE["expired"], self._worker.store
         if not self._worker.schema.fits(tx):
             return 0  # a newer worker may have other rules
@@ -126,49 +128,49 @@ class Sweeper:
         of_kinds = {
             name: claims.LostRule(kind.lost_code, kind.max_crashes) for name, kind in self._worker.kinds.items()
         }
-        taken = claims.take_back(tx, claims.LostRule(lost.name), lost.message, of_kinds, self._worker.policy.lease)
+        taken = claims.rescue_lost(tx, claims.LostRule(lost.name), lost.message, of_kinds, self._worker.policy.lease)
         sure = store.older_than(0.0, now_of(tx)) > 0
         return taken + (claims.expire(tx, old.name, old.message) if sure else 0)
 
-    def _lead(self, tx: Tx, *, old: bool) -> bool:
+    def acquire_leadership(self, tx: Tx, *, old: bool) -> bool:
         """What one worker does for all, also with what is *old*; True when there is more of it."""
         worker = self._worker
-        if not self._leads(tx, "sweeper"):
+        if not self.try_lead(tx, "sweeper"):
             return False
-        tallies.fold(tx)
-        now = worker.keeper.store_now()
+        tallies.fold_counters(tx)
+        now = worker.heartbeat.store_now()
         if rollups.slot_of(now) != self._put_down:
             self._put_down = rollups.take(tx, now)
-        more = failures.fold(tx)
+        more = failures.fold_failures(tx)
         if not old:
             return more
         older_than = partial(worker.store.older_than, now=now_of(tx))
         slices = [
-            rollups.prune(tx, older_than, _SLICE),
-            failures.prune(tx, older_than, KEPT_EVENTS, _SLICE),
-            gate_rows.prune_events(tx, older_than(KEPT_EVENTS), _SLICE),
-            notice_rows.prune(tx, older_than(KEPT_NOTICES), _SLICE),
-            requests.prune(tx, older_than(requests.KEPT), _SLICE),
-            bulk_rows.prune(tx, older_than(bulk_rows.KEPT), _SLICE),
-            activity_rows.prune(tx, older_than(activity_rows.KEPT), _SLICE),
-            len(tx.all("leads_forget", {"n": _SLICE})),
-            len(tx.all("workers_forget", {"before": older_than(_KEPT_WORKERS), "n": _SLICE})),
+            rollups.prune(tx, older_than, _BATCH_SIZE),
+            failures.prune(tx, older_than, EVENT_RETENTION, _BATCH_SIZE),
+            gate_rows.prune_events(tx, older_than(EVENT_RETENTION), _BATCH_SIZE),
+            notice_rows.prune(tx, older_than(NOTICE_RETENTION), _BATCH_SIZE),
+            requests.prune(tx, older_than(requests.RETENTION), _BATCH_SIZE),
+            bulk_rows.prune(tx, older_than(bulk_rows.RETENTION), _BATCH_SIZE),
+            activity_rows.prune(tx, older_than(activity_rows.RETENTION), _BATCH_SIZE),
+            len(tx.query("leads_forget", {"n": _BATCH_SIZE})),
+            len(tx.query("workers_forget", {"before": older_than(_WORKER_RETENTION), "n": _BATCH_SIZE})),
         ]
-        idle, self._held_from = gate_rows.prune_holds(tx, self._held_from, now, _LANES)
-        return more or idle > 0 or _SLICE in slices
+        idle, self._held_from = gate_rows.prune_holds(tx, self._held_from, now, _KEY_BATCH_SIZE)
+        return more or idle > 0 or _BATCH_SIZE in slices
 
     def _prune(self, tx: Tx) -> bool:
         """Removes old jobs, of each queue one worker that serves it: only they know how long its program keeps them."""
         worker, said = self._worker, self._worker.policy.retention
         now = now_of(tx)
         slices = [
-            people.prune(tx, queue, stage, worker.store.older_than(kept, now), _SLICE)
-            for queue in sorted(worker.queues | worker.cycled)
-            if self._leads(tx, f"retention {queue}")
+            people.prune(tx, queue, stage, worker.store.older_than(kept, now), _BATCH_SIZE)
+            for queue in sorted(worker.queues | worker.batch_only_queues)
+            if self.try_lead(tx, f"retention {queue}")
             for stage, kept in {**RETENTION, **said.get("*", {}), **said.get(queue, {})}.items()
         ]
-        return _SLICE in slices
+        return _BATCH_SIZE in slices
 
-    def _leads(self, tx: Tx, what: str) -> bool:
+    def try_lead(self, tx: Tx, what: str) -> bool:
         lease = self._worker.policy.sweep_every * 4
-        return bool(tx.all("lead", {"name": what, "holder": self._worker.id, "lease": lease}))
+        return bool(tx.query("lead", {"name": what, "holder": self._worker.id, "lease": lease}))

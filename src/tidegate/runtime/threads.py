@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Threads(Protocol):
+class Executors(Protocol):
     """Runs blocking functions for a coroutine that waits for them."""
 
     async def store(self, work: Callable[[], T]) -> T:
@@ -45,8 +45,8 @@ class DaemonPool(Executor):
     One that has had nothing to do for *idle* seconds ends: a rare rush must not leave all its threads for good.
     """
 
-    def __init__(self, most: int, name: str, idle: float = 60.0) -> None:
-        self._most, self._name, self._idle = most, name, idle
+    def __init__(self, limit: int, name: str, idle: float = 60.0) -> None:
+        self._limit, self._name, self._idle = limit, name, idle
         self._work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._free = 0  # threads that wait for work, less the work that waits for them
@@ -60,7 +60,7 @@ class DaemonPool(Executor):
                 raise RuntimeError(f"the threads of {self._name} have ended")
             self._work.put((future, lambda: fn(*args, **kwargs)))
             self._free -= 1
-            if self._free < 0 and self._made < self._most:
+            if self._free < 0 and self._made < self._limit:
                 self._made += 1
                 self._free += 1
                 threading.Thread(target=self._run, name=f"{self._name}-{self._made}", daemon=True).start()
@@ -102,14 +102,14 @@ class DaemonPool(Executor):
                     return None
 
 
-class RealThreads:
+class ThreadExecutors:
     """A few threads for the database, one for the heartbeat, as many as may be needed for handlers."""
 
     def __init__(self, handlers: int) -> None:
         self._store = DaemonPool(2, "tidegate-store")
         self._beat = DaemonPool(1, "tidegate-beat")
         self._handlers = DaemonPool(max(1, handlers), "tidegate-handler")
-        self._most = max(1, handlers)
+        self._limit = max(1, handlers)
         self._children: Children | None = None  # made for the first who needs them
 
     async def store(self, work: Callable[[], T]) -> T:
@@ -125,7 +125,7 @@ class RealThreads:
         from tidegate.runtime.child_jobs import call_of, result_of
         from tidegate.runtime.children import Children
 
-        self._children = self._children or Children(self._most)
+        self._children = self._children or Children(self._limit)
         answer = await self._children.run(call_of(kind, args, context))
         return result_of(answer, context._job)
 
@@ -136,7 +136,7 @@ class RealThreads:
             pool.shutdown()
 
 
-class Inline:
+class InlineExecutors:
     """No threads: for simulation, where one seed must repeat a run exactly."""
 
     async def store(self, work: Callable[[], T]) -> T:

@@ -21,8 +21,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 # Seconds of real time. A thread that the loop does not know of may still wake it; one that it knows of may be stuck.
-_GRACE = 5.0
-_PATIENCE = 60.0
+_THREAD_GRACE = 5.0
+_THREAD_TIMEOUT = 60.0
 # Most tasks that a message lists.
 _LISTED = 8
 
@@ -52,7 +52,7 @@ class _Jumping(selectors.DefaultSelector):
             return ready
         if len(self.get_map()) > 1:  # more than the loop's own wake-up pipe: a socket or a child may speak
             return super().select(None)
-        grace = _GRACE if threading.active_count() > 1 else 0
+        grace = _THREAD_GRACE if threading.active_count() > 1 else 0
         return self._waited(grace, "every task waits for what no timer and no thread will bring")
 
     def _waited(self, patience: float, otherwise: str) -> list[tuple[selectors.SelectorKey, int]]:
@@ -65,7 +65,7 @@ class _Jumping(selectors.DefaultSelector):
 class VirtualLoop(asyncio.SelectorEventLoop):
     """Its time is the clock's."""
 
-    def __init__(self, clock: VirtualClock, patience: float = _PATIENCE) -> None:
+    def __init__(self, clock: VirtualClock, patience: float = _THREAD_TIMEOUT) -> None:
         selector = _Jumping(clock)
         super().__init__(selector)
         selector.loop = self

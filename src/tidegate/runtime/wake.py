@@ -8,7 +8,7 @@ import threading
 from collections.abc import AsyncIterator, Callable
 
 
-class Wake:
+class WakeSignal:
     """An event that any thread may set. It tells a poke (something ended here) from news (something may be there)."""
 
     def __init__(self, watch: Callable[[Callable[[], None], threading.Event], None] | None = None) -> None:
@@ -26,7 +26,9 @@ class Wake:
         stop = threading.Event()
         thread = None
         if self._watch is not None and others:
-            thread = threading.Thread(target=self._watch, args=(self.news, stop), name="tidegate-wake", daemon=True)
+            thread = threading.Thread(
+                target=self._watch, args=(self.signal_new_work, stop), name="tidegate-wake", daemon=True
+            )
             thread.start()
         try:
             yield
@@ -36,11 +38,11 @@ class Wake:
             if thread is not None:
                 await loop.run_in_executor(None, thread.join, 2)
 
-    def poke(self) -> None:
+    def signal_finished(self) -> None:
         """Something ended on the loop; from its own thread."""
         self._event.set()
 
-    def news(self) -> None:
+    def signal_new_work(self) -> None:
         """There may be something new to do; from any thread."""
         loop = self._loop
         if loop is None or self._asked:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tidegate.core.job import Stage
+from tidegate.core.job import StoredState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +21,7 @@ class WorkerPolicy:
     sweep_every: float = 5.0
     listen_every: float = 1.0  # between two looks for jobs that a person wants stopped
     grace: float = 20.0  # how long running handlers may finish after a stop
-    retention: Mapping[str, Mapping[Stage, float]] = field(default_factory=dict)
+    retention: Mapping[str, Mapping[StoredState, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("lease", "renew_every", "margin", "poll_every", "sweep_every", "listen_every"):
@@ -47,7 +47,7 @@ class WorkerPolicy:
 
 
 @dataclass(slots=True)
-class Tally:
+class WorkerStats:
     """What a worker has done."""
 
     done: int = 0

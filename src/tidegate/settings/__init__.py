@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 __all__ = [
     "Effective",
     "Loaded",
-    "Problem",
     "Seconds",
     "Settings",
     "SettingsError",
+    "SettingsProblem",
     "load",
     "sample",
     "store_url",
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tidegate.settings.loading import Loaded, load
     from tidegate.settings.models import Settings
     from tidegate.settings.place import store_url
-    from tidegate.settings.problems import Problem, SettingsError
+    from tidegate.settings.problems import SettingsError, SettingsProblem
     from tidegate.settings.sample_file import sample
 else:
     from tidegate._lazy import lazy_names
@@ -43,7 +43,7 @@ else:
             "tidegate.settings.loading": ("Loaded", "load"),
             "tidegate.settings.models": ("Settings",),
             "tidegate.settings.place": ("store_url",),
-            "tidegate.settings.problems": ("Problem", "SettingsError"),
+            "tidegate.settings.problems": ("SettingsProblem", "SettingsError"),
             "tidegate.settings.sample_file": ("sample",),
         },
     )

@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Secret, SecretBytes, SecretStr
 
-from tidegate.core.redact import redacted
+from tidegate.core.redact import redact
 from tidegate.settings.sources import Found
 from tidegate.settings.tree import Key, Section, section_of
 
 MASK = "********"
 DEFAULT = "default"
-_MOST = 1000
+_MAX_VALUES = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def secret_files(given: Found, file: FilePath | None) -> dict[FilePath, str]:
 
 
 def _hides(key: Key, value: Any) -> bool:
-    return bool(value) if key.secret else key.reference and redacted(str(value), _MOST) != str(value)
+    return bool(value) if key.secret else key.reference and redact(str(value), _MAX_VALUES) != str(value)
 
 
 def _pairs(tree: Section, values: BaseModel, of_apps: Mapping[str, Any]) -> list[tuple[Key, Any]]:
@@ -117,10 +117,10 @@ def text_of(value: Any, *, secret: bool = False) -> str:
     if isinstance(value, (list, tuple, set, frozenset)):
         return ", ".join(map(text_of, sorted(value, key=str) if isinstance(value, (set, frozenset)) else value))
     if isinstance(value, BaseModel):
-        return redacted(value.model_dump_json(), _MOST)
+        return redact(value.model_dump_json(), _MAX_VALUES)
     if isinstance(value, Mapping):
-        return redacted(json.dumps(value, default=str), _MOST)
-    return redacted(str(value), _MOST)
+        return redact(json.dumps(value, default=str), _MAX_VALUES)
+    return redact(str(value), _MAX_VALUES)
 
 
 def _revealed(value: Any) -> bool:

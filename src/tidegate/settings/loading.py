@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.face.installed_apps import lacking
 from tidegate.settings.effective import Effective, addresses, effective, secret_files
 from tidegate.settings.models import ALL, Settings
 from tidegate.settings.place import SettingsFile, find
-from tidegate.settings.problems import Problem, SettingsError, meant
-from tidegate.settings.references import is_reference, resolved
+from tidegate.settings.problems import SettingsError, SettingsProblem, meant
+from tidegate.settings.references import is_reference, resolve_reference
 from tidegate.settings.sources import Found, Given, from_file, from_flags, from_variables
 from tidegate.settings.tree import PREFIX, Path, Section, tree_of
-from tidegate.settings.wording import told
+from tidegate.settings.wording import describe_error
 
 if TYPE_CHECKING:
     from tidegate.face.app import App
@@ -39,9 +39,9 @@ class Loaded:
     _given: Found = field(repr=False)
 
     def app(self, name: str) -> Any:
-        """The settings of an application, None when it has none; NotThere when it is not to run."""
+        """The settings of an application, None when it has none; NotFound when it is not to run."""
         if name not in self._of_apps:
-            raise NotThere(f"the application {name!r} is not to run; apps has: {', '.join(self.apps) or 'none'}")
+            raise NotFound(f"the application {name!r} is not to run; apps has: {', '.join(self.apps) or 'none'}")
         return self._of_apps[name]
 
     def effective(self) -> list[Effective]:
@@ -73,7 +73,7 @@ def load(
     """
     environ = os.environ if environ is None else environ
     installed = {app.name: app for app in apps}
-    problems: list[Problem] = []
+    problems: list[SettingsProblem] = []
     try:
         there = find(file, environ)
     except SettingsError as error:
@@ -112,7 +112,9 @@ def _without(
     return SettingsFile(file.path, content), {k: v for k, v in environ.items() if not k.startswith(theirs)}
 
 
-def _with_references(given: Found, environ: Mapping[str, str], problems: list[Problem]) -> tuple[Found, list[str]]:
+def _with_references(
+    given: Found, environ: Mapping[str, str], problems: list[SettingsProblem]
+) -> tuple[Found, list[str]]:
     """What was given, with what it refers to in its place, and the texts that must not be shown."""
     found: Found = {}
     secrets: list[str] = []
@@ -121,7 +123,7 @@ def _with_references(given: Found, environ: Mapping[str, str], problems: list[Pr
             try:
                 each = _looked_up(each, environ)  # noqa: PLW2901 - the same, looked up
             except ValueError as error:
-                problems.append(Problem(each.where, str(error)))
+                problems.append(SettingsProblem(each.where, str(error)))
                 continue
         if each.key.secret:
             secrets += [str(value) for value in _values(each.value)]
@@ -142,7 +144,7 @@ def _resolved(value: Any, environ: Mapping[str, str], folder: FilePath) -> Any:
     """With what it refers to in its place, also inside of lists and tables."""
     match value:
         case str():
-            return resolved(value, environ, folder)
+            return resolve_reference(value, environ, folder)
         case list() | tuple():
             return [_resolved(each, environ, folder) for each in value]
         case Mapping():
@@ -161,7 +163,7 @@ def _to_run(
     given: Found,
     installed: Mapping[str, App[Any]],
     broken: Mapping[str, str],
-    problems: list[Problem],
+    problems: list[SettingsProblem],
 ) -> list[str]:
     """The names of the applications that are to run, in the order in which they were given."""
     said = given.get(("apps",))
@@ -174,12 +176,12 @@ def _to_run(
     names = dict.fromkeys(each for name in wanted for each in (everything if name == ALL else [name]))
     for name in names:
         if name in broken:
-            problems.append(Problem(where, f"the application {name!r} cannot be used: {broken[name]}"))
+            problems.append(SettingsProblem(where, f"the application {name!r} cannot be used: {broken[name]}"))
         elif name not in installed and (install := lacking().get(name)):
-            problems.append(Problem(where, f"the application {name!r} needs more: pip install '{install}'"))
+            problems.append(SettingsProblem(where, f"the application {name!r} needs more: pip install '{install}'"))
         elif name not in installed:
             there = f"; there are: {', '.join(everything)}" if everything else "; none is installed"
-            problems.append(Problem(where, f"there is no application {name!r}{meant(name, everything, there)}"))
+            problems.append(SettingsProblem(where, f"there is no application {name!r}{meant(name, everything, there)}"))
     return [name for name in names if name in installed]
 
 
@@ -190,7 +192,7 @@ class _Check:
     tree: Section
     given: Found
     secrets: list[str]
-    problems: list[Problem]
+    problems: list[SettingsProblem]
     file: SettingsFile
 
     def model(self, model: type[M], at: Path) -> M | None:
@@ -237,15 +239,15 @@ class _Check:
     def anything_at(self, path: Path) -> bool:
         return any(given[: len(path)] == path for given in self.given)
 
-    def _problem(self, error: Any, path: Path) -> Problem:
+    def _problem(self, error: Any, path: Path) -> SettingsProblem:
         if error["type"] == "missing":
             name = ".".join(path)
             variable = next((key.variables[0] for key in self.tree.keys() if key.path == path), None)  # noqa: SIM118
-            return Problem(
+            return SettingsProblem(
                 f"{self.file.shown}: {name}",
                 "it is missing; give it there" + (f", or as {variable}" if variable else ""),
             )
         for end in range(len(path), 0, -1):
             if path[:end] in self.given:
-                return Problem(self.given[path[:end]].where, told(error, self.secrets))
-        return Problem(f"{self.file.shown}: {'.'.join(path)}", told(error, self.secrets))
+                return SettingsProblem(self.given[path[:end]].where, describe_error(error, self.secrets))
+        return SettingsProblem(f"{self.file.shown}: {'.'.join(path)}", describe_error(error, self.secrets))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict
 
 
-class Part(BaseModel):
+class SettingsSection(BaseModel):
     """Frozen, and nothing in it that nobody knows."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

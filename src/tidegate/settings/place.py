@@ -14,8 +14,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from tidegate.settings.problems import Problem, SettingsError
-from tidegate.settings.references import resolved
+from tidegate.settings.problems import SettingsError, SettingsProblem
+from tidegate.settings.references import resolve_reference
 from tidegate.store.opening import check_url
 
 FILE = "tidegate.toml"
@@ -80,7 +80,7 @@ def store_url(
     if given is None:
         return None if found.path is None else DEFAULT_URL
     try:
-        url = resolved(given, environ, folder) if isinstance(given, str) else given
+        url = resolve_reference(given, environ, folder) if isinstance(given, str) else given
         check_url(url)
     except (TypeError, ValueError) as error:
         raise _wrong(where, str(error).removeprefix("url: ")) from error
@@ -107,4 +107,4 @@ def server_port(file: str | Path | None = None, environ: Mapping[str, str] | Non
 
 
 def _wrong(where: object, what: str) -> SettingsError:
-    return SettingsError([Problem(str(where), what)])
+    return SettingsError([SettingsProblem(str(where), what)])

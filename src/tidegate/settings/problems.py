@@ -8,7 +8,7 @@ from difflib import get_close_matches
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class SettingsProblem:
     """One mistake: where it stands, what is wrong, and what to give instead."""
 
     where: str  # "tidegate.toml: server.port", "TIDEGATE_SERVER_PORT", "--port"
@@ -22,7 +22,7 @@ class Problem:
 class SettingsError(ValueError):
     """The settings cannot be used. `problems` has every mistake that was found, and the text a line for each."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[SettingsProblem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-_MOST = 1_000_000  # bytes; a secret is small, and /dev/zero is not
+_MAX_FILE_BYTES = 1_000_000  # bytes; a secret is small, and /dev/zero is not
 
 
 def is_reference(value: object) -> bool:
     return isinstance(value, str) and value.startswith(("env:", "file:"))
 
 
-def resolved(value: str, environ: Mapping[str, str], folder: Path) -> str:
+def resolve_reference(value: str, environ: Mapping[str, str], folder: Path) -> str:
     """What *value* refers to, or *value* itself; ValueError says what is missing. *folder* is where a path starts."""
     if value.startswith("env:"):
         return _of_variable(value.removeprefix("env:").strip(), environ)
@@ -35,12 +35,12 @@ def _of_file(path: str, folder: Path) -> str:
     file = folder / Path(path).expanduser()
     try:
         with file.open("rb") as opened:
-            content = opened.read(_MOST + 1)
+            content = opened.read(_MAX_FILE_BYTES + 1)
         text = content.decode("utf-8").rstrip("\r\n")
     except OSError as error:
         raise ValueError(f"the file {file} cannot be read ({error.strerror}); write the value into it") from error
     except UnicodeDecodeError as error:
         raise ValueError(f"the file {file} is no text; write the value into it, in UTF-8") from error
-    if not text or len(content) > _MOST:
+    if not text or len(content) > _MAX_FILE_BYTES:
         raise ValueError(f"the file {file} is {'empty' if not text else 'too large'}; write the value into it")
     return text

@@ -29,7 +29,7 @@ class _Unset:
 UNSET: Final = _Unset()  # the default of a key that has none
 
 
-class Shape(StrEnum):
+class ValueShape(StrEnum):
     """How a value is written where there is only text."""
 
     PLAIN = "plain"
@@ -44,7 +44,7 @@ class Key:
     path: Path
     about: str
     default: Any
-    shape: Shape
+    shape: ValueShape
     secret: bool
     reference: bool  # may be given as env:NAME or file:PATH
     variables: tuple[str, ...]  # the first is ours, the others are names that an application also takes
@@ -164,16 +164,16 @@ def _model_in(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
     return None, False
 
 
-def _shape(annotation: Any) -> Shape:
+def _shape(annotation: Any) -> ValueShape:
     if get_origin(annotation) in (Union, types.UnionType):
         shapes = {_shape(kind) for kind in get_args(annotation) if kind is not type(None)}
-        return shapes.pop() if len(shapes) == 1 else Shape.PLAIN
+        return shapes.pop() if len(shapes) == 1 else ValueShape.PLAIN
     kind = get_origin(annotation) or annotation
     if not isclass(kind) or issubclass(kind, (str, bytes)):
-        return Shape.PLAIN
+        return ValueShape.PLAIN
     if issubclass(kind, (Mapping, BaseModel)):
-        return Shape.JSON
-    return Shape.LIST if issubclass(kind, (list, tuple, AbstractSet)) else Shape.PLAIN
+        return ValueShape.JSON
+    return ValueShape.LIST if issubclass(kind, (list, tuple, AbstractSet)) else ValueShape.PLAIN
 
 
 def _kinds(info: FieldInfo) -> Iterator[Any]:
@@ -182,4 +182,4 @@ def _kinds(info: FieldInfo) -> Iterator[Any]:
     while waiting:
         kind = waiting.pop()
         yield get_origin(kind) or kind
-        waiting += [each for each in get_args(kind) if not isinstance(each, str)]
+        waiting += [arg for arg in get_args(kind) if not isinstance(arg, str)]

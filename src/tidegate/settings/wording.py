@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import SecretBytes, SecretStr
 from pydantic_core import ErrorDetails
 
-from tidegate.core.redact import redacted
+from tidegate.core.redact import redact
 
-_MOST = 60
+_MAX_SHOWN = 60
 
 # kind of mistake -> what to give; the fields are those that pydantic tells beside it
 _GIVE = {
@@ -48,30 +48,30 @@ _GIVE = {
 }
 
 
-def told(error: ErrorDetails, secrets: Collection[str] = ()) -> str:
+def describe_error(error: ErrorDetails, secrets: Collection[str] = ()) -> str:
     """One sentence: what is wrong and what to give. None of *secrets* is in it."""
     context: dict[str, Any] = error.get("ctx") or {}
     kind, value = error["type"], error["input"]
     if kind in ("value_error", "assertion_error"):
-        return hidden(" ".join(str(context.get("error") or error["msg"]).split()), secrets)
+        return hide_secrets(" ".join(str(context.get("error") or error["msg"]).split()), secrets)
     give = _GIVE.get(kind, "").format_map(context)
     if not give:
         what = error["msg"][:1].lower() + error["msg"][1:]
-        return hidden(f"{shown(value, secrets)} is not allowed: {what}", secrets)
-    return hidden(f"{shown(value, secrets)} is not allowed; give {give}", secrets)
+        return hide_secrets(f"{show_value(value, secrets)} is not allowed: {what}", secrets)
+    return hide_secrets(f"{show_value(value, secrets)} is not allowed; give {give}", secrets)
 
 
-def shown(value: object, secrets: Iterable[str] = ()) -> str:
+def show_value(value: object, secrets: Iterable[str] = ()) -> str:
     """A value as the user wrote it, without *secrets*, and without what looks like one."""
     if isinstance(value, (SecretStr, SecretBytes)):
         return "it"
     if isinstance(value, bool):
         return str(value).lower()
     # Before it is cut: nobody would know half of a secret again.
-    return redacted(hidden(repr(value), secrets), _MOST)
+    return redact(hide_secrets(repr(value), secrets), _MAX_SHOWN)
 
 
-def hidden(text: str, secrets: Iterable[str]) -> str:
+def hide_secrets(text: str, secrets: Iterable[str]) -> str:
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(repr(secret), "it").replace(secret, "***")
     return text

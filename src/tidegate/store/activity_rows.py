@@ -8,19 +8,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.core.actor import Actor
-from tidegate.core.redact import redacted
+from tidegate.core.redact import redact
 from tidegate.store.tx import Row, Tx
 
-KEPT = 90 * 86_400.0  # seconds
+RETENTION = 90 * 86_400.0  # seconds
 # What people do that no event of a queue or a target is called after.
 HELD, CLOSED = "breaker_held_open", "breaker_closed"
 RETRIED, CANCELLED, FORGOTTEN = "job_retried", "job_cancelled", "job_forgotten"
 ACCOUNTS = ("user", "token")  # subjects that only those see who manage people
-_MOST_TEXT = 500
+_MAX_TEXT = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class AuditSubject:
     """What somebody did something to: a queue, a target or a key of it, a job, a bulk action, a notice, an account."""
 
     subject: str
@@ -29,7 +29,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class AuditEntry:
     """One thing that somebody did: how it was before, how it became, and why if they said so."""
 
     id: int
@@ -37,14 +37,14 @@ class Deed:
     actor: str
     origin: str
     action: str
-    place: Place
+    place: AuditSubject
     was: Mapping[str, Any]
     became: Mapping[str, Any]
     reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class AuditFilter:
     """Which of them; an empty text stands for any. *accounts*: also what was done to users and tokens."""
 
     actor: str = ""
@@ -57,43 +57,53 @@ class Wanted:
     accounts: bool = False
 
 
-def note(
+def append_entry(
     tx: Tx,
     by: str,
     action: str,
-    place: Place,
+    subject: AuditSubject,
     *,
     was: Mapping[str, Any] | None = None,
     became: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes down what *by* did, beside the change itself."""
     who = Actor.of(by)
-    tx.all("activity_note", {
-        "actor": str(who) or "nobody", "origin": str(who.origin), "action": action, "subject": place.subject,
-        "name": place.name, "lane": place.lane, "was": json.dumps(was or {}), "became": json.dumps(became or {}),
-        "reason": redacted(who.reason, _MOST_TEXT),
+    tx.query("activity_note", {
+        "actor": str(who) or "nobody", "origin": str(who.origin), "action": action, "subject": subject.subject,
+        "name": subject.name, "lane": subject.lane, "was": json.dumps(was or {}), "became": json.dumps(became or {}),
+        "reason": redact(who.reason, _MAX_TEXT),
     })  # fmt: skip
 
 
-def listed(tx: Tx, wanted: Wanted, most: int, before: int = 2**62) -> list[Deed]:
+def list_entries(tx: Tx, audit_filter: AuditFilter, limit: int, before: int = 2**62) -> list[AuditEntry]:
     """The newest first."""
-    rows = tx.all("activity", {
-        "before": before, "earliest": wanted.earliest, "latest": wanted.latest, "actor": wanted.actor,
-        "action": wanted.action, "origin": wanted.origin, "subject": wanted.subject, "name": wanted.name,
-        "accounts": int(wanted.accounts), "n": most,
-    })  # fmt: skip
+    rows = tx.query(
+        "activity",
+        {
+            "before": before,
+            "earliest": audit_filter.earliest,
+            "latest": audit_filter.latest,
+            "actor": audit_filter.actor,
+            "action": audit_filter.action,
+            "origin": audit_filter.origin,
+            "subject": audit_filter.subject,
+            "name": audit_filter.name,
+            "accounts": int(audit_filter.accounts),
+            "n": limit,
+        },
+    )
     return [_deed(row) for row in rows]
 
 
-def prune(tx: Tx, before: float, most: int) -> int:
+def prune(tx: Tx, before: float, limit: int) -> int:
     """Removes a slice of what was done before then."""
-    return len(tx.all("activity_prune", {"before": before, "n": most}))
+    return len(tx.query("activity_prune", {"before": before, "n": limit}))
 
 
-def _deed(row: Row) -> Deed:
+def _deed(row: Row) -> AuditEntry:
     id_, at, actor, origin, action, subject, name, lane, was, became, reason = row
-    return Deed(
+    return AuditEntry(
         id=int(id_), at=at, actor=actor, origin=origin, action=action,
-        place=Place(subject=subject, name=name, lane=lane), was=json.loads(was), became=json.loads(became),
+        place=AuditSubject(subject=subject, name=name, lane=lane), was=json.loads(was), became=json.loads(became),
         reason=reason,
     )  # fmt: skip

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 
-class Announcer:
+class NotifyThrottle:
     """Lets through one announcement per *every* seconds, and one more after a burst."""
 
     def __init__(self, send: Callable[[], None], every: float = 0.01) -> None:

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tidegate.core.progress import Stages, unwatched
-from tidegate.errors import Refused, StoreDamaged, StoreError
+from tidegate.errors import Rejected, StoreDamaged, StoreError
 from tidegate.machine import shared_breaker
 from tidegate.machine.states import OPEN
 from tidegate.store import gate_rows, sqlite_files, tallies
@@ -39,10 +39,10 @@ class Restored:
 def backup(store: Store, file: Path, *, replace: bool = False, stages: Stages = unwatched) -> None:
     """Writes a consistent copy while others write; it appears whole or not at all."""
     if not isinstance(store, SqliteStore):
-        raise Refused("a backup of PostgreSQL is made by its own tools: pg_dump, or a base backup")
+        raise Rejected("a backup of PostgreSQL is made by its own tools: pg_dump, or a base backup")
     _refuse_itself(Path(store.url.removeprefix("sqlite:///")), file)
     if file.exists() and not replace:
-        raise Refused(f"{file} is there already")
+        raise Rejected(f"{file} is there already")
     draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -65,7 +65,7 @@ def restore(
     A file that is damaged is kept under another name; who has it open must be started again.
     """
     if not _is_database(file):
-        raise Refused(f"{file} is no SQLite database")
+        raise Rejected(f"{file} is no SQLite database")
     _refuse_itself(path, file)
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -96,7 +96,7 @@ def _opened(draft: Path, file: Path, now: Callable[[], float], driver: str | Non
     try:
         return SqliteStore(str(draft), core_statements(Dialect.SQLITE), now, driver)
     except StoreDamaged as error:
-        raise Refused(f"{file} is damaged: it cannot be opened; choose another copy") from error
+        raise Rejected(f"{file} is damaged: it cannot be opened; choose another copy") from error
 
 
 def _is_usable(path: Path, driver: str) -> bool:
@@ -119,7 +119,7 @@ def _move_aside(path: Path, now: float) -> None:
 
 
 def _mark(store: SqliteStore, path: Path) -> None:
-    found = store.read(lambda tx: tx.all("store_value", {"name": "id"}))
+    found = store.read(lambda tx: tx.query("store_value", {"name": "id"}))
     if found:
         sqlite_files.write_marker(str(path), sqlite_files.Marker(str(found[0][0])))
 
@@ -127,37 +127,37 @@ def _mark(store: SqliteStore, path: Path) -> None:
 def _prepared(store: SqliteStore, file: Path) -> Restored:
     wrong = store.check()
     if wrong:
-        raise Refused(f"{file} is damaged: {wrong[0]}")
+        raise Rejected(f"{file} is damaged: {wrong[0]}")
     migrate(store, core_migrations())
     return store.write(lambda tx: restored(tx, store.dialect))
 
 
 def restored(tx: Tx, dialect: Dialect) -> Restored:
     """What must change in a database that was put back, before anybody works on it."""
-    tx.one_migrator()  # it takes its time with many jobs
+    tx.lock_migrations()  # it takes its time with many jobs
     if dialect is Dialect.POSTGRES:
-        tx.plain("lock table tg_job in exclusive mode")  # workers may be at work, where it went back by itself
-    tx.all("restored_fences", {"step": JUMP})
-    tx.all("restored_ids_sqlite" if dialect is Dialect.SQLITE else "restored_ids_postgres", {"step": JUMP})
-    tx.all("restored_notices")
-    tx.all("restored_deliveries")
-    running = tx.all("restored_running")
-    tx.many("action_events", [
+        tx.execute("lock table tg_job in exclusive mode")  # workers may be at work, where it went back by itself
+    tx.query("restored_fences", {"step": JUMP})
+    tx.query("restored_ids_sqlite" if dialect is Dialect.SQLITE else "restored_ids_postgres", {"step": JUMP})
+    tx.query("restored_notices")
+    tx.query("restored_deliveries")
+    running = tx.query("restored_running")
+    tx.query_many("action_events", [
         {"id": id_, "kind": "restored", "code": None, "message": None, "actor": "restore"} for id_, _ in running
     ])  # fmt: skip
-    tallies.moved(tx, Counter((queue, "running", "ready") for _, queue in running))
+    tallies.count_moves(tx, Counter((queue, "running", "ready") for _, queue in running))
     _half_open(tx)
     for name in ("restored_probes", "restored_leaders", "restored_workers"):
-        tx.all(name)
-    return Restored(int(tx.all("restored_epoch")[0][0]), len(running))
+        tx.query(name)
+    return Restored(int(tx.query("restored_epoch")[0][0]), len(running))
 
 
 def _half_open(tx: Tx) -> None:
     """How the targets are by now, nobody knows: a few jobs find out."""
     names = [row.name for row in gate_rows.targets(tx) if row.breaker.state == OPEN]
-    rows, now = gate_rows.locked(tx, names)
+    rows, now = gate_rows.lock_targets(tx, names)
     for name, row in rows.items():
-        gate_rows.put_breaker(tx, name, row.breaker, shared_breaker.half_opened(row.breaker, now or row.breaker.since))
+        gate_rows.put_breaker(tx, name, row.breaker, shared_breaker.half_open(row.breaker, now or row.breaker.since))
 
 
 def wrong_with(store: Store) -> list[str]:
@@ -167,21 +167,21 @@ def wrong_with(store: Store) -> list[str]:
 
 
 def _wrong(tx: Tx) -> list[str]:
-    counted = {(queue, state): int(n) for queue, state, n in tx.all("counted_jobs")}
+    counted = {(queue, state): int(n) for queue, state, n in tx.query("counted_jobs")}
     kept = {key: n for key, n in tallies.read(tx).items() if n and "total" not in key[1]}
     found = [
         f"queue {queue}: {kept.get((queue, state), 0)} are said to be {state}, {counted.get((queue, state), 0)} are"
         for queue, state in sorted({*counted, *kept})
         if counted.get((queue, state), 0) != kept.get((queue, state), 0)
     ]
-    loose = int(tx.all("loose_links")[0][0])
+    loose = int(tx.query("loose_links")[0][0])
     return [*found, *([f"{loose} jobs wait for jobs that are not there"] if loose else [])]
 
 
 def _refuse_itself(path: Path, file: Path) -> None:
     # A file that is put in its place is not the one that others have open; and a copy of it lacks what is in its log.
     if path.exists() and file.exists() and path.samefile(file):
-        raise Refused(f"{file} is the database itself; name another file")
+        raise Rejected(f"{file} is the database itself; name another file")
 
 
 def _is_database(file: Path) -> bool:
@@ -189,7 +189,7 @@ def _is_database(file: Path) -> bool:
         with file.open("rb") as opened:
             return opened.read(16) == b"SQLite format 3\0"
     except OSError as error:
-        raise Refused(f"{file}: it cannot be read ({error.strerror or type(error).__name__})") from error
+        raise Rejected(f"{file}: it cannot be read ({error.strerror or type(error).__name__})") from error
 
 
 def _remove(draft: Path) -> None:

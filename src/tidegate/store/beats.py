@@ -18,37 +18,37 @@ from tidegate.store.tx import Params, Tx
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeartbeatMark:
     """One that was committed, and how often the database had been put back by then."""
 
     number: int
     epoch: int = 0
 
 
-class Beaten(NamedTuple):
-    beat: Beat
+class HeartbeatResult(NamedTuple):
+    beat: HeartbeatMark
     put_right: Restored | None  # the database had gone back, and this worker was the first to see it
 
 
 def beat(
-    tx: Tx, dialect: Dialect, worker: Params, number: int, last: Beat | None, held: Sequence[Claimed] = ()
-) -> Beaten:
+    tx: Tx, dialect: Dialect, worker: Params, number: int, last: HeartbeatMark | None, held: Sequence[Claimed] = ()
+) -> HeartbeatResult:
     """Says that a worker lives. Its numbers rise with each try; *last* is the last that it knows to be committed."""
     put_right = None if last is None else check(tx, dialect, worker["id"], last, held)
-    tx.all("worker_seen", {**worker, "beat": number})
-    return Beaten(Beat(number, _known(tx, worker["id"]).epoch), put_right)
+    tx.query("worker_seen", {**worker, "beat": number})
+    return HeartbeatResult(HeartbeatMark(number, _known(tx, worker["id"]).epoch), put_right)
 
 
-def check(tx: Tx, dialect: Dialect, worker: str, last: Beat, held: Sequence[Claimed] = ()) -> Restored | None:
+def check(tx: Tx, dialect: Dialect, worker: str, last: HeartbeatMark, held: Sequence[Claimed] = ()) -> Restored | None:
     """Puts a database right that does not know the last beat or a lease of a worker, unless another has done so."""
     if _went_back(tx, dialect, worker, last, held):
-        tx.one_migrator()
+        tx.lock_migrations()
         if _went_back(tx, dialect, worker, last, held):
             return restored(tx, dialect)
     return None
 
 
-def _went_back(tx: Tx, dialect: Dialect, worker: str, last: Beat, held: Sequence[Claimed]) -> bool:
+def _went_back(tx: Tx, dialect: Dialect, worker: str, last: HeartbeatMark, held: Sequence[Claimed]) -> bool:
     known = _known(tx, worker)
     if known.epoch != last.epoch:  # whoever puts a database back counts the epoch up, and removes the workers
         return known.epoch < last.epoch
@@ -58,12 +58,12 @@ def _went_back(tx: Tx, dialect: Dialect, worker: str, last: Beat, held: Sequence
 def _lacks(tx: Tx, dialect: Dialect, worker: str, held: Sequence[Claimed]) -> bool:
     """Whether a lease that was committed is not known: another worker could be given the same fence, or the same id."""
     leases = [{"id": each.id, "fence": each.fence} for each in held]
-    if tx.many("unknown_leases", leases, {"worker": worker}):
+    if tx.query_many("unknown_leases", leases, {"worker": worker}):
         return True
     newest = max((each.id for each in held), default=0)
-    return dialect is Dialect.POSTGRES and newest > int(tx.all("last_id_postgres")[0][0])
+    return dialect is Dialect.POSTGRES and newest > int(tx.query("last_id_postgres")[0][0])
 
 
-def _known(tx: Tx, worker: str) -> Beat:
-    number, epoch = tx.all("worker_beat", {"id": worker})[0]
-    return Beat(int(number or 0), int(epoch or 0))
+def _known(tx: Tx, worker: str) -> HeartbeatMark:
+    number, epoch = tx.query("worker_beat", {"id": worker})[0]
+    return HeartbeatMark(int(number or 0), int(epoch or 0))

@@ -12,19 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.core.actor import Actor
-from tidegate.core.redact import redacted
+from tidegate.core.redact import redact
 from tidegate.store.tx import Row, Tx
 
 RUNNING, DONE, CANCELLED, FAILED = "running", "done", "cancelled", "failed"
 CHANGED, REFUSED = "changed", "refused"
-SLICE = 100
-KEPT = 30 * 86_400.0  # seconds after it has ended
-MOST_CHANGED, MOST_REFUSED = 1000, 10_000  # jobs of one of them whose outcome is kept
+BATCH_SIZE = 100
+RETENTION = 30 * 86_400.0  # seconds after it has ended
+MAX_CHANGED, MAX_REFUSED = 1000, 10_000  # jobs of one of them whose outcome is kept
 LEASE = 10.0  # seconds after which somebody else goes on
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bulk:
+class BulkOperation:
     """One of them; *done* of *expected* jobs were looked at."""
 
     id: int
@@ -59,7 +59,7 @@ class Bulk:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class BulkItem:
     """What became of one job; *why* it was refused, or what else there is to say of it."""
 
     at: int
@@ -70,98 +70,102 @@ class Item:
 
 def new(tx: Tx, action: str, wanted: Mapping[str, Any], by: Actor, jobs: Sequence[int]) -> int:
     """Writes down what is to be done to which jobs, in that order; returns its id."""
-    id_ = int(tx.all("bulk_new", {
+    id_ = int(tx.query("bulk_new", {
         "action": action, "filter": json.dumps(dict(wanted)), "actor": str(by), "origin": str(by.origin),
-        "reason": redacted(by.reason), "expected": len(jobs),
+        "reason": redact(by.reason), "expected": len(jobs),
     })[0][0])  # fmt: skip
-    tx.many("bulk_parts_new", [
-        {"at": at, "jobs": json.dumps(list(jobs[at : at + SLICE]))} for at in range(0, len(jobs), SLICE)
+    tx.query_many("bulk_parts_new", [
+        {"at": at, "jobs": json.dumps(list(jobs[at : at + BATCH_SIZE]))} for at in range(0, len(jobs), BATCH_SIZE)
     ], {"bulk": id_})  # fmt: skip
     return id_
 
 
-def get(tx: Tx, id_: int) -> Bulk | None:
-    rows = tx.all("bulk", {"id": id_})
+def get(tx: Tx, id_: int) -> BulkOperation | None:
+    rows = tx.query("bulk", {"id": id_})
     return _bulk(rows[0]) if rows else None
 
 
-def locked(tx: Tx, id_: int) -> Bulk | None:
+def lock_operation(tx: Tx, id_: int) -> BulkOperation | None:
     """As `get`, kept still until the end."""
-    rows = tx.all("bulk_locked", {"id": id_})
+    rows = tx.query("bulk_locked", {"id": id_})
     return _bulk(rows[0]) if rows else None
 
 
-def listed(tx: Tx, most: int, before: int = 2**62) -> list[Bulk]:
+def list_operations(tx: Tx, limit: int, before: int = 2**62) -> list[BulkOperation]:
     """The newest first."""
-    return [_bulk(row) for row in tx.all("bulks", {"before": before, "n": most})]
+    return [_bulk(row) for row in tx.query("bulks", {"before": before, "n": limit})]
 
 
 def running(tx: Tx) -> dict[int, int]:
     """Those that are under way, the oldest first, and how many jobs of each are done."""
-    return {int(id_): int(done) for id_, done in tx.all("bulks_running")}
+    return {int(id_): int(done) for id_, done in tx.query("bulks_running")}
 
 
 def take(tx: Tx, id_: int) -> tuple[int, list[int]] | None:
     """The next slice, with its place; None when nothing is left."""
-    rows = tx.all("bulk_part_take", {"bulk": id_})
+    rows = tx.query("bulk_part_take", {"bulk": id_})
     return (int(rows[0][0]), json.loads(rows[0][1])) if rows else None
 
 
 def put_back(tx: Tx, id_: int, at: int, jobs: Sequence[int]) -> None:
     """Each job of a slice as a slice of its own."""
-    tx.many("bulk_parts_new", [{"at": at + n, "jobs": json.dumps([job])} for n, job in enumerate(jobs)], {"bulk": id_})
+    tx.query_many(
+        "bulk_parts_new", [{"at": at + n, "jobs": json.dumps([job])} for n, job in enumerate(jobs)], {"bulk": id_}
+    )
 
 
-def note(tx: Tx, one: Bulk, at: int, jobs: Sequence[int], refused: Mapping[int, str], told: Mapping[int, str]) -> None:
+def note(
+    tx: Tx, one: BulkOperation, at: int, jobs: Sequence[int], refused: Mapping[int, str], told: Mapping[int, str]
+) -> None:
     """What became of a slice. *told*: what there is to say of jobs that were changed."""
-    tx.many("bulk_items_put", list(_items(one, at, jobs, refused, told)), {"bulk": one.id})
-    tx.all("bulk_far", {"id": one.id, "changed": len(jobs) - len(refused), "refused": len(refused)})
+    tx.query_many("bulk_items_put", list(_items(one, at, jobs, refused, told)), {"bulk": one.id})
+    tx.query("bulk_far", {"id": one.id, "changed": len(jobs) - len(refused), "refused": len(refused)})
 
 
 def _items(
-    one: Bulk, at: int, jobs: Sequence[int], refused: Mapping[int, str], told: Mapping[int, str]
+    one: BulkOperation, at: int, jobs: Sequence[int], refused: Mapping[int, str], told: Mapping[int, str]
 ) -> Iterator[dict[str, Any]]:
     kept = {CHANGED: one.changed, REFUSED: one.refused}
     for n, job in enumerate(jobs):
         outcome = REFUSED if job in refused else CHANGED
         kept[outcome] += 1
-        if kept[outcome] <= (MOST_REFUSED if outcome == REFUSED else MOST_CHANGED):
+        if kept[outcome] <= (MAX_REFUSED if outcome == REFUSED else MAX_CHANGED):
             yield {"at": at + n, "job": job, "outcome": outcome, "why": refused.get(job) or told.get(job, "")}
 
 
 def end(tx: Tx, id_: int, state: str, says: str = "", by: str | None = None) -> bool:
     """Nothing more of it is done; False when it has ended already."""
-    ended = bool(tx.all("bulk_end", {"id": id_, "state": state, "says": says, "ended_by": by}))
-    tx.all("bulk_parts_drop", {"bulk": id_})
+    ended = bool(tx.query("bulk_end", {"id": id_, "state": state, "says": says, "ended_by": by}))
+    tx.query("bulk_parts_drop", {"bulk": id_})
     return ended
 
 
-def items(tx: Tx, id_: int, *, refused_only: bool = False, after: int = -1, most: int = 100) -> list[Item]:
+def items(tx: Tx, id_: int, *, refused_only: bool = False, after: int = -1, limit: int = 100) -> list[BulkItem]:
     """In the order in which they were done."""
     name = "bulk_items_refused" if refused_only else "bulk_items"
-    return [Item(*row) for row in tx.all(name, {"bulk": id_, "after": after, "n": most})]
+    return [BulkItem(*row) for row in tx.query(name, {"bulk": id_, "after": after, "n": limit})]
 
 
-def prune(tx: Tx, before: float, most: int) -> int:
+def prune(tx: Tx, before: float, limit: int) -> int:
     """Removes a slice of those that ended before then."""
-    gone = [int(row[0]) for row in tx.all("bulks_prune", {"before": before, "n": most})]
+    gone = [int(row[0]) for row in tx.query("bulks_prune", {"before": before, "n": limit})]
     for id_ in gone:
-        tx.all("bulk_items_drop", {"bulk": id_})
+        tx.query("bulk_items_drop", {"bulk": id_})
     return len(gone)
 
 
 def leads(tx: Tx, id_: int, holder: str) -> bool:
     """Whether *holder* is the one who works on it; it stays so for a while."""
-    return bool(tx.all("lead", {"name": f"bulk {id_}", "holder": holder, "lease": LEASE}))
+    return bool(tx.query("lead", {"name": f"bulk {id_}", "holder": holder, "lease": LEASE}))
 
 
-def let_go(tx: Tx, id_: int, holder: str) -> None:
-    tx.all("lead_over", {"name": f"bulk {id_}", "holder": holder})
+def release_lead(tx: Tx, id_: int, holder: str) -> None:
+    tx.query("lead_over", {"name": f"bulk {id_}", "holder": holder})
 
 
-def _bulk(row: Row) -> Bulk:
+def _bulk(row: Row) -> BulkOperation:
     id_, action, wanted, actor, origin, reason, state, expected, changed, refused, says, started, ended, by = row
-    return Bulk(
+    return BulkOperation(
         id=int(id_), action=action, filter=json.loads(wanted), actor=actor, origin=origin, reason=reason, state=state,
         expected=int(expected), changed=int(changed), refused=int(refused), says=says, started_at=started,
         ended_at=ended, ended_by=by,

@@ -35,7 +35,7 @@ class ChannelRow:
 
 def digest_of(channel: Channel) -> str:
     """Tells whether a channel leads elsewhere than before, without saying where."""
-    way = channel.way
+    way = channel.config
     values = [repr(getattr(way, name)) for name in way.__slots__]
     return hashlib.sha256("\n".join([way.kind, *values]).encode()).hexdigest()[:32]
 
@@ -48,18 +48,18 @@ def declare(tx: Tx, channels: Sequence[Channel]) -> list[str]:
     moved = []
     known = {row.name: row for row in every(tx)}
     for channel in channels:
-        way = channel.way
+        way = channel.config
         said = {
             "name": channel.name, "kind": way.kind, "shown": way.shown, "level": channel.level,
             "place": channel.order, "standby": int(channel.standby), "digest": digest_of(channel),
         }  # fmt: skip
         row = known.pop(channel.name, None)
         if row is None or not row.there or any(said[name] != getattr(row, name) for name in said):
-            tx.all("channel_put", said)
+            tx.query("channel_put", said)
             moved += [channel.name] if row is not None and row.digest != said["digest"] else []
     for row in known.values():
         if row.there:
-            tx.all("channel_left_out", {"name": row.name})
+            tx.query("channel_left_out", {"name": row.name})
     return moved
 
 
@@ -68,7 +68,7 @@ def every(tx: Tx) -> list[ChannelRow]:
     flags: dict[str, Callable[[Any], Any]] = {"standby": bool, "there": bool, "last_ok": _flag, "tested_ok": _flag}
     return [
         ChannelRow(**{name: flags.get(name, _same)(value) for name, value in zip(names, row, strict=True)})
-        for row in tx.all("channels")
+        for row in tx.query("channels")
     ]
 
 

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from tidegate.core.job import DEFAULT_CRASHES, NO_ATTEMPT_LEFT, Claimed, Ending, Stage
+from tidegate.core.job import DEFAULT_CRASHES, NO_ATTEMPT_LEFT, Claimed, OutcomeKind, StoredState
 from tidegate.store import failures, tallies
-from tidegate.store.failures import Failed
+from tidegate.store.failures import FailedJob
 from tidegate.store.settling import end_children
 from tidegate.store.tx import Row, Tx
 
-_SLICE = 500
+_BATCH_SIZE = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Cycle:
+class DrainSnapshot:
     """What a cycle may take: nothing that came after the job *newest*, or fell due after it *began*."""
 
     newest: int
@@ -26,7 +26,7 @@ class Cycle:
 
 
 @dataclass(frozen=True, slots=True)
-class Front:
+class ReadyTarget:
     """A queue and a target with ready jobs, and what the store says of their gates. The fields are the columns."""
 
     queue: str
@@ -42,7 +42,7 @@ class Front:
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class ReadyKey:
     """One key of a front, with ready jobs, and what holds it."""
 
     queue: str
@@ -57,7 +57,7 @@ class Suspect:
     """A ready job that must run alone, and for how many seconds it has been ready."""
 
     id: int
-    lane: Lane
+    lane: ReadyKey
     waited: float
 
 
@@ -71,7 +71,7 @@ class WorkerAtWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Rounds:
+class RoundRobinCursor:
     """Whose turn it is: the front that was served last, and in each front the lane that was."""
 
     front: tuple[str, str] = ("", "")
@@ -79,16 +79,16 @@ class Rounds:
     cuts: int = 0  # turns in a row that met more held lanes than one turn walks past
 
 
-START = Rounds()
-_MOST_FRONTS = 10_000
-_MOST_SUSPECTS = 1000
+START = RoundRobinCursor()
+_MAX_FRONTS = 10_000
+_MAX_SUSPECTS = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
     """What is ready, how many migrations the schema has, and whether any job must run alone."""
 
-    fronts: list[Front]
+    targets: list[ReadyTarget]
     migrations: int
     suspects: bool
 
@@ -98,84 +98,86 @@ NOTHING_READY = Ready([], 0, suspects=False)
 
 def promote(tx: Tx) -> int:
     """Makes waiting jobs ready whose time has come."""
-    rows = tx.all("promote", {"n": _SLICE})
-    tallies.moved(tx, Counter((queue, "waiting", "ready") for (queue,) in rows))
+    rows = tx.query("promote", {"n": _BATCH_SIZE})
+    tallies.count_moves(tx, Counter((queue, "waiting", "ready") for (queue,) in rows))
     return len(rows)
 
 
 def next_due(tx: Tx) -> float | None:
     """When the next waiting job is due."""
-    found: float | None = tx.all("next_due")[0][0]
+    found: float | None = tx.query("next_due")[0][0]
     return found
 
 
 def ready(tx: Tx, queues: Iterable[str]) -> Ready:
     """Every queue and target with ready jobs, of these queues. Each costs one look, whatever it holds."""
     wanted = "\n".join(("", *sorted(queues), ""))  # no name has a line break in it
-    rows = tx.all("fronts", {"queues": wanted, "sep": "\n", "most": _MOST_FRONTS})
+    rows = tx.query("fronts", {"queues": wanted, "sep": "\n", "most": _MAX_FRONTS})
     migrations, suspects = rows[0][-2:] if rows else (0, 0)
-    return Ready([Front(*row[:-2]) for row in rows], migrations, suspects=bool(suspects))
+    return Ready([ReadyTarget(*row[:-2]) for row in rows], migrations, suspects=bool(suspects))
 
 
-def lanes(tx: Tx, front: Front, after: str | None, most: int) -> list[Lane]:
+def ready_keys(tx: Tx, ready_target: ReadyTarget, after: str | None, limit: int) -> list[ReadyKey]:
     """The next lanes of a front, after one of them or from the first on."""
-    place = {"queue": front.queue, "target": front.target}
+    place = {"queue": ready_target.queue, "target": ready_target.target}
     if after is None:
         # Most have one lane, and to walk through it costs three times as much.
-        first, last, *hold = tx.all("only_lane", place)[0]
+        first, last, *hold = tx.query("only_lane", place)[0]
         if first == last:
-            return [] if first is None else [Lane(front.queue, front.target, first, *hold)]
-    rows = tx.all("lanes", {**place, "fresh": int(after is None), "after": after or "", "most": most})
-    return [Lane(front.queue, front.target, *row) for row in rows]
+            return [] if first is None else [ReadyKey(ready_target.queue, ready_target.target, first, *hold)]
+    rows = tx.query("lanes", {**place, "fresh": int(after is None), "after": after or "", "most": limit})
+    return [ReadyKey(ready_target.queue, ready_target.target, *row) for row in rows]
 
 
-def claim(tx: Tx, lane: Lane, n: int, worker: str, lease: float, cycle: Cycle | None = None) -> list[Claimed]:
+def claim(
+    tx: Tx, ready_key: ReadyKey, n: int, worker: str, lease: float, snapshot: DrainSnapshot | None = None
+) -> list[Claimed]:
     """Up to *n* ready jobs of a lane, under a lease, the most urgent and oldest first; in a *cycle*, what it takes."""
-    wanted = {"queue": lane.queue, "target": lane.target, "lane": lane.lane, "n": n}
-    if cycle is None:
-        picked = tx.all("pick", wanted)
+    wanted = {"queue": ready_key.queue, "target": ready_key.target, "lane": ready_key.lane, "n": n}
+    if snapshot is None:
+        picked = tx.query("pick", wanted)
     else:
-        picked = tx.all("pick_in_cycle", {**wanted, "newest": cycle.newest, "began": cycle.began})
-    return _take(tx, lane, picked, worker, lease)
+        picked = tx.query("pick_in_cycle", {**wanted, "newest": snapshot.newest, "began": snapshot.began})
+    return _take(tx, ready_key, picked, worker, lease)
 
 
-def suspects(tx: Tx, cycle: Cycle | None) -> Iterator[Suspect]:
+def suspects(tx: Tx, snapshot: DrainSnapshot | None) -> Iterator[Suspect]:
     """Ready jobs that must run alone."""
-    newest, began = (None, None) if cycle is None else (cycle.newest, cycle.began)
-    for id_, waited, *lane in tx.all("suspects", {"newest": newest, "began": began, "n": _MOST_SUSPECTS}):
-        yield Suspect(id_, Lane(*lane), waited)
+    newest, began = (None, None) if snapshot is None else (snapshot.newest, snapshot.began)
+    for id_, waited, *lane in tx.query("suspects", {"newest": newest, "began": began, "n": _MAX_SUSPECTS}):
+        yield Suspect(id_, ReadyKey(*lane), waited)
 
 
 def workers_at_work(tx: Tx, seconds: float) -> tuple[list[WorkerAtWork], float]:
     """Workers that claim jobs and were seen within *seconds*, the oldest first; and the time."""
-    rows = tx.all("workers_at_work", {"seconds": seconds})
+    rows = tx.query("workers_at_work", {"seconds": seconds})
     found = [WorkerAtWork(id_, (host, pid), frozenset(json.loads(queues))) for id_, host, pid, queues, _ in rows]
     return found, rows[0][-1] if rows else 0.0
 
 
-def claim_suspect(tx: Tx, lane: Lane, id_: int, worker: str, lease: float) -> list[Claimed]:
+def claim_suspect(tx: Tx, ready_key: ReadyKey, id_: int, worker: str, lease: float) -> list[Claimed]:
     """One ready job that must run alone, unless another worker takes it just now."""
-    return _take(tx, lane, tx.all("pick_suspect", {"id": id_}), worker, lease)
+    return _take(tx, ready_key, tx.query("pick_suspect", {"id": id_}), worker, lease)
 
 
 def clear_suspects(tx: Tx, keys: Sequence[tuple[int, int]]) -> None:
     """Suspects, by id and fence, that have run alone for long enough."""
-    tx.many("clear_suspects", [{"id": id_, "fence": fence} for id_, fence in keys])
+    tx.query_many("clear_suspects", [{"id": id_, "fence": fence} for id_, fence in keys])
 
 
-def _take(tx: Tx, lane: Lane, picked: Sequence[Row], worker: str, lease: float) -> list[Claimed]:
+def _take(tx: Tx, ready_key: ReadyKey, picked: Sequence[Row], worker: str, lease: float) -> list[Claimed]:
     if not picked:
         return []
     # In SQLite a statement that may write several rows copies each page first, in case that it fails in the middle.
-    rows = tx.many("claim", [{"id": id_} for (id_,) in picked], {"worker": worker, "lease": lease})
+    rows = tx.query_many("claim", [{"id": id_} for (id_,) in picked], {"worker": worker, "lease": lease})
     found = sorted((Claimed(*row) for row in rows), key=lambda job: (-job.priority, job.id))
-    tallies.moved(tx, {(lane.queue, "ready", "running"): len(found)})
+    tallies.count_moves(tx, {(ready_key.queue, "ready", "running"): len(found)})
     return found
 
 
 def mine(tx: Tx, worker: str) -> list[Claimed]:
     """Every job that this worker holds, also those whose claim it never heard of."""
-    return [Claimed(*row) for row in tx.all("mine", {"worker": worker})]
+    return [Claimed(*row) for row in tx.query("mine", {"worker": worker})]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,18 +192,20 @@ class Renewed:
 
 def renew(tx: Tx, jobs: Sequence[Claimed], lease: float) -> list[Renewed]:
     """Longer leases; a job that does not come back is lost."""
-    rows = tx.many("renew", [{"id": job.id, "fence": job.fence} for job in jobs], {"lease": lease})
+    rows = tx.query_many("renew", [{"id": job.id, "fence": job.fence} for job in jobs], {"lease": lease})
     found = [Renewed(id_, until, bool(asked)) for id_, until, asked in rows]
     if len(found) < len(jobs):
         done = {each.id for each in found}
         rest = [{"id": job.id, "fence": job.fence} for job in jobs if job.id not in done]
-        found += [Renewed(id_, until, bool(asked), extended=False) for id_, until, asked in tx.many("still_mine", rest)]
+        found += [
+            Renewed(id_, until, bool(asked), extended=False) for id_, until, asked in tx.query_many("still_mine", rest)
+        ]
     return found
 
 
 def save(tx: Tx, id_: int, fence: int, saved: str) -> bool:
     """Keeps something for the next attempt; False when the lease is lost."""
-    return bool(tx.all("save", {"id": id_, "fence": fence, "saved": saved}))
+    return bool(tx.query("save", {"id": id_, "fence": fence, "saved": saved}))
 
 
 class LostRule(NamedTuple):
@@ -211,53 +215,55 @@ class LostRule(NamedTuple):
     max_crashes: int = DEFAULT_CRASHES
 
 
-def take_back(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, LostRule], lease: float) -> int:
+def rescue_lost(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, LostRule], lease: float) -> int:
     """Takes jobs back from workers that were not heard of in time; *rule* is for kinds that are not in *of_kinds*.
 
     They are ready again, as suspects; failed when too many workers died while they ran alone or when they have no
     attempt left; cancelled when a person asked. Before a death fails its job, the worker has another *lease* in seconds
     to come back: while the store was away, no worker could be heard of.
     """
-    found = tx.all("lost_leases", {"n": _SLICE})
+    found = tx.query("lost_leases", {"n": _BATCH_SIZE})
     lost = [_Lost(*(*row, of_kinds.get(row[-2], rule).max_crashes)) for row in found]
     if not lost:
         return 0
-    tx.many("lease_lost", [
+    tx.query_many("lease_lost", [
         {"job": each.id, "fence": each.fence, "worker": each.lease_by, "alone": each.suspect} for each in lost
     ])  # fmt: skip
     awaited = [{"id": each.id, "fence": each.fence} for each in lost if each.awaited]
-    tx.many("wait_for_worker", awaited, {"lease": lease})
+    tx.query_many("wait_for_worker", awaited, {"lease": lease})
     lost = [each for each in lost if not each.awaited]
     codes = {each.id: of_kinds.get(each.kind, rule).code for each in lost}
     rows = []
     for each in lost:
-        failed = each.stage is Stage.FAILED
+        failed = each.stage is StoredState.FAILED
         rows.append({
             "id": each.id, "fence": each.fence, "outcome": str(each.stage), "crash": int(each.crash),
             "code": codes[each.id] if failed else None, "message": _why(each, message) if failed else None,
         })  # fmt: skip
-    taken = {id_: (target, kind) for id_, target, kind in tx.many("take_back", rows)}
+    taken = {id_: (target, kind) for id_, target, kind in tx.query_many("take_back", rows)}
     lost = [each for each in lost if each.id in taken]
-    failures.note(tx, [
-        Failed(each.id, *taken[each.id], codes[each.id], _why(each, message))
+    failures.record_failures(tx, [
+        FailedJob(each.id, *taken[each.id], codes[each.id], _why(each, message))
         for each in lost
-        if each.stage is Stage.FAILED
+        if each.stage is StoredState.FAILED
     ])  # fmt: skip
-    tx.many("attempt_events", [
-        {"job": each.id, "fence": each.fence, "kind": str(Ending.LOST), "attempt": each.attempt,
+    tx.query_many("attempt_events", [
+        {"job": each.id, "fence": each.fence, "kind": str(OutcomeKind.LOST), "attempt": each.attempt,
          "began_at": each.claimed_at, "code": codes[each.id], "status": None, "message": None, "actor": each.lease_by}
         for each in lost
     ])  # fmt: skip
     ends = [
         {"id": each.id, "kind": str(each.stage), "code": codes[each.id], "message": None, "actor": "sweeper"}
         for each in lost
-        if each.stage is not Stage.READY
+        if each.stage is not StoredState.READY
     ]
-    tx.many("action_events", ends)
-    tallies.moved(tx, Counter((each.queue, "running", str(each.stage)) for each in lost))
+    tx.query_many("action_events", ends)
+    tallies.count_moves(tx, Counter((each.queue, "running", str(each.stage)) for each in lost))
     tallies.add(tx, Counter((each.queue, tallies.EXPIRED) for each in lost))
-    tallies.failed(tx, Counter((each.queue, codes[each.id]) for each in lost if each.stage is Stage.FAILED))
-    end_children(tx, {each.id: each.stage for each in lost if each.children and each.stage is not Stage.READY})
+    tallies.count_failures(
+        tx, Counter((each.queue, codes[each.id]) for each in lost if each.stage is StoredState.FAILED)
+    )
+    end_children(tx, {each.id: each.stage for each in lost if each.children and each.stage is not StoredState.READY})
     return len(lost)
 
 
@@ -297,29 +303,29 @@ class _Lost:
     @property
     def awaited(self) -> bool:
         """Whether its worker may still come back: nothing but its death would fail the job."""
-        return self.survived is None and self.stage is Stage.FAILED and self.attempt < self.most_attempts
+        return self.survived is None and self.stage is StoredState.FAILED and self.attempt < self.most_attempts
 
     @property
-    def stage(self) -> Stage:
+    def stage(self) -> StoredState:
         """What becomes of its job."""
         if self.stop_asked:
-            return Stage.CANCELLED
+            return StoredState.CANCELLED
         if self.convicted or self.attempt >= self.most_attempts:
-            return Stage.FAILED
-        return Stage.READY
+            return StoredState.FAILED
+        return StoredState.READY
 
 
 def survive(tx: Tx, worker: str) -> None:
     """The process of a worker lives: what was counted when leases of it ended was no crash."""
-    while rows := tx.all("survived_leases", {"worker": worker, "n": _SLICE}):
-        tx.many("survive", [{"job": job, "fence": fence} for job, fence, _, _ in rows])
+    while rows := tx.query("survived_leases", {"worker": worker, "n": _BATCH_SIZE}):
+        tx.query_many("survive", [{"job": job, "fence": fence} for job, fence, _, _ in rows])
         counted = Counter[int]()
         newest = dict[int, tuple[int, int]]()  # a worker may have lost a job more than once
         for job, fence, alone, taken_back in rows:
             if taken_back:
                 counted[job] += alone
                 newest[job] = fence, alone
-        tx.many("uncount_crashes", [
+        tx.query_many("uncount_crashes", [
             {"id": job, "crashes": counted[job], "fence": fence, "alone": alone}
             for job, (fence, alone) in newest.items()
         ])  # fmt: skip
@@ -327,7 +333,7 @@ def survive(tx: Tx, worker: str) -> None:
 
 def expire(tx: Tx, code: str, message: str) -> int:
     """Fails queued jobs that are too old to be of use, a slice at a time."""
-    return fail_queued(tx, tx.all("too_old", {"n": _SLICE}), code, message, "clock")
+    return fail_queued(tx, tx.query("too_old", {"n": _BATCH_SIZE}), code, message, "clock")
 
 
 def fail_queued(tx: Tx, rows: Sequence[Row], code: str, message: str, actor: str) -> int:
@@ -335,13 +341,13 @@ def fail_queued(tx: Tx, rows: Sequence[Row], code: str, message: str, actor: str
     if not rows:
         return 0
     given = [{"id": row[0]} for row in rows]
-    gone = tx.many("fail_queued", given, {"code": code, "message": message})
-    failures.note(tx, [Failed(id_, target, kind, code, message) for id_, target, kind in gone])
+    gone = tx.query_many("fail_queued", given, {"code": code, "message": message})
+    failures.record_failures(tx, [FailedJob(id_, target, kind, code, message) for id_, target, kind in gone])
     ended = {row[0] for row in gone}
     rows = [row for row in rows if row[0] in ended]
     event = {"kind": "failed", "code": code, "message": message, "actor": actor}
-    tx.many("action_events", [{"id": row[0], **event} for row in rows])
-    tallies.moved(tx, Counter((queue, stage, "failed") for _, queue, stage, _ in rows))
-    tallies.failed(tx, Counter((queue, code) for _, queue, _, _ in rows))
-    end_children(tx, {id_: Stage.FAILED for id_, _, _, children in rows if children})
+    tx.query_many("action_events", [{"id": row[0], **event} for row in rows])
+    tallies.count_moves(tx, Counter((queue, stage, "failed") for _, queue, stage, _ in rows))
+    tallies.count_failures(tx, Counter((queue, code) for _, queue, _, _ in rows))
+    end_children(tx, {id_: StoredState.FAILED for id_, _, _, children in rows if children})
     return len(ended)

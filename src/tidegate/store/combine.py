@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 from tidegate.errors import StoreBusy, StoreError
-from tidegate.store.leading import Leading, Piece, fail
+from tidegate.store.leading import BatchItem, BatchLeader, fail
 
 T = TypeVar("T")
 
 Work = Callable[[], Any]
 
 
-class Connection(Protocol):
+class BatchConnection(Protocol):
     """What is needed of a connection to the database."""
 
     @property
@@ -25,15 +25,15 @@ class Connection(Protocol):
     def execute(self, sql: str) -> object: ...
 
 
-class Combiner(Leading[Work]):
+class GroupCommit(BatchLeader[Work]):
     """Runs pieces of work in as few transactions as it can."""
 
-    def __init__(self, connection: Connection, verify: Callable[[], object] = lambda: None) -> None:
+    def __init__(self, connection: BatchConnection, verify: Callable[[], object] = lambda: None) -> None:
         """*verify* raises a StoreError when a commit that succeeded cannot be trusted: it is not acknowledged."""
         super().__init__()
         self._connection, self._verify = connection, verify
         self._thread = 0  # the one that is inside a transaction
-        self._under_way: list[Piece[Work, Any]] = []  # whose work that transaction is
+        self._in_progress: list[BatchItem[Work, Any]] = []  # whose work that transaction is
         self._committing = False  # so, if it is over, it was committed
         self._closed = False
 
@@ -41,7 +41,7 @@ class Combiner(Leading[Work]):
         """Returns what *work* returned, once it is committed; raises what it raised, with nothing of it left."""
         if self._thread == threading.get_ident():
             raise RuntimeError("a write inside a write would wait for itself; use the transaction that is open")
-        piece: Piece[Work, T] = Piece(work)
+        piece: BatchItem[Work, T] = BatchItem(work)
         return self._led(piece)
 
     def close(self) -> None:
@@ -53,8 +53,8 @@ class Combiner(Leading[Work]):
         if not self._closed:
             self.run(last)
 
-    def _taken_back(self, others: list[Piece[Work, Any]]) -> list[Piece[Work, Any]]:
-        here = [each for each in others if each in self._under_way]
+    def _taken_back(self, others: list[BatchItem[Work, Any]]) -> list[BatchItem[Work, Any]]:
+        here = [each for each in others if each in self._in_progress]
         try:
             if self._connection.in_transaction or not self._committing:
                 self._undo()
@@ -63,12 +63,12 @@ class Combiner(Leading[Work]):
             fail(here, error)
         return [each for each in others if each not in here]
 
-    def _perform(self, batch: list[Piece[Work, Any]]) -> None:
+    def _perform(self, batch: list[BatchItem[Work, Any]]) -> None:
         if self._closed:
             fail(batch, StoreError("the store is closed"))
             return
         begun = self._committing = False
-        self._under_way = batch
+        self._in_progress = batch
         self._thread = threading.get_ident()
         try:
             self._undo()  # what an earlier one could not take back
@@ -89,13 +89,13 @@ class Combiner(Leading[Work]):
         finally:
             self._thread = 0
 
-    def _confirm(self, batch: list[Piece[Work, Any]]) -> None:
+    def _confirm(self, batch: list[BatchItem[Work, Any]]) -> None:
         try:
             self._verify()
         except StoreError as error:
             fail(batch, error)
 
-    def _failed(self, batch: list[Piece[Work, Any]], error: Exception, *, begun: bool) -> None:
+    def _failed(self, batch: list[BatchItem[Work, Any]], error: Exception, *, begun: bool) -> None:
         try:
             self._undo()
         except Exception as worse:
@@ -110,7 +110,7 @@ class Combiner(Leading[Work]):
             self._perform([piece])
             piece.done = True
 
-    def _one(self, piece: Piece[Work, Any]) -> None:
+    def _one(self, piece: BatchItem[Work, Any]) -> None:
         self._connection.execute("savepoint piece")
         try:
             piece.result = piece.work()

@@ -8,14 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from tidegate.machine.cooldown import FRESH, Rest
-from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.machine.cooldown import FRESH, CooldownState
+from tidegate.machine.shared_breaker import StoredBreaker
 from tidegate.machine.states import CLOSED
 from tidegate.store.tx import Row, Tx
 
 # A lane whose row holds nothing: it only counts, or marks when a person cleared it.
-OPEN = "open"
-_PASSING = (OPEN, "backoff", "retry_after")
+NOT_HELD = "open"
+_PASSING = (NOT_HELD, "backoff", "retry_after")
 _IDLE, _IDLE_COUNTED = 86_400.0, 7 * 86_400.0  # seconds; the second where failures are counted up to a rest
 
 
@@ -27,7 +27,7 @@ class TargetRow:
     paused_at: float | None = None
     paused_until: float | None = None
     paused_by: str | None = None
-    breaker: BreakerRow = field(default_factory=BreakerRow)
+    breaker: StoredBreaker = field(default_factory=StoredBreaker)
     paid_until: float | None = None  # what its rate has been used up to
     capacity: str | None = None  # JSON
     rules: str | None = None  # JSON: its numbers, as its workers have them
@@ -36,12 +36,12 @@ class TargetRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HoldRow:
+class StoredKeyHealth:
     """One lane of a target that is not well, or was not."""
 
     target: str
     lane: str
-    reason: str = OPEN
+    reason: str = NOT_HELD
     since: float
     until: float | None = 0.0  # None: only a person ends it
     failed_at: float = 0.0  # of an open row without failures: when a person cleared it
@@ -49,13 +49,13 @@ class HoldRow:
     code: str | None = None
     message: str | None = None
     told: int = 0
-    rest: Rest = FRESH
+    rest: CooldownState = FRESH
     probe: int | None = None  # the job that finds out whether it is well again; 0 before it is known
 
     @property
     def empty(self) -> bool:
         """Whether it says nothing that must be kept."""
-        return self.reason == OPEN and not self.failures and self.rest is FRESH and not self.failed_at
+        return self.reason == NOT_HELD and not self.failures and self.rest is FRESH and not self.failed_at
 
     def idle(self, now: float) -> bool:
         """Whether nobody has gone on with it for so long that it may be forgotten.
@@ -69,7 +69,7 @@ class HoldRow:
 
 
 @dataclass(frozen=True, slots=True)
-class GateEvent:
+class TargetEvent:
     """One thing that happened to a queue, a target, or a key of it."""
 
     id: int
@@ -89,15 +89,15 @@ class GateEvent:
 
 
 def target(tx: Tx, name: str) -> TargetRow | None:
-    rows = tx.all("target", {"name": name})
+    rows = tx.query("target", {"name": name})
     return target_of(rows[0]) if rows else None
 
 
 def targets(tx: Tx) -> list[TargetRow]:
-    return [target_of(row) for row in tx.all("targets")]
+    return [target_of(row) for row in tx.query("targets")]
 
 
-def locked(tx: Tx, names: Iterable[str]) -> tuple[dict[str, TargetRow], float | None]:
+def lock_targets(tx: Tx, names: Iterable[str]) -> tuple[dict[str, TargetRow], float | None]:
     """The rows of these targets, made if they are missing and kept still until the end; and the store's clock."""
     wanted = sorted(set(names))
     if not wanted:
@@ -106,57 +106,57 @@ def locked(tx: Tx, names: Iterable[str]) -> tuple[dict[str, TargetRow], float | 
     missing = [name for name in wanted if name not in {row[0] for row in rows}]
     if missing:
         for name in missing:
-            tx.all("target_new", {"name": name})
+            tx.query("target_new", {"name": name})
         rows = _locked(tx, wanted)
     return {row[0]: target_of(row[:-1]) for row in rows}, float(rows[-1][-1])
 
 
-def put_breaker(tx: Tx, name: str, was: BreakerRow, now_is: BreakerRow) -> None:
-    tx.all("target_moved", {
+def put_breaker(tx: Tx, name: str, was: StoredBreaker, now_is: StoredBreaker) -> None:
+    tx.query("target_moved", {
         "name": name, "was": was.generation, "breaker": now_is.state, "generation": now_is.generation,
-        "since": now_is.since, "until": now_is.until, "counts": now_is.dumped(), "closed_at": now_is.closed_at,
+        "since": now_is.since, "until": now_is.until, "counts": now_is.dump(), "closed_at": now_is.closed_at,
     })  # fmt: skip
 
 
-def hold(tx: Tx, target_name: str, lane: str) -> HoldRow | None:
-    rows = tx.all("hold", {"target": target_name, "lane": lane})
+def hold(tx: Tx, target_name: str, key_text: str) -> StoredKeyHealth | None:
+    rows = tx.query("hold", {"target": target_name, "lane": key_text})
     return _hold(rows[0]) if rows else None
 
 
-def holds_locked(tx: Tx, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], HoldRow]:
+def lock_holds(tx: Tx, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], StoredKeyHealth]:
     """The rows of these lanes, by target and lane, kept still until the end."""
     wanted = [{"wanted_target": name, "wanted_lane": lane} for name, lane in sorted(set(places))]
-    found = [_hold(row) for row in tx.many("holds_locked", wanted)]
+    found = [_hold(row) for row in tx.query_many("holds_locked", wanted)]
     return {(row.target, row.lane): row for row in found}
 
 
-def holds_of(tx: Tx, target_name: str, most: int = 1000) -> list[HoldRow]:
-    return [_hold(row) for row in tx.all("holds_of", {"target": target_name, "n": most})]
+def holds_of(tx: Tx, target_name: str, limit: int = 1000) -> list[StoredKeyHealth]:
+    return [_hold(row) for row in tx.query("holds_of", {"target": target_name, "n": limit})]
 
 
-def resting(tx: Tx, target_name: str, most: int = 1000) -> list[HoldRow]:
+def resting(tx: Tx, target_name: str, limit: int = 1000) -> list[StoredKeyHealth]:
     """The lanes of a target that rest, or whose failures may bring them to it."""
-    return [_hold(row) for row in tx.all("holds_resting", {"target": target_name, "n": most})]
+    return [_hold(row) for row in tx.query("holds_resting", {"target": target_name, "n": limit})]
 
 
-def prune_holds(tx: Tx, after: tuple[str, str], now: float, most: int) -> tuple[int, tuple[str, str]]:
+def prune_holds(tx: Tx, after: tuple[str, str], now: float, limit: int) -> tuple[int, tuple[str, str]]:
     """Forgets what is idle of the lanes behind one; returns how many that were, and from where to go on.
 
     A slice at a time, and round and round: there may be a million of them, and no index knows how old they are.
     """
-    rows = [_hold(row) for row in tx.all("holds_next", {"target": after[0], "lane": after[1], "n": most})]
+    rows = [_hold(row) for row in tx.query("holds_next", {"target": after[0], "lane": after[1], "n": limit})]
     idle = [row for row in rows if row.idle(now)]
     for row in idle:
-        tx.all("hold_drop", {"target": row.target, "lane": row.lane})
-    return len(idle), (rows[-1].target, rows[-1].lane) if len(rows) == most else ("", "")
+        tx.query("hold_drop", {"target": row.target, "lane": row.lane})
+    return len(idle), (rows[-1].target, rows[-1].lane) if len(rows) == limit else ("", "")
 
 
-def put_hold(tx: Tx, row: HoldRow) -> None:
+def put_hold(tx: Tx, row: StoredKeyHealth) -> None:
     """Writes a lane's state; one that says nothing leaves no row."""
     if row.empty:
-        tx.all("hold_drop", {"target": row.target, "lane": row.lane})
+        tx.query("hold_drop", {"target": row.target, "lane": row.lane})
         return
-    tx.all("hold_put", {
+    tx.query("hold_put", {
         "target": row.target, "lane": row.lane, "reason": row.reason, "since": row.since,
         "until": None if row.until is None or math.isinf(row.until) else row.until, "failed_at": row.failed_at,
         "failures": row.failures, "code": row.code, "message": row.message, "told": row.told,
@@ -164,56 +164,56 @@ def put_hold(tx: Tx, row: HoldRow) -> None:
     })  # fmt: skip
 
 
-def happened(
+def append_event(
     tx: Tx,
     subject: str,
     name: str,
     kind: str,
     actor: str,
     *,
-    lane: str | None = None,
+    key_text: str | None = None,
     fields: Mapping[str, Any] | None = None,
 ) -> None:
     """Writes an event beside the change that it tells of."""
     shown = json.dumps(fields or {}, default=str)
-    tx.all("gate_event", {
-        "subject": subject, "name": name, "lane": lane, "kind": kind, "actor": actor, "fields": shown,
+    tx.query("gate_event", {
+        "subject": subject, "name": name, "lane": key_text, "kind": kind, "actor": actor, "fields": shown,
     })  # fmt: skip
 
 
-def events(tx: Tx, subject: str, name: str, most: int = 100, before: int = 2**62) -> list[GateEvent]:
+def events(tx: Tx, subject: str, name: str, limit: int = 100, before: int = 2**62) -> list[TargetEvent]:
     """The newest first."""
-    rows = tx.all("gate_events", {"subject": subject, "name": name, "n": most, "before": before})
+    rows = tx.query("gate_events", {"subject": subject, "name": name, "n": limit, "before": before})
     return [event_of(row) for row in rows]
 
 
-def cleared(tx: Tx, target_name: str, after: int, most: int = 1000) -> list[GateEvent]:
+def cleared_keys(tx: Tx, target_name: str, after: int, limit: int = 1000) -> list[TargetEvent]:
     """Who cleared which key since an event, the oldest first."""
-    return [event_of(row) for row in tx.all("gate_cleared", {"name": target_name, "after": after, "n": most})]
+    return [event_of(row) for row in tx.query("gate_cleared", {"name": target_name, "after": after, "n": limit})]
 
 
 def last_event(tx: Tx, target_name: str) -> int:
     """The newest event of a target; 0 when there is none."""
-    return int(tx.all("gate_event_last", {"name": target_name})[0][0])
+    return int(tx.query("gate_event_last", {"name": target_name})[0][0])
 
 
-def newest_events(tx: Tx, most: int = 100) -> list[GateEvent]:
+def newest_events(tx: Tx, limit: int = 100) -> list[TargetEvent]:
     """Of all queues and targets, the newest first."""
-    return [event_of(row) for row in tx.all("gate_events_newest", {"n": most})]
+    return [event_of(row) for row in tx.query("gate_events_newest", {"n": limit})]
 
 
-def event_of(row: Row) -> GateEvent:
+def event_of(row: Row) -> TargetEvent:
     id_, at, about, of, lane, kind, actor, fields = row
-    return GateEvent(id_, at, about, of, lane, kind, actor, json.loads(fields))
+    return TargetEvent(id_, at, about, of, lane, kind, actor, json.loads(fields))
 
 
-def prune_events(tx: Tx, before: float, most: int) -> int:
+def prune_events(tx: Tx, before: float, limit: int) -> int:
     """Removes a slice of the oldest events, if they were written before then; returns how many."""
-    return len(tx.all("gate_events_prune", {"before": before, "n": most}))
+    return len(tx.query("gate_events_prune", {"before": before, "n": limit}))
 
 
 def _locked(tx: Tx, names: list[str]) -> list[Row]:
-    return tx.many("targets_locked", [{"wanted": name} for name in names])
+    return tx.query_many("targets_locked", [{"wanted": name} for name in names])
 
 
 def target_of(row: Row) -> TargetRow:
@@ -223,24 +223,34 @@ def target_of(row: Row) -> TargetRow:
     ) = row  # fmt: skip
     return TargetRow(
         name=name, paused_at=paused_at, paused_until=paused_until, paused_by=paused_by,
-        breaker=BreakerRow.loaded(state, generation, since, until, closed_at, counts), paid_until=paid_until,
+        breaker=StoredBreaker.load(state, generation, since, until, closed_at, counts), paid_until=paid_until,
         capacity=capacity, rules=rules, reported_at=reported_at, summary=summary,
     )  # fmt: skip
 
 
-def calm(row: Row) -> bool:
+def has_no_gates(row: Row) -> bool:
     """Whether a target's row, unread, shows no pause, no open breaker, no word of a program, and not how full it is."""
     return row[2] is None and row[4] == CLOSED and row[11] is None and row[14] is None
 
 
-def moved(row: Row) -> bool:
+def has_moved(row: Row) -> bool:
     """Whether a target's row, unread, shows that its breaker has heard of a call."""
     return bool(row[5]) or '"buckets": [[' in row[8]
 
 
-def _hold(row: Row) -> HoldRow:
+def _hold(row: Row) -> StoredKeyHealth:
     name, lane, reason, since, until, failed_at, failures, code, message, told, rest, probe = row
-    return HoldRow(
-        target=name, lane=lane, reason=reason, since=since, until=until, failed_at=failed_at, failures=failures,
-        code=code, message=message, told=told, rest=FRESH if rest is None else Rest(**json.loads(rest)), probe=probe,
-    )  # fmt: skip
+    return StoredKeyHealth(
+        target=name,
+        lane=lane,
+        reason=reason,
+        since=since,
+        until=until,
+        failed_at=failed_at,
+        failures=failures,
+        code=code,
+        message=message,
+        told=told,
+        rest=FRESH if rest is None else CooldownState(**json.loads(rest)),
+        probe=probe,
+    )

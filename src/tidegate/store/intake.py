@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tidegate.core.job import NewJob, Stage
+from tidegate.core.job import NewJob, StoredState
 from tidegate.errors import StoreError
 from tidegate.store import failures, tallies
 from tidegate.store.claims import fail_queued
-from tidegate.store.failures import Failed
+from tidegate.store.failures import FailedJob
 from tidegate.store.settling import PARENT_FAILED, orphaned
 from tidegate.store.tx import Tx
 
@@ -22,17 +22,17 @@ Rows = Sequence[dict[str, object]]
 _TRIES = 3
 
 
-class Taken(NamedTuple):
+class InsertResult(NamedTuple):
     """The job that now stands for what was asked: a new one, or its twin."""
 
     id: int
     created: bool
 
 
-def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[Taken]:
+def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[InsertResult]:
     """One answer per job, in order. Everything is written, or nothing."""
     states = _states(tx, jobs)
-    waits_for = [[each for each in sorted(set(job.parents)) if states[each] is not Stage.DONE] for job in jobs]
+    waits_for = [[each for each in sorted(set(job.parents)) if states[each] is not StoredState.DONE] for job in jobs]
     rows = [_row(job, len(waits_for[i])) for i, job in enumerate(jobs)]
     plain = [i for i, job in enumerate(jobs) if job.unique_key is None]
     unique = [i for i, job in enumerate(jobs) if job.unique_key is not None]
@@ -46,13 +46,13 @@ def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[Taken]:
     return [found[i] for i in range(len(jobs))]
 
 
-def enqueue_one(tx: Tx, job: NewJob) -> Taken:
+def enqueue_one(tx: Tx, job: NewJob) -> InsertResult:
     """The same for one job. When it stands alone, as most do, there is nothing to look up and to sort."""
     if not job.alone:
         return enqueue(tx, [job])[0]
-    id_, state = tx.all("enqueue_one", _own(job))[0]
-    tx.all("tally_one", {"queue": job.queue, "what": state})
-    return Taken(id_, True)
+    id_, state = tx.query("enqueue_one", _own(job))[0]
+    tx.query("tally_one", {"queue": job.queue, "what": state})
+    return InsertResult(id_, True)
 
 
 def refuse(tx: Tx, job: NewJob, code: str, message: str) -> int:
@@ -61,58 +61,62 @@ def refuse(tx: Tx, job: NewJob, code: str, message: str) -> int:
         "queue": job.queue, "kind": job.kind, "target": job.target, "lane": job.lane, "args": job.args,
         "most_attempts": job.most_attempts, "code": code, "message": message,
     }  # fmt: skip
-    made = int(tx.all("refuse", row)[0][0])
-    tx.many("action_events", [{"id": made, "kind": "refused", "code": code, "message": message, "actor": "intake"}])
+    made = int(tx.query("refuse", row)[0][0])
+    tx.query_many(
+        "action_events", [{"id": made, "kind": "refused", "code": code, "message": message, "actor": "intake"}]
+    )
     tallies.add(tx, Counter({(job.queue, "failed"): 1}))
-    tallies.failed(tx, Counter({(job.queue, code): 1}))
-    failures.note(tx, [Failed(made, job.target, job.kind, code, message)])
+    tallies.count_failures(tx, Counter({(job.queue, code): 1}))
+    failures.record_failures(tx, [FailedJob(made, job.target, job.kind, code, message)])
     return made
 
 
-def _states(tx: Tx, jobs: Sequence[NewJob]) -> dict[int, Stage]:
+def _states(tx: Tx, jobs: Sequence[NewJob]) -> dict[int, StoredState]:
     """The parents of all of them, kept still, and where each stands."""
     parents = sorted({parent for job in jobs for parent in job.parents})
     if not parents:
         return {}
-    states = {id_: Stage(state) for id_, state in tx.many("parents", [{"id": parent} for parent in parents])}
+    states = {
+        id_: StoredState(state) for id_, state in tx.query_many("parents", [{"id": parent} for parent in parents])
+    }
     for parent in parents:
         if parent not in states:
             raise ValueError(f"after: there is no job {parent}")
     return states
 
 
-def _plain(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], made: Made) -> dict[int, Taken]:
+def _plain(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], made: Made) -> dict[int, InsertResult]:
     if not wanted:
         return {}
-    new = tx.many("enqueue", [rows[i] for i in wanted])
+    new = tx.query_many("enqueue", [rows[i] for i in wanted])
     if len(new) != len(wanted):
         raise StoreError(f"{len(wanted)} jobs were put in, {len(new)} came back")
     found = {}
     for i, (id_, _, _, state) in zip(wanted, sorted(new), strict=True):  # ids are given out in the order of the rows
-        found[i] = Taken(id_, created=True)
+        found[i] = InsertResult(id_, created=True)
         made.append((jobs[i].queue, state))
     return found
 
 
-def _unique(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], made: Made) -> dict[int, Taken]:
+def _unique(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], made: Made) -> dict[int, InsertResult]:
     """Inserts what has no twin; a key that stands twice in one call is one job."""
-    found: dict[int, Taken] = {}
+    found: dict[int, InsertResult] = {}
     for _ in range(_TRIES):
         missing = [i for i in wanted if i not in found]
         if not missing:
             return found
         first = {(jobs[i].kind, jobs[i].unique_key): i for i in reversed(missing)}
-        given = tx.many("enqueue", [rows[i] for i in sorted(first.values())])
+        given = tx.query_many("enqueue", [rows[i] for i in sorted(first.values())])
         new = {(kind, key): id_ for id_, kind, key, _ in given}
         made += [(jobs[first[kind, key]].queue, state) for _, kind, key, state in given]
         keys = [{"kind": kind, "unique_key": key} for kind, key in first if (kind, key) not in new]
-        twins = {(kind, key): id_ for id_, kind, key in tx.many("twins", keys)} if keys else {}
+        twins = {(kind, key): id_ for id_, kind, key in tx.query_many("twins", keys)} if keys else {}
         for i in missing:
             key = (jobs[i].kind, jobs[i].unique_key)
             if key in new:
-                found[i] = Taken(new[key], created=first[key] == i)
+                found[i] = InsertResult(new[key], created=first[key] == i)
             elif key in twins:
-                found[i] = Taken(twins[key], created=False)
+                found[i] = InsertResult(twins[key], created=False)
     missing = [i for i in wanted if i not in found]
     if missing:
         raise _fleeting(jobs[missing[0]])
@@ -123,19 +127,19 @@ def _linked(
     tx: Tx,
     jobs: Sequence[NewJob],
     waits_for: Sequence[Sequence[int]],
-    states: dict[int, Stage],
-    found: dict[int, Taken],
+    states: dict[int, StoredState],
+    found: dict[int, InsertResult],
 ) -> list[tuple[int, str, int]]:
     """Links new children to their parents; returns those whose parent will not be done: child, queue, parent."""
     new = [i for i, job in enumerate(jobs) if job.parents and found[i].created]
     links = [{"parent": parent, "child": found[i].id} for i in new for parent in sorted(set(jobs[i].parents))]
     if links:
-        tx.many("link", links)
+        tx.query_many("link", links)
     adopted = Counter(parent for i in new for parent in waits_for[i])
     if adopted:
-        tx.many("adopt_children", [{"id": parent, "n": n} for parent, n in sorted(adopted.items())])
-    ended = (Stage.FAILED, Stage.CANCELLED)
-    dead = [(i, next((each for each in waits_for[i] if states[each] in ended), None)) for i in new]
+        tx.query_many("adopt_children", [{"id": parent, "n": n} for parent, n in sorted(adopted.items())])
+    ended = (StoredState.FAILED, StoredState.CANCELLED)
+    dead = [(i, next((wait for wait in waits_for[i] if states[wait] in ended), None)) for i in new]
     return [(found[i].id, jobs[i].queue, parent) for i, parent in dead if parent is not None]
 
 

@@ -14,10 +14,10 @@ from typing import Any, Generic, TypeVar
 W = TypeVar("W")
 T = TypeVar("T")
 
-_MOST = 256  # pieces of work at once: bounds how long the first of them waits
+_MAX_BATCH = 256  # pieces of work at once: bounds how long the first of them waits
 
 
-class Piece(Generic[W, T]):
+class BatchItem(Generic[W, T]):
     """What one thread wants done, and what became of it."""
 
     __slots__ = ("batch", "done", "error", "gate", "result", "work")
@@ -25,19 +25,19 @@ class Piece(Generic[W, T]):
     def __init__(self, work: W) -> None:
         self.work = work
         self.gate: threading.Lock | None = None  # where its thread waits, if it does
-        self.batch: list[Piece[W, Any]] | None = None  # those that it leads, itself among them
+        self.batch: list[BatchItem[W, Any]] | None = None  # those that it leads, itself among them
         self.done = False  # whatever becomes of the others of its batch
         self.result: T | None = None
         self.error: BaseException | None = None
 
 
-class Leading(ABC, Generic[W]):
+class BatchLeader(ABC, Generic[W]):
     """Chooses who does it. `_perform` gives every piece of a batch its result or its error."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._waiting: deque[Piece[W, Any]] = deque()
-        self._leader: Piece[W, Any] | None = None  # who is at it, or has been asked to
+        self._waiting: deque[BatchItem[W, Any]] = deque()
+        self._leader: BatchItem[W, Any] | None = None  # who is at it, or has been asked to
 
     @property
     def waiting(self) -> int:
@@ -45,13 +45,13 @@ class Leading(ABC, Generic[W]):
         return len(self._waiting)
 
     @abstractmethod
-    def _perform(self, batch: list[Piece[W, Any]]) -> None: ...
+    def _perform(self, batch: list[BatchItem[W, Any]]) -> None: ...
 
     @abstractmethod
-    def _taken_back(self, others: list[Piece[W, Any]]) -> list[Piece[W, Any]]:
+    def _taken_back(self, others: list[BatchItem[W, Any]]) -> list[BatchItem[W, Any]]:
         """The leader was interrupted: those of the *others* for which nothing was done, so that the next one may."""
 
-    def _led(self, piece: Piece[W, T]) -> T:
+    def _led(self, piece: BatchItem[W, T]) -> T:
         """Returns when *piece* has been done, by this thread or by another."""
         try:
             with self._mutex:
@@ -66,7 +66,7 @@ class Leading(ABC, Generic[W]):
             if not piece.done:
                 if piece.batch is None:
                     with self._mutex:
-                        piece.batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
+                        piece.batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MAX_BATCH))]
                 try:
                     self._perform(piece.batch)
                 except BaseException:
@@ -81,7 +81,7 @@ class Leading(ABC, Generic[W]):
             raise error
         return piece.result  # type: ignore[return-value]
 
-    def _leave(self, piece: Piece[W, Any]) -> None:
+    def _leave(self, piece: BatchItem[W, Any]) -> None:
         """Hands the lead on and answers those that it was done for; also when this thread was interrupted anywhere.
 
         Heirs are woken under the mutex: one that is interrupted at that very moment then knows that it has the lead.
@@ -99,7 +99,7 @@ class Leading(ABC, Generic[W]):
             if each.gate is not None:
                 each.gate.release()
 
-    def _once_more(self, piece: Piece[W, Any]) -> None:
+    def _once_more(self, piece: BatchItem[W, Any]) -> None:
         """What an interrupted leader has not done goes back, for the next one."""
         others = [each for each in piece.batch or () if each is not piece and not each.done]
         undone = self._taken_back(others)
@@ -110,7 +110,7 @@ class Leading(ABC, Generic[W]):
                 self._waiting.appendleft(each)
 
 
-def fail(batch: list[Piece[W, Any]], error: Exception) -> None:
+def fail(batch: list[BatchItem[W, Any]], error: Exception) -> None:
     """Gives each its own copy: one exception raised in many threads would mix their tracebacks."""
     for piece in batch[:1]:
         piece.error = error

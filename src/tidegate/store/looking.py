@@ -15,11 +15,11 @@ from tidegate.store.migrate import Applied
 from tidegate.store.opening import core_statements, file_of
 from tidegate.store.sqlite import SqliteTx
 from tidegate.store.sqlite_driver import Driver, connect_to_look, in_wal, version, wal_is_safe
-from tidegate.store.tx import Book, Tx
+from tidegate.store.tx import StatementRegistry, Tx
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class ReadOnlyStore:
     """An open database, and what is known of it."""
 
     dialect: Dialect
@@ -34,7 +34,7 @@ class Look:
 
 
 @contextmanager
-def looking(url: str, now: Callable[[], float], driver: str | None = None) -> Iterator[Look]:
+def open_read_only(url: str, now: Callable[[], float], driver: str | None = None) -> Iterator[ReadOnlyStore]:
     """Opens a database for one look; StoreBusy when it cannot be reached, StoreError when it is none."""
     path = file_of(url)
     with _postgres(url, now) if path is None else _sqlite(path, now, driver) as found:
@@ -42,7 +42,7 @@ def looking(url: str, now: Callable[[], float], driver: str | None = None) -> It
 
 
 @contextmanager
-def _sqlite(path: str, now: Callable[[], float], driver: str | None) -> Iterator[Look]:
+def _sqlite(path: str, now: Callable[[], float], driver: str | None) -> Iterator[ReadOnlyStore]:
     local_disk.require(path)
     library = one_library.take(path, driver)
     try:
@@ -50,10 +50,10 @@ def _sqlite(path: str, now: Callable[[], float], driver: str | None) -> Iterator
         try:
             connection.execute("begin")
             tables = connection.execute("select 1 from sqlite_master where name = 'tg_migration'")
-            tx = SqliteTx(connection.execute, Book(core_statements(Dialect.SQLITE)), now())
-            yield Look(
+            tx = SqliteTx(connection.execute, StatementRegistry(core_statements(Dialect.SQLITE)), now())
+            yield ReadOnlyStore(
                 dialect=Dialect.SQLITE, tx=tx, engine=f"SQLite {'.'.join(map(str, version(library)))} ({library})",
-                applied=[Applied(*row) for row in tx.all("migrations")] if tables else [],
+                applied=[Applied(*row) for row in tx.query("migrations")] if tables else [],
                 refuses=local_disk.refusal(Path(path)),
                 journal="wal" if in_wal(path) else str(connection.execute("pragma journal_mode")[0][0]),
                 wal_is_safe=wal_is_safe(library), damage=lambda: _damage(connection),
@@ -77,7 +77,7 @@ def _opened(path: str, library: str) -> Driver:
 
 
 @contextmanager
-def _postgres(url: str, now: Callable[[], float]) -> Iterator[Look]:
+def _postgres(url: str, now: Callable[[], float]) -> Iterator[ReadOnlyStore]:
     try:
         from tidegate.store.postgres import PostgresTx
         from tidegate.store.postgres_url import PostgresAddress
@@ -89,12 +89,12 @@ def _postgres(url: str, now: Callable[[], float]) -> Iterator[Look]:
         if address.pooled:
             connection.execute(address.opening)
         tables = _one(connection, "select to_regclass('tg_migration') is not null")
-        tx = PostgresTx(connection, Book(core_statements(Dialect.POSTGRES)), None)
+        tx = PostgresTx(connection, StatementRegistry(core_statements(Dialect.POSTGRES)), None)
         asked = now()
         theirs = float(_one(connection, "select extract(epoch from clock_timestamp())"))
-        yield Look(
+        yield ReadOnlyStore(
             dialect=Dialect.POSTGRES, tx=tx, engine=f"PostgreSQL {_one(connection, 'show server_version')}",
-            applied=[Applied(*row) for row in tx.all("migrations")] if tables else [],
+            applied=[Applied(*row) for row in tx.query("migrations")] if tables else [],
             ahead=theirs - (asked + now()) / 2, refuses=_refuses_writes(connection, there=tables),
         )  # fmt: skip
         connection.execute("rollback")

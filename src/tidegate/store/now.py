@@ -7,4 +7,4 @@ from tidegate.store.tx import Tx
 
 def now_of(tx: Tx) -> float:
     """The clock that leases and due times are measured with, UNIX time."""
-    return float(tx.all("clock")[0][0])
+    return float(tx.query("clock")[0][0])

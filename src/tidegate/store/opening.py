@@ -112,7 +112,7 @@ def _open_sqlite(path: str, now: Callable[[], float], driver: str | None, *, dur
 
 def identify(store: Store) -> str:
     """The id of a database that is up to date, made at its first use; a marker beside SQLite's file says it, too."""
-    rows = store.read(lambda tx: tx.all("store_value", {"name": "id"}))
+    rows = store.read(lambda tx: tx.query("store_value", {"name": "id"}))
     found = str(rows[0][0]) if rows else store.write(_made_id)
     if isinstance(store, SqliteStore) and sqlite_files.read_marker(store.path) != sqlite_files.Marker(found):
         sqlite_files.write_marker(store.path, sqlite_files.Marker(found))
@@ -120,13 +120,13 @@ def identify(store: Store) -> str:
 
 
 def _made_id(tx: Tx) -> str:
-    tx.all("store_put", {"name": "id", "value": uuid.uuid4().hex[:12]})
-    return str(tx.all("store_value", {"name": "id"})[0][0])
+    tx.query("store_put", {"name": "id", "value": uuid.uuid4().hex[:12]})
+    return str(tx.query("store_value", {"name": "id"})[0][0])
 
 
 def _id(tx: Tx) -> str | None:
     """None in a database without tables, too."""
-    rows = tx.all("store_value", {"name": "id"}) if tx.all("has_migrations_sqlite") else []
+    rows = tx.query("store_value", {"name": "id"}) if tx.query("has_migrations_sqlite") else []
     return str(rows[0][0]) if rows else None
 
 

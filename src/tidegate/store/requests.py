@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from tidegate.store.tx import Tx
 
-KEPT = 86_400.0  # seconds that an answer is kept
-MOST_BODY = 65_536  # bytes of an answer that are kept
+RETENTION = 86_400.0  # seconds that an answer is kept
+MAX_BODY = 65_536  # bytes of an answer that are kept
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class RequestRow:
     """What is known of a request. *status* is None while it is under way, *body* when it was too long to be kept."""
 
     digest: str
@@ -23,37 +23,39 @@ class Kept:
     left: float  # seconds until its lease ends
 
 
-def begin(tx: Tx, key: str, scope: str, digest: str, lease: float) -> int | None:
+def insert_request(tx: Tx, key: str, scope: str, digest: str, lease: float) -> int | None:
     """The fence of a request that may be carried out now; None when another one has the key."""
     place = {"key": key, "scope": scope}
-    rows = tx.all("request_begin", {**place, "digest": digest, "lease": lease, "kept": KEPT})
+    rows = tx.query("request_begin", {**place, "digest": digest, "lease": lease, "kept": RETENTION})
     return int(rows[0][0]) if rows else None
 
 
-def seen(tx: Tx, key: str, scope: str) -> Kept | None:
-    rows = tx.all("request_seen", {"key": key, "scope": scope})
+def load_request(tx: Tx, key: str, scope: str) -> RequestRow | None:
+    rows = tx.query("request_seen", {"key": key, "scope": scope})
     if not rows:
         return None
     digest, status, headers, body, left = rows[0]
-    return Kept(digest, status, json.loads(headers or "{}"), None if body is None else bytes(body), float(left or 0))
-
-
-def finish(
-    tx: Tx, key: str, scope: str, fence: int, *, status: int, headers: Mapping[str, str], body: bytes
-) -> bool:  # fmt: skip
-    """Keeps the answer, without a body that is too long; False when the fence is not the newest."""
-    kept = body if len(body) <= MOST_BODY else None
-    place = {"key": key, "scope": scope, "fence": fence}
-    return bool(
-        tx.all("request_finish", {**place, "status": status, "headers": json.dumps(dict(headers)), "body": kept})
+    return RequestRow(
+        digest, status, json.loads(headers or "{}"), None if body is None else bytes(body), float(left or 0)
     )
 
 
-def abandon(tx: Tx, key: str, scope: str, fence: int) -> bool:
+def store_response(
+    tx: Tx, key: str, scope: str, fence: int, *, status: int, headers: Mapping[str, str], body: bytes
+) -> bool:  # fmt: skip
+    """Keeps the answer, without a body that is too long; False when the fence is not the newest."""
+    kept = body if len(body) <= MAX_BODY else None
+    place = {"key": key, "scope": scope, "fence": fence}
+    return bool(
+        tx.query("request_finish", {**place, "status": status, "headers": json.dumps(dict(headers)), "body": kept})
+    )
+
+
+def delete_request(tx: Tx, key: str, scope: str, fence: int) -> bool:
     """Frees the key; False when the fence is not the newest, or it has ended."""
-    return bool(tx.all("request_abandon", {"key": key, "scope": scope, "fence": fence}))
+    return bool(tx.query("request_abandon", {"key": key, "scope": scope, "fence": fence}))
 
 
-def prune(tx: Tx, before: float, most: int) -> int:
+def prune(tx: Tx, before: float, limit: int) -> int:
     """Removes a slice of those that were begun before then."""
-    return len(tx.all("requests_prune", {"before": before, "n": most}))
+    return len(tx.query("requests_prune", {"before": before, "n": limit}))

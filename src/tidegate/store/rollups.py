@@ -16,10 +16,10 @@ from tidegate.store.tx import Tx
 
 SLOT = 300
 HOUR = 3600
-KEPT_FINE = 25 * HOUR
-KEPT = 8 * 24 * HOUR
+FINE_RETENTION = 25 * HOUR
+RETENTION = 8 * 24 * HOUR
 QUEUE, TARGET = "queue", "target"
-MOST = 200  # queues, and as many targets
+MAX_NAMES = 200  # queues, and as many targets
 Figured = dict[str, dict[str, Any]]  # by name
 
 NOTHING: Mapping[str, Mapping[str, Any]] = {
@@ -48,7 +48,7 @@ def take(tx: Tx, now: float) -> int:
     at = slot_of(now)
     if not looks(tx, at):
         found = {_LOOKED: {}, **_named(QUEUE, _queues(tx, now)), **_named(TARGET, _targets(tx))}
-        tx.many("rollups_put", [
+        tx.query_many("rollups_put", [
             {"scope": scope, "name": name, "figures": json.dumps(figures)} for (scope, name), figures in found.items()
         ], {"at": at})  # fmt: skip
     return at
@@ -69,7 +69,7 @@ def at_this_moment(tx: Tx, scope: str, name: str, now: float) -> Mapping[str, An
 
 
 def read(tx: Tx, scope: str, name: str, since: float) -> list[Rollup]:
-    rows = tx.all("rollups", {"scope": scope, "name": name, "since": math.floor(since)})
+    rows = tx.query("rollups", {"scope": scope, "name": name, "since": math.floor(since)})
     return [Rollup(int(at), json.loads(figures)) for at, figures in rows]
 
 
@@ -77,7 +77,7 @@ def hours(tx: Tx, scope: str, names: Sequence[str], since: float) -> dict[str, d
     """The numbers of several queues or targets at each whole hour since then, by name and hour."""
     found: dict[str, dict[int, Mapping[str, Any]]] = {name: {} for name in names}
     given = [{"name": name} for name in found]
-    for name, at, figures in tx.many("rollups_hours", given, {"scope": scope, "since": math.floor(since)}):
+    for name, at, figures in tx.query_many("rollups_hours", given, {"scope": scope, "since": math.floor(since)}):
         found[name][int(at)] = json.loads(figures)
     return found
 
@@ -85,7 +85,7 @@ def hours(tx: Tx, scope: str, names: Sequence[str], since: float) -> dict[str, d
 def all_of(tx: Tx, scope: str, since: float, step: int) -> dict[str, dict[int, Rollup]]:
     """The numbers of all queues or all targets since then at the ends of slots of *step*, by name and time."""
     found: dict[str, dict[int, Rollup]] = {}
-    for name, at, figures in tx.all("rollups_all", {"scope": scope, "since": math.floor(since), "step": step}):
+    for name, at, figures in tx.query("rollups_all", {"scope": scope, "since": math.floor(since), "step": step}):
         found.setdefault(name, {})[int(at)] = Rollup(int(at), json.loads(figures))
     return found
 
@@ -100,10 +100,10 @@ def now_of_targets(tx: Tx) -> Figured:
     return _targets(tx)
 
 
-def prune(tx: Tx, older_than: Callable[[float], float], most: int) -> int:
+def prune(tx: Tx, older_than: Callable[[float], float], limit: int) -> int:
     """Thins out a slice of what is older than a day, and removes what is older than a week."""
-    ends = {"fine_before": math.floor(older_than(KEPT_FINE)), "hours_before": math.floor(older_than(KEPT))}
-    return len(tx.all("rollups_prune", {**ends, "n": most}))
+    ends = {"fine_before": math.floor(older_than(FINE_RETENTION)), "hours_before": math.floor(older_than(RETENTION))}
+    return len(tx.query("rollups_prune", {**ends, "n": limit}))
 
 
 def _queues(tx: Tx, now: float, only: str | None = None) -> Figured:
@@ -111,11 +111,11 @@ def _queues(tx: Tx, now: float, only: str | None = None) -> Figured:
     for (queue, what), n in tallies.read(tx).items():
         if only in {None, queue}:
             by_queue.setdefault(queue, {})[what] = n
-    return {name: _queue(tx, name, by_queue[name], now) for name in sorted(by_queue)[:MOST]}
+    return {name: _queue(tx, name, by_queue[name], now) for name in sorted(by_queue)[:MAX_NAMES]}
 
 
 def _queue(tx: Tx, name: str, tally: Mapping[str, int], now: float) -> dict[str, Any]:
-    oldest = tx.all("oldest_ready", {"queue": name}) if tally.get("ready", 0) > 0 else []
+    oldest = tx.query("oldest_ready", {"queue": name}) if tally.get("ready", 0) > 0 else []
     return {
         "depth": max(0, sum(tally.get(stage, 0) for stage in _QUEUED)),
         "oldest": round(max(0.0, now - oldest[0][0]), 1) if oldest else 0.0,
@@ -126,6 +126,6 @@ def _queue(tx: Tx, name: str, tally: Mapping[str, int], now: float) -> dict[str,
 
 
 def _targets(tx: Tx, only: str | None = None) -> Figured:
-    rows = tx.all("targets")[:MOST] if only is None else tx.all("target", {"name": only})
+    rows = tx.query("targets")[:MAX_NAMES] if only is None else tx.query("target", {"name": only})
     found = map(gate_rows.target_of, rows)
     return {row.name: {"calls": list(row.breaker.totals)} for row in found if any(row.breaker.totals)}

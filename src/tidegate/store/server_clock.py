@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tidegate.store import clock_steps
-from tidegate.store.clock_steps import CONFIRMED, NOTICED, SLACK, TOLERATED, Shift, Step, cutoff, with_step
+from tidegate.store.clock_steps import CONFIRMED, NOTICED, SLACK, TOLERATED, ClockStep, Shift, cutoff, with_step
 from tidegate.store.tx import Tx
 
 _WHERE = "the database"
@@ -28,7 +28,7 @@ class ServerClock:
         self._right_at: float | None = None  # our elapsed time at the last check that found no step
         self._checked_at = 0.0  # by the server's clock
         self._resolved = 0.0  # how many jumps were known to be steps by then
-        self._steps: tuple[Step, ...] = ()
+        self._steps: tuple[ClockStep, ...] = ()
         self._ages_from = 0.0  # on the server's clock: before that, nothing is deleted because of its age
 
     def check(self, tx: Tx) -> bool:
@@ -36,12 +36,12 @@ class ServerClock:
         if not clock_steps.lock(tx):
             return False
         boot = self._monotonic()
-        now = float(tx.all("clock")[0][0])
+        now = float(tx.query("clock")[0][0])
         if self._monotonic() - boot > _QUICK:
             return False
         found: dict[str, Any] = clock_steps.read(tx) or {}
         total, seen = float(found.get("total", 0.0)), float(found.get("seen", now))
-        steps = tuple(Step(*step) for step in found.get("steps", ()))
+        steps = tuple(ClockStep(*step) for step in found.get("steps", ()))
         ages_from, stepped_at = float(found.get("ages_from", 0.0)), found.get("stepped_at")
         jumped: list[float] | None = found.get("jumped")
         resolved: list[float] = found.get("resolved", [0, 0.0, 0.0])

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
 from tidegate.store import clock_steps
-from tidegate.store.clock_steps import CONFIRMED, NOTICED, TOLERATED, Shift, Step, cutoff, with_step
+from tidegate.store.clock_steps import CONFIRMED, NOTICED, TOLERATED, ClockStep, Shift, cutoff, with_step
 from tidegate.store.tx import Tx
 
 _SEEN_EVERY = 10.0  # seconds between two writes of the time that was reached
@@ -57,7 +57,7 @@ class Anchor:
     held_offset: float | None = None  # that of a wall clock which has stepped and is not believed yet
     held_until: float = 0.0  # seconds since boot
     ages_from: float = 0.0  # seconds since boot: before that, nothing is deleted because of its age
-    steps: tuple[Step, ...] = ()
+    steps: tuple[ClockStep, ...] = ()
     total: float = 0.0  # the sum of all steps that the store's time has made
     followed: Mapping[str, float] = field(default_factory=dict)  # that sum when an application's times moved last
 
@@ -206,4 +206,4 @@ def _stored(tx: Tx) -> Anchor | None:
     found: dict[str, Any] | None = clock_steps.read(tx)
     if not found or "boot_id" not in found:  # nothing, or what another kind of clock has stored
         return None
-    return Anchor(**{**found, "steps": tuple(Step(*step) for step in found["steps"])})
+    return Anchor(**{**found, "steps": tuple(ClockStep(*step) for step in found["steps"])})

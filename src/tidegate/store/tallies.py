@@ -22,10 +22,10 @@ def add(tx: Tx, changes: Counter[tuple[str, str]]) -> None:
     """Differences by (queue, stage)."""
     rows = [{"queue": queue, "what": stage, "delta": delta} for (queue, stage), delta in changes.items() if delta]
     if rows:
-        tx.many("tally", rows)
+        tx.query_many("tally", rows)
 
 
-def moved(tx: Tx, moves: Mapping[tuple[str, str, str], int]) -> None:
+def count_moves(tx: Tx, moves: Mapping[tuple[str, str, str], int]) -> None:
     """So many jobs of (queue, from this stage, to that one)."""
     changes: Counter[tuple[str, str]] = Counter()
     for (queue, old, new), n in moves.items():
@@ -34,12 +34,12 @@ def moved(tx: Tx, moves: Mapping[tuple[str, str, str], int]) -> None:
     add(tx, changes)
 
 
-def failed(tx: Tx, codes: Counter[tuple[str, str]]) -> None:
+def count_failures(tx: Tx, codes: Counter[tuple[str, str]]) -> None:
     """Failures by (queue, code), which only grow."""
     add(tx, Counter({(queue, FAILED + code): n for (queue, code), n in codes.items()}))
 
 
-def took(spans: Iterable[tuple[str, float]]) -> Counter[tuple[str, str]]:
+def count_durations(spans: Iterable[tuple[str, float]]) -> Counter[tuple[str, str]]:
     """Differences for attempts by (queue, seconds): one more in a bucket each, and their sum in microseconds."""
     by_queue: dict[str, list[float]] = {}
     for queue, span in spans:
@@ -54,17 +54,17 @@ def took(spans: Iterable[tuple[str, float]]) -> Counter[tuple[str, str]]:
     return found
 
 
-def retried(tx: Tx, queue: str, times: int = 1) -> None:
+def count_retries(tx: Tx, queue: str, times: int = 1) -> None:
     add(tx, Counter({(queue, RETRIED): times}))
 
 
 def read(tx: Tx) -> dict[tuple[str, str], int]:
-    return {(queue, what): int(total) for queue, what, total in tx.all("tallies")}
+    return {(queue, what): int(total) for queue, what, total in tx.query("tallies")}
 
 
-def fold(tx: Tx) -> int:
+def fold_counters(tx: Tx) -> int:
     """Adds up what was appended; returns how many rows it took away. Only the leader does this."""
-    rows = tx.all("tally_take")
+    rows = tx.query("tally_take")
     totals: Counter[tuple[str, str]] = Counter()
     for queue, what, delta in rows:
         totals[queue, what] += int(delta)

@@ -27,19 +27,19 @@ class BoundStatement:
 class Tx(Protocol):
     """An open transaction. `:now` is filled in: the store's clock, or the server's."""
 
-    def all(self, name: str, params: Params | None = None) -> list[Row]:
+    def query(self, name: str, params: Params | None = None) -> list[Row]:
         """The rows of a statement."""
 
-    def many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
+    def query_many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
         """One statement over a table of parameters (`{rows ...}`); the rows that it returns, of all of them."""
 
     def named(self, beginning: str) -> list[str]:
         """The statements of applications whose own name begins like that, in order: `feeds.shift_polls`."""
 
-    def plain(self, sql: str) -> None:
+    def execute(self, sql: str) -> None:
         """A statement without a name: for migrations, and for a database that was put back."""
 
-    def one_migrator(self) -> None:
+    def lock_migrations(self) -> None:
         """Keeps every other migrator out until the end of the transaction."""
 
     def others_write(self, table: str) -> bool:
@@ -60,7 +60,7 @@ class Store(Protocol):
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs *work* in a transaction that only reads."""
 
-    def on(self, connection: Any) -> Tx:
+    def join_transaction(self, connection: Any) -> Tx:
         """A transaction that somebody else began, and ends."""
 
     def add(self, statements: Iterable[Statement]) -> None:
@@ -87,7 +87,7 @@ class Store(Protocol):
     def close(self) -> None: ...
 
 
-class Book(dict[str, Statement]):
+class StatementRegistry(dict[str, Statement]):
     """The statements of a store by name."""
 
     def __init__(self, statements: Iterable[Statement]) -> None:

@@ -13,7 +13,7 @@ from tidegate.store.tx import Store
 _log = logging.getLogger("tidegate.store")
 Watch = Callable[[Callable[[], None], threading.Event], None]
 
-_LOOK_EVERY = 0.02  # seconds between looks at SQLite's version number, each a few microseconds
+_POLL_INTERVAL = 0.02  # seconds between looks at SQLite's version number, each a few microseconds
 
 
 def watcher(store: Store) -> Watch | None:
@@ -29,7 +29,7 @@ def watcher(store: Store) -> Watch | None:
 
 def _watch_sqlite(store: SqliteStore, woken: Callable[[], None], stop: threading.Event) -> None:
     last = None
-    while not stop.wait(_LOOK_EVERY):
+    while not stop.wait(_POLL_INTERVAL):
         try:
             version = store.data_version()
         except StoreError:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 __all__ = [
-    "Asked",
     "Deadlock",
     "EventLog",
     "Hang",
-    "Made",
     "Outage",
+    "RecordedCall",
+    "RecordedRequest",
     "ScriptedTarget",
     "Simulation",
     "Simulator",
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from tidegate.runtime.virtual_loop import Deadlock
     from tidegate.testing.event_log import EventLog
     from tidegate.testing.jobs import work_for
-    from tidegate.testing.scripted import Hang, Made, ScriptedTarget, Status, StatusError
+    from tidegate.testing.scripted import Hang, RecordedCall, ScriptedTarget, Status, StatusError
     from tidegate.testing.simulation import simulate
-    from tidegate.testing.simulator.asked import Asked
+    from tidegate.testing.simulator.asked import RecordedRequest
     from tidegate.testing.simulator.service import Simulator
     from tidegate.testing.simulator.steps import Step
 else:
@@ -51,9 +51,9 @@ else:
             "tidegate.runtime.virtual_loop": ("Deadlock",),
             "tidegate.testing.event_log": ("EventLog",),
             "tidegate.testing.jobs": ("work_for",),
-            "tidegate.testing.scripted": ("Hang", "Made", "ScriptedTarget", "Status", "StatusError"),
+            "tidegate.testing.scripted": ("Hang", "RecordedCall", "ScriptedTarget", "Status", "StatusError"),
             "tidegate.testing.simulation": ("simulate",),
-            "tidegate.testing.simulator.asked": ("Asked",),
+            "tidegate.testing.simulator.asked": ("RecordedRequest",),
             "tidegate.testing.simulator.service": ("Simulator",),
             "tidegate.testing.simulator.steps": ("Step",),
         },

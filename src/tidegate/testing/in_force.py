@@ -16,7 +16,7 @@ from tidegate.testing.simulation import simulate
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReplayRequest:
     """The numbers as the store has them, one of `in_force.LENGTHS`, and the seconds between two calls."""
 
     rules: dict[str, Any]
@@ -25,7 +25,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Drawn:
+class ReplayChart:
     """The picture, the same in a sentence, and what was counted: name, Tidegate, a plain loop, a loop of 3 tries."""
 
     svg: str
@@ -34,12 +34,12 @@ class Drawn:
     rows: list[list[str]]
 
 
-def draw(asked: Asked) -> Drawn:
+def draw(request: ReplayRequest) -> ReplayChart:
     """ValueError when the numbers make no gate."""
-    gates, length = in_force.gates(asked.rules), in_force.LENGTHS[asked.length]
+    gates, length = in_force.gates(request.rules), in_force.LENGTHS[request.length]
     if gates is None:
         raise ValueError("rules: no gate would close in an outage")
     breaker: Any = gates.breaker or False
     make = partial(Target, "target", "jobs", backoff=gates.backoff, cooldown=gates.cooldown, breaker=breaker)
-    result = simulate(make, outage=length.outage, every=asked.every, lasts=length.lasts, probe=gates.probe)
-    return Drawn(svg=inside(result), summary=report.summary(result), held=result.held, rows=report.rows(result))
+    result = simulate(make, outage=length.outage, every=request.every, lasts=length.lasts, probe=gates.probe)
+    return ReplayChart(svg=inside(result), summary=report.summary(result), held=result.held, rows=report.rows(result))

@@ -7,10 +7,10 @@ from typing import Any
 
 from tidegate.core.duration import Duration, seconds
 from tidegate.face.queue import Queue
-from tidegate.runtime.worker_policy import Tally
+from tidegate.runtime.worker_policy import WorkerStats
 
 
-async def work_for(queue: Queue, duration: Duration, concurrency: int = 20, **numbers: Any) -> Tally:
+async def work_for(queue: Queue, duration: Duration, concurrency: int = 20, **numbers: Any) -> WorkerStats:
     """Runs a worker for *duration* of the queue's own time, then stops it gently; returns what it did.
 
     queue = Queue("sqlite:///test.db", clock=clock, inline=True)

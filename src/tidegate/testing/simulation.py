@@ -14,12 +14,12 @@ from tidegate.core.retry import Retry
 from tidegate.face.profiles import Tuning
 from tidegate.face.target import Target
 from tidegate.machine.gate import Hold
-from tidegate.ops.calls import Calls
+from tidegate.ops.calls import SimulatedCalls
 from tidegate.ops.outage import Outage
-from tidegate.ops.simulate import Plan, Simulation, Told, play
+from tidegate.ops.simulate import SentNotice, Simulation, SimulationPlan, play
 from tidegate.runtime.bus import Bus
 from tidegate.runtime.clock import VirtualClock
-from tidegate.testing.scripted import Hang, ended, outcome_of
+from tidegate.testing.scripted import Hang, outcome_of, raise_or_return
 
 _OPERATION = "call"
 
@@ -48,13 +48,13 @@ def simulate(
     *failing_keys* have the outage, or all. A call that hangs delays those after it, as in a loop; with *overlap* they
     do not wait for it, as requests of many users do. The same *seed* gives the same result.
     """
-    whole(keys, field="keys", least=0)
+    whole(keys, field="keys", minimum=0)
     if failing_keys is not None:
-        whole(failing_keys, field="failing_keys", most=max(keys, 1))
-    plan = Plan(
+        whole(failing_keys, field="failing_keys", maximum=max(keys, 1))
+    plan = SimulationPlan(
         outage=Outage.parse(outage) if isinstance(outage, str) else outage,
-        every=seconds(every, field="every", least=0.001),
-        lasts=seconds(lasts, field="lasts", least=0.001),
+        every=seconds(every, field="every", minimum=0.001),
+        lasts=seconds(lasts, field="lasts", minimum=0.001),
         keys=keys,
         failing_keys=keys if failing_keys is None else failing_keys,
         overlap=overlap,
@@ -66,7 +66,7 @@ class _Service:
     """A scripted target with a lighter record: a day of calls at one a second is 86,400 of them."""
 
     def __init__(self, outage: Outage, clock: VirtualClock, seed: int) -> None:
-        self.calls = Calls()
+        self.calls = SimulatedCalls()
         self._trouble = outage.trouble
         self._clock = clock
         self._roll = random.Random(seed).random
@@ -75,13 +75,13 @@ class _Service:
         outcome = self._met(fails=fails)
         if isinstance(outcome, Hang):
             self._clock.sleep(seconds(outcome.lasts))
-        return ended(outcome)
+        return raise_or_return(outcome)
 
     async def acall(self, *, fails: bool = True) -> object:
         outcome = self._met(fails=fails)
         if isinstance(outcome, Hang):
             await self._clock.asleep(seconds(outcome.lasts))
-        return ended(outcome)
+        return raise_or_return(outcome)
 
     def _met(self, *, fails: bool) -> object:
         at = self._clock.monotonic()
@@ -92,7 +92,7 @@ class _Service:
 
 class _Stage:
     def __init__(
-        self, make: Callable[..., Target], plan: Plan, retry: Retry | int | None, seed: int, *, probe: bool
+        self, make: Callable[..., Target], plan: SimulationPlan, retry: Retry | int | None, seed: int, *, probe: bool
     ) -> None:
         self._clock = VirtualClock(start=0)
         self._news: list[Event] = []
@@ -103,7 +103,7 @@ class _Stage:
         extra = {"probe": self._health} if probe else {}
         self._target = make(
             clock=self._clock,
-            tuning=Tuning(bus=bus, dice=random.Random(seed + 2).random),
+            tuning=Tuning(bus=bus, rng=random.Random(seed + 2).random),
             self_guard=False,  # one target alone says nothing about our own link
             **extra,
         )
@@ -140,15 +140,17 @@ class _Stage:
         breaker = (self._target if not self._keys else self._target.key(0)).breaker
         return breaker is not None and breaker.state == "half-open"
 
-    def calls(self) -> Calls:
+    def calls(self) -> SimulatedCalls:
         return self._service.calls
 
     def probes(self) -> int:
         return len(self._health.calls)
 
-    def told(self) -> Sequence[Told]:
+    def told(self) -> Sequence[SentNotice]:
         return [
-            Told(event.at, notice.title, notice.message) for event in self._news if (notice := event.notice) is not None
+            SentNotice(event.at, notice.title, notice.message)
+            for event in self._news
+            if (notice := event.notice) is not None
         ]
 
     def noticed(self) -> Sequence[float]:

@@ -6,14 +6,14 @@ import sys
 from typing import TYPE_CHECKING, Any, Self
 
 from tidegate.core.duration import seconds
-from tidegate.testing.scripted import Hang, Status, ended
+from tidegate.testing.scripted import Hang, Status, raise_or_return
 from tidegate.testing.simulator.steps import content_of
 
 if TYPE_CHECKING:
     from tidegate.testing.scripted import ScriptedTarget
 
 
-class Transport:
+class ScriptedTransport:
     def __init__(self, service: ScriptedTarget) -> None:
         self._service = service
 
@@ -31,7 +31,7 @@ class Transport:
     def __exit__(self, *_: object) -> None: ...
 
 
-class AsyncTransport:
+class AsyncScriptedTransport:
     def __init__(self, service: ScriptedTarget) -> None:
         self._service = service
 
@@ -53,7 +53,7 @@ def _answered(request: Any, outcome: object) -> Any:
     """The answer, or the failure, in the types of the library that made the request."""
     library: Any = sys.modules[type(request).__module__.partition(".")[0]]
     try:
-        found = outcome if isinstance(outcome, Status) else ended(outcome, (request,), {})
+        found = outcome if isinstance(outcome, Status) else raise_or_return(outcome, (request,), {})
     except TimeoutError as error:
         raise library.ReadTimeout(str(error), request=request) from error
     except ConnectionError as error:

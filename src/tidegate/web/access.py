@@ -18,7 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from tidegate.errors import StoreError
 from tidegate.ops import accounts, jwts
 from tidegate.ops.jwts import BadToken, Issuer
-from tidegate.ops.rights import LOCAL, Right, Who
+from tidegate.ops.rights import LOCAL, Permission, Principal
 from tidegate.secrets import Secrets
 from tidegate.web.problems import Problem
 from tidegate.web.proxies import is_local
@@ -28,41 +28,41 @@ _log = logging.getLogger("tidegate.web")
 
 WHO = "tidegate.who"  # in the scope
 COOKIE = "tidegate_session"
-ANYONE = "anyone"  # a route that needs no right at all
+PUBLIC = "anyone"  # a route that needs no right at all
 _RIGHT = "tidegate_right"  # on a function of an application
 NOT_SIGNED_IN = frozenset({"not_signed_in", "no_users"})  # codes of what signing in would open
 
 # What a POST does is the last word of its address, in the API and on the pages.
-_OF_ACTION: Mapping[str, Right] = {
-    "retry": Right.RETRY,
-    "cancel": Right.CANCEL,
-    "forget": Right.FORGET,
-    "pause": Right.PAUSE,
-    "resume": Right.PAUSE,
-    "reset": Right.RESET,
-    "test": Right.RESET,
-    "force": Right.RESET,
-    "hold": Right.RESET,
-    "clear": Right.CLEAR,
-    "enable": Right.SWITCH,
-    "disable": Right.SWITCH,
-    "ack": Right.READ_NOTICE,
-    "read": Right.READ_NOTICE,
-    "snooze": Right.READ_NOTICE,
-    "address": Right.SEE,  # one's own
-    "classify": Right.SEE,  # it changes nothing
-    "bulk": Right.SEE,  # the action is in the form: the handler asks for the right to that
-    "bulk-actions": Right.SEE,
+_OF_ACTION: Mapping[str, Permission] = {
+    "retry": Permission.RETRY,
+    "cancel": Permission.CANCEL,
+    "forget": Permission.FORGET,
+    "pause": Permission.PAUSE,
+    "resume": Permission.PAUSE,
+    "reset": Permission.RESET,
+    "test": Permission.RESET,
+    "force": Permission.RESET,
+    "hold": Permission.RESET,
+    "clear": Permission.CLEAR,
+    "enable": Permission.SWITCH,
+    "disable": Permission.SWITCH,
+    "ack": Permission.READ_NOTICE,
+    "read": Permission.READ_NOTICE,
+    "snooze": Permission.READ_NOTICE,
+    "address": Permission.SEE,  # one's own
+    "classify": Permission.SEE,  # it changes nothing
+    "bulk": Permission.SEE,  # the action is in the form: the handler asks for the right to that
+    "bulk-actions": Permission.SEE,
 }
-_OF_PATH: Mapping[str, Right | str] = {
-    "/settings": Right.SEE_SETTINGS,
-    "/api/v1/config": Right.SEE_SETTINGS,
-    "/sign-in": ANYONE,
-    "/sign-out": ANYONE,
-    "/preferences": ANYONE,  # only how the page looks, in a cookie
-    "/health/live": ANYONE,
-    "/health/ready": ANYONE,
-    "/api/openapi.json": ANYONE,
+_OF_PATH: Mapping[str, Permission | str] = {
+    "/settings": Permission.SEE_SETTINGS,
+    "/api/v1/config": Permission.SEE_SETTINGS,
+    "/sign-in": PUBLIC,
+    "/sign-out": PUBLIC,
+    "/preferences": PUBLIC,  # only how the page looks, in a cookie
+    "/health/live": PUBLIC,
+    "/health/ready": PUBLIC,
+    "/api/openapi.json": PUBLIC,
 }
 
 _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="tidegate"'}
@@ -70,8 +70,8 @@ _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="tidegate"'}
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def needs(right: Right | str) -> Callable[[F], F]:
-    """Marks a route or the `show` of a page with the right that it needs; `ANYONE` opens it to visitors without a name.
+def requires(right: Permission | str) -> Callable[[F], F]:
+    """Marks a route or the `show` of a page with the right that it needs; `PUBLIC` opens it to visitors without a name.
 
     @router.post("/api/weather/{city}")
     @needs(Right.PUT_IN)
@@ -85,25 +85,25 @@ def needs(right: Right | str) -> Callable[[F], F]:
     return mark
 
 
-def marked_right(fn: object) -> Right | str | None:
+def required_permission(fn: object) -> Permission | str | None:
     """What `needs` said of a function; None when it said nothing."""
-    found: Right | str | None = getattr(fn, _RIGHT, None)
+    found: Permission | str | None = getattr(fn, _RIGHT, None)
     return found
 
 
-def right_for(method: str, path: str, endpoint: object = None) -> Right | str:
+def permission_for(method: str, path: str, endpoint: object = None) -> Permission | str:
     """What a request needs: as its function says, or the table, or reading; and if nobody said, to be an admin."""
-    marked = marked_right(endpoint)
+    marked = required_permission(endpoint)
     if marked is not None:
         return marked
     if path in _OF_PATH:
         return _OF_PATH[path]
     if method in ("GET", "HEAD"):
-        return Right.SEE
-    return _OF_ACTION.get(path.rsplit("/", 1)[-1], Right.MANAGE)
+        return Permission.SEE
+    return _OF_ACTION.get(path.rsplit("/", 1)[-1], Permission.MANAGE)
 
 
-class Access:
+class Authenticator:
     """Recognises who asks, by a token in the header or a session in the cookie."""
 
     def __init__(self, issuers: Sequence[Issuer] = (), secrets: Secrets | None = None) -> None:
@@ -112,7 +112,7 @@ class Access:
         self.secrets = secrets or Secrets(token_bytes(32))
         self._nobody = False  # as far as is known, nobody has a password
 
-    def who(self, site: Site, request: Request) -> Who | None:
+    def who(self, site: Site, request: Request) -> Principal | None:
         """None for nobody; Problem when somebody shows a token that is not good."""
         shown = request.headers.get("authorization")
         if shown is not None:
@@ -150,64 +150,68 @@ class Access:
             return Problem("not_signed_in", headers=_CHALLENGE)
         return Problem("no_users" if self._nobody else "not_signed_in", headers=_CHALLENGE)
 
-    def _bearer(self, site: Site, shown: str) -> Who:
+    def _bearer(self, site: Site, shown: str) -> Principal:
         scheme, _, token = shown.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
-            raise unknown("Send `Authorization: Bearer` and a token.")
+            raise unknown_credentials("Send `Authorization: Bearer` and a token.")
         if token.startswith(accounts.TOKEN):
             found = site.read(lambda tx: accounts.of_token(tx, token))
             if found is None:
-                raise unknown()
+                raise unknown_credentials()
             who, due = found
             if due is not None:
                 site.write(lambda tx: accounts.token_used(tx, due))
             return who
         for issuer in self._issuers:
             try:
-                return jwts.read(issuer, token, site.queue.clock.now())
+                return jwts.verify_token(issuer, token, site.queue.clock.now())
             except BadToken as error:
                 _log.info("token_refused why=%s", error)
-        raise unknown()
+        raise unknown_credentials()
 
 
-def unknown(detail: str = "The token is not known, or has ended.") -> Problem:
+def unknown_credentials(detail: str = "The token is not known, or has ended.") -> Problem:
     return Problem("not_signed_in", detail, headers=_CHALLENGE)
 
 
-async def checked(request: Request) -> None:
+async def check_permission(request: Request) -> None:
     """Runs before every route: nobody gets further than their rights.
 
     Health and signing in ask nobody, neither the store nor a thread, so they answer while all threads are busy.
     """
     route: Any = request.scope.get("route")
-    right = right_for(request.method, getattr(route, "path", request.url.path), request.scope.get("endpoint"))
-    if right == ANYONE and marked_right(request.scope.get("endpoint")) is None:
+    right = permission_for(request.method, getattr(route, "path", request.url.path), request.scope.get("endpoint"))
+    if right == PUBLIC and required_permission(request.scope.get("endpoint")) is None:
         request.scope[WHO] = None
         return
     await run_in_threadpool(_check, request, right)
 
 
-def _check(request: Request, right: Right | str) -> None:
+def _check(request: Request, right: Permission | str) -> None:
     site = site_of(request)
     who = request.scope[WHO] = site.access.who(site, request)
-    if right == ANYONE:
+    if right == PUBLIC:
         return
     if who is None:
         raise site.access.refusal(site)
-    if not who.may(Right(right)):
-        raise not_allowed(who, Right(right))
+    if not who.has_permission(Permission(right)):
+        raise not_allowed(who, Permission(right))
 
 
-def require(request: Request, right: Right) -> None:
+def require(request: Request, right: Permission) -> None:
     """For a handler that learns only from the form what it is to do."""
     who = request.scope.get(WHO)
-    if not isinstance(who, Who) or not who.may(right):
+    if not isinstance(who, Principal) or not who.has_permission(right):
         raise Problem("not_signed_in") if who is None else not_allowed(who, right)
 
 
-def not_allowed(who: Who, right: Right) -> Problem:
-    return Problem("not_allowed", f"The role {who.role} may not {right.words}. An admin can give another one.")
+def not_allowed(principal: Principal, right: Permission) -> Problem:
+    return Problem("not_allowed", f"The role {principal.role} may not {right.words}. An admin can give another one.")
 
 
-RIGHT_OF_BULK: Mapping[str, Right] = {"retry": Right.RETRY, "cancel": Right.CANCEL, "forget": Right.FORGET}
+RIGHT_OF_BULK: Mapping[str, Permission] = {
+    "retry": Permission.RETRY,
+    "cancel": Permission.CANCEL,
+    "forget": Permission.FORGET,
+}

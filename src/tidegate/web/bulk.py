@@ -6,12 +6,12 @@ import logging
 import threading
 from dataclasses import dataclass, field
 
-from tidegate.errors import Refused, StoreError
+from tidegate.errors import Rejected, StoreError
 from tidegate.ops import bulk
-from tidegate.ops.bulk import Outcome
+from tidegate.ops.bulk import BulkOutcome
 from tidegate.ops.listing import Filter
 from tidegate.store import bulk_rows
-from tidegate.store.bulk_rows import Bulk
+from tidegate.store.bulk_rows import BulkOperation
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.guards import places
@@ -20,13 +20,13 @@ from tidegate.web.site import Site
 
 _log = logging.getLogger("tidegate.web")
 
-MOST_RUNNING = 4  # at once, wherever they were asked for
-_LOOK_EVERY = 30.0  # seconds, for one that somebody else has left
-_LOOK_SOON = 2.0  # while another is at one, or the store is away
+MAX_RUNNING = 4  # at once, wherever they were asked for
+_POLL_INTERVAL = 30.0  # seconds, for one that somebody else has left
+_SHORT_POLL_INTERVAL = 2.0  # while another is at one, or the store is away
 
 
 @dataclass(slots=True)
-class Bulks:
+class BulkRunner:
     """Works on all that are under way, a slice of each in turn."""
 
     site: Site
@@ -36,15 +36,15 @@ class Bulks:
     _asked: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
-    def start(self, action: str, wanted: Filter, by: str, expected: int) -> Bulk | None:
+    def start(self, action: str, job_filter: Filter, by: str, expected: int) -> BulkOperation | None:
         """Puts it down and begins; None when nothing matches. A problem when too many are under way."""
         store = self.site.queue.store
         running = store.read(bulk_rows.running)
-        if len(running) >= MOST_RUNNING:
+        if len(running) >= MAX_RUNNING:
             raise Problem(
                 "too_many", f"{len(running)} bulk actions are under way.", retry_after=store.read(self._soonest)
             )
-        made = bulk.begin(store, action, wanted, by, expected=expected)
+        made = bulk.begin(store, action, job_filter, by, expected=expected)
         self.begin()
         self._asked.set()
         return made
@@ -84,14 +84,14 @@ class Bulks:
             worked = [id_ for id_ in running if not self._stopping.is_set() and self._step(id_)]
             if self._stopping.is_set():
                 for id_ in running:
-                    store.write(lambda tx, id_=id_: bulk_rows.let_go(tx, id_, self._me))  # type: ignore[misc]
+                    store.write(lambda tx, id_=id_: bulk_rows.release_lead(tx, id_, self._me))  # type: ignore[misc]
         except StoreError as error:
             _log.warning("bulk_waits error=%s", type(error).__name__)
-            return _LOOK_SOON
+            return _SHORT_POLL_INTERVAL
         if worked:
-            self.site.queue.woken()
+            self.site.queue.notify_workers()
             return 0.0
-        return _LOOK_SOON if running else _LOOK_EVERY
+        return _SHORT_POLL_INTERVAL if running else _POLL_INTERVAL
 
     def _step(self, id_: int) -> bool:
         """Whether it was ours to work on."""
@@ -107,10 +107,10 @@ class Bulks:
             return True
 
 
-def carried_out(site: Site, action: str, wanted: Filter, by: str, expected: int) -> Outcome:
+def run_bulk(site: Site, action: str, job_filter: Filter, by: str, expected: int) -> BulkOutcome:
     """Does it now, and wakes the workers."""
-    found = bulk.run(site.queue.store, action, wanted, by, expected=expected)
-    site.queue.woken()
+    found = bulk.run(site.queue.store, action, job_filter, by, expected=expected)
+    site.queue.notify_workers()
     if found.state == bulk_rows.FAILED:
-        raise Refused("something went wrong; look at what is left")
+        raise Rejected("something went wrong; look at what is left")
     return found

@@ -8,29 +8,29 @@ from typing import Any, TypeVar
 from fastapi import Request, Response
 from starlette.datastructures import UploadFile
 
-from tidegate.core.actor import Actor, of_person
+from tidegate.core.actor import Actor, user_actor
 from tidegate.core.checks import whole
-from tidegate.ops.rights import Who
-from tidegate.web.problems import Problem, Told
+from tidegate.ops.rights import Principal
+from tidegate.web.problems import Problem, ProblemResponse
 from tidegate.web.refusals import wrong
 from tidegate.web.site import site_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-MOST_BODY = "tidegate_most_body"  # on a function that takes more than usual
-_MOST_FIELDS = 200
+MAX_BODY = "tidegate_most_body"  # on a function that takes more than usual
+_MAX_FIELDS = 200
 
 
 def current_user(request: Request, *, name: str = "") -> str:
     """Who acts, as events name them, and from where; with *name*, under another one."""
     found = Actor.of(site_of(request).actor_of(request))
-    return Actor(of_person(name), found.origin) if name else found
+    return Actor(user_actor(name), found.origin) if name else found
 
 
-def who_asks(request: Request) -> Who | None:
+def current_principal(request: Request) -> Principal | None:
     """Who was recognised, with role and way (`who.via`); None for a visitor without a name."""
     who = request.scope.get("tidegate.who")
-    return who if isinstance(who, Who) else None
+    return who if isinstance(who, Principal) else None
 
 
 def not_signed_in(request: Request) -> Problem:
@@ -46,13 +46,13 @@ def problem(
 
     return problem(409, "NOT_READY", detail="The file is still being made.", retry_after=12)
     """
-    return Told(Problem(code, detail, status=status, title=title, retry_after=retry_after, **more))
+    return ProblemResponse(Problem(code, detail, status=status, title=title, retry_after=retry_after, **more))
 
 
 async def form(request: Request) -> dict[str, str]:
     """The fields of a posted form, each once; a file or a field that stands twice is refused."""
     found: dict[str, str] = {}
-    async with request.form(max_files=0, max_fields=_MOST_FIELDS) as sent:
+    async with request.form(max_files=0, max_fields=_MAX_FIELDS) as sent:
         for name, value in sent.multi_items():
             if isinstance(value, UploadFile) or name in found:
                 raise wrong(name, "give it once, as a text")
@@ -60,20 +60,20 @@ async def form(request: Request) -> dict[str, str]:
     return found
 
 
-def body_limit(most: int) -> Callable[[F], F]:
+def body_limit(limit: int) -> Callable[[F], F]:
     """Lets a route of an application take a body of up to *most* bytes.
 
     @router.post("/api/upload")
     @body_limit(50_000_000)
     async def upload(...): ...
     """
-    whole(most, field="most", most=2**40)
+    whole(limit, field="limit", maximum=2**40)
 
     def mark(fn: F) -> F:
-        setattr(fn, MOST_BODY, most)
+        setattr(fn, MAX_BODY, limit)
         return fn
 
     return mark
 
 
-__all__ = ["MOST_BODY", "body_limit", "current_user", "form", "not_signed_in", "problem", "who_asks"]
+__all__ = ["MAX_BODY", "body_limit", "current_principal", "current_user", "form", "not_signed_in", "problem"]

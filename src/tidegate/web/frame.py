@@ -23,14 +23,14 @@ from starlette.types import Scope
 
 from tidegate.errors import StoreError, TidegateError
 from tidegate.face.app import Installed, Page
-from tidegate.ops.rights import Who
+from tidegate.ops.rights import Principal
 from tidegate.web import health, metrics, problems, sign_in
-from tidegate.web.access import NOT_SIGNED_IN, WHO, checked, marked_right, needs
+from tidegate.web.access import NOT_SIGNED_IN, WHO, check_permission, required_permission, requires
 from tidegate.web.api import openapi
 from tidegate.web.api import routers as api_routers
-from tidegate.web.bulk import Bulks
-from tidegate.web.for_apps import MOST_BODY
-from tidegate.web.guards import Guards, path_of, places
+from tidegate.web.bulk import BulkRunner
+from tidegate.web.for_apps import MAX_BODY
+from tidegate.web.guards import SecurityMiddleware, path_of, places
 from tidegate.web.passwords import PasswordChecks
 from tidegate.web.problems import Problem
 from tidegate.web.refusals import problem_of_validation
@@ -49,10 +49,10 @@ _STREAM = "/live"  # only our own script asks for it, and can read no page
 def build(site: Site) -> FastAPI:
     """The server of *site*. Nothing is opened before the first request."""
     from tidegate.web.live import stream
-    from tidegate.web.live.board import Board
+    from tidegate.web.live.board import LiveHub
     from tidegate.web.pages import routers as page_routers
 
-    bulks = Bulks(site)
+    bulks = BulkRunner(site)
     checks = PasswordChecks()
 
     @asynccontextmanager
@@ -67,14 +67,14 @@ def build(site: Site) -> FastAPI:
 
     app = FastAPI(
         title="Tidegate", version=site.version, openapi_url=None, docs_url=None, redoc_url=None,
-        redirect_slashes=False, lifespan=lifespan, dependencies=[Depends(checked)],
+        redirect_slashes=False, lifespan=lifespan, dependencies=[Depends(check_permission)],
     )  # fmt: skip
     app.state.site = site
     app.state.bulks = bulks
     app.state.streams = {}  # by token: when each began
     app.state.waiting = set()  # one token for each long poll
     app.state.closing = threading.Event()  # whoever stops the server sets it, so that no stream keeps it waiting
-    app.state.live = Board(site, app.state.closing)
+    app.state.live = LiveHub(site, app.state.closing)
     app.include_router(stream.router())
     for resource in api_routers():
         app.include_router(resource)
@@ -92,7 +92,7 @@ def build(site: Site) -> FastAPI:
     for kind in (StarletteHTTPException, RequestValidationError, TidegateError):
         app.add_exception_handler(kind, _failed(site))
     app.add_middleware(
-        Guards, site=site, fail=lambda problem, scope: shown(problem, scope, site), large=_large(large),
+        SecurityMiddleware, site=site, fail=lambda problem, scope: shown(problem, scope, site), large=_large(large),
         newest=lambda: app.state.live.newest,
     )  # fmt: skip
     return app
@@ -101,16 +101,18 @@ def build(site: Site) -> FastAPI:
 Limit = tuple[re.Pattern[str], Container[str], int]  # the address and the methods of a route, and how much it takes
 
 
-def _install(app: FastAPI, there: Installed[Any]) -> list[Limit]:
+def _install(app: FastAPI, installed: Installed[Any]) -> list[Limit]:
     """Adds the routes and pages of one application; returns the routes that take more than usual."""
     limits: list[Limit] = []
-    if there.app.routes is not None:
-        router = there.app.routes(there)
-        app.include_router(router, tags=[there.app.name])
+    if installed.app.routes is not None:
+        router = installed.app.routes(installed)
+        app.include_router(router, tags=[installed.app.name])
         limits = list(_limits(router))
     pages = APIRouter(include_in_schema=False)
-    for page in there.app.pages:
-        pages.add_api_route(page.path, _showing(page, there), methods=["GET"], name=f"{there.app.name} {page.path}")
+    for page in installed.app.pages:
+        pages.add_api_route(
+            page.path, _showing(page, installed), methods=["GET"], name=f"{installed.app.name} {page.path}"
+        )
     app.include_router(pages)
     return limits
 
@@ -120,25 +122,25 @@ def _limits(router: APIRouter, before: str = "") -> Iterator[Limit]:
     for route in router.routes:
         # A router in a router is there as a whole; older versions of FastAPI copy its routes.
         inner, around = getattr(route, "original_router", None), getattr(route, "include_context", None)
-        most = getattr(getattr(route, "endpoint", None), MOST_BODY, None)
+        limit = getattr(getattr(route, "endpoint", None), MAX_BODY, None)
         if inner is not None and around is not None:
             yield from _limits(inner, before + around.prefix)
-        elif isinstance(route, Route) and isinstance(most, int):
-            yield compile_path(before + route.path)[0], route.methods or (), most
+        elif isinstance(route, Route) and isinstance(limit, int):
+            yield compile_path(before + route.path)[0], route.methods or (), limit
 
 
-def _static(there: Installed[Any]) -> str | None:
+def _static(installed: Installed[Any]) -> str | None:
     """The folder of an application's scripts, styles and pictures, if it has one."""
-    home = None if there.app.package is None else files(there.app.package) / "static"
+    home = None if installed.app.package is None else files(installed.app.package) / "static"
     return str(home) if home is not None and home.is_dir() else None
 
 
-def _showing(page: Page[Any], there: Installed[Any]) -> Callable[[Request], Response]:
+def _showing(page: Page[Any], installed: Installed[Any]) -> Callable[[Request], Response]:
     def show(request: Request) -> Response:
-        return page.show(request, there)
+        return page.show(request, installed)
 
-    right = marked_right(page.show)
-    return show if right is None else needs(right)(show)
+    right = required_permission(page.show)
+    return show if right is None else requires(right)(show)
 
 
 # -- what went wrong -------------------------------------------------------------------------------------------------
@@ -154,7 +156,7 @@ def _failed(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
     return failed
 
 
-def _who(request: Request, site: Site) -> Who | None:
+def _who(request: Request, site: Site) -> Principal | None:
     try:
         return site.access.who(site, request)
     except (StoreError, Problem):
@@ -181,7 +183,7 @@ def _problem_of(request: Request, error: Exception, site: Site) -> Problem:
 def shown(problem: Problem, scope: Scope, site: Site) -> Response:
     """A problem as whoever asked can read it: JSON for programs, a plain page for people."""
     if _read_by_programs(scope):
-        return problems.answer(problem, scope, site.codes)
+        return problems.problem_response(problem, scope, site.codes)
     if problem.code in NOT_SIGNED_IN and scope["method"] == "GET":
         return to_sign_in(scope)
     about = problems.document(problem, scope, site.codes)

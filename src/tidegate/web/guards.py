@@ -19,7 +19,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tidegate.web.lingering import Heard
+from tidegate.web.lingering import BodyReader
 from tidegate.web.problems import REQUEST_ID, Problem
 from tidegate.web.proxies import apply_forwarding, host_name, parse_networks
 from tidegate.web.site import Site
@@ -53,7 +53,7 @@ Fail = Callable[[Problem, Scope], Response]
 Large = Callable[[Scope], int | None]  # how many bytes the route of a request may read, if not the usual number
 
 
-class Guards:
+class SecurityMiddleware:
     """ASGI middleware, outside everything else."""
 
     def __init__(
@@ -78,7 +78,7 @@ class Guards:
         scope[COOKIES] = []
         # ASGI has no word for cutting a connection, and closing one waits for a client that does not read.
         scope[CONNECTION] = getattr(getattr(receive, "__self__", None), "transport", None)
-        heard = Heard(receive, scope)
+        heard = BodyReader(receive, scope)
         answer, receive = _Answer(send, scope, heard), heard
         headers = Headers(scope=scope)
         refusal = refused_host(headers, self._names) or refused_origin(scope["method"], path_of(scope), headers)
@@ -100,18 +100,18 @@ class Guards:
             _log.error("request_failed id=%s error=%s where=%s", scope[REQUEST_ID], type(error).__name__, places(error))
             if answer.begun:
                 # The connection must break, so that nobody takes half an answer for a whole one.
-                raise BrokenOff from None
+                raise ResponseAborted from None
             await self._fail(Problem("internal"), scope)(scope, receive, answer)
 
     def _bounded(self, scope: Scope, headers: Headers, receive: Receive) -> tuple[Problem | None, Receive]:
-        most = self._site.most_body
+        limit = self._site.max_body
         stated = headers.get("content-length", "")
         if stated and not (stated.isascii() and stated.isdigit() and len(stated) < 20):
             return Problem("malformed", "content-length: it is no number."), receive
-        if int(stated or 0) > most or "transfer-encoding" in headers:
-            most = max(most, self._large(scope) or 0)
-        if int(stated or 0) > most:
-            return too_large(most), receive
+        if int(stated or 0) > limit or "transfer-encoding" in headers:
+            limit = max(limit, self._large(scope) or 0)
+        if int(stated or 0) > limit:
+            return too_large(limit), receive
         read = 0
         is_form = headers.get("content-type", "").lower().startswith("application/x-www-form-urlencoded")
 
@@ -121,8 +121,8 @@ class Guards:
             if message["type"] == "http.request":
                 body = message.get("body", b"")
                 read += len(body)
-                if read > most:
-                    raise too_large(most)
+                if read > limit:
+                    raise too_large(limit)
                 if is_form and _has_nul(body):
                     raise Problem("malformed", _NO_NUL)
             return message
@@ -130,7 +130,7 @@ class Guards:
         return None, bounded
 
 
-class BrokenOff(RuntimeError):
+class ResponseAborted(RuntimeError):
     """An answer that had begun could not be finished; the log says what happened."""
 
 
@@ -139,7 +139,7 @@ class _Answer:
 
     __slots__ = ("_cookies", "_head", "_heard", "_id", "_lingers", "_path", "_send", "begun")
 
-    def __init__(self, send: Send, scope: Scope, heard: Heard) -> None:
+    def __init__(self, send: Send, scope: Scope, heard: BodyReader) -> None:
         self._send = send
         self._heard = heard
         self._lingers = False
@@ -231,13 +231,13 @@ def same_origin(origin: str, host: str) -> bool:
     return parts.netloc.lower().removesuffix(port) == host.lower().removesuffix(port)
 
 
-def too_large(most: int) -> Problem:
+def too_large(limit: int) -> Problem:
     # What is still coming may be more than is heard out, so the connection cannot be used again.
     headers = {"Connection": "close"}
-    return Problem("too_large", f"At most {most} bytes are taken here.", headers=headers, most_bytes=most)
+    return Problem("too_large", f"At most {limit} bytes are taken here.", headers=headers, most_bytes=limit)
 
 
-def places(error: BaseException, most: int = 5) -> str:
+def places(error: BaseException, limit: int = 5) -> str:
     """Where it was raised, innermost last: file:line:function. Never what it said: that may be a secret."""
-    frames = traceback.extract_tb(error.__traceback__)[-most:]
+    frames = traceback.extract_tb(error.__traceback__)[-limit:]
     return " > ".join(f"{PurePath(frame.filename).name}:{frame.lineno}:{frame.name}" for frame in frames)

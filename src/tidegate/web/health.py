@@ -36,7 +36,7 @@ async def live(request: Request) -> Response:
 def ready(request: Request) -> Response:
     """The database is there, and up to date."""
     site = site_of(request)
-    site.read(lambda tx: tx.all("clock"))
+    site.read(lambda tx: tx.query("clock"))
     missing = _missing(site)
     if missing:
         said = f"The schema of the database lacks {len(missing)} steps; run: tidegate db migrate."
@@ -46,13 +46,15 @@ def ready(request: Request) -> Response:
 
 def _missing(site: Site) -> list[str]:
     there = {each.number for each in applied(site.queue.store) if each.app == CORE}
-    return [f"{each.number:04} {each.name}" for each in core_migrations() if each.number not in there]
+    return [
+        f"{migration.number:04} {migration.name}" for migration in core_migrations() if migration.number not in there
+    ]
 
 
 def workers(request: Request) -> Response:
     """Somebody takes the jobs of every queue that has some."""
     queues, there = site_of(request).read(_looked)
-    alone = [each for each in queues if _left_alone(each)]
+    alone = [queue for queue in queues if _left_alone(queue)]
     if alone:
         names = ", ".join(each.name for each in alone[:5])
         reasons = [
@@ -65,7 +67,7 @@ def workers(request: Request) -> Response:
 
 def _looked(tx: Tx) -> tuple[list[QueueReport], int]:
     return reports.queues(tx), sum(
-        each.there and not each.stopping and not each.outdated for each in reports.workers(tx)
+        worker.there and not worker.stopping and not worker.outdated for worker in reports.workers(tx)
     )
 
 

@@ -11,11 +11,11 @@ import asyncio
 from starlette.datastructures import Headers
 from starlette.types import Message, Receive, Scope
 
-_MOST = 512_000_000  # bytes
+_MAX_BYTES = 512_000_000  # bytes
 _LONGEST, _SILENT = 60.0, 2.0  # seconds in all, and without a word
 
 
-class Heard:
+class BodyReader:
     """The body of a request, and how far it was read."""
 
     __slots__ = ("_receive", "_waits", "ended")
@@ -37,7 +37,7 @@ class Heard:
         heard = 0
         try:
             async with asyncio.timeout(_LONGEST):
-                while not (self.ended or self._waits) and heard < _MOST:
+                while not (self.ended or self._waits) and heard < _MAX_BYTES:
                     message = await asyncio.wait_for(self(), _SILENT)
                     heard += len(message.get("body", b""))
         except TimeoutError:

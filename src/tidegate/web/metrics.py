@@ -13,7 +13,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
 from tidegate.errors import StoreError
-from tidegate.ops.figures import MOST_TARGETS, BreakerFigures, Figures, QueueFigures, Told, figures
+from tidegate.ops.figures import MAX_TARGETS, BreakerFigures, Figures, QueueFigures, ReportedBreaker, figures
 from tidegate.runtime.metrics import BreakerCollector
 from tidegate.runtime.reporting import this_program
 from tidegate.web.site import Site, site_of
@@ -32,13 +32,13 @@ def router() -> APIRouter:
 def metrics(request: Request) -> Response:
     """In the format that the Accept header asks for."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Numbers(site_of(request)))
+    registry.register(StoreCollector(site_of(request)))
     encode, kind = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(registry), media_type=kind, headers={"Cache-Control": "no-store"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Numbers:
+class StoreCollector:
     """A collector. With the database away it tells what this process knows, and that the database is away."""
 
     site: Site
@@ -82,28 +82,28 @@ def _of_queues(queues: list[QueueFigures]) -> Iterator[Metric]:
     retries = CounterMetricFamily("manual_retry", "Jobs that a person queued again", labels=["queue"])
     expired = CounterMetricFamily("tidegate_lease_expired", "Leases that ran out", labels=["queue"])
     took = HistogramMetricFamily("job_processing_duration_seconds", "How long attempts took", labels=["queue"])
-    for each in queues:
-        name = [each.name]
-        depth.add_metric(name, each.depth)
-        active.add_metric(name, each.active)
-        oldest.add_metric(name, each.oldest_age)
-        for code, n in each.failed.items():
-            failed.add_metric([each.name, code], n)
-        retries.add_metric(name, each.manual_retries)
-        expired.add_metric(name, each.lease_expired)
-        buckets = [("+Inf" if bound == float("inf") else str(bound), n) for bound, n in each.durations.buckets]
-        took.add_metric(name, buckets, each.durations.sum)
+    for queue in queues:
+        name = [queue.name]
+        depth.add_metric(name, queue.depth)
+        active.add_metric(name, queue.active)
+        oldest.add_metric(name, queue.oldest_age)
+        for code, n in queue.failed.items():
+            failed.add_metric([queue.name, code], n)
+        retries.add_metric(name, queue.manual_retries)
+        expired.add_metric(name, queue.lease_expired)
+        buckets = [("+Inf" if bound == float("inf") else str(bound), n) for bound, n in queue.durations.buckets]
+        took.add_metric(name, buckets, queue.durations.sum)
     yield from (depth, active, oldest, failed, retries, expired, took)
 
 
-def _of_breakers(rows: list[BreakerFigures], others: list[Told]) -> Iterator[Metric]:
+def _of_breakers(rows: list[BreakerFigures], others: list[ReportedBreaker]) -> Iterator[Metric]:
     """Those that are rows, and those of this process; of one name, the row counts for all processes.
 
     Of a breaker that other processes have as well, such as a worker that does the work, the worst state shows.
     """
     families = list(BreakerCollector().collect())
     own = {sample.labels["name"] for family in families for sample in family.samples} - {row.name for row in rows}
-    shown = set(sorted(own)[: MOST_TARGETS - len(rows)])
+    shown = set(sorted(own)[: MAX_TARGETS - len(rows)])
     for family in families:
         samples = [sample for sample in family.samples if sample.labels["name"] in shown]
         worst = _WORST.get(family.name)
@@ -113,7 +113,7 @@ def _of_breakers(rows: list[BreakerFigures], others: list[Told]) -> Iterator[Met
         yield family
 
 
-def _at_worst(sample: Sample, others: list[Told], value: Callable[[Told], int]) -> Sample:
+def _at_worst(sample: Sample, others: list[ReportedBreaker], value: Callable[[ReportedBreaker], int]) -> Sample:
     theirs = [value(each) for each in others if each.name == sample.labels["name"]]
     return sample._replace(value=max([sample.value, *theirs]))
 
@@ -137,7 +137,7 @@ def _add_moves(family: Metric, row: BreakerFigures) -> None:
         family.add_sample("circuit_breaker_state_transitions_total", labels, n)
 
 
-_WORST: Mapping[str, Callable[[Told], int]] = {
+_WORST: Mapping[str, Callable[[ReportedBreaker], int]] = {
     "circuit_breaker_state": lambda each: each.state,
     "circuit_breaker_consecutive_failures": lambda each: each.consecutive_failures,
 }

@@ -11,7 +11,7 @@ from secrets import token_hex
 from fastapi import Request
 from starlette.responses import Response
 
-from tidegate.ops.rights import Via, Who
+from tidegate.ops.rights import AuthMethod, Principal
 from tidegate.web.access import WHO
 from tidegate.web.guards import COOKIES
 from tidegate.web.site import Site, site_of
@@ -22,7 +22,7 @@ AGAIN = 30 * 86400  # seconds after which a cookie is made anew, so that a regul
 _OWNER = "tidegate.owner"  # in the scope
 _VERSION = "1"  # of what the cookie says; another one may have another form, and be read beside this
 _PURPOSE = "owner 1"
-_LONGEST = 300  # characters; ours have about 140
+_MAX_COOKIE_LENGTH = 300  # characters; ours have about 140
 _DIGITS = 32  # 128 random bits
 
 
@@ -41,7 +41,7 @@ def owner_session(request: Request) -> str:
     if found is None:
         who = request.scope.get(WHO)
         # Whoever is at this machine may do everything, and has no name: two browsers there are two owners.
-        named = who if isinstance(who, Who) and who.via is not Via.LOCAL else None
+        named = who if isinstance(who, Principal) and who.via is not AuthMethod.LOCAL else None
         found = request.scope[_OWNER] = f"visitor:{_visitor(request)}" if named is None else named.owner
     return found
 
@@ -62,7 +62,7 @@ def _visitor(request: Request) -> str:
 
 def _read(site: Site, cookie: str) -> tuple[str, float] | None:
     version, _, signed = cookie.partition(".")
-    if version != _VERSION or len(cookie) > _LONGEST:
+    if version != _VERSION or len(cookie) > _MAX_COOKIE_LENGTH:
         return None
     text = site.access.secrets.read(_PURPOSE, signed)
     if text is None:

@@ -16,8 +16,8 @@ from tidegate.core.fault import Level
 from tidegate.errors import (
     Held,
     LeaseLost,
-    NotThere,
-    Refused,
+    NotFound,
+    Rejected,
     SchemaTooNew,
     StoreBusy,
     StoreDamaged,
@@ -33,8 +33,8 @@ from tidegate.web.site import Site
 
 MEDIA_TYPE = "application/problem+json"
 REQUEST_ID = "tidegate.request_id"  # in the scope
-_MOST_DETAIL = 500
-_MOST_PATH = 200
+_MAX_DETAIL = 500
+_MAX_PATH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +94,11 @@ API_CODES: dict[str, ApiCode] = {row.name: row for row in _ROWS}
 
 # What the layers below raise; the first that fits.
 _RAISED: tuple[tuple[type[TidegateError], str], ...] = (
-    (NotThere, "not_there"),
+    (NotFound, "not_there"),
     (OtherBody, "key_reused"),
     (InFlight, "key_in_flight"),
     (AnswerNotKept, "answer_not_kept"),
-    (Refused, "refused"),
+    (Rejected, "refused"),
     (LeaseLost, "refused"),
     (UniqueTaken, "unique_taken"),
     (Held, "held"),
@@ -137,7 +137,7 @@ class Problem(HTTPException):
         self.retry_after = None if retry_after is None or not math.isfinite(retry_after) else max(0.0, retry_after)
         self.more = more
         super().__init__(
-            status or (500 if found is None else found.status), cut(detail, _MOST_DETAIL), dict(headers or {})
+            status or (500 if found is None else found.status), cut(detail, _MAX_DETAIL), dict(headers or {})
         )
 
 
@@ -167,10 +167,10 @@ def _raised(error: TidegateError, code: str, site: Site) -> Problem:
     return Problem(code, f"{str(error).rstrip('.')}.")
 
 
-def document(problem: Problem, scope: Scope, book: CodeBook) -> dict[str, Any]:
+def document(problem: Problem, scope: Scope, code_book: CodeBook) -> dict[str, Any]:
     """The JSON of a problem."""
     row = API_CODES.get(problem.code)
-    known: Code | None = book.get(problem.code)
+    known: Code | None = code_book.get(problem.code)
     if row is not None:
         title, advice, retriable = row.title, row.advice, row.retriable
     elif known is not None:
@@ -183,7 +183,7 @@ def document(problem: Problem, scope: Scope, book: CodeBook) -> dict[str, Any]:
         "title": problem.title or title,
         "status": problem.status_code,
         "detail": problem.detail or advice or title,
-        "instance": cut(str(scope.get("path", "")), _MOST_PATH),
+        "instance": cut(str(scope.get("path", "")), _MAX_PATH),
         "code": problem.code,
         "class": "retriable" if retriable else "fatal",
         "retriable": retriable,
@@ -193,13 +193,13 @@ def document(problem: Problem, scope: Scope, book: CodeBook) -> dict[str, Any]:
     }
 
 
-def answer(problem: Problem, scope: Scope, book: CodeBook) -> Response:
+def problem_response(problem: Problem, scope: Scope, code_book: CodeBook) -> Response:
     """The problem as a response, with Retry-After where there is a time that helps."""
-    text = json.dumps(document(problem, scope, book), ensure_ascii=False).encode("utf-8", "replace")
+    text = json.dumps(document(problem, scope, code_book), ensure_ascii=False).encode("utf-8", "replace")
     return Response(text, problem.status_code, headers=headers_of(problem), media_type=MEDIA_TYPE)
 
 
-class Told(Response):
+class ProblemResponse(Response):
     """A problem that is rendered when it is sent, because only then it is known which request it answers."""
 
     def __init__(self, problem: Problem) -> None:
@@ -207,7 +207,7 @@ class Told(Response):
         self.problem = problem
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await answer(self.problem, scope, scope["app"].state.site.codes)(scope, receive, send)
+        await problem_response(self.problem, scope, scope["app"].state.site.codes)(scope, receive, send)
 
 
 def headers_of(problem: Problem) -> dict[str, str]:
@@ -218,8 +218,8 @@ def headers_of(problem: Problem) -> dict[str, str]:
     return found
 
 
-def level_of(code: str, book: CodeBook) -> Level:
+def level_of(code: str, code_book: CodeBook) -> Level:
     """How loud the log is: ERROR only when a person must act."""
     if code == "internal":
         return Level.ERROR
-    return book[code].level if code in book else Level.WARN
+    return code_book[code].level if code in code_book else Level.WARN

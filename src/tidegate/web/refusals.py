@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from tidegate.ops.masking import cut
 from tidegate.web.problems import Problem
 
-_MOST = 20
-_MOST_NAME = 100
+_MAX_ERRORS = 20
+_MAX_NAME = 100
 _BRANCH = re.compile(r"[-\[]|^(?:float|int|str|bool|datetime|dict|none)$")  # pydantic's names for parts of a union
 
 # By pydantic's type of error, with what it says of it.
@@ -56,7 +56,7 @@ def problem_of_validation(request: Request, error: RequestValidationError) -> Pr
         return Problem("malformed", "body: it is no JSON.")
     model = _body_model(request)
     # What may be left out is a union with None, and is told twice what is wrong.
-    errors = [_field(each, model) for each in found if each["type"] != "none_required"][:_MOST]
+    errors = [_field(each, model) for each in found if each["type"] != "none_required"][:_MAX_ERRORS]
     return invalid(errors)
 
 
@@ -64,7 +64,7 @@ def invalid(errors: Sequence[Mapping[str, str]]) -> Problem:
     """A problem that names fields: each with `field` and `message`."""
     first = errors[0]
     said = f"{first['field']}: {first['message']}"
-    return Problem("invalid", said if said.endswith("?") else f"{said}.", errors=[dict(each) for each in errors])
+    return Problem("invalid", said if said.endswith("?") else f"{said}.", errors=[dict(error) for error in errors])
 
 
 def wrong(field: str, message: str) -> Problem:
@@ -84,7 +84,7 @@ def _field(error: Mapping[str, Any], model: type[BaseModel] | None) -> dict[str,
     message = str(error["msg"]) if say is None else say(error.get("ctx") or {})
     if error["type"] == "extra_forbidden" and names:
         message += meant(names[-1], _known(model, names[:-1])) if place == "body" else ""
-    return {"field": cut(".".join(names) or place, _MOST_NAME), "message": cut(message, 200)}
+    return {"field": cut(".".join(names) or place, _MAX_NAME), "message": cut(message, 200)}
 
 
 def _body_model(request: Request) -> type[BaseModel] | None:

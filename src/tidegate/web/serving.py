@@ -17,7 +17,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from tidegate.errors import TidegateError
-from tidegate.web.connections import Patience, patient, quiet_when_full, room
+from tidegate.web.connections import ConnectionTimeouts, patient, quiet_when_full, room
 
 LAST_ANSWERS = 5  # seconds that requests under way have after a stop
 UNREAD_SECONDS = 60.0  # seconds that the kernel keeps what a client does not take
@@ -55,15 +55,15 @@ def _shown(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-class Server(uvicorn.Server):
+class HttpServer(uvicorn.Server):
     """Serves an ASGI application. Signals are for whoever started it.
 
     There are at most *most* connections at once, and never more than half of the files that may be open.
     """
 
-    def __init__(self, app: ASGIApp, *, most: int | None = None) -> None:
+    def __init__(self, app: ASGIApp, *, limit: int | None = None) -> None:
         fitting = room()
-        patience = Patience(most=fitting if most is None else min(most, fitting))
+        patience = ConnectionTimeouts(max_connections=fitting if limit is None else min(limit, fitting))
         super().__init__(
             uvicorn.Config(
                 app, log_config=None, access_log=False, server_header=False, proxy_headers=False, lifespan="on",

@@ -16,7 +16,7 @@ from tidegate.ops import accounts
 from tidegate.store.tx import Tx
 from tidegate.web.access import COOKIE
 from tidegate.web.devices import device_of, remember_device
-from tidegate.web.pages.rendering import rendered
+from tidegate.web.pages.rendering import render_template
 from tidegate.web.pages.saying import local_path
 from tidegate.web.passwords import PasswordChecks
 from tidegate.web.proxies import client_network
@@ -25,7 +25,7 @@ from tidegate.web.site import Site
 
 _log = logging.getLogger("tidegate.web")
 
-_WRONG = "The name and the password do not fit together."
+_WRONG_CREDENTIALS = "The name and the password do not fit together."
 
 
 def router(site: Site, checks: PasswordChecks) -> APIRouter:
@@ -57,16 +57,16 @@ def router(site: Site, checks: PasswordChecks) -> APIRouter:
             return await run_in_threadpool(_refused, request, next, name, attempt.wait, "Too many wrong passwords.")
         fits = await checks.check(password, kept, known_device=attempt.device is not None)
         if fits is None:
-            limit.give_back(attempt)
+            limit.release(attempt)
             return await run_in_threadpool(_refused, request, next, name, 1.0, "Too many people sign in right now.")
         if kept is None or not fits:
             limit.failed(attempt)
             _log.warning("sign_in_failed network=%s", network)
-            return await run_in_threadpool(_form, request, next, name, _WRONG, status=403)
+            return await run_in_threadpool(_form, request, next, name, _WRONG_CREDENTIALS, status=403)
         limit.passed(attempt)
         secret = await run_in_threadpool(site.write, lambda tx: accounts.begin_session(tx, name))
         answer = RedirectResponse(local_path(next, f"{_base(request)}/"), status_code=303)
-        _set(answer, request, secret, int(accounts.LONGEST))
+        _set(answer, request, secret, int(accounts.MAX_SESSION_SECONDS))
         remember_device(answer, request, secrets, name, kept, now)
         return answer
 
@@ -93,7 +93,7 @@ def _form(
     request: Request, back: str, name: str = "", said: str = "", status: int = 200, *, no_users: bool = False
 ) -> Response:
     values = {"next_page": local_path(back, ""), "name": name, "wrong": said, "no_users": no_users}
-    return rendered(request, "sign_in.html", status, values)
+    return render_template(request, "sign_in.html", status, values)
 
 
 def _refused(request: Request, back: str, name: str, wait: float, why: str) -> Response:

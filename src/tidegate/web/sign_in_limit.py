@@ -20,7 +20,7 @@ _MAX_KEPT = 10_000  # pairs, networks and devices that are remembered, of each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
+class SignInAttempt:
     """One try to sign in; *wait* is the seconds until it may be made, 0 for now."""
 
     pair: tuple[str, str]  # user and network
@@ -39,7 +39,7 @@ class SignInLimit:
         self._networks: OrderedDict[str, _Bucket] = OrderedDict()
         self._all = _Bucket(burst=100, per_second=1.0, at=clock())
 
-    def begin(self, name: str, network: str, device: str | None = None) -> Attempt:
+    def begin(self, name: str, network: str, device: str | None = None) -> SignInAttempt:
         """Counts the try against its device or its pair from here on, so that concurrent ones are not free.
 
         A network may be that of many people who know their passwords: only what `failed` counts against it.
@@ -48,14 +48,14 @@ class SignInLimit:
         with self._lock:
             if device is not None and self._devices.count(device, now) < FREE_OF_DEVICE:
                 self._devices.add(device, now)
-                return Attempt(pair=pair, device=device, wait=0.0)
+                return SignInAttempt(pair=pair, device=device, wait=0.0)
             known = self._networks.get(network)
             wait = max(self._pairs.wait(pair, now), self._all.wait(now), known.wait(now) if known else 0.0)
             if not wait:
                 self._pairs.add(pair, now)
-            return Attempt(pair=pair, device=None, wait=wait)
+            return SignInAttempt(pair=pair, device=None, wait=wait)
 
-    def failed(self, attempt: Attempt) -> None:
+    def failed(self, attempt: SignInAttempt) -> None:
         """The password was wrong."""
         if attempt.device is not None:
             return  # others must not pay for it
@@ -68,14 +68,14 @@ class SignInLimit:
             if len(self._networks) > _MAX_KEPT:
                 self._networks.popitem(last=False)
 
-    def passed(self, attempt: Attempt) -> None:
+    def passed(self, attempt: SignInAttempt) -> None:
         """The password was right: the failures of the pair and of the device are forgotten."""
         with self._lock:
             self._pairs.forget(attempt.pair)
             if attempt.device is not None:
                 self._devices.forget(attempt.device)
 
-    def give_back(self, attempt: Attempt) -> None:
+    def release(self, attempt: SignInAttempt) -> None:
         """The password was not tried after all."""
         with self._lock:
             if attempt.device is not None:

@@ -10,19 +10,19 @@ from typing import Any, TypeVar
 
 import httpx2
 
-from tidegate.commands import Exit, Stopped
+from tidegate.commands import CliError, Exit
 from tidegate_apps.convert.running import shown_name
 
-_PATIENCE = 600.0  # seconds
+_RETRY_TIMEOUT = 600.0  # seconds
 _AWAY = 60.0  # that a server may take to start again
-_AGAIN = 0.5
+_RETRY_SECONDS = 0.5
 _RESTARTING = (502, 504)  # what stands before a server says this while there is none
 
 
 T = TypeVar("T")
 
 
-class Server:
+class RemoteConverter:
     """One server, and the cookies of one run: without a token it knows its visitors by them alone."""
 
     def __init__(self, url: str, client: httpx2.Client) -> None:
@@ -53,7 +53,7 @@ class Server:
                     answer.raise_for_status()
                 if answer.status_code != httpx2.codes.OK:
                     answer.read()
-                    raise Stopped(_why(answer), Exit.REFUSED)
+                    raise CliError(_why(answer), Exit.REFUSED)
                 for piece in answer.iter_bytes():
                     file.write(piece)
 
@@ -68,9 +68,9 @@ class Server:
 
         answer = self._while_away(asked)
         if answer.status_code in (401, 403):
-            raise Stopped(_why(answer), Exit.NOT_AUTHORISED)
+            raise CliError(_why(answer), Exit.NOT_AUTHORISED)
         if answer.status_code == httpx2.codes.NOT_FOUND and path == "/api/upload":
-            raise Stopped(f"{self._url} does not run convert", Exit.REFUSED)
+            raise CliError(f"{self._url} does not run convert", Exit.REFUSED)
         return answer
 
     def _while_away(self, call: Callable[[], T]) -> T:
@@ -82,26 +82,26 @@ class Server:
             except httpx2.HTTPError as error:
                 if not self._heard or time.monotonic() > end:
                     raise self._unreachable(error) from error
-                time.sleep(_AGAIN)
+                time.sleep(_RETRY_SECONDS)
             else:
                 self._heard = True
                 return found
 
-    def _unreachable(self, error: Exception) -> Stopped:
-        return Stopped(
+    def _unreachable(self, error: Exception) -> CliError:
+        return CliError(
             f"{self._url} cannot be reached ({type(error).__name__}); is the server running?", Exit.UNREACHABLE
         )
 
 
 @contextmanager
-def server(url: str, token: str) -> Iterator[Server]:
+def server(url: str, token: str) -> Iterator[RemoteConverter]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        client = httpx2.Client(base_url=url.rstrip("/"), headers=headers, timeout=_PATIENCE, trust_env=False)
+        client = httpx2.Client(base_url=url.rstrip("/"), headers=headers, timeout=_RETRY_TIMEOUT, trust_env=False)
     except httpx2.InvalidURL as error:
-        raise Stopped(f"{url} is no address ({error})", Exit.UNREACHABLE) from error
+        raise CliError(f"{url} is no address ({error})", Exit.UNREACHABLE) from error
     with client:
-        yield Server(url, client)
+        yield RemoteConverter(url, client)
 
 
 def _said(answer: httpx2.Response) -> dict[str, Any]:

@@ -14,21 +14,21 @@ import httpx2
 
 from tidegate import net
 from tidegate_apps.convert.codes import MEGABYTE, MORE, BadAnswer, too_large
-from tidegate_apps.convert.in_time import Bounded
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.in_time import DeadlineTransport
+from tidegate_apps.convert.settings import ConvertSettings
 from tidegate_apps.convert.storage import Draft
 
 if TYPE_CHECKING:
     from tidegate_apps.convert.gateway import GatewayLimits, Mappings
 
 _PROBE = 5.0  # seconds
-_MOST_RESULT = 512 * MEGABYTE
+_MAX_RESULT = 512 * MEGABYTE
 _TOO_LARGE = 413
-_MOST_SAID = 4096  # bytes of an answer that is no XML
+_MAX_SAID = 4096  # bytes of an answer that is no XML
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ConvertRequest:
     """What is to be converted."""
 
     source: BinaryIO
@@ -49,10 +49,10 @@ class Gateway:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ConvertSettings,
         closing: ExitStack,
         mappings: Mappings | None = None,
-        most_result: int = _MOST_RESULT,
+        most_result: int = _MAX_RESULT,
         probe: float = _PROBE,
         transport: Bounds | None = None,
     ) -> None:
@@ -61,7 +61,7 @@ class Gateway:
         self._most_result, self._probe = most_result, probe
         self._lock = threading.Lock()
         self._url = settings.gateway_url
-        self._transport = transport or Bounded()
+        self._transport = transport or DeadlineTransport()
         way: Any = self._transport  # the client only wants what every transport has
         headers = {"User-Agent": net.user_agent()}
         self._client = closing.enter_context(
@@ -89,14 +89,14 @@ class Gateway:
         with self._transport.until(self._probe), self._client.stream("GET", health) as answer:
             answer.raise_for_status()
 
-    def convert(self, asked: Asked, draft: Draft, stop: Callable[[], bool]) -> int:
+    def convert(self, request: ConvertRequest, draft: Draft, stop: Callable[[], bool]) -> int:
         """Writes the XML to *draft*, and returns the status of the answer.
 
         Raises what the client raises, BadAnswer for what is no XML, and Stopped when *stop* says so meanwhile.
         """
         process = f"{self.url}/process"
-        fields = {"mapping": asked.mapping, "pretty": "1", "job_id": asked.job_id}
-        file = {"file": ("document.pdf", asked.source, "application/pdf")}
+        fields = {"mapping": request.mapping, "pretty": "1", "job_id": request.job_id}
+        file = {"file": ("document.pdf", request.source, "application/pdf")}
         with (
             self._transport.until(self._settings.gateway_timeout, stop),
             self._client.stream(
@@ -125,7 +125,7 @@ def _is_other(answer: httpx2.Response) -> bool:
     return kind.startswith(("text/html", "application/json"))
 
 
-def limits_of(settings: Settings) -> GatewayLimits:
+def limits_of(settings: ConvertSettings) -> GatewayLimits:
     """Those of the gateway that is built in: whoever waits longer lets it work longer."""
     from tidegate_apps.convert.gateway import GatewayLimits
 
@@ -137,9 +137,9 @@ def _begun(answer: httpx2.Response) -> None:
     said = b""
     for piece in answer.iter_bytes():
         said += piece
-        if len(said) >= _MOST_SAID:
+        if len(said) >= _MAX_SAID:
             break
-    answer.extensions["said"] = said[:_MOST_SAID]
+    answer.extensions["said"] = said[:_MAX_SAID]
 
 
 def more_of(error: httpx2.HTTPStatusError) -> str:
@@ -150,8 +150,8 @@ def more_of(error: httpx2.HTTPStatusError) -> str:
         told = None
     known = told if isinstance(told, dict) else {}
     if error.response.status_code == _TOO_LARGE:
-        most = known.get("most_bytes")
-        return too_large(most) if isinstance(most, int) and most > 0 else MORE["too_large"]
+        limit = known.get("most_bytes")
+        return too_large(limit) if isinstance(limit, int) and limit > 0 else MORE["too_large"]
     code = known.get("code")
     return MORE.get(code, "") if isinstance(code, str) else ""
 

@@ -143,10 +143,10 @@ def job_of(db: Db, public_id: str) -> int | None:
 
 
 def files_of(
-    db: Db, owner: str, *, since: float = 0.0, status: str = "", below: int = NEWEST, most: int = 50
+    db: Db, owner: str, *, since: float = 0.0, status: str = "", below: int = NEWEST, limit: int = 50
 ) -> list[File]:
     """The newest first."""
-    rows = db.all("files_of", owner=owner, since=since, status=status, below=below, n=most)
+    rows = db.all("files_of", owner=owner, since=since, status=status, below=below, n=limit)
     return [File(*row) for row in rows]
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Self
 
-from tidegate_apps.convert.storage import PIECE, Draft, Kept, StorageError, StorageFull, Taken
+from tidegate_apps.convert.storage import PIECE, Draft, KeyTaken, StorageError, StorageFull, StoredObject
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -24,7 +24,7 @@ _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV)
 
 
 @contextlib.contextmanager
-def told() -> Iterator[None]:
+def storage_errors() -> Iterator[None]:
     """What the system says, as a StorageError; its words may hold a path and are for the log."""
     try:
         yield
@@ -38,7 +38,7 @@ class FileDraft:
 
     def __init__(self, folder: Path) -> None:
         self._hash, self.size = hashlib.sha256(), 0
-        with told():
+        with storage_errors():
             folder.mkdir(parents=True, exist_ok=True)
             number, name = tempfile.mkstemp(dir=folder)
         self.path = Path(name)
@@ -51,11 +51,11 @@ class FileDraft:
     def add(self, data: bytes) -> None:
         self._hash.update(data)
         self.size += len(data)
-        with told():
+        with storage_errors():
             self._file.write(data)
 
     def seal(self) -> None:
-        with told():
+        with storage_errors():
             self._file.flush()
             os.fsync(self._file.fileno())
             self._file.close()
@@ -82,7 +82,7 @@ class Folder:
     def put(self, draft: Draft, key: str, *, replace: bool = False) -> None:
         assert isinstance(draft, FileDraft)  # noqa: S101 - its own
         place = self._root / key
-        with told():
+        with storage_errors():
             if not place.parent.is_dir() or place.parent == self._root:
                 place.parent.mkdir(parents=True, exist_ok=True)
                 _flush(self._root)
@@ -94,51 +94,51 @@ class Folder:
             _flush(place.parent)
 
     def size(self, key: str) -> int | None:
-        with told():
+        with storage_errors():
             try:
                 return (self._root / key).stat().st_size
             except FileNotFoundError:
                 return None
 
     def check(self, key: str) -> None:
-        with told(), os.scandir((self._root / key).parent):
+        with storage_errors(), os.scandir((self._root / key).parent):
             pass
 
     @contextlib.contextmanager
     def open(self, key: str) -> Iterator[BinaryIO]:
-        with told():
+        with storage_errors():
             number = os.open(self._root / key, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with _Raw(number, "rb") as raw:
+        with _FileReader(number, "rb") as raw:
             yield io.BufferedReader(raw, PIECE)
 
     def remove(self, key: str) -> bool:
-        with told():
+        with storage_errors():
             try:
                 (self._root / key).unlink()
             except FileNotFoundError:
                 return False
         return True
 
-    def kept(self) -> Iterator[Kept]:
+    def kept(self) -> Iterator[StoredObject]:
         for place in sorted(self._root.glob("*/*")):
             with contextlib.suppress(FileNotFoundError):
                 key = place.relative_to(self._root).as_posix()
-                yield Kept(key, place.stat().st_mtime, draft=place.parent.name == DRAFTS)
+                yield StoredObject(key, place.stat().st_mtime, draft=place.parent.name == DRAFTS)
 
     def free(self) -> float | None:
         there = next((place for place in (self._root, *self._root.absolute().parents) if place.exists()), None)
         if there is None:
             return None
-        with told():
+        with storage_errors():
             usage = shutil.disk_usage(there)
         return usage.free / usage.total if usage.total else None
 
 
-class _Raw(io.FileIO):
+class _FileReader(io.FileIO):
     """What the disk says while it is read, as a StorageError: to whoever sends the file, it is no fault of the net."""
 
     def readinto(self, room: Buffer, /) -> int | None:
-        with told():
+        with storage_errors():
             return super().readinto(room)
 
 
@@ -147,12 +147,12 @@ def _named(draft: Path, place: Path) -> None:
     try:
         place.hardlink_to(draft)
     except FileExistsError as error:
-        raise Taken(place.name) from error
+        raise KeyTaken(place.name) from error
     except OSError as error:
         if error.errno not in _NO_LINKS:
             raise
         if place.exists():
-            raise Taken(place.name) from error
+            raise KeyTaken(place.name) from error
         draft.replace(place)
     else:
         draft.unlink()

@@ -14,19 +14,19 @@ from tidegate.apps import Installed
 from tidegate.errors import LeaseLost
 from tidegate.jobs import JobFunction
 from tidegate_apps.convert import upkeep
-from tidegate_apps.convert.calling import Asked, Bounds, Gateway, more_of
+from tidegate_apps.convert.calling import Bounds, ConvertRequest, Gateway, more_of
 from tidegate_apps.convert.codes import ONCE_MORE, PACK, REFUSED, TARGET, UNKNOWN, Unforeseen, gave_up, shown
 from tidegate_apps.convert.files import file_of
 from tidegate_apps.convert.gateway import Mappings
-from tidegate_apps.convert.in_time import Stopped
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.in_time import ConversionStopped
+from tidegate_apps.convert.settings import ConvertSettings
 from tidegate_apps.convert.storage import (
     Draft,
+    KeyTaken,
     Storage,
     StorageAway,
     StorageError,
     StorageFull,
-    Taken,
     digest,
     storage_at,
 )
@@ -36,11 +36,11 @@ _log = logging.getLogger("tidegate.convert")
 
 QUEUE, UPKEEP = "convert", "convert-upkeep"
 _DISK_FULL = 60.0  # seconds that the queue rests
-_KEPT = 90 * 86400.0  # seconds; jobs with their history, whose files go sooner
+_JOB_RETENTION = 90 * 86400.0  # seconds; jobs with their history, whose files go sooner
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ConvertJob:
     """What is to be converted. The files are named after *key*: pdf/KEY.pdf and xml/KEY.xml."""
 
     key: str
@@ -59,7 +59,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class ConvertResult:
     """The XML of a job."""
 
     path: str  # its key in the storage
@@ -69,26 +69,26 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
+class ConvertJobs:
     """What routes, pages and schedules use."""
 
     storage: Storage
     storage_id: StorageId
     mappings: Mappings
     gateway: Gateway
-    convert: JobFunction[[Order], Made]
+    convert: JobFunction[[ConvertJob], ConvertResult]
     retention: JobFunction[[], dict[str, int]]
     sweep: JobFunction[[], dict[str, int]]
 
 
-def declare(there: Installed[Settings], transport: Bounds | None = None) -> Jobs:
+def declare(app: Installed[ConvertSettings], transport: Bounds | None = None) -> ConvertJobs:
     """*transport*: for a gateway without sockets."""
-    settings = there.settings
+    settings = app.settings
     storage = storage_at(settings.storage)
-    storage_id = StorageId(there, storage)
+    storage_id = StorageId(app, storage)
     mappings = _mappings(settings)
-    gateway = Gateway(settings, there.closing, mappings, transport=transport)
-    work = Converting(there, storage, storage_id, gateway)
+    gateway = Gateway(settings, app.closing, mappings, transport=transport)
+    work = Converting(app, storage, storage_id, gateway)
     target = Target(
         TARGET, "jobs", rules=PACK, backoff=None,
         breaker={
@@ -96,34 +96,34 @@ def declare(there: Installed[Settings], transport: Bounds | None = None) -> Jobs
             "max_requests": 3,
         },
         probe=gateway.probe, probe_every=settings.probe_every, probe_after={"GW_5XX"},
-        behind="fail-fast" if settings.breaker == "fail-fast" else "hold", self_guard=False,
+        when_open="fail-fast" if settings.breaker == "fail-fast" else "hold", self_guard=False,
         reprobe_every=None,  # a call to find out would cost a job: one that is refused is failed for good
     )  # fmt: skip
-    kept = max(_KEPT, settings.keep_pdf + settings.keep_xml)
-    there.queue.keep(QUEUE, done=kept, failed=kept)
-    there.queue.keep(UPKEEP, done="1d")
+    kept = max(_JOB_RETENTION, settings.keep_pdf + settings.keep_xml)
+    app.queue.set_retention(QUEUE, done=kept, failed=kept)
+    app.queue.set_retention(UPKEEP, done="1d")
 
-    @there.queue.job(
+    @app.queue.job(
         queue=QUEUE, name="convert.pdf", target=target,
         unique=lambda order: (order.owner, order.sha256, order.mapping, order.bytes),
         while_={"queued", "running", "done"}, attempts=settings.attempts, per_code={"unexpected": 2},
         backoff=Backoff(settings.retry_after, cap=settings.retry_after * 9, factor=3, jitter=0.2), verify=work.found,
         cancellable=False, fail_fast_code="GW_5XX", lost_code=UNKNOWN,
     )  # fmt: skip
-    def convert(job: Context, order: Order) -> Done[Made]:
+    def convert(job: Context, order: ConvertJob) -> Done[ConvertResult]:
         return work.convert(order, job)
 
-    @there.queue.job(queue=UPKEEP, name="convert.retention", unique=True, attempts=3)
+    @app.queue.job(queue=UPKEEP, name="convert.retention", unique=True, attempts=3)
     def retention() -> dict[str, int]:
         _require(storage_id)
-        return upkeep.retention(there, storage)
+        return upkeep.retention(app, storage)
 
-    @there.queue.job(queue=UPKEEP, name="convert.sweep", unique=True, attempts=3)
+    @app.queue.job(queue=UPKEEP, name="convert.sweep", unique=True, attempts=3)
     def sweep() -> dict[str, int]:
         _require(storage_id)
-        return upkeep.sweep(there, storage)
+        return upkeep.sweep(app, storage)
 
-    return Jobs(storage, storage_id, mappings, gateway, convert, retention, sweep)
+    return ConvertJobs(storage, storage_id, mappings, gateway, convert, retention, sweep)
 
 
 def _require(storage_id: StorageId) -> None:
@@ -134,7 +134,7 @@ def _require(storage_id: StorageId) -> None:
         raise Again(_DISK_FULL, keep_attempt=True, code="IO_ERROR") from error
 
 
-def _mappings(settings: Settings) -> Mappings:
+def _mappings(settings: ConvertSettings) -> Mappings:
     try:
         return Mappings(Path(settings.mappings) if settings.mappings else None)
     except ValueError as error:
@@ -144,10 +144,12 @@ def _mappings(settings: Settings) -> Mappings:
 class Converting:
     """One attempt at a conversion, and what an earlier one may have left."""
 
-    def __init__(self, there: Installed[Settings], storage: Storage, storage_id: StorageId, gateway: Gateway) -> None:
-        self._there, self._storage, self._storage_id, self._gateway = there, storage, storage_id, gateway
+    def __init__(
+        self, app: Installed[ConvertSettings], storage: Storage, storage_id: StorageId, gateway: Gateway
+    ) -> None:
+        self._app, self._storage, self._storage_id, self._gateway = app, storage, storage_id, gateway
 
-    def found(self, order: Order, job: Context) -> Done[Made] | None:
+    def found(self, order: ConvertJob, job: Context) -> Done[ConvertResult] | None:
         """The XML that an earlier attempt finished, trusted only with the hash that was kept under its lease."""
         pending = job.saved.get("pending")
         if not isinstance(pending, dict):
@@ -159,19 +161,19 @@ class Converting:
         if there is None or there != (pending.get("sha256"), pending.get("bytes")):
             return None
         _log.info("result_found job=%s", job.id)
-        return Done(Made(order.result, there[0], there[1], None), unsent=True)
+        return Done(ConvertResult(order.result, there[0], there[1], None), unsent=True)
 
-    def convert(self, order: Order, job: Context) -> Done[Made]:
+    def convert(self, order: ConvertJob, job: Context) -> Done[ConvertResult]:
         try:
             self._storage_id.require()
             with self._storage.draft() as draft:
                 status = self._called(order, job, draft)
                 draft.seal()
                 self._publish(order, job, draft)
-                return Done(Made(order.result, draft.sha256, draft.size, status))
+                return Done(ConvertResult(order.result, draft.sha256, draft.size, status))
         except (Fail, LeaseLost):
             raise
-        except Stopped as error:
+        except ConversionStopped as error:
             # The lease is gone, or the worker stops: another one will do it, and finds what the gateway kept.
             raise (LeaseLost(job.id, job.fence) if job.lost else Again(keep_attempt=True)) from error
         except (StorageFull, StorageAway) as error:
@@ -179,22 +181,22 @@ class Converting:
         except Exception as error:
             self._faulted(job, error)
 
-    def _called(self, order: Order, job: Context, draft: Draft) -> int:
+    def _called(self, order: ConvertJob, job: Context, draft: Draft) -> int:
         if self._storage.size(order.source) is None:
-            file = file_of(self._there.db, job.id)
+            file = file_of(self._app.db, job.id)
             if file is not None and file.source_gone_at is not None:
                 raise Fail("EXPIRED")
             raise StorageError("the PDF is missing")  # retention spares what is in work
         with self._storage.open(order.source) as source:
-            asked = Asked(source, order.mapping, job.idempotency_key)
+            asked = ConvertRequest(source, order.mapping, job.idempotency_key)
             return self._gateway.convert(asked, draft, lambda: job.cancelled)
 
-    def _publish(self, order: Order, job: Context, draft: Draft) -> None:
+    def _publish(self, order: ConvertJob, job: Context, draft: Draft) -> None:
         pending = {"sha256": draft.sha256, "bytes": draft.size}
         job.save_now(pending=pending)
         try:
             self._storage.put(draft, order.result)
-        except Taken:
+        except KeyTaken:
             # An attempt that lost its lease was late. Whoever holds the lease now decides; asking once more makes sure.
             job.save_now(pending=pending)
             self._storage.put(draft, order.result, replace=True)
@@ -203,8 +205,8 @@ class Converting:
         """No space left, or the storage is not there: jobs wait, and keep their attempts."""
         full = isinstance(error, StorageFull)
         _log.error("%s error=%s", "storage_full" if full else "storage_away", error)
-        if not self._there.db.all("queue_paused", name=QUEUE):
-            self._there.queue.pause(QUEUE, f"{_DISK_FULL:g}s", by="full disk" if full else "storage away")
+        if not self._app.db.all("queue_paused", name=QUEUE):
+            self._app.queue.pause(QUEUE, f"{_DISK_FULL:g}s", by="full disk" if full else "storage away")
         raise Again(_DISK_FULL, keep_attempt=True, code="IO_ERROR") from error
 
     def _faulted(self, job: Context, error: Exception) -> NoReturn:
@@ -213,8 +215,8 @@ class Converting:
             # Nothing that is known of the gateway: it must not count against it.
             _log.error("conversion_broke job=%s attempt=%s", job.id, job.attempt, exc_info=error)
             error = Unforeseen(f"{type(error).__name__}: {error}")
-            fault = PACK.book[UNKNOWN].fault("unforeseen")
-        if fault.retriable and job.attempt < self._there.settings.attempts and _once_more(job, fault):
+            fault = PACK.code_book[UNKNOWN].fault("unforeseen")
+        if fault.retriable and job.attempt < self._app.settings.attempts and _once_more(job, fault):
             raise error
         code = "GW_4XX" if fault.code == REFUSED.name else fault.code
         about = (job.id, job.attempt, code, fault.status, fault.detail)

@@ -19,16 +19,16 @@ import httpcore2
 import httpx2
 
 CONNECT = 5.0  # seconds
-_LOOK = 1.0  # seconds between two looks whether anybody still waits
-_KEPT = 40  # connections
+_STOP_POLL_INTERVAL = 1.0  # seconds between two looks whether anybody still waits
+_MAX_KEPT_CONNECTIONS = 40  # connections
 
 
-class Stopped(Exception):
+class ConversionStopped(Exception):
     """Nobody waits for the answer any more."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class Deadline:
     """How long somebody waits: until *end*, or until *stop* says so."""
 
     end: float  # of the monotonic clock
@@ -37,14 +37,14 @@ class Wait:
     def left(self, late: type[Exception]) -> float:
         """Seconds; raises *late* when there are none, and Stopped when nobody waits."""
         if self.stop():
-            raise Stopped
+            raise ConversionStopped
         left = self.end - time.monotonic()
         if left <= 0:
             raise late("the whole call took too long")
         return left
 
 
-class Bounded(httpx2.HTTPTransport):
+class DeadlineTransport(httpx2.HTTPTransport):
     """HTTP with a bound for each call as a whole; a call without one is bounded wait by wait, as the client is set."""
 
     def __init__(self) -> None:
@@ -53,22 +53,22 @@ class Bounded(httpx2.HTTPTransport):
         # The client has no setting for this.
         self._pool = httpcore2.ConnectionPool(
             ssl_context=httpx2.create_ssl_context(trust_env=False), max_connections=None,
-            max_keepalive_connections=_KEPT, keepalive_expiry=5.0,
+            max_keepalive_connections=_MAX_KEPT_CONNECTIONS, keepalive_expiry=5.0,
             network_backend=_Backend(httpcore2.SyncBackend(), lambda: getattr(self._waits, "now", None)),
         )  # fmt: skip
 
     @contextmanager
-    def until(self, seconds: float, stop: Callable[[], bool] = lambda: False) -> Iterator[Wait]:
+    def until(self, seconds: float, stop: Callable[[], bool] = lambda: False) -> Iterator[Deadline]:
         """Bounds the calls that this thread makes meanwhile: they raise a timeout of the client, or Stopped."""
-        self._waits.now = found = Wait(time.monotonic() + seconds, stop)
+        self._waits.now = deadline = Deadline(time.monotonic() + seconds, stop)
         try:
-            yield found
+            yield deadline
         finally:
             self._waits.now = None
 
 
 class _Backend(httpcore2.NetworkBackend):
-    def __init__(self, backend: httpcore2.NetworkBackend, wait: Callable[[], Wait | None]) -> None:
+    def __init__(self, backend: httpcore2.NetworkBackend, wait: Callable[[], Deadline | None]) -> None:
         self._backend, self._wait = backend, wait
 
     def connect_tcp(
@@ -89,7 +89,7 @@ class _Backend(httpcore2.NetworkBackend):
 
 
 class _Stream(httpcore2.NetworkStream):
-    def __init__(self, stream: httpcore2.NetworkStream, wait: Callable[[], Wait | None]) -> None:
+    def __init__(self, stream: httpcore2.NetworkStream, wait: Callable[[], Deadline | None]) -> None:
         self._stream, self._wait = stream, wait
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
@@ -99,7 +99,7 @@ class _Stream(httpcore2.NetworkStream):
         while True:
             left = wait.left(httpcore2.ReadTimeout)
             try:
-                return self._stream.read(max_bytes, min(left, _LOOK))
+                return self._stream.read(max_bytes, min(left, _STOP_POLL_INTERVAL))
             except httpcore2.ReadTimeout:
                 continue  # whether there is any time left is asked above
 

@@ -11,30 +11,30 @@ SHORTEST, LONGEST = 1.0, 30 * 86400.0  # seconds
 _KEY = "uploads"
 
 
-def pause(there: Installed[Any], lasts: float, by: str) -> float:
+def pause(app: Installed[Any], lasts: float, by: str) -> float:
     """No file is taken for so many seconds; returns until when."""
-    until = there.queue.clock.now() + lasts
+    until = app.queue.clock.now() + lasts
 
     def write(tx: DbTx) -> None:
         was = _state(tx)
         tx.all("pause", until=until, actor=by)
-        tx.noted(by, "target_paused", there.app.name, _KEY, was=was, became=_state(tx))
+        tx.noted(by, "target_paused", app.app.name, _KEY, was=was, became=_state(tx))
 
-    there.db.write(write)
+    app.db.write(write)
     return until
 
 
-def resume(there: Installed[Any], by: str) -> bool:
+def resume(app: Installed[Any], by: str) -> bool:
     """Files are taken again; False when they were."""
 
     def write(tx: DbTx) -> bool:
         was = _state(tx)
         if not tx.all("resume"):
             return False
-        tx.noted(by, "target_resumed", there.app.name, _KEY, was=was, became=_state(tx))
+        tx.noted(by, "target_resumed", app.app.name, _KEY, was=was, became=_state(tx))
         return True
 
-    return there.db.write(write)
+    return app.db.write(write)
 
 
 def _state(tx: DbTx) -> dict[str, Any]:

@@ -11,22 +11,22 @@ from starlette.requests import ClientDisconnect, Request
 
 from tidegate.web import Problem
 from tidegate_apps.convert import codes
-from tidegate_apps.convert.refusals import beside_the_ten
+from tidegate_apps.convert.refusals import problem_without_code
 from tidegate_apps.convert.storage import PIECE, Draft
 
 MAGIC = b"%PDF-"
 _OVERHEAD = 64 * 1024  # bytes of a form beside the file
-_MOST_FIELD = 1024
-_MOST_PARTS = 20
-_MOST_NAME = 200
+_MAX_FIELD = 1024
+_MAX_PARTS = 20
+_MAX_NAME = 200
 _HEADERS = 8192
 
 
-class Received:
+class UploadReceiver:
     """A form with one file in it: `file`, and the fields beside it."""
 
-    def __init__(self, draft: Draft, most: int) -> None:
-        self._draft, self._most = draft, most
+    def __init__(self, draft: Draft, limit: int) -> None:
+        self._draft, self._limit = draft, limit
         self._head = b""
         self.fields: dict[str, str] = {}
         self.name: str | None = None  # of the file; None when there was none
@@ -38,7 +38,7 @@ class Received:
 
     def begun(self, name: str) -> None:
         if self.name is not None:
-            raise beside_the_ten("invalid", "file: give one file at a time.")
+            raise problem_without_code("invalid", "file: give one file at a time.")
         self.name = name
 
     def add(self, data: bytes) -> None:
@@ -46,35 +46,35 @@ class Received:
         if len(self._head) < len(MAGIC):
             self._head += data[: len(MAGIC) - len(self._head)]
         self.bytes += len(data)
-        if self.bytes > self._most:
-            raise too_large(self._most)
+        if self.bytes > self._limit:
+            raise too_large(self._limit)
         self._draft.add(data)
 
 
-def too_large(most: int) -> Problem:
+def too_large(limit: int) -> Problem:
     # What is still coming is not read, so the connection cannot be used again.
-    return Problem("TOO_LARGE", codes.too_large(most), status=413, headers={"Connection": "close"}, most_bytes=most)
+    return Problem("TOO_LARGE", codes.too_large(limit), status=413, headers={"Connection": "close"}, most_bytes=limit)
 
 
-def check_length(request: Request, most: int) -> None:
+def check_length(request: Request, limit: int) -> None:
     """Refuses at once what says itself that it is too large."""
     stated = request.headers.get("content-length", "")
-    if stated.isdecimal() and int(stated) > most + _OVERHEAD:
-        raise too_large(most)
+    if stated.isdecimal() and int(stated) > limit + _OVERHEAD:
+        raise too_large(limit)
 
 
 def boundary_of(request: Request) -> bytes:
     kind, options = parse_options_header(request.headers.get("content-type", ""))
     boundary = options.get(b"boundary", b"")
     if kind != b"multipart/form-data" or not boundary:
-        raise beside_the_ten("media_type", "Send the file as multipart/form-data, in the field file.")
+        raise problem_without_code("media_type", "Send the file as multipart/form-data, in the field file.")
     return boundary
 
 
-async def receive(request: Request, found: Received, within: float) -> None:
+async def receive(request: Request, found: UploadReceiver, within: float) -> None:
     """Reads the form to its end. Problem when it is too large, malformed, too slow, or breaks off."""
     try:
-        form = _Form(boundary_of(request), found)
+        form = _UploadForm(boundary_of(request), found)
     except FormParserError as error:  # its boundary is too long
         raise _malformed() from error
     taken = 0
@@ -90,15 +90,15 @@ async def receive(request: Request, found: Received, within: float) -> None:
             await run_in_threadpool(form.end)
     except TimeoutError as error:
         told = {"Connection": "close"}
-        raise beside_the_ten("malformed", "The upload took too long.", status=408, headers=told) from error
+        raise problem_without_code("malformed", "The upload took too long.", status=408, headers=told) from error
     except ClientDisconnect as error:  # nobody hears it, and it is no mistake of ours
-        raise beside_the_ten("malformed", "The upload broke off.") from error
+        raise problem_without_code("malformed", "The upload broke off.") from error
 
 
-class _Form:
+class _UploadForm:
     """Follows a form. What belongs to the file waits here until a thread has time to write it."""
 
-    def __init__(self, boundary: bytes, found: Received) -> None:
+    def __init__(self, boundary: bytes, found: UploadReceiver) -> None:
         self._found = found
         self._parser = MultipartParser(boundary, {
             "on_part_begin": self._part_begin, "on_part_data": self._part_data, "on_part_end": self._part_end,
@@ -137,8 +137,8 @@ class _Form:
 
     def _part_begin(self) -> None:
         self._parts += 1
-        if self._parts > _MOST_PARTS:
-            raise beside_the_ten("invalid", f"At most {_MOST_PARTS} fields are read.")
+        if self._parts > _MAX_PARTS:
+            raise problem_without_code("invalid", f"At most {_MAX_PARTS} fields are read.")
         self._headers, self._text = {}, b""
 
     def _header_field(self, data: bytes, start: int, end: int) -> None:
@@ -159,7 +159,7 @@ class _Form:
         self._is_file = b"filename" in options
         if self._is_file:
             if self._name != "file":
-                raise beside_the_ten("invalid", "file: the file must be in the field file.")
+                raise problem_without_code("invalid", "file: the file must be in the field file.")
             self._found.begun(name_of(options[b"filename"]))
 
     def _part_data(self, data: bytes, start: int, end: int) -> None:
@@ -168,13 +168,13 @@ class _Form:
             self.waiting += end - start
         else:
             self._text += data[start:end]
-            if len(self._text) > _MOST_FIELD:
-                raise beside_the_ten("invalid", f"{self._name[:40]}: it is too long.")
+            if len(self._text) > _MAX_FIELD:
+                raise problem_without_code("invalid", f"{self._name[:40]}: it is too long.")
 
     def _part_end(self) -> None:
         if not self._is_file:
             if self._name in self._found.fields:
-                raise beside_the_ten("invalid", f"{self._name[:40]}: give it once.")
+                raise problem_without_code("invalid", f"{self._name[:40]}: give it once.")
             self._found.fields[self._name] = self._text.decode("utf-8", "replace")
 
     def _on_end(self) -> None:
@@ -189,8 +189,8 @@ def name_of(given: bytes) -> str:
     """What its owner calls the file: no folders, nothing that cannot be shown."""
     text = given.decode("utf-8", "replace").replace("\\", "/").rpartition("/")[2]
     clean = "".join(each for each in text if each.isprintable()).strip()
-    return clean[:_MOST_NAME] or "document.pdf"
+    return clean[:_MAX_NAME] or "document.pdf"
 
 
 def _malformed() -> Problem:
-    return beside_the_ten("malformed", "The form cannot be read.")
+    return problem_without_code("malformed", "The form cannot be read.")

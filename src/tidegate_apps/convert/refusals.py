@@ -7,7 +7,7 @@ from typing import Any
 from tidegate.web import Problem
 
 
-def beside_the_ten(kind: str, detail: str, **more: Any) -> Problem:
+def problem_without_code(kind: str, detail: str, **more: Any) -> Problem:
     """A refusal with a type, and no code."""
     found = Problem(kind, detail, **more)
     found.more["code"] = None

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from tidegate.commands import Exit, Stopped
+from tidegate.commands import CliError, Exit
 from tidegate_apps.convert.receiving import name_of
 
 if TYPE_CHECKING:
     from tidegate.apps import Installed
-    from tidegate_apps.convert.settings import Settings
+    from tidegate_apps.convert.settings import ConvertSettings
 
 _OWNER = "local"
-_LOOK = 0.1  # seconds between two looks
+_POLL_INTERVAL = 0.1  # seconds between two looks
 _ENDED = ("complete", "failed")
 
 
-class Office(Protocol):
+class Converter(Protocol):
     """Takes files, and knows what became of them."""
 
     def put(self, file: Path, mapping: str) -> dict[str, Any]:
@@ -41,7 +41,7 @@ class Office(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class FileOutcome:
     """What became of one file."""
 
     file: Path
@@ -60,45 +60,45 @@ class Outcome:
         }  # fmt: skip
 
 
-def report(office: Office, places: Mapping[Path, Path], mapping: str, quiet: bool) -> list[Outcome]:
+def report(converter: Converter, places: Mapping[Path, Path], mapping: str, quiet: bool) -> list[FileOutcome]:
     """Converts all, and shows how far it is: a bar on a terminal, else a line for each file; then how many."""
-    done: dict[Path, Outcome] = {}
+    done: dict[Path, FileOutcome] = {}
     with _telling(len(places), quiet) as tell:
         waiting: dict[Path, str] = {}
         for file in places:
-            told = office.put(file, mapping)
+            told = converter.put(file, mapping)
             if "id" in told:
                 waiting[file] = str(told["id"])
             else:
-                done[file] = tell(Outcome(file, None, told["message"], told.get("code")))
+                done[file] = tell(FileOutcome(file, None, told["message"], told.get("code")))
         while waiting:
             for file, job in list(waiting.items()):
-                found = office.state(job)
+                found = converter.state(job)
                 if found["status"] in _ENDED:
                     del waiting[file]
-                    done[file] = tell(_ended(office, file, places[file], found))
+                    done[file] = tell(_ended(converter, file, places[file], found))
             if waiting:
-                time.sleep(_LOOK)
+                time.sleep(_POLL_INTERVAL)
     well = sum(each.ok for each in done.values())
     if not quiet and len(done) > 1:
         click.echo(f"{well} of {len(done)} files are converted", err=True)
     return [done[file] for file in places]
 
 
-def _ended(office: Office, file: Path, place: Path, found: dict[str, Any]) -> Outcome:
+def _ended(converter: Converter, file: Path, place: Path, found: dict[str, Any]) -> FileOutcome:
     if found["status"] == "failed":
-        return Outcome(file, None, found["error_message"], found["error_code"])
+        return FileOutcome(file, None, found["error_message"], found["error_code"])
     draft = place.with_name(f".{place.name}.part")
     try:
-        office.fetch(str(found["id"]), draft)
+        converter.fetch(str(found["id"]), draft)
         draft.replace(place)
-    except Stopped as error:
+    except CliError as error:
         if error.exit_code != Exit.REFUSED:
             raise  # then none of the files can be done
-        return Outcome(file, None, error.message)
+        return FileOutcome(file, None, error.message)
     finally:
         draft.unlink(missing_ok=True)
-    return Outcome(file, place)
+    return FileOutcome(file, place)
 
 
 def shown_name(file: Path) -> str:
@@ -108,11 +108,11 @@ def shown_name(file: Path) -> str:
 
 @contextmanager
 def _telling(total: int, quiet: bool) -> Iterator[Any]:
-    def line(outcome: Outcome) -> str:
+    def line(outcome: FileOutcome) -> str:
         became = outcome.message if outcome.xml is None else click.format_filename(outcome.xml)
         return f"{click.format_filename(outcome.file)}: {became}"
 
-    def tell(outcome: Outcome) -> Outcome:
+    def tell(outcome: FileOutcome) -> FileOutcome:
         if not quiet:
             click.echo(line(outcome), err=not outcome.ok)
         return outcome
@@ -127,7 +127,7 @@ def _telling(total: int, quiet: bool) -> Iterator[Any]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("", total=total)
 
-        def shown(outcome: Outcome) -> Outcome:
+        def shown(outcome: FileOutcome) -> FileOutcome:
             bar.console.print(line(outcome), markup=False, highlight=False)
             bar.advance(task)
             return outcome
@@ -135,55 +135,57 @@ def _telling(total: int, quiet: bool) -> Iterator[Any]:
         yield shown
 
 
-class _Here:
-    def __init__(self, there: Installed[Settings]) -> None:
-        self._there = there
+class LocalConverter:
+    def __init__(self, app: Installed[ConvertSettings]) -> None:
+        self._app = app
 
     def put(self, file: Path, mapping: str) -> dict[str, Any]:
         from tidegate.web import Problem
         from tidegate_apps.convert.intake import take
-        from tidegate_apps.convert.receiving import Received
+        from tidegate_apps.convert.receiving import UploadReceiver
         from tidegate_apps.convert.storage import pieces
 
-        with self._there.jobs.storage.draft() as draft, file.open("rb") as opened:
-            got = Received(draft, self._there.settings.most_bytes)
+        with self._app.jobs.storage.draft() as draft, file.open("rb") as opened:
+            got = UploadReceiver(draft, self._app.settings.most_bytes)
             got.begun(shown_name(file))
             got.fields["mapping"] = mapping
             try:
                 for piece in pieces(opened):
                     got.add(piece)
-                return take(self._there, _OWNER, got, draft).file.as_json()
+                return take(self._app, _OWNER, got, draft).file.as_json()
             except Problem as error:
                 return {"message": str(error.detail), "code": error.code}
 
     def state(self, job: str) -> dict[str, Any]:
-        from tidegate_apps.convert.owned import mine
+        from tidegate_apps.convert.owned import own_file
 
-        return mine(self._there, job, _OWNER).as_json()
+        return own_file(self._app, job, _OWNER).as_json()
 
     def fetch(self, job: str, place: Path) -> None:
-        from tidegate_apps.convert.owned import mine
+        from tidegate_apps.convert.owned import own_file
         from tidegate_apps.convert.storage import pieces
 
-        key = mine(self._there, job, _OWNER).made["path"]
-        with self._there.jobs.storage.open(key) as source, place.open("wb") as file:
+        key = own_file(self._app, job, _OWNER).made["path"]
+        with self._app.jobs.storage.open(key) as source, place.open("wb") as file:
             for piece in pieces(source):
                 file.write(piece)
 
 
 @contextmanager
-def here(mapping: str, mappings: Path | None = None) -> Iterator[Office]:
+def here(mapping: str, mappings: Path | None = None) -> Iterator[Converter]:
     """A queue, a folder and a gateway that are gone afterwards; UsageError when there is no such mapping."""
     from tidegate import Queue
     from tidegate.apps import install
     from tidegate_apps.convert.app import app
-    from tidegate_apps.convert.settings import Settings
+    from tidegate_apps.convert.settings import ConvertSettings
 
     logging.getLogger("tidegate").addHandler(logging.NullHandler())  # what a person needs, each file says
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-convert-"))
         queue = stack.enter_context(Queue(f"sqlite:///{folder}/jobs.db"))
-        given = Settings(storage=f"{folder}/files", least_free=0, mappings="" if mappings is None else str(mappings))
+        given = ConvertSettings(
+            storage=f"{folder}/files", least_free=0, mappings="" if mappings is None else str(mappings)
+        )
         try:
             there = install(app, queue, given)
         except ValueError as error:
@@ -192,7 +194,7 @@ def here(mapping: str, mappings: Path | None = None) -> Iterator[Office]:
             raise click.UsageError(f"--mapping: there is no {mapping}; give {' or '.join(there.jobs.mappings.names)}")
         stack.push(there.closing)
         stack.enter_context(_working(queue))
-        yield _Here(there)
+        yield LocalConverter(there)
 
 
 @contextmanager

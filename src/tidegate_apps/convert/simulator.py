@@ -21,13 +21,13 @@ from dataclasses import replace
 from typing import Any
 
 from tidegate.apps import Simulated
-from tidegate.testing import Asked, Hang, Simulator, Step
+from tidegate.testing import Hang, RecordedRequest, Simulator, Step
 from tidegate_apps.convert.gateway.accepting import accepts_xml
 from tidegate_apps.convert.gateway.mappings import NAMES, Mappings
 
 PROCESS, HEALTH = "POST /process", "GET /health"
 _XML = {"Content-Type": "application/xml"}
-_MOST_BODY = 64 * 1024 * 1024
+_MAX_BODY = 64 * 1024 * 1024
 _PART = re.compile(rb'Content-Disposition: form-data; name="([^"]*)".*?\r\n\r\n(.*)\r\n', re.DOTALL | re.IGNORECASE)
 
 
@@ -82,7 +82,7 @@ class GatewaySimulator(Simulator):
     """Answers as the gateway does, with a document of one word, whatever the PDF says; each *takes* so long."""
 
     def __init__(self, *, takes: str = "0s", **more: Any) -> None:
-        super().__init__("convert-gateway", most_body=_MOST_BODY, on_reset=self._begin, **more)
+        super().__init__("convert-gateway", max_body=_MAX_BODY, on_reset=self._begin, **more)
         self._takes = takes
         self._begin()
         self.on(PROCESS, self._processed)
@@ -103,8 +103,8 @@ class GatewaySimulator(Simulator):
     def _begin(self) -> None:
         self.state = "well"
 
-    def _processed(self, asked: Asked) -> object:
-        found = _processed(asked) if self.state == "well" else FAILURES[self.state]
+    def _processed(self, request: RecordedRequest) -> object:
+        found = _processed(request) if self.state == "well" else FAILURES[self.state]
         return replace(found, delay=self._takes) if isinstance(found, Step) and self.state == "well" else found
 
     def health(self, *, up: bool) -> None:
@@ -129,10 +129,10 @@ def simulated() -> Simulated:
     )
 
 
-def _processed(asked: Asked) -> object:
-    form = _form(asked)
+def _processed(request: RecordedRequest) -> object:
+    form = _form(request)
     mapping = form.get("mapping", b"").decode("utf-8", "replace")
-    if not accepts_xml(asked.headers.get("accept")):
+    if not accepts_xml(request.headers.get("accept")):
         return FAILURES["not_acceptable"]
     if "file" not in form:
         return FAILURES["malformed"]
@@ -141,16 +141,16 @@ def _processed(asked: Asked) -> object:
     return Step(200, _document(mapping), _XML) if mapping in NAMES else FAILURES["unknown_mapping"]
 
 
-def _schema(asked: Asked) -> object:
-    name = asked.params["mapping"]
+def _schema(request: RecordedRequest) -> object:
+    name = request.params["mapping"]
     return Step(200, Mappings().schema(name), _XML) if name in NAMES else FAILURES["not_there"]
 
 
-def _form(asked: Asked) -> dict[str, bytes]:
+def _form(request: RecordedRequest) -> dict[str, bytes]:
     """The parts of the form by name; a part that cannot be read is left out."""
-    _, _, boundary = asked.headers.get("content-type").partition("boundary=")
+    _, _, boundary = request.headers.get("content-type").partition("boundary=")
     if not boundary:
         return {}
-    parts = asked.body.split(b"--" + boundary.strip('"').encode())
+    parts = request.body.split(b"--" + boundary.strip('"').encode())
     found = (_PART.search(part) for part in parts)
     return {each[1].decode("utf-8", "replace"): each[2] for each in found if each is not None}

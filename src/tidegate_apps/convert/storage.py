@@ -29,12 +29,12 @@ class StorageAway(StorageError):
     """It can be read, and it is not the one that the database knows: its disk is perhaps not mounted."""
 
 
-class Taken(StorageError):
+class KeyTaken(StorageError):
     """There is a file under that key already."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredObject:
     """A file that is there."""
 
     key: str
@@ -83,7 +83,7 @@ class Storage(Protocol):
     def remove(self, key: str) -> bool:
         """False when it was not there."""
 
-    def kept(self) -> Iterator[Kept]: ...
+    def kept(self) -> Iterator[StoredObject]: ...
 
     def free(self) -> float | None:
         """The share of the disk that is free, 0 to 1; None when nobody knows."""

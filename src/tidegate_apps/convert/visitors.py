@@ -9,23 +9,23 @@ from dataclasses import dataclass
 from fastapi import Request
 
 from tidegate.apps import Installed
-from tidegate.web import not_signed_in, owner_session, who_asks
+from tidegate.web import current_principal, not_signed_in, owner_session
 from tidegate_apps.convert.files import files_of
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.settings import ConvertSettings
 
 _WINDOW = 3600.0  # seconds
 _MAX_NETWORKS = 10_000
 
 
-def is_shut_out(there: Installed[Settings], request: Request) -> bool:
+def is_shut_out(app: Installed[ConvertSettings], request: Request) -> bool:
     """Whether the caller must sign in before uploading."""
-    return who_asks(request) is None and not there.settings.anonymous
+    return current_principal(request) is None and not app.settings.anonymous
 
 
-def reading_owner(there: Installed[Settings], request: Request) -> str:
+def reading_owner(app: Installed[ConvertSettings], request: Request) -> str:
     """The owner whose files are shown. A stranger must sign in, unless this browser uploaded files before."""
     owner = owner_session(request)
-    if is_shut_out(there, request) and not files_of(there.db, owner, most=1):
+    if is_shut_out(app, request) and not files_of(app.db, owner, limit=1):
         raise not_signed_in(request)
     return owner
 
@@ -54,7 +54,7 @@ class VisitorQuota:
             self._networks.popitem(last=False)
         while uploads and now - uploads[0].at >= _WINDOW:
             uploads.popleft()
-        left = self._max_bytes - sum(each.bytes for each in uploads)
+        left = self._max_bytes - sum(upload.bytes for upload in uploads)
         if len(uploads) < self._max_uploads and size <= max(left, 0):
             made = Upload(now, size)
             uploads.append(made)

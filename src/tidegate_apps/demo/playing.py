@@ -9,19 +9,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tidegate_apps.demo.facts import Facts
-from tidegate_apps.demo.stage import Stage
-from tidegate_apps.demo.story import Do, Step, ended
+from tidegate_apps.demo.stage import DemoEnvironment
+from tidegate_apps.demo.story import Do, StoryStep, ended
 from tidegate_apps.demo.troubles import TROUBLES
 
 _log = logging.getLogger("tidegate.demo")
-_LOOK = 0.5  # seconds between two looks
+_POLL_INTERVAL = 0.5  # seconds between two looks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
+class PlayedStep:
     """One step as it went, or goes: what was last said of it, and when what it tells was seen."""
 
-    step: Step
+    step: StoryStep
     words: str = ""
     began_at: float | None = None
     seen_at: float | None = None
@@ -35,12 +35,12 @@ class Played:
         return "over" if self.hurried or self.ended_at is not None else "now"
 
 
-class Player:
+class StoryPlayer:
     """Where the story is. The time is handed in, and what is to be done is handed back."""
 
-    def __init__(self, steps: Sequence[Step], *, speed: float = 1.0, on: bool = True) -> None:
+    def __init__(self, steps: Sequence[StoryStep], *, speed: float = 1.0, on: bool = True) -> None:
         self._steps, self.speed = steps, speed
-        self.played = tuple(Played(step=step) for step in steps)
+        self.played = tuple(PlayedStep(step=step) for step in steps)
         self._place = -1 if on else len(steps)
         self.told = on  # whether the story was ever begun
         self._hurry = False
@@ -78,7 +78,7 @@ class Player:
 
     def again(self) -> None:
         """From the beginning, at the next tick."""
-        self.played = tuple(Played(step=step) for step in self._steps)
+        self.played = tuple(PlayedStep(step=step) for step in self._steps)
         self._place, self.told = -1, True
 
     def end(self) -> None:
@@ -92,26 +92,26 @@ class Player:
         if self.over:
             return ()
         step = self._steps[place]
-        self._put(Played(step=step, began_at=now, words=step.say(facts)))
+        self._put(PlayedStep(step=step, began_at=now, words=step.say(facts)))
         return step.do
 
-    def _put(self, played: Played) -> Played:
+    def _put(self, played: PlayedStep) -> PlayedStep:
         self.played = (*self.played[: self._place], played, *self.played[self._place + 1 :])
         return played
 
 
-class Theatre:
+class DemoRunner:
     """The stage with the story on it, in a thread of its own; safe to be asked by others meanwhile."""
 
-    def __init__(self, stage: Stage, player: Player) -> None:
-        self.stage, self._player = stage, player
+    def __init__(self, environment: DemoEnvironment, player: StoryPlayer) -> None:
+        self.environment, self._player = environment, player
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tidegate-demo", daemon=True)
         self.facts = Facts()
 
     def open(self, apps: Sequence[Any]) -> None:
-        self.stage.fill(apps)
+        self.environment.fill(apps)
         self._thread.start()
 
     def close(self) -> None:
@@ -121,7 +121,7 @@ class Theatre:
             self._thread.join()
 
     @property
-    def player(self) -> Player:
+    def player(self) -> StoryPlayer:
         return self._player
 
     @property
@@ -129,19 +129,19 @@ class Theatre:
         """What is told after the story."""
         return ended(self.facts)
 
-    def act(self, *do: Callable[[Stage], object]) -> None:
+    def act(self, *do: Callable[[DemoEnvironment], object]) -> None:
         """Somebody presses a button."""
         with self._lock:
             for each in do:
-                each(self.stage)
+                each(self.environment)
 
     def again(self) -> None:
         """The story from its beginning, with everything mended."""
         with self._lock:
             for trouble in TROUBLES.values():
-                for do in trouble.undo if trouble.on(self.stage) else ():
-                    do(self.stage)
-            self.stage.afresh()
+                for do in trouble.undo if trouble.on(self.environment) else ():
+                    do(self.environment)
+            self.environment.afresh()
             self._player.again()
 
     def hurry(self) -> None:
@@ -155,7 +155,7 @@ class Theatre:
             self._player.end()
 
     def _run(self) -> None:
-        while not self._stop.wait(_LOOK):
+        while not self._stop.wait(_POLL_INTERVAL):
             try:
                 with self._lock:
                     self._tick()
@@ -163,7 +163,7 @@ class Theatre:
                 _log.exception("demo_tick_failed")
 
     def _tick(self) -> None:
-        self.facts = self.stage.measure()
-        for do in self._player.tick(self.stage.now(), self.facts):
-            do(self.stage)
-        self.stage.people(self.facts)
+        self.facts = self.environment.measure()
+        for do in self._player.tick(self.environment.now(), self.facts):
+            do(self.environment)
+        self.environment.people(self.facts)

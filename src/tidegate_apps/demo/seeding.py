@@ -9,9 +9,9 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from tidegate.apps import DbTx, Installed
 from tidegate_apps.convert import intake
-from tidegate_apps.convert.receiving import Received
+from tidegate_apps.convert.receiving import UploadReceiver
 from tidegate_apps.demo.services import FEEDS, LISTENER, Services
-from tidegate_apps.feeds.source import AUTO, Wanted
+from tidegate_apps.feeds.source import AUTO, SourceRequest
 from tidegate_apps.music.library import tables
 from tidegate_apps.music.names import key_of
 
@@ -58,14 +58,14 @@ def upload(convert: Installed[Any], number: int) -> None:
     """One more file of somebody, put in as the page does."""
     name = f"{_PAPERS[number % len(_PAPERS)]} {number + 1}"
     with convert.jobs.storage.draft() as draft:
-        got = Received(draft, convert.settings.most_bytes)
+        got = UploadReceiver(draft, convert.settings.most_bytes)
         got.begun(f"{name}.pdf")
         got.add(pdf(name))
         intake.take(convert, OWNER, got, draft)
 
 
 def add_feeds(feeds: Installed[Any], services: Services) -> None:
-    wanted = [Wanted(feed_url=services.feeds.feed(n), name=f"Simulated feed {n}") for n in range(1, FEEDS + 1)]
+    wanted = [SourceRequest(feed_url=services.feeds.feed(n), name=f"Simulated feed {n}") for n in range(1, FEEDS + 1)]
     for id_ in feeds.jobs.sources.add_many(wanted, AUTO):
         if id_ is not None:
             feeds.jobs.sources.poll_now(id_)

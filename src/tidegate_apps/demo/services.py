@@ -12,7 +12,7 @@ from typing import Any
 from tidegate.apps import App, Simulated
 from tidegate_apps.convert.simulator import GatewaySimulator
 from tidegate_apps.feeds.simulator import FeedSimulator
-from tidegate_apps.lidarr.simulated_lidarr import Pace
+from tidegate_apps.lidarr.simulated_lidarr import SimulatedTiming
 from tidegate_apps.lidarr.simulator import KEY as LIDARR_KEY
 from tidegate_apps.lidarr.simulator import LidarrSimulator
 from tidegate_apps.music.simulator import MusicSimulator, settings_of
@@ -32,7 +32,7 @@ class Services:
     feeds: FeedSimulator = field(default_factory=lambda: FeedSimulator(feeds=FEEDS, items=10))
     music: MusicSimulator = field(default_factory=lambda: MusicSimulator(every=20.0))
     lidarr: LidarrSimulator = field(
-        default_factory=lambda: LidarrSimulator(pace=Pace(refresh=0.2, found=1.0, lasts=8.0))
+        default_factory=lambda: LidarrSimulator(pace=SimulatedTiming(refresh=0.2, found=1.0, lasts=8.0))
     )
     tautulli: TautulliSimulator = field(
         default_factory=lambda: TautulliSimulator(rows=3000, per_day=40, titles=200, every=15)

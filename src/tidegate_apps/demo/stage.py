@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tidegate.apps import Installed
-from tidegate.errors import NotThere, Refused
+from tidegate.errors import NotFound, Rejected
 from tidegate_apps.demo import seeding
 from tidegate_apps.demo.facts import Facts
 from tidegate_apps.demo.services import FEEDS, LISTENER, Services
@@ -16,10 +16,10 @@ FEED, GONE = 7, 11  # the feeds that the story and the buttons break, by number
 _UPLOAD_EVERY = 3.0  # seconds
 _POLL_EVERY = 3.0
 _PUBLISH_EVERY = 2.0
-_MOST_WAITING = 150  # uploads; then nobody puts in more
+_MAX_WAITING = 150  # uploads; then nobody puts in more
 
 
-class Stage:
+class DemoEnvironment:
     """Filled when all of them are installed; used by one thread at a time, but for `services`."""
 
     def __init__(self, services: Services) -> None:
@@ -31,7 +31,7 @@ class Stage:
 
     def fill(self, apps: Sequence[Installed[Any]]) -> None:
         """Takes the applications as they are, and puts in what is there from the start."""
-        self._apps = {each.app.name: each for each in apps}
+        self._apps = {app.app.name: app for app in apps}
         self._began = self.now()
         self.rush(10)
         seeding.add_feeds(self["feeds"], self.services)
@@ -70,7 +70,7 @@ class Stage:
             return ""
         try:
             whys = self["demo"].queue.target(target).explain()
-        except NotThere:
+        except NotFound:
             return ""  # nobody has called it yet
         return whys[0].message if whys else ""
 
@@ -78,7 +78,7 @@ class Stage:
 
     def people(self, facts: Facts) -> None:
         """Somebody uploads a file now and then, sites write entries, and a feed that is ill is looked at often."""
-        if facts.uploads_wait < _MOST_WAITING:
+        if facts.uploads_wait < _MAX_WAITING:
             self._every("upload", _UPLOAD_EVERY, self.rush)
         self._every("publish", _PUBLISH_EVERY, self._publish)
         for number in (FEED, GONE):
@@ -104,7 +104,7 @@ class Stage:
         """Somebody presses Poll now, else it would take minutes; nothing happens while the feed rests."""
         try:
             self["feeds"].jobs.sources.poll_now(number)
-        except Refused:
+        except Rejected:
             return
 
     def _publish(self) -> None:
@@ -132,7 +132,7 @@ class Stage:
 
     def empty_lidarr(self) -> None:
         inside = self.services.lidarr.inside
-        inside.downloads = [each for each in inside.downloads if each.album]
+        inside.downloads = [download for download in inside.downloads if download.album]
 
     @property
     def lidarr_filled(self) -> bool:

@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from tidegate_apps.demo.facts import Facts, many
-from tidegate_apps.demo.stage import FEED, Stage
+from tidegate_apps.demo.stage import FEED, DemoEnvironment
 from tidegate_apps.demo.troubles import TROUBLES
 
-Do = Callable[[Stage], object]
-_PATIENCE = 40.0  # seconds that a step waits for what it tells, when it has lasted long enough
+Do = Callable[[DemoEnvironment], object]
+_STEP_TIMEOUT = 40.0  # seconds that a step waits for what it tells, when it has lasted long enough
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class StoryStep:
     """One step. It ends when it has lasted so long and *seen* has come true, or when nobody waits any longer."""
 
     title: str
@@ -24,7 +24,7 @@ class Step:
     seen: Callable[[Facts], bool]  # whether what the title promises has happened
     look: Sequence[tuple[str, str]]
     lasts: float  # seconds
-    patience: float = _PATIENCE
+    patience: float = _STEP_TIMEOUT
 
 
 def _breaks(name: str) -> Sequence[Do]:
@@ -103,8 +103,8 @@ def _back(facts: Facts) -> str:
     return f"{breaker}. {waiting}, {facts.converted:,} converted, {lost}. {spotify}"
 
 
-STORY: Sequence[Step] = (
-    Step(
+STORY: Sequence[StoryStep] = (
+    StoryStep(
         title="All is well.", say=_well,
         watch="Five applications call five kinds of services. Everything works, and nothing asks for you.",
         seen=lambda facts: (
@@ -113,37 +113,37 @@ STORY: Sequence[Step] = (
         ),
         look=[("/", "Overview"), ("/convert", "Convert"), ("/feeds", "Feeds"), ("/tautulli", "Plays")], lasts=20,
     ),
-    Step(
+    StoryStep(
         title="The gateway that converts PDFs answers 503.", do=_breaks("gateway"), say=_shut,
         watch="A service is down. Its breaker opens, and its work is held: it is not lost, and uses up no attempts.",
         seen=lambda facts: facts.breaker == "open" and facts.uploads_wait >= 8,
         look=[("/convert", "Uploads wait"), ("/targets/convert-gateway", "Its breaker"), ("/", "Overview")], lasts=30,
     ),
-    Step(
+    StoryStep(
         title="Spotify takes our access away.", do=_breaks("spotify"), say=_revoked,
         watch="Some failures need a person. They are told once, with what to do, and are not tried again meanwhile.",
         seen=lambda facts: facts.spotify_notices == 1 and facts.spotify_needs > 0,
         look=[("/notices", "The notice"), ("/music", "Music")], lasts=25,
     ),
-    Step(
+    StoryStep(
         title="A feed answers 404.", do=_breaks("feed"), say=_rests,
         watch="One feed of many is gone for now. It alone rests, for as long as its failure is worth.",
         seen=lambda facts: facts.rests_until is not None,
         look=[(f"/feeds/{FEED}", f"Feed {FEED}"), ("/feeds", "All feeds")], lasts=20,
     ),
-    Step(
-        title="Lidarr is full.", do=[Stage.fill_lidarr, Stage.more_albums], say=_full,
+    StoryStep(
+        title="Lidarr is full.", do=[DemoEnvironment.fill_lidarr, DemoEnvironment.more_albums], say=_full,
         watch="A service that works can be busy. It says how full it is, and gets no more than it has room for.",
         seen=lambda facts: facts.lidarr_full and facts.albums_wait >= 50,
         look=[("/lidarr", "Lidarr"), ("/targets/lidarr", "How full it is")], lasts=25,
     ),
-    Step(
+    StoryStep(
         title="Lidarr has room again.", do=_mends("full"), say=_drains,
         watch="What waited goes, artists before their albums, as room comes.",
         seen=lambda facts: facts.albums_wait <= 40,
         look=[("/lidarr", "Lidarr"), ("/lidarr?state=submitted", "What was sent")], lasts=25,
     ),
-    Step(
+    StoryStep(
         title="The gateway and Spotify are back.", do=[*_mends("gateway"), *_mends("spotify"), *_mends("feed")],
         say=_back,
         watch="A service that has just come back is not run over by all that waited: a few calls try it, then more.",

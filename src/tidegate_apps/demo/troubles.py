@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tidegate_apps.demo.services import LISTENER
-from tidegate_apps.demo.stage import FEED, GONE, Stage
+from tidegate_apps.demo.stage import FEED, GONE, DemoEnvironment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trouble:
+class DemoFault:
     """One trouble of one service. *breaks* and *mends* are what the buttons say."""
 
     name: str  # in the address of its form
@@ -21,9 +21,9 @@ class Trouble:
     watch: str  # what then happens
     look: str  # the page that shows it
     target: str = ""  # whose holds are told while it is broken; empty where its page alone tells
-    do: Sequence[Callable[[Stage], object]]
-    undo: Sequence[Callable[[Stage], object]]
-    on: Callable[[Stage], bool]
+    do: Sequence[Callable[[DemoEnvironment], object]]
+    undo: Sequence[Callable[[DemoEnvironment], object]]
+    on: Callable[[DemoEnvironment], bool]
 
     @property
     def at(self) -> tuple[str, str | None]:
@@ -31,16 +31,16 @@ class Trouble:
         return (self.target, None) if self.target else ("feeds", self.look.rpartition("/")[2])
 
 
-def _gateway(name: str, ill: str, breaks: str, watch: str, state: str) -> Trouble:
-    return Trouble(
+def _gateway(name: str, ill: str, breaks: str, watch: str, state: str) -> DemoFault:
+    return DemoFault(
         name=name, service="Gateway of Convert", ill=ill, breaks=breaks, mends="Mend it", watch=watch, look="/convert",
         target="convert-gateway", do=[lambda stage: stage.services.gateway.now(state), lambda stage: stage.rush(8)],
         undo=[lambda stage: stage.services.gateway.now("well")], on=lambda stage: stage.services.gateway.state == state,
     )  # fmt: skip
 
 
-def _music(name: str, title: str, state: str, ill: str, breaks: str, watch: str) -> Trouble:
-    return Trouble(
+def _music(name: str, title: str, state: str, ill: str, breaks: str, watch: str) -> DemoFault:
+    return DemoFault(
         name=name, service=title, ill=ill, breaks=breaks, mends="Mend it", watch=watch, look="/music", target=name,
         do=[lambda stage: stage.services.music.services[name].now(state)],
         undo=[lambda stage: stage.services.music.services[name].now("well")],
@@ -48,8 +48,8 @@ def _music(name: str, title: str, state: str, ill: str, breaks: str, watch: str)
     )  # fmt: skip
 
 
-def _feed(number: int, name: str, state: str, ill: str, breaks: str, watch: str) -> Trouble:
-    return Trouble(
+def _feed(number: int, name: str, state: str, ill: str, breaks: str, watch: str) -> DemoFault:
+    return DemoFault(
         name=name, service=f"Feed {number}", ill=ill, breaks=breaks, mends="Mend it", watch=watch,
         look=f"/feeds/{number}", do=[lambda stage: stage.services.feeds.now(number, state)],
         undo=[lambda stage: stage.services.feeds.now(number, "well"), lambda stage: stage.poll(number)],
@@ -57,11 +57,11 @@ def _feed(number: int, name: str, state: str, ill: str, breaks: str, watch: str)
     )  # fmt: skip
 
 
-def _lidarr(name: str, weather: str, ill: str, breaks: str, watch: str) -> Trouble:
-    def change(stage: Stage, to: str) -> None:
-        stage.services.lidarr.weather = to
+def _lidarr(name: str, weather: str, ill: str, breaks: str, watch: str) -> DemoFault:
+    def change(environment: DemoEnvironment, to: str) -> None:
+        environment.services.lidarr.weather = to
 
-    return Trouble(
+    return DemoFault(
         name=name, service="Lidarr", ill=ill, breaks=breaks, mends="Mend it", watch=watch, look="/lidarr",
         target="lidarr", do=[lambda stage: change(stage, weather), lambda stage: stage.more_albums(1)],
         undo=[lambda stage: change(stage, "well")],
@@ -71,53 +71,97 @@ def _lidarr(name: str, weather: str, ill: str, breaks: str, watch: str) -> Troub
 
 _ALL = (
     _gateway(
-        "gateway", "It answers 503.", "Let it answer 503",
-        "Its health check fails, too, and the breaker opens. Uploads are taken and wait; none is lost.", "unavailable",
+        "gateway",
+        "It answers 503.",
+        "Let it answer 503",
+        "Its health check fails, too, and the breaker opens. Uploads are taken and wait; none is lost.",
+        "unavailable",
     ),
     _gateway(
-        "silent", "It says nothing.", "Let it hang",
-        "Calls end after 10 seconds, and count as failures. Uploads wait.", "hangs",
+        "silent",
+        "It says nothing.",
+        "Let it hang",
+        "Calls end after 10 seconds, and count as failures. Uploads wait.",
+        "hangs",
     ),
-    Trouble(
-        name="spotify", service="Spotify", ill="Our access is revoked.", breaks="Revoke our access",
-        mends="Connect again", watch="No retry helps, so none is made: one notice asks a person to connect again.",
-        look="/music", target="spotify", do=[Stage.revoke], undo=[Stage.connect],
+    DemoFault(
+        name="spotify",
+        service="Spotify",
+        ill="Our access is revoked.",
+        breaks="Revoke our access",
+        mends="Connect again",
+        watch="No retry helps, so none is made: one notice asks a person to connect again.",
+        look="/music",
+        target="spotify",
+        do=[DemoEnvironment.revoke],
+        undo=[DemoEnvironment.connect],
         on=lambda stage: LISTENER not in stage.services.music.spotify.accounts.consents,
     ),
     _music(
-        "navidrome", "Navidrome", "unavailable", "It answers 503.", "Let it answer 503",
+        "navidrome",
+        "Navidrome",
+        "unavailable",
+        "It answers 503.",
+        "Let it answer 503",
         "Its syncs back off, longer each time. The other services sync on.",
     ),
     _music(
-        "lastfm", "Last.fm", "throttled", "It answers 429.", "Let it throttle us",
+        "lastfm",
+        "Last.fm",
+        "throttled",
+        "It answers 429.",
+        "Let it throttle us",
         "It says for how long, and is not called sooner.",
     ),
     _feed(
-        FEED, "feed", "not_found", "It answers 404.", "Let it answer 404",
+        FEED,
+        "feed",
+        "not_found",
+        "It answers 404.",
+        "Let it answer 404",
         "After three in a row the feed rests for two days. Every other feed is polled on.",
     ),
     _feed(
-        GONE, "gone", "gone", "It answers 410.", "Let it be gone",
+        GONE,
+        "gone",
+        "gone",
+        "It answers 410.",
+        "Let it be gone",
         "One answer is enough: the feed rests for three days.",
     ),
-    Trouble(
-        name="full", service="Lidarr", ill="Its queue is full.", breaks="Fill its queue", mends="Empty it",
-        watch="Nothing is sent while it is full. Albums wait in order, and no attempt is used up.", look="/lidarr",
-        target="lidarr", do=[Stage.fill_lidarr, lambda stage: stage.more_albums(2)], undo=[Stage.empty_lidarr],
+    DemoFault(
+        name="full",
+        service="Lidarr",
+        ill="Its queue is full.",
+        breaks="Fill its queue",
+        mends="Empty it",
+        watch="Nothing is sent while it is full. Albums wait in order, and no attempt is used up.",
+        look="/lidarr",
+        target="lidarr",
+        do=[DemoEnvironment.fill_lidarr, lambda stage: stage.more_albums(2)],
+        undo=[DemoEnvironment.empty_lidarr],
         on=lambda stage: stage.lidarr_filled,
     ),
     _lidarr(
-        "metadata", "metadata down", "Its metadata service is down.", "Take its metadata away",
+        "metadata",
+        "metadata down",
+        "Its metadata service is down.",
+        "Take its metadata away",
         "It cannot add anything new: what needs that service is held, and the rest goes on.",
     ),
-    Trouble(
-        name="tautulli", service="Tautulli", ill="It answers 500.", breaks="Let it answer 500", mends="Mend it",
+    DemoFault(
+        name="tautulli",
+        service="Tautulli",
+        ill="It answers 500.",
+        breaks="Let it answer 500",
+        mends="Mend it",
         watch="Its breaker opens after five failures. The page of plays is served from what is stored.",
-        look="/tautulli", target="tautulli-api",
-        do=[lambda stage: stage.services.tautulli.now("internal"), Stage.sync_tautulli],
-        undo=[lambda stage: stage.services.tautulli.now("well"), Stage.sync_tautulli],
+        look="/tautulli",
+        target="tautulli-api",
+        do=[lambda stage: stage.services.tautulli.now("internal"), DemoEnvironment.sync_tautulli],
+        undo=[lambda stage: stage.services.tautulli.now("well"), DemoEnvironment.sync_tautulli],
         on=lambda stage: stage.services.tautulli.state == "internal",
     ),
-)  # fmt: skip
+)
 
-TROUBLES: Mapping[str, Trouble] = {each.name: each for each in _ALL}
+TROUBLES: Mapping[str, DemoFault] = {each.name: each for each in _ALL}

@@ -5,53 +5,53 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidegate.apps import App, Every, Installed, Page, Simulated
+from tidegate.apps import App, Installed, Page, ScheduledJob, Simulated
 from tidegate_apps.feeds import handlers
 from tidegate_apps.feeds.codes import CODES
-from tidegate_apps.feeds.settings import Settings
+from tidegate_apps.feeds.settings import FeedsSettings
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
     from prometheus_client.core import Metric
 
 
-def jobs(there: Installed[Settings]) -> handlers.Jobs:
+def jobs(app: Installed[FeedsSettings]) -> handlers.FeedJobs:
     from tidegate_apps.feeds.parsing import parse
 
-    return handlers.declare(there, parse)
+    return handlers.declare(app, parse)
 
 
-def schedules(there: Installed[Settings]) -> Iterable[Every]:
+def schedules(app: Installed[FeedsSettings]) -> Iterable[ScheduledJob]:
     """Every minute the job that polls is put in, unless it is there: so one runs, whatever happens to the last."""
-    if there.jobs.poll is not None:
-        yield Every(cron="* * * * *", job=there.jobs.poll, name="feeds")
+    if app.jobs.poll is not None:
+        yield ScheduledJob(cron="* * * * *", job=app.jobs.poll, name="feeds")
 
 
-def routes(there: Installed[Settings]) -> APIRouter:
+def routes(app: Installed[FeedsSettings]) -> APIRouter:
     from tidegate_apps.feeds.routes import routes as all_of_them
 
-    return all_of_them(there)
+    return all_of_them(app)
 
 
-def show_all(request: Request, there: Installed[Settings]) -> Response:
+def show_all(request: Request, app: Installed[FeedsSettings]) -> Response:
     from tidegate_apps.feeds import pages
 
-    return pages.show_all(request, there)
+    return pages.show_all(request, app)
 
 
-def show_one(request: Request, there: Installed[Settings]) -> Response:
+def show_one(request: Request, app: Installed[FeedsSettings]) -> Response:
     from tidegate_apps.feeds import pages
 
-    return pages.show_one(request, there)
+    return pages.show_one(request, app)
 
 
-def metrics(there: Installed[Settings]) -> Iterable[Metric]:
+def metrics(app: Installed[FeedsSettings]) -> Iterable[Metric]:
     from tidegate_apps.feeds import figures
 
-    return figures.metrics(there)
+    return figures.metrics(app)
 
 
-def advice(settings: Settings) -> Iterable[str]:
+def advice(settings: FeedsSettings) -> Iterable[str]:
     if settings.poll and not settings.contact:
         yield "Sites are not told whom to write to when feeds are polled: feeds.contact is not set."
 
@@ -62,11 +62,11 @@ def simulator() -> Simulated:
     return simulated()
 
 
-app = App[Settings](
+app = App[FeedsSettings](
     name="feeds",
     title="Feeds",
     about="Feeds are polled, and those that fail rest.",
-    settings=Settings,
+    settings=FeedsSettings,
     codes=CODES,
     package="tidegate_apps.feeds",
     jobs=jobs,

@@ -5,27 +5,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tidegate.apps import DbTx
-from tidegate.guard import SelfGuard
+from tidegate.guard import NetworkGuardPolicy
 from tidegate_apps.feeds import poll_log, telling
-from tidegate_apps.feeds.hosts import Hosts
+from tidegate_apps.feeds.hosts import HostGuard
 from tidegate_apps.feeds.matrix import PollError
-from tidegate_apps.feeds.own_link import Link
+from tidegate_apps.feeds.own_link import FeedNetworkGuard
 from tidegate_apps.feeds.verdicts import FeedState
 
 
 @dataclass(slots=True)
-class News:
+class GuardReport:
     """What people have not heard: `tell` it in a transaction, and say that they were `told` when that has ended."""
 
-    _link: Link
-    _hosts: Hosts
+    _link: FeedNetworkGuard
+    _hosts: HostGuard
     lost: bool
     of_link: bool
     of_hosts: list[tuple[str, str]]
     _heard: list[tuple[str, str]] = field(default_factory=list)  # what they did not know
 
     def tell(self, tx: DbTx, at: float) -> None:
-        self._heard = [each for each in self.of_hosts if tx.tell(telling.host(*each, at))]
+        self._heard = [host for host in self.of_hosts if tx.tell(telling.host(*host, at))]
         if self.of_link and self.lost:
             tx.tell(telling.own_link(at))
         elif self.of_link:
@@ -41,23 +41,23 @@ class News:
                 poll_log.link(self.lost)
 
 
-class Blame:
+class FailureAttribution:
     """What is known of our own network and of hosts, from one turn of polling to the next."""
 
-    def __init__(self, guard: SelfGuard | None, *, hosts: bool) -> None:
-        self._link, self._hosts = Link(guard), Hosts(on=hosts)
+    def __init__(self, guard: NetworkGuardPolicy | None, *, hosts: bool) -> None:
+        self._link, self._hosts = FeedNetworkGuard(guard), HostGuard(on=hosts)
 
     def usual(self, polls_per_second: float) -> None:
         self._link.usual(polls_per_second)
 
-    def answered(self, state: FeedState, now: float) -> None:
-        self._link.answered(state, now)
-        self._hosts.answered(state, now)
+    def record_answer(self, state: FeedState, now: float) -> None:
+        self._link.record_answer(state, now)
+        self._hosts.record_answer(state, now)
 
-    def failed(self, state: FeedState, error: PollError, now: float) -> tuple[bool, bool]:
+    def record_failure(self, state: FeedState, error: PollError, now: float) -> tuple[bool, bool]:
         """Whether this failure is our own, and else whether it is its host's."""
-        own = self._link.failed(state, error, now)
-        return own, not own and self._hosts.failed(state, error, now)
+        own = self._link.record_failure(state, error, now)
+        return own, not own and self._hosts.record_failure(state, error, now)
 
-    def news(self) -> News:
-        return News(self._link, self._hosts, self._link.lost, self._link.news, self._hosts.news())
+    def report(self) -> GuardReport:
+        return GuardReport(self._link, self._hosts, self._link.lost, self._link.news, self._hosts.news())

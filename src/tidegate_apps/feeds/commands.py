@@ -12,11 +12,11 @@ from tidegate.apps import Installed
 from tidegate.commands import NUMBER, AtServer, Exit, at_server
 from tidegate_apps.feeds import opml
 from tidegate_apps.feeds.importing import add_all, every
-from tidegate_apps.feeds.looks import look_of
+from tidegate_apps.feeds.looks import status_label
 from tidegate_apps.feeds.matrix import MANUAL, REASONS
 from tidegate_apps.feeds.polling_here import poll_until
 from tidegate_apps.feeds.recording import state_of
-from tidegate_apps.feeds.source import Source, Wanted, check_url, public
+from tidegate_apps.feeds.source import Source, SourceRequest, check_url, public
 
 
 @click.group()
@@ -32,7 +32,7 @@ def feeds() -> None:
 def add(at: AtServer, address: str, name: str, interval: float | None) -> None:
     """Adds a feed."""
     with at.installed() as there:
-        made = there.jobs.sources.add(Wanted(feed_url=check_url(address), name=name, interval=interval), at.me)
+        made = there.jobs.sources.add(SourceRequest(feed_url=check_url(address), name=name, interval=interval), at.me)
         at.say(_as_json(there, made), f"added: {made.id}  {made.name}")
 
 
@@ -79,7 +79,7 @@ def poll(at: AtServer, ids: tuple[int, ...], all_of_them: bool, wait: float) -> 
 def import_(at: AtServer, file: Any) -> None:
     """Adds the feeds of a list (OPML); - reads it from standard input."""
     with at.installed() as there:
-        wanted, refused = opml.read(file.read(opml.MOST_BYTES + 1))
+        wanted, refused = opml.parse_opml(file.read(opml.MAX_BYTES + 1))
         with _Bar("Importing", at.as_json) as bar:
             done = add_all(there.jobs.sources, wanted, refused, at.me, bar.update)
         document = {"added": done.added, "already_there": done.there, "refused": done.refused}
@@ -92,7 +92,7 @@ def import_(at: AtServer, file: Any) -> None:
 def export(at: AtServer, file: Any) -> None:
     """Writes all feeds as a list (OPML)."""
     with at.installed() as there:
-        lines = list(opml.written(every(there.jobs.sources), there.queue.clock.now()))
+        lines = list(opml.write_opml(every(there.jobs.sources), there.queue.clock.now()))
         file.write(json.dumps({"opml": "\n".join(lines)}) + "\n" if at.as_json else "\n".join(lines) + "\n")
 
 
@@ -141,30 +141,30 @@ class _Bar:
             self._bar.render_finish()
 
 
-def _state(there: Installed[Any], id_: int) -> Any:
-    row = there.db.one("states", source_id=id_)
+def _state(app: Installed[Any], id_: int) -> Any:
+    row = app.db.one("states", source_id=id_)
     return None if row is None else state_of(row)
 
 
-def _is_active(there: Installed[Any], source: Source) -> bool:
-    return source.active_from is not None and source.active_from <= there.queue.clock.now()
+def _is_active(app: Installed[Any], source: Source) -> bool:
+    return source.active_from is not None and source.active_from <= app.queue.clock.now()
 
 
-def _lines(there: Installed[Any], source: Source) -> list[str]:
-    look = look_of(source, _state(there, source.id), there.queue.clock.now())
+def _lines(app: Installed[Any], source: Source) -> list[str]:
+    look = status_label(source, _state(app, source.id), app.queue.clock.now())
     first = f"{source.id:>6}  {look.word or look.token:<12}  {source.name}  {public(source.feed_url or '')}".rstrip()
     return [first, f"        {look.reason}"] if look.reason else [first]
 
 
-def _as_json(there: Installed[Any], source: Source) -> dict[str, Any]:
-    state = _state(there, source.id)
-    look = look_of(source, state, there.queue.clock.now())
+def _as_json(app: Installed[Any], source: Source) -> dict[str, Any]:
+    state = _state(app, source.id)
+    look = status_label(source, state, app.queue.clock.now())
     return {
         "id": source.id, "name": source.name, "feed_url": source.feed_url, "interval": source.interval,
         "enabled": source.enabled, "feed_disabled_at": source.feed_disabled_at,
         "feed_disable_reason": source.feed_disable_reason, "disabled_by": source.disabled_by,
         "rests_until": source.rests_until, "state": look.token, "reason": look.reason,
-        "next_poll_at": None if state is None or state.due_at is None else state.due_at or there.queue.clock.now(),
+        "next_poll_at": None if state is None or state.due_at is None else state.due_at or app.queue.clock.now(),
         "consecutive_errors": 0 if state is None else state.consecutive_errors,
         "last_error": None if state is None else state.last_error,
         "last_error_type": None if state is None else state.last_error_type,

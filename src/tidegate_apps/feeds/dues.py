@@ -10,13 +10,13 @@ from enum import StrEnum
 from tidegate import Backoff
 
 BACKOFF = Backoff("5m", cap="8h", jitter=0.25)
-AT_ONCE = 0.0  # a time that comes before all others: somebody waits for this poll
-MOST_ASKED = 24 * 3600.0  # a Retry-After is believed up to this, and so is a feed that wants to be polled rarely
+POLL_NOW = 0.0  # a time that comes before all others: somebody waits for this poll
+MAX_RETRY_AFTER = 24 * 3600.0  # a Retry-After is believed up to this, and so is a feed that wants to be polled rarely
 _SPREAD = 0.1  # of the interval: feeds that were polled together do not stay together
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
-class Why(StrEnum):
+class DueReason(StrEnum):
     """Why a feed is polled when it is."""
 
     NEW = "new"
@@ -44,23 +44,23 @@ class Hints:
         kept_hours = frozenset(hour % 24 for hour in hours if 0 <= hour <= 24)
         kept_days = frozenset(_DAYS.index(day.lower()) for day in days if day.lower() in _DAYS)
         return cls(
-            not_before=min(max(not_before, 0.0), MOST_ASKED),
+            not_before=min(max(not_before, 0.0), MAX_RETRY_AFTER),
             skip_hours=kept_hours if len(kept_hours) < 24 else frozenset(),
             skip_days=kept_days if len(kept_days) < 7 else frozenset(),
         )
 
 
-Due = tuple[float, Why]
+Due = tuple[float, DueReason]
 
 
 def after_success(now: float, interval: float, hints: Hints, roll: float) -> Due:
     """The interval, or what the feed asks for if that is longer; never sooner, and a little later by chance."""
     wait = max(interval, hints.not_before)
     at = now + wait * (1 + _SPREAD * roll)
-    why = Why.HINT if hints.not_before > interval else Why.INTERVAL
+    why = DueReason.HINT if hints.not_before > interval else DueReason.INTERVAL
     allowed = _outside(at, hints)
     # By chance within the hour, or all that skip the same hours would come at once.
-    return (at, why) if allowed == at else (allowed + 3600 * roll, Why.SKIPPED)
+    return (at, why) if allowed == at else (allowed + 3600 * roll, DueReason.SKIPPED)
 
 
 def usual_wait(interval: float, hints: Hints) -> float:
@@ -72,9 +72,9 @@ def usual_wait(interval: float, hints: Hints) -> float:
 def after_failure(now: float, interval: float, failures: int, retry_after: float | None, roll: float) -> Due:
     """max(interval, backoff, Retry-After); *failures* counts those before this one."""
     waits = (
-        (interval, Why.INTERVAL),
-        (BACKOFF.delay(failures, roll), Why.BACKOFF),
-        (min(retry_after or 0.0, MOST_ASKED), Why.RETRY_AFTER),
+        (interval, DueReason.INTERVAL),
+        (BACKOFF.delay(failures, roll), DueReason.BACKOFF),
+        (min(retry_after or 0.0, MAX_RETRY_AFTER), DueReason.RETRY_AFTER),
     )
     wait, why = max(waits, key=lambda each: each[0])
     return now + wait, why
@@ -83,16 +83,16 @@ def after_failure(now: float, interval: float, failures: int, retry_after: float
 def after_rest(now: float, interval: float, until: float, retry_after: float | None) -> Due:
     """The end of a rest, which takes the place of the backoff; no sooner than the interval, or than the site asked."""
     ends = (
-        (until, Why.COOLDOWN),
-        (now + interval, Why.INTERVAL),
-        (now + min(retry_after or 0.0, MOST_ASKED), Why.RETRY_AFTER),
+        (until, DueReason.COOLDOWN),
+        (now + interval, DueReason.INTERVAL),
+        (now + min(retry_after or 0.0, MAX_RETRY_AFTER), DueReason.RETRY_AFTER),
     )
     return max(ends, key=lambda each: each[0])
 
 
 def after_own_fault(now: float, roll: float) -> Due:
     """Our own link was down, so nothing is known of the feed: soon again."""
-    return now + BACKOFF.delay(0, roll), Why.OWN_LINK
+    return now + BACKOFF.delay(0, roll), DueReason.OWN_LINK
 
 
 def first(now: float, interval: float, place: int, of: int) -> Due:
@@ -100,7 +100,7 @@ def first(now: float, interval: float, place: int, of: int) -> Due:
 
     They are a second apart, or less when they would not fit into the interval.
     """
-    return now + place * min(1.0, interval / max(of, 1)), Why.NEW
+    return now + place * min(1.0, interval / max(of, 1)), DueReason.NEW
 
 
 def _outside(at: float, hints: Hints) -> float:

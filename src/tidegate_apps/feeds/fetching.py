@@ -24,7 +24,7 @@ Parse = Callable[[bytes, str, str], Awaitable[Feed]]
 class Get(Protocol):
     """As `net.Client.get`."""
 
-    def __call__(self, url: str, *, headers: Mapping[str, str] | None = None) -> Awaitable[net.Fetched]: ...
+    def __call__(self, url: str, *, headers: Mapping[str, str] | None = None) -> Awaitable[net.FetchResponse]: ...
 
 
 class Fetching:
@@ -54,21 +54,21 @@ class Fetching:
         feed = await self._read(answer, url)
         return _success(answer, url, body_hash=digest, hints=hints_of(feed, answer, now)), feed
 
-    async def _read(self, answer: net.Fetched, url: str) -> Feed:
+    async def _read(self, answer: net.FetchResponse, url: str) -> Feed:
         try:
             return await self._parse(answer.body, answer.headers.get("Content-Type", ""), answer.url)
         except ParseError as error:
             raise PollError(ErrorType.PARSE, str(error), url=url) from error
 
 
-def _success(answer: net.Fetched, url: str, *, body_hash: str | None, hints: Hints | None) -> Success:
+def _success(answer: net.FetchResponse, url: str, *, body_hash: str | None, hints: Hints | None) -> Success:
     return Success(
         status=answer.status, etag=answer.headers.get("ETag"), last_modified=answer.headers.get("Last-Modified"),
         moved_to=moved_to(answer, url), body_hash=body_hash, hints=hints,
     )  # fmt: skip
 
 
-def moved_to(answer: net.Fetched, url: str) -> str | None:
+def moved_to(answer: net.FetchResponse, url: str) -> str | None:
     """Where the feed at *url* is for good; with its user and password, if they were sent all the way."""
     if answer.moved_to is None or "@" not in url:
         return answer.moved_to
@@ -81,7 +81,7 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
     return url.scheme, url.host, url.port
 
 
-def retry_after(answer: net.Fetched, now: float) -> float | None:
+def retry_after(answer: net.FetchResponse, now: float) -> float | None:
     """Seconds; a date is read against the server's own clock, or ours when it does not say its own."""
     given = httpx2.Headers(answer.headers)
     given.setdefault("Date", formatdate(now, usegmt=True))
@@ -89,7 +89,7 @@ def retry_after(answer: net.Fetched, now: float) -> float | None:
     return None if fault is None else fault.retry_after
 
 
-def hints_of(feed: Feed, answer: net.Fetched, now: float) -> Hints:
+def hints_of(feed: Feed, answer: net.FetchResponse, now: float) -> Hints:
     """When the feed wants to be left alone: the longest of what it and its server say."""
     wait = max(feed.ttl, _cached(answer.headers, now))
     return Hints.of(wait, feed.skip_hours, feed.skip_days)

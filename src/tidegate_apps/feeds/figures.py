@@ -14,17 +14,17 @@ from tidegate_apps.feeds.recording import OK, OWN, UNMODIFIED
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-_LATE = 60.0  # seconds
+_LATE_SECONDS = 60.0  # seconds
 OUTCOMES = (OK, UNMODIFIED, *map(str, ErrorType), OWN)
 
 
-def metrics(there: Installed[Any]) -> Iterator[Metric]:
-    now = there.queue.clock.now()
+def metrics(app: Installed[Any]) -> Iterator[Metric]:
+    now = app.queue.clock.now()
 
     def read(tx: DbTx) -> tuple[Any, dict[str, Any]]:
-        return tx.all("figures", late=now - _LATE)[0], {row[0]: row[1:] for row in tx.all("counts")}
+        return tx.all("figures", late=now - _LATE_SECONDS)[0], {row[0]: row[1:] for row in tx.all("counts")}
 
-    (well, failing, resting, unpolled, late), counts = there.db.read(read)
+    (well, failing, resting, unpolled, late), counts = app.db.read(read)
     feeds = GaugeMetricFamily("tidegate_feeds", "Feeds that are polled, by how they are", labels=["state"])
     for state, n in (("ok", well), ("failing", failing), ("disabled", resting), ("new", unpolled)):
         feeds.add_metric([state], n)

@@ -9,9 +9,9 @@ from tidegate_apps.feeds.matrix import ErrorType, PollError
 from tidegate_apps.feeds.verdicts import FeedState
 
 LEAST, SHARE = 3, 0.6  # feeds of one host, and the share of them that fails with the same type
-LONGEST = 24 * 3600.0  # seconds that a host is blamed in place of its feeds
-_FEW = 1000
-_SPARED = frozenset({ErrorType.NETWORK, ErrorType.UPSTREAM})
+MAX_EXCUSED_SECONDS = 24 * 3600.0  # seconds that a host is blamed in place of its feeds
+_MIN_HOSTS_KEPT = 1000
+_EXCUSED_TYPES = frozenset({ErrorType.NETWORK, ErrorType.UPSTREAM})
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class _Host:
     type: str = ""
 
     def judged(self, now: float) -> None:
-        self.seen = {id_: each for id_, each in self.seen.items() if now - each[0] <= LONGEST}
+        self.seen = {id_: each for id_, each in self.seen.items() if now - each[0] <= MAX_EXCUSED_SECONDS}
         failed = Counter(kind for _, kind in self.seen.values() if kind).most_common(1)
         if len(self.seen) >= LEAST and failed and failed[0][1] >= SHARE * len(self.seen):
             self.since, self.type = now if self.since is None else self.since, failed[0][0]
@@ -30,26 +30,26 @@ class _Host:
             self.since = None
 
 
-class Hosts:
+class HostGuard:
     """What is known of hosts with several feeds. A host is its name and port."""
 
     def __init__(self, *, on: bool) -> None:
         self._on = on
         self._hosts: dict[str, _Host] = {}
         self._news: set[str] = set()
-        self._most = _FEW  # hosts; then those that are gone are forgotten
+        self._limit = _MIN_HOSTS_KEPT  # hosts; then those that are gone are forgotten
 
     def __len__(self) -> int:
         return len(self._hosts)
 
-    def failed(self, state: FeedState, error: PollError, now: float) -> bool:
+    def record_failure(self, state: FeedState, error: PollError, now: float) -> bool:
         """Whether this failure is its host's: then nothing is counted against the feed."""
         if not self._on or error.untyped:
             return False
         host = self._noted(state, str(error.type), now)
-        return host.since is not None and error.type in _SPARED and now - host.since < LONGEST
+        return host.since is not None and error.type in _EXCUSED_TYPES and now - host.since < MAX_EXCUSED_SECONDS
 
-    def answered(self, state: FeedState, now: float) -> None:
+    def record_answer(self, state: FeedState, now: float) -> None:
         if self._on:
             self._noted(state, "", now)
 
@@ -64,7 +64,7 @@ class Hosts:
                 self._news.discard(name)
 
     def _noted(self, state: FeedState, kind: str, now: float) -> _Host:
-        if len(self._hosts) >= self._most:
+        if len(self._hosts) >= self._limit:
             self._forget(now)
         host = self._hosts.setdefault(state.host, _Host())
         host.seen[state.source_id] = now, kind
@@ -76,10 +76,13 @@ class Hosts:
     def _forget(self, now: float) -> None:
         """Hosts that no feed was polled at for long, and of which nobody has heard."""
         self._hosts = {
-            name: host for name, host in self._hosts.items()
-            if host.told is not None or name in self._news or any(now - at <= LONGEST for at, _ in host.seen.values())
-        }  # fmt: skip
-        self._most = max(_FEW, 2 * len(self._hosts))
+            name: host
+            for name, host in self._hosts.items()
+            if host.told is not None
+            or name in self._news
+            or any(now - at <= MAX_EXCUSED_SECONDS for at, _ in host.seen.values())
+        }
+        self._limit = max(_MIN_HOSTS_KEPT, 2 * len(self._hosts))
 
     def _type_of(self, name: str) -> str:
         host = self._hosts[name]

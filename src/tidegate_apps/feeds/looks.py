@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate_apps.feeds.dues import Why
+from tidegate_apps.feeds.dues import DueReason
 from tidegate_apps.feeds.matrix import MANUAL, ErrorType
 from tidegate_apps.feeds.recording import OK, OWN, UNMODIFIED
 from tidegate_apps.feeds.source import AUTO, Source, public
@@ -19,7 +19,7 @@ _RANK = {"": 0, "good": 1, "calm": 2, "warn": 3, "bad": 4}
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class FeedStatusLabel:
     """A state of the pages, the word for it if it is another one, and the reason."""
 
     token: str
@@ -27,46 +27,48 @@ class Look:
     reason: str
 
 
-def look_of(source: Source, state: FeedState | None, now: float) -> Look:
+def status_label(source: Source, state: FeedState | None, now: float) -> FeedStatusLabel:
     """The first that is true."""
     if source.feed_disabled_at is not None:
         return _disabled(source, state, now)
     if not source.enabled:
-        return Look("paused", "Switched off", "The source is switched off, so nothing is polled.")
+        return FeedStatusLabel("paused", "Switched off", "The source is switched off, so nothing is polled.")
     if not source.feed_url:
-        return Look("paused", "No address", "The source has no address of a feed.")
+        return FeedStatusLabel("paused", "No address", "The source has no address of a feed.")
     if state is None or state.last_polled_at is None:
-        return Look("new", "", "It was not polled yet.")
+        return FeedStatusLabel("new", "", "It was not polled yet.")
     return _polled(state)
 
 
-def _disabled(source: Source, state: FeedState | None, now: float) -> Look:
+def _disabled(source: Source, state: FeedState | None, now: float) -> FeedStatusLabel:
     reason, by = source.feed_disable_reason or "", source.disabled_by
     why = REASONS.get(reason, reason)
     if reason == MANUAL:
-        return Look("paused", "Disabled", f"Disabled by {by}; only a person enables it again.")
-    often = state.rest.run_length if state is not None and by == AUTO else 0
+        return FeedStatusLabel("paused", "Disabled", f"Disabled by {by}; only a person enables it again.")
+    often = state.rest.failing_count if state is not None and by == AUTO else 0
     times = f", {often} times in a row" if often > 1 else ""
     said = "" if by == AUTO else f" Disabled by {by}."
     if source.rests_until is not None and source.rests_until <= now:
-        return Look("probing", "", f"Its rest is over; one poll finds out whether it is well. Before, {why}.{said}")
-    return Look("disabled", "", f"{why[:1].upper()}{why[1:]}{times}.{said}")
+        return FeedStatusLabel(
+            "probing", "", f"Its rest is over; one poll finds out whether it is well. Before, {why}.{said}"
+        )
+    return FeedStatusLabel("disabled", "", f"{why[:1].upper()}{why[1:]}{times}.{said}")
 
 
-def _polled(state: FeedState) -> Look:
+def _polled(state: FeedState) -> FeedStatusLabel:
     kind = state.last_error_type
     if kind is None:
-        return Look("ok", "", "")
-    if state.due_why == Why.OWN_LINK:
-        return Look("degraded", "", "Our own network seemed to be down, so nothing is known of the feed.")
+        return FeedStatusLabel("ok", "", "")
+    if state.due_why == DueReason.OWN_LINK:
+        return FeedStatusLabel("degraded", "", "Our own network seemed to be down, so nothing is known of the feed.")
     why = REASONS.get(kind, kind)
     detail = f" ({state.last_error})" if state.last_error else ""
     said = f"{why[:1].upper()}{why[1:]}{detail}."
     if kind == ErrorType.UNEXPECTED:
-        return Look("action", "Unclassified", f"{said} It is polled on; please look at it.")
+        return FeedStatusLabel("action", "Unclassified", f"{said} It is polled on; please look at it.")
     token = "limited" if kind == ErrorType.RATE_LIMITED else "degraded"
     often = state.consecutive_errors
-    return Look(token, "", said if often < 2 else f"{said[:-1]}, {often} failures since the last success.")
+    return FeedStatusLabel(token, "", said if often < 2 else f"{said[:-1]}, {often} failures since the last success.")
 
 
 def next_poll(state: FeedState | None) -> str:
@@ -74,7 +76,7 @@ def next_poll(state: FeedState | None) -> str:
     return "" if state is None or state.due_at is None else WHEN.get(state.due_why, state.due_why)
 
 
-def happened(kind: str, actor: str, detail: str | None) -> str:
+def describe_event(kind: str, actor: str, detail: str | None) -> str:
     """One line of the history of a feed."""
     why = REASONS.get(detail or "", detail or "")
     match kind:
@@ -120,6 +122,6 @@ WORDS = {OK: "read", UNMODIFIED: "not modified", OWN: "our own network was down"
 
 def bar_words(beats: list[tuple[Any, ...]]) -> str:
     """The bar for those who do not see it."""
-    bad = sum(tone_of(each[1]) in ("warn", "bad") for each in beats)
+    bad = sum(tone_of(beat[1]) in ("warn", "bad") for beat in beats)
     polls = "1 poll" if len(beats) == 1 else f"{len(beats)} polls"
     return f"{polls} in the last day, {bad} failed" if beats else "no poll in the last day"

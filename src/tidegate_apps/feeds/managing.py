@@ -17,17 +17,17 @@ from tidegate import Held, Target, classify
 from tidegate.apps import Db, DbTx
 from tidegate.faults import Level
 from tidegate_apps.feeds import dues
-from tidegate_apps.feeds.dues import Why
+from tidegate_apps.feeds.dues import DueReason
 from tidegate_apps.feeds.matrix import MANUAL
 from tidegate_apps.feeds.source import AUTO
 from tidegate_apps.feeds.sources import Sources
 from tidegate_apps.feeds.verdicts import FeedState, host_of
 
 _log = logging.getLogger("tidegate.feeds")
-_PAGE = 500
+_PAGE_SIZE = 500
 
 
-class Here:
+class LocalSources:
     """The sources are in this database."""
 
     elsewhere = False
@@ -48,7 +48,7 @@ class Here:
         return self._sources.moved_in(tx, state.source_id, url)
 
 
-class There:
+class RemoteSources:
     """The sources are at another server. *tell* puts in a job that brings it up to date with one feed."""
 
     elsewhere = True
@@ -91,7 +91,7 @@ class There:
     async def _known(self) -> dict[int, tuple[Any, ...]]:
         found: dict[int, tuple[Any, ...]] = {}
         after = 0
-        while rows := await self._db.aall("known_states", after=after, n=_PAGE):
+        while rows := await self._db.aall("known_states", after=after, n=_PAGE_SIZE):
             found.update((row[0], row) for row in rows)
             after = rows[-1][0]
         return found
@@ -100,7 +100,7 @@ class There:
         found: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
-            query = {"feed_active": "true", "limit": str(_PAGE), **({"cursor": cursor} if cursor else {})}
+            query = {"feed_active": "true", "limit": str(_PAGE_SIZE), **({"cursor": cursor} if cursor else {})}
             answer = await self._client().get("/api/v1/sources", params=query)
             answer.raise_for_status()
             page = answer.json()
@@ -137,7 +137,7 @@ class There:
         if there["feed_url"] != url:
             tx.all(
                 "set_address", source_id=id_, feed_url=there["feed_url"], host=host_of(there["feed_url"]), due_at=at,
-                due_why=str(Why.NEW),
+                due_why=str(DueReason.NEW),
             )  # fmt: skip
         if (there["interval"], there["name"]) != (interval, name):
             tx.many("add_state", [_state(there, at, 0, 1)])
@@ -145,20 +145,20 @@ class There:
             # A person enabled it there.
             tx.all(
                 "set_state_rest", source_id=id_, rest_at=None, rest_until=None, rest_reason=None, rest_by=None,
-                due_at=0.0, due_why=str(Why.ASKED),
+                due_at=0.0, due_why=str(DueReason.ASKED),
             )  # fmt: skip
         elif rest_at is None and there["feed_disabled_at"] is not None:
             # It was disabled there, and rested. Only what knows of a rest can end it.
             _rest_over(tx, there, at if due_at is None else due_at)
         elif due_at is None:
-            tx.all("set_due", source_id=id_, due_at=at, due_why=str(Why.NEW))
+            tx.all("set_due", source_id=id_, due_at=at, due_why=str(DueReason.NEW))
 
 
 def _known(tx: DbTx) -> dict[int, tuple[Any, ...]]:
     """What is known of each feed, by its source."""
     found: dict[int, tuple[Any, ...]] = {}
     after = 0
-    while rows := tx.all("known_states", after=after, n=_PAGE):
+    while rows := tx.all("known_states", after=after, n=_PAGE_SIZE):
         found.update((row[0], row) for row in rows)
         after = rows[-1][0]
     return found
@@ -174,7 +174,7 @@ def _rest_over(tx: DbTx, there: dict[str, Any], due_at: float) -> None:
     began = datetime.fromisoformat(there["feed_disabled_at"]).timestamp()
     tx.all(
         "set_state_rest", source_id=there["id"], rest_at=began, rest_until=began, due_at=due_at,
-        rest_reason=there["feed_disable_reason"], rest_by=there["disabled_by"], due_why=str(Why.COOLDOWN),
+        rest_reason=there["feed_disable_reason"], rest_by=there["disabled_by"], due_why=str(DueReason.COOLDOWN),
     )  # fmt: skip
 
 
@@ -186,7 +186,7 @@ def _state(there: dict[str, Any], at: float, place: int, of: int) -> dict[str, A
     }  # fmt: skip
 
 
-def said(state: FeedState) -> dict[str, Any]:
+def source_event_fields(state: FeedState) -> dict[str, Any]:
     """What the other server was told, as `told` wants it."""
     rest_at = state.rest.disabled_at
     return {"source_id": state.source_id, "rest_at": -1.0 if rest_at is None else rest_at, "feed_url": state.feed_url}

@@ -29,7 +29,7 @@ class ErrorType(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ErrorRule:
     """One row of the matrix. *after* failures of this type in a row the feed rests for *rest*; None: it never does."""
 
     type: ErrorType
@@ -40,15 +40,15 @@ class Row:
 
 
 _NONE = range(0)
-MATRIX: Mapping[ErrorType, Row] = {row.type: row for row in (
-    Row(ErrorType.RATE_LIMITED, range(429, 430), Level.WARN),
-    Row(ErrorType.FORBIDDEN, range(403, 404), Level.WARN, 5, "24h"),
-    Row(ErrorType.NOT_FOUND, range(404, 405), Level.WARN, 3, "48h"),
-    Row(ErrorType.GONE, range(410, 411), Level.WARN, 1, "72h"),
-    Row(ErrorType.UPSTREAM, range(500, 600), Level.WARN, 10, "6h"),
-    Row(ErrorType.NETWORK, _NONE, Level.WARN, 10, "12h"),
-    Row(ErrorType.PARSE, _NONE, Level.WARN, 5, "24h"),
-    Row(ErrorType.UNEXPECTED, _NONE, Level.ERROR),
+MATRIX: Mapping[ErrorType, ErrorRule] = {row.type: row for row in (
+    ErrorRule(ErrorType.RATE_LIMITED, range(429, 430), Level.WARN),
+    ErrorRule(ErrorType.FORBIDDEN, range(403, 404), Level.WARN, 5, "24h"),
+    ErrorRule(ErrorType.NOT_FOUND, range(404, 405), Level.WARN, 3, "48h"),
+    ErrorRule(ErrorType.GONE, range(410, 411), Level.WARN, 1, "72h"),
+    ErrorRule(ErrorType.UPSTREAM, range(500, 600), Level.WARN, 10, "6h"),
+    ErrorRule(ErrorType.NETWORK, _NONE, Level.WARN, 10, "12h"),
+    ErrorRule(ErrorType.PARSE, _NONE, Level.WARN, 5, "24h"),
+    ErrorRule(ErrorType.UNEXPECTED, _NONE, Level.ERROR),
 )}  # fmt: skip
 
 # Only what is expected of the outside world may rest a feed: anything else needs a person, and a rest would hide it.
@@ -108,7 +108,7 @@ def type_of_failure(error: Exception) -> ErrorType:
     return ErrorType.NETWORK if isinstance(error, net.FetchError) else ErrorType.UNEXPECTED
 
 
-_BOOK: CodeBook = Pack("feeds", []).book
+_BOOK: CodeBook = Pack("feeds", []).code_book
 
 
 def code_of(kind: ErrorType | str) -> Code:

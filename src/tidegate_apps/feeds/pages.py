@@ -9,28 +9,28 @@ from urllib.parse import urlsplit
 from fastapi import Request, Response
 
 from tidegate.apps import DbTx, Installed
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.web import number_of, page, problem
 from tidegate_apps.feeds import looks, telling
-from tidegate_apps.feeds.looks import DAY, Look, Piece
+from tidegate_apps.feeds.looks import DAY, FeedStatusLabel, Piece
 from tidegate_apps.feeds.recording import state_of
-from tidegate_apps.feeds.settings import Settings
+from tidegate_apps.feeds.settings import FeedsSettings
 from tidegate_apps.feeds.source import Source, public
 from tidegate_apps.feeds.source_rows import matching
 from tidegate_apps.feeds.verdicts import FeedState, name_of
 
-_PAGE = 50
-_MOST_BEATS = 500
+_PAGE_SIZE = 50
+_MAX_BEATS = 500
 _TABS = ("", "failing", "disabled", "unclassified")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class FeedRow:
     """One feed as the pages show it."""
 
     source: Source
     state: FeedState | None
-    look: Look
+    look: FeedStatusLabel
     why_then: str
     bar: list[Piece]
     bar_words: str
@@ -47,16 +47,16 @@ class Line:
         return urlsplit(url).path if self.source.name == name_of(url) else ""
 
 
-def show_all(request: Request, there: Installed[Settings]) -> Response:
+def show_all(request: Request, app: Installed[FeedsSettings]) -> Response:
     """The list. Tabs, search and paging are plain links."""
     asked = request.query_params
     tab = asked.get("state", "") if asked.get("state", "") in _TABS else ""
     like = asked.get("q", "")[:200].strip()
-    return _list(request, there, tab, like, number_of(asked.get("after", "")) or 0)
+    return _list(request, app, tab, like, number_of(asked.get("after", "")) or 0)
 
 
-def _list(request: Request, there: Installed[Settings], tab: str, like: str, after: int = 0) -> Response:
-    now, elsewhere = there.queue.clock.now(), bool(there.settings.source_manager_url)
+def _list(request: Request, app: Installed[FeedsSettings], tab: str, like: str, after: int = 0) -> Response:
+    now, elsewhere = app.queue.clock.now(), bool(app.settings.source_manager_url)
 
     def read(tx: DbTx) -> dict[str, Any]:
         found = _sources(tx, tab, like, after, elsewhere=elsewhere)
@@ -65,35 +65,35 @@ def _list(request: Request, there: Installed[Settings], tab: str, like: str, aft
         if elsewhere:
             total, disabled = known, tx.all("count_resting")[0][0]
         return {
-            "lines": [_line(tx, each, now) for each in found[:_PAGE]],
-            "more_after": found[_PAGE - 1].id if len(found) > _PAGE else None,
+            "lines": [_line(tx, each, now) for each in found[:_PAGE_SIZE]],
+            "more_after": found[_PAGE_SIZE - 1].id if len(found) > _PAGE_SIZE else None,
             "total": total, "items": items,
             "unpolled": unpolled, "known": known,
             "counts": {"": total, "failing": failing, "disabled": disabled, "unclassified": unclassified},
         }  # fmt: skip
 
-    seen = there.db.read(read)
+    seen = app.db.read(read)
     return page(
         request, "feeds/all.html", **seen, tab=tab, tabs=_TABS, like=like, paged=bool(after), start=now - DAY, end=now,
-        elsewhere=there.settings.source_manager_url, polls=there.settings.poll,
-        simulated=there.settings.simulated,
+        elsewhere=app.settings.source_manager_url, polls=app.settings.poll,
+        simulated=app.settings.simulated,
     )  # fmt: skip
 
 
-def show_one(request: Request, there: Installed[Settings]) -> Response:
+def show_one(request: Request, app: Installed[FeedsSettings]) -> Response:
     """One feed: how it is, what it brought, what happened to it."""
     given = request.path_params["key"]
     # What notices speak of: all that are unclassified, or a host.
     if given == telling.UNCLASSIFIED:
-        return _list(request, there, "unclassified", "")
+        return _list(request, app, "unclassified", "")
     if given.startswith(telling.HOST):
-        return _list(request, there, "", given.removeprefix(telling.HOST).partition(":")[0])
-    now = there.queue.clock.now()
+        return _list(request, app, "", given.removeprefix(telling.HOST).partition(":")[0])
+    now = app.queue.clock.now()
 
     def read(tx: DbTx) -> dict[str, Any]:
         number = number_of(given)
         if number is None:
-            raise NotThere("there is no such feed")
+            raise NotFound("there is no such feed")
         source = _source(tx, number)
         return {
             "line": _line(tx, source, now),
@@ -103,17 +103,26 @@ def show_one(request: Request, there: Installed[Settings]) -> Response:
         }
 
     try:
-        seen = there.db.read(read)
-    except NotThere as error:
+        seen = app.db.read(read)
+    except NotFound as error:
         return problem(404, "not_there", detail=f"{error}.")
     return page(
-        request, "feeds/one.html", **seen, start=now - DAY, end=now, tone_of=looks.tone_of, words=looks.WORDS,
-        public=public, happened=looks.happened, elsewhere=there.settings.source_manager_url, polls=there.settings.poll,
-    )  # fmt: skip
+        request,
+        "feeds/one.html",
+        **seen,
+        start=now - DAY,
+        end=now,
+        tone_of=looks.tone_of,
+        words=looks.WORDS,
+        public=public,
+        happened=looks.describe_event,
+        elsewhere=app.settings.source_manager_url,
+        polls=app.settings.poll,
+    )
 
 
 def _sources(tx: DbTx, tab: str, like: str, after: int, *, elsewhere: bool) -> list[Source]:
-    n = _PAGE + 1
+    n = _PAGE_SIZE + 1
     if like:
         known = (
             (lambda **asked: [_source(tx, row[0]) for row in tx.all("states_found", **asked)]) if elsewhere else None
@@ -138,7 +147,7 @@ def _source(tx: DbTx, id_: int) -> Source:
         return Source(*row)
     known = tx.one("states", source_id=id_)
     if known is None:
-        raise NotThere(f"there is no feed {id_}")
+        raise NotFound(f"there is no feed {id_}")
     state = state_of(known)
     rest = state.rest
     return Source(
@@ -147,13 +156,13 @@ def _source(tx: DbTx, id_: int) -> Source:
     )  # fmt: skip
 
 
-def _line(tx: DbTx, source: Source, now: float) -> Line:
+def _line(tx: DbTx, source: Source, now: float) -> FeedRow:
     row, more = tx.one("states", source_id=source.id), tx.one("details", source_id=source.id)
     state = None if row is None else state_of(row)
-    beats = tx.all("beats", source_id=source.id, since=now - DAY, n=_MOST_BEATS)
+    beats = tx.all("beats", source_id=source.id, since=now - DAY, n=_MAX_BEATS)
     _, _, title, link, malformed, items, last_new_at = more or (0, 0, None, None, None, 0, None)
-    return Line(
-        source=source, state=state, look=looks.look_of(source, state, now), why_then=looks.next_poll(state),
+    return FeedRow(
+        source=source, state=state, look=looks.status_label(source, state, now), why_then=looks.next_poll(state),
         bar=looks.day_bar(beats, now), bar_words=looks.bar_words(beats), title=title, link=link, malformed=malformed,
         items=items, last_new_at=last_new_at,
     )  # fmt: skip

@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 
 from tidegate.faults import Level
-from tidegate.guard import RestChange
-from tidegate_apps.feeds.recording import Finished
+from tidegate.guard import CooldownChange
+from tidegate_apps.feeds.recording import PollResult
 
 log = logging.getLogger("tidegate.feeds")
 
 
-def say(each: Finished) -> None:
+def say(each: PollResult) -> None:
     """One line for a poll that failed, one more when its feed rests now."""
     error, state = each.verdict.error, each.verdict.state
     if error is None:
-        if each.verdict.change is RestChange.ENABLED:
+        if each.verdict.change is CooldownChange.ENABLED:
             log.info("feed enabled source_id=%s", state.source_id)
         return
     level = logging.ERROR if error.level is Level.ERROR else logging.WARNING
@@ -26,10 +26,10 @@ def say(each: Finished) -> None:
             level, "feed poll failed source_id=%s error_type=%s status_code=%s error=%s",
             state.source_id, str(error.type), error.status_code, str(error),
         )  # fmt: skip
-    if each.verdict.change is RestChange.DISABLED:
+    if each.verdict.change is CooldownChange.DISABLED:
         log.warning(
             "feed disabled source_id=%s reason=%s consecutive_errors=%s",
-            state.source_id, state.rest.reason, state.rest.run_length,
+            state.source_id, state.rest.reason, state.rest.failing_count,
         )  # fmt: skip
 
 

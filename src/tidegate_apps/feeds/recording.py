@@ -8,22 +8,22 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from tidegate.apps import DbTx
-from tidegate.guard import Rest, RestChange
+from tidegate.guard import CooldownChange, CooldownState
 from tidegate_apps.feeds.dues import Hints, usual_wait
 from tidegate_apps.feeds.parsing import Feed
-from tidegate_apps.feeds.verdicts import FeedState, Verdict, host_of, name_of
+from tidegate_apps.feeds.verdicts import FeedState, PollVerdict, host_of, name_of
 
-_SLICE = 500  # entries that one poll forgets at most
-_MOST_NAME = 200
+_PRUNE_BATCH_SIZE = 500  # entries that one poll forgets at most
+_MAX_NAME = 200
 OK, UNMODIFIED, OWN = "ok", "unmodified", "own_link"  # outcomes of a poll beside the types of errors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class PollResult:
     """A poll that has ended."""
 
     before: FeedState
-    verdict: Verdict
+    verdict: PollVerdict
     at: float
     ms: int
     feed: Feed | None = None
@@ -51,7 +51,7 @@ class SourceManager(Protocol):
         """Whether it may move there."""
 
 
-def record(tx: DbTx, batch: Sequence[Finished], manager: SourceManager, keep: int = 5000) -> set[int]:
+def record(tx: DbTx, batch: Sequence[PollResult], manager: SourceManager, keep: int = 5000) -> set[int]:
     """Writes polls; returns the sources whose poll counted. One that something else happened to meanwhile does not.
 
     Of one feed, *keep* entries stay.
@@ -68,15 +68,15 @@ def record(tx: DbTx, batch: Sequence[Finished], manager: SourceManager, keep: in
         grown = [{"source_id": id_, "n": n, "at": by_source[id_].at} for id_, n in fresh.items()]
         for source_id, items in tx.many("grown", grown):
             if items > keep:
-                _forget(tx, by_source[source_id], min(items - keep, _SLICE))
+                _forget(tx, by_source[source_id], min(items - keep, _PRUNE_BATCH_SIZE))
     if counted:
         tx.many("add_beats", [_beat(each, fresh) for each in counted])
         tx.many("count_polls", _counts(counted, fresh))
     for each in counted:
         state, verdict = each.verdict.state, each.verdict
-        if verdict.change is RestChange.DISABLED:
+        if verdict.change is CooldownChange.DISABLED:
             manager.disabled(tx, state, state.rest.reason or "")
-        elif verdict.change is RestChange.ENABLED:
+        elif verdict.change is CooldownChange.ENABLED:
             manager.enabled(tx, state)
         if verdict.adopt is not None and manager.moved(tx, state, verdict.adopt):
             tx.all(
@@ -86,7 +86,7 @@ def record(tx: DbTx, batch: Sequence[Finished], manager: SourceManager, keep: in
     return kept
 
 
-def _items(tx: DbTx, read: Sequence[Finished]) -> dict[int, int]:
+def _items(tx: DbTx, read: Sequence[PollResult]) -> dict[int, int]:
     """How many entries are new, by source."""
     rows = [{"source_id": each.before.source_id, "entries": each.feed.rows} for each in read if each.feed is not None]
     found: dict[int, int] = {}
@@ -96,17 +96,17 @@ def _items(tx: DbTx, read: Sequence[Finished]) -> dict[int, int]:
     return {source_id: n for source_id, n in found.items() if n}
 
 
-def _forget(tx: DbTx, each: Finished, n: int) -> None:
+def _forget(tx: DbTx, each: PollResult, n: int) -> None:
     """A slice of the oldest entries goes."""
     source_id, listed = each.before.source_id, "{}" if each.feed is None else each.feed.rows
     gone = tx.all("forget_items", source_id=source_id, entries=listed, n=n)
     tx.all("shrunk", source_id=source_id, n=len(gone))
 
 
-def _named(tx: DbTx, read: Sequence[Finished], *, elsewhere: bool) -> None:
+def _named(tx: DbTx, read: Sequence[PollResult], *, elsewhere: bool) -> None:
     """A feed that nobody named is called what it calls itself."""
     names = [
-        {"source_id": each.before.source_id, "name": each.feed.title[:_MOST_NAME], "was": each.before.name}
+        {"source_id": each.before.source_id, "name": each.feed.title[:_MAX_NAME], "was": each.before.name}
         for each in read
         if each.feed is not None and each.feed.title and each.before.name == name_of(each.before.feed_url)
     ]
@@ -115,7 +115,7 @@ def _named(tx: DbTx, read: Sequence[Finished], *, elsewhere: bool) -> None:
         tx.many("name_state", names)
 
 
-def _about(each: Finished) -> dict[str, Any]:
+def _about(each: PollResult) -> dict[str, Any]:
     feed = each.feed
     return {
         "source_id": each.before.source_id,
@@ -125,7 +125,7 @@ def _about(each: Finished) -> dict[str, Any]:
     }
 
 
-def _beat(each: Finished, fresh: dict[int, int]) -> dict[str, Any]:
+def _beat(each: PollResult, fresh: dict[int, int]) -> dict[str, Any]:
     error = each.verdict.error
     return {
         "source_id": each.before.source_id, "at": each.at, "outcome": each.outcome, "ms": each.ms,
@@ -134,7 +134,7 @@ def _beat(each: Finished, fresh: dict[int, int]) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _counts(counted: Sequence[Finished], fresh: dict[int, int]) -> list[dict[str, Any]]:
+def _counts(counted: Sequence[PollResult], fresh: dict[int, int]) -> list[dict[str, Any]]:
     """By outcome, in one order for all who write at once."""
     found: dict[str, dict[str, Any]] = {}
     for each in sorted(counted, key=lambda each: each.outcome):
@@ -145,21 +145,40 @@ def _counts(counted: Sequence[Finished], fresh: dict[int, int]) -> list[dict[str
     return list(found.values())
 
 
-def _row(each: Finished, manager: SourceManager) -> dict[str, Any]:
+def _row(each: PollResult, manager: SourceManager) -> dict[str, Any]:
     state = each.verdict.state
     rest = state.rest
     return {
-        "source_id": state.source_id, "fence": each.before.fence, "feed_url": state.feed_url, "host": state.host,
-        "due_at": state.due_at, "due_why": state.due_why, "consecutive_errors": state.consecutive_errors,
-        "run_type": rest.run_code, "run_length": rest.run_length, "rest_at": rest.disabled_at, "rest_until": rest.until,
-        "rest_reason": rest.reason, "rest_by": rest.by, "last_error": state.last_error,
-        "last_error_type": state.last_error_type, "last_status": state.last_status, "etag": state.etag,
-        "last_modified": state.last_modified, "validated_at": state.validated_at, "body_hash": state.body_hash,
-        "moved_to": state.moved_to, "moved_times": state.moved_times, "hints": hints_text(state.hints),
-        "last_polled_at": state.last_polled_at, "last_success_at": state.last_success_at,
+        "source_id": state.source_id,
+        "fence": each.before.fence,
+        "feed_url": state.feed_url,
+        "host": state.host,
+        "due_at": state.due_at,
+        "due_why": state.due_why,
+        "consecutive_errors": state.consecutive_errors,
+        "run_type": rest.failing_code,
+        "run_length": rest.failing_count,
+        "rest_at": rest.disabled_at,
+        "rest_until": rest.until,
+        "rest_reason": rest.reason,
+        "rest_by": rest.by,
+        "last_error": state.last_error,
+        "last_error_type": state.last_error_type,
+        "last_status": state.last_status,
+        "etag": state.etag,
+        "last_modified": state.last_modified,
+        "validated_at": state.validated_at,
+        "body_hash": state.body_hash,
+        "moved_to": state.moved_to,
+        "moved_times": state.moved_times,
+        "hints": hints_text(state.hints),
+        "last_polled_at": state.last_polled_at,
+        "last_success_at": state.last_success_at,
         "every_s": None if state.last_success_at is None else usual_wait(state.interval, state.hints),
-        "untold": int(manager.elsewhere and (each.verdict.change is not RestChange.NONE or bool(each.verdict.adopt))),
-    }  # fmt: skip
+        "untold": int(
+            manager.elsewhere and (each.verdict.change is not CooldownChange.NONE or bool(each.verdict.adopt))
+        ),
+    }
 
 
 def hints_text(hints: Hints) -> str | None:
@@ -173,8 +192,13 @@ def state_of(row: tuple[Any, ...]) -> FeedState:
     (source_id, name, url, host, interval, fence, due_at, due_why, errors, run_type, run_length, rest_at, rest_until,
      rest_reason, rest_by, last_error, last_type, status, etag, modified, validated, digest, moved_to, moved_times,
      hints, polled, success) = row  # fmt: skip
-    rest = Rest(
-        run_code=run_type, run_length=run_length, disabled_at=rest_at, until=rest_until, reason=rest_reason, by=rest_by
+    rest = CooldownState(
+        failing_code=run_type,
+        failing_count=run_length,
+        disabled_at=rest_at,
+        until=rest_until,
+        reason=rest_reason,
+        by=rest_by,
     )
     wait, hours, days = json.loads(hints) if hints else (0.0, (), ())
     return FeedState(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tidegate.apps import DbTx
 from tidegate_apps.feeds import dues, telling
-from tidegate_apps.feeds.dues import Why
+from tidegate_apps.feeds.dues import DueReason
 from tidegate_apps.feeds.matrix import MANUAL, REASONS, rest_of
 from tidegate_apps.feeds.source import AUTO, Source
 from tidegate_apps.feeds.source_rows import active_from, found_in, standing
@@ -31,7 +31,7 @@ def disable(tx: DbTx, id_: int, reason: str, by: str, at: float, *, recorded: bo
     if not recorded:
         tx.all(
             "set_state_rest", source_id=id_, rest_at=at, rest_until=until, rest_reason=reason, rest_by=by,
-            due_at=until if able else None, due_why=str(Why.COOLDOWN),
+            due_at=until if able else None, due_why=str(DueReason.COOLDOWN),
         )  # fmt: skip
     if reason != MANUAL:
         tx.tell(telling.resting(id_, found.name, reason, at))
@@ -52,7 +52,7 @@ def enable(tx: DbTx, id_: int, by: str, at: float, *, recorded: bool) -> tuple[S
     if not recorded:
         tx.all(
             "set_state_rest", source_id=id_, rest_at=None, rest_until=None, rest_reason=None, rest_by=None,
-            due_at=None if active is None else dues.AT_ONCE, due_why=str(Why.ASKED),
+            due_at=None if active is None else dues.POLL_NOW, due_why=str(DueReason.ASKED),
         )  # fmt: skip
     if by == AUTO:
         tx.tell(telling.recovered(id_, found.name, at))

@@ -21,7 +21,7 @@ from html import escape
 from typing import Any
 
 from tidegate.apps import Simulated
-from tidegate.testing import Asked, Hang, Simulator, Step
+from tidegate.testing import Hang, RecordedRequest, Simulator, Step
 from tidegate_apps.feeds.simulated_feeds import CUT_XML, FORMATS, LAUGHS, PAGE, Written, bomb, huge, rss
 
 _FEED = "GET /feed/{number}"
@@ -150,24 +150,24 @@ class FeedSimulator(Simulator):
     def _written(self, number: str) -> int:
         return self._newest.get(number, self._items)
 
-    def _asked(self, asked: Asked) -> object:
-        number = asked.params["number"]
+    def _asked(self, request: RecordedRequest) -> object:
+        number = request.params["number"]
         waiting = self._next.get(number)
         state = waiting.popleft() if waiting else self._now.get(number, "well")
         if state in _SENT:
-            return self._sent(state, asked)
+            return self._sent(state, request)
         answer = _ANSWERS[state]
         return answer(number) if callable(answer) else answer
 
-    def _sent(self, state: str, asked: Asked) -> Step:
-        number = asked.params["number"]
+    def _sent(self, state: str, request: RecordedRequest) -> Step:
+        number = request.params["number"]
         if state == "restless":
             self.publish(number)
         name, special = _SENT[state]
         written = Written(number, self._written(number), self._items)
         since = format_datetime(written.modified, usegmt=True)
         validators = {} if state == "unvalidated" else {"ETag": written.etag, "Last-Modified": since}
-        held, dated = asked.headers.get("if-none-match"), asked.headers.get("if-modified-since")
+        held, dated = request.headers.get("if-none-match"), request.headers.get("if-modified-since")
         fresh = held == written.etag if held else dated == since
         if validators and (fresh or (state == "stuck" and (held or dated))):
             return Step(304, b"", validators)
@@ -175,22 +175,22 @@ class FeedSimulator(Simulator):
         body = make(number, self._written(number), self._items)
         return Step(200, body, {"Content-Type": kind, **validators}, **special)
 
-    def _chain(self, asked: Asked) -> Step:
-        left, number = int(asked.params["left"]) - 1, asked.params["number"]
+    def _chain(self, request: RecordedRequest) -> Step:
+        left, number = int(request.params["left"]) - 1, request.params["number"]
         return _to(301, f"/chain/{left}/{number}" if left > 1 else f"/moved/{number}")
 
-    def _told(self, asked: Asked) -> Step:
+    def _told(self, request: RecordedRequest) -> Step:
         try:
-            self.now(asked.params["number"], asked.text.strip())
+            self.now(request.params["number"], request.text.strip())
         except ValueError as error:
             return Step(400, {"error": str(error)})
-        return Step(200, {"feed": asked.params["number"], "state": asked.text.strip()})
+        return Step(200, {"feed": request.params["number"], "state": request.text.strip()})
 
-    def _published(self, asked: Asked) -> Step:
-        self.publish(asked.params["number"])
-        return Step(200, {"feed": asked.params["number"], "entries": self._written(asked.params["number"])})
+    def _published(self, request: RecordedRequest) -> Step:
+        self.publish(request.params["number"])
+        return Step(200, {"feed": request.params["number"], "entries": self._written(request.params["number"])})
 
-    def _front(self, _: Asked) -> Step:
+    def _front(self, _: RecordedRequest) -> Step:
         rows = "".join(
             f'<li><a href="/feed/{n}">/feed/{n}</a>: {escape(self._now.get(str(n), "well"))}</li>'
             for n in range(1, self.feeds + 1)
@@ -198,7 +198,7 @@ class FeedSimulator(Simulator):
         text = f"<p>curl -d gone {self.url}/state/1</p><p>States: {', '.join(STATES)}</p>"
         return Step(200, f"<!DOCTYPE html><title>Simulated feeds</title><ol>{rows}</ol>{text}", _HTML)
 
-    def _opml(self, _: Asked) -> Step:
+    def _opml(self, _: RecordedRequest) -> Step:
         rows = "".join(
             f'<outline type="rss" text="Simulated feed {n}" xmlUrl="{self.feed(n)}"/>' for n in range(1, self.feeds + 1)
         )

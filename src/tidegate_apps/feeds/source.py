@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 AUTO = "auto"  # who did it, when nobody did
-MOST_URL = 2000  # bytes; the index of addresses of PostgreSQL does not take many more
+MAX_URL = 2000  # bytes; the index of addresses of PostgreSQL does not take many more
 
 # In a query, a name that says that its value is a secret, and the value.
 _SECRET = re.compile(r"((?:^|(?<=[&;]))[^=&;]*(?:token|key|secret|pass|pwd|auth|sig)[^=&;]*=)[^&;]+", re.IGNORECASE)
@@ -38,7 +38,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class SourceRequest:
     """A source that is to be added."""
 
     feed_url: str | None
@@ -56,9 +56,9 @@ class Change:
     interval: float | None = None
     enabled: bool | None = None
 
-    def of(self, was: Source) -> Wanted:
+    def of(self, was: Source) -> SourceRequest:
         """The values of the source after it."""
-        return Wanted(
+        return SourceRequest(
             feed_url=was.feed_url if self.feed_url == "" else self.feed_url, name=self.name or was.name,
             interval=self.interval or was.interval, enabled=was.enabled if self.enabled is None else self.enabled,
         )  # fmt: skip
@@ -74,8 +74,8 @@ def check_url(url: str) -> str:
         raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml") from error
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable() or " " in url:
         raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml")
-    if len(url.encode()) > MOST_URL:
-        raise ValueError(f"feed_url: give at most {MOST_URL} characters")
+    if len(url.encode()) > MAX_URL:
+        raise ValueError(f"feed_url: give at most {MAX_URL} characters")
     return url
 
 

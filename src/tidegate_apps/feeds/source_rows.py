@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tidegate.apps import Db, DbTx
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate_apps.feeds.source import Source, public
 
 
 def found_in(tx: DbTx, id_: int, *, lock: bool = False) -> Source:
-    """NotThere when there is no such source."""
+    """NotFound when there is no such source."""
     row = tx.one("lock_source" if lock else "source", id=id_)
     if row is None:
-        raise NotThere(f"there is no source {id_}")
+        raise NotFound(f"there is no source {id_}")
     return Source(*row)
 
 

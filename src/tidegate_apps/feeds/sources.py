@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tidegate.apps import Db, DbTx
-from tidegate.errors import Refused
+from tidegate.errors import Rejected
 from tidegate_apps.feeds import dues, resting, telling
-from tidegate_apps.feeds.dues import Why
+from tidegate_apps.feeds.dues import DueReason
 from tidegate_apps.feeds.matrix import rest_of
-from tidegate_apps.feeds.mirroring import mirrored
-from tidegate_apps.feeds.source import AUTO, Change, Source, Wanted, public
+from tidegate_apps.feeds.mirroring import mirror_change
+from tidegate_apps.feeds.source import AUTO, Change, Source, SourceRequest, public
 from tidegate_apps.feeds.source_rows import active_from, found_in, matching, standing
 from tidegate_apps.feeds.verdicts import host_of, name_of
 
-_SLICE = 500
+_BATCH_SIZE = 500
 
 
 class Sources:
@@ -27,10 +27,10 @@ class Sources:
     # -- asking --------------------------------------------------------------------------------------------------
 
     def get(self, id_: int) -> Source:
-        """NotThere when there is no such source."""
+        """NotFound when there is no such source."""
         return self._db.read(lambda tx: found_in(tx, id_))
 
-    def listed(self, after: int = 0, n: int = 100, like: str = "", *, whole: bool = True) -> list[Source]:
+    def list_sources(self, after: int = 0, n: int = 100, like: str = "", *, whole: bool = True) -> list[Source]:
         """By number; with *like*, those that have it in their names or addresses, of which *whole* sees the secrets."""
         if like:
             return self._db.read(lambda tx: matching(tx, like, after, n, whole=whole))
@@ -57,54 +57,69 @@ class Sources:
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def add(self, wanted: Wanted, by: str) -> Source:
+    def add(self, request: SourceRequest, by: str) -> Source:
         """Refused when there is one with that address."""
-        made = self.add_many([wanted], by)[0]
+        made = self.add_many([request], by)[0]
         if made is None:
-            raise Refused(f"there is a source with that feed_url already: {self.at(wanted.feed_url or '')}")
+            raise Rejected(f"there is a source with that feed_url already: {self.at(request.feed_url or '')}")
         return self.get(made)
 
-    def add_many(self, wanted: Sequence[Wanted], by: str, *, place: int = 0, of: int | None = None) -> list[int | None]:
+    def add_many(
+        self, requests: Sequence[SourceRequest], by: str, *, place: int = 0, of: int | None = None
+    ) -> list[int | None]:
         """All in one transaction; None for each whose address is there already.
 
         *place* and *of*: where they stand in a list of so many, for their first polls.
         """
-        return self._db.write(lambda tx: self._added(tx, wanted, by, place, of or len(wanted)))
+        return self._db.write(lambda tx: self._added(tx, requests, by, place, of or len(requests)))
 
-    def _added(self, tx: DbTx, wanted: Sequence[Wanted], by: str, start: int, of: int) -> list[int | None]:
+    def _added(self, tx: DbTx, requests: Sequence[SourceRequest], by: str, start: int, of: int) -> list[int | None]:
         at = self._now()
         made: list[int | None] = []
         states = []
-        for place, each in enumerate(wanted, start):
-            interval = each.interval or self._interval
+        for place, request in enumerate(requests, start):
+            interval = request.interval or self._interval
             row = tx.one(
-                "add_source", name=each.name or name_of(each.feed_url), feed_url=each.feed_url, interval_s=interval,
-                enabled=int(each.enabled), active_from=active_from(each.feed_url, enabled=each.enabled), at=at,
-            )  # fmt: skip
+                "add_source",
+                name=request.name or name_of(request.feed_url),
+                feed_url=request.feed_url,
+                interval_s=interval,
+                enabled=int(request.enabled),
+                active_from=active_from(request.feed_url, enabled=request.enabled),
+                at=at,
+            )
             made.append(None if row is None else int(row[0]))
             if row is None:
                 continue
             tx.all("add_event", source_id=row[0], at=at, kind="added", actor=by, detail=None)
-            if each.feed_url:
-                due_at, why = (dues.AT_ONCE, Why.NEW) if of == 1 else dues.first(at, interval, place, of)
-                states.append({
-                    "source_id": row[0], "name": each.name or name_of(each.feed_url), "feed_url": each.feed_url,
-                    "host": host_of(each.feed_url), "interval_s": interval, "due_why": str(why),
-                    "due_at": due_at if each.enabled else None,
-                })  # fmt: skip
+            if request.feed_url:
+                due_at, why = (dues.POLL_NOW, DueReason.NEW) if of == 1 else dues.first(at, interval, place, of)
+                states.append(
+                    {
+                        "source_id": row[0],
+                        "name": request.name or name_of(request.feed_url),
+                        "feed_url": request.feed_url,
+                        "host": host_of(request.feed_url),
+                        "interval_s": interval,
+                        "due_why": str(why),
+                        "due_at": due_at if request.enabled else None,
+                    }
+                )
         if states:
             tx.many("add_state", states)
             self._wake(tx)
         if by != AUTO and start == 0:
-            self._noted_new(tx, by, wanted, made, of)
+            self._noted_new(tx, by, requests, made, of)
         return made
 
-    def _noted_new(self, tx: DbTx, by: str, wanted: Sequence[Wanted], made: Sequence[int | None], of: int) -> None:
+    def _noted_new(
+        self, tx: DbTx, by: str, requests: Sequence[SourceRequest], made: Sequence[int | None], of: int
+    ) -> None:
         """One line for what somebody added, however many there are; of a list it is written with the first piece."""
         if of > 1:
             tx.noted(by, "target_imported", telling.TARGET, became={"listed": of})
         elif made and made[0] is not None:
-            name = wanted[0].name or name_of(wanted[0].feed_url)
+            name = requests[0].name or name_of(requests[0].feed_url)
             tx.noted(by, "target_added", telling.TARGET, made[0], became={"feed": name})
 
     def change(self, id_: int, change: Change, by: str) -> Source:
@@ -121,7 +136,7 @@ class Sources:
             url = wanted.feed_url
             other = tx.one("source_at", feed_url=url) if url else None
             if other is not None and other[0] != id_:
-                raise Refused(f"there is a source with that feed_url already: {other[0]}")
+                raise Rejected(f"there is a source with that feed_url already: {other[0]}")
             active = active_from(url, enabled=wanted.enabled)
             if active is not None and was.feed_disabled_at is not None:
                 rest = rest_of(was.feed_disable_reason or "")
@@ -132,7 +147,7 @@ class Sources:
             )  # fmt: skip
             tx.all("add_event", source_id=id_, at=at, kind="changed", actor=by, detail=None)
             now = found_in(tx, id_)
-            mirrored(tx, was, now, at)
+            mirror_change(tx, was, now, at)
             self._wake(tx)
             if by != AUTO:
                 before = _values(was)
@@ -144,7 +159,7 @@ class Sources:
         return self._db.write(work)
 
     def remove(self, id_: int, by: str) -> None:
-        """With its items and its history; NotThere when there is no such source."""
+        """With its items and its history; NotFound when there is no such source."""
 
         def first(tx: DbTx) -> None:
             found = found_in(tx, id_, lock=True)
@@ -157,11 +172,11 @@ class Sources:
             tx.settled(telling.TARGET, id_)
 
         self._db.write(first)
-        while len(self._db.all("remove_items", source_id=id_, n=_SLICE)) == _SLICE:
+        while len(self._db.all("remove_items", source_id=id_, n=_BATCH_SIZE)) == _BATCH_SIZE:
             pass
 
     def disable(self, id_: int, reason: str, by: str) -> Source:
-        """NotThere for an unknown source, ValueError for an unknown reason."""
+        """NotFound for an unknown source, ValueError for an unknown reason."""
         return self._db.write(lambda tx: self.disable_in(tx, id_, reason, by))
 
     def enable(self, id_: int, by: str) -> Source:
@@ -174,8 +189,8 @@ class Sources:
     def poll_all(self, ids: Sequence[int], by: str = AUTO) -> list[Source]:
         """The same for several: so many at a time that nobody waits long to write, and of those all or none."""
         found: list[Source] = []
-        for start in range(0, len(ids), _SLICE):
-            some = ids[start : start + _SLICE]
+        for start in range(0, len(ids), _BATCH_SIZE):
+            some = ids[start : start + _BATCH_SIZE]
             found += self._db.write(partial(self._asked_for, ids=some, by=by, of=0 if start else len(ids)))
         return found
 
@@ -193,10 +208,10 @@ class Sources:
     def _polled_at_once(self, tx: DbTx, id_: int) -> Source:
         found = found_in(tx, id_, lock=True)
         if not found.enabled or not found.feed_url:
-            raise Refused("the source is switched off, or has no feed_url; change that first")
+            raise Rejected("the source is switched off, or has no feed_url; change that first")
         if found.active_from is None or found.active_from > self._now():
-            raise Refused("the feed is disabled; enable it first")
-        tx.all("set_due", source_id=id_, due_at=dues.AT_ONCE, due_why=str(Why.ASKED))
+            raise Rejected("the feed is disabled; enable it first")
+        tx.all("set_due", source_id=id_, due_at=dues.POLL_NOW, due_why=str(DueReason.ASKED))
         return found
 
     # -- in a transaction of somebody else's ---------------------------------------------------------------------

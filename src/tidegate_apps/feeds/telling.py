@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tidegate.events import Notice, NoticeKind
-from tidegate_apps.feeds.dues import Why
+from tidegate_apps.feeds.dues import DueReason
 from tidegate_apps.feeds.matrix import MANUAL, ErrorType, rest_of
 
 TARGET = "feeds"
@@ -21,15 +21,15 @@ REASONS: dict[str, str] = {
     MANUAL: "somebody has switched it off",
 }
 WHEN: dict[str, str] = {
-    Why.NEW: "it is new",
-    Why.ASKED: "somebody asked for it",
-    Why.INTERVAL: "that is its interval",
-    Why.HINT: "the feed asks to be polled no sooner",
-    Why.SKIPPED: "the feed names hours without news",
-    Why.BACKOFF: "it failed, so the waits grow",
-    Why.RETRY_AFTER: "the site named that time",
-    Why.COOLDOWN: "its rest is over then",
-    Why.OWN_LINK: "our own network seemed to be down",
+    DueReason.NEW: "it is new",
+    DueReason.ASKED: "somebody asked for it",
+    DueReason.INTERVAL: "that is its interval",
+    DueReason.HINT: "the feed asks to be polled no sooner",
+    DueReason.SKIPPED: "the feed names hours without news",
+    DueReason.BACKOFF: "it failed, so the waits grow",
+    DueReason.RETRY_AFTER: "the site named that time",
+    DueReason.COOLDOWN: "its rest is over then",
+    DueReason.OWN_LINK: "our own network seemed to be down",
 }
 
 

@@ -10,7 +10,7 @@ from tidegate_apps.feeds.verdicts import FeedState
 Place = tuple[FeedState, float]  # a feed, and when what is known of it was read
 
 
-class Waiting:
+class HostQueues:
     """A line for each host, and a line of the hosts that nobody asks at the moment."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Waiting:
         """Before all others, because somebody waits for it; one that is in line already comes forward."""
         line = self._lines.setdefault(state.host, deque())
         old = next((each for each in line if each[0].source_id == state.source_id), None)
-        if old is not None and old[0].due_at == dues.AT_ONCE:
+        if old is not None and old[0].due_at == dues.POLL_NOW:
             return
         if old is not None:
             line.remove(old)
@@ -60,5 +60,5 @@ class Waiting:
         """What was under way at this host has ended."""
         self._asked.discard(host)
         if host in self._lines:
-            first = self._lines[host][0][0].due_at == dues.AT_ONCE
+            first = self._lines[host][0][0].due_at == dues.POLL_NOW
             (self._hosts.appendleft if first else self._hosts.append)(host)

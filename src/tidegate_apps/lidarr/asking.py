@@ -13,8 +13,8 @@ from tidegate_apps.lidarr.client import BAD, fault_of
 
 I = TypeVar("I")  # noqa: E741 - an item
 A = TypeVar("A")
-_AT_ONCE = 4  # questions
-_IN_A_ROW = 5  # of those below; so many are not about single entries
+_MAX_CONCURRENT = 4  # questions
+_MAX_CONSECUTIVE_FAILURES = 5  # of those below; so many are not about single entries
 _MAY_BE_ONE = frozenset({"upstream_failure", "timeout"})
 
 
@@ -44,12 +44,12 @@ async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answ
                 fault = fault_of(error)
                 whole = fault.reach.rank > Reach.OPERATION.rank and not fault.unclassified
                 in_a_row += whole
-                if whole and (fault.code not in _MAY_BE_ONE or in_a_row >= _IN_A_ROW):
+                if whole and (fault.code not in _MAY_BE_ONE or in_a_row >= _MAX_CONSECUTIVE_FAILURES):
                     found.ended = error
                 if not whole or fault.code in _MAY_BE_ONE:
                     found.bad.append((item, fault))
 
     # Not a task for each: a page is long, and all of them would be there from the start.
-    await asyncio.gather(*(run() for _ in range(_AT_ONCE)))
+    await asyncio.gather(*(run() for _ in range(_MAX_CONCURRENT)))
     found.good = [good[place] for place in sorted(good)]
     return found

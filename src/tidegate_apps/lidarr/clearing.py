@@ -8,17 +8,17 @@ from functools import partial
 from typing import Any
 
 from tidegate.apps import DbTx, Installed
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate_apps.lidarr.codes import PARENT_FAILED
-from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.states import OPEN
 from tidegate_apps.music.library import EntityKind, Library
 
-_LAST = 2**53
+_MAX_ID = 2**53
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class LibraryShelf:
     """All of one kind that a user has. *read* is the library's: it takes user, after and most."""
 
     kind: EntityKind
@@ -26,44 +26,46 @@ class Shelf:
     read: Callable[..., Sequence[Any]]
 
     def has(self, entity_id: int) -> bool:
-        return any(each.id == entity_id for each in self.read(self.user, after=entity_id - 1, most=1))
+        return any(each.id == entity_id for each in self.read(self.user, after=entity_id - 1, limit=1))
 
 
-def clear(there: Installed[Settings], library: Library, shelf: Shelf, page: Sequence[Any], after: int) -> int:
+def clear(
+    app: Installed[LidarrSettings], library: Library, cache: LibraryShelf, page: Sequence[Any], after: int
+) -> int:
     """Removes what is known of entities that a page behind *after* should have, and has not; returns how many."""
-    last = page[-1].id if page else _LAST
-    known = there.db.all("known_of_user", kind=shelf.kind, user_id=shelf.user, after=after, last=last)
+    last = page[-1].id if page else _MAX_ID
+    known = app.db.all("known_of_user", kind=cache.kind, user_id=cache.user, after=after, last=last)
     present = {each.id for each in page}
     gone = 0
     for entity_id, job, state in known:
         # Asked for itself: what came while the page was read is not gone.
-        if entity_id in present or shelf.has(entity_id) or not _ended(there, job, state):
+        if entity_id in present or cache.has(entity_id) or not _ended(app, job, state):
             continue
-        gone += there.db.write(partial(_remove, there, library, (shelf.kind, entity_id), job))
+        gone += app.db.write(partial(_remove, app, library, (cache.kind, entity_id), job))
     return gone
 
 
-def _ended(there: Installed[Settings], job: int | None, state: str | None) -> bool:
+def _ended(app: Installed[LidarrSettings], job: int | None, state: str | None) -> bool:
     """Whether its job has ended; one that waits is cancelled. A later look comes for the others."""
     if job is None:
         return True
-    if any(child in OPEN and child != "blocked" for _, child, _ in there.db.all("children_of", job=job)):
+    if any(child in OPEN and child != "blocked" for _, child, _ in app.db.all("children_of", job=job)):
         return False  # albums that are sent next need the Lidarr id of this artist
     try:
-        return state not in OPEN or there.queue.cancel(job, by=there.app.name) == "cancelled"
-    except NotThere:
+        return state not in OPEN or app.queue.cancel(job, by=app.app.name) == "cancelled"
+    except NotFound:
         return False  # another look is at it
 
 
 def _remove(
-    there: Installed[Settings], library: Library, entity: tuple[EntityKind, int], job: int | None, tx: DbTx
+    app: Installed[LidarrSettings], library: Library, entity: tuple[EntityKind, int], job: int | None, tx: DbTx
 ) -> int:
     """Albums that have failed with an artist are looked for again: they have another one now."""
     if job is not None:
         for child, _, code in tx.all("children_of", job=job):
             if code == PARENT_FAILED:
-                there.queue.forget(child, by=there.app.name, connection=tx)
+                app.queue.forget(child, by=app.app.name, connection=tx)
                 tx.all("look_again", job=child)
-        there.queue.forget(job, by=there.app.name, connection=tx)
+        app.queue.forget(job, by=app.app.name, connection=tx)
     tx.run(library.badge(*entity, None))
     return len(tx.all("remove_entity", kind=entity[0], entity_id=entity[1]))

@@ -11,9 +11,9 @@ from typing import Any
 import click
 
 from tidegate.commands import NUMBER, AtServer, Exit, at_server
-from tidegate.errors import NotThere, Refused
+from tidegate.errors import NotFound, Rejected
 from tidegate_apps.lidarr import acting, reading
-from tidegate_apps.lidarr.looks import look_of, look_words, looking_words, woken_words
+from tidegate_apps.lidarr.looks import look_words, looking_words, status_label, woken_words
 
 _STATES = click.Choice(["queued", "artist", "retrying", "gave_up", "submitted", "cancelled"])
 
@@ -28,7 +28,7 @@ def lidarr() -> None:
 def status(at: AtServer) -> None:
     """Shows how many entries there are, how full Lidarr is, the last wake and the next."""
     with at.installed() as there:
-        found = reading.standing(there)
+        found = reading.submit_status(there)
         at.say(found.as_json(), *_standing(found))
 
 
@@ -39,10 +39,10 @@ def status(at: AtServer) -> None:
 def list_(at: AtServer, state: str | None, limit: int) -> None:
     """Lists the entries, each with its state."""
     with at.installed() as there:
-        found, following = there.db.read(lambda tx: reading.listed(tx, state or "", "", limit))
+        found, following = there.db.read(lambda tx: reading.list_entries(tx, state or "", "", limit))
         now, lines = there.queue.clock.now(), list[str]()
         for each in found:
-            look = look_of(each, now)
+            look = status_label(each, now)
             by = f"  by {each.artist}" if each.artist else ""
             lines.append(f"{each.id:>7}  {each.entity_type:<6}  {look.word}  {each.name}{by}")
             if each.status == "failed" and look.reason:
@@ -62,9 +62,9 @@ def wake(at: AtServer) -> None:
     """Wakes the sender now, in this process; exits with 1 when something kept it from its work."""
     with at.installed() as there:
         if not there.settings.configured:
-            raise Refused(acting.NOT_SET_UP)
-        there.db.write(lambda tx: acting.noted(tx, at.me, "woken now"))
-        woken = asyncio.run(there.jobs.waker.wake())
+            raise Rejected(acting.NOT_SET_UP)
+        there.db.write(lambda tx: acting.append_entry(tx, at.me, "woken now"))
+        woken = asyncio.run(there.jobs.waker.run_cycle())
         at.say(woken.as_json(), woken_words(woken))
     if woken.outcome == "held":
         sys.exit(Exit.NEGATIVE)
@@ -99,7 +99,7 @@ def _each(at: AtServer, there: Any, ids: tuple[int, ...], act: Callable[[Any, in
     for each in ids:
         try:
             act(there, each, at.me)
-        except (NotThere, Refused) as error:
+        except (NotFound, Rejected) as error:
             wrong.append(str(error))
     _tell(at, word, len(ids) - len(wrong), wrong)
 
@@ -113,7 +113,7 @@ def _tell(at: AtServer, word: str, n: int, wrong: list[str]) -> None:
         sys.exit(Exit.NEGATIVE)
 
 
-def _standing(found: reading.Standing) -> list[str]:
+def _standing(found: reading.SubmitStatus) -> list[str]:
     counts = [f"{n} {word.replace('_', ' ')}" for word, n in found.counts.items() if word and n]
     lines = [f"entries:   {', '.join(counts) or 'none'}"]
     if not found.configured:

@@ -12,11 +12,11 @@ from tidegate.apps import DbTx, Installed
 from tidegate.jobs import JobFunction
 from tidegate_apps.lidarr.asking import Answers, ask_each
 from tidegate_apps.lidarr.badges import is_idle, status_of
-from tidegate_apps.lidarr.clearing import Shelf, clear
+from tidegate_apps.lidarr.clearing import LibraryShelf, clear
 from tidegate_apps.lidarr.client import Lidarr
-from tidegate_apps.lidarr.knowing import Known, Seen, by_number, due, usable
+from tidegate_apps.lidarr.knowing import EntityObservation, EntityRecord, by_number, due, usable
 from tidegate_apps.lidarr.recording import Recorder
-from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.states import Submission
 from tidegate_apps.lidarr.submitting import Accepted
 from tidegate_apps.music.library import Album, Artist, EntityKind, Library, Track
@@ -25,11 +25,11 @@ _log = logging.getLogger("tidegate.lidarr")
 
 T = TypeVar("T")
 I = TypeVar("I", Artist, Album)  # noqa: E741 - an item
-_PAGE = 500
+_PAGE_SIZE = 500
 
 
 @dataclass(slots=True)
-class Tally:
+class ScanCounts:
     """What one look did, over all its passes."""
 
     looked: int = 0
@@ -49,34 +49,34 @@ class Enricher:
     """One pass over the libraries of all users: artists, then albums, then tracks."""
 
     def __init__(
-        self, there: Installed[Settings], library: Library, submit: JobFunction[[Submission], Accepted]
+        self, app: Installed[LidarrSettings], library: Library, submit: JobFunction[[Submission], Accepted]
     ) -> None:
-        self._there, self._library = there, library
-        self.recorder = Recorder(there, library, submit)
+        self._app, self._library = app, library
+        self.recorder = Recorder(app, library, submit)
 
     async def run(
-        self, lidarr: Lidarr, stopping: Callable[[], bool], *, before: float, tally: Tally | None = None
-    ) -> Tally:
+        self, lidarr: Lidarr, stopping: Callable[[], bool], *, before: float, tally: ScanCounts | None = None
+    ) -> ScanCounts:
         """What was looked for after *before* is left alone, and so is what *tally* has no answer for.
 
         A stop ends it between two pages.
         """
-        tally = Tally() if tally is None else tally
+        tally = ScanCounts() if tally is None else tally
         shelves: list[tuple[EntityKind, Any, Any]] = [
             ("artist", self._library.artists, lambda page: self.artists(lidarr, page, before, tally)),
             ("album", self._library.albums, lambda page: self.albums(lidarr, page, before, tally)),
             ("track", self._library.tracks, self._tracks),
         ]
-        for user in await self._at_store(self._library.users):
+        for user in await self._run_blocking(self._library.users):
             for kind, read, work in shelves:
-                await self._pages(Shelf(kind, user, read), stopping, work)
+                await self._pages(LibraryShelf(kind, user, read), stopping, work)
         return tally
 
-    async def _pages(self, shelf: Shelf, stopping: Callable[[], bool], work: Any) -> None:
+    async def _pages(self, cache: LibraryShelf, stopping: Callable[[], bool], work: Any) -> None:
         after = 0
         while not stopping():
-            page = await self._at_store(partial(shelf.read, shelf.user, after=after, most=_PAGE))
-            await self._at_store(partial(clear, self._there, self._library, shelf, page, after))
+            page = await self._run_blocking(partial(cache.read, cache.user, after=after, limit=_PAGE_SIZE))
+            await self._run_blocking(partial(clear, self._app, self._library, cache, page, after))
             if not page:
                 return
             await work(page)
@@ -84,27 +84,27 @@ class Enricher:
 
     # -- artists and albums --------------------------------------------------------------------------------------------
 
-    async def artists(self, lidarr: Lidarr, page: Sequence[Artist], before: float, tally: Tally) -> None:
-        known = await self._at_store(lambda: self._known("artist", page))
+    async def artists(self, lidarr: Lidarr, page: Sequence[Artist], before: float, tally: ScanCounts) -> None:
+        known = await self._run_blocking(lambda: self._known("artist", page))
         skipped = tally.without_answer("artist")
         wanted = [
             each for each in page
             if usable(each.mbid) and each.id not in skipped and due(known.get(each.id), str(each.mbid), before)
         ]  # fmt: skip
 
-        async def look(artist: Artist) -> Seen:
+        async def look(artist: Artist) -> EntityObservation:
             mbid, was = str(artist.mbid), known.get(artist.id)
             found = await lidarr.artist(mbid)
             status = None if found is None else "monitored" if found.monitored else "pending"
-            return Seen(
+            return EntityObservation(
                 kind="artist", entity_id=artist.id, user=artist.user, name=artist.name, mbid=mbid, status=status,
                 lidarr_id=None if found is None else found.id, lost=await _lost(lidarr, "artist", was, found),
             )  # fmt: skip
 
         await self._put("artist", await ask_each(wanted, look), known, tally)
 
-    async def albums(self, lidarr: Lidarr, page: Sequence[Album], before: float, tally: Tally) -> None:
-        known = await self._at_store(lambda: self._known("album", page))
+    async def albums(self, lidarr: Lidarr, page: Sequence[Album], before: float, tally: ScanCounts) -> None:
+        known = await self._run_blocking(lambda: self._known("album", page))
         skipped = tally.without_answer("album")
         with_id = [each for each in page if usable(each.mbid) and each.id not in skipped]
         wanted = [each for each in with_id if due(known.get(each.id), str(each.mbid), before)]
@@ -114,10 +114,10 @@ class Enricher:
         unseen = await self._missing_artists(lidarr, [each for each in wanted if usable(each.artist_mbid)], tally)
         wanted = [each for each in wanted if each.artist_id not in unseen]
 
-        async def look(album: Album) -> Seen:
+        async def look(album: Album) -> EntityObservation:
             mbid, was = str(album.mbid), known.get(album.id)
             found = await lidarr.album(mbid)
-            return Seen(
+            return EntityObservation(
                 kind="album", entity_id=album.id, user=album.user, name=album.title, artist=album.artist, mbid=mbid,
                 status=None if found is None else status_of(found, downloading),
                 idle=found is not None and is_idle(found, downloading),
@@ -127,28 +127,34 @@ class Enricher:
 
         await self._put("album", await ask_each(wanted, look), known, tally)
 
-    async def _missing_artists(self, lidarr: Lidarr, albums: Iterable[Album], tally: Tally) -> set[int]:
+    async def _missing_artists(self, lidarr: Lidarr, albums: Iterable[Album], tally: ScanCounts) -> set[int]:
         """Asks for artists that came to the library after this pass had seen its artists.
 
         Returns those without an answer: nobody knows whether their albums must wait for them.
         """
         wanted = {
-            each.artist_id: Artist(each.artist_id, each.user, each.artist, each.artist_mbid) for each in albums
+            album.artist_id: Artist(album.artist_id, album.user, album.artist, album.artist_mbid) for album in albums
         }  # fmt: skip
         page = [wanted[id_] for id_ in sorted(wanted)]
-        known = await self._at_store(lambda: self._known("artist", page))
+        known = await self._run_blocking(lambda: self._known("artist", page))
         missing = [each for each in page if each.id not in known]
         if not missing:
             return set()
         await self.artists(lidarr, missing, 0.0, tally)
-        return wanted.keys() - (await self._at_store(lambda: self._known("artist", page))).keys()
+        return wanted.keys() - (await self._run_blocking(lambda: self._known("artist", page))).keys()
 
-    def _known(self, kind: str, page: Sequence[Any]) -> dict[int, Known]:
+    def _known(self, kind: str, page: Sequence[Any]) -> dict[int, EntityRecord]:
         if not page:
             return {}
-        return by_number(self._there.db.all("entities", kind=kind, first=page[0].id, last=page[-1].id))
+        return by_number(self._app.db.all("entities", kind=kind, first=page[0].id, last=page[-1].id))
 
-    async def _put(self, kind: EntityKind, answers: Answers[I, Seen], known: dict[int, Known], tally: Tally) -> None:
+    async def _put(
+        self,
+        kind: EntityKind,
+        answers: Answers[I, EntityObservation],
+        known: dict[int, EntityRecord],
+        tally: ScanCounts,
+    ) -> None:
         """One transaction for the page: the jobs, what is known of each, and the badges that have changed.
 
         Raises what has ended the page early, when the answers before it are written.
@@ -174,13 +180,13 @@ class Enricher:
         await self._written(lambda tx: self.recorder.put_tracks(tx, page))
 
     async def _written(self, work: Callable[[DbTx], T]) -> T:
-        return await self._at_store(lambda: self._there.db.write(work))
+        return await self._run_blocking(lambda: self._app.db.write(work))
 
-    async def _at_store(self, work: Callable[[], T]) -> T:
-        return await self._there.queue.at_store(work)
+    async def _run_blocking(self, work: Callable[[], T]) -> T:
+        return await self._app.queue.run_blocking(work)
 
 
-async def _lost(lidarr: Lidarr, kind: str, was: Known | None, found: object) -> bool:
+async def _lost(lidarr: Lidarr, kind: str, was: EntityRecord | None, found: object) -> bool:
     """Whether Lidarr had it once and does not any more, so that it must be sent again."""
     if found is not None or was is None or was.lidarr_id is None or was.state != "done":
         return False

@@ -11,12 +11,12 @@ from tidegate.guard import Add
 from tidegate.jobs import JobFunction
 from tidegate_apps.lidarr.codes import FIVE_IN_A_ROW, PACK, TARGET
 from tidegate_apps.lidarr.enriching import Enricher
-from tidegate_apps.lidarr.looking import Looker
-from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.looking import LibraryScan
+from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.states import CUT_SHORT, Submission
 from tidegate_apps.lidarr.submitter import Submitter
 from tidegate_apps.lidarr.submitting import Accepted
-from tidegate_apps.lidarr.wake import QUEUE, Waker
+from tidegate_apps.lidarr.wake import QUEUE, SubmitCycleRunner
 from tidegate_apps.music.library import Library
 
 WAKES, LOOKS = "lidarr-wake", "lidarr-look"
@@ -24,17 +24,17 @@ _BREAKER: BreakerOptions = {
     "consecutive": FIVE_IN_A_ROW["consecutive"], "failure_ratio": FIVE_IN_A_ROW["failure_ratio"], "timeout": 120,
     "max_requests": 3,
 }  # fmt: skip
-_KEPT = 3650 * 86400.0  # seconds: final entries are pruned in the wakes, with their badges
-_LOOK = 1.0  # seconds between two looks whether to stop, or at the time
+_RETENTION = 3650 * 86400.0  # seconds: final entries are pruned in the wakes, with their badges
+_POLL_INTERVAL = 1.0  # seconds between two looks whether to stop, or at the time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Jobs:
+class LidarrJobs:
     """What routes, pages, schedules and commands use."""
 
     library: Library
     submitter: Submitter
-    waker: Waker
+    waker: SubmitCycleRunner
     enricher: Enricher
     submit: JobFunction[[Submission], Accepted]
     wakes: JobFunction[[], int]
@@ -42,11 +42,11 @@ class Jobs:
     look: JobFunction[[bool], dict[str, int]]
 
 
-def declare(there: Installed[Settings], transport: Any = None, look_every: float = _LOOK) -> Jobs:
+def declare(app: Installed[LidarrSettings], transport: Any = None, poll_interval: float = _POLL_INTERVAL) -> LidarrJobs:
     """*transport*: of httpx2, for a Lidarr without sockets. *look_every*: seconds between two looks at the time."""
-    settings, queue, clock = there.settings, there.queue, there.queue.clock
+    settings, queue, clock = app.settings, app.queue, app.queue.clock
     library = Library(queue)
-    submitter = Submitter(there, library, transport)
+    submitter = Submitter(app, library, transport)
     target = Target(
         TARGET, "jobs", rules=PACK, backoff=None, self_guard=False, clock=clock,
         breaker=_BREAKER if settings.breaker else False,
@@ -55,10 +55,10 @@ def declare(there: Installed[Settings], transport: Any = None, look_every: float
             counts=lambda given: given["submission"]["entity_type"] == "album",  # an artist is no download
         ),
     )  # fmt: skip
-    queue.in_cycles(QUEUE)
-    queue.keep(QUEUE, done=_KEPT, failed=_KEPT, cancelled=_KEPT)
-    queue.keep(WAKES, done="1d")
-    queue.keep(LOOKS, done="1d")
+    queue.batch_only(QUEUE)
+    queue.set_retention(QUEUE, done=_RETENTION, failed=_RETENTION, cancelled=_RETENTION)
+    queue.set_retention(WAKES, done="1d")
+    queue.set_retention(LOOKS, done="1d")
 
     @queue.job(
         queue=QUEUE, name="lidarr.submit", target=target, unique=lambda submission: submission.unique,
@@ -69,21 +69,21 @@ def declare(there: Installed[Settings], transport: Any = None, look_every: float
     async def submit(job: Context, submission: Submission) -> Done[Accepted]:
         return await submitter.submit(submission, job)
 
-    waker, enricher = Waker(there, submitter), Enricher(there, library, submit)
-    looker = Looker(there, submitter, enricher)
+    waker, enricher = SubmitCycleRunner(app, submitter), Enricher(app, library, submit)
+    looker = LibraryScan(app, submitter, enricher)
 
     @queue.job(queue=WAKES, name="lidarr.wakes", unique=True, attempts=1000)
     async def wakes(job: Context) -> int:
         end, done = job.end_of_turn(clock.now()), 0
-        if await queue.at_store(lambda: there.db.one("last_look")) is None:
+        if await queue.run_blocking(lambda: app.db.one("last_look")) is None:
             await look.aenqueue(False)  # nobody has to wait for the schedule to see something
         while not job.stopping and clock.now() < end:
-            at = await queue.at_store(waker.next_at)
+            at = await queue.run_blocking(waker.next_at)
             if clock.now() < at:
-                await clock.asleep(min(look_every, at - clock.now()))
+                await clock.asleep(min(poll_interval, at - clock.now()))
                 continue
-            if await waker.wake(lambda: job.stopping) is None:
-                await clock.asleep(look_every)  # somebody has asked for one, and it is under way
+            if await waker.run_cycle(lambda: job.stopping) is None:
+                await clock.asleep(poll_interval)  # somebody has asked for one, and it is under way
             else:
                 done += 1
         if job.stopping:
@@ -92,14 +92,14 @@ def declare(there: Installed[Settings], transport: Any = None, look_every: float
 
     @queue.job(queue=WAKES, name="lidarr.wake_now", unique=True, attempts=1)
     async def wake_now(job: Context) -> dict[str, Any] | None:
-        woken = await waker.wake(lambda: job.stopping)
+        woken = await waker.run_cycle(lambda: job.stopping)
         return None if woken is None else woken.as_json()
 
     @queue.job(queue=LOOKS, name="lidarr.look", unique=True, attempts=5, backoff=Backoff("1m", cap="30m"))
     async def look(job: Context, force: bool) -> dict[str, int]:
-        return await looker.look(force, job)
+        return await looker.scan(force, job)
 
-    return Jobs(
+    return LidarrJobs(
         library=library, submitter=submitter, waker=waker, enricher=enricher, submit=submit, wakes=wakes,
         wake_now=wake_now, look=look,
     )  # fmt: skip

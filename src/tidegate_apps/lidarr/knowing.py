@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate_apps.lidarr.states import LONGEST_ID, OPEN
+from tidegate_apps.lidarr.states import MAX_ID_LENGTH, OPEN
 from tidegate_apps.music.library import EntityKind
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class EntityRecord:
     """What was found of an entity before; the fields are the columns."""
 
     entity_id: int
@@ -44,7 +44,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class EntityObservation:
     """What this look found of one entity. *lost*: Lidarr has accepted it before, and does not know it any more."""
 
     kind: EntityKind
@@ -66,22 +66,22 @@ class Seen:
         return self.kind == "album" and not self.artist_mbid
 
 
-def by_number(rows: Iterable[Sequence[Any]]) -> dict[int, Known]:
-    return {row[0]: Known(*row) for row in rows}
+def by_number(rows: Iterable[Sequence[Any]]) -> dict[int, EntityRecord]:
+    return {row[0]: EntityRecord(*row) for row in rows}
 
 
-def mark(known: Known | None) -> object:
+def mark(known: EntityRecord | None) -> object:
     return None if known is None else known.mark
 
 
-def due(was: Known | None, mbid: str, before: float) -> bool:
+def due(was: EntityRecord | None, mbid: str, before: float) -> bool:
     return was is None or was.checked_at <= before or was.mbid != mbid
 
 
-def never_asked_for(was: Known | None, mbid: str) -> bool:
+def never_asked_for(was: EntityRecord | None, mbid: str) -> bool:
     return was is None or (was.state is None and not (was.watched and was.mbid == mbid))
 
 
 def usable(mbid: str | None) -> bool:
     """Whether it can be sent by that."""
-    return mbid is not None and 0 < len(mbid) <= LONGEST_ID
+    return mbid is not None and 0 < len(mbid) <= MAX_ID_LENGTH

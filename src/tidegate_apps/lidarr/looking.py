@@ -12,30 +12,30 @@ import httpx2
 from tidegate import Again, Context
 from tidegate.apps import Installed
 from tidegate_apps.lidarr.client import LidarrError, fault_of
-from tidegate_apps.lidarr.enriching import Enricher, Tally
-from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.enriching import Enricher, ScanCounts
+from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.submitter import Submitter
 
 _log = logging.getLogger("tidegate.lidarr")
 
-_REST = 300.0  # seconds until a look goes on
-_MOST_KEPT = 100  # entries without an answer that a look leaves aside when it goes on
+_RESUME_SECONDS = 300.0  # seconds until a look goes on
+_MAX_KEPT = 100  # entries without an answer that a look leaves aside when it goes on
 
 
 @dataclass(frozen=True, slots=True)
-class Looker:
-    there: Installed[Settings]
+class LibraryScan:
+    app: Installed[LidarrSettings]
     submitter: Submitter
     enricher: Enricher
 
-    async def look(self, force: bool, job: Context) -> dict[str, int]:
+    async def scan(self, force: bool, job: Context) -> dict[str, int]:
         """What was looked for lately is left alone, unless by *force*.
 
         Those that Lidarr gave no answer for are left aside when it goes on, so that they never keep it from the rest.
         """
-        if not self.there.settings.configured:
-            return Tally().as_json()
-        clock, settings = self.there.queue.clock, self.there.settings
+        if not self.app.settings.configured:
+            return ScanCounts().as_json()
+        clock, settings = self.app.queue.clock, self.app.settings
         began, tally = _kept(job.saved, clock.now())
         before = began if force else clock.now() - float(settings.enrich_every)
         ended = None
@@ -47,29 +47,31 @@ class Looker:
                 _log.log(ended.level.number, "look_ended code=%s error=%s", ended.code, ended.detail)
         message = ended.message if ended is not None else _skipped(tally)
         if tally.looked or message:
-            goes_on_at = clock.now() + _REST if ended is not None else None
+            goes_on_at = clock.now() + _RESUME_SECONDS if ended is not None else None
             seen = {**tally.as_json(), "at": began, "message": message, "goes_on_at": goes_on_at}
-            await self.there.queue.at_store(lambda: self.there.db.all("put_look", **seen))
+            await self.app.queue.run_blocking(lambda: self.app.db.all("put_look", **seen))
         if ended is not None or job.stopping:
-            await job.save(began=began, **tally.as_json(), unanswered=tally.unanswered[-_MOST_KEPT:], why=tally.why)
+            await job.save(began=began, **tally.as_json(), unanswered=tally.unanswered[-_MAX_KEPT:], why=tally.why)
         if job.stopping:
             raise Again(keep_attempt=True)
         if ended is not None:
-            raise Again(_REST, keep_attempt=True, code=ended.code, message=ended.message, status=ended.status or None)
+            raise Again(
+                _RESUME_SECONDS, keep_attempt=True, code=ended.code, message=ended.message, status=ended.status or None
+            )
         return tally.as_json()
 
 
-def _kept(saved: Mapping[str, Any], now: float) -> tuple[float, Tally]:
+def _kept(saved: Mapping[str, Any], now: float) -> tuple[float, ScanCounts]:
     """When this look began, and what it has done so far."""
     if "began" not in saved:
-        return now, Tally()
-    tally = Tally(
+        return now, ScanCounts()
+    tally = ScanCounts(
         looked=saved["looked"], found=saved["found"], queued=saved["queued"], why=saved["why"],
         unanswered=[(kind, entity_id) for kind, entity_id in saved["unanswered"]],
     )  # fmt: skip
     return saved["began"], tally
 
 
-def _skipped(tally: Tally) -> str:
+def _skipped(tally: ScanCounts) -> str:
     n = len(tally.unanswered)
     return f"{n} could not be looked for, and will be in the next look: {tally.why}" if n else ""

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate_apps.lidarr.states import Entry
-from tidegate_apps.lidarr.wake import Woken
+from tidegate_apps.lidarr.states import SubmissionEntry
+from tidegate_apps.lidarr.wake import CycleReport
 
 _REASONS = {
     "permanent": "It was given up at once: it would fail again.",
@@ -23,7 +23,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class EntryStatusLabel:
     """*token* is one of the server's states of jobs."""
 
     token: str
@@ -31,25 +31,27 @@ class Look:
     reason: str
 
 
-def look_of(entry: Entry, now: float, held: str = "", cause: str = "") -> Look:
+def status_label(entry: SubmissionEntry, now: float, held: str = "", cause: str = "") -> EntryStatusLabel:
     """*held* says what keeps all of them at the moment, *cause* why the artist of this one was not accepted."""
     if entry.stage == "ready" and held:
-        return Look(*_WORDS["ready"][:2], held)
+        return EntryStatusLabel(*_WORDS["ready"][:2], held)
     if entry.stage == "waiting" and entry.retry_at is not None:
         count = f"({entry.attempts}/{entry.most_attempts})"
         left = entry.retry_at - now
-        word = f"Retrying in {lasting(left)} {count}" if left > 0 else f"Retrying at the next wake {count}"
-        return Look("retrying", word, entry.last_error or "")
+        word = f"Retrying in {format_duration(left)} {count}" if left > 0 else f"Retrying at the next wake {count}"
+        return EntryStatusLabel("retrying", word, entry.last_error or "")
     if entry.stage == "waiting":
-        return Look("scheduled", "Held", "The metadata service behind Lidarr is down; it is tried again by itself.")
+        return EntryStatusLabel(
+            "scheduled", "Held", "The metadata service behind Lidarr is down; it is tried again by itself."
+        )
     if entry.stage == "failed":
         why = _REASONS.get(entry.terminal_reason or "", f"It was tried {entry.attempts} times.")
         error = f"{(entry.last_error or '').removesuffix('.')}: {cause}" if cause else entry.last_error or ""
-        return Look("failed", "Gave up", f"{error} {why}".strip())
-    return Look(*_WORDS[entry.stage])
+        return EntryStatusLabel("failed", "Gave up", f"{error} {why}".strip())
+    return EntryStatusLabel(*_WORDS[entry.stage])
 
 
-def lasting(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """How long, for people: 40 s, 4 min, 2 h."""
     whole = max(1, math.ceil(seconds))
     if whole < 60:
@@ -69,14 +71,14 @@ def looking_words(state: str) -> str:
     return {"running": "Under way, begun", "waiting": "It goes on by itself"}[state]
 
 
-def held_words(last: Woken | None, *, full: bool) -> str:
+def held_words(last: CycleReport | None, *, full: bool) -> str:
     """What keeps entries that are ready; nothing when they merely wait for the next wake."""
     if last is not None and last.outcome == "held":
         return f"Held: {last.message}"
     return "Lidarr is full; it goes once there is room." if full else ""
 
 
-def woken_words(woken: Woken) -> str:
+def woken_words(woken: CycleReport) -> str:
     """What a wake did, in a sentence or two."""
     if woken.outcome == "nothing":
         return woken.message

@@ -9,9 +9,9 @@ from typing import Any
 from tidegate.apps import DbTx, Installed
 from tidegate_apps.lidarr.codes import TARGET
 from tidegate_apps.lidarr.looks import woken_words
-from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.states import ARTIST_CANCELLED, TABS, Entry, counts_of, entry_of
-from tidegate_apps.lidarr.wake import Woken
+from tidegate_apps.lidarr.settings import LidarrSettings
+from tidegate_apps.lidarr.states import ARTIST_CANCELLED, TABS, SubmissionEntry, counts_of, entry_of
+from tidegate_apps.lidarr.wake import CycleReport
 
 NEWEST = 2**53
 _LOOK = ("at", "looked", "found", "queued", "message")
@@ -19,7 +19,7 @@ FIRST = (2000, 0)  # before every priority
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class SubmitStatus:
     """How the submission queue stands."""
 
     configured: bool
@@ -30,7 +30,7 @@ class Standing:
     asked_at: float | None
     next_wake: float | None
     waking_since: float | None  # a wake is under way
-    last: Woken | None
+    last: CycleReport | None
     look: tuple[Any, ...] | None  # when, how many were looked for, found and queued, and what kept it
     looking: tuple[str, float] | None  # "running" and since when, or "waiting" and until when it rests
     submit_interval: float
@@ -59,38 +59,38 @@ class Standing:
         }  # fmt: skip
 
 
-def standing(there: Installed[Settings]) -> Standing:
-    settings = there.settings
-    full = there.queue.target(TARGET).fullness()
-    look = there.db.one("last_look")
-    last, under_way = there.jobs.waker.last(), there.db.one("under_way")
-    next_wake = None if last is None else there.jobs.waker.next_at()
-    return Standing(
-        configured=settings.configured, counts=counts_of(there.db.all("counts")),
+def submit_status(app: Installed[LidarrSettings]) -> SubmitStatus:
+    settings = app.settings
+    full = app.queue.target(TARGET).fullness()
+    look = app.db.one("last_look")
+    last, under_way = app.jobs.waker.last(), app.db.one("under_way")
+    next_wake = None if last is None else app.jobs.waker.next_at()
+    return SubmitStatus(
+        configured=settings.configured, counts=counts_of(app.db.all("counts")),
         depth=None if full is None else full.depth, own=0 if full is None or not settings.credits else full.own,
         cap=settings.queue_max, asked_at=None if full is None else full.at,
         next_wake=next_wake if settings.configured else None, last=last,
         waking_since=None if under_way is None else under_way[0],
-        look=look, looking=_looking(there) if settings.configured else None,
+        look=look, looking=_looking(app) if settings.configured else None,
         submit_interval=float(settings.submit_interval),
     )  # fmt: skip
 
 
-def _looking(there: Installed[Settings]) -> tuple[str, float] | None:
-    row = there.db.one("look_under_way")
+def _looking(app: Installed[LidarrSettings]) -> tuple[str, float] | None:
+    row = app.db.one("look_under_way")
     return None if row is None else (row[0], row[1])
 
 
-def listed(tx: DbTx, tab: str, cursor: str, most: int) -> tuple[list[Entry], str | None]:
+def list_entries(tx: DbTx, tab: str, cursor: str, limit: int) -> tuple[list[SubmissionEntry], str | None]:
     """Some entries of a tab, and the cursor of what follows; ValueError for a cursor that is none."""
-    rows = tx.all(TABS[tab], **_place(tab, cursor), n=most + 1)
-    found = [entry_of(row) for row in rows[:most]]
-    return found, _cursor(tab, found[-1]) if len(rows) > most else None
+    rows = tx.all(TABS[tab], **_place(tab, cursor), n=limit + 1)
+    found = [entry_of(row) for row in rows[:limit]]
+    return found, _cursor(tab, found[-1]) if len(rows) > limit else None
 
 
-def causes_of(tx: DbTx, entries: Iterable[Entry]) -> dict[int, str]:
+def causes_of(tx: DbTx, entries: Iterable[SubmissionEntry]) -> dict[int, str]:
     """Why the artists were not accepted whose albums have failed with them, by the jobs of the albums."""
-    failed = [{"job": each.id} for each in entries if each.terminal_reason == "artist"]
+    failed = [{"job": entry.id} for entry in entries if entry.terminal_reason == "artist"]
     rows = tx.many("causes", failed) if failed else []
     return {job: message if state == "failed" else ARTIST_CANCELLED for job, state, message in rows}
 
@@ -122,7 +122,7 @@ def _time(text: str) -> float:
     return found
 
 
-def _cursor(tab: str, last: Entry) -> str:
+def _cursor(tab: str, last: SubmissionEntry) -> str:
     if tab == "queued":
         return f"{10 if last.entity_type == 'artist' else 0}.{last.id}"
     if tab == "retrying":

@@ -8,8 +8,8 @@ from typing import Any
 from tidegate.apps import DbTx, Installed
 from tidegate.jobs import JobFunction
 from tidegate_apps.lidarr.badges import badge_of
-from tidegate_apps.lidarr.knowing import Known, Seen, by_number, mark, never_asked_for
-from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.knowing import EntityObservation, EntityRecord, by_number, mark, never_asked_for
+from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.states import Submission
 from tidegate_apps.lidarr.submitting import Accepted
 from tidegate_apps.music.library import EntityKind, Library, Track
@@ -22,20 +22,20 @@ class Recorder:
     """Each of its public methods is for one transaction."""
 
     def __init__(
-        self, there: Installed[Settings], library: Library, submit: JobFunction[[Submission], Accepted]
+        self, app: Installed[LidarrSettings], library: Library, submit: JobFunction[[Submission], Accepted]
     ) -> None:
-        self._there, self._library, self._submit = there, library, submit
+        self._app, self._library, self._submit = app, library, submit
 
-    def put(self, tx: DbTx, seen: Sequence[Seen], known: dict[int, Known]) -> int:
+    def put(self, tx: DbTx, seen: Sequence[EntityObservation], known: dict[int, EntityRecord]) -> int:
         """Writes what was seen, unless more is *known* of it meanwhile; returns how many jobs that made."""
         seen = self._unchanged(tx, seen, known)
         absent = [each for each in seen if each.status is None]
         for each in absent:
             was = known.get(each.entity_id)
             if each.lost and was is not None and was.job is not None:
-                queue, job = self._there.queue, was.job
-                if not queue.forget(job, by=self._there.app.name, connection=tx):
-                    queue.free(job, connection=tx)  # an album still needs it, and the artist is sent again
+                queue, job = self._app.queue, was.job
+                if not queue.forget(job, by=self._app.app.name, connection=tx):
+                    queue.release_unique(job, connection=tx)  # an album still needs it, and the artist is sent again
         sendable = [each for each in absent if not each.unsendable]
         jobs, created = self._enqueued(tx, [*sendable, *self._left_out(tx, seen, known)])
         rows = [self._row(each, jobs.get(each.entity_id), known.get(each.entity_id)) for each in seen]
@@ -47,14 +47,18 @@ class Recorder:
                 self._badge(tx, row["kind"], row["entity_id"], row["status"])
         return created
 
-    def _unchanged(self, tx: DbTx, seen: Sequence[Seen], known: dict[int, Known]) -> list[Seen]:
+    def _unchanged(
+        self, tx: DbTx, seen: Sequence[EntityObservation], known: dict[int, EntityRecord]
+    ) -> list[EntityObservation]:
         """A page takes minutes to ask for: what has changed since is newer than the answers."""
         kind, ids = seen[0].kind, sorted(each.entity_id for each in seen)
         tx.many("hold_entities", [{"kind": kind, "entity_id": id_} for id_ in ids])
         now = by_number(tx.all("entities", kind=kind, first=ids[0], last=ids[-1]))
         return [each for each in seen if mark(now.get(each.entity_id)) == mark(known.get(each.entity_id))]
 
-    def _left_out(self, tx: DbTx, seen: Sequence[Seen], known: dict[int, Known]) -> list[Seen]:
+    def _left_out(
+        self, tx: DbTx, seen: Sequence[EntityObservation], known: dict[int, EntityRecord]
+    ) -> list[EntityObservation]:
         """Albums that came into Lidarr unwanted, with an artist that we have sent, and were never asked for.
 
         What was wanted there once was switched off by a person, and stays so.
@@ -65,7 +69,7 @@ class Recorder:
         ours = {mbid for (mbid,) in tx.many("our_artists", [{"mbid": m} for m in {each.artist_mbid for each in idle}])}
         return [each for each in idle if each.artist_mbid in ours]
 
-    def _enqueued(self, tx: DbTx, wanted: Sequence[Seen]) -> tuple[dict[int, int], int]:
+    def _enqueued(self, tx: DbTx, wanted: Sequence[EntityObservation]) -> tuple[dict[int, int], int]:
         """The jobs of what Lidarr is to get, new ones or their twins, and how many are new."""
         parents = self._parents(tx, wanted)
         priority = ARTISTS_FIRST if wanted and wanted[0].kind == "artist" else 0
@@ -76,7 +80,7 @@ class Recorder:
         jobs = {each.entity_id: job.id for each, job in zip(wanted, made, strict=True)}
         return jobs, sum(job.created for job in made)
 
-    def _parents(self, tx: DbTx, wanted: Sequence[Seen]) -> dict[int, int]:
+    def _parents(self, tx: DbTx, wanted: Sequence[EntityObservation]) -> dict[int, int]:
         """The jobs of the artists of albums, unless they were in Lidarr already."""
         ids = sorted({each.artist_id for each in wanted if each.artist_id})
         if not ids:
@@ -84,7 +88,7 @@ class Recorder:
         rows = tx.many("jobs_of_artists", [{"entity_id": id_} for id_ in ids])
         return dict(rows)
 
-    def _row(self, seen: Seen, job: int | None, was: Known | None) -> dict[str, Any]:
+    def _row(self, seen: EntityObservation, job: int | None, was: EntityRecord | None) -> dict[str, Any]:
         kept = was.job if was is not None and job is None else job
         # What is still to be sent may be there already, with the other albums of its artist, and nobody looks for it.
         to_send = (was is not None and was.open) or (seen.status is not None and job is not None)
@@ -121,20 +125,20 @@ class Recorder:
         tx.run(self._library.badge(kind, entity_id, badge_of(kind, entity_id, status)))
 
 
-def _still(was: Known | None, job: int | None) -> str | None:
+def _still(was: EntityRecord | None, job: int | None) -> str | None:
     """The state of what is not in Lidarr: queued, unless it was given up, or a person has cancelled it."""
     if was is not None and was.job == job and (was.given_up or was.cancelled):
         return "gave_up" if was.given_up else None
     return "queued" if job is not None else None
 
 
-def _note(seen: Seen, status: str | None, was: Known | None) -> str:
+def _note(seen: EntityObservation, status: str | None, was: EntityRecord | None) -> str:
     if status is None and seen.unsendable:
         return NO_ARTIST_ID
     return was.note if was is not None and status == "gave_up" else ""
 
 
-def _submission(seen: Seen) -> Submission:
+def _submission(seen: EntityObservation) -> Submission:
     return Submission(
         entity_type="artist" if seen.kind == "artist" else "album", entity_id=seen.entity_id, user=seen.user,
         musicbrainz_id=seen.mbid, name=seen.name, artist_id=seen.artist_id, artist=seen.artist,

@@ -16,7 +16,7 @@ QUALITY, METADATA = {"Any": 1, "Lossless": 2}, {"Standard": 1, "None": 2}
 
 
 @dataclass(slots=True)
-class Pace:
+class SimulatedTiming:
     """Seconds. A search takes between *found* and three times that, by its number; a download *lasts*."""
 
     refresh: float = 5.0
@@ -35,11 +35,11 @@ class Download:
 
 
 @dataclass(slots=True)
-class Inside:
+class LidarrState:
     """The state. Every question first lets happen what is due."""
 
     now: Callable[[], float]
-    pace: Pace = field(default_factory=Pace)
+    pace: SimulatedTiming = field(default_factory=SimulatedTiming)
     catalogue: dict[str, tuple[str, list[str]]] = field(default_factory=dict)  # artist: name, release groups
     unknown: set[str] = field(default_factory=set)  # ids that the metadata service has never heard of
     paths_taken: set[str] = field(default_factory=set)
@@ -57,19 +57,19 @@ class Inside:
     def advance(self) -> float:
         """Lets happen what is due; returns the time."""
         now = self.now()
-        for at, artist in [each for each in self.refreshes if each[0] <= now]:
+        for at, artist in [refresh for refresh in self.refreshes if refresh[0] <= now]:
             self.refreshes.remove((at, artist))
             if artist in self.artists:
                 self._refreshed(artist)
-        for each in self.downloads:
-            if each.ends_at <= now and each.album in self.albums:
-                self.albums[each.album]["files"] = _TRACKS
+        for download in self.downloads:
+            if download.ends_at <= now and download.album in self.albums:
+                self.albums[download.album]["files"] = _TRACKS
         return now
 
     def _refreshed(self, artist: int) -> None:
         """All albums of an artist exist now, and only those that were asked for are monitored."""
         row = self.artists[artist]
-        wanted, there = set(row["wanted"]), {each["mbid"]: each for each in self.albums.values()}
+        wanted, there = set(row["wanted"]), {album["mbid"]: album for album in self.albums.values()}
         for mbid in self.catalogue.get(row["mbid"], ("", []))[1]:
             if mbid in there:
                 there[mbid]["monitored"] |= mbid in wanted
@@ -82,20 +82,20 @@ class Inside:
 
     def queue(self) -> list[Download]:
         now = self.advance()
-        return [each for each in self.downloads if each.there(now)]
+        return [download for download in self.downloads if download.there(now)]
 
     def peak(self) -> int:
         """The most that ever stood in the queue at one time, or will when nothing more is sent."""
         moves = sorted(
-            (at, step) for each in self.downloads for at, step in ((each.shows_at, 1), (each.ends_at, -1))
+            (at, step) for download in self.downloads for at, step in ((download.shows_at, 1), (download.ends_at, -1))
         )  # fmt: skip
         return max(itertools.accumulate((step for _, step in moves), initial=0))
 
     def artist_of(self, mbid: str) -> dict[str, Any] | None:
-        return next((each for each in self.artists.values() if each["mbid"] == mbid), None)
+        return next((artist for artist in self.artists.values() if artist["mbid"] == mbid), None)
 
     def album_of(self, mbid: str) -> dict[str, Any] | None:
-        return next((each for each in self.albums.values() if each["mbid"] == mbid), None)
+        return next((album for album in self.albums.values() if album["mbid"] == mbid), None)
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
@@ -128,7 +128,7 @@ class Inside:
 
     def _held(self, album: int, now: float) -> bool:
         """Whether it is here, or on its way: nothing is fetched twice."""
-        return any(each.album == album and now < each.ends_at for each in self.downloads) or bool(
+        return any(download.album == album and now < download.ends_at for download in self.downloads) or bool(
             self.albums[album]["files"]
         )
 

@@ -15,8 +15,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tidegate.apps import Simulated
-from tidegate.testing import Asked, Hang, Simulator, Step
-from tidegate_apps.lidarr.simulated_lidarr import METADATA, QUALITY, Inside, Pace, shown_album, shown_artist
+from tidegate.testing import Hang, RecordedRequest, Simulator, Step
+from tidegate_apps.lidarr.simulated_lidarr import (
+    METADATA,
+    QUALITY,
+    LidarrState,
+    SimulatedTiming,
+    shown_album,
+    shown_artist,
+)
 
 KEY = "simulated"
 _API = "/api/v1"
@@ -35,10 +42,10 @@ WEATHERS = ("well", *_WHOLE, "metadata down", "slow")
 class LidarrSimulator(Simulator):
     """One Lidarr. With *known*, its metadata service knows every id there is, and not only those of the catalogue."""
 
-    def __init__(self, *, pace: Pace | None = None, known: bool = True, key: str = KEY, **more: Any) -> None:
+    def __init__(self, *, pace: SimulatedTiming | None = None, known: bool = True, key: str = KEY, **more: Any) -> None:
         super().__init__("lidarr", on_reset=self._begin, **more)
         self._pace, self._known, self.key = pace, known, key
-        self._answers: dict[str, Callable[[Asked], Any]] = {}
+        self._answers: dict[str, Callable[[RecordedRequest], Any]] = {}
         self._begin()
         for route, answer in {
             "GET /system/status": lambda _: {"appName": "Lidarr", "version": "2.9.6"},
@@ -66,22 +73,22 @@ class LidarrSimulator(Simulator):
 
     def _begin(self) -> None:
         self.weather = "well"
-        self.inside = Inside(self._clock.now, self._pace or Pace())
+        self.inside = LidarrState(self._clock.now, self._pace or SimulatedTiming())
 
     def sent(self, route: str) -> int:
         """How often something was sent to a route of the API, such as "POST /artist"."""
         method, path = route.split()
         return self.count(f"{method} {_API}{path}")
 
-    def answers(self, route: str) -> Callable[[Asked], Any]:
+    def answers(self, route: str) -> Callable[[RecordedRequest], Any]:
         """What it answers to a route of the API when nobody has changed that."""
         return self._answers[route]
 
     def lose(self, route: str, meanwhile: Callable[[], object] = lambda: None) -> None:
         """The next of these is done, *meanwhile* is called, and the answer is lost on its way."""
 
-        def done(asked: Asked) -> Step:
-            self._answers[route](asked)
+        def done(request: RecordedRequest) -> Step:
+            self._answers[route](request)
             meanwhile()
             return Step(reset=True)
 
@@ -90,17 +97,17 @@ class LidarrSimulator(Simulator):
 
     # -- before every answer -------------------------------------------------------------------------------------------
 
-    def _behind(self, answer: Callable[[Asked], Any], path: str) -> Callable[[Asked], Any]:
-        def answered(asked: Asked) -> Any:
-            if asked.headers.get("X-Api-Key") != self.key:
+    def _behind(self, answer: Callable[[RecordedRequest], Any], path: str) -> Callable[[RecordedRequest], Any]:
+        def answered(request: RecordedRequest) -> Any:
+            if request.headers.get("X-Api-Key") != self.key:
                 return Step(401)
             if self.weather in _WHOLE:
                 return _WHOLE[self.weather]
-            needs_metadata = path == "/artist/lookup" or (asked.method == "POST" and path in ("/artist", "/album"))
+            needs_metadata = path == "/artist/lookup" or (request.method == "POST" and path in ("/artist", "/album"))
             if self.weather == "metadata down" and needs_metadata:
                 return Step(503, {"message": _METADATA.format(path)})
             self.inside.advance()
-            found = answer(asked)
+            found = answer(request)
             if self.weather != "slow":
                 return found
             return (
@@ -109,40 +116,40 @@ class LidarrSimulator(Simulator):
 
         return answered
 
-    def _told(self, asked: Asked) -> Step:
-        if asked.text.strip() not in WEATHERS:
+    def _told(self, request: RecordedRequest) -> Step:
+        if request.text.strip() not in WEATHERS:
             return Step(400, f"give one of: {', '.join(WEATHERS)}\n")
-        self.weather = asked.text.strip()
+        self.weather = request.text.strip()
         return Step(200, f"{self.weather}\n")
 
-    def _filled(self, asked: Asked) -> Step:
-        self.inside.fill(int(asked.text.strip() or 50), lasts=600)
+    def _filled(self, request: RecordedRequest) -> Step:
+        self.inside.fill(int(request.text.strip() or 50), lasts=600)
         return Step(200, f"{len(self.inside.queue())} in the queue\n")
 
     # -- what it has ---------------------------------------------------------------------------------------------------
 
-    def _queue(self, asked: Asked) -> Any:
+    def _queue(self, request: RecordedRequest) -> Any:
         there = self.inside.queue()
-        most = int(asked.query.get("pageSize", 10))
+        limit = int(request.query.get("pageSize", 10))
         records = [
-            {"id": n, "albumId": each.album or None, "status": "downloading"} for n, each in enumerate(there[:most], 1)
+            {"id": n, "albumId": each.album or None, "status": "downloading"} for n, each in enumerate(there[:limit], 1)
         ]
-        return {"page": 1, "pageSize": most, "totalRecords": len(there), "records": records}
+        return {"page": 1, "pageSize": limit, "totalRecords": len(there), "records": records}
 
-    def _artists(self, asked: Asked) -> Any:
-        wanted = asked.query.get("mbId")
-        return [shown_artist(each) for each in self.inside.artists.values() if wanted in (None, each["mbid"])]
+    def _artists(self, request: RecordedRequest) -> Any:
+        wanted = request.query.get("mbId")
+        return [shown_artist(artist) for artist in self.inside.artists.values() if wanted in (None, artist["mbid"])]
 
-    def _albums(self, asked: Asked) -> Any:
-        wanted = asked.query.get("foreignAlbumId")
-        return [shown_album(each) for each in self.inside.albums.values() if wanted in (None, each["mbid"])]
+    def _albums(self, request: RecordedRequest) -> Any:
+        wanted = request.query.get("foreignAlbumId")
+        return [shown_album(album) for album in self.inside.albums.values() if wanted in (None, album["mbid"])]
 
-    def _one(self, rows: Mapping[int, Any], asked: Asked, shown: Callable[[Any], Any]) -> Any:
-        row = rows.get(int(asked.params["id"]))
+    def _one(self, rows: Mapping[int, Any], request: RecordedRequest, shown: Callable[[Any], Any]) -> Any:
+        row = rows.get(int(request.params["id"]))
         return shown(row) if row is not None else Step(404, {"message": "NotFound", "description": "at NzbDrone.Core"})
 
-    def _lookup(self, asked: Asked) -> Any:
-        mbid = asked.query.get("term", "").removeprefix("lidarr:")
+    def _lookup(self, request: RecordedRequest) -> Any:
+        mbid = request.query.get("term", "").removeprefix("lidarr:")
         there = self.inside.artist_of(mbid)
         if there is not None:
             return [shown_artist(there)]
@@ -157,8 +164,8 @@ class LidarrSimulator(Simulator):
 
     # -- what it takes -------------------------------------------------------------------------------------------------
 
-    def _add_artist(self, asked: Asked) -> Any:
-        given = asked.json
+    def _add_artist(self, request: RecordedRequest) -> Any:
+        given = request.json
         mbid = str(given.get("foreignArtistId", ""))
         wrong = self._refused(given)
         if self.inside.artist_of(mbid) is not None:
@@ -176,8 +183,8 @@ class LidarrSimulator(Simulator):
         )
         return Step(201, shown_artist(made))
 
-    def _add_album(self, asked: Asked) -> Any:
-        given = asked.json
+    def _add_album(self, request: RecordedRequest) -> Any:
+        given = request.json
         mbid, artist = str(given.get("foreignAlbumId", "")), given.get("artist")
         if not artist:
             return Step(400, [_invalid("Artist", "'Artist' must not be empty.", "NotEmptyValidator")])
@@ -197,22 +204,22 @@ class LidarrSimulator(Simulator):
         wrong = []
         if not artist.get("artistName"):
             wrong.append(_invalid("ArtistName", "'Artist Name' must not be empty.", "NotEmptyValidator"))
-        if artist.get("rootFolderPath") not in [each["path"] for each in self.inside.folders]:
+        if artist.get("rootFolderPath") not in [folder["path"] for folder in self.inside.folders]:
             wrong.append(_invalid("RootFolderPath", "Root folder does not exist", "RootFolderExistsValidator"))
         for field, there in (("qualityProfileId", QUALITY), ("metadataProfileId", METADATA)):
             if artist.get(field) not in there.values():
                 wrong.append(_invalid(field, "Profile does not exist", f"{field[:-2]}ExistsValidator"))
         return wrong
 
-    def _edit(self, asked: Asked) -> Step:
-        for id_ in asked.json["artistIds"]:
-            self.inside.artists[id_]["monitored"] = bool(asked.json["monitored"])
-        return Step(202, [shown_artist(self.inside.artists[id_]) for id_ in asked.json["artistIds"]])
+    def _edit(self, request: RecordedRequest) -> Step:
+        for id_ in request.json["artistIds"]:
+            self.inside.artists[id_]["monitored"] = bool(request.json["monitored"])
+        return Step(202, [shown_artist(self.inside.artists[id_]) for id_ in request.json["artistIds"]])
 
-    def _monitor(self, asked: Asked) -> Step:
-        rows = [self.inside.albums[id_] for id_ in asked.json["albumIds"] if id_ in self.inside.albums]
+    def _monitor(self, request: RecordedRequest) -> Step:
+        rows = [self.inside.albums[id_] for id_ in request.json["albumIds"] if id_ in self.inside.albums]
         for row in rows:
-            row["monitored"] = bool(asked.json["monitored"])
+            row["monitored"] = bool(request.json["monitored"])
         return Step(202, [shown_album(row) for row in rows])
 
 
@@ -222,6 +229,6 @@ def _invalid(field: str, message: str, code: str = "") -> dict[str, Any]:
 
 def simulated() -> Simulated:
     # Quicker than a real one, so that somebody who looks sees something happen.
-    simulator = LidarrSimulator(pace=Pace(refresh=1.0, found=20.0, lasts=60.0))
+    simulator = LidarrSimulator(pace=SimulatedTiming(refresh=1.0, found=20.0, lasts=60.0))
     use = f"has the key {KEY}; the albums that Music misses go there"
     return Simulated(simulator, lambda url: {"base_url": url, "api_key": KEY}, use)

@@ -30,7 +30,7 @@ FINAL = ("failed", "cancelled")
 # What its job may be dispatched beyond its attempts: a crash is no failed submission. The first may be the
 # fault of another job, and the third one alone ends it.
 CUT_SHORT = 3
-LONGEST_ID = 255  # characters of a MusicBrainz id
+MAX_ID_LENGTH = 255  # characters of a MusicBrainz id
 ARTIST_REFUSED = "The artist was not accepted."
 ARTIST_CANCELLED = "a person has cancelled it."
 
@@ -49,8 +49,8 @@ class Submission:
     artist_mbid: str = ""
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.musicbrainz_id) <= LONGEST_ID:
-            raise ValueError(f"musicbrainz_id: give 1 to {LONGEST_ID} characters")
+        if not 0 < len(self.musicbrainz_id) <= MAX_ID_LENGTH:
+            raise ValueError(f"musicbrainz_id: give 1 to {MAX_ID_LENGTH} characters")
 
     @property
     def unique(self) -> tuple[str, int, str]:
@@ -58,7 +58,7 @@ class Submission:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class SubmissionEntry:
     """One row of the submission queue."""
 
     id: int  # of its job
@@ -99,10 +99,10 @@ class Entry:
         return {name: getattr(self, name) for name in self.__slots__ if name not in hidden}
 
 
-def entry_of(row: tuple[Any, ...]) -> Entry:
+def entry_of(row: tuple[Any, ...]) -> SubmissionEntry:
     """A row of one of the lists, in the words of the submission queue."""
     (
-        id_, state, args, attempt, deaths, most, created, due, claimed, last_at, finished, last_code, last_message,
+        id_, state, args, attempt, deaths, limit, created, due, claimed, last_at, finished, last_code, last_message,
         error_code, error_message, lidarr_id, lidarr_status,
     ) = row  # fmt: skip
     sub = Submission(**json.loads(args)["submission"])
@@ -110,10 +110,10 @@ def entry_of(row: tuple[Any, ...]) -> Entry:
     due_again = state in ("ready", "running") and attempts_of(state, attempt, deaths) > 0
     retrying = due_again or (state == "waiting" and last_code is not None and attempt > 0)
     status: Status = "submitted" if state == "done" else "failed" if retrying or state in FINAL else "queued"
-    return Entry(
+    return SubmissionEntry(
         id=id_, entity_type=sub.entity_type, entity_id=sub.entity_id, user=sub.user, musicbrainz_id=sub.musicbrainz_id,
         name=sub.name, artist=sub.artist, status=status, attempts=attempts_of(state, attempt, deaths),
-        most_attempts=most - CUT_SHORT,
+        most_attempts=limit - CUT_SHORT,
         last_error=error_of(error_code, error_message) or error_of(last_code, last_message),
         retry_at=due if retrying else None, terminal_reason=terminal_of(state, error_code), created_at=created,
         updated_at=max(at for at in (created, claimed, last_at, finished) if at is not None), lidarr_id=lidarr_id,

@@ -13,30 +13,30 @@ from tidegate_apps.lidarr.states import Submission
 _log = logging.getLogger("tidegate.lidarr")
 
 GIVEN_UP = "given up"  # the key of the notice that tells of entries
-_PATIENCE = 5  # wakes in a row that fail before people are told of it
+_FAILED_CYCLES_BEFORE_NOTICE = 5  # wakes in a row that fail before people are told of it
 
 
-def submitted(sub: Submission, seconds: float) -> None:
+def log_submitted(sub: Submission, seconds: float) -> None:
     about = (sub.entity_type, sub.entity_id, sub.musicbrainz_id, round(seconds * 1000))
     _log.info("metric.lidarr.submitted entity_type=%s entity_id=%s musicbrainz_id=%s duration_ms=%s", *about)
 
 
-def failed(sub: Submission, error: str, attempts: int) -> None:
+def log_failed(sub: Submission, error: str, attempts: int) -> None:
     about = (sub.entity_type, sub.entity_id, error, attempts)
     _log.info("metric.lidarr.failed entity_type=%s entity_id=%s error=%s attempts=%s", *about)
 
 
-def backpressure(depth: int, most: int, pending: int) -> None:
-    _log.info("metric.lidarr.backpressure queue_depth=%s queue_max=%s local_pending=%s", depth, most, pending)
+def log_backpressure(depth: int, limit: int, pending: int) -> None:
+    _log.info("metric.lidarr.backpressure queue_depth=%s queue_max=%s local_pending=%s", depth, limit, pending)
 
 
-def queue_drained(submitted_: int, skipped: int, remaining: int) -> None:
+def log_drained(submitted_: int, skipped: int, remaining: int) -> None:
     about = (submitted_, skipped, remaining)
     _log.info("metric.lidarr.queue_drained submitted_count=%s skipped_count=%s remaining_count=%s", *about)
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class SubmitFailure:
     """Why a wake could not go on, and since how many wakes in a row."""
 
     fault: Fault
@@ -46,7 +46,7 @@ class Trouble:
     def notice(self) -> Notice | None:
         """What people must be told; None when it may pass by itself."""
         refused = self.fault.status in REFUSED
-        if not refused and self.fault.retriable and self.wakes < _PATIENCE:
+        if not refused and self.fault.retriable and self.wakes < _FAILED_CYCLES_BEFORE_NOTICE:
             return None
         title = "Lidarr refuses our key" if refused else "Nothing can be sent to Lidarr"
         return Notice(

@@ -6,42 +6,42 @@ from functools import partial
 
 from tidegate.apps import DbTx, Installed
 from tidegate_apps.lidarr.badges import badge_of
-from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.states import error_of
 from tidegate_apps.music.library import Library
 
-_SLICE = 200
+_BATCH_SIZE = 200
 
 
-def begin(there: Installed[Settings], library: Library) -> int:
+def begin(app: Installed[LidarrSettings], library: Library) -> int:
     """Tidies up; returns how many entries this wake may send."""
-    prune(there, library)
-    return int(there.db.all("eligible")[0][0])
+    prune(app, library)
+    return int(app.db.all("eligible")[0][0])
 
 
-def prune(there: Installed[Settings], library: Library) -> int:
+def prune(app: Installed[LidarrSettings], library: Library) -> int:
     """Removes submitted entries after a week, given-up ones after a month with their badges; returns how many."""
-    settings, older_than, gone = there.settings, there.queue.older_than, 0
+    settings, older_than, gone = app.settings, app.queue.older_than, 0
     # What was cancelled stays: it would be sent after all, once nobody knew that a person does not want it.
     for state, kept in (("done", settings.keep_submitted), ("failed", settings.keep_given_up)):
-        one = partial(_slice, there, library, state, older_than(kept))
-        while n := there.db.write(one):
+        one = partial(_slice, app, library, state, older_than(kept))
+        while n := app.db.write(one):
             gone += n
-    there.db.write(lambda tx: _orphans(library, tx))
-    there.db.all("prune_events", before=older_than(settings.keep_submitted))
+    app.db.write(lambda tx: _orphans(library, tx))
+    app.db.all("prune_events", before=older_than(settings.keep_submitted))
     return gone
 
 
-def _slice(there: Installed[Settings], library: Library, state: str, before: float, tx: DbTx) -> int:
-    old = [job for (job,) in tx.all("old_jobs", state=state, before=before, n=_SLICE)]
+def _slice(app: Installed[LidarrSettings], library: Library, state: str, before: float, tx: DbTx) -> int:
+    old = [job for (job,) in tx.all("old_jobs", state=state, before=before, n=_BATCH_SIZE)]
     for job in old:
-        there.queue.forget(job, by=there.app.name, connection=tx)
+        app.queue.forget(job, by=app.app.name, connection=tx)
         _release(library, tx, job)
     return len(old)
 
 
 def _orphans(library: Library, tx: DbTx) -> None:
-    for (job,) in tx.all("orphans", n=_SLICE):
+    for (job,) in tx.all("orphans", n=_BATCH_SIZE):
         _release(library, tx, job)
 
 

@@ -15,21 +15,21 @@ from tidegate.errors import StoreError
 from tidegate.jobs import Drained
 from tidegate_apps.lidarr import telling, upkeep
 from tidegate_apps.lidarr.codes import METADATA_DOWN, PACK, TARGET
-from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.submitter import Cycle, Submitter
-from tidegate_apps.lidarr.telling import Trouble
+from tidegate_apps.lidarr.settings import LidarrSettings
+from tidegate_apps.lidarr.submitter import SubmitCycle, Submitter
+from tidegate_apps.lidarr.telling import SubmitFailure
 
 _log = logging.getLogger("tidegate.lidarr")
 
 QUEUE = "lidarr"
-_LOOK = 0.5  # seconds between two looks whether to stop
-_BEAT = 20.0  # seconds between two signs of life
-_LASTS = 90.0  # seconds that one is believed
+_STOP_POLL_INTERVAL = 0.5  # seconds between two looks whether to stop
+_HEARTBEAT_SECONDS = 20.0  # seconds between two signs of life
+_HEARTBEAT_TIMEOUT = 90.0  # seconds that one is believed
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Woken:
+class CycleReport:
     """What a wake did; the fields are the columns. *outcome* is nothing, drained, full, held or stopped."""
 
     at: float
@@ -50,25 +50,25 @@ class Woken:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-class Waker:
+class SubmitCycleRunner:
     """Wakes the submitter; never twice at the same time in one process."""
 
-    def __init__(self, there: Installed[Settings], submitter: Submitter) -> None:
-        self._there, self._submitter = there, submitter
+    def __init__(self, app: Installed[LidarrSettings], submitter: Submitter) -> None:
+        self._app, self._submitter = app, submitter
         self._busy = False
 
-    def last(self) -> Woken | None:
-        row = self._there.db.one("last_wake")
+    def last(self) -> CycleReport | None:
+        row = self._app.db.one("last_wake")
         return None if row is None else _woken(row)
 
     def next_at(self) -> float:
         """When the next wake is due."""
-        last, interval = self.last(), float(self._there.settings.submit_interval)
+        last, interval = self.last(), float(self._app.settings.submit_interval)
         # A wake far ahead of now was written while the clock was wrong: nobody waits until it is true.
-        late = last is not None and last.at <= self._there.queue.clock.now() + interval
+        late = last is not None and last.at <= self._app.queue.clock.now() + interval
         return last.at + interval if last is not None and late else 0.0
 
-    async def wake(self, stopping: Callable[[], bool] = lambda: False) -> Woken | None:
+    async def run_cycle(self, stopping: Callable[[], bool] = lambda: False) -> CycleReport | None:
         """None when one is under way here already."""
         if self._busy:
             return None
@@ -78,45 +78,47 @@ class Waker:
         finally:
             self._busy = False
 
-    async def _wake(self, stopping: Callable[[], bool]) -> Woken:
-        there, now = self._there, self._there.queue.clock.now()
+    async def _wake(self, stopping: Callable[[], bool]) -> CycleReport:
+        there, now = self._app, self._app.queue.clock.now()
         there.queue.next_cycle(QUEUE, now + float(there.settings.submit_interval))
-        eligible = await self._at_store(lambda: upkeep.begin(there, self._submitter.library))
-        await self._at_store(lambda: there.db.all("waking", since=now, until=now + _LASTS))
+        eligible = await self._run_blocking(lambda: upkeep.begin(there, self._submitter.library))
+        await self._run_blocking(lambda: there.db.all("waking", since=now, until=now + _HEARTBEAT_TIMEOUT))
         if not eligible:
             # Not a single call: Lidarr is none of our business while there is nothing for it.
-            return await self._at_store(lambda: self._recorded(_idle(now, self.last())))
+            return await self._run_blocking(lambda: self._recorded(_idle(now, self.last())))
         stop = asyncio.Event()
         async with self._submitter.opened() as lidarr:
-            cycle = self._submitter.cycle = Cycle(lidarr, stop.set)
+            cycle = self._submitter.cycle = SubmitCycle(lidarr, stop.set)
             try:
                 async with _watching(stopping, stop, there.queue.clock.asleep), _repeating(self._beat):
                     drained = await there.queue.adrain(QUEUE, concurrency=1, stop=stop)
             finally:
                 self._submitter.cycle = None
-        return await self._at_store(lambda: self._ended(now, eligible, cycle, drained, stopped=stopping()))
+        return await self._run_blocking(lambda: self._ended(now, eligible, cycle, drained, stopped=stopping()))
 
     async def _beat(self) -> None:
         """A wake that is killed says nothing any more, and so nobody takes it for one that is under way."""
-        there = self._there
-        await there.queue.clock.asleep(_BEAT)
-        until = there.queue.clock.now() + _LASTS
+        there = self._app
+        await there.queue.clock.asleep(_HEARTBEAT_SECONDS)
+        until = there.queue.clock.now() + _HEARTBEAT_TIMEOUT
         try:
-            await self._at_store(lambda: there.db.all("still_awake", until=until))
+            await self._run_blocking(lambda: there.db.all("still_awake", until=until))
         except StoreError as error:
             _log.warning("sign_of_life_not_written error=%s", error)
 
-    def _ended(self, began: float, eligible: int, cycle: Cycle, drained: Drained, *, stopped: bool) -> Woken:
-        there, last = self._there, self.last()
+    def _ended(
+        self, began: float, eligible: int, cycle: SubmitCycle, drained: Drained, *, stopped: bool
+    ) -> CycleReport:
+        there, last = self._app, self.last()
         room = there.queue.target(TARGET).fullness()
         asked = room is not None and room.at >= began
         own = room.own if room is not None and there.settings.credits else 0
         full = asked and room is not None and room.depth + own >= room.cap and drained.held > 0
         shut = any(why.reason == "breaker" for why in there.queue.target(TARGET).explain())
         if full and room is not None:
-            telling.backpressure(room.depth + own, room.cap, drained.remaining)
-        telling.queue_drained(cycle.submitted, max(0, eligible - cycle.submitted), drained.remaining)
-        found = Woken(
+            telling.log_backpressure(room.depth + own, room.cap, drained.remaining)
+        telling.log_drained(cycle.submitted, max(0, eligible - cycle.submitted), drained.remaining)
+        found = CycleReport(
             at=began, ended_at=0.0, eligible=eligible, submitted=cycle.submitted, failed=cycle.failed,
             remaining=drained.remaining, depth=room.depth if room is not None else None, own=own, outcome="drained",
             message="", code=None, failures=0, failing_since=None,
@@ -127,14 +129,14 @@ class Waker:
         elif stopped:
             found = replace(found, outcome="stopped", message="It was ended early, by a stop or by a pause.")
         elif shut:
-            trouble = cycle.fault or PACK.book["upstream_failure"].fault("breaker")
+            trouble = cycle.fault or PACK.code_book["upstream_failure"].fault("breaker")
             found = replace(found, outcome="held", message=f"Lidarr failed several times in a row: {_small(trouble)}")
         elif full and room is not None:
             sent = f", and {own} more that were sent" if own else ""
             found = replace(found, outcome="full", message=f"Lidarr is full: {room.depth} of {room.cap}{sent}.")
         elif cycle.held:
             found = replace(found, outcome="held", message="The metadata service behind Lidarr is down.")
-            trouble = PACK.book[METADATA_DOWN].fault("breaker")
+            trouble = PACK.code_book[METADATA_DOWN].fault("breaker")
         elif not asked:
             found = replace(found, outcome="held", message="Lidarr did not say how full it is.")
         elif cycle.fault is not None:
@@ -147,22 +149,24 @@ class Waker:
             found = _no_wiser(found, last)
         return self._recorded(found, cycle, trouble)
 
-    def _recorded(self, woken: Woken, cycle: Cycle | None = None, trouble: Fault | None = None) -> Woken:
+    def _recorded(
+        self, woken: CycleReport, cycle: SubmitCycle | None = None, trouble: Fault | None = None
+    ) -> CycleReport:
         """Writes it down, with what became of the entries and what people must know."""
 
-        def work(tx: DbTx) -> Woken:
+        def work(tx: DbTx) -> CycleReport:
             upkeep.reconcile(self._submitter.library, tx)
-            kept = {name: getattr(woken, name) for name in Woken.__slots__ if name != "ended_at"}
+            kept = {name: getattr(woken, name) for name in CycleReport.__slots__ if name != "ended_at"}
             tx.all("put_wake", **kept)
             tx.all("woken")
             if cycle is not None:
                 _tell(tx, woken, cycle, trouble)
             return _woken(tx.all("last_wake")[0])
 
-        return self._there.db.write(work)
+        return self._app.db.write(work)
 
-    async def _at_store(self, work: Callable[[], T]) -> T:
-        return await self._there.queue.at_store(work)
+    async def _run_blocking(self, work: Callable[[], T]) -> T:
+        return await self._app.queue.run_blocking(work)
 
 
 def _small(fault: Fault) -> str:
@@ -170,28 +174,28 @@ def _small(fault: Fault) -> str:
     return fault.message[:1].lower() + fault.message[1:]
 
 
-def _woken(row: tuple[Any, ...]) -> Woken:
-    return Woken(**dict(zip(Woken.__slots__, row, strict=True)))
+def _woken(row: tuple[Any, ...]) -> CycleReport:
+    return CycleReport(**dict(zip(CycleReport.__slots__, row, strict=True)))
 
 
-def _idle(now: float, last: Woken | None) -> Woken:
+def _idle(now: float, last: CycleReport | None) -> CycleReport:
     """Nothing was to be sent; what was known of Lidarr stays known."""
-    found = Woken(
+    cycle_report = CycleReport(
         at=now, ended_at=0.0, eligible=0, submitted=0, failed=0, remaining=0 if last is None else last.remaining,
         depth=None if last is None else last.depth, own=0, outcome="nothing", message="There was nothing to send.",
         code=None, failures=0, failing_since=None,
     )  # fmt: skip
-    return _no_wiser(found, last)
+    return _no_wiser(cycle_report, last)
 
 
-def _no_wiser(found: Woken, last: Woken | None) -> Woken:
+def _no_wiser(found: CycleReport, last: CycleReport | None) -> CycleReport:
     """Whatever kept the wakes before this one from their work may still be there."""
     if last is None:
         return found
     return replace(found, code=last.code, failures=last.failures, failing_since=last.failing_since)
 
 
-def _troubled(found: Woken, fault: Fault, last: Woken | None) -> Woken:
+def _troubled(found: CycleReport, fault: Fault, last: CycleReport | None) -> CycleReport:
     failures = 0 if last is None else last.failures
     since = None if last is None or _another(last.code, fault) else last.failing_since
     return replace(
@@ -201,14 +205,14 @@ def _troubled(found: Woken, fault: Fault, last: Woken | None) -> Woken:
 
 def _another(before: str | None, fault: Fault) -> bool:
     """Whether it has become another trouble, of which people must hear again; what may pass by itself is one."""
-    known = None if before is None else PACK.book.get(before)
+    known = None if before is None else PACK.code_book.get(before)
     return before != fault.code and (not fault.retriable or (known is not None and known.fatal))
 
 
-def _tell(tx: DbTx, woken: Woken, cycle: Cycle, trouble: Fault | None) -> None:
+def _tell(tx: DbTx, woken: CycleReport, cycle: SubmitCycle, trouble: Fault | None) -> None:
     if trouble is not None:
         since = woken.at if woken.failing_since is None else woken.failing_since
-        notice = Trouble(trouble, woken.failures, since).notice()
+        notice = SubmitFailure(trouble, woken.failures, since).notice()
         if notice is not None:
             tx.tell(notice)
     elif not woken.failures:
@@ -225,7 +229,7 @@ def _watching(
     async def look() -> None:
         if stopping():
             stop.set()
-        await sleep(_LOOK)
+        await sleep(_STOP_POLL_INTERVAL)
 
     return _repeating(look)
 

@@ -15,12 +15,12 @@ import httpx2
 
 from tidegate import Fault, Rate, classify, net, rules
 from tidegate.faults import Reach, Reason
-from tidegate_apps.music.contract import Surroundings
+from tidegate_apps.music.contract import ProviderContext
 from tidegate_apps.music.reading import WrongShape
 from tidegate_apps.music.way_out import ENTERED, LOOPBACK
 
 _CONNECT = 5.0  # seconds
-_MOST = 8 * 1024 * 1024  # bytes of an answer, unpacked
+_MAX_RESPONSE_BYTES = 8 * 1024 * 1024  # bytes of an answer, unpacked
 _REDIRECTS = 3
 _REDIRECTED = frozenset({301, 302, 303, 307, 308})
 _SAID = 200
@@ -51,7 +51,7 @@ class ServiceError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ask:
+class ProviderRequest:
     """One request; *form* or *body* (JSON) make it a POST. *shown*: names of the query that an error may show."""
 
     url: str
@@ -65,7 +65,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ProviderResponse:
     """A good answer. *json* is None when there is nothing in it, as with a 204, or a 404 that means that there is none.
 
     *missing*: it was such a 404.
@@ -80,7 +80,7 @@ class Answer:
         return self.status in (404, 410)
 
 
-class Calls:
+class ProviderClient:
     """The requests of one provider of one user; *key* is what its service counts them by.
 
     *entered*: a user has entered the address, so that the way out looks where it leads.
@@ -89,43 +89,43 @@ class Calls:
     def __init__(
         self,
         service: str,
-        pack: rules.Pack,
-        there: Surroundings,
+        rule_pack: rules.Pack,
+        context: ProviderContext,
         *,
         rate: Rate | None = None,
         key: str = "",
         entered: bool = False,
     ) -> None:
-        self.service, self._pack, self._there = service, pack, there
+        self.service, self._rule_pack, self._context = service, rule_pack, context
         self._rate, self._key = rate, f"{service} {key}"
         self._entered = entered
-        self._headers = {"User-Agent": there.agent, "Accept": "application/json", "Accept-Encoding": "gzip"}
+        self._headers = {"User-Agent": context.agent, "Accept": "application/json", "Accept-Encoding": "gzip"}
 
-    async def ask(self, ask: Ask) -> Answer:
+    async def ask(self, ask: ProviderRequest) -> ProviderResponse:
         """The answer, if the rules take it for a good one; else ServiceError, or what the client raises."""
         if self._rate is not None:
-            await self._there.paces.turn(self._key, self._rate)
+            await self._context.paces.turn(self._key, self._rate)
         async with asyncio.timeout(ask.total):
             response = await self._sent(self._request(ask), ask)
-        fault = classify(response, self._pack, now=self._there.clock.now())
+        fault = classify(response, self._rule_pack, now=self._context.clock.now())
         if fault is not None:
             if fault.reason is Reason.THROTTLED:
-                self._there.paces.slower(self._key)
+                self._context.paces.slower(self._key)
             raise ServiceError(self.service, response, fault.detail)
         good = response.status_code < 300 and response.status_code != 204
         found = _json(response.content) if good else None
-        return Answer(status=response.status_code, headers=response.headers, json=found)
+        return ProviderResponse(status=response.status_code, headers=response.headers, json=found)
 
     def verdict(self, error: Exception) -> Fault | None:
         """What *error* means; None for a good answer."""
-        return classify(error, self._pack, now=self._there.clock.now())
+        return classify(error, self._rule_pack, now=self._context.clock.now())
 
     def of_one_item(self, error: Exception) -> Fault | None:
         """The fault, if it is of the one thing that was asked for, so that the others may go on."""
         fault = self.verdict(error)
         return fault if fault is not None and fault.reach is Reach.ITEM and fault.fatal else None
 
-    def _request(self, ask: Ask) -> httpx2.Request:
+    def _request(self, ask: ProviderRequest) -> httpx2.Request:
         posts = ask.form is not None or ask.body is not None
         query = urlencode(list(ask.query.items()) if isinstance(ask.query, Mapping) else ask.query)
         request = httpx2.Request(
@@ -140,7 +140,7 @@ class Calls:
             raise net.BadUrl("the address names no server")
         return request
 
-    async def _sent(self, request: httpx2.Request, ask: Ask) -> Reply:
+    async def _sent(self, request: httpx2.Request, ask: ProviderRequest) -> Reply:
         reply = await self._exchanged(request, ask)
         for _ in range(_REDIRECTS):
             onward = _same_origin(request, reply)
@@ -151,11 +151,11 @@ class Calls:
             reply = await self._exchanged(request, ask)
         return reply
 
-    async def _exchanged(self, request: httpx2.Request, ask: Ask) -> Reply:
+    async def _exchanged(self, request: httpx2.Request, ask: ProviderRequest) -> Reply:
         url = _shown(request.url, ask.shown)
         try:
             # Not by a client of the library: that one keeps cookies, and writes every address into its log.
-            response = await self._there.transport.handle_async_request(request)
+            response = await self._context.transport.handle_async_request(request)
             response.request = request
             try:
                 body = await _body(response)
@@ -168,9 +168,9 @@ class Calls:
             status_code=response.status_code, headers=response.headers, content=body, method=request.method, url=url
         )
 
-    def _extensions(self, ask: Ask) -> dict[str, object]:
+    def _extensions(self, ask: ProviderRequest) -> dict[str, object]:
         patience = httpx2.Timeout(ask.read, connect=_CONNECT, pool=ask.total).as_dict()
-        return {"timeout": patience, ENTERED: self._entered, LOOPBACK: self._there.loopback}
+        return {"timeout": patience, ENTERED: self._entered, LOOPBACK: self._context.loopback}
 
 
 def fits_a_header(text: str) -> bool:
@@ -196,8 +196,8 @@ async def _body(response: httpx2.Response) -> bytes:
     parts = bytearray()
     async for piece in response.aiter_bytes():
         parts += piece
-        if len(parts) > _MOST:
-            raise net.TooBig(f"the answer is longer than {_MOST} bytes", url=response.request.url.path)
+        if len(parts) > _MAX_RESPONSE_BYTES:
+            raise net.TooBig(f"the answer is longer than {_MAX_RESPONSE_BYTES} bytes", url=response.request.url.path)
     return bytes(parts)
 
 

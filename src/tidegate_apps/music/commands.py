@@ -10,9 +10,9 @@ import click
 
 from tidegate.apps import Installed
 from tidegate.commands import AtServer, Exit, at_server
-from tidegate.errors import NotThere
-from tidegate_apps.music.kind import Kind
-from tidegate_apps.music.looks import CALM, Line
+from tidegate.errors import NotFound
+from tidegate_apps.music.kind import ProviderKind
+from tidegate_apps.music.looks import CALM, ConnectionSummary
 
 # The user that stands for whoever is at the machine, while nobody has a password.
 _of_user = click.option("--user", default="local", show_default=True, help="Whose music it is about.")
@@ -46,7 +46,7 @@ def connect(at: AtServer, provider: str, values: tuple[str, ...], user: str) -> 
     """Connects a service. VALUES are NAME=VALUE; what is missing is asked for, secrets without showing them."""
     from tidegate_apps.music.entering import WrongValue, asked_for
 
-    given = dict(each.partition("=")[::2] for each in values)
+    given = dict(value.partition("=")[::2] for value in values)
     with at.installed() as there:
         kind = _kind(there, provider)
         if kind.oauth is not None and kind.oauth.required:
@@ -80,13 +80,13 @@ def disconnect(at: AtServer, provider: str, user: str) -> None:
 @_of_user
 def sync(at: AtServer, provider: str, wait: float, user: str) -> None:
     """Asks the server that runs to sync a service now, and waits until it was called."""
-    from tidegate_apps.music.awaiting import awaited
+    from tidegate_apps.music.awaiting import wait_for_sync
 
     with at.installed() as there:
         kind = _kind(there, provider)
         asked = there.queue.clock.now()
-        there.jobs.connections.ask(user, kind.name, by=at.me)
-        line = awaited(there, user, kind, asked, wait)
+        there.jobs.connections.request_sync(user, kind.name, by=at.me)
+        line = wait_for_sync(there, user, kind, asked, wait)
         if line is None:
             click.echo("nobody has called it yet; is the server running?", err=True)
             sys.exit(Exit.TIMED_OUT)
@@ -110,8 +110,8 @@ def list_(at: AtServer, shelf: str, find: str, most: int, user: str) -> None:
     with at.installed() as there:
         if shelf == "plays":
             rows = [
-                {"at": each.at, "title": each.title, "artist": each.artist, "provider": each.provider}
-                for each in shelves.plays(there.db, user, n=most).items
+                {"at": item.at, "title": item.title, "artist": item.artist, "provider": item.provider}
+                for item in shelves.plays(there.db, user, n=most).items
             ]
             lines = [
                 f"{_time(float(str(row['at'])))}  {row['title']} - {row['artist']}  ({row['provider']})" for row in rows
@@ -128,14 +128,14 @@ def list_(at: AtServer, shelf: str, find: str, most: int, user: str) -> None:
             click.echo("nothing yet; connect a service with: tidegate music connect PROVIDER", err=True)
 
 
-def _kind(there: Installed[Any], name: str) -> Kind:
-    kinds: dict[str, Kind] = dict(there.jobs.kinds)
+def _kind(app: Installed[Any], name: str) -> ProviderKind:
+    kinds: dict[str, ProviderKind] = dict(app.jobs.kinds)
     if name not in kinds:
-        raise NotThere(f"there is no provider {name!r}; there are: {', '.join(kinds)}")
+        raise NotFound(f"there is no provider {name!r}; there are: {', '.join(kinds)}")
     return kinds[name]
 
 
-def _line(line: Line) -> str:
+def _line(line: ConnectionSummary) -> str:
     parts = [f"{line.kind.name:<12} {line.look.word}"]
     if line.look.reason:
         parts.append(line.look.reason)
@@ -143,7 +143,7 @@ def _line(line: Line) -> str:
         parts.append(f"last success {_time(line.success_at)}")
     if line.connected and line.next_at:
         parts.append(f"next try {_time(line.next_at)}")
-    parts += [f"plays between {_time(each.since)} and {_time(each.until)} may be missing" for each in line.gaps]
+    parts += [f"plays between {_time(gap.since)} and {_time(gap.until)} may be missing" for gap in line.gaps]
     return "; ".join(parts)
 
 
@@ -151,7 +151,7 @@ def _time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
-def _as_json(line: Line) -> dict[str, Any]:
+def _as_json(line: ConnectionSummary) -> dict[str, Any]:
     from tidegate_apps.music.routes.connections import shown
 
     return shown(line).model_dump()

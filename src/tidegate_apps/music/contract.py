@@ -68,7 +68,7 @@ class Playlist:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class EnrichmentRequest:
     """An entry of the library that something is wanted for."""
 
     kind: Literal["artist", "album", "song"]
@@ -79,8 +79,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """What there is for an entry; *id* is that of its `Wanted`, *mbid* may differ from the one it had (merged there).
+class Enrichment:
+    """What there is for an entry; *id* is that of its request, *mbid* may differ from the one it had (merged there).
 
     *art*: https addresses by kind ("thumb", "background", "logo", "banner", "cover", "disc"), the best liked of each.
     *nothing*: the service has none, which is an answer and may be remembered for days.
@@ -95,10 +95,10 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bad:
+class RejectedRow:
     """A row that could not be read, or an entry that the service refused; the others go on.
 
-    *row* is short and without secrets; *id* is that of the `Wanted`, where there is one.
+    *row* is short and without secrets; *id* is that of the `EnrichmentRequest`, where there is one.
     """
 
     row: str
@@ -122,7 +122,7 @@ class Batch(Generic[T]):
     """
 
     items: tuple[T, ...] = ()
-    bad: tuple[Bad, ...] = ()
+    bad: tuple[RejectedRow, ...] = ()
     mark: str | None = None
     gap: Gap | None = None
 
@@ -153,8 +153,8 @@ class Provider(ABC):
         """All playlists of the user, one or more in a batch."""
         raise NotImplementedError(f"{type(self).__name__} has no playlists")
 
-    def enrich(self, operation: Operation, wanted: Sequence[Wanted]) -> AsyncIterator[Batch[Found]]:
-        """Answers for *wanted*: each entry comes once, as `Found` or as `Bad` with its id."""
+    def enrich(self, operation: Operation, requests: Sequence[EnrichmentRequest]) -> AsyncIterator[Batch[Enrichment]]:
+        """Answers for *wanted*: each entry comes once, as `Enrichment` or as `RejectedRow` with its id."""
         raise NotImplementedError(f"{type(self).__name__} has no {operation}")
 
     async def aclose(self) -> None:  # noqa: B027  # most hold nothing
@@ -162,7 +162,7 @@ class Provider(ABC):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Connection:
+class ProviderConnection:
     """*values*: addresses and credentials, decrypted, by the names of the kind's fields; those of the operator too."""
 
     user: str
@@ -176,7 +176,7 @@ class Save(Protocol):
     async def __call__(self, changes: Mapping[str, str]) -> None: ...
 
 
-class Clock(Protocol):
+class ProviderClock(Protocol):
     """Time, and waiting for it."""
 
     def now(self) -> float: ...
@@ -197,7 +197,7 @@ class Paces(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Surroundings:
+class ProviderContext:
     """What a provider is handed. *transport* is shared by all and closed by whoever made it.
 
     *agent* is the User-Agent, with a contact. *addresses* replace those of the kind, by the same names. *loopback*: a
@@ -205,7 +205,7 @@ class Surroundings:
     """
 
     transport: httpx2.AsyncBaseTransport
-    clock: Clock
+    clock: ProviderClock
     paces: Paces
     save: Save
     agent: str

@@ -7,22 +7,22 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from tidegate_apps.music.contract import Connection, Provider, Surroundings
-from tidegate_apps.music.kind import Kind
+from tidegate_apps.music.contract import Provider, ProviderConnection, ProviderContext
+from tidegate_apps.music.kind import ProviderKind
 
 GROUP = "tidegate_apps.music.providers"
 _log = logging.getLogger("tidegate.music")
 
 
 @cache
-def kinds() -> Mapping[str, Kind]:
+def kinds() -> Mapping[str, ProviderKind]:
     """By name, those that are synced most often first. One that cannot be loaded is left out, and the log says why."""
-    return loaded(entry_points(group=GROUP))
+    return load_kinds(entry_points(group=GROUP))
 
 
-def loaded(points: Iterable[EntryPoint]) -> Mapping[str, Kind]:
+def load_kinds(points: Iterable[EntryPoint]) -> Mapping[str, ProviderKind]:
     """The kinds that *points* name; of two with one name, that of Tidegate itself, else the first."""
-    found: dict[str, Kind] = {}
+    found: dict[str, ProviderKind] = {}
     for point in sorted(points, key=lambda each: (not each.value.startswith("tidegate_apps."), each.value)):
         kind = _kind(point)
         if kind is None:
@@ -34,18 +34,18 @@ def loaded(points: Iterable[EntryPoint]) -> Mapping[str, Kind]:
     return dict(sorted(found.items(), key=lambda each: (each[1].every, each[1].title)))
 
 
-def made(kind: Kind, connection: Connection, surroundings: Surroundings) -> Provider | None:
+def make_provider(kind: ProviderKind, connection: ProviderConnection, context: ProviderContext) -> Provider | None:
     """The provider of *connection*; None when something that it needs has not been entered."""
-    return None if kind.missing(connection.values) else kind.make(connection, surroundings)
+    return None if kind.missing(connection.values) else kind.make(connection, context)
 
 
-def _kind(point: EntryPoint) -> Kind | None:
+def _kind(point: EntryPoint) -> ProviderKind | None:
     try:
         kind = point.load()
     except Exception:  # somebody else's module: it must not stop the others
         _log.exception("the provider %s cannot be loaded", point.value)
         return None
-    if not isinstance(kind, Kind):
+    if not isinstance(kind, ProviderKind):
         _log.error("the provider %s is no Kind; give the name of one", point.value)
         return None
     return kind

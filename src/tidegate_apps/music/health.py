@@ -15,39 +15,39 @@ from typing import Protocol
 from tidegate import Backoff, Target
 from tidegate.apps import Db, DbTx
 from tidegate.events import Bus
-from tidegate.guard import Health, Part, Tuning
-from tidegate_apps.music.contract import Clock
-from tidegate_apps.music.kind import Kind
-from tidegate_apps.music.settings import Settings
+from tidegate.guard import Health, TargetKey, Tuning
+from tidegate_apps.music.contract import ProviderClock
+from tidegate_apps.music.kind import ProviderKind
+from tidegate_apps.music.settings import MusicSettings
 
 _log = logging.getLogger("tidegate.music")
 
 
-class ClockOfAll(Clock, Protocol):
+class BlockingClock(ProviderClock, Protocol):
     """Time for both colours."""
 
     def sleep(self, wait: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
+class SyncDependencies:
     """What the health of a process needs of the world. *store*: where its notices become rows; None: nowhere."""
 
-    clock: ClockOfAll
+    clock: BlockingClock
     store: str | None = None
     bus: Bus | None = None
-    dice: Callable[[], float] = random.random
+    rng: Callable[[], float] = random.random
 
 
 class Healths:
     """One for the process, so that a turn of the job that ends forgets nothing."""
 
-    def __init__(self, kinds: Mapping[str, Kind], settings: Settings, outside: Outside) -> None:
+    def __init__(self, kinds: Mapping[str, ProviderKind], settings: MusicSettings, outside: SyncDependencies) -> None:
         self._kinds, self._settings, self._outside = kinds, settings, outside
         self._targets: dict[str, Target] = {}
         self._caught_up: set[str] = set()
 
-    def of(self, user: str, provider: str) -> Part:
+    def of(self, user: str, provider: str) -> TargetKey:
         return self.target(provider).key(user)
 
     def target(self, provider: str) -> Target:
@@ -80,8 +80,8 @@ class Healths:
         """Goes on with what an earlier process has kept."""
         for user, provider, operation, failures, since, until, code, detail in db.all("healths"):
             kind = self._kinds.get(provider)
-            if kind is not None and code in kind.rules.book:
-                fault = kind.rules.book[code].fault("kept", detail=detail)
+            if kind is not None and code in kind.rules.code_book:
+                fault = kind.rules.code_book[code].fault("kept", detail=detail)
                 self.of(user, provider).restore(
                     fault, failures=failures, since=since, until=until, operation=operation or None
                 )
@@ -100,12 +100,12 @@ class Healths:
             db.write(write)
 
 
-def _target(kind: Kind, settings: Settings, outside: Outside) -> Target:
+def _target(kind: ProviderKind, settings: MusicSettings, outside: SyncDependencies) -> Target:
     backoff = Backoff(
         float(settings.backoff_base), cap=max(float(settings.backoff_cap), float(settings.backoff_base)),
         jitter=settings.backoff_jitter,
     )  # fmt: skip
-    tuning = Tuning(cap_notice=settings.cap_notice, dice=outside.dice, bus=outside.bus)
+    tuning = Tuning(cap_notice=settings.cap_notice, rng=outside.rng, bus=outside.bus)
     return Target(
         kind.name, "sync", title=kind.title, rules=kind.rules, backoff=backoff, breaker=False, confirm=kind.confirm,
         deadline=float(settings.deadline), reprobe_every=float(settings.reprobe) or None,

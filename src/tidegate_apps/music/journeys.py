@@ -10,11 +10,11 @@ from tidegate.apps import Db, DbTx
 from tidegate.secrets import BadSecret, Secrets
 from tidegate_apps.music.entering import hidden
 
-_LASTS = 600.0  # seconds
+_LIFETIME_SECONDS = 600.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Journey:
+class OAuthState:
     """A login that somebody has begun."""
 
     user: str
@@ -22,30 +22,30 @@ class Journey:
     verifier: str = field(repr=False)
 
 
-class Journeys:
+class OAuthStates:
     """Keeps what each was begun with, encrypted, for a few minutes; safe under threads."""
 
     def __init__(self, db: Db, secrets: Callable[[], Secrets], now: Callable[[], float]) -> None:
         self._db, self._secrets, self._now = db, secrets, now
 
-    def depart(self, state: str, journey: Journey) -> None:
+    def begin(self, state: str, journey: OAuthState) -> None:
         kept = self._secrets().encrypt(f"music journey {state}", json.dumps({"verifier": journey.verifier}))
         now = self._now()
 
         def write(tx: DbTx) -> None:
-            tx.all("forget_journeys", before=now - _LASTS)
+            tx.all("forget_journeys", before=now - _LIFETIME_SECONDS)
             whose = {"user_id": journey.user, "provider": journey.provider}
             tx.all("begin_journey", state=hidden(state), kept=kept, at=now, **whose)
 
         self._db.write(write)
 
-    def arrive(self, state: str, user: str, provider: str) -> Journey | None:
+    def finish(self, state: str, user: str, provider: str) -> OAuthState | None:
         """The login that *state* belongs to, once; None when it is another user's, another provider's, or too old."""
         row = self._db.one("end_journey", state=hidden(state))
-        if row is None or (row[0], row[1]) != (user, provider) or self._now() - row[3] > _LASTS:
+        if row is None or (row[0], row[1]) != (user, provider) or self._now() - row[3] > _LIFETIME_SECONDS:
             return None
         try:
             kept: dict[str, str] = json.loads(self._secrets().decrypt(f"music journey {state}", row[2]))
         except BadSecret:
             return None
-        return Journey(user, provider, kept["verifier"])
+        return OAuthState(user, provider, kept["verifier"])

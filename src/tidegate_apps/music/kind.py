@@ -8,7 +8,7 @@ from typing import Protocol
 
 from tidegate import Rate, rules
 from tidegate.faults import Confirm
-from tidegate_apps.music.contract import Connection, Operation, Provider, Surroundings
+from tidegate_apps.music.contract import Operation, Provider, ProviderConnection, ProviderContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ class Field:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Begun:
+class LoginRedirect:
     """*url*: where the browser goes; *verifier*: kept until it comes back, never shown to it."""
 
     url: str
@@ -45,7 +45,7 @@ class Returned:
     answer: Mapping[str, str] = field(repr=False)
     redirect: str
     verifier: str = field(repr=False)
-    surroundings: Surroundings = field(repr=False)
+    context: ProviderContext = field(repr=False)
 
 
 class OAuth(Protocol):
@@ -55,7 +55,7 @@ class OAuth(Protocol):
     def required(self) -> bool:
         """Whether there is no other way to connect."""
 
-    def begin(self, values: Mapping[str, str], *, redirect: str, state: str, surroundings: Surroundings) -> Begun:
+    def begin(self, values: Mapping[str, str], *, redirect: str, state: str, context: ProviderContext) -> LoginRedirect:
         """Where to send the browser; it comes back to *redirect* with *state* in its query.
 
         LoginRefused when it could not come back there.
@@ -70,7 +70,7 @@ class LoginRefused(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ProviderKind:
     """What the factory knows of one provider.
 
     *every*: seconds between two syncs. *rules* reads the answers; *confirm* replaces the doubts of that pack. *rate*
@@ -86,7 +86,7 @@ class Kind:
     fields: tuple[Field, ...]
     every: float
     rules: rules.Pack
-    make: Callable[[Connection, Surroundings], Provider | None]
+    make: Callable[[ProviderConnection, ProviderContext], Provider | None]
     confirm: tuple[Confirm, ...] | None = None
     rate: Rate | None = None
     counted: Callable[[Mapping[str, str]], str] = lambda values: ""

@@ -82,14 +82,14 @@ class Library:
     def users(self) -> list[str]:
         return [row[0] for row in self._db.all("users")]
 
-    def artists(self, user: str, *, after: int = 0, most: int = 500) -> list[Artist]:
-        return [Artist(*row) for row in self._db.all("artists_of", user_id=user, after=after, n=most)]
+    def artists(self, user: str, *, after: int = 0, limit: int = 500) -> list[Artist]:
+        return [Artist(*row) for row in self._db.all("artists_of", user_id=user, after=after, n=limit)]
 
-    def albums(self, user: str, *, after: int = 0, most: int = 500) -> list[Album]:
-        return [Album(*row) for row in self._db.all("albums_of", user_id=user, after=after, n=most)]
+    def albums(self, user: str, *, after: int = 0, limit: int = 500) -> list[Album]:
+        return [Album(*row) for row in self._db.all("albums_of", user_id=user, after=after, n=limit)]
 
-    def tracks(self, user: str, *, after: int = 0, most: int = 500) -> list[Track]:
-        return [Track(*row) for row in self._db.all("tracks_of", user_id=user, after=after, n=most)]
+    def tracks(self, user: str, *, after: int = 0, limit: int = 500) -> list[Track]:
+        return [Track(*row) for row in self._db.all("tracks_of", user_id=user, after=after, n=limit)]
 
     def artist(self, id_: int) -> Artist | None:
         """None when there is none, or when it was merged into another one."""
@@ -113,7 +113,7 @@ class Library:
 
     def put(self, *badges: BoundStatement) -> None:
         """Writes badges, in one transaction."""
-        self._db.write(lambda tx: [tx.run(each) for each in badges])
+        self._db.write(lambda tx: [tx.run(badge) for badge in badges])
 
 
 def tables(queue: Queue) -> Db:

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from functools import lru_cache
 
-MOST = 300  # characters of a name that count; a longer one is cut
+MAX_NAME = 300  # characters of a name that count; a longer one is cut
 _GUEST = re.compile(r"[\s(\[]+(?:feat|featuring|ft)\b\.?(?:\s|(?=[^\w\s])).*$", re.IGNORECASE)
 _MARKS = re.compile(r"[^\w\s]|_")
 _ARTICLE = re.compile(r"^the\s+(?!the$)(?=\S)")
@@ -19,13 +19,13 @@ def key_of(name: str) -> str:
 
     Names of marks alone ("!!!", "+/-") stay as they are.
     """
-    whole = unicodedata.normalize("NFKC", name[:MOST]).casefold().strip()
+    whole = unicodedata.normalize("NFKC", name[:MAX_NAME]).casefold().strip()
     bare = _GUEST.sub("", whole)
     bare = "".join(each for each in unicodedata.normalize("NFKD", bare) if not unicodedata.combining(each))
     bare = _SPACE.sub(" ", _MARKS.sub(" ", bare.replace("&", " and ").replace("'", "").replace("’", ""))).strip()  # noqa: RUF001
     return _ARTICLE.sub("", bare) or _SPACE.sub(" ", whole)
 
 
-def clean(text: str, most: int = MOST) -> str:
+def clean(text: str, limit: int = MAX_NAME) -> str:
     """As every database takes it: no NUL, no half of a surrogate pair, not at any length."""
-    return text.replace("\0", "").encode("utf-8", "replace").decode().strip()[:most]
+    return text.replace("\0", "").encode("utf-8", "replace").decode().strip()[:limit]

@@ -4,28 +4,30 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-from tidegate_apps.music.calls import Calls
-from tidegate_apps.music.contract import Bad, Batch, Found, Wanted
+from tidegate_apps.music.calls import ProviderClient
+from tidegate_apps.music.contract import Batch, Enrichment, EnrichmentRequest, RejectedRow
 from tidegate_apps.music.reading import BadRow
 
 
 async def one_by_one(
-    calls: Calls, wanted: Sequence[Wanted], look: Callable[[Wanted], Awaitable[Found]]
-) -> AsyncIterator[Batch[Found]]:
+    client: ProviderClient,
+    requests: Sequence[EnrichmentRequest],
+    look: Callable[[EnrichmentRequest], Awaitable[Enrichment]],
+) -> AsyncIterator[Batch[Enrichment]]:
     """A batch for each of *wanted*: what *look* found, or why the service, or BadRow, refuses this one."""
-    for each in wanted:
+    for request in requests:
         try:
-            found = await look(each)
+            found = await look(request)
         except BadRow as error:
-            yield Batch(bad=(refused(each, str(error)),))
+            yield Batch(bad=(refused(request, str(error)),))
         except Exception as error:
-            fault = calls.of_one_item(error)
+            fault = client.of_one_item(error)
             if fault is None:
                 raise
-            yield Batch(bad=(refused(each, fault.message),))
+            yield Batch(bad=(refused(request, fault.message),))
         else:
             yield Batch(items=(found,))
 
 
-def refused(wanted: Wanted, why: str) -> Bad:
-    return Bad(row=wanted.name[:80], why=why, id=wanted.id)
+def refused(request: EnrichmentRequest, why: str) -> RejectedRow:
+    return RejectedRow(row=request.name[:80], why=why, id=request.id)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate import Rate
-from tidegate_apps.music.contract import Clock
+from tidegate_apps.music.contract import ProviderClock
 
-_MOST_SLOWER = 16.0
-_PATIENCE = 60.0  # seconds after which the pace doubles again, until it is the declared one
+_MAX_SLOWER = 16.0
+_RECOVERY_SECONDS = 60.0  # seconds after which the pace doubles again, until it is the declared one
 _SAME_EPISODE = 10.0  # seconds in which further complaints are about requests that were under way already
 
 
@@ -22,7 +22,7 @@ class _Limiter:
 class Limiters:
     """One for the process, and on one loop. Whoever comes first goes first; a turn that is not taken is lost."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: ProviderClock) -> None:
         self._clock = clock
         self._limiters: dict[str, _Limiter] = {}
 
@@ -44,8 +44,8 @@ class Limiters:
         self._forgive(limiter, now)
         if limiter.slower > 1 and now - limiter.changed < _SAME_EPISODE:
             return
-        limiter.slower, limiter.changed = min(limiter.slower * 2, _MOST_SLOWER), now
+        limiter.slower, limiter.changed = min(limiter.slower * 2, _MAX_SLOWER), now
 
     def _forgive(self, limiter: _Limiter, now: float) -> None:
-        while limiter.slower > 1 and now - limiter.changed >= _PATIENCE:
-            limiter.slower, limiter.changed = limiter.slower / 2, limiter.changed + _PATIENCE
+        while limiter.slower > 1 and now - limiter.changed >= _RECOVERY_SECONDS:
+            limiter.slower, limiter.changed = limiter.slower / 2, limiter.changed + _RECOVERY_SECONDS

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from tidegate_apps.music.contract import Bad
+from tidegate_apps.music.contract import RejectedRow
 
 T = TypeVar("T")
-_MOST_TEXT = 1000  # characters of a title or a name
-_MOST_TOKEN = 8192
+_MAX_TEXT = 1000  # characters of a title or a name
+_MAX_TOKEN = 8192
 _SHOWN = 160
 _MBID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ISRC = re.compile(r"[A-Z]{2}[A-Z0-9]{3}[0-9]{7}")
@@ -63,16 +63,16 @@ def rows(value: object, what: str) -> list[object]:
 def text(value: object) -> str:
     """Text in one line, cut; empty when it is something else. A number is read as text."""
     if isinstance(value, str):
-        return _CONTROL.sub(" ", value[: 4 * _MOST_TEXT]).strip()[:_MOST_TEXT]
+        return _CONTROL.sub(" ", value[: 4 * _MAX_TEXT]).strip()[:_MAX_TEXT]
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
 
 
 def token(value: object) -> str:
     """A credential as it came; empty for what can be none."""
-    return value if isinstance(value, str) and len(value) <= _MOST_TOKEN and value.isprintable() else ""
+    return value if isinstance(value, str) and len(value) <= _MAX_TOKEN and value.isprintable() else ""
 
 
-def needed(row: Mapping[str, object], name: str) -> str:
+def required_text(row: Mapping[str, object], name: str) -> str:
     """Text that a row cannot do without."""
     found = text(row.get(name))
     if not found:
@@ -116,15 +116,17 @@ def isrc(value: object) -> str | None:
     return found if _ISRC.fullmatch(found) else None
 
 
-def read_rows(found: Iterable[object], read: Callable[[Mapping[str, object]], T | None]) -> tuple[list[T], list[Bad]]:
+def read_rows(
+    found: Iterable[object], read: Callable[[Mapping[str, object]], T | None]
+) -> tuple[list[T], list[RejectedRow]]:
     """Each row read, and those that cannot be; a row that *read* wants to leave out is None."""
     good: list[T] = []
-    bad: list[Bad] = []
+    bad: list[RejectedRow] = []
     for row in found:
         try:
             item = read(_object(row))
         except BadRow as error:
-            bad.append(Bad(row=shown(row), why=str(error)))
+            bad.append(RejectedRow(row=shown(row), why=str(error)))
         else:
             if item is not None:
                 good.append(item)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tidegate.apps import Db
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate_apps.music.library import Badge
 from tidegate_apps.music.names import key_of
 
@@ -25,7 +25,7 @@ class Paged(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class LibraryEntry:
     """An artist, an album or a track, as it is shown."""
 
     id: int
@@ -52,10 +52,10 @@ class PlayLine:
     picture: tuple[str, int] | None
 
 
-def entries(db: Db, shelf: str, user: str, *, like: str = "", cursor: str = "", n: int = 50) -> Paged[Entry]:
+def entries(db: Db, shelf: str, user: str, *, like: str = "", cursor: str = "", n: int = 50) -> Paged[LibraryEntry]:
     """The most played first; with *like*, those whose names have that in them, by name, and no further page."""
     if shelf not in SHELVES:
-        raise NotThere(f"there is no shelf {shelf[:40]!r}")
+        raise NotFound(f"there is no shelf {shelf[:40]!r}")
     if like.strip():
         rows = db.all(f"find_{shelf}", user_id=user, like=db.containing(key_of(like.strip())), n=n)
         return Paged([_entry(shelf, row) for row in rows], None)
@@ -83,7 +83,7 @@ def _place(cursor: str) -> tuple[int, int]:
     return (min(int(found[1]), 2**53), min(int(found[2]), 2**53)) if found else _FIRST
 
 
-def _entry(shelf: str, row: tuple[Any, ...]) -> Entry:
+def _entry(shelf: str, row: tuple[Any, ...]) -> LibraryEntry:
     id_, name, mbid, plays_, played_at, art = row[:6]
     more: dict[str, Any] = {}
     if shelf == "artists":
@@ -94,4 +94,4 @@ def _entry(shelf: str, row: tuple[Any, ...]) -> Entry:
         more = {"artist": row[6], "album": row[8], "seconds": row[10], "picture": ("album", row[9]) if art else None}
     word, tone, icon, tooltip, href = row[-5:]
     badge = None if word is None else Badge(word=word, tone=tone, icon=icon, tooltip=tooltip, href=href)
-    return Entry(id=id_, name=name, mbid=mbid, plays=plays_, played_at=played_at, badge=badge, **more)
+    return LibraryEntry(id=id_, name=name, mbid=mbid, plays=plays_, played_at=played_at, badge=badge, **more)

@@ -22,7 +22,7 @@ from itertools import product
 from typing import Any
 
 from tidegate.apps import Simulated
-from tidegate.testing import Asked, Simulator, Step
+from tidegate.testing import RecordedRequest, Simulator, Step
 from tidegate_apps.music.factory import kinds
 from tidegate_apps.music.simulators import fanart, lastfm, openai, spotify_accounts
 from tidegate_apps.music.simulators.fanart import FanartService
@@ -131,21 +131,22 @@ class MusicSimulator(Simulator):
         for service in self.services.values():
             service.begin()
 
-    def _told(self, asked: Asked) -> object:
-        service = self.services.get(asked.params["service"])
+    def _told(self, request: RecordedRequest) -> object:
+        service = self.services.get(request.params["service"])
         if service is None:
             return Step(404, {"error": f"there are: {', '.join(self.services)}"})
         try:
-            service.now(asked.text.strip(), asked.params.get("where", ""))
+            service.now(request.text.strip(), request.params.get("where", ""))
         except ValueError as error:
             return Step(400, {"error": str(error)})
         return {"service": service.name, "state": dict(service.state)}
 
-    def _front(self, _: Asked) -> Step:
+    def _front(self, _: RecordedRequest) -> Step:
         rows = "".join(
-            f"<li>{name}: {escape(str(dict(each.state)) if each.state else 'well')}<br>routes: {', '.join(each.routes)}"
-            f"<br>faults: {', '.join(each.known())}</li>"
-            for name, each in self.services.items()
+            f"<li>{name}: {escape(str(dict(service.state)) if service.state else 'well')}"
+            f"<br>routes: {', '.join(service.routes)}"
+            f"<br>faults: {', '.join(service.known())}</li>"
+            for name, service in self.services.items()
         )
         return Step(200, f"<!DOCTYPE html><title>Simulated music</title><ul>{rows}</ul>", HTML)
 

@@ -9,13 +9,13 @@ from tidegate import Fault
 from tidegate.apps import Db
 from tidegate.guard import Hold
 from tidegate_apps.music.contract import Operation
-from tidegate_apps.music.keeping import Lane
+from tidegate_apps.music.keeping import SyncOperation
 
 _DETAIL = 300
 
 
 @dataclass(slots=True, kw_only=True)
-class State:
+class OperationState:
     """The fields are the columns. Times are UNIX time."""
 
     user_id: str
@@ -35,27 +35,27 @@ class State:
     held: str | None = None
     next_at: float | None = None
 
-    def begun(self, now: float) -> None:
+    def begin(self, now: float) -> None:
         self.began_at = now
 
-    def went_well(self, now: float, items: int, bad: int, due: float) -> None:
+    def succeed(self, now: float, items: int, bad: int, due: float) -> None:
         self.tried_at = self.success_at = now
         self.items, self.bad, self.next_at = items, bad, due
         self.well()
 
-    def idled(self, now: float, due: float | None) -> None:
+    def idle(self, now: float, due: float | None) -> None:
         self.tried_at = now
-        self.planned(None, due)
+        self.plan(None, due)
 
-    def went_wrong(self, now: float, fault: Fault, failures: int, hold: Hold | None, due: float | None) -> None:
+    def fail(self, now: float, fault: Fault, failures: int, hold: Hold | None, due: float | None) -> None:
         self.tried_at, self.began_at = now, None
         self.failed_since = self.failed_since if self.failures and self.failed_since is not None else now
         self.failures = max(1, failures)
         self.code, self.message, self.advice = fault.code, fault.message, fault.advice
         self.detail = fault.detail[:_DETAIL]
-        self.planned(hold, due)
+        self.plan(hold, due)
 
-    def planned(self, hold: Hold | None, due: float | None) -> None:
+    def plan(self, hold: Hold | None, due: float | None) -> None:
         """It is not called now: why, and when it is."""
         self.began_at = None
         self.held = None if hold is None else _HELD.get(str(hold.reason), "other")
@@ -67,20 +67,20 @@ class State:
 
 
 _HELD = {"fatal": "fatal", "backoff": "backoff", "retry_after": "retry_after"}
-_COLUMNS = [each.name for each in fields(State)]
+_COLUMNS = [field.name for field in fields(OperationState)]
 
 
-def read(rows: list[tuple[object, ...]]) -> list[State]:
-    return [State(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]  # type: ignore[arg-type]  # as the table has it
+def read(rows: list[tuple[object, ...]]) -> list[OperationState]:
+    return [OperationState(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]  # type: ignore[arg-type]  # as the table has it
 
 
-class States:
+class OperationStates:
     """Those of one process. What changed is written by `flush`, in one transaction."""
 
     def __init__(self, db: Db, now: Callable[[], float]) -> None:
         self._db, self._now = db, now
-        self._all: dict[Lane, State] = {}
-        self._changed: dict[Lane, None] = {}
+        self._all: dict[SyncOperation, OperationState] = {}
+        self._changed: dict[SyncOperation, None] = {}
 
     def load(self, *, forget: bool) -> None:
         """What an earlier process left; *forget*: its failures and waits are no more."""
@@ -90,13 +90,15 @@ class States:
             state.began_at = None
             self._all[_lane(state)] = state
 
-    def of(self, lane: Lane) -> State:
-        if lane not in self._all:
-            self._all[lane] = State(user_id=lane.user, provider=lane.provider, operation=str(lane.operation))
-        return self._all[lane]
+    def of(self, operation: SyncOperation) -> OperationState:
+        if operation not in self._all:
+            self._all[operation] = OperationState(
+                user_id=operation.user, provider=operation.provider, operation=str(operation.operation)
+            )
+        return self._all[operation]
 
-    def changed(self, lane: Lane) -> None:
-        self._changed[lane] = None
+    def changed(self, operation: SyncOperation) -> None:
+        self._changed[operation] = None
 
     def forget(self, user: str, provider: str) -> None:
         """A connection is gone, with all that was known of it."""
@@ -116,12 +118,12 @@ class States:
     def put_back(self, rows: list[dict[str, object]]) -> None:
         """They could not be written; what is true by then is written next time."""
         for row in rows:
-            self.changed(Lane(str(row["user_id"]), str(row["provider"]), Operation(str(row["operation"]))))
+            self.changed(SyncOperation(str(row["user_id"]), str(row["provider"]), Operation(str(row["operation"]))))
 
     def write(self, rows: list[dict[str, object]]) -> None:
         if rows:
             self._db.write(lambda tx: tx.many("put_states", rows))
 
 
-def _lane(state: State) -> Lane:
-    return Lane(state.user_id, state.provider, Operation(state.operation))
+def _lane(state: OperationState) -> SyncOperation:
+    return SyncOperation(state.user_id, state.provider, Operation(state.operation))

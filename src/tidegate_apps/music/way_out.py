@@ -26,11 +26,11 @@ LOOPBACK_REFUSED = (
 # What a machine learns of itself there, keys among it, is nobody's music. The last two are such places elsewhere.
 _NEVER = net.Networks(["169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32"])
 _WITHIN_V6 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
-_MOST_ADDRESSES = 4
-_KEPT = 50  # connections
+_MAX_ADDRESSES = 4
+_MAX_KEPT_CONNECTIONS = 50  # connections
 
 
-class WayOut(httpx2.AsyncBaseTransport):
+class AddressCheckedTransport(httpx2.AsyncBaseTransport):
     """A transport for all; *allowed* are the networks that a server which a user names may be in, besides public ones.
 
     Each loop has one request at a time, so that no limit on connections must make others wait.
@@ -44,9 +44,9 @@ class WayOut(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if not request.extensions.get(ENTERED):
-            return await self._way(_KEPT).handle_async_request(request)
+            return await self._way(_MAX_KEPT_CONNECTIONS).handle_async_request(request)
         failed: httpx2.RequestError | None = None
-        for address in (await self._addresses(request))[:_MOST_ADDRESSES]:
+        for address in (await self._addresses(request))[:_MAX_ADDRESSES]:
             try:
                 # A connection is known by its address there, so one that is kept could be used for another name.
                 return await self._way(0).handle_async_request(_to(address, request))

@@ -9,18 +9,18 @@ from typing import Any, NamedTuple
 
 _YEAR_10000 = 253_402_300_800
 _EXACT = 2**53  # so far a float, and every database, tells two neighbours apart
-_LONGEST = 1000  # characters of a text
+_MAX_TEXT = 1000  # characters of a text
 
 
 @dataclass(frozen=True, slots=True)
-class Status:
+class TautulliStatus:
     """What `status` says; the integrity is None unless the database was to be checked."""
 
     message: str
     integrity: str | None = None
 
 
-class Play(NamedTuple):
+class HistoryPlay(NamedTuple):
     """One row of the history. Times are UNIX time, durations are seconds. What is stored of it comes first."""
 
     row_id: int
@@ -50,7 +50,7 @@ class Play(NamedTuple):
 
 
 @dataclass(frozen=True)
-class History:
+class PlayHistory:
     """A page of the history. *total* and *filtered* count rows at Tautulli, before and after the filters."""
 
     said: Sequence[Mapping[str, Any]]  # the rows as they came
@@ -64,7 +64,7 @@ class History:
         return len(self.said)
 
     @cached_property
-    def plays(self) -> Sequence[Play]:
+    def plays(self) -> Sequence[HistoryPlay]:
         """Read when they are first asked for: a sync asks while Tautulli makes the next page."""
         return [play for row in self.said if (play := play_of(row)) is not None]
 
@@ -91,7 +91,7 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class GeoLocation:
     """Where an address is, as far as it is known."""
 
     country: str
@@ -102,7 +102,7 @@ class Place:
     longitude: float | None
 
 
-def play_of(row: Mapping[str, Any]) -> Play | None:
+def play_of(row: Mapping[str, Any]) -> HistoryPlay | None:
     """A row of the history; None for a stream that goes on, which has no id yet, and for a row without a time."""
     get = row.get
     row_id = number(get("row_id") if get("row_id") is not None else get("id"))
@@ -114,7 +114,7 @@ def play_of(row: Mapping[str, Any]) -> Play | None:
     user, friendly_name, title = text(get("user")), text(get("friendly_name")), text(get("title"))
     full_title, grandparent_title = text(get("full_title")), text(get("grandparent_title"))
     show = grandparent_title or full_title or title or "untitled"
-    return Play(
+    return HistoryPlay(
         row_id, number(get("reference_id")), started, moment(get("stopped")), max(0, duration or 0),
         max(0, number(get("paused_counter")) or 0), number(get("user_id")), friendly_name or user or "unknown",
         text(get("platform")), text(get("product")), text(get("player")), text(get("media_type")),
@@ -124,10 +124,10 @@ def play_of(row: Mapping[str, Any]) -> Play | None:
     )  # fmt: skip
 
 
-def history_of(data: Mapping[str, Any]) -> History:
+def history_of(data: Mapping[str, Any]) -> PlayHistory:
     rows = [row for row in _list(data.get("data")) if isinstance(row, Mapping)]
     total, filtered, draw = (number(data.get(name)) or 0 for name in ("recordsTotal", "recordsFiltered", "draw"))
-    return History(rows, total, filtered, draw)
+    return PlayHistory(rows, total, filtered, draw)
 
 
 def activity_of(data: Mapping[str, Any]) -> Activity:
@@ -136,8 +136,8 @@ def activity_of(data: Mapping[str, Any]) -> Activity:
     return Activity(len(sessions) if count is None else count, sessions)
 
 
-def place_of(data: Mapping[str, Any]) -> Place:
-    return Place(
+def place_of(data: Mapping[str, Any]) -> GeoLocation:
+    return GeoLocation(
         text(data.get("country")), text(data.get("code")), text(data.get("region")), text(data.get("city")),
         fraction(data.get("latitude")), fraction(data.get("longitude")),
     )  # fmt: skip
@@ -171,14 +171,14 @@ def fraction(value: object) -> float | None:
 
 def text(value: object) -> str:
     """A text that every database takes; empty for null."""
-    if type(value) is str and value.isprintable() and len(value) <= _LONGEST:  # as nearly all of them come
+    if type(value) is str and value.isprintable() and len(value) <= _MAX_TEXT:  # as nearly all of them come
         return value
     if value is None or isinstance(value, dict | list):
         return ""
     found = value if isinstance(value, str) else str(value)
     if "\0" in found or not found.isprintable():
         found = found.replace("\0", "").encode("utf-8", "replace").decode()
-    return found[:_LONGEST]
+    return found[:_MAX_TEXT]
 
 
 def _session(row: Mapping[str, Any]) -> Session:

@@ -10,12 +10,12 @@ import httpx2
 
 from tidegate import Breaker, Target
 from tidegate.apps import Installed
-from tidegate_apps.tautulli.client import Tautulli, Times
+from tidegate_apps.tautulli.client import ClientTiming, Tautulli
 from tidegate_apps.tautulli.codes import PACK, TARGET
-from tidegate_apps.tautulli.settings import Settings
+from tidegate_apps.tautulli.settings import TautulliSettings
 
 
-class Clock(Protocol):
+class BreakerClock(Protocol):
     def now(self) -> float: ...
 
     def monotonic(self) -> float: ...
@@ -24,14 +24,14 @@ class Clock(Protocol):
 class Api:
     """Every call of Tautulli in this process goes through here, and so through one breaker."""
 
-    def __init__(self, there: Installed[Settings], transport: httpx2.BaseTransport | None = None) -> None:
-        self._there, self._transport = there, transport
+    def __init__(self, app: Installed[TautulliSettings], transport: httpx2.BaseTransport | None = None) -> None:
+        self._app, self._transport = app, transport
 
     @cached_property
     def target(self) -> Target:
-        queue = self._there.queue
+        queue = self._app.queue
         return Target(
-            TARGET, "sync", rules=PACK, backoff=None, breaker=self._there.settings.breaker, clock=queue.clock,
+            TARGET, "sync", rules=PACK, backoff=None, breaker=self._app.settings.breaker, clock=queue.clock,
             # Its page shows it to people; a virtual clock has no threads that could tell of it.
             store=None if queue.inline else queue.url,
         )  # fmt: skip
@@ -42,7 +42,7 @@ class Api:
 
     @cached_property
     def client(self) -> Tautulli:
-        return self.target.wrap(bare_client(self._there, self._transport))
+        return self.target.wrap(bare_client(self._app, self._transport))
 
     @property
     def breaker(self) -> Breaker:
@@ -58,17 +58,17 @@ class Api:
         self.breaker.half_open()
 
 
-def bare_client(there: Installed[Settings], transport: httpx2.BaseTransport | None = None) -> Tautulli:
+def bare_client(app: Installed[TautulliSettings], transport: httpx2.BaseTransport | None = None) -> Tautulli:
     """The client without a gate. *transport*: for a Tautulli without sockets."""
-    settings = there.settings
+    settings = app.settings
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # it says every address, and the key is in it
-    times = Times(begin=float(settings.timeout), total=float(settings.total), clock=there.queue.clock.monotonic)
+    times = ClientTiming(begin=float(settings.timeout), total=float(settings.total), clock=app.queue.clock.monotonic)
     client = Tautulli(settings.url, settings.api_key.get_secret_value(), times, transport)
-    there.closing.callback(client.close)
+    app.closing.callback(client.close)
     return client
 
 
-def picture(breaker: Breaker, clock: Clock) -> dict[str, Any]:
+def picture(breaker: Breaker, clock: BreakerClock) -> dict[str, Any]:
     """The breaker in plain values, its times as UNIX time; what pages and commands read from the store."""
     offset, until = clock.now() - clock.monotonic(), breaker.until
     return {

@@ -16,7 +16,7 @@ from tidegate_apps.tautulli.lots import DAY, HOUR, KINDS, QUARTER, month_of, wee
 
 TOP = 10
 _EPOCH = date(1970, 1, 1).toordinal()
-_LOOK = 10 * DAY // QUARTER  # no zone changes twice in ten days
+_ZONE_STEP = 10 * DAY // QUARTER  # no zone changes twice in ten days
 _PARTS = HOUR // QUARTER
 _STRETCH = 28 * DAY // QUARTER  # of the rows that the hours are drawn from
 
@@ -67,7 +67,7 @@ RANGES: Mapping[str, Range] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class ChartBar:
     """One column of a chart."""
 
     label: str
@@ -90,9 +90,9 @@ class Charts:
 
     total: int
     seconds: int
-    days: Sequence[Bar]  # or weeks, or months
+    days: Sequence[ChartBar]  # or weeks, or months
     unit: str
-    hours: Sequence[Bar]
+    hours: Sequence[ChartBar]
     tops: Mapping[str, Sequence[Leader]]
 
 
@@ -107,8 +107,8 @@ def charts(tx: DbTx, chosen: Range, now: float) -> Charts:
     tallies = chosen.tallies(today)
     return Charts(
         total=sum(plays for plays, _ in by_start), seconds=sum(seconds for _, seconds in by_start),
-        days=[Bar(_label(start, unit), *found) for start, found in zip(starts, by_start, strict=True)], unit=unit,
-        hours=[Bar(f"{hour:02}:00", *found) for hour, found in enumerate(by_hour)],
+        days=[ChartBar(_label(start, unit), *found) for start, found in zip(starts, by_start, strict=True)], unit=unit,
+        hours=[ChartBar(f"{hour:02}:00", *found) for hour, found in enumerate(by_hour)],
         tops={kind: _leaders(tx, kind, tallies) for kind in KINDS},
     )  # fmt: skip
 
@@ -167,8 +167,8 @@ def _zones(first: int, ends: int) -> Iterator[tuple[int, int, int]]:
     while first < ends:
         ahead, last = _ahead(first), first
         while last < ends and _ahead(last) == ahead:
-            last += _LOOK
-        looked = range(max(first, last - _LOOK), min(last, ends))
+            last += _ZONE_STEP
+        looked = range(max(first, last - _ZONE_STEP), min(last, ends))
         last = looked.start + bisect_left(looked, True, key=lambda quarter: _ahead(quarter) != ahead)
         yield first, last, ahead
         first = last

@@ -21,15 +21,15 @@ from pydantic_core import from_json
 
 from tidegate import net
 from tidegate_apps.tautulli import answers
-from tidegate_apps.tautulli.answers import Activity, History, Place, Status
-from tidegate_apps.tautulli.lines import Lines
+from tidegate_apps.tautulli.answers import Activity, GeoLocation, PlayHistory, TautulliStatus
+from tidegate_apps.tautulli.lines import ConnectionTracker
 
 _REDIRECTS = 3
-_MOST_BYTES = 64 * 1024 * 1024  # a page of 500 rows has about 1 MB
+_MAX_BYTES = 64 * 1024 * 1024  # a page of 500 rows has about 1 MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
+class ClientTiming:
     """How long a call may take, in seconds: until the answer begins, and in all."""
 
     begin: float = 10.0
@@ -38,7 +38,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class HistoryQuery:
     """Which rows of the history. Days are those of Tautulli's own time zone, and are included."""
 
     start: int = 0
@@ -68,7 +68,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class TautulliResponse:
     """What came back: enough of it for a verdict."""
 
     status_code: int
@@ -79,7 +79,7 @@ class Answered:
 class TautulliError(Exception):
     """Tautulli refused or failed a call; *message* is what it said. The answer is in *response*."""
 
-    def __init__(self, message: str, response: Answered) -> None:
+    def __init__(self, message: str, response: TautulliResponse) -> None:
         self.message = message
         self.response = response
         super().__init__(message or f"HTTP status {response.status_code} without a message")
@@ -105,21 +105,21 @@ class Tautulli:
     """
 
     def __init__(
-        self, url: str, key: str, times: Times | None = None, transport: httpx2.BaseTransport | None = None
+        self, url: str, key: str, times: ClientTiming | None = None, transport: httpx2.BaseTransport | None = None
     ) -> None:
         """*transport*: for a Tautulli without sockets."""
         self._url = f"{url.rstrip('/')}/api/v2"
         self._key = key
-        self._times = times or Times()
-        self.lines = Lines()
+        self._times = times or ClientTiming()
+        self.lines = ConnectionTracker()
         headers = {"User-Agent": net.user_agent()}
         self._http = httpx2.Client(timeout=self._times.begin, transport=transport, headers=headers)
 
-    def status(self, check: str = "") -> Status:
+    def status(self, check: str = "") -> TautulliStatus:
         """Whether it is there; with the check `database`, also whether its database is sound."""
         message, data = self._asked("status", {"check": check} if check else {})
         found = data.get("integrity_check") if isinstance(data, Mapping) else None
-        return Status(message, None if found is None else answers.text(found))
+        return TautulliStatus(message, None if found is None else answers.text(found))
 
     def server_status(self) -> bool:
         """Whether Tautulli is connected to Plex. It says nothing of the health of Tautulli."""
@@ -131,15 +131,15 @@ class Tautulli:
         message, data = self._asked("arnold", {})
         return answers.text(data) or message
 
-    def get_history(self, wanted: Wanted, begun: Callable[[], object] = lambda: None) -> History:
+    def get_history(self, query: HistoryQuery, begun: Callable[[], object] = lambda: None) -> PlayHistory:
         """A page of the history. *begun* is called when its answer begins: Tautulli has made it by then."""
-        answer = self._sent("get_history", wanted.as_query(), begun)
+        answer = self._sent("get_history", query.as_query(), begun)
         _, data = _opened(answer)
         found = answers.history_of(data if isinstance(data, Mapping) else {})
         # Behind the first page, an answer of the database may have none: somebody deleted rows meanwhile, or it counts
         # some that it does not send. A failed query has no draw.
-        ended = wanted.start > 0 and found.draw
-        if wanted.expected and not found.rows and not ended:
+        ended = query.start > 0 and found.draw
+        if query.expected and not found.rows and not ended:
             raise EmptyHistory("no rows, although there were some", answer)
         return found
 
@@ -148,7 +148,7 @@ class Tautulli:
         _, data = self._asked("get_activity", {"session_key": session_key} if session_key else {})
         return answers.activity_of(data if isinstance(data, Mapping) else {})
 
-    def get_geoip_lookup(self, ip_address: str) -> Place:
+    def get_geoip_lookup(self, ip_address: str) -> GeoLocation:
         """Where an address is; TautulliError when that is not known."""
         answer = self._sent("get_geoip_lookup", {"ip_address": ip_address})
         _, data = _opened(answer)
@@ -168,7 +168,9 @@ class Tautulli:
     def _asked(self, command: str, query: Mapping[str, str]) -> tuple[str, Any]:
         return _opened(self._sent(command, query))
 
-    def _sent(self, command: str, query: Mapping[str, str], begun: Callable[[], object] = lambda: None) -> Answered:
+    def _sent(
+        self, command: str, query: Mapping[str, str], begun: Callable[[], object] = lambda: None
+    ) -> TautulliResponse:
         asked = {"apikey": self._key, "cmd": command, "out_type": "json", **query}
         request = self._http.build_request("GET", self._url, params=asked, extensions=self.lines.heard)
         end, cuts = self._times.clock() + self._times.total, self.lines.cuts
@@ -182,7 +184,7 @@ class Tautulli:
             raise CancelledError("its line was cut")
         return answer
 
-    def _followed(self, request: httpx2.Request, end: float, begun: Callable[[], object]) -> Answered:
+    def _followed(self, request: httpx2.Request, end: float, begun: Callable[[], object]) -> TautulliResponse:
         """The answer at the end of the redirects; one that would carry the key elsewhere is the answer itself."""
         followed = 0
         while True:
@@ -191,7 +193,7 @@ class Tautulli:
                 if onward is None or followed == _REDIRECTS or not _may_follow(request.url, onward.url):
                     if response.status_code < 300:
                         begun()
-                    return Answered(response.status_code, dict(response.headers), self._body(response, end))
+                    return TautulliResponse(response.status_code, dict(response.headers), self._body(response, end))
             request, followed = onward, followed + 1
 
     def _body(self, response: httpx2.Response, end: float) -> bytes:
@@ -201,8 +203,8 @@ class Tautulli:
             size += len(piece)
             if self._times.clock() > end:
                 raise httpx2.ReadTimeout(f"the answer took longer than {self._times.total:g} s")
-            if size > _MOST_BYTES:
-                raise httpx2.RemoteProtocolError(f"the answer is longer than {_MOST_BYTES} bytes")
+            if size > _MAX_BYTES:
+                raise httpx2.RemoteProtocolError(f"the answer is longer than {_MAX_BYTES} bytes")
         return b"".join(pieces)
 
 
@@ -211,7 +213,7 @@ def _may_follow(here: httpx2.URL, there: httpx2.URL) -> bool:
     return here.host == there.host and (here.scheme, there.scheme) != ("https", "http")
 
 
-def _opened(answer: Answered) -> tuple[str, Any]:
+def _opened(answer: TautulliResponse) -> tuple[str, Any]:
     """The message and the data of a good answer; TautulliError for the others."""
     if answer.status_code >= 300:
         raise TautulliError(_message(answer), answer)
@@ -232,7 +234,7 @@ def _read(content: bytes) -> Any:
         return json.loads(content)  # which takes more, and says what is wrong as everybody knows it
 
 
-def _message(answer: Answered) -> str:
+def _message(answer: TautulliResponse) -> str:
     try:
         return answers.text(json.loads(answer.content)["response"]["message"])
     except (ValueError, KeyError, TypeError):

@@ -20,9 +20,9 @@ _ADVICE = {
 
 def no_rows(error: Exception) -> Fault | None:
     """The fault of a good answer without rows where there were some: of that, only the sync knows."""
-    return PACK.book["empty_history"].fault("no-rows") if isinstance(error, EmptyHistory) else None
+    return PACK.code_book["empty_history"].fault("no-rows") if isinstance(error, EmptyHistory) else None
 
 
-def told(fault: Fault) -> str:
+def advice_for(fault: Fault) -> str:
     """What people read of a fault: what happened, and what they can do."""
     return f"{fault.message} {_ADVICE.get(fault.code, fault.advice)}"

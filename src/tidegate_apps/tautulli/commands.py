@@ -10,13 +10,13 @@ import click
 
 from tidegate import classify
 from tidegate.apps import Installed
-from tidegate.commands import AtServer, Exit, Stopped, at_server
+from tidegate.commands import AtServer, CliError, Exit, at_server
 from tidegate_apps.tautulli import reading, shapes
 from tidegate_apps.tautulli.api import bare_client
 from tidegate_apps.tautulli.client import Tautulli, TautulliError
-from tidegate_apps.tautulli.codes import PACK, TARGET, no_rows, told
+from tidegate_apps.tautulli.codes import PACK, TARGET, advice_for, no_rows
 from tidegate_apps.tautulli.storing import state_of
-from tidegate_apps.tautulli.syncing import Doubtful, Syncing
+from tidegate_apps.tautulli.syncing import Doubtful, HistorySync
 
 _UNREACHABLE = ("network", "timeout", "cut_short", "overloaded", "upstream_failure", "html_answer")
 
@@ -35,7 +35,7 @@ def sync(at: AtServer) -> None:
         there.db.write(lambda tx: tx.noted(at.me, "target_asked", TARGET, became={"state": "synced now"}))
         told = _progress if not at.as_json and sys.stderr.isatty() else _silence
         try:
-            found = Syncing(
+            found = HistorySync(
                 there.db, bare_client(there), there.settings.page, there.queue.clock.now, told=told
             ).run()  # fmt: skip
         except Exception as error:
@@ -85,9 +85,9 @@ def _silence(seen: int, all_of_them: int) -> None:
     pass
 
 
-def _must_be_set(there: Installed[Any]) -> None:
-    if not there.settings.url:
-        raise Stopped("no address of Tautulli is set; set tautulli.url, or TIDEGATE_TAUTULLI_URL", Exit.CONFIGURATION)
+def _must_be_set(app: Installed[Any]) -> None:
+    if not app.settings.url:
+        raise CliError("no address of Tautulli is set; set tautulli.url, or TIDEGATE_TAUTULLI_URL", Exit.CONFIGURATION)
 
 
 def _connected(client: Tautulli) -> bool | None:
@@ -100,12 +100,10 @@ def _connected(client: Tautulli) -> bool | None:
         raise
 
 
-def _ended_well(there: Installed[Any]) -> None:
+def _ended_well(app: Installed[Any]) -> None:
     """As after a sync by the server; how its breaker is stays as it was told."""
-    said = state_of(there.db.one("state"))
-    there.db.all(
-        "ended", at=there.queue.clock.now(), outcome="synced", code=None, message=None, breaker=said.breaker_json
-    )
+    said = state_of(app.db.one("state"))
+    app.db.all("ended", at=app.queue.clock.now(), outcome="synced", code=None, message=None, breaker=said.breaker_json)
 
 
 def _plain(error: Exception) -> click.ClickException:
@@ -113,13 +111,13 @@ def _plain(error: Exception) -> click.ClickException:
     if isinstance(error, click.ClickException):
         return error
     if isinstance(error, Doubtful):
-        return Stopped("Tautulli sent an empty history, although there were plays; ask again in 30 s", Exit.NEGATIVE)
+        return CliError("Tautulli sent an empty history, although there were plays; ask again in 30 s", Exit.NEGATIVE)
     fault = classify(error, PACK) or no_rows(error)
     if fault is None or fault.unclassified:
         raise error
     kind = Exit.NOT_AUTHORISED if fault.code in ("unauthorized", "api_off") else Exit.NEGATIVE
-    words = told(fault) if fault.fatal else fault.message  # the advice of others is about the next try by itself
-    return Stopped(f"{words} ({fault.code}: {fault.detail})", Exit.UNREACHABLE if fault.code in _UNREACHABLE else kind)
+    words = advice_for(fault) if fault.fatal else fault.message  # the advice of others is about the next try by itself
+    return CliError(f"{words} ({fault.code}: {fault.detail})", Exit.UNREACHABLE if fault.code in _UNREACHABLE else kind)
 
 
 def _lines(found: shapes.StatusShown) -> list[str]:

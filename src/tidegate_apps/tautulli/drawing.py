@@ -6,20 +6,20 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from tidegate_apps.tautulli.charting import Bar
+from tidegate_apps.tautulli.charting import ChartBar
 
 _WIDTH, _HEIGHT = 1000.0, 100.0
-_LEAST = 1.5  # what is there can be seen
+_MIN_HEIGHT = 1.5  # what is there can be seen
 
 
-def columns(bars: Sequence[Bar], label: str) -> Markup:
+def columns(bars: Sequence[ChartBar], label: str) -> Markup:
     """Columns side by side, each with its words; the space above it belongs to it, so that it is easily pointed at."""
-    most = max((bar.plays for bar in bars), default=0) or 1
+    limit = max((bar.plays for bar in bars), default=0) or 1
     wide = _WIDTH / max(len(bars), 1)
     gap = min(6.0, wide * 0.2)
     pieces = []
     for at, bar in enumerate(bars):
-        height = max(_LEAST, _HEIGHT * bar.plays / most) if bar.plays else 0.0
+        height = max(_MIN_HEIGHT, _HEIGHT * bar.plays / limit) if bar.plays else 0.0
         pieces.append(
             Markup(
                 '<g><title>{}: {}</title><rect class="room" x="{:.2f}" width="{:.2f}" height="100"/>'
@@ -42,7 +42,7 @@ def share(part: float) -> Markup:
     ).format(max(1.0, 100 * min(part, 1.0)))
 
 
-def in_words(bars: Sequence[Bar], what: str) -> str:
+def in_words(bars: Sequence[ChartBar], what: str) -> str:
     """What the chart shows, for whoever cannot see it."""
     total = sum(bar.plays for bar in bars)
     best = max(bars, key=lambda bar: bar.plays, default=None)

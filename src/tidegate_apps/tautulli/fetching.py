@@ -7,20 +7,20 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Generic, Self, TypeVar
 
-from tidegate_apps.tautulli.answers import History
-from tidegate_apps.tautulli.client import Tautulli, Wanted
+from tidegate_apps.tautulli.answers import PlayHistory
+from tidegate_apps.tautulli.client import HistoryQuery, Tautulli
 
 T = TypeVar("T")
 
-_LOOK = 0.25  # seconds between two looks at whether to stop
+_STOP_POLL_INTERVAL = 0.25  # seconds between two looks at whether to stop
 _UNWIND = 1.0  # seconds for calls that were cut to end; one that cannot connect is left alone then
 
 
-class Stopped(Exception):
+class SyncStopped(Exception):
     """The worker is to end; what was stored stays, and the next sync goes on from there."""
 
 
-class Beside(Generic[T]):
+class BackgroundCall(Generic[T]):
     """A call in a thread. The program does not wait for it when it ends."""
 
     def __init__(self, call: Callable[[], T]) -> None:
@@ -39,28 +39,28 @@ class Beside(Generic[T]):
 
 def stoppable(client: Tautulli, stop: Callable[[], bool], call: Callable[[], T]) -> T:
     """What a call of the client returns or raises; Stopped as soon as it is to stop, and the call is cut then."""
-    under_way = Beside(call).come
+    under_way = BackgroundCall(call).come
     try:
         return _waited(under_way, stop)
     finally:
         _cut(client, under_way)
 
 
-class Page:
+class HistoryPage:
     """One that was asked for. Another may follow it, which is asked for when the answer to this one begins.
 
     So Tautulli makes one page at a time, and makes one while we read the one before.
     """
 
-    def __init__(self, client: Tautulli, wanted: Wanted, following: Wanted | None = None) -> None:
-        self.wanted, self.next = wanted, None
+    def __init__(self, client: Tautulli, query: HistoryQuery, following: HistoryQuery | None = None) -> None:
+        self.wanted, self.next = query, None
         self._client, self._following = client, following
         self._lock, self._begun = threading.Lock(), False
-        self.come = Beside(lambda: client.get_history(wanted, self._begins)).come
+        self.come = BackgroundCall(lambda: client.get_history(query, self._begins)).come
 
-    next: Page | None
+    next: HistoryPage | None
 
-    def followed_by(self, following: Wanted | None) -> None:
+    def followed_by(self, following: HistoryQuery | None) -> None:
         """By none, if none has been asked for yet."""
         with self._lock:
             self._following = following
@@ -73,15 +73,15 @@ class Page:
 
     def _go_on(self) -> None:
         if self._begun and self._following is not None and self.next is None:
-            self.next = Page(self._client, self._following)
+            self.next = HistoryPage(self._client, self._following)
 
 
-class Pages:
+class HistoryPages:
     """Pages of the history, one after the other. Leaving the block cuts what is under way: its answer is dropped."""
 
     def __init__(self, client: Tautulli, stop: Callable[[], bool]) -> None:
         self._client, self._stop = client, stop
-        self._last: Page | None = None
+        self._last: HistoryPage | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -89,15 +89,15 @@ class Pages:
     def __exit__(self, *_: object) -> None:
         self._drop()
 
-    def get(self, wanted: Wanted, following: Wanted | None = None) -> History:
+    def get(self, query: HistoryQuery, following: HistoryQuery | None = None) -> PlayHistory:
         """What the client returns or raises, or Stopped. *following* is what is likely to be wanted next."""
         ahead = None if self._last is None else self._last.next
-        if ahead is not None and ahead.wanted == wanted:
+        if ahead is not None and ahead.wanted == query:
             self._last = ahead
             ahead.followed_by(following)
         else:
             self._drop()
-            self._last = Page(self._client, wanted, following)
+            self._last = HistoryPage(self._client, query, following)
         return _waited(self._last.come, self._stop)
 
     def _drop(self) -> None:
@@ -110,8 +110,8 @@ class Pages:
 def _waited(come: Future[T], stop: Callable[[], bool]) -> T:
     while not come.done():
         if stop():
-            raise Stopped
-        wait((come,), _LOOK)
+            raise SyncStopped
+        wait((come,), _STOP_POLL_INTERVAL)
     return come.result()
 
 

@@ -25,10 +25,10 @@ from tidegate.apps import Installed
 from tidegate.errors import LeaseLost
 from tidegate.jobs import JobFunction
 from tidegate_apps.tautulli.api import Api, picture
-from tidegate_apps.tautulli.codes import PACK, TARGET, no_rows, told
-from tidegate_apps.tautulli.fetching import Stopped
-from tidegate_apps.tautulli.settings import Settings
-from tidegate_apps.tautulli.syncing import DOUBT, Doubtful, Synced, Syncing
+from tidegate_apps.tautulli.codes import PACK, TARGET, advice_for, no_rows
+from tidegate_apps.tautulli.fetching import SyncStopped
+from tidegate_apps.tautulli.settings import TautulliSettings
+from tidegate_apps.tautulli.syncing import DOUBT, Doubtful, HistorySync, Synced
 
 _log = logging.getLogger("tidegate.tautulli")
 
@@ -36,43 +36,43 @@ QUEUE = "tautulli"
 BY_CLOCK, BY_PERSON = "history", "history now"
 _ATTEMPTS = 5
 _BACKOFF = Backoff("2s", cap="30s", jitter=0.1)  # five attempts within half a minute: a breaker that opens at five does
-_LEAST = 1.0  # seconds that a run which may not go now rests at least
-_MOST_ASKED = 3600.0  # seconds that it rests at most because Tautulli, or a proxy before it, asks for that
+_MIN_DELAY_SECONDS = 1.0  # seconds that a run which may not go now rests at least
+_MAX_RETRY_AFTER = 3600.0  # seconds that it rests at most because Tautulli, or a proxy before it, asks for that
 
 
 @dataclass(frozen=True, slots=True)
-class Jobs:
+class TautulliJobs:
     """What routes, pages, schedules and commands use."""
 
     api: Api
     sync: JobFunction[[str], Synced]
 
 
-def declare(there: Installed[Settings], transport: httpx2.BaseTransport | None = None) -> Jobs:
+def declare(app: Installed[TautulliSettings], transport: httpx2.BaseTransport | None = None) -> TautulliJobs:
     """*transport*: for a Tautulli without sockets."""
-    api = Api(there, transport)
-    there.queue.keep(QUEUE, done="1d", failed="7d")
+    api = Api(app, transport)
+    app.queue.set_retention(QUEUE, done="1d", failed="7d")
 
-    @there.queue.job(queue=QUEUE, name="tautulli.sync", unique=lambda: BY_CLOCK, attempts=_ATTEMPTS)
+    @app.queue.job(queue=QUEUE, name="tautulli.sync", unique=lambda: BY_CLOCK, attempts=_ATTEMPTS)
     def sync(job: Context, which: str) -> Synced:
         try:
-            return Run(there, api, job).made(which)
+            return Run(app, api, job).made(which)
         except Fail:
             if job.saved:
                 job.save_now(tried=False)  # a person who retries it asks for a trial once more
             raise
 
-    return Jobs(api, sync)
+    return TautulliJobs(api, sync)
 
 
 class Run:
     """One attempt at a sync."""
 
-    def __init__(self, there: Installed[Settings], api: Api, job: Context) -> None:
-        self._there, self._api, self._job = there, api, job
+    def __init__(self, app: Installed[TautulliSettings], api: Api, job: Context) -> None:
+        self._app, self._api, self._job = app, api, job
 
     def made(self, which: str) -> Synced:
-        if not self._there.settings.url:
+        if not self._app.settings.url:
             raise Fail("misconfigured", "No address of Tautulli is set: tautulli.url.")
         if which == BY_PERSON and not self._job.saved.get("tried"):
             self._job.save_now(tried=True)  # one press is one trial: if it fails, the breaker decides again
@@ -81,7 +81,7 @@ class Run:
             syncing = self._syncing()
             self._trials(syncing)
             found = syncing.run()
-        except Stopped as error:
+        except SyncStopped as error:
             self._stopped(error)
             return Synced()
         except Held as held:
@@ -96,35 +96,35 @@ class Run:
 
     def record(self, outcome: str, fault: Fault | None = None) -> None:
         """Writes how it went, with the breaker as it is now."""
-        clock = self._there.queue.clock
-        self._there.db.all(
+        clock = self._app.queue.clock
+        self._app.db.all(
             "ended",
             at=clock.now(),
             outcome=outcome,
             code=None if fault is None else fault.code,
-            message=None if fault is None else told(fault),
+            message=None if fault is None else advice_for(fault),
             breaker=json.dumps(picture(self._api.breaker, clock)),
         )
 
-    def _syncing(self) -> Syncing:
+    def _syncing(self) -> HistorySync:
         job = self._job
-        return Syncing(
-            self._there.db,
+        return HistorySync(
+            self._app.db,
             self._api.client,
-            self._there.settings.page,
-            self._there.queue.clock.now,
+            self._app.settings.page,
+            self._app.queue.clock.now,
             lambda: job.cancelled or job.stopping,
-            threads=not self._there.queue.inline,
+            threads=not self._app.queue.inline,
         )
 
-    def _trials(self, syncing: Syncing) -> None:
+    def _trials(self, syncing: HistorySync) -> None:
         """Small calls close a half-open breaker: a sync that has little to ask would leave it so for hours."""
-        for _ in range(self._there.settings.breaker_max_requests):
+        for _ in range(self._app.settings.breaker_max_requests):
             if self._api.breaker.state != "half-open":
                 return
             syncing.asked(self._api.client.arnold)
 
-    def _stopped(self, error: Stopped) -> None:
+    def _stopped(self, error: SyncStopped) -> None:
         """Nothing is lost: the next one goes on from the last page that was stored."""
         if self._job.lost:
             raise LeaseLost(self._job.id, self._job.fence) from error
@@ -142,36 +142,36 @@ class Run:
             self.record("skipped")
             why = "open" if isinstance(held, BreakerOpen) else held.reason
             _log.warning("sync skipped target=%s breaker=%s retry_after=%.1f", TARGET, why, held.retry_after or 0.0)
-        raise Again(max(held.retry_after or 0.0, _LEAST), keep_attempt=True) from held
+        raise Again(max(held.retry_after or 0.0, _MIN_DELAY_SECONDS), keep_attempt=True) from held
 
     def _gave_up(self, held: Held) -> NoReturn:
         """Tautulli refused us before, and nobody has changed anything since."""
         fault = next((each.fault for each in self._api.target.unhealthy() if each.fault is not None), None)
-        fault = fault or PACK.book["misconfigured"].fault("held")
+        fault = fault or PACK.code_book["misconfigured"].fault("held")
         self.record("failed", fault)
         _log.log(fault.level.number, "sync failed code=%s error=held", fault.code)
-        raise Fail(fault.code, told(fault)) from held
+        raise Fail(fault.code, advice_for(fault)) from held
 
     def _failed(self, error: Exception) -> NoReturn:
         if isinstance(error, Doubtful):
-            fault: Fault | None = PACK.book["empty_history"].fault("first-look")
+            fault: Fault | None = PACK.code_book["empty_history"].fault("first-look")
         else:
             fault = fault_of(error) or classify(error, PACK) or no_rows(error)
-        fault = fault or PACK.book["unexpected"].fault("sync", detail=f"{type(error).__name__}: {error}")
+        fault = fault or PACK.code_book["unexpected"].fault("sync", detail=f"{type(error).__name__}: {error}")
         self.record("failed", fault)
         unknown = error if fault.unclassified else None
         _log.log(fault.level.number, "sync failed code=%s error=%s", fault.code, fault.detail, exc_info=unknown)
         if fault.fatal:
-            raise Fail(fault.code, told(fault), status=fault.status or None) from error
+            raise Fail(fault.code, advice_for(fault), status=fault.status or None) from error
         raise self._again(fault, doubtful=isinstance(error, Doubtful)) from error
 
     def _again(self, fault: Fault, *, doubtful: bool) -> Exception:
         """Once more, after a while. It costs no attempt unless the breaker is closed: the next one finds it open."""
         if self._api.breaker.state != "closed":
-            return Again(_LEAST, keep_attempt=True, code=fault.code)
+            return Again(_MIN_DELAY_SECONDS, keep_attempt=True, code=fault.code)
         if doubtful:
             return Again(DOUBT, keep_attempt=True, code=fault.code)
         if self._job.attempt >= _ATTEMPTS:
-            return Fail(fault.code, told(fault), status=fault.status or None)
-        wait = max(_BACKOFF.delay(self._job.attempt - 1), min(fault.retry_after or 0.0, _MOST_ASKED))
+            return Fail(fault.code, advice_for(fault), status=fault.status or None)
+        wait = max(_BACKOFF.delay(self._job.attempt - 1), min(fault.retry_after or 0.0, _MAX_RETRY_AFTER))
         return Again(wait, code=fault.code)

@@ -12,7 +12,7 @@ from weakref import WeakSet
 _OPENED = ("connection.connect_tcp.complete", "connection.start_tls.complete")
 
 
-class Lines:
+class ConnectionTracker:
     """All that are open. *cuts* says how often they were cut."""
 
     def __init__(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
-from tidegate_apps.tautulli.answers import Play
+from tidegate_apps.tautulli.answers import HistoryPlay
 
 Row = tuple[Any, ...]  # in the order of the columns
 Sum = list[int]  # plays and seconds
@@ -22,12 +22,12 @@ Names = tuple[dict[str, Sum], ...]  # for each of the kinds
 
 KINDS = ("person", "show", "platform")
 QUARTER, HOUR, DAY = 900, 3600, 86400
-STARTED = Play._fields.index("started")  # of a row
-_COLUMNS = Play._fields.index("watched_status") + 1
+STARTED = HistoryPlay._fields.index("started")  # of a row
+_COLUMNS = HistoryPlay._fields.index("watched_status") + 1
 counted = itemgetter(STARTED, 4, 7, 13, 8)  # of a row, what it counts for: start, duration, user, title, platform
 
 
-class Lot:
+class PlayBatch:
     """Plays in the order in which they came. They are kept as JSON alone, which takes the least memory."""
 
     __slots__ = ("_pieces", "ids", "started", "sums", "twice")
@@ -35,11 +35,11 @@ class Lot:
     def __init__(self) -> None:
         self.ids = set[int]()
         self.started = 0  # the latest beginning
-        self.sums = Sums()
+        self.sums = PlayTotals()
         self.twice = False  # some came on two pages: what is added up is too much
         self._pieces: list[str] = []
 
-    def take(self, plays: Sequence[Play]) -> None:
+    def take(self, plays: Sequence[HistoryPlay]) -> None:
         """One page more."""
         come: dict[int, Row] = {play.row_id: play[:_COLUMNS] for play in plays}
         if come:
@@ -61,7 +61,7 @@ class Lot:
         return len(self.ids)
 
 
-class Sums:
+class PlayTotals:
     """Plays and seconds by quarter, and by the names of a week and of a month."""
 
     __slots__ = ("_days", "_times", "_weeks")

@@ -5,21 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tidegate.apps import DbTx
-from tidegate_apps.tautulli.settings import Settings, next_time
-from tidegate_apps.tautulli.storing import State, state_of
+from tidegate_apps.tautulli.settings import TautulliSettings, next_time
+from tidegate_apps.tautulli.storing import SyncState, state_of
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
     """How old what is stored is. *stale_since* is None while it is as new as it should be."""
 
-    state: State
+    state: SyncState
     breaker: str  # "closed", "open", "half-open": as it is now
     next_trial: float | None  # when the open breaker lets a call through
     stale_since: float | None
 
 
-def freshness(tx: DbTx, settings: Settings, now: float) -> Freshness:
+def freshness(tx: DbTx, settings: TautulliSettings, now: float) -> Freshness:
     """Stale: the last attempt did not bring all, or two that were due since have not been made."""
     state = state_of(tx.one("state"))
     said, until = state.breaker.get("state", "closed"), state.breaker.get("until")

@@ -8,33 +8,33 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from tidegate.apps import DbTx, Installed
-from tidegate.errors import Refused
+from tidegate.errors import Rejected
 from tidegate.jobs import Enqueued
-from tidegate.web import Problem, Right, current_user, needs, said
+from tidegate.web import Permission, Problem, current_user, redirect_with_flash, requires
 from tidegate_apps.tautulli import reading, shapes
 from tidegate_apps.tautulli.codes import TARGET
 from tidegate_apps.tautulli.handlers import BY_PERSON
-from tidegate_apps.tautulli.settings import Settings
+from tidegate_apps.tautulli.settings import TautulliSettings
 from tidegate_apps.tautulli.syncing import Synced
 
-LARGEST = 2**53 - 1
+MAX_ID = 2**53 - 1
 Text = Annotated[str, Query(max_length=300, pattern=r"^[^\x00]*$")]
 
 
-def routes(there: Installed[Settings]) -> APIRouter:
-    if there.settings.url:
-        there.jobs.api.begin()
-    found = APIRouter()
-    found.include_router(_api(there), prefix="/api/v1/tautulli", tags=["tautulli"])
-    found.include_router(_forms(there), include_in_schema=False)
-    return found
+def routes(app: Installed[TautulliSettings]) -> APIRouter:
+    if app.settings.url:
+        app.jobs.api.begin()
+    router = APIRouter()
+    router.include_router(_api(app), prefix="/api/v1/tautulli", tags=["tautulli"])
+    router.include_router(_forms(app), include_in_schema=False)
+    return router
 
 
-def _api(there: Installed[Settings]) -> APIRouter:
-    found = APIRouter()
+def _api(app: Installed[TautulliSettings]) -> APIRouter:
+    router = APIRouter()
 
-    @found.get("/history")
-    @needs(Right.SEE)
+    @router.get("/history")
+    @requires(Permission.SEE)
     def tautulli_history(
         user: Text = "",
         title: Text = "",
@@ -46,14 +46,14 @@ def _api(there: Installed[Settings]) -> APIRouter:
         cursor: Annotated[str, Query(max_length=40)] = "",
     ) -> shapes.HistoryShown:
         """What is stored, the newest first. It is served while Tautulli is away, and `stale_since` says since when."""
-        started, row_id = _place(cursor) if cursor else (_moment(before, LARGEST), 0)
+        started, row_id = _place(cursor) if cursor else (_moment(before, MAX_ID), 0)
         asked = {
-            "started": started, "row_id": row_id, "since": _moment(after, -LARGEST), "person": user, "show": title,
+            "started": started, "row_id": row_id, "since": _moment(after, -MAX_ID), "person": user, "show": title,
             "platform": platform, "media_type": media_type, "n": limit + 1,
         }  # fmt: skip
-        fresh, rows = there.db.read(
+        fresh, rows = app.db.read(
             lambda tx: (
-                reading.freshness(tx, there.settings, there.queue.clock.now()),
+                reading.freshness(tx, app.settings, app.queue.clock.now()),
                 tx.all("plays", **asked),
             )
         )
@@ -63,55 +63,57 @@ def _api(there: Installed[Settings]) -> APIRouter:
             synced_at=fresh.state.synced_at, stale_since=fresh.stale_since,
         )  # fmt: skip
 
-    @found.get("/status")
-    @needs(Right.SEE)
+    @router.get("/status")
+    @requires(Permission.SEE)
     def tautulli_status() -> shapes.StatusShown:
         """How the sync is, and its breaker."""
-        fresh, total = there.db.read(
-            lambda tx: (reading.freshness(tx, there.settings, there.queue.clock.now()), tx.all("total")[0])
+        fresh, total = app.db.read(
+            lambda tx: (reading.freshness(tx, app.settings, app.queue.clock.now()), tx.all("total")[0])
         )
-        return shapes.status_shown(TARGET, there.settings.url, fresh, int(total[0]))
+        return shapes.status_shown(TARGET, app.settings.url, fresh, int(total[0]))
 
-    @found.post("/sync", status_code=202)
-    @needs(Right.PUT_IN)
+    @router.post("/sync", status_code=202)
+    @requires(Permission.PUT_IN)
     def tautulli_sync(request: Request) -> dict[str, int]:
         """Syncs now, whatever the breaker says: the first call is a trial."""
-        if not there.settings.url:
+        if not app.settings.url:
             raise Problem("refused", "No address of Tautulli is set; set tautulli.url first.")
-        return {"job": sync_now(there, current_user(request)).id}
+        return {"job": sync_now(app, current_user(request)).id}
 
-    return found
+    return router
 
 
-def _forms(there: Installed[Settings]) -> APIRouter:
-    found = APIRouter()
+def _forms(app: Installed[TautulliSettings]) -> APIRouter:
+    router = APIRouter()
 
-    @found.post("/tautulli/sync")
-    @needs(Right.PUT_IN)
+    @router.post("/tautulli/sync")
+    @requires(Permission.PUT_IN)
     def sync(request: Request) -> Response:
-        if not there.settings.url:
-            return said(request, "/tautulli", "Nothing is synced: no address of Tautulli is set.", tone="bad")
-        sync_now(there, current_user(request))
-        return said(request, "/tautulli", "Tautulli is asked now. What is new appears here.")
+        if not app.settings.url:
+            return redirect_with_flash(
+                request, "/tautulli", "Nothing is synced: no address of Tautulli is set.", tone="bad"
+            )
+        sync_now(app, current_user(request))
+        return redirect_with_flash(request, "/tautulli", "Tautulli is asked now. What is new appears here.")
 
-    return found
+    return router
 
 
-def sync_now(there: Installed[Settings], by: str) -> Enqueued[Synced]:
+def sync_now(app: Installed[TautulliSettings], by: str) -> Enqueued[Synced]:
     """Puts a sync in. One that waits for its time makes room for it; one that runs is as good."""
-    made = there.db.write(lambda tx: _put_in(there, tx, by))
-    if made.created or there.queue.get(made.id).state != "queued":
+    made = app.db.write(lambda tx: _put_in(app, tx, by))
+    if made.created or app.queue.get(made.id).state != "queued":
         return made
     try:
-        there.queue.cancel(made.id)
-    except Refused:  # it has begun or ended meanwhile
+        app.queue.cancel(made.id)
+    except Rejected:  # it has begun or ended meanwhile
         return made
-    return there.db.write(lambda tx: _put_in(there, tx, by))
+    return app.db.write(lambda tx: _put_in(app, tx, by))
 
 
-def _put_in(there: Installed[Settings], tx: DbTx, by: str) -> Enqueued[Synced]:
+def _put_in(app: Installed[TautulliSettings], tx: DbTx, by: str) -> Enqueued[Synced]:
     """The job, and who asked for it."""
-    made: Enqueued[Synced] = there.jobs.sync.options(connection=tx).enqueue(BY_PERSON)
+    made: Enqueued[Synced] = app.jobs.sync.options(connection=tx).enqueue(BY_PERSON)
     if made.created:
         tx.noted(by, "target_asked", TARGET, became={"state": "synced now"})
     return made
@@ -130,6 +132,6 @@ def _place(cursor: str) -> tuple[int, int]:
         found = int(started), int(row_id)
     except ValueError as error:
         raise Problem("bad_cursor") from error
-    if not all(-LARGEST <= each <= LARGEST for each in found):
+    if not all(-MAX_ID <= each <= MAX_ID for each in found):
         raise Problem("bad_cursor")
     return found

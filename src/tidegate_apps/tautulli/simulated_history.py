@@ -24,7 +24,7 @@ _SECOND = ("Harbour", "Kingdom", "Garden", "Signal", "Bridge", "Station", "Mirro
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class HistoryShape:
     """How long a history is and when it ends; its days begin at midnight in *zone*."""
 
     rows: int
@@ -37,7 +37,7 @@ class Shape:
 class MadeHistory:
     """Rows in the order of their beginning, 0 is the oldest. Their ids are nearly in that order, as at Tautulli."""
 
-    def __init__(self, shape: Shape) -> None:
+    def __init__(self, shape: HistoryShape) -> None:
         self.shape = shape
         self._week = max(1, shape.per_day * 7)
         self._first = self._of_a_first()

@@ -22,8 +22,8 @@ from datetime import UTC, tzinfo
 from typing import Any
 
 from tidegate.apps import Simulated
-from tidegate.testing import Asked, Hang, Simulator, Step
-from tidegate_apps.tautulli.simulated_history import MadeHistory, Shape
+from tidegate.testing import Hang, RecordedRequest, Simulator, Step
+from tidegate_apps.tautulli.simulated_history import HistoryShape, MadeHistory
 from tidegate_apps.tautulli.simulated_rows import Rows
 
 KEY = "0123456789abcdef0123456789abcdef"
@@ -88,7 +88,7 @@ class TautulliSimulator(Simulator):
     ) -> None:  # fmt: skip
         super().__init__("tautulli", on_reset=self._begin, **more)
         self.key, self._wall, self._every, self._old, self._half = key, now, every, old, half
-        self._shape = Shape(
+        self._shape = HistoryShape(
             rows=rows, until=now() - 60 if until is None else until, per_day=per_day, zone=zone, titles=titles
         )
         self._begin()
@@ -127,7 +127,7 @@ class TautulliSimulator(Simulator):
 
     def remove_all(self) -> None:
         """As if somebody had deleted the history."""
-        self._shape = Shape(rows=0, until=self._shape.until, per_day=self._shape.per_day, zone=self._shape.zone)
+        self._shape = HistoryShape(rows=0, until=self._shape.until, per_day=self._shape.per_day, zone=self._shape.zone)
         self._begin()
 
     def calls(self, command: str = "") -> int:
@@ -140,11 +140,11 @@ class TautulliSimulator(Simulator):
         self._now, self._next = "well", deque[str]()
         self._began = self._wall()
 
-    def _asked(self, asked: Asked) -> object:
+    def _asked(self, request: RecordedRequest) -> object:
         state = self._next.popleft() if self._next else self._now
         if state in _ANSWERS:
             return _ANSWERS[state]
-        query = asked.query
+        query = request.query
         if query.get("apikey") != self.key:
             return _error(400, "Invalid apikey" if query.get("apikey") else "Parameter apikey is required")
         command = query.get("cmd", "")
@@ -178,15 +178,15 @@ class TautulliSimulator(Simulator):
             self._began += due * self._every
             self.play(min(due, 100))
 
-    def _told(self, asked: Asked) -> Step:
+    def _told(self, request: RecordedRequest) -> Step:
         try:
-            self.now(asked.text.strip())
+            self.now(request.text.strip())
         except ValueError as error:
             return Step(400, {"error": str(error)})
-        return Step(200, {"state": asked.text.strip()})
+        return Step(200, {"state": request.text.strip()})
 
-    def _more(self, asked: Asked) -> Step:
-        self.play(min(_number(asked.text.strip(), 1), 1000))
+    def _more(self, request: RecordedRequest) -> Step:
+        self.play(min(_number(request.text.strip(), 1), 1000))
         return Step(200, {"rows": len(self._rows)})
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.apps import DbTx
-from tidegate_apps.tautulli.lots import Lot, Sums, counted, table
+from tidegate_apps.tautulli.lots import PlayBatch, PlayTotals, counted, table
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class SyncState:
     """How far the sync is, and how its last attempt went. The fields are the columns."""
 
     row_id: int = 0
@@ -41,38 +41,38 @@ class Stored:
     changed: int = 0
 
 
-def state_of(row: Sequence[Any] | None) -> State:
-    return State() if row is None else State(*row)
+def state_of(row: Sequence[Any] | None) -> SyncState:
+    return SyncState() if row is None else SyncState(*row)
 
 
-def store(tx: DbTx, lot: Lot) -> Stored:
+def store(tx: DbTx, batch: PlayBatch) -> Stored:
     """Writes plays, and moves the watermark over them. They come in the order of their beginnings."""
     watermark = (tx.one("lock_state") or (0,))[0]
-    if not lot:
+    if not batch:
         return Stored()
     # Nothing above the watermark was ever seen, so a first sync need not look for what is known.
-    asked = [{"row_id": row_id} for row_id in lot.ids if row_id <= watermark]
+    asked = [{"row_id": row_id} for row_id in batch.ids if row_id <= watermark]
     known = {row[0]: tuple(row) for row in tx.many("known", asked)}
-    new, changed = len(lot), 0
-    if not known and not lot.twice:
-        tx.all("put", rows=lot.table())
-        _add(tx, lot.sums)
+    new, changed = len(batch), 0
+    if not known and not batch.twice:
+        tx.all("put", rows=batch.table())
+        _add(tx, batch.sums)
     else:
-        rows = lot.rows().items()
+        rows = batch.rows().items()
         come = {row_id: row for row_id, row in rows if known.get(row_id) != row}
         gone = [counted(known[row_id]) for row_id in come if row_id in known]
         new, changed = len(come) - len(gone), len(gone)
         if come:
-            sums = Sums()
+            sums = PlayTotals()
             sums.add(1, map(counted, come.values()))
             sums.add(-1, gone)
             tx.all("put", rows=table(come))
             _add(tx, sums)
-    tx.all("seen", row_id=max(lot.ids), started=lot.started)
+    tx.all("seen", row_id=max(batch.ids), started=batch.started)
     return Stored(new, changed)
 
 
-def _add(tx: DbTx, sums: Sums) -> None:
+def _add(tx: DbTx, sums: PlayTotals) -> None:
     times = table(dict(enumerate(sums.times())))
     tx.all("add_times", rows=times)
     tx.all("add_clock", rows=times)

@@ -18,17 +18,17 @@ from operator import add
 from typing import TypeVar
 
 from tidegate.apps import Db, DbTx
-from tidegate_apps.tautulli.answers import History
-from tidegate_apps.tautulli.client import EmptyHistory, Tautulli, TautulliError, Wanted
-from tidegate_apps.tautulli.fetching import Pages, Stopped, stoppable
-from tidegate_apps.tautulli.gathering import Gathering
-from tidegate_apps.tautulli.lots import Lot
-from tidegate_apps.tautulli.storing import State, Stored, state_of, store
+from tidegate_apps.tautulli.answers import PlayHistory
+from tidegate_apps.tautulli.client import EmptyHistory, HistoryQuery, Tautulli, TautulliError
+from tidegate_apps.tautulli.fetching import HistoryPages, SyncStopped, stoppable
+from tidegate_apps.tautulli.gathering import PlayBuffer
+from tidegate_apps.tautulli.lots import PlayBatch
+from tidegate_apps.tautulli.storing import Stored, SyncState, state_of, store
 
 _log = logging.getLogger("tidegate.tautulli")
 
 T = TypeVar("T")
-Get = Callable[[Wanted, Wanted | None], History]  # a page, and what is likely to be wanted next
+Get = Callable[[HistoryQuery, HistoryQuery | None], PlayHistory]  # a page, and what is likely to be wanted next
 
 DOUBT = 30.0  # seconds between two looks at a history that is empty all of a sudden
 _OVERLAP = timedelta(days=1)
@@ -54,7 +54,7 @@ class Synced:
 
 
 @dataclass(frozen=True, slots=True)
-class Syncing:
+class HistorySync:
     """*stop* says whether to end at the next page; *told* hears how many rows were seen, and how many there are."""
 
     db: Db
@@ -74,7 +74,7 @@ class Syncing:
         state = state_of(self.db.one("state"))
         found, missing = Synced(), 0
         for after in first_days(state, self.now()):
-            with Gathering(self._store, self.lot, self.now) as gathering:
+            with PlayBuffer(self._store, self.lot, self.now) as gathering:
                 read, total = self._read(state, after, gathering)
             new, changed, passed_over = gathering.stored.new, gathering.stored.changed, read.seen - gathering.plays
             found = found.and_then(replace(read, new=new, changed=changed, passed_over=passed_over))
@@ -89,14 +89,14 @@ class Syncing:
         """What a call of the client returns; Stopped when this is to stop before it does."""
         return stoppable(self.client, self.stop, call) if self.threads else call()
 
-    def _read(self, state: State, after: date | None, gathering: Gathering) -> tuple[Synced, int]:
+    def _read(self, state: SyncState, after: date | None, gathering: PlayBuffer) -> tuple[Synced, int]:
         """All rows from a day on; and how many there are in all."""
         found, start, filtered = Synced(), 0, 0
         with self._pages() as pages:
             while True:
                 if self.stop():
-                    raise Stopped
-                asked = Wanted(
+                    raise SyncStopped
+                asked = HistoryQuery(
                     start=start, length=self.page, oldest_first=True, after=after,
                     expected=found.seen > 0 or (state.started is not None and not state.empty_believed),
                 )  # fmt: skip
@@ -122,20 +122,20 @@ class Syncing:
     @contextmanager
     def _pages(self) -> Iterator[Get]:
         if self.threads:
-            with Pages(self.client, self.stop) as pages:
+            with HistoryPages(self.client, self.stop) as pages:
                 yield pages.get
         else:
             yield lambda wanted, following: self.client.get_history(wanted)
 
-    def _store(self, lot: Lot) -> Stored:
+    def _store(self, batch: PlayBatch) -> Stored:
         def write(tx: DbTx) -> Stored:
-            stored = store(tx, lot)
+            stored = store(tx, batch)
             tx.all("seen_by_now", at=int(self.now()))
             return stored
 
         return self.db.write(write)
 
-    def _empty(self, state: State, error: EmptyHistory) -> None:
+    def _empty(self, state: SyncState, error: EmptyHistory) -> None:
         """Believes an empty history at the second look, and only if the database of Tautulli is sound."""
         now = self.now()
         if state.empty_at is None or now - state.empty_at < DOUBT:
@@ -156,7 +156,7 @@ class Syncing:
             return False
 
 
-def first_day(state: State, now: float) -> date | None:
+def first_day(state: SyncState, now: float) -> date | None:
     """The day from which on rows are asked for; None for all of them.
 
     No zone is more than 14 hours from UTC, so a day before that of the watermark in UTC is early enough anywhere.
@@ -166,7 +166,7 @@ def first_day(state: State, now: float) -> date | None:
     return datetime.fromtimestamp(min(state.started, now), UTC).date() - _OVERLAP
 
 
-def first_days(state: State, now: float) -> list[date | None]:
+def first_days(state: SyncState, now: float) -> list[date | None]:
     """The day of each look, until one of them accounts for all that came."""
     first, farther = first_day(state, now), datetime.fromtimestamp(now, UTC).date() - _FARTHER
     if first is None:
@@ -178,5 +178,5 @@ def _looked_empty(tx: DbTx, now: float, *, believed: bool) -> None:
     tx.all("looked_empty", at=now, believed=int(believed))
 
 
-def _more(found: Synced, page: History) -> Synced:
+def _more(found: Synced, page: PlayHistory) -> Synced:
     return Synced(seen=found.seen + page.rows, pages=found.pages + 1)

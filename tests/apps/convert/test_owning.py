@@ -16,7 +16,7 @@ from tests.apps.convert.building import place as made
 from tests.databases import database
 from tidegate.store import people
 from tidegate.store.tx import Tx
-from tidegate.testing import Asked, Status, Step
+from tidegate.testing import RecordedRequest, Status, Step
 from tidegate_apps.convert import upkeep
 from tidegate_apps.convert.codes import LINES
 
@@ -240,7 +240,7 @@ def test_retention_waits_for_a_retry_that_is_not_committed_yet(tmp_path: Path) -
         under_way, release = threading.Event(), threading.Event()
 
         def retrying(tx: Tx) -> bool:
-            done = people.retry(tx, number, "ada")
+            done = people.requeue_job(tx, number, "ada")
             under_way.set()
             assert release.wait(60)
             return done
@@ -294,7 +294,7 @@ def test_a_file_that_goes_just_before_it_is_opened_is_expired_and_not_counted(
         job = place.new()
         place.work(1)
 
-        def seen_for_the_last_time(asked: Asked) -> Step:
+        def seen_for_the_last_time(asked: RecordedRequest) -> Step:
             found = s3.answer(asked)
             if asked.path.endswith(".xml"):
                 s3.kept.pop(asked.params["key"], None)

@@ -17,7 +17,7 @@ from tidegate import classify
 from tidegate.store import gate_rows
 from tidegate.testing import Hang, Status, Step
 from tidegate_apps.convert.codes import LINES, PACK, BadAnswer, Unforeseen
-from tidegate_apps.convert.handlers import Order
+from tidegate_apps.convert.handlers import ConvertJob
 from tidegate_apps.convert.storage import StorageError
 
 TARGET = "convert-gateway"
@@ -236,7 +236,7 @@ def test_a_full_disk_holds_the_queue_and_spends_no_attempt(small_disk: Path, tmp
 
 @pytest.mark.req("CNV-04")
 def test_what_nobody_expected_is_unknown_and_tried_once_more(place: Place) -> None:
-    order = Order("no\0name", "text", "0" * 64, 7, "ada")  # the system cannot even ask for a file of that name
+    order = ConvertJob("no\0name", "text", "0" * 64, 7, "ada")  # the system cannot even ask for a file of that name
     job = place.there.jobs.convert.enqueue(order).id
     place.work(100)
     found = place.queue.row(job)

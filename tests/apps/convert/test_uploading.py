@@ -149,7 +149,7 @@ def test_a_disk_that_fails_with_a_database_that_cannot_be_written_is_an_io_error
     place: Place, broken: str
 ) -> None:
     def room(pages: int) -> None:
-        place.queue.store.write(lambda tx: tx.plain(f"pragma max_page_count = {pages}"))
+        place.queue.store.write(lambda tx: tx.execute(f"pragma max_page_count = {pages}"))
 
     (place.folder).mkdir()
     (place.folder / broken).write_text("in the way")

@@ -14,12 +14,12 @@ from tests.text import numbers
 from tests.web.serving import running
 from tidegate import assembly
 from tidegate.cli.demo import settled
-from tidegate.runtime.engine import Engine
+from tidegate.runtime.engine import WorkerThread
 from tidegate.web.site import Site
-from tidegate_apps.demo.playing import Player, Theatre
+from tidegate_apps.demo.playing import DemoRunner, StoryPlayer
 from tidegate_apps.demo.seeding import VISITOR
 from tidegate_apps.demo.services import Services
-from tidegate_apps.demo.stage import Stage
+from tidegate_apps.demo.stage import DemoEnvironment
 from tidegate_apps.demo.story import STORY
 
 if TYPE_CHECKING:
@@ -33,11 +33,11 @@ STEPS = [replace(step, lasts=86_400) for step in STORY]
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Theatre]]:
-    theatre = Theatre(Stage(Services()), Player(STEPS))
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, DemoRunner]]:
+    theatre = DemoRunner(DemoEnvironment(Services()), StoryPlayer(STEPS))
     loaded, apps = settled(theatre, tmp_path_factory.mktemp("demo"), 0)
     with assembly.assembled(loaded, apps, simulators=True) as there, ExitStack() as stack:
-        engine = Engine(lambda stop: there.queue.arun_worker(20, stop=stop, grace=2))
+        engine = WorkerThread(lambda stop: there.queue.arun_worker(20, stop=stop, grace=2))
         engine.start()
         stack.callback(engine.join, 60)
         stack.callback(engine.ask)
@@ -59,7 +59,7 @@ def step(page: Page, number: int) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_the_story_happens_and_every_page_it_leads_to_shows_it(
-    demo: tuple[str, Theatre], look: Callable[..., Visit]
+    demo: tuple[str, DemoRunner], look: Callable[..., Visit]
 ) -> None:
     from playwright.sync_api import expect
 
@@ -140,7 +140,7 @@ def test_the_story_happens_and_every_page_it_leads_to_shows_it(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
 def test_the_page_of_the_demo_is_for_everybody_and_nothing_stands_out_of_it(
-    demo: tuple[str, Theatre], look: Callable[..., Visit], width: int, scheme: str
+    demo: tuple[str, DemoRunner], look: Callable[..., Visit], width: int, scheme: str
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 
@@ -154,7 +154,7 @@ def test_the_page_of_the_demo_is_for_everybody_and_nothing_stands_out_of_it(
 
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_buttons_break_and_mend_without_a_script(demo: tuple[str, Theatre], look: Callable[..., Visit]) -> None:
+def test_buttons_break_and_mend_without_a_script(demo: tuple[str, DemoRunner], look: Callable[..., Visit]) -> None:
     from playwright.sync_api import expect
 
     base, theatre = demo
@@ -167,13 +167,13 @@ def test_buttons_break_and_mend_without_a_script(demo: tuple[str, Theatre], look
 
     expect(page.locator("#service-gone .state")).to_have_class("state bad")
     expect(page.locator("#said .said.good")).to_contain_text("11")
-    assert theatre.stage.services.feeds.state(11) == "gone"
+    assert theatre.environment.services.feeds.state(11) == "gone"
     rests(visit.page, f"{base}/feeds/11")
 
     page = visit.go("/demo")
     page.locator("#service-gone").get_by_role("button", name="Mend it").click()
     expect(page.locator("#service-gone")).to_contain_text("Well")
-    assert theatre.stage.services.feeds.state(11) == "well"
+    assert theatre.environment.services.feeds.state(11) == "well"
 
 
 def rests(page: Page, url: str) -> None:
@@ -189,13 +189,13 @@ def rests(page: Page, url: str) -> None:
 
 
 @pytest.mark.full
-def test_every_button_breaks_its_service_and_mends_it(demo: tuple[str, Theatre]) -> None:
+def test_every_button_breaks_its_service_and_mends_it(demo: tuple[str, DemoRunner]) -> None:
     from starlette.testclient import TestClient
 
     from tidegate.web.frame import build
     from tidegate_apps.demo.troubles import TROUBLES
 
-    stage = demo[1].stage
+    stage = demo[1].environment
     site = Site(queue=stage["demo"].queue, apps=[stage["demo"]])
     client = TestClient(
         build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1", headers={"origin": "http://127.0.0.1"}

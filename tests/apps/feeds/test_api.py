@@ -18,7 +18,7 @@ from tidegate.ops import accounts, jwts
 from tidegate.ops.jwts import Issuer
 from tidegate.ops.rights import Role
 from tidegate.runtime.clock import VirtualClock
-from tidegate.web.access import Access
+from tidegate.web.access import Authenticator
 from tidegate.web.frame import build
 from tidegate.web.site import Site
 from tidegate_apps.feeds.routes import shapes
@@ -29,7 +29,7 @@ URL = "http://a.example/f"
 
 @pytest.fixture
 def client(desk: Desk) -> Iterator[TestClient]:
-    site = Site(queue=desk.queue, apps=(desk.there,), access=Access([ISSUER]))
+    site = Site(queue=desk.queue, apps=(desk.there,), access=Authenticator([ISSUER]))
     with TestClient(
         build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1", raise_server_exceptions=False
     ) as found:
@@ -37,7 +37,7 @@ def client(desk: Desk) -> Iterator[TestClient]:
 
 
 def bearer(desk: Desk, role: Role, name: str = "robot") -> dict[str, str]:
-    return {"Authorization": f"Bearer {jwts.made(ISSUER, name, role, 600, desk.now)}"}
+    return {"Authorization": f"Bearer {jwts.issue_token(ISSUER, name, role, 600, desk.now)}"}
 
 
 def path(what: str = "", id_: int = 1) -> str:
@@ -68,7 +68,7 @@ def test_a_text_that_no_database_can_look_for_is_refused_by_its_field(client: Te
 
 
 def test_behind_a_path_a_new_source_is_where_its_answer_says(desk: Desk) -> None:
-    site = Site(queue=desk.queue, apps=(desk.there,), access=Access([ISSUER]), base="/tide")
+    site = Site(queue=desk.queue, apps=(desk.there,), access=Authenticator([ISSUER]), base="/tide")
     with TestClient(build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1") as client:
         made = client.post("/tide/api/v1/sources", json={"feed_url": URL})
         assert made.headers["location"] == f"/tide{path(id_=made.json()['id'])}"
@@ -179,7 +179,7 @@ def test_neither_the_sign_in_of_this_machine_nor_an_api_token_switches_a_feed(de
             answer = client.patch(path(what), json={"reason": "gone"}, headers=headers)
             assert answer.status_code == 401
             assert "Bearer" in answer.headers["www-authenticate"]
-    expired = jwts.made(ISSUER, "robot", Role.POLLER, 60, desk.now - 3600)
+    expired = jwts.issue_token(ISSUER, "robot", Role.POLLER, 60, desk.now - 3600)
     assert client.patch(path("/feed-enable"), headers={"Authorization": f"Bearer {expired}"}).status_code == 401
     assert client.patch(path("/feed-enable"), headers=bearer(desk, Role.VIEWER)).status_code == 403
     assert desk.sources.get(1).feed_disabled_at is None
@@ -326,7 +326,7 @@ def test_a_list_goes_out_as_it_came_in(desk: Desk, client: TestClient) -> None:
     assert out.headers["content-disposition"].startswith("attachment")
     again = client.post("/api/v1/sources/opml", content=out.content, headers=kind).json()
     assert again == {"added": 0, "already_there": 3, "refused": 0}
-    assert [each.name for each in desk.sources.listed()] == ["Feed & 0", "Feed & 1", "Feed & 2"]
+    assert [each.name for each in desk.sources.list_sources()] == ["Feed & 0", "Feed & 1", "Feed & 2"]
     bad = client.post("/api/v1/sources/opml", content="<html/>", headers=kind)
     assert (bad.status_code, bad.json()["code"]) == (422, "invalid")
 
@@ -424,7 +424,7 @@ def test_a_server_that_does_not_poll_offers_no_poll(tmp_path: Path) -> None:
     found = Database("sqlite-apsw", f"sqlite:///{tmp_path / 'kept.db'}", "apsw")
     with Desk.opened(found, VirtualClock(), poll=False) as desk:
         desk.add(URL)
-        site = Site(queue=desk.queue, apps=(desk.there,), access=Access([ISSUER]))
+        site = Site(queue=desk.queue, apps=(desk.there,), access=Authenticator([ISSUER]))
         with TestClient(
             build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1", raise_server_exceptions=False
         ) as client:

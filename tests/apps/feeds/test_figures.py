@@ -15,8 +15,8 @@ from tidegate.cli.root import tidegate
 from tidegate_apps.feeds import figures
 from tidegate_apps.feeds.app import app
 from tidegate_apps.feeds.handlers import QUEUE
-from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.source import Wanted
+from tidegate_apps.feeds.settings import FeedsSettings
+from tidegate_apps.feeds.source import SourceRequest
 
 _PAGE = Path(__file__).parents[3] / "docs/reference/metrics.md"
 
@@ -29,7 +29,7 @@ def told(desk: Desk) -> dict[tuple[str, ...], float]:
 
 def test_polls_are_counted_by_how_they_ended_and_feeds_by_how_they_are(desk: Desk) -> None:
     urls = [f"http://{name}.example/" for name in ("well", "gone", "down", "odd", "new")]
-    desk.sources.add_many([Wanted(feed_url=url) for url in urls[:4]], "ada")
+    desk.sources.add_many([SourceRequest(feed_url=url) for url in urls[:4]], "ada")
     for url, answer in zip(urls[1:], (fetched(410), net.Unreachable("no"), fetched(418)), strict=False):
         desk.answers[url] = answer
     desk.clock.advance(10)
@@ -65,7 +65,7 @@ def test_every_metric_is_on_the_page(quick: Desk) -> None:
 )
 def test_who_polls_is_asked_for_somebody_to_write_to(given: dict[str, object], warned: bool) -> None:
     assert app.advice is not None
-    assert bool(list(app.advice(Settings.model_validate(given)))) is warned
+    assert bool(list(app.advice(FeedsSettings.model_validate(given)))) is warned
 
 
 def test_doctor_tells_what_an_application_advises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

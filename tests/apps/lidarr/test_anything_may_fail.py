@@ -12,7 +12,7 @@ import pytest
 from tests.apps.lidarr.building import USER, Round
 from tests.databases import Database
 from tidegate.runtime.clock import VirtualClock
-from tidegate.testing import Asked, Step
+from tidegate.testing import RecordedRequest, Step
 from tidegate_apps.lidarr import acting
 from tidegate_apps.lidarr.simulator import LidarrSimulator
 
@@ -38,8 +38,8 @@ class Trouble:
             method, path = route.split()
             self.sim.on(f"{method} {API}{path}", self._failing(self.sim.answers(route)))
 
-    def _failing(self, answer: Callable[[Asked], object]) -> Callable[[Asked], object]:
-        def answered(asked: Asked) -> object:
+    def _failing(self, answer: Callable[[RecordedRequest], object]) -> Callable[[RecordedRequest], object]:
+        def answered(asked: RecordedRequest) -> object:
             roll = self.dice.random() if self.on else 1.0
             if roll < 0.04:
                 answer(asked)

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.apps.lidarr.building import USER, Round
-from tidegate.errors import Refused
+from tidegate.errors import Rejected
 from tidegate.web.frame import build
 from tidegate.web.site import Site
 from tidegate_apps.lidarr import acting
@@ -77,9 +77,9 @@ def test_only_what_waits_to_be_sent_can_be_cancelled(quick: Round) -> None:
     entry = quick.entry("artist", "artist-0")
     quick.wake()
 
-    with pytest.raises(Refused, match=" is submitted"):
+    with pytest.raises(Rejected, match=" is submitted"):
         acting.cancel(quick.there, entry.id, USER)
-    with pytest.raises(Refused, match="retry"):
+    with pytest.raises(Rejected, match="retry"):
         acting.retry(quick.there, entry.id, USER)
 
 

@@ -208,13 +208,13 @@ def test_an_album_that_comes_with_an_artist_nobody_has_seen_yet_brings_him_along
     quick.look()
 
     async def pages() -> None:
-        from tidegate_apps.lidarr.enriching import Tally
+        from tidegate_apps.lidarr.enriching import ScanCounts
 
         async with quick.jobs.submitter.opened() as lidarr:
             quick.artist("late")
             quick.album("album-late", "late")
             page = quick.jobs.library.albums(USER)
-            await quick.jobs.enricher.albums(lidarr, page, 0.0, Tally())
+            await quick.jobs.enricher.albums(lidarr, page, 0.0, ScanCounts())
 
     quick.clock.run(pages())
 

@@ -79,7 +79,7 @@ def test_the_page_of_tracks_counts_each_state_up_to_a_limit(both: Round) -> None
     assert 'Queued <span class="count">2</span>' in page
     assert 'Monitored <span class="count">1</span>' in page
     assert ("Name artist-2" in page, "Name artist-0" in page) == (True, False)
-    few = Page(path="/lidarr/few", show=partial(pages.show_tracks, most=1))
+    few = Page(path="/lidarr/few", show=partial(pages.show_tracks, limit=1))
     there = dataclasses.replace(both.there, app=dataclasses.replace(both.there.app, pages=[few]))
     web = TestClient(
         build(Site(queue=both.queue, apps=(there,))), client=("127.0.0.1", 50000), base_url="http://localhost"

@@ -177,7 +177,7 @@ def test_asking_does_not_call_with_credentials_that_were_refused(studio: Callabl
         s.world.ill["svc"] = refused(401)
         s.connect()
         s.run(10)
-        s.shop.connections.ask("ada", "svc")
+        s.shop.connections.request_sync("ada", "svc")
         s.run(10 * MINUTE)
         assert len(s.world.times()) == 1
         assert s.notices() == ["fatal"]

@@ -13,12 +13,12 @@ import pytest
 from tidegate import classify, net, rules
 from tidegate.testing import Step
 from tidegate_apps.tautulli import answers
-from tidegate_apps.tautulli.client import EmptyHistory, NoEnvelope, Tautulli, TautulliError, Times, Wanted
+from tidegate_apps.tautulli.client import ClientTiming, EmptyHistory, HistoryQuery, NoEnvelope, Tautulli, TautulliError
 from tidegate_apps.tautulli.simulator import TautulliSimulator
 
 API = "GET /api/v2"
-PATIENT = Times(begin=60, total=60)
-HURRIED = {"hangs": Times(begin=0.2, total=60), "drips": Times(begin=60, total=0.2)}
+PATIENT = ClientTiming(begin=60, total=60)
+HURRIED = {"hangs": ClientTiming(begin=0.2, total=60), "drips": ClientTiming(begin=60, total=0.2)}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def client(sim: TautulliSimulator) -> Iterator[Tautulli]:
 
 
 def test_each_command_has_its_typed_answer(client: Tautulli, sim: TautulliSimulator) -> None:
-    assert client.status() == answers.Status("Ok")
+    assert client.status() == answers.TautulliStatus("Ok")
     assert client.status("database").integrity == "ok"
     assert client.server_status() is True
     assert client.arnold() == "It's not a tumor!"
@@ -105,7 +105,9 @@ def test_it_says_who_asks(client: Tautulli, sim: TautulliSimulator) -> None:
 def test_the_history_is_asked_for_as_it_is_not_grouped_and_without_what_goes_on(
     client: Tautulli, sim: TautulliSimulator
 ) -> None:
-    found = client.get_history(Wanted(start=10, length=200, oldest_first=True, after=date(2023, 11, 10), user="ada"))
+    found = client.get_history(
+        HistoryQuery(start=10, length=200, oldest_first=True, after=date(2023, 11, 10), user="ada")
+    )
     query = sim.asked(API)[-1].query
     assert {name: query[name] for name in sorted(query)} == {
         "after": "2023-11-10", "apikey": sim.key, "cmd": "get_history", "grouping": "0", "include_activity": "0",
@@ -145,7 +147,7 @@ def test_each_failure_means_what_it_means_at_tautulli(
 ) -> None:
     sim.now(state)
     with Tautulli(sim.url, sim.key, HURRIED.get(state, PATIENT)) as client, pytest.raises(raised) as caught:
-        client.get_history(Wanted(length=200, expected=True))
+        client.get_history(HistoryQuery(length=200, expected=True))
     assert type(caught.value) is raised
     fault = classify(caught.value, rules.tautulli)
     assert fault is not None
@@ -223,17 +225,17 @@ def test_redirects_that_do_not_end_are_told_as_such() -> None:
 
 
 def test_rows_that_end_sooner_than_was_said_are_no_empty_history(client: Tautulli, sim: TautulliSimulator) -> None:
-    page = client.get_history(Wanted(start=300, length=200, expected=True))
+    page = client.get_history(HistoryQuery(start=300, length=200, expected=True))
     assert (page.rows, page.filtered) == (0, 300)
     sim.then(API, Step(200, {"response": {"result": "success", "message": None, "data": {
         "recordsTotal": 0, "recordsFiltered": 0, "draw": 0, "data": [], "filter_duration": "0"}}}))  # fmt: skip
     with pytest.raises(EmptyHistory):
-        client.get_history(Wanted(start=200, length=200, expected=True))
+        client.get_history(HistoryQuery(start=200, length=200, expected=True))
 
 
 def test_half_a_character_in_a_title_does_not_hide_its_page(client: Tautulli, sim: TautulliSimulator) -> None:
     sim.play(1, full_title="Half \ud83d", grandparent_title="")
-    found = client.get_history(Wanted(length=2)).plays
+    found = client.get_history(HistoryQuery(length=2)).plays
     assert (len(found), found[0].full_title) == (2, "Half ?")
 
 

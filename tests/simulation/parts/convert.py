@@ -17,7 +17,7 @@ from tidegate.apps import Installed, install
 from tidegate_apps.convert import handlers
 from tidegate_apps.convert.app import app
 from tidegate_apps.convert.codes import TARGET
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.settings import ConvertSettings
 from tidegate_apps.convert.simulator import FAILURES, GatewaySimulator
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Convert(Part):
         way = Blocking(self.sim.transport(), lambda what: self.world.note("gateway", what))
         changed = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, way))
         said = {"gateway_url": "http://gateway", "storage": str(self.files), "least_free": 0}
-        return install(changed, queue, Settings.model_validate(said), None)
+        return install(changed, queue, ConvertSettings.model_validate(said), None)
 
     async def live(self, end: float) -> None:
         n = 0

@@ -12,8 +12,8 @@ from tidegate import Queue
 from tidegate.apps import Installed, install
 from tidegate_apps.lidarr import acting, handlers
 from tidegate_apps.lidarr.app import app
-from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.simulated_lidarr import Pace
+from tidegate_apps.lidarr.settings import LidarrSettings
+from tidegate_apps.lidarr.simulated_lidarr import SimulatedTiming
 from tidegate_apps.lidarr.simulator import KEY, WEATHERS, LidarrSimulator
 from tidegate_apps.music.library import tables
 
@@ -34,7 +34,7 @@ class Lidarr(Part):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.sim = LidarrSimulator(clock=world.time, pace=Pace(refresh=5, found=20, lasts=150))
+        self.sim = LidarrSimulator(clock=world.time, pace=SimulatedTiming(refresh=5, found=20, lasts=150))
         self.wanted: dict[str, str] = {}  # albums, and whose they are
 
     def install(self, queue: Queue) -> Installed[Any]:
@@ -43,7 +43,7 @@ class Lidarr(Part):
         # What was sent counts for 15 minutes, as by default: no two steps of the wall clock are as much together.
         said = {"base_url": "http://lidarr", "api_key": KEY, "queue_max": ROOM, "submit_interval": "2m"}
         return install(
-            changed, queue, Settings.model_validate({**said, **self.world.planted.settings.get(self.name, {})})
+            changed, queue, LidarrSettings.model_validate({**said, **self.world.planted.settings.get(self.name, {})})
         )
 
     async def live(self, end: float) -> None:

@@ -12,7 +12,7 @@ from tidegate import Queue
 from tidegate.apps import Installed, install
 from tidegate_apps.tautulli import handlers
 from tidegate_apps.tautulli.app import app
-from tidegate_apps.tautulli.settings import Settings
+from tidegate_apps.tautulli.settings import TautulliSettings
 from tidegate_apps.tautulli.simulator import STATES, TautulliSimulator
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Tautulli(Part):
         way = Blocking(self.sim.transport(), lambda what: self.world.note("tautulli", what))
         changed = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, way))
         said = {"url": "http://tautulli", "api_key": self.sim.key, "times": "*/10 * * * *"}
-        return install(changed, queue, Settings.model_validate(said))
+        return install(changed, queue, TautulliSettings.model_validate(said))
 
     async def live(self, end: float) -> None:
         while await self.world.rest(self.dice.expovariate(1 / 600), end):

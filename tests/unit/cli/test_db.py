@@ -24,7 +24,7 @@ from tidegate.face.queue import Queue
 from tidegate.runtime.context import Context
 from tidegate.store import claims, tallies
 from tidegate.store.backups import JUMP
-from tidegate.store.claims import Lane
+from tidegate.store.claims import ReadyKey
 from tidegate.store.migrate import core_migrations
 
 STEPS = [f"{step.number:04} {step.name}" for step in core_migrations()]
@@ -84,7 +84,7 @@ def test_asking_writes_nothing_into_a_database_of_somebody_else(command: Command
 
 def test_a_schema_that_is_newer_than_the_program_is_refused(command: Command, url: str, q: Queue) -> None:
     row = {"app": "tidegate", "number": len(STEPS) + 1, "name": "later", "checksum": "x"}
-    q.store.write(lambda tx: tx.all("migrated", row))
+    q.store.write(lambda tx: tx.query("migrated", row))
 
     run = command("db", "status", "--url", url)
 
@@ -115,7 +115,7 @@ def test_a_copy_does_not_write_over_a_file(command: Command, url: str, q: Queue)
 
 def claim(q: Queue, worker: str = "old") -> Any:
     """One job under a lease, as a worker has it."""
-    (job,) = q.store.write(lambda tx: claims.claim(tx, Lane("mail", "api", ""), 1, worker, 30))
+    (job,) = q.store.write(lambda tx: claims.claim(tx, ReadyKey("mail", "api", ""), 1, worker, 30))
     return job
 
 
@@ -250,7 +250,7 @@ def test_what_a_restore_costs_is_said_before_it_is_done(command: Command, url: s
 def test_check_finds_numbers_that_are_not_true(command: Command, url: str, q: Queue) -> None:
     sending(q).enqueue_many([(1,), (2,)])
     assert command("db", "check", "--url", url).out == "All is well.\n"
-    q.store.write(lambda tx: tallies.moved(tx, {("mail", "ready", "done"): 1}))
+    q.store.write(lambda tx: tallies.count_moves(tx, {("mail", "ready", "done"): 1}))
 
     run = command("db", "check", "--url", url, "--json")
 

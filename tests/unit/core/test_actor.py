@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 import tidegate
-from tidegate.core.actor import ITSELF, of_person
+from tidegate.core.actor import SYSTEM_ACTORS, user_actor
 
 # How a name of an actor is written where the program itself acts.
 WRITTEN = re.compile(
-    r'"actor": "(\w+)"|\bby: str = "(\w+)"|^_(?:WORKER|PROBER) = "(\w+)"|^AUTO = "(\w+)"|Who\("(\w+)"|Actor\("(\w+)"'
-    r'|fail_queued\(.*, "(\w+)"\)|_afresh\(.*, "(\w+)"\)',
+    r'"actor": "(\w+)"|\bby: str = "(\w+)"|^_(?:WORKER|PROBER) = "(\w+)"|^AUTO = "(\w+)"|Principal\("(\w+)"'
+    r'|Actor\("(\w+)"|fail_queued\(.*, "(\w+)"\)|_afresh\(.*, "(\w+)"\)',
     re.MULTILINE,
 )
 
@@ -25,11 +25,11 @@ def test_every_name_under_which_the_program_acts_is_its_own() -> None:
     written = {name for text in texts for found in WRITTEN.findall(text) for name in found if name}
 
     assert {"auto", "worker", "probe", "local", "sweeper"} <= written
-    assert written <= ITSELF
+    assert written <= SYSTEM_ACTORS
 
 
 @pytest.mark.parametrize(
     ("name", "shown"), [("ada", "ada"), ("auto", "user auto"), ("Worker", "user Worker"), ("autopilot", "autopilot")]
 )
 def test_a_person_never_has_such_a_name(name: str, shown: str) -> None:
-    assert of_person(name) == shown
+    assert user_actor(name) == shown

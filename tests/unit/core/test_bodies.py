@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tidegate.core.evidence import Evidence
-from tidegate.core.gather import evidence_of
+from tidegate.core.gather import collect_evidence
 from tidegate.core.reading import message_of
 
 
@@ -142,8 +142,8 @@ def test_what_cannot_even_be_looked_at_is_evidence_of_itself_or_of_nothing() -> 
 
     own: Any = Hidden("Own", (Exception,), {})
     hidden: BaseException = BaseException.__new__(own)
-    assert told(evidence_of(hidden)) == (hidden, None, 0)
-    assert told(evidence_of(Uncut("x"))) == (None, None, 0)
+    assert told(collect_evidence(hidden)) == (hidden, None, 0)
+    assert told(collect_evidence(Uncut("x"))) == (None, None, 0)
 
 
 def test_a_text_of_a_stranger_is_cut_as_any_text_is() -> None:
@@ -161,8 +161,8 @@ def test_a_text_of_a_stranger_is_cut_as_any_text_is() -> None:
 
 
 def test_a_message_and_an_answer_are_evidence_as_they_are() -> None:
-    said = evidence_of("no luck")
+    said = collect_evidence("no luck")
     assert (type(said.error), said.text, said.status, said.outer) == (RuntimeError, "no luck", 0, None)
     answer = SimpleNamespace(status=404)
-    assert told(evidence_of(answer)) == (None, answer, 404)
-    assert told(evidence_of(5)) == (None, 5, 0)
+    assert told(collect_evidence(answer)) == (None, answer, 404)
+    assert told(collect_evidence(5)) == (None, 5, 0)

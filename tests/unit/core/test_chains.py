@@ -12,7 +12,7 @@ import ssl
 import pytest
 
 from tests.unit.core.failing import AppError, StatusError, chained, raised, verdict
-from tidegate.core.chain import BUGS, MOST_NODES
+from tidegate.core.chain import BUGS, MAX_NODES
 from tidegate.core.classify import classify
 from tidegate.core.pack import Pack
 from tidegate.core.rule import Rule
@@ -233,7 +233,7 @@ class TestShapesThatNobodyWantsToMeet:
         assert verdict(group).code == "upstream_failure"
 
     def test_an_endless_chain_is_followed_for_a_while(self) -> None:
-        near, far = _deep(MOST_NODES - 1), _deep(100_000)
+        near, far = _deep(MAX_NODES - 1), _deep(100_000)
 
         assert verdict(near).code == "rate_limited"
         assert verdict(far).rule == "unknown"

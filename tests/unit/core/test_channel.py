@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.core.channel import LEVELS, Apprise, Channel, Letter, Mail, Way, Webhook, in_order
+from tidegate.core.channel import LEVELS, Apprise, Channel, ChannelConfig, Mail, Message, Webhook, in_order
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,12 @@ from tidegate.core.channel import LEVELS, Apprise, Channel, Letter, Mail, Way, W
         (Apprise(url="://secret"), "apprise://…"),
     ],
 )
-def test_of_an_address_is_shown_what_is_no_secret(way: Way, shown: str) -> None:
+def test_of_an_address_is_shown_what_is_no_secret(way: ChannelConfig, shown: str) -> None:
     assert way.shown == shown
 
 
 def channel(name: str = "ops", **given: object) -> Channel:
-    return Channel(name=name, way=Webhook(url="https://hooks.example/x"), **given)  # type: ignore[arg-type]
+    return Channel(name=name, config=Webhook(url="https://hooks.example/x"), **given)  # type: ignore[arg-type]
 
 
 def test_a_channel_takes_its_level_and_what_is_heavier() -> None:
@@ -43,7 +43,7 @@ def test_the_target_of_a_channel_is_its_own() -> None:
 
 
 def test_a_letter_is_a_heading_a_text_and_a_document() -> None:
-    letter = Letter(
+    letter = Message(
         id="1", event="notice.raised", level="error", title="Down\nsince  noon", at=0.5,
         paragraphs=("It is down.", "Nobody answers."), link="https://t.example/n/1", about={"target": "api"},
     )  # fmt: skip
@@ -60,6 +60,6 @@ def test_a_letter_is_a_heading_a_text_and_a_document() -> None:
 
 
 def test_a_letter_without_a_link_ends_with_its_last_paragraph() -> None:
-    letter = Letter(id="1", event="notice.test", level="info", title="Test", at=0.0, paragraphs=("Hello.",))
+    letter = Message(id="1", event="notice.test", level="info", title="Test", at=0.0, paragraphs=("Hello.",))
     assert letter.text == "Hello."
     assert letter.as_json()["data"]["link"] == ""

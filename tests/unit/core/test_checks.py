@@ -30,9 +30,9 @@ def test_a_usual_name_is_taken_as_it_is() -> None:
         (lambda v: whole(v, field="f"), True),
         (lambda v: whole(v, field="f"), 1.0),
         (lambda v: whole(v, field="f"), 10**10),
-        (lambda v: number(v, field="f", least=0, most=1), math.nan),
-        (lambda v: number(v, field="f", least=0, most=1), 2),
-        (lambda v: number(v, field="f", least=0, most=1), "1"),
+        (lambda v: number(v, field="f", minimum=0, maximum=1), math.nan),
+        (lambda v: number(v, field="f", minimum=0, maximum=1), 2),
+        (lambda v: number(v, field="f", minimum=0, maximum=1), "1"),
         (lambda v: share(v, field="f"), 0),
         (lambda v: share(v, field="f"), 1.01),
         (lambda v: share(v, field="f"), False),
@@ -44,4 +44,4 @@ def test_numbers_that_are_not_allowed_are_refused(check: Callable[[Any], Any], v
 
 
 def test_numbers_that_are_allowed_are_given_back() -> None:
-    assert (whole(3, field="f"), number(1, field="f", least=0, most=1), share(1, field="f")) == (3, 1.0, 1.0)
+    assert (whole(3, field="f"), number(1, field="f", minimum=0, maximum=1), share(1, field="f")) == (3, 1.0, 1.0)

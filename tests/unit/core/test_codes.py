@@ -12,7 +12,7 @@ from tidegate.core.codes import CORE, Code, CodeBook
 from tidegate.core.fault import Level, Reach, Reason
 from tidegate.core.heuristics import WORDS
 from tidegate.core.kinds import CODE_OF_KIND, STRENGTH
-from tidegate.core.known import Kind
+from tidegate.core.known import ExceptionKind
 
 DOCS = Path(__file__).parents[3] / "docs"
 BREAKER = {True: "failure", False: "success", None: "not counted"}
@@ -64,7 +64,7 @@ def test_the_explanation_lists_the_words_in_their_order() -> None:
 
 
 def test_every_kind_has_a_code_of_the_book_and_a_strength() -> None:
-    assert set(CODE_OF_KIND) == set(STRENGTH) == set(Kind)
+    assert set(CODE_OF_KIND) == set(STRENGTH) == set(ExceptionKind)
     assert set(CODE_OF_KIND.values()) | {code for code, _ in WORDS} <= set(CORE)
 
 

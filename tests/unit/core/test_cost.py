@@ -10,7 +10,7 @@ import pytest
 
 from bench.classify import TYPED, per_second
 from tidegate.core.classify import classify
-from tidegate.core.evidence import MOST_BODY, Evidence
+from tidegate.core.evidence import MAX_BODY, Evidence
 from tidegate.core.pack import Pack
 from tidegate.core.rule import Rule
 
@@ -52,7 +52,7 @@ def test_a_message_of_a_megabyte_takes_milliseconds(piece: str, wrap: Callable[[
 
 @pytest.mark.alone
 def test_a_message_of_a_megabyte_costs_no_more_than_one_of_four_kilobytes() -> None:
-    short, long = (min(_seconds("status " * (size // 7)) for _ in range(20)) for size in (MOST_BODY, MEGABYTE))
+    short, long = (min(_seconds("status " * (size // 7)) for _ in range(20)) for size in (MAX_BODY, MEGABYTE))
 
     assert long <= 10 * short + 0.001
 
@@ -74,7 +74,7 @@ def test_no_rule_sees_more_than_four_kilobytes_of_a_body(body: Any) -> None:
 
     classify(Answer(body), Pack("looking", [Rule(name="look", code="gone", test=look)]))
 
-    assert seen == [MOST_BODY]
+    assert seen == [MAX_BODY]
 
 
 @pytest.mark.alone

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tidegate.core.evidence import MOST_BODY, Evidence, status_of
-from tidegate.core.gather import evidence_of
-from tidegate.core.reading import MOST_TEXT, fields_of, message_of, read, status_in_field
+from tidegate.core.evidence import MAX_BODY, Evidence, status_of
+from tidegate.core.gather import collect_evidence
+from tidegate.core.reading import MAX_TEXT, fields_of, message_of, read, status_in_field
 
 
 class Failed(Exception):
@@ -132,12 +132,12 @@ def test_without_an_answer_the_body_is_what_the_exception_kept_or_said() -> None
 
 
 def test_never_more_is_read_than_fits() -> None:
-    long = "x" * 3 * MOST_BODY
-    assert len(Evidence(response=answer(content=long)).body) == MOST_BODY
-    assert len(Evidence(response=answer(content=long.encode())).body) == MOST_BODY
-    assert len(Evidence(response=answer(body=[long, long])).body) == MOST_BODY
-    assert len(Evidence(error=Failed(long)).text) == MOST_TEXT
-    assert len(Evidence(body=long.encode()).body) == MOST_BODY
+    long = "x" * 3 * MAX_BODY
+    assert len(Evidence(response=answer(content=long)).body) == MAX_BODY
+    assert len(Evidence(response=answer(content=long.encode())).body) == MAX_BODY
+    assert len(Evidence(response=answer(body=[long, long])).body) == MAX_BODY
+    assert len(Evidence(error=Failed(long)).text) == MAX_TEXT
+    assert len(Evidence(body=long.encode()).body) == MAX_BODY
     endless: list[object] = []
     endless.append(endless)
     assert Evidence(response=answer(body=endless)).body == b""
@@ -212,15 +212,15 @@ def test_the_exception_that_tells_most_is_kept_beside_the_one_that_was_caught() 
         except ConnectionResetError as inner:
             raise Failed("wrapped") from inner
     except Failed as caught:
-        seen, outer = evidence_of(caught), caught
+        seen, outer = collect_evidence(caught), caught
     assert type(seen.error) is ConnectionResetError
     assert seen.outer is outer
     assert seen.kind is not None
 
 
 def test_a_bare_message_is_evidence_and_evidence_is_itself() -> None:
-    said = evidence_of("x" * 3 * MOST_TEXT)
-    assert (type(said.error), len(said.text)) == (RuntimeError, MOST_TEXT)
-    assert evidence_of(said) is said
-    found = evidence_of(answer(status_code=503))
+    said = collect_evidence("x" * 3 * MAX_TEXT)
+    assert (type(said.error), len(said.text)) == (RuntimeError, MAX_TEXT)
+    assert collect_evidence(said) is said
+    found = collect_evidence(answer(status_code=503))
     assert (found.status, found.error) == (503, None)

@@ -10,7 +10,7 @@ import pytest
 from tidegate.core.codes import CORE, Code, CodeBook
 from tidegate.core.events import Event, EventKind, Notice, NoticeKind
 from tidegate.core.fault import Fault, Level, Reach, Reason, breaker_verdict, fault_from
-from tidegate.core.fingerprint import alike, fingerprint
+from tidegate.core.fingerprint import fingerprint, normalise
 
 ROW = Code(name="odd", reason=Reason.CONFIG, reach=Reach.TARGET, level=Level.INFO, message="It is odd.", advice="Wait!")
 
@@ -120,7 +120,7 @@ def test_a_fingerprint_is_the_same_today_and_tomorrow() -> None:
     ],
 )
 def test_what_varies_is_an_ellipsis_and_the_rest_stays(message: str, left: str) -> None:
-    assert alike(message) == left
+    assert normalise(message) == left
 
 
 def test_every_kind_of_notice_has_its_icon() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.core.fingerprint import MOST, alike, fingerprint
+from tidegate.core.fingerprint import MAX_FINGERPRINTED, fingerprint, normalise
 
 SAME = {
     "numbers": ("job 17 took 3.5 s", "job 4711 took 12 s"),
@@ -29,7 +29,7 @@ DIFFERENT = {
 
 @pytest.mark.parametrize(("one", "other"), SAME.values(), ids=list(SAME))
 def test_what_varies_from_job_to_job_makes_no_difference(one: str, other: str) -> None:
-    assert alike(one) == alike(other)
+    assert normalise(one) == normalise(other)
     assert fingerprint("spotify", "not_found", one) == fingerprint("spotify", "not_found", other)
 
 
@@ -49,15 +49,15 @@ def test_the_parts_do_not_run_into_each_other() -> None:
 
 @given(st.text(max_size=2000))
 def test_any_text_has_one_of_a_bounded_length(message: str) -> None:
-    assert len(alike(message)) <= MOST
+    assert len(normalise(message)) <= MAX_FINGERPRINTED
     assert len(fingerprint("a", "b", message)) == 16
-    assert alike(alike(message)) == alike(message)
+    assert normalise(normalise(message)) == normalise(message)
 
 
 def test_a_long_hostile_text_costs_little() -> None:
-    assert len(alike("'" * 100_000)) <= MOST
-    assert len(alike('"a' * 100_000)) <= MOST
-    assert len(alike("f" * 100_000)) <= MOST
+    assert len(normalise("'" * 100_000)) <= MAX_FINGERPRINTED
+    assert len(normalise('"a' * 100_000)) <= MAX_FINGERPRINTED
+    assert len(normalise("f" * 100_000)) <= MAX_FINGERPRINTED
 
 
 def test_a_message_that_is_no_valid_text_has_a_fingerprint_too() -> None:

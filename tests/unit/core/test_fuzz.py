@@ -9,12 +9,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from tests.unit.core import strange
-from tidegate.core.classify import classify, evidence_of
+from tidegate.core.classify import classify, collect_evidence
 from tidegate.core.codes import CORE
 from tidegate.core.fault import Fault
 from tidegate.core.heuristics import LASTFM_CODES, WORDS
 from tidegate.core.kinds import CODE_OF_KIND
-from tidegate.core.redact import MOST
+from tidegate.core.redact import MAX_REDACTED
 from tidegate.core.rules.lastfm import lastfm
 from tidegate.core.rules.openai import openai
 from tidegate.core.rules.spotify import spotify
@@ -30,7 +30,7 @@ def check(what: Any) -> None:
 
     assert fault == classify(what)
     if fault is None:
-        assert what is None or evidence_of(what).status in {*range(200, 300), 304}
+        assert what is None or collect_evidence(what).status in {*range(200, 300), 304}
         return
     assert isinstance(fault, Fault)
     assert fault.retriable is not fault.fatal
@@ -41,7 +41,7 @@ def check(what: Any) -> None:
     assert known_rule(fault.rule)
     assert fault.status == 0 or 100 <= fault.status <= 599
     assert fault.retry_after is None or 0 < fault.retry_after < float("inf")
-    assert len(fault.detail) <= MOST
+    assert len(fault.detail) <= MAX_REDACTED
     assert fault.detail.isprintable()
     assert strange.SECRET not in str(fault)
     for pack in PACKS:

@@ -7,11 +7,11 @@ from dataclasses import fields
 import pytest
 
 from tidegate.core.actor import Actor, Origin
-from tidegate.core.job import Job, JobEvent, JobState, NewJob, Stage, while_mask
+from tidegate.core.job import Job, JobEvent, JobState, NewJob, StoredState, while_mask
 
 
-@pytest.mark.parametrize("stage", Stage)
-def test_what_waits_for_anything_is_queued_and_every_other_stage_is_its_state(stage: Stage) -> None:
+@pytest.mark.parametrize("stage", StoredState)
+def test_what_waits_for_anything_is_queued_and_every_other_stage_is_its_state(stage: StoredState) -> None:
     queued = stage in {"blocked", "waiting", "ready"}
     assert stage.state == ("queued" if queued else stage.value)
 

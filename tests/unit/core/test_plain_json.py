@@ -60,14 +60,14 @@ NOT_WRITTEN: list[tuple[Callable[[], Any], str]] = [
         "arguments: <class 'tests.unit.core.serial_types.Item'>",
     ),
     (
-        lambda: encode("abc", most=4),
+        lambda: encode("abc", limit=4),
         "arguments: 5",
     ),
     (lambda: Serial(Node).encode(looping()), "arguments:"),
     (lambda: Serial(Node).encode(looping(), what="result"), "result:"),
     (lambda: Serial(int).encode("1", what="result"), "result: '1'"),
     (
-        lambda: Serial(int).encode(10**6, what="result", most=6),
+        lambda: Serial(int).encode(10**6, what="result", limit=6),
         "result: 7",
     ),
 ]

@@ -33,13 +33,13 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (lambda: valid_code("a b", field="code"), "code: 'a b'"),
     (lambda: valid_code(None, field="code"), "code: None"),
     (lambda: whole(0, field="n"), "n: 0"),
-    (lambda: whole(10, field="n", least=2, most=9), "n: 10"),
-    (lambda: number("1", field="x", least=0, most=2.5), "x: '1'"),
+    (lambda: whole(10, field="n", minimum=2, maximum=9), "n: 10"),
+    (lambda: number("1", field="x", minimum=0, maximum=2.5), "x: '1'"),
     (lambda: share(0, field="part"), "part: 0"),
     (lambda: seconds(None), "duration: None"),
     (lambda: seconds("soon", field="wait"), "wait: 'soon'"),
     (
-        lambda: seconds(1, field="wait", least=1.5),
+        lambda: seconds(1, field="wait", minimum=1.5),
         "wait: 1",
     ),
     (lambda: Pack("own", ["a rule"]), "pack 'own': 'a rule'"),  # type: ignore[list-item]
@@ -144,8 +144,8 @@ def test_what_is_refused_names_its_field_and_what_was_given(wrong: Callable[[], 
 
 
 def test_the_edges_of_what_is_allowed_are_allowed() -> None:
-    assert (whole(1, field="n"), whole(10**9, field="n"), whole(2, field="n", least=2, most=2)) == (1, 10**9, 2)
-    assert (number(0, field="x", least=0, most=1), number(1, field="x", least=0, most=1)) == (0.0, 1.0)
+    assert (whole(1, field="n"), whole(10**9, field="n"), whole(2, field="n", minimum=2, maximum=2)) == (1, 10**9, 2)
+    assert (number(0, field="x", minimum=0, maximum=1), number(1, field="x", minimum=0, maximum=1)) == (0.0, 1.0)
     assert (share(1, field="part"), share(1e-9, field="part")) == (1.0, 1e-9)
     assert valid_name("x" * 200, field="name") == "x" * 200
     assert valid_code("a" * 64, field="code") == "a" * 64

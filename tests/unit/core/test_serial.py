@@ -298,15 +298,15 @@ def test_types_of_a_function_are_found_in_the_scope_that_is_given() -> None:
 
 
 def test_what_is_too_large_is_refused_with_its_size() -> None:
-    assert len(Serial(str).encode("x" * 98, most=100)) == 100
+    assert len(Serial(str).encode("x" * 98, limit=100)) == 100
     with pytest.raises(ValueError, match=r"result: 101 .* 100 "):
-        Serial(str).encode("x" * 99, what="result", most=100)
+        Serial(str).encode("x" * 99, what="result", limit=100)
 
 
 def test_the_size_is_that_of_the_bytes_written() -> None:
-    assert len(Serial(str).encode("😀", most=14).encode()) == 14
+    assert len(Serial(str).encode("😀", limit=14).encode()) == 14
     with pytest.raises(ValueError, match="14 bytes"):
-        Serial(str).encode("😀", most=13)
+        Serial(str).encode("😀", limit=13)
 
 
 def test_what_contains_itself_is_a_value_error() -> None:

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from tidegate import Cooldown, Rate
-from tidegate.core.channel import PORTS, Apprise, Channel, Letter, Mail, Webhook
+from tidegate.core.channel import PORTS, Apprise, Channel, Mail, Message, Webhook
 from tidegate.core.checks import number, share, valid_code, valid_name, whole
 from tidegate.core.duration import brief, seconds
 from tidegate.core.job import JobState, NewJob, while_mask
@@ -50,7 +50,7 @@ def test_anything_between_the_units_makes_it_no_duration(text: str) -> None:
 
 
 def test_the_least_duration_is_allowed_and_what_is_below_it_is_not() -> None:
-    assert (seconds(0), seconds(1.5, least=1.5), seconds(timedelta(0))) == (0.0, 1.5, 0.0)
+    assert (seconds(0), seconds(1.5, minimum=1.5), seconds(timedelta(0))) == (0.0, 1.5, 0.0)
     for wrong in (-0.001, timedelta(microseconds=-1)):
         with pytest.raises(ValueError, match="0 seconds"):
             seconds(wrong)
@@ -62,13 +62,13 @@ def test_the_least_duration_is_allowed_and_what_is_below_it_is_not() -> None:
         lambda: share(True, field="f"),
         lambda: share("1", field="f"),
         lambda: share(-0.5, field="f"),
-        lambda: number(True, field="f", least=0, most=1),
-        lambda: number(None, field="f", least=0, most=1),
-        lambda: number(-0.1, field="f", least=0, most=1),
-        lambda: whole(False, field="f", least=0),
+        lambda: number(True, field="f", minimum=0, maximum=1),
+        lambda: number(None, field="f", minimum=0, maximum=1),
+        lambda: number(-0.1, field="f", minimum=0, maximum=1),
+        lambda: whole(False, field="f", minimum=0),
         lambda: whole("1", field="f"),
         lambda: whole(10**9 + 1, field="f"),
-        lambda: whole(1, field="f", least=2),
+        lambda: whole(1, field="f", minimum=2),
     ],
 )
 def test_no_truth_no_text_and_nothing_beyond_the_edge_is_a_number(check: Callable[[], object]) -> None:
@@ -184,13 +184,13 @@ def test_nobody_needs_to_listen_how_far_something_is() -> None:
 
 
 def test_a_channel_warns_and_stands_in_the_middle_unless_something_else_is_said() -> None:
-    channel = Channel(name="ops", way=Apprise(url="ntfy"))
+    channel = Channel(name="ops", config=Apprise(url="ntfy"))
     assert (channel.level, channel.order, channel.standby, channel.target) == ("warning", 100, False, "channel ops")
     assert [channel.takes(level) for level in ("info", "success", "warning", "error")] == [False, False, True, True]
     mail = Mail(host="h", port=PORTS["starttls"], sender="s@x")
     assert (mail.security, mail.to, mail.shown) == ("starttls", (), " by h:587")
-    assert channel.way.shown == "ntfy://…"
+    assert channel.config.shown == "ntfy://…"
     assert [Webhook(url=f"https://h{path}").shown for path in ("/?", "/X")] == ["https://h", "https://h/…"]
-    assert (repr(channel.way), repr(Webhook(url="u", secret="s"))) == ("Apprise()", "Webhook()")
-    letter = Letter(id="1", event="notice.test", level="info", title=" A \n B ", at=0.0, paragraphs=("P.", "Q."))
+    assert (repr(channel.config), repr(Webhook(url="u", secret="s"))) == ("Apprise()", "Webhook()")
+    letter = Message(id="1", event="notice.test", level="info", title=" A \n B ", at=0.0, paragraphs=("P.", "Q."))
     assert (letter.heading, letter.text, letter.about) == ("A B", "P.\n\nQ.", {})

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tidegate.core.duration import MOST
+from tidegate.core.duration import MAX_SECONDS
 from tidegate.core.until import Until, ahead
 
 NOW = 1_700_000_000.0
@@ -20,7 +20,7 @@ NOW = 1_700_000_000.0
         (datetime.fromtimestamp(NOW + 60, UTC), NOW + 60),
         (NOW + 0.5, NOW + 0.5),
         (int(NOW) + 1, NOW + 1.0),
-        (NOW + MOST, NOW + MOST),
+        (NOW + MAX_SECONDS, NOW + MAX_SECONDS),
     ],
 )
 def test_a_duration_is_counted_from_now_and_a_time_is_itself(until: Until, moment: float) -> None:

@@ -11,7 +11,7 @@ from tests.unit.core.failing import AppError, StatusError, chained, verdict
 from tidegate.core.classify import classify, said_status, status_code
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Fault, Reach
-from tidegate.core.kinds import Kind
+from tidegate.core.kinds import ExceptionKind
 from tidegate.core.pack import Pack
 from tidegate.core.rule import Rule
 from tidegate.errors import Held
@@ -54,17 +54,17 @@ def test_a_bare_status_has_a_code_and_a_good_one_has_none(status: int, code: str
 @pytest.mark.parametrize(
     ("seen", "code", "rule", "status"),
     [
-        (Evidence(kind=Kind.TIMEOUT, status=503), "overloaded", "status:503", 503),
-        (Evidence(kind=Kind.TIMEOUT, status=300), "redirected", "status:300", 300),
-        (Evidence(kind=Kind.TIMEOUT, status=299), "timeout", "kind:timeout", 299),
-        (Evidence(kind=Kind.TIMEOUT), "timeout", "kind:timeout", 0),
-        (Evidence(kind=Kind.TIMEOUT, error=AppError("status 403")), "timeout", "kind:timeout", 0),
+        (Evidence(kind=ExceptionKind.TIMEOUT, status=503), "overloaded", "status:503", 503),
+        (Evidence(kind=ExceptionKind.TIMEOUT, status=300), "redirected", "status:300", 300),
+        (Evidence(kind=ExceptionKind.TIMEOUT, status=299), "timeout", "kind:timeout", 299),
+        (Evidence(kind=ExceptionKind.TIMEOUT), "timeout", "kind:timeout", 0),
+        (Evidence(kind=ExceptionKind.TIMEOUT, error=AppError("status 403")), "timeout", "kind:timeout", 0),
         (Evidence(error=AppError("status 403")), "forbidden", "text:403", 403),
         (Evidence(error=AppError("it said: slow down")), "rate_limited", "text:slow down", 0),
         (Evidence(error=AppError('<lfm><error code="9">, status 403')), "unauthorized", "text:lastfm-9", 403),
         (Evidence(error=KeyError("status 403")), "unexpected", "unknown", 0),
         (Evidence(error=KeyError("x"), status=403), "forbidden", "status:403", 403),
-        (Evidence(error=KeyError("status 403"), kind=Kind.TIMEOUT), "timeout", "kind:timeout", 0),
+        (Evidence(error=KeyError("status 403"), kind=ExceptionKind.TIMEOUT), "timeout", "kind:timeout", 0),
         (Evidence(), "unexpected", "unknown", 0),
     ],
 )
@@ -178,7 +178,7 @@ def test_a_rule_is_asked_first_and_never_about_what_is_our_own() -> None:
     for what in (KeyError("x"), KeyboardInterrupt(), Held("a", None, "rate", 0.0, 1.0, 1.0)):
         assert fault_of(what, every).code in {"unexpected", "cancelled"}
     assert fault_of(Evidence(error=KeyError("x"), status=404), every).code == "gone"
-    assert fault_of(Evidence(error=KeyError("x"), kind=Kind.TIMEOUT), every).code == "gone"
+    assert fault_of(Evidence(error=KeyError("x"), kind=ExceptionKind.TIMEOUT), every).code == "gone"
     assert fault_of(answer(404), iter(every.rules)).rule == "own:every"
     assert fault_of(answer(404), []).rule == "status:404"
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.unit.core.failing import AppError, chained, raised
 from tidegate.core import kinds, reading
-from tidegate.core.chain import MOST_NODES, causes, contexts, ends
-from tidegate.core.kinds import CODE_OF_KIND, STRENGTH, Kind, kind_of
+from tidegate.core.chain import MAX_NODES, causes, contexts, ends
+from tidegate.core.kinds import CODE_OF_KIND, STRENGTH, ExceptionKind, kind_of
 from tidegate.core.reading import fields_of, is_a, read, status_in_field, type_name
 
 FIELDS = (
@@ -53,7 +53,7 @@ def test_no_more_types_are_remembered_than_fit_and_then_it_begins_anew() -> None
     sizes = []
     for number in range(4096 + 50):
         error = fresh(ConnectionResetError, f"E{number}")()
-        assert (kind_of(error), fields_of(error)) == (Kind.RESET, {})
+        assert (kind_of(error), fields_of(error)) == (ExceptionKind.RESET, {})
         sizes.append((len(kinds._by_type), len(reading._on_class)))  # noqa: SLF001
     for each in zip(*sizes, strict=True):
         assert max(each) == 4096
@@ -158,50 +158,50 @@ def test_an_exception_that_is_met_twice_comes_once_and_the_rest_follows() -> Non
 
 def test_so_many_exceptions_are_looked_at_and_no_more() -> None:
     deep: BaseException = AppError("last")
-    for _ in range(MOST_NODES):
+    for _ in range(MAX_NODES):
         deep = chained(AppError("wrapped"), cause=deep)
     for error in (deep, ExceptionGroup("wide", [AppError(str(number)) for number in range(99)])):
-        assert len(list(causes(error))) == len(list(contexts(error))) == MOST_NODES == 64
+        assert len(list(causes(error))) == len(list(contexts(error))) == MAX_NODES == 64
 
 
 @pytest.mark.parametrize(
     ("made", "given", "found"),
     [
-        ({"base": OSError}, (errno.ECONNREFUSED, "no"), Kind.REFUSED),
+        ({"base": OSError}, (errno.ECONNREFUSED, "no"), ExceptionKind.REFUSED),
         ({"base": OSError}, (errno.EPERM, "no"), None),
         ({"base": OSError}, ("no",), None),
-        ({"base": ConnectionError}, ("no",), Kind.CONNECT),
-        ({"base": ConnectionError}, (errno.EPERM, "no"), Kind.CONNECT),
-        ({"base": ConnectionError}, (errno.ENOSPC, "unknown url type"), Kind.DISK_FULL),
-        ({"base": ConnectionError}, ("UNKNOWN URL TYPE",), Kind.BAD_URL),
-        ({"base": ConnectionError}, ("x" * 185 + "unknown url type",), Kind.CONNECT),
-        ({"base": ConnectionError}, ("x" * 184 + "unknown url type",), Kind.BAD_URL),
-        ({"base": ConnectionError}, ("server disconnected",), Kind.CONNECT),
+        ({"base": ConnectionError}, ("no",), ExceptionKind.CONNECT),
+        ({"base": ConnectionError}, (errno.EPERM, "no"), ExceptionKind.CONNECT),
+        ({"base": ConnectionError}, (errno.ENOSPC, "unknown url type"), ExceptionKind.DISK_FULL),
+        ({"base": ConnectionError}, ("UNKNOWN URL TYPE",), ExceptionKind.BAD_URL),
+        ({"base": ConnectionError}, ("x" * 185 + "unknown url type",), ExceptionKind.CONNECT),
+        ({"base": ConnectionError}, ("x" * 184 + "unknown url type",), ExceptionKind.BAD_URL),
+        ({"base": ConnectionError}, ("server disconnected",), ExceptionKind.CONNECT),
         ({"base": Exception, "errno": errno.ECONNREFUSED}, ("no",), None),
         ({"base": OSError, "errno": "111"}, ("no",), None),
         ({"base": OSError, "errno": True}, ("no",), None),
         ({"base": OSError, "errno": float(errno.ECONNREFUSED)}, ("no",), None),
-        ({"name": "ReadTimeout", "module": "httpx._exceptions"}, ("no",), Kind.TIMEOUT),
-        ({"name": "ReadTimeout", "module": "httpx"}, ("no",), Kind.TIMEOUT),
+        ({"name": "ReadTimeout", "module": "httpx._exceptions"}, ("no",), ExceptionKind.TIMEOUT),
+        ({"name": "ReadTimeout", "module": "httpx"}, ("no",), ExceptionKind.TIMEOUT),
         ({"name": "ReadTimeout", "module": "a.b.c"}, ("no",), None),
         ({"name": "Unknown", "module": "httpx"}, ("no",), None),
         ({"base": TimeoutError, "name": "HTTPError", "module": "urllib.error"}, ("no",), None),
-        ({"base": TimeoutError, "module": 5}, ("no",), Kind.TIMEOUT),
-        ({"name": "RemoteProtocolError", "module": "h11._util"}, ("Server disconnected",), Kind.RESET),
-        ({"name": "RemoteProtocolError", "module": "h11._util"}, ("<ConnectionTerminated>",), Kind.RESET),
-        ({"name": "RemoteProtocolError", "module": "h11._util"}, ("<StreamReset>",), Kind.RESET),
-        ({"name": "RemoteProtocolError", "module": "h11._util"}, ("no host given",), Kind.PROTOCOL),
-        ({"name": "ResponseError", "module": "urllib3"}, ("too many redirects",), Kind.REDIRECTS),
-        ({"name": "URLError", "module": "urllib.error"}, ("no host given",), Kind.BAD_URL),
+        ({"base": TimeoutError, "module": 5}, ("no",), ExceptionKind.TIMEOUT),
+        ({"name": "RemoteProtocolError", "module": "h11._util"}, ("Server disconnected",), ExceptionKind.RESET),
+        ({"name": "RemoteProtocolError", "module": "h11._util"}, ("<ConnectionTerminated>",), ExceptionKind.RESET),
+        ({"name": "RemoteProtocolError", "module": "h11._util"}, ("<StreamReset>",), ExceptionKind.RESET),
+        ({"name": "RemoteProtocolError", "module": "h11._util"}, ("no host given",), ExceptionKind.PROTOCOL),
+        ({"name": "ResponseError", "module": "urllib3"}, ("too many redirects",), ExceptionKind.REDIRECTS),
+        ({"name": "URLError", "module": "urllib.error"}, ("no host given",), ExceptionKind.BAD_URL),
         (
             {"name": "RemoteProtocolError", "module": "httpcore"},
             ("peer closed connection without sending complete message body (received 3 bytes)",),
-            Kind.CUT,
+            ExceptionKind.CUT,
         ),
     ],
 )  # fmt: skip
 def test_a_new_type_is_what_it_is_called_then_what_its_bases_are_and_then_what_it_says(
-    made: dict[str, Any], given: tuple[object, ...], found: Kind | None
+    made: dict[str, Any], given: tuple[object, ...], found: ExceptionKind | None
 ) -> None:
     assert kind_of(fresh(**made)(*given)) is found
 
@@ -209,15 +209,28 @@ def test_a_new_type_is_what_it_is_called_then_what_its_bases_are_and_then_what_i
 @pytest.mark.parametrize(
     ("doc", "at", "kind"),
     [
-        ('{"a": tr', 6, Kind.CUT), ('{"a": trx', 6, Kind.NOT_JSON), (b'{"a": tr', 6, Kind.CUT),
-        (b'{"a": \xff\xfe', 6, Kind.NOT_JSON), ("", 0, Kind.CUT), ("[1, \n ", 4, Kind.CUT), ('"\\u12', 2, Kind.CUT),
-        ('"\\u12xy', 2, Kind.NOT_JSON), ("[-", 1, Kind.CUT), ("1e+", 1, Kind.CUT), ("1.", 1, Kind.CUT),
-        ("  <!DOCTYPE html>", 0, Kind.HTML), (b"\n<HTML>", 0, Kind.HTML), (" " * 195 + "<html", 0, Kind.HTML),
-        (" " * 196 + "<html", 0, Kind.NOT_JSON), (None, 0, Kind.NOT_JSON), ("", None, Kind.NOT_JSON),
-        (b" " * 4096 + b"{", 4096, Kind.CUT), ("x" * 5000, 0, Kind.NOT_JSON),
+        ('{"a": tr', 6, ExceptionKind.CUT),
+        ('{"a": trx', 6, ExceptionKind.NOT_JSON),
+        (b'{"a": tr', 6, ExceptionKind.CUT),
+        (b'{"a": \xff\xfe', 6, ExceptionKind.NOT_JSON),
+        ("", 0, ExceptionKind.CUT),
+        ("[1, \n ", 4, ExceptionKind.CUT),
+        ('"\\u12', 2, ExceptionKind.CUT),
+        ('"\\u12xy', 2, ExceptionKind.NOT_JSON),
+        ("[-", 1, ExceptionKind.CUT),
+        ("1e+", 1, ExceptionKind.CUT),
+        ("1.", 1, ExceptionKind.CUT),
+        ("  <!DOCTYPE html>", 0, ExceptionKind.HTML),
+        (b"\n<HTML>", 0, ExceptionKind.HTML),
+        (" " * 195 + "<html", 0, ExceptionKind.HTML),
+        (" " * 196 + "<html", 0, ExceptionKind.NOT_JSON),
+        (None, 0, ExceptionKind.NOT_JSON),
+        ("", None, ExceptionKind.NOT_JSON),
+        (b" " * 4096 + b"{", 4096, ExceptionKind.CUT),
+        ("x" * 5000, 0, ExceptionKind.NOT_JSON),
     ],
-)  # fmt: skip
-def test_a_text_that_is_no_json_broke_off_or_is_a_page_or_is_wrong(doc: Any, at: Any, kind: Kind) -> None:
+)
+def test_a_text_that_is_no_json_broke_off_or_is_a_page_or_is_wrong(doc: Any, at: Any, kind: ExceptionKind) -> None:
     error = json.JSONDecodeError("Expecting value", "", 0)
     error.doc, error.pos = doc, at
 
@@ -225,19 +238,26 @@ def test_a_text_that_is_no_json_broke_off_or_is_a_page_or_is_wrong(doc: Any, at:
 
 
 def test_a_text_that_ends_inside_quotes_broke_off_and_an_unread_page_is_known_by_its_type() -> None:
-    assert kind_of(raised(lambda: json.loads('{"a": "open'))) is Kind.CUT
+    assert kind_of(raised(lambda: json.loads('{"a": "open'))) is ExceptionKind.CUT
     unread = fresh(name="ContentTypeError", module="aiohttp")
-    assert kind_of(unread("500, unexpected mimetype: text/html; charset=utf-8")) is Kind.HTML
-    assert kind_of(unread("500, unexpected mimetype: text/plain")) is Kind.NOT_JSON
-    assert kind_of(unread("x" * 481 + "mimetype: text/html")) is Kind.HTML
-    assert kind_of(unread("x" * 482 + "mimetype: text/html")) is Kind.NOT_JSON
+    assert kind_of(unread("500, unexpected mimetype: text/html; charset=utf-8")) is ExceptionKind.HTML
+    assert kind_of(unread("500, unexpected mimetype: text/plain")) is ExceptionKind.NOT_JSON
+    assert kind_of(unread("x" * 481 + "mimetype: text/html")) is ExceptionKind.HTML
+    assert kind_of(unread("x" * 482 + "mimetype: text/html")) is ExceptionKind.NOT_JSON
 
 
 @pytest.mark.parametrize(
     ("code", "kind"),
-    [(3, Kind.CUT), (5, Kind.CUT), (4, Kind.NOT_XML), (True, Kind.NOT_XML), ("3", Kind.NOT_XML), (None, Kind.NOT_XML)],
+    [
+        (3, ExceptionKind.CUT),
+        (5, ExceptionKind.CUT),
+        (4, ExceptionKind.NOT_XML),
+        (True, ExceptionKind.NOT_XML),
+        ("3", ExceptionKind.NOT_XML),
+        (None, ExceptionKind.NOT_XML),
+    ],
 )
-def test_xml_that_ends_too_early_broke_off_by_its_number(code: Any, kind: Kind) -> None:
+def test_xml_that_ends_too_early_broke_off_by_its_number(code: Any, kind: ExceptionKind) -> None:
     error = ET.ParseError("no")
     error.code = code
 
@@ -245,4 +265,4 @@ def test_xml_that_ends_too_early_broke_off_by_its_number(code: Any, kind: Kind) 
 
 
 def test_every_kind_has_a_code_and_a_strength() -> None:
-    assert set(CODE_OF_KIND) == set(STRENGTH) == set(Kind)
+    assert set(CODE_OF_KIND) == set(STRENGTH) == set(ExceptionKind)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.core.heuristics import LASTFM_CODES, MOST, WORDS, code_in, lastfm_in, status_in
-from tidegate.core.redact import redacted
+from tidegate.core.heuristics import LASTFM_CODES, MAX_READ, WORDS, code_in, lastfm_in, status_in
+from tidegate.core.redact import redact
 
 
 @pytest.mark.parametrize(
@@ -28,14 +28,14 @@ def test_a_word_counts_where_no_letter_and_no_digit_touches_it(text: str, found:
 
 def test_a_message_is_read_so_far_and_no_further() -> None:
     lastfm = '<lfm><error code="9"'
-    assert (MOST, len(lastfm)) == (4096, 20)
+    assert (MAX_READ, len(lastfm)) == (4096, 20)
     for reads, text, end in (
         (status_in, " HTTP status 404 ", 16),
         (code_in, " bad gateway ", 12),
         (lastfm_in, lastfm, 19),
     ):
-        assert reads("x" * (MOST - end) + text)
-        assert not reads("x" * (MOST - end + 1) + text)
+        assert reads("x" * (MAX_READ - end) + text)
+        assert not reads("x" * (MAX_READ - end + 1) + text)
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_a_status_is_read_as_people_write_it(text: str, status: int) -> None:
     ],
 )
 def test_a_secret_becomes_three_stars_and_all_else_stays(text: str, left: str) -> None:
-    assert redacted(text) == left
+    assert redact(text) == left
 
 
 @pytest.mark.parametrize(
@@ -130,4 +130,4 @@ def test_a_secret_becomes_three_stars_and_all_else_stays(text: str, left: str) -
     ],
 )
 def test_a_long_text_is_cut_after_a_whole_word_and_then_to_its_length(text: str, most: int, left: str) -> None:
-    assert redacted(text, most) == left
+    assert redact(text, most) == left

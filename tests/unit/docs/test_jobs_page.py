@@ -14,8 +14,8 @@ from tidegate import Again, Context, Done, Fail, Queue, errors
 from tidegate.children import Limits
 from tidegate.core.arguments import OPTIONS
 from tidegate.core.codes import CORE
-from tidegate.core.job import Ending, JobState
-from tidegate.face.acting import Acting
+from tidegate.core.job import JobState, OutcomeKind
+from tidegate.face.acting import QueueAdmin
 from tidegate.face.job_function import JobFunction
 from tidegate.ops import actions, job_actions, trials
 from tidegate.runtime.worker_policy import WorkerPolicy
@@ -56,7 +56,7 @@ def test_everything_a_handler_knows_is_listed() -> None:
 
 def test_every_state_and_every_event_is_listed() -> None:
     assert first_column(PAGE, "state") == list(JobState)
-    assert set(first_column(PAGE, "event")) == {*Ending, *BESIDE_ATTEMPTS}
+    assert set(first_column(PAGE, "event")) == {*OutcomeKind, *BESIDE_ATTEMPTS}
 
 
 def test_the_codes_of_jobs_are_in_the_book() -> None:
@@ -92,7 +92,7 @@ def test_every_way_to_put_in_is_named() -> None:
 
 def test_every_action_of_people_is_listed() -> None:
     listed = {name for cell in first_column(PAGE, "action") for name in re.findall(r"q\.(\w+)", cell)}
-    acting = {name for name, each in vars(Acting).items() if "by" in getattr(each, "__annotations__", {})}
+    acting = {name for name, each in vars(QueueAdmin).items() if "by" in getattr(each, "__annotations__", {})}
 
     assert listed == acting | {"target"}
 

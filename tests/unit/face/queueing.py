@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass
 
 from tidegate import Context, Queue, Target
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,6 @@ def rows(q: Queue) -> int:
     """How many jobs there are, of all states."""
     found = 0
     for id_ in range(1, 50):
-        with contextlib.suppress(NotThere):
+        with contextlib.suppress(NotFound):
             found += bool(q.get(id_))
     return found

@@ -54,8 +54,8 @@ class Scene:
         settings.setdefault("self_guard", False)
         settings.setdefault("name", "spotify")
         settings.setdefault("profile", "sync")
-        tuned = {name: settings.pop(name) for name in ("most_asked", "cap_notice") if name in settings}
-        tuning = Tuning(bus=self.events.bus, dice=lambda: roll, **tuned)
+        tuned = {name: settings.pop(name) for name in ("max_retry_after", "cap_notice") if name in settings}
+        tuning = Tuning(bus=self.events.bus, rng=lambda: roll, **tuned)
         self.target = Target(clock=self.clock, tuning=tuning, **settings)
 
     def call(self, outcome: object = "ok", *, key: Any = 7, operation: str = "recent") -> Any:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from tidegate.apps import address_of
-from tidegate_apps.convert.settings import Settings as Convert
-from tidegate_apps.feeds.settings import Settings as Feeds
-from tidegate_apps.lidarr.settings import Settings as Lidarr
+from tidegate.apps import validate_url
+from tidegate_apps.convert.settings import ConvertSettings as Convert
+from tidegate_apps.feeds.settings import FeedsSettings as Feeds
+from tidegate_apps.lidarr.settings import LidarrSettings as Lidarr
 
 GIVE = "one such as http://weather:80"
 
@@ -23,7 +23,7 @@ GIVE = "one such as http://weather:80"
     ],
 )
 def test_an_address_is_kept_without_a_slash_at_its_end(given: str, kept: str) -> None:
-    assert address_of(given, GIVE) == kept
+    assert validate_url(given, GIVE) == kept
 
 
 @pytest.mark.parametrize(
@@ -33,14 +33,14 @@ def test_an_address_is_kept_without_a_slash_at_its_end(given: str, kept: str) ->
 )  # fmt: skip
 def test_what_is_none_is_refused_with_what_to_give(given: str) -> None:
     with pytest.raises(ValueError, match="http://weather:80"):
-        address_of(given, GIVE)
+        validate_url(given, GIVE)
 
 
 @pytest.mark.parametrize("given", ["http://ann:hidden@weather", "http://hidden@weather", "http://@weather"])
 def test_one_with_a_name_or_a_password_is_refused_where_pages_show_it(given: str) -> None:
     with pytest.raises(ValueError, match=r"one such as"):
-        address_of(given, GIVE)
-    assert address_of(given, GIVE, login=True) == given
+        validate_url(given, GIVE)
+    assert validate_url(given, GIVE, login=True) == given
 
 
 def test_all_applications_hold_to_it() -> None:

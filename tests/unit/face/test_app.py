@@ -10,8 +10,8 @@ import pytest
 from pydantic import BaseModel
 
 from tidegate import Capacity, Queue, Target
-from tidegate.apps import App, Every, Installed, Page
-from tidegate.errors import NotThere
+from tidegate.apps import App, Installed, Page, ScheduledJob
+from tidegate.errors import NotFound
 from tidegate.face import installed_apps as apps
 from tidegate.face.app import install
 from tidegate.faults import Code, Reach, Reason
@@ -47,8 +47,8 @@ def declared(there: Installed[Settings]) -> JobFunction[[str], None]:
     return fetch
 
 
-def hourly(there: Installed[Settings]) -> Iterable[Every]:
-    yield Every(cron="0 * * * *", job=there.jobs, args=("Oslo",))
+def hourly(there: Installed[Settings]) -> Iterable[ScheduledJob]:
+    yield ScheduledJob(cron="0 * * * *", job=there.jobs, args=("Oslo",))
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_mistake_is_said_when_it_is_made(make: Callable[[], object], says: str
 
 
 def test_one_that_is_not_there_is_said_with_those_that_are() -> None:
-    with pytest.raises(NotThere, match="'wether'"):
+    with pytest.raises(NotFound, match="'wether'"):
         apps.load("wether")
 
 
@@ -136,7 +136,7 @@ def test_one_that_needs_more_than_is_installed_is_left_out_and_says_what_to_inst
     assert {"plain", "light"} <= set(apps.known())
     assert "heavy" not in apps.known()
     assert apps.lacking()["heavy"] == "odd[easy,hard]"
-    with pytest.raises(NotThere, match=r"pip install 'odd\[easy,hard\]'"):
+    with pytest.raises(NotFound, match=r"pip install 'odd\[easy,hard\]'"):
         apps.load("heavy")
     with pytest.raises(SettingsError, match=r"'heavy'.*pip install 'odd\[easy,hard\]'"):
         load(environ={"TIDEGATE_APPS": "heavy"})

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.face.scene import Answered, Scene, held
 from tidegate import Breaker, BreakerOpen, Held
 from tidegate.faults import Confirm
-from tidegate.machine.states import Ticket
+from tidegate.machine.states import AdmitToken
 from tidegate.testing import VirtualClock
 
 
@@ -86,7 +86,7 @@ def test_a_class_of_the_users_own_admits_in_its_own_way() -> None:
     class Quiet(Breaker):
         entered = 0
 
-        def enter(self) -> Ticket:
+        def enter(self) -> AdmitToken:
             self.entered += 1
             if self.entered > 1:
                 raise Held(self.name, None, "breaker", 0.0, None, None)

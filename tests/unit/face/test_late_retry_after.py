@@ -34,7 +34,7 @@ def test_it_holds_for_the_time_asked_and_counts_no_further_failure(key: int | No
 
 
 def test_it_holds_no_longer_than_is_believed() -> None:
-    scene = Scene(profile="requests", most_asked="5m")
+    scene = Scene(profile="requests", max_retry_after="5m")
     overlap(scene, down(), Answered(429, {"Retry-After": "7200"}), key=7)
 
     assert scene.left() == pytest.approx(300)

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 import tidegate
 from tests.unit.face.queueing import rows
 from tidegate import Context, Fail, JobCancelled, JobFailed, JobForgotten, Queue
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.jobs import JobFunction
 from tidegate.runtime.clock import VirtualClock
 
@@ -357,7 +357,7 @@ def test_a_result_is_the_value_or_says_what_became_of_the_job(q: Queue) -> None:
     assert cancelled.value.job == stopped.id
     with pytest.raises(JobForgotten) as forgotten:
         gone.result(timeout="1h")
-    assert (forgotten.value.job, isinstance(forgotten.value, NotThere)) == (gone.id, True)
+    assert (forgotten.value.job, isinstance(forgotten.value, NotFound)) == (gone.id, True)
 
 
 def test_a_result_of_none_is_a_result(q: Queue) -> None:

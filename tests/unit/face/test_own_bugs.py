@@ -219,7 +219,7 @@ def test_a_rule_of_faults_overrides() -> None:
 
 
 def test_an_old_answer_does_not_hide_an_own_bug() -> None:
-    scene = Scene(profile="requests", behind="serve-stale")
+    scene = Scene(profile="requests", when_open="serve-stale")
     answers: list[Callable[[], object]] = [lambda: "fresh", key_error]
 
     @scene.target.guard()

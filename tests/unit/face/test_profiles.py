@@ -423,7 +423,7 @@ def test_without_a_timeout_a_half_open_permit_expires_after_a_minute() -> None:
 
 def test_tuning_has_what_few_programs_change() -> None:
     rolls = iter([0.0])
-    target = Target("api", "sync", tuning=Tuning(dice=lambda: next(rolls)), clock=VirtualClock(), self_guard=False)
+    target = Target("api", "sync", tuning=Tuning(rng=lambda: next(rolls)), clock=VirtualClock(), self_guard=False)
     with pytest.raises(ConnectionError):
         target.key(7).call(fails)
 
@@ -459,7 +459,7 @@ def test_who_hurries_gets_a_trial_of_an_open_breaker(per: str) -> None:
             scene.fail(*[down()] * 5, key=key)
     assert scene.holds(key=7) == scene.holds(key=8) == ["breaker"]
 
-    scene.target.key(7).hurry()
+    scene.target.key(7).retry_now()
     breaker = scene.target.key(7).breaker
     assert breaker is not None
     assert breaker.state == "half-open"
@@ -472,7 +472,7 @@ def test_nobody_hurries_past_a_breaker_that_a_person_forced_open() -> None:
     assert scene.target.breaker is not None
     scene.target.breaker.force("open", "1h")
 
-    scene.target.key(7).hurry()
+    scene.target.key(7).retry_now()
     assert scene.holds() == ["breaker"]
 
 

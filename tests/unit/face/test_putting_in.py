@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.face.queueing import ARTIST, TARGET, Submission, handler, rows
 from tidegate import Done, Fail, Queue, Target, rules
-from tidegate.errors import NotThere, Refused
+from tidegate.errors import NotFound, Rejected
 from tidegate.jobs import Drained, Enqueued, JobState
 from tidegate.runtime.clock import VirtualClock
 from tidegate.store import gate_rows
@@ -130,7 +130,7 @@ def test_a_job_can_be_refused_with_a_code_of_the_book_or_of_ones_own(q: Queue) -
     known, own = job.refuse((ARTIST,), "scope_missing"), job.refuse((ARTIST,), "NOT_PDF", "This is no PDF.")
 
     assert known.get().error_code == "scope_missing"
-    assert known.get().error_message == rules.spotify.book["scope_missing"].message
+    assert known.get().error_message == rules.spotify.code_book["scope_missing"].message
     assert (own.state(), own.get().error_message) == (JobState.FAILED, "This is no PDF.")
     with pytest.raises(ValueError, match="code: ''"):
         job.refuse((ARTIST,), "")
@@ -198,7 +198,7 @@ def test_waiting_ends_with_the_job(q: Queue, clock: VirtualClock) -> None:
 
 def test_a_job_that_nobody_knows_is_a_key_error(q: Queue) -> None:
     for ask in (q.get, q.cancel):
-        with pytest.raises(NotThere, match="job 7"):
+        with pytest.raises(NotFound, match="job 7"):
             ask(7)
     with pytest.raises(TypeError, match="job: 'seven'"):
         q.get("seven")  # type: ignore[arg-type]
@@ -220,14 +220,14 @@ def test_people_act_on_jobs(q: Queue) -> None:
 
     assert q.cancel(waiting) == "cancelled"
     assert waiting.state() is JobState.CANCELLED
-    with pytest.raises(Refused, match=r"'default\.stubborn'"):
+    with pytest.raises(Rejected, match=r"'default\.stubborn'"):
         q.cancel(kept)
     assert q.retry(failed)
     assert failed.state() is JobState.QUEUED
     assert not q.retry(failed)
     assert not q.forget(kept)
     assert q.forget(waiting, by="ada")
-    with pytest.raises(NotThere):
+    with pytest.raises(NotFound):
         q.get(waiting)
     assert not q.forget(waiting)
     (event,) = q.store.read(lambda tx: gate_rows.events(tx, "queue", "default", 10))
@@ -242,7 +242,7 @@ def test_a_due_time_may_be_unix_time_as_other_times_may(q: Queue) -> None:
 def test_no_job_has_a_number_that_no_database_can_hold(q: Queue) -> None:
     q.job()(handler)
     for ask in (q.get, q.explain, q.cancel):
-        with pytest.raises(NotThere, match="digits"):
+        with pytest.raises(NotFound, match="digits"):
             ask(2**63)
 
 
@@ -271,5 +271,5 @@ def test_a_task_puts_a_job_in_on_the_connection_of_its_own_thread(tmp_path: Path
         kept = asyncio.run(add.options(connection=own).aenqueue(2))
         own.execute("rollback")
         own.close()
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             queue.get(kept.id)

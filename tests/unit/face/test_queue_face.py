@@ -52,8 +52,8 @@ def test_a_password_is_not_repeated_in_an_error() -> None:
     ("options", "message"),
     [
         ({"driver": "mysql"}, r"driver: .*'mysql'.*'apsw'.*'sqlite3'"),
-        ({"most_args": 0}, "most_args: 0 is not allowed"),
-        ({"most_args": "1MB"}, "most_args: '1MB' is not allowed"),
+        ({"max_args": 0}, "max_args: 0 is not allowed"),
+        ({"max_args": "1MB"}, "max_args: '1MB' is not allowed"),
         ({"retention": {"mail": {"running": "7d"}}}, "'running'"),
         ({"retention": {"mail": {"done": "soon"}}}, "'soon' is no duration"),
         ({"retention": {"": {"done": 1}}}, "retention: '' is not allowed"),
@@ -81,7 +81,7 @@ def test_declaring_opens_nothing(tmp_path: Path) -> None:
 
 def test_a_database_of_a_newer_version_is_refused_and_left_alone(q: Queue, tmp_path: Path) -> None:
     newer = {"app": "tidegate", "number": len(core_migrations()) + 1, "name": "x", "checksum": "x"}
-    q.store.write(lambda tx: tx.all("migrated", newer))
+    q.store.write(lambda tx: tx.query("migrated", newer))
 
     job = Queue(f"sqlite:///{tmp_path / 'jobs.db'}").job()(handler)
     with pytest.raises(SchemaTooNew, match=r"step \d+"):

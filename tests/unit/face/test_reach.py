@@ -385,7 +385,7 @@ def test_a_call_that_was_broken_off_does_not_free_the_probe_of_another() -> None
 def test_who_hurries_gets_one_trial_after_a_fatal_fault_that_credentials_do_not_mend(status: int) -> None:
     scene = Scene(reprobe_every=None)
     scene.fail(Answered(status))
-    scene.target.key(7).hurry()
+    scene.target.key(7).retry_now()
     assert scene.holds() == []
     scene.fail(Answered(status))
     assert (scene.holds(), scene.notices()) == (["fatal"], ["fatal"])
@@ -395,5 +395,5 @@ def test_who_hurries_gets_one_trial_after_a_fatal_fault_that_credentials_do_not_
 def test_nobody_hurries_past_refused_credentials() -> None:
     scene = Scene()
     scene.fail(Answered(401))
-    scene.target.key(7).hurry()
+    scene.target.key(7).retry_now()
     assert scene.holds() == ["fatal"]

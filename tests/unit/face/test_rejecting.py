@@ -181,7 +181,7 @@ def test_only_the_group_whose_breaker_is_open_is_rejected() -> None:
 
 
 def test_an_old_answer_stands_in_while_the_breaker_is_open() -> None:
-    scene = Scene(backoff=None, breaker=OPENS, behind="serve-stale")
+    scene = Scene(backoff=None, breaker=OPENS, when_open="serve-stale")
     wrapped = scene.target.wrap(Api())
     assert wrapped.history(5) == 5
     breaker_of(scene).force("open", "1h")

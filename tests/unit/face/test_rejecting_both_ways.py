@@ -51,7 +51,7 @@ class Story:
         acts: dict[str, Callable[[], object]] = {
             "wait": lambda: scene.clock.advance(int(number)), "pause": lambda: scene.target.pause("30s"),
             "resume": scene.target.resume, "disable": lambda: part.disable("35s"), "enable": part.enable,
-            "clear": part.clear, "hurry": part.hurry, "open": lambda: breaker.force("open", "1m"),
+            "clear": part.clear, "hurry": part.retry_now, "open": lambda: breaker.force("open", "1m"),
             "reset": breaker.reset,
         }  # fmt: skip
         if word in acts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.face.scene import Answered, Scene, down
-from tidegate.guard import SelfGuard
+from tidegate.guard import NetworkGuardPolicy
 from tidegate.runtime import own_links
 from tidegate.testing import VirtualClock
 
@@ -108,7 +108,7 @@ def test_targets_on_another_clock_are_another_world() -> None:
 
 
 def test_a_target_with_many_hosts_may_have_numbers_of_its_own() -> None:
-    scene = Scene(self_guard=SelfGuard(hosts=3, share=1, within="10s"))
+    scene = Scene(self_guard=NetworkGuardPolicy(hosts=3, share=1, within="10s"))
 
     def fetch(host: str) -> None:
         error = down()

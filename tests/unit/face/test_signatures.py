@@ -13,10 +13,10 @@ from tidegate.guard import Tuning
 
 OPTIONS = {
     Target: """
-        name profile rules faults backoff breaker breaker_per cooldown rate concurrency wait deadline behind probe
+        name profile rules faults backoff breaker breaker_per cooldown rate concurrency wait deadline when_open probe
         probe_every probe_after reprobe_every confirm groups capacity title user store self_guard clock tuning
     """,
-    Queue: "url queues retention most_args listen_url driver inline clock tuning",
+    Queue: "url queues retention max_args listen_url driver inline clock tuning",
     Breaker: """
         name max_requests interval timeout min_requests failure_ratio consecutive window trip on_state_change
         counts_as_failure permit_timeout max_timeout growth clock

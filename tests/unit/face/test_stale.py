@@ -117,7 +117,7 @@ def test_arguments_that_cannot_be_told_apart_are_refused() -> None:
 
 
 def test_behind_serve_stale_a_guard_and_a_wrapper_serve_old_answers_by_themselves() -> None:
-    scene, service = Scene(behind="serve-stale"), Service()
+    scene, service = Scene(when_open="serve-stale"), Service()
     part = scene.target.key(7)
     guarded, aguarded, wrapped = part.guard()(service.history), part.guard()(service.ahistory), part.wrap(service)
     first = guarded(5), scene.clock.run(aguarded(5)), wrapped.history(6)
@@ -136,8 +136,8 @@ def test_behind_serve_stale_a_guard_and_a_wrapper_serve_old_answers_by_themselve
 
 
 def test_behind_serve_stale_arguments_without_a_hash_are_called_all_the_same() -> None:
-    scene, service = Scene(behind="serve-stale"), Service()
+    scene, service = Scene(when_open="serve-stale"), Service()
 
     assert scene.target.guard()(service.history)([1]) == "[1]/1"
-    with pytest.raises(ValueError, match=r"^behind: 'later' "):
-        Scene(behind="later")
+    with pytest.raises(ValueError, match=r"^when_open: 'later' "):
+        Scene(when_open="later")

@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from tests.unit.face.scene import Scene, down
-from tidegate.machine.ledger import ledger_of
+from tidegate.machine.ledger import totals_for
 
 
 @pytest.mark.req("BRK-08")
@@ -19,15 +19,15 @@ def test_the_state_of_a_breaker_goes_with_its_target_and_its_totals_stay() -> No
     assert breaker is not None
     assert breaker.state == "open"
     scene.events.assert_one("breaker_state_changed")
-    assert ledger_of(name).breakers() == [breaker]
+    assert totals_for(name).breakers() == [breaker]
 
     del scene, breaker
     gc.collect()
-    (kept,) = ledger_of(name).breakers()  # a part of it is enough
+    (kept,) = totals_for(name).breakers()  # a part of it is enough
     assert kept.state == "open"
     del part, kept
     gc.collect()
-    assert ledger_of(name).breakers() == []
-    results, moves = ledger_of(name).totals()
+    assert totals_for(name).breakers() == []
+    results, moves = totals_for(name).totals()
     assert results["failure"] == 2
     assert moves == {("closed", "open"): 1}

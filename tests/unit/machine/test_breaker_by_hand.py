@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.machine.forms import Clock, opened, play
 from tidegate import Breaker, BreakerOpen
-from tidegate.machine.states import States
+from tidegate.machine.states import BreakerMachine
 
 
 @pytest.mark.parametrize("until", [600.0, 600, "10m", timedelta(minutes=10)])
@@ -161,7 +161,7 @@ def test_who_asks_it_by_themselves_sees_when_it_ends_and_counts_their_rejection(
     now = 100.0
     breaker = Breaker("asked", timeout=30, clock=lambda: now)
     states, clock, rejected, offset = breaker.hot()
-    assert states.until < clock() < states.epoch.ends
+    assert states.until < clock() < states.window.ends
 
     breaker.force("open", "30s")
     assert (states.until, clock(), offset()) == (130.0, 100.0, 0.0)
@@ -172,7 +172,7 @@ def test_who_asks_it_by_themselves_sees_when_it_ends_and_counts_their_rejection(
 def test_who_sees_without_the_lock_that_it_is_open_sees_since_when() -> None:
     written: list[tuple[str, float]] = []
 
-    class Watched(States):
+    class Watched(BreakerMachine):
         def __setattr__(self, name: str, value: Any) -> None:
             if name in ("since", "until"):
                 written.append((name, value))

@@ -12,7 +12,7 @@ import pytest
 
 from tests.unit.machine.forms import Clock, opened, play
 from tidegate import Breaker, BreakerOpen, Held, TidegateError, TooManyRequests
-from tidegate.machine.epoch import LockedCountdown
+from tidegate.machine.epoch import LockedCounter
 from tidegate.testing import VirtualClock
 
 WHOLE = "1 to 1000000000"
@@ -142,7 +142,7 @@ def test_a_refusal_is_a_new_error_each_time_so_no_traceback_grows() -> None:
 
 
 def test_without_the_gil_a_countdown_with_a_lock_does_the_same() -> None:
-    steps = LockedCountdown()
+    steps = LockedCounter()
     before = steps.__length_hint__()
     for _ in range(5):
         next(steps)

@@ -19,8 +19,8 @@ from tests.unit.machine.breaker_model import CLOSED, HALF_OPEN, OPEN, Call, Mode
 from tests.unit.machine.forms import Clock, Down, answer
 from tidegate import Breaker, BreakerOpen, Held, TooManyRequests
 from tidegate.guard import Permit
-from tidegate.machine.epoch import Epoch
-from tidegate.machine.states import Probe, States, Ticket
+from tidegate.machine.epoch import CountWindow
+from tidegate.machine.states import AdmitToken, BreakerMachine, HalfOpenPermit
 
 # Halves are exact in binary, so that edges are met and not missed by rounding.
 STEPS = st.sampled_from([0.0, 0.5, 1.0, 3.0, 5.0, 6.5, 7.0, 10.0, 12.5, 40.0])
@@ -239,39 +239,39 @@ def test_it_does_what_the_model_does_in_10_000_histories() -> None:
 # -- the comparison can fail: each of these is a breaker with one bug --------------------------------------------------
 
 
-class NoGenerationOfProbes(States):
-    def _take_back(self, probe: Probe, now: float) -> bool:
+class NoGenerationOfProbes(BreakerMachine):
+    def _take_back(self, probe: HalfOpenPermit, now: float) -> bool:
         super()._take_back(probe, now)
         return self.state == HALF_OPEN
 
 
-class NoGenerationOfIntervals(States):
-    def fail(self, epoch: Epoch) -> None:
-        super().fail(self.epoch if self.state == CLOSED else epoch)
+class NoGenerationOfIntervals(BreakerMachine):
+    def fail(self, window: CountWindow) -> None:
+        super().fail(self.window if self.state == CLOSED else window)
 
 
-class CancelLeaksPermit(States):
-    def probe_excluded(self, probe: Probe, now: float) -> None:
+class CancelLeaksPermit(BreakerMachine):
+    def probe_excluded(self, probe: HalfOpenPermit, now: float) -> None:
         """Gives nothing back."""
 
 
-class OneTooMany(States):
-    def admit(self, now: float, succeeded: Callable[[Probe], None]) -> Ticket | None:
+class OneTooMany(BreakerMachine):
+    def admit(self, now: float, succeeded: Callable[[HalfOpenPermit], None]) -> AdmitToken | None:
         self.advance(now)
         if self.state == HALF_OPEN and self._half.requests == self.policy.max_requests:
             next(self._half.admitted)
-            self._probes.append(probe := Probe(now, now + 5.0, succeeded))
+            self._probes.append(probe := HalfOpenPermit(now, now + 5.0, succeeded))
             return probe
         return super().admit(now, succeeded)
 
 
-class NothingExpires(States):
+class NothingExpires(BreakerMachine):
     @property
     def first_deadline(self) -> float:
         return float("inf")
 
 
-class ExpiryUncounted(States):
+class ExpiryUncounted(BreakerMachine):
     def advance(self, now: float) -> None:
         before, state = self.totals.failures, self.state
         super().advance(now)
@@ -279,26 +279,26 @@ class ExpiryUncounted(States):
             self.totals.failures = before
 
 
-class LateProbeForgiven(States):
+class LateProbeForgiven(BreakerMachine):
     """What time decided is not carried out before the probe's own word."""
 
-    def probe_ok(self, probe: Probe, now: float) -> None:
+    def probe_ok(self, probe: HalfOpenPermit, now: float) -> None:
         super().probe_ok(probe, min(now, probe.deadline - 0.5))
 
 
-class ForcedClosedTrips(States):
-    def weigh(self, epoch: Epoch, now: float) -> Any:
+class ForcedClosedTrips(BreakerMachine):
+    def check_trip(self, window: CountWindow, now: float) -> Any:
         self.forced = False
-        return super().weigh(epoch, now)
+        return super().check_trip(window, now)
 
 
-class RunForgetsSlowCalls(States):
-    def fail(self, epoch: Epoch) -> None:
-        self._elders.clear()
-        super().fail(epoch)
+class RunForgetsSlowCalls(BreakerMachine):
+    def fail(self, window: CountWindow) -> None:
+        self._draining.clear()
+        super().fail(window)
 
 
-class ReopensInTheFuture(States):
+class ReopensInTheFuture(BreakerMachine):
     def half_open(self, now: float) -> None:
         super().half_open(now + 0.5)
 
@@ -310,8 +310,8 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: broken.__name__)
-def test_the_comparison_finds_a_planted_bug(broken: type[States], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tidegate.machine.breaker.States", broken)
+def test_the_comparison_finds_a_planted_bug(broken: type[BreakerMachine], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidegate.machine.breaker.BreakerMachine", broken)
     first_only = settings(FAST, phases=[Phase.generate], report_multiple_bugs=False)
     with pytest.raises(AssertionError):
         run_state_machine_as_test(Machine, settings=first_only)

@@ -9,14 +9,14 @@ from tidegate.core.codes import CORE
 from tidegate.machine.cooldown import (
     FRESH,
     PROBE_TIME,
-    Rest,
-    RestChange,
+    CooldownChange,
+    CooldownState,
     admits,
-    disabled,
-    failed,
-    given_back,
-    probing,
-    succeeded,
+    disable,
+    record_failure,
+    record_success,
+    release_probe,
+    reserve_probe,
 )
 
 FEEDS = Cooldown.feeds()
@@ -27,9 +27,9 @@ def fault(code: str) -> Fault:
     return CORE[code].fault("test")
 
 
-def after(*codes: str, rest: Rest = FRESH, at: float = 0.0) -> Rest:
+def after(*codes: str, rest: CooldownState = FRESH, at: float = 0.0) -> CooldownState:
     for code in codes:
-        rest, _ = failed(rest, FEEDS, fault(code), at)
+        rest, _ = record_failure(rest, FEEDS, fault(code), at)
     return rest
 
 
@@ -41,10 +41,10 @@ def after(*codes: str, rest: Rest = FRESH, at: float = 0.0) -> Rest:
 )  # fmt: skip
 def test_each_type_rests_after_its_own_number_of_failures_for_its_own_time(code: str, times: int, hours: float) -> None:
     before = after(*[code] * (times - 1), at=100.0)
-    rest, change = failed(before, FEEDS, fault(code), 100.0)
+    rest, change = record_failure(before, FEEDS, fault(code), 100.0)
 
     assert not before.disabled
-    assert (change, rest.until, rest.reason, rest.by) == (RestChange.DISABLED, 100.0 + hours * HOUR, code, "auto")
+    assert (change, rest.until, rest.reason, rest.by) == (CooldownChange.DISABLED, 100.0 + hours * HOUR, code, "auto")
     assert not admits(rest, 100.0 + hours * HOUR - 0.001)
     assert admits(rest, 100.0 + hours * HOUR)
 
@@ -83,82 +83,82 @@ def test_codes_that_are_one_type_make_one_run() -> None:
 def test_one_probe_goes_at_the_end_and_another_only_when_its_time_is_over() -> None:
     rest = after("gone")
     end = 72 * HOUR
-    probed = probing(rest, end + PROBE_TIME)
+    probed = reserve_probe(rest, end + PROBE_TIME)
 
     assert admits(rest, end)
     assert not admits(probed, end)
     assert admits(probed, end + PROBE_TIME)
-    assert admits(given_back(probed), end)
+    assert admits(release_probe(probed), end)
 
 
 @pytest.mark.req("FEED-10")
 def test_a_success_after_the_rest_enables_and_forgets_the_run() -> None:
-    assert succeeded(after("gone"), 72 * HOUR) == (FRESH, RestChange.ENABLED)
-    assert succeeded(after("not_found", "not_found"), 1.0) == (FRESH, RestChange.NONE)
+    assert record_success(after("gone"), 72 * HOUR) == (FRESH, CooldownChange.ENABLED)
+    assert record_success(after("not_found", "not_found"), 1.0) == (FRESH, CooldownChange.NONE)
 
 
 @pytest.mark.req("FEED-10")
 @pytest.mark.parametrize(("code", "hours"), [("not_found", 48), ("upstream_failure", 6), ("gone", 72)])
 def test_a_probe_that_fails_rests_again_at_once_with_the_rest_of_its_own_type(code: str, hours: float) -> None:
     end = 72 * HOUR
-    rest, change = failed(probing(after("gone"), end + PROBE_TIME), FEEDS, fault(code), end)
+    rest, change = record_failure(reserve_probe(after("gone"), end + PROBE_TIME), FEEDS, fault(code), end)
 
-    assert (change, rest.until, rest.reason) == (RestChange.DISABLED, end + hours * HOUR, code)
+    assert (change, rest.until, rest.reason) == (CooldownChange.DISABLED, end + hours * HOUR, code)
 
 
 @pytest.mark.req("FEED-10")
 @pytest.mark.parametrize("code", ["rate_limited", "unexpected"])
 def test_a_probe_that_is_throttled_or_unexpected_stays_on_probation(code: str) -> None:
     end = 72 * HOUR
-    rest, change = failed(probing(after("gone"), end + PROBE_TIME), FEEDS, fault(code), end)
+    rest, change = record_failure(reserve_probe(after("gone"), end + PROBE_TIME), FEEDS, fault(code), end)
 
-    assert (change, rest.disabled, admits(rest, end)) == (RestChange.NONE, True, True)
-    assert failed(rest, FEEDS, fault("not_found"), end)[1] is RestChange.DISABLED
+    assert (change, rest.disabled, admits(rest, end)) == (CooldownChange.NONE, True, True)
+    assert record_failure(rest, FEEDS, fault("not_found"), end)[1] is CooldownChange.DISABLED
 
 
 def test_what_a_person_disabled_without_an_end_no_outcome_and_no_time_enables() -> None:
-    manual = disabled(FRESH, until=None, by="anna", reason="manual", now=5.0)
+    manual = disable(FRESH, until=None, by="anna", reason="manual", now=5.0)
 
     assert not admits(manual, 1e12)
-    assert succeeded(manual, 10.0) == (manual, RestChange.NONE)
-    assert failed(manual, FEEDS, fault("gone"), 10.0) == (manual, RestChange.NONE)
+    assert record_success(manual, 10.0) == (manual, CooldownChange.NONE)
+    assert record_failure(manual, FEEDS, fault("gone"), 10.0) == (manual, CooldownChange.NONE)
     assert (manual.by, manual.reason) == ("anna", "manual")
 
 
 def test_a_late_answer_does_not_end_a_rest_before_its_time() -> None:
-    manual = disabled(FRESH, until=100.0, by="anna", reason="manual", now=5.0)
+    manual = disable(FRESH, until=100.0, by="anna", reason="manual", now=5.0)
 
-    assert succeeded(manual, 10.0) == (manual, RestChange.NONE)
-    assert succeeded(after("gone"), 10.0)[0].disabled
-    assert succeeded(manual, 100.0) == (FRESH, RestChange.ENABLED)
+    assert record_success(manual, 10.0) == (manual, CooldownChange.NONE)
+    assert record_success(after("gone"), 10.0)[0].disabled
+    assert record_success(manual, 100.0) == (FRESH, CooldownChange.ENABLED)
 
 
 def test_a_late_failure_does_not_lengthen_a_rest_that_has_begun() -> None:
     rest = after("gone")
 
-    assert failed(rest, FEEDS, fault("gone"), 10.0) == (rest, RestChange.NONE)
+    assert record_failure(rest, FEEDS, fault("gone"), 10.0) == (rest, CooldownChange.NONE)
 
 
 def test_the_methods_of_a_rest_do_what_the_functions_do() -> None:
     rest = after("gone")
     end = 72 * HOUR
     assert (FRESH.admits(0.0), rest.admits(end - 1), rest.admits(end)) == (True, False, True)
-    assert rest.after_success(end) == (FRESH, RestChange.ENABLED)
-    assert FRESH.after_fault(FEEDS, fault("gone"), 0.0) == (rest, RestChange.DISABLED)
+    assert rest.after_success(end) == (FRESH, CooldownChange.ENABLED)
+    assert FRESH.after_fault(FEEDS, fault("gone"), 0.0) == (rest, CooldownChange.DISABLED)
 
 
 def test_a_late_success_forgets_the_run_and_leaves_the_rest() -> None:
-    rest, change = succeeded(after("gone"), 10.0)
-    assert (rest.run_code, rest.run_length, rest.until, change) == (None, 0, 72 * HOUR, RestChange.NONE)
+    rest, change = record_success(after("gone"), 10.0)
+    assert (rest.failing_code, rest.failing_count, rest.until, change) == (None, 0, 72 * HOUR, CooldownChange.NONE)
 
 
 def test_who_disables_a_key_takes_its_probe_back() -> None:
-    probed = probing(after("gone"), 72 * HOUR + PROBE_TIME)
-    manual = disabled(probed, until=10.0, by="anna", reason="moving", now=5.0)
+    probed = reserve_probe(after("gone"), 72 * HOUR + PROBE_TIME)
+    manual = disable(probed, until=10.0, by="anna", reason="moving", now=5.0)
     assert (manual.disabled_at, manual.until, manual.by, manual.reason) == (5.0, 10.0, "anna", "moving")
     assert manual.admits(10.0)
 
 
 def test_what_has_no_probe_out_is_given_back_as_it_is() -> None:
     rest = after("gone")
-    assert given_back(rest) is rest
+    assert release_probe(rest) is rest

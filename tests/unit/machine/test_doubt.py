@@ -8,7 +8,7 @@ import pytest
 
 from tidegate.core.codes import CORE
 from tidegate.faults import Confirm
-from tidegate.machine.doubt import Doubt
+from tidegate.machine.doubt import ConfirmationTracker
 
 UNAUTHORIZED = CORE["unauthorized"].fault("test", status=401, detail="said no")
 FORBIDDEN = CORE["forbidden"].fault("test")
@@ -19,7 +19,7 @@ class Seen:
 
     def __init__(self, code: str = "unauthorized", **fields: Any) -> None:
         self.policy = Confirm(code, **fields)
-        self.doubt = Doubt([self.policy], CORE)
+        self.doubt = ConfirmationTracker([self.policy], CORE)
         self.fault = CORE[code].fault("test", status=401, detail="said no")
 
     def at(self, now: float, key: int = 7, operation: str | None = "recent", *, worked: bool = False) -> str:
@@ -27,7 +27,7 @@ class Seen:
         return "good" if found is None else found.code
 
     def success(self, now: float, key: int = 7, operation: str | None = "recent") -> None:
-        self.doubt.succeeded(key, operation, now)
+        self.doubt.record_success(key, operation, now)
 
 
 def test_it_is_believed_from_the_sighting_that_makes_the_number_on() -> None:
@@ -130,7 +130,7 @@ def test_what_was_not_seen_for_a_day_is_forgotten() -> None:
 
 
 def test_the_verdict_keeps_status_and_detail_and_says_that_it_is_in_doubt() -> None:
-    doubted = Doubt([Confirm("unauthorized")], CORE)
+    doubted = ConfirmationTracker([Confirm("unauthorized")], CORE)
     found = doubted.unconfirmed(Confirm("unauthorized"), UNAUTHORIZED)
 
     assert (found.status, found.detail, found.rule) == (401, "said no", "test (unconfirmed)")
@@ -138,7 +138,7 @@ def test_the_verdict_keeps_status_and_detail_and_says_that_it_is_in_doubt() -> N
 
 def test_what_is_believed_as_another_code_says_so_and_keeps_what_the_service_asked_for() -> None:
     policy = Confirm("unauthorized", becomes="misconfigured")
-    doubted = Doubt([policy], CORE)
+    doubted = ConfirmationTracker([policy], CORE)
     asked = CORE["unauthorized"].fault("test", status=401, retry_after=9.0)
     found = doubted.confirmed(policy, asked)
 
@@ -152,12 +152,12 @@ def test_what_is_believed_as_another_code_says_so_and_keeps_what_the_service_ask
 )
 def test_a_code_that_is_in_no_book_is_refused_by_its_name(wrong: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"^confirm: .*'odd'"):
-        Doubt([Confirm(**wrong)], CORE)  # type: ignore[arg-type]
+        ConfirmationTracker([Confirm(**wrong)], CORE)  # type: ignore[arg-type]
 
 
 def test_without_policies_there_is_no_doubt() -> None:
-    assert not Doubt([], CORE)
-    doubted = Doubt([Confirm("unauthorized")], CORE)
+    assert not ConfirmationTracker([], CORE)
+    doubted = ConfirmationTracker([Confirm("unauthorized")], CORE)
     assert doubted
     assert doubted.policy(UNAUTHORIZED) == Confirm("unauthorized")
     assert doubted.policy(FORBIDDEN) is None

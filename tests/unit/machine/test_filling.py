@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidegate.machine import filling
-from tidegate.machine.filling import ASK_TIME, Depth, Filling, Limits
+from tidegate.machine.filling import DEPTH_TIMEOUT, CapacityLimits, FillLevel, QueueDepth
 
 CAP = 4
-LIMITS = Limits(cap=CAP, own=900.0, every=30.0, each=False)
+LIMITS = CapacityLimits(cap=CAP, own=900.0, every=30.0, each=False)
 
 
 @dataclass
@@ -19,7 +19,7 @@ class Model:
     """The target as it really is: what is on its way, what is visible, and what has ended."""
 
     now: float = 1000.0
-    known: Filling = field(default_factory=Filling)
+    known: FillLevel = field(default_factory=FillLevel)
     on_its_way: list[int] = field(default_factory=list)  # accepted, and not visible yet
     visible: list[int] = field(default_factory=list)
     under_way: list[int] = field(default_factory=list)  # claimed, and not answered yet
@@ -30,31 +30,31 @@ class Model:
         return len(self.on_its_way) + len(self.visible) + len(self.under_way)
 
     def claim(self) -> None:
-        room = filling.room(self.known, LIMITS, self.now)
+        room = filling.send_allowance(self.known, LIMITS, self.now)
         if room.ask:
             self.ask()
-            room = filling.room(self.known, LIMITS, self.now)
+            room = filling.send_allowance(self.known, LIMITS, self.now)
         jobs = list(range(self.next_job, self.next_job + max(0, room.n)))
         self.next_job += len(jobs)
-        self.known = filling.claimed(self.known, LIMITS, jobs, self.now)
+        self.known = filling.record_claims(self.known, LIMITS, jobs, self.now)
         self.under_way += jobs
         self.most = max(self.most, self.full())
 
     def ask(self) -> None:
         who = f"w/{self.now}"
-        self.known = filling.asked(self.known, who, self.now)
-        self.known = filling.observed(self.known, LIMITS, who, Depth(len(self.visible)), self.now)
+        self.known = filling.depth_requested(self.known, who, self.now)
+        self.known = filling.depth_observed(self.known, LIMITS, who, QueueDepth(len(self.visible)), self.now)
 
     def accept(self) -> None:
         if self.under_way:
             job = self.under_way.pop(0)
             self.on_its_way.append(job)
-            self.known = filling.settled(self.known, LIMITS, [(job, True)], self.now)
+            self.known = filling.record_settled(self.known, LIMITS, [(job, True)], self.now)
 
     def refuse(self) -> None:
         if self.under_way:
             job = self.under_way.pop()
-            self.known = filling.settled(self.known, LIMITS, [(job, False)], self.now)
+            self.known = filling.record_settled(self.known, LIMITS, [(job, False)], self.now)
 
     def appear(self) -> None:
         if self.on_its_way:
@@ -88,33 +88,33 @@ def test_what_is_kept_comes_back_as_it_was(steps: list[str]) -> None:
     model = Model()
     for step in steps:
         getattr(model, step)()
-        assert Filling.loaded(model.known.dumped()) == model.known
+        assert FillLevel.load(model.known.dump()) == model.known
 
 
 def test_while_somebody_asks_nobody_else_does() -> None:
-    asked = filling.asked(Filling(), "a", 100.0)
+    asked = filling.depth_requested(FillLevel(), "a", 100.0)
 
-    assert filling.room(asked, LIMITS, 101.0) == filling.Room(until=100.0 + ASK_TIME)
-    assert filling.room(asked, LIMITS, 100.0 + ASK_TIME).ask
+    assert filling.send_allowance(asked, LIMITS, 101.0) == filling.SendAllowance(until=100.0 + DEPTH_TIMEOUT)
+    assert filling.send_allowance(asked, LIMITS, 100.0 + DEPTH_TIMEOUT).ask
 
 
 def test_an_answer_that_comes_after_another_question_changes_nothing() -> None:
-    first = filling.asked(Filling(), "a", 100.0)
-    second = filling.asked(first, "b", 120.0)
+    first = filling.depth_requested(FillLevel(), "a", 100.0)
+    second = filling.depth_requested(first, "b", 120.0)
 
-    assert filling.observed(second, LIMITS, "a", Depth(0), 121.0) == second
-    assert filling.unanswered(second, LIMITS, "a", 121.0) == second
+    assert filling.depth_observed(second, LIMITS, "a", QueueDepth(0), 121.0) == second
+    assert filling.depth_failed(second, LIMITS, "a", 121.0) == second
 
 
 def test_a_job_that_is_claimed_again_is_one_send() -> None:
-    known = filling.claimed(Filling(), LIMITS, [7], 100.0)
-    known = filling.claimed(known, LIMITS, [7, 8], 200.0)
+    known = filling.record_claims(FillLevel(), LIMITS, [7], 100.0)
+    known = filling.record_claims(known, LIMITS, [7, 8], 200.0)
 
     assert [send.job for send in filling.own_sends(known, LIMITS, 201.0)] == [7, 8]
 
 
 def test_a_send_counts_no_longer_when_the_clock_was_set_back_by_more_than_it_counts() -> None:
-    known = filling.claimed(Filling(depth=0), LIMITS, [7], 1_000_000.0)
+    known = filling.record_claims(FillLevel(depth=0), LIMITS, [7], 1_000_000.0)
 
     assert len(filling.own_sends(known, LIMITS, 1_000_000.0 - LIMITS.own / 2)) == 1
     assert filling.own_sends(known, LIMITS, 1_000_000.0 - LIMITS.own) == ()
@@ -123,21 +123,23 @@ def test_a_send_counts_no_longer_when_the_clock_was_set_back_by_more_than_it_cou
 def test_what_is_known_from_the_future_holds_nobody() -> None:
     """A clock that was set back: it is asked at once, and not when that time has come again."""
     now, later = 1000.0, 5000.0
-    answered = filling.observed(filling.asked(Filling(), "a", later), LIMITS, "a", Depth(1), later)
-    silent = filling.unanswered(filling.asked(Filling(), "a", later), LIMITS, "a", later)
-    for known in (answered, silent, filling.asked(Filling(), "a", later)):
-        assert not filling.room(known, LIMITS, later).ask
-        assert filling.room(known, LIMITS, now).ask
+    answered = filling.depth_observed(
+        filling.depth_requested(FillLevel(), "a", later), LIMITS, "a", QueueDepth(1), later
+    )
+    silent = filling.depth_failed(filling.depth_requested(FillLevel(), "a", later), LIMITS, "a", later)
+    for known in (answered, silent, filling.depth_requested(FillLevel(), "a", later)):
+        assert not filling.send_allowance(known, LIMITS, later).ask
+        assert filling.send_allowance(known, LIMITS, now).ask
 
 
 def test_times_move_with_the_clock_and_what_was_never_set_stays() -> None:
-    known = Filling(
-        depth=3, at=100.0, own=(filling.Send(7, 90.0, done=True),), failures=1, failed_at=95.0, retry_at=105.0
+    known = FillLevel(
+        depth=3, at=100.0, own=(filling.PendingSend(7, 90.0, done=True),), failures=1, failed_at=95.0, retry_at=105.0
     )
 
-    moved = known.shifted(lambda at: at + 1000)
+    moved = known.shift(lambda at: at + 1000)
 
     assert (moved.at, moved.failed_at, moved.retry_at, moved.asking_until) == (1100.0, 1095.0, 1105.0, 0.0)
-    assert moved.own == (filling.Send(7, 1090.0, done=True),)
+    assert moved.own == (filling.PendingSend(7, 1090.0, done=True),)
     assert (moved.depth, moved.failures) == (3, 1)
-    assert Filling(asking="a", asking_until=5.0).shifted(lambda at: at - 2).asking_until == 3.0
+    assert FillLevel(asking="a", asking_until=5.0).shift(lambda at: at - 2).asking_until == 3.0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tidegate.core.backoff import Backoff
 from tidegate.core.codes import CORE
 from tidegate.core.fault import Fault, Reach
-from tidegate.core.job import Claimed, Ending, Outcome, Stage
+from tidegate.core.job import AttemptOutcome, Claimed, OutcomeKind, StoredState
 from tidegate.machine import lifecycle
 from tidegate.machine.lifecycle import Again, Done, Fail, KindPolicy
 
@@ -24,14 +24,14 @@ JOB = Claimed(
 )  # fmt: skip
 POLICY = KindPolicy(attempts=3, per_code={"conflict": 2, "not_listed_here": 99}, backoff=Backoff(5, cap=3600, jitter=0))
 
-QUEUED = (Stage.WAITING, Stage.READY)
+QUEUED = (StoredState.WAITING, StoredState.READY)
 
 
 def fault(code: str, **fields: Any) -> Fault:
     return CORE[code].fault("test", **fields)
 
 
-def after(code: str, attempt: int = 1, policy: KindPolicy = POLICY, roll: float = 0.5, **fields: Any) -> Outcome:
+def after(code: str, attempt: int = 1, policy: KindPolicy = POLICY, roll: float = 0.5, **fields: Any) -> AttemptOutcome:
     return lifecycle.after_fault(replace(JOB, attempt=attempt), fault(code, **fields), policy, roll)
 
 
@@ -40,14 +40,19 @@ def after(code: str, attempt: int = 1, policy: KindPolicy = POLICY, roll: float 
 def test_a_retriable_fault_waits_by_the_ladder_from_its_first_step_on(attempt: int, wait: float) -> None:
     ended = after("timeout", attempt, replace(POLICY, attempts=10), status=504)
 
-    assert (ended.ending, ended.stage, ended.wait, ended.refund) == (Ending.AGAIN, Stage.WAITING, wait, False)
+    assert (ended.ending, ended.stage, ended.wait, ended.refund) == (
+        OutcomeKind.AGAIN,
+        StoredState.WAITING,
+        wait,
+        False,
+    )
     assert (ended.code, ended.status, ended.message) == ("timeout", 504, CORE["timeout"].message)
 
 
 @pytest.mark.parametrize("attempt", [1, 10])
 @pytest.mark.parametrize("unsent", [True, False])
 def test_what_was_cut_short_keeps_its_place_at_the_target_that_may_have_accepted_it(unsent: bool, attempt: int) -> None:
-    assert lifecycle.given_back(replace(JOB, attempt=attempt), unsent=unsent).keep_place is not unsent
+    assert lifecycle.released(replace(JOB, attempt=attempt), unsent=unsent).keep_place is not unsent
 
 
 @pytest.mark.req("LID-12")
@@ -75,8 +80,8 @@ def test_the_fewest_of_the_three_limits_counts(
 
     ended = lifecycle.after_fault(job, fault(code), replace(POLICY, attempts=policy_attempts), 0.5)
 
-    assert ended.ending is (Ending.AGAIN if again else Ending.FAILED)
-    assert (ended.stage is Stage.FAILED) == (not again)
+    assert ended.ending is (OutcomeKind.AGAIN if again else OutcomeKind.FAILED)
+    assert (ended.stage is StoredState.FAILED) == (not again)
     assert ended.code == code
 
 
@@ -94,23 +99,23 @@ def test_a_fatal_fault_ends_the_job_unless_it_shuts_a_gate_before_it(code: str, 
     ended = lifecycle.after_fault(replace(JOB, target=target), fault(code), POLICY, 0.5)
 
     if target and CORE[code].reach in (Reach.CREDENTIAL, Reach.TARGET):
-        assert (ended.ending, ended.stage, ended.refund) == (Ending.GIVEN_BACK, Stage.READY, True)
+        assert (ended.ending, ended.stage, ended.refund) == (OutcomeKind.GIVEN_BACK, StoredState.READY, True)
     else:
-        assert (ended.ending, ended.stage, ended.refund) == (Ending.FAILED, Stage.FAILED, False)
+        assert (ended.ending, ended.stage, ended.refund) == (OutcomeKind.FAILED, StoredState.FAILED, False)
     assert ended.code == code
 
 
 def test_a_fatal_fault_ends_the_job_when_there_is_no_gate_that_could_hold_it() -> None:
     ended = lifecycle.after_fault(replace(JOB, target="t"), fault("unauthorized"), POLICY, 0.5, gated=False)
 
-    assert (ended.ending, ended.refund) == (Ending.FAILED, False)
+    assert (ended.ending, ended.refund) == (OutcomeKind.FAILED, False)
 
 
 @pytest.mark.parametrize("code", [name for name, code in CORE.items() if not code.fatal])
 def test_a_retriable_fault_of_any_code_is_tried_again_after_a_while(code: str) -> None:
     ended = after(code)
 
-    assert (ended.stage, ended.refund) == (Stage.WAITING, False)
+    assert (ended.stage, ended.refund) == (StoredState.WAITING, False)
     assert ended.wait is not None
     assert ended.wait > 0
 
@@ -118,30 +123,32 @@ def test_a_retriable_fault_of_any_code_is_tried_again_after_a_while(code: str) -
 def test_done_has_its_result_and_nothing_else() -> None:
     ended = lifecycle.done(JOB, '{"n":1}')
 
-    assert (ended.ending, ended.stage, ended.result) == (Ending.DONE, Stage.DONE, '{"n":1}')
+    assert (ended.ending, ended.stage, ended.result) == (OutcomeKind.DONE, StoredState.DONE, '{"n":1}')
     assert (ended.wait, ended.refund, ended.code, ended.message) == (None, False, None, None)
 
 
 def test_a_failure_always_has_a_message() -> None:
     assert lifecycle.failed(JOB, "gone", "").message == "gone"
     assert lifecycle.failed(JOB, "gone", "It is gone.", 410).message == "It is gone."
-    assert lifecycle.not_begun(JOB, "expired", "").message == "expired"
+    assert lifecycle.not_started(JOB, "expired", "").message == "expired"
 
 
 def test_a_job_that_was_not_begun_fails_without_an_attempt() -> None:
-    ended = lifecycle.not_begun(JOB, "expired", "Old.")
+    ended = lifecycle.not_started(JOB, "expired", "Old.")
 
-    assert (ended.ending, ended.stage, ended.refund) == (Ending.FAILED, Stage.FAILED, True)
+    assert (ended.ending, ended.stage, ended.refund) == (OutcomeKind.FAILED, StoredState.FAILED, True)
 
 
 @pytest.mark.parametrize("unsent", [True, False])
-@pytest.mark.parametrize(("wait", "stage"), [(None, Stage.READY), (0.0, Stage.READY), (5.0, Stage.WAITING)])
+@pytest.mark.parametrize(
+    ("wait", "stage"), [(None, StoredState.READY), (0.0, StoredState.READY), (5.0, StoredState.WAITING)]
+)
 def test_what_is_given_back_keeps_its_attempt_only_if_something_was_sent(
-    unsent: bool, wait: float | None, stage: Stage
+    unsent: bool, wait: float | None, stage: StoredState
 ) -> None:
-    ended = lifecycle.given_back(JOB, unsent=unsent, wait=wait)
+    ended = lifecycle.released(JOB, unsent=unsent, wait=wait)
 
-    assert (ended.ending, ended.stage, ended.refund) == (Ending.GIVEN_BACK, stage, unsent)
+    assert (ended.ending, ended.stage, ended.refund) == (OutcomeKind.GIVEN_BACK, stage, unsent)
     assert ended.wait == (wait or None)
 
 
@@ -149,18 +156,18 @@ def test_what_is_given_back_keeps_its_attempt_only_if_something_was_sent(
 def test_the_last_attempt_is_given_back_only_if_nothing_was_sent(unsent: bool) -> None:
     last = replace(JOB, attempt=3, most_attempts=3)
 
-    ended = lifecycle.given_back(last, unsent=unsent)
+    ended = lifecycle.released(last, unsent=unsent)
 
-    assert ended.stage is (Stage.READY if unsent else Stage.FAILED)
+    assert ended.stage is (StoredState.READY if unsent else StoredState.FAILED)
     assert ended.code == (None if unsent else "worker_lost")
 
 
-@pytest.mark.parametrize(("delay", "stage", "wait"), [(0, Stage.READY, None), ("5m", Stage.WAITING, 300.0)])
+@pytest.mark.parametrize(("delay", "stage", "wait"), [(0, StoredState.READY, None), ("5m", StoredState.WAITING, 300.0)])
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_handler_can_ask_for_another_attempt(delay: Any, stage: Stage, wait: float | None, keep: bool) -> None:
+def test_a_handler_can_ask_for_another_attempt(delay: Any, stage: StoredState, wait: float | None, keep: bool) -> None:
     ended = lifecycle.again(JOB, Again(delay, keep_attempt=keep, code="overloaded"), POLICY)
 
-    assert (ended.ending, ended.stage, ended.wait, ended.refund) == (Ending.AGAIN, stage, wait, keep)
+    assert (ended.ending, ended.stage, ended.wait, ended.refund) == (OutcomeKind.AGAIN, stage, wait, keep)
     assert ended.code == "overloaded"
 
 
@@ -168,9 +175,9 @@ def test_a_handler_can_ask_for_another_attempt(delay: Any, stage: Stage, wait: f
 def test_asking_for_another_attempt_ends_with_the_last_one_unless_nothing_was_sent(code: str | None) -> None:
     last = replace(JOB, attempt=3)
 
-    assert lifecycle.again(last, Again("5m", code=code), POLICY).stage is Stage.FAILED
+    assert lifecycle.again(last, Again("5m", code=code), POLICY).stage is StoredState.FAILED
     assert lifecycle.again(last, Again("5m", code=code), POLICY).code == (code or "unexpected")
-    assert lifecycle.again(last, Again("5m", code=code, keep_attempt=True), POLICY).stage is Stage.WAITING
+    assert lifecycle.again(last, Again("5m", code=code, keep_attempt=True), POLICY).stage is StoredState.WAITING
 
 
 def test_asking_by_the_ladder_waits_as_after_a_fault_and_remembers_what_was_said() -> None:
@@ -179,17 +186,17 @@ def test_asking_by_the_ladder_waits_as_after_a_fault_and_remembers_what_was_said
 
     ended = lifecycle.again(second, wish, POLICY, roll=0.5)
 
-    assert (ended.stage, ended.wait) == (Stage.WAITING, POLICY.backoff.delay(1, 0.5))
+    assert (ended.stage, ended.wait) == (StoredState.WAITING, POLICY.backoff.delay(1, 0.5))
     assert (ended.code, ended.message, ended.status, ended.refund) == ("path_taken", "It is taken.", 400, False)
     last = lifecycle.again(replace(JOB, attempt=3), wish, POLICY, roll=0.5)
-    assert (last.stage, last.code, last.message, last.status) == (Stage.FAILED, "path_taken", "It is taken.", 400)
+    assert (last.stage, last.code, last.message, last.status) == (StoredState.FAILED, "path_taken", "It is taken.", 400)
 
 
 def test_a_stop_by_a_person_cancels() -> None:
-    ended = lifecycle.stopped(JOB)
+    ended = lifecycle.cancelled(JOB)
 
-    assert (ended.ending, ended.stage, ended.refund) == (Ending.CANCELLED, Stage.CANCELLED, False)
-    assert (ended.keep_place, lifecycle.stopped(JOB, unsent=True).keep_place) == (True, False)
+    assert (ended.ending, ended.stage, ended.refund) == (OutcomeKind.CANCELLED, StoredState.CANCELLED, False)
+    assert (ended.keep_place, lifecycle.cancelled(JOB, unsent=True).keep_place) == (True, False)
 
 
 @given(
@@ -210,7 +217,7 @@ def test_no_fault_leads_to_more_attempts_than_allowed_nor_to_a_job_that_spins(
         assert 0 < ended.wait <= 3600 * 1.25
     if ended.refund:
         assert target  # a gate holds it
-    assert ended.stage in (*QUEUED, Stage.FAILED)
+    assert ended.stage in (*QUEUED, StoredState.FAILED)
 
 
 @pytest.mark.parametrize("delay", [-1, float("nan"), "soon", None])

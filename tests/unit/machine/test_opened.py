@@ -6,21 +6,21 @@ import json
 
 import pytest
 
-from tidegate.machine.opened import Opened, OpenedBy
+from tidegate.machine.opened import OpenedBy, TripReason
 
 
 @pytest.mark.parametrize("rule", OpenedBy)
 def test_it_comes_back_from_the_store_as_it_was(rule: OpenedBy) -> None:
-    opened = Opened(rule=rule, run=3, requests=10, failures=6)
+    opened = TripReason(rule=rule, run=3, requests=10, failures=6)
 
-    assert json.loads(json.dumps(opened.dumped())) == {"rule": str(rule), "run": 3, "requests": 10, "failures": 6}
-    assert Opened.loaded(opened.dumped()) == opened
+    assert json.loads(json.dumps(opened.dump())) == {"rule": str(rule), "run": 3, "requests": 10, "failures": 6}
+    assert TripReason.load(opened.dump()) == opened
 
 
 def test_what_was_not_counted_is_nothing() -> None:
-    assert Opened.loaded({"rule": "person"}) == Opened(rule=OpenedBy.PERSON, run=0, requests=0, failures=0)
+    assert TripReason.load({"rule": "person"}) == TripReason(rule=OpenedBy.PERSON, run=0, requests=0, failures=0)
 
 
 @pytest.mark.parametrize("kept", [None, {}, {"run": 3}, {"rule": "moon", "run": 3}])
 def test_without_a_rule_that_this_program_knows_nothing_is_said(kept: dict[str, object] | None) -> None:
-    assert Opened.loaded(kept) is None
+    assert TripReason.load(kept) is None

@@ -11,7 +11,7 @@ import pytest
 from tests.text import numbers
 from tests.unit.machine.test_lifecycle import JOB, POLICY, fault
 from tidegate.core.backoff import Backoff
-from tidegate.core.job import NO_ATTEMPT_LEFT, Claimed, Ending, Outcome, Stage
+from tidegate.core.job import NO_ATTEMPT_LEFT, AttemptOutcome, Claimed, OutcomeKind, StoredState
 from tidegate.machine import lifecycle
 from tidegate.machine.lifecycle import Again, Fail, KindPolicy
 
@@ -19,9 +19,9 @@ LAST = replace(JOB, attempt=3)
 TIMEOUT = fault("timeout", status=504)
 REFUSED = fault("bad_request", status=400)
 JITTERY = KindPolicy(attempts=3, backoff=Backoff(10, cap=100, jitter=0.5))
-GOOD = {"ending": Ending.DONE, "stage": Stage.DONE}
-BAD = {"ending": Ending.FAILED, "stage": Stage.FAILED}
-AGAIN = {"ending": Ending.AGAIN, "stage": Stage.WAITING}
+GOOD = {"ending": OutcomeKind.DONE, "stage": StoredState.DONE}
+BAD = {"ending": OutcomeKind.FAILED, "stage": StoredState.FAILED}
+AGAIN = {"ending": OutcomeKind.AGAIN, "stage": StoredState.WAITING}
 
 
 @pytest.mark.parametrize(
@@ -30,25 +30,34 @@ AGAIN = {"ending": Ending.AGAIN, "stage": Stage.WAITING}
         (lambda: lifecycle.done(JOB, "[1]"), {**GOOD, "result": "[1]", "accepted": True}),
         (lambda: lifecycle.done(JOB, "[1]", unsent=True), {**GOOD, "result": "[1]"}),
         (
-            lambda: lifecycle.stopped(JOB),
-            {"ending": Ending.CANCELLED, "stage": Stage.CANCELLED, "keep_place": True},
-        ),
-        (lambda: lifecycle.stopped(JOB, unsent=True), {"ending": Ending.CANCELLED, "stage": Stage.CANCELLED}),
-        (
-            lambda: lifecycle.given_back(JOB, unsent=False, wait=5.0, code="own_pool"),
-            {"ending": Ending.GIVEN_BACK, "stage": Stage.WAITING, "wait": 5.0, "keep_place": True, "code": "own_pool"},
+            lambda: lifecycle.cancelled(JOB),
+            {"ending": OutcomeKind.CANCELLED, "stage": StoredState.CANCELLED, "keep_place": True},
         ),
         (
-            lambda: lifecycle.given_back(JOB, unsent=True, wait=0.0),
-            {"ending": Ending.GIVEN_BACK, "stage": Stage.READY, "refund": True},
+            lambda: lifecycle.cancelled(JOB, unsent=True),
+            {"ending": OutcomeKind.CANCELLED, "stage": StoredState.CANCELLED},
+        ),
+        (
+            lambda: lifecycle.released(JOB, unsent=False, wait=5.0, code="own_pool"),
+            {
+                "ending": OutcomeKind.GIVEN_BACK,
+                "stage": StoredState.WAITING,
+                "wait": 5.0,
+                "keep_place": True,
+                "code": "own_pool",
+            },
+        ),
+        (
+            lambda: lifecycle.released(JOB, unsent=True, wait=0.0),
+            {"ending": OutcomeKind.GIVEN_BACK, "stage": StoredState.READY, "refund": True},
         ),
         (lambda: lifecycle.failed(JOB, "gone", "", 410), {**BAD, "code": "gone", "message": "gone", "status": 410}),
         (
-            lambda: lifecycle.not_begun(JOB, "expired", "Too old."),
+            lambda: lifecycle.not_started(JOB, "expired", "Too old."),
             {**BAD, "refund": True, "code": "expired", "message": "Too old."},
         ),
         (
-            lambda: lifecycle.not_begun(JOB, "expired", ""),
+            lambda: lifecycle.not_started(JOB, "expired", ""),
             {**BAD, "refund": True, "code": "expired", "message": "expired"},
         ),
         (
@@ -57,7 +66,7 @@ AGAIN = {"ending": Ending.AGAIN, "stage": Stage.WAITING}
             ),
             {**AGAIN, "wait": 4.0, "keep_place": True, "code": "conflict", "status": 409, "message": "Busy."},
         ),
-        (lambda: lifecycle.again(JOB, Again(), POLICY), {"ending": Ending.AGAIN, "stage": Stage.READY}),
+        (lambda: lifecycle.again(JOB, Again(), POLICY), {"ending": OutcomeKind.AGAIN, "stage": StoredState.READY}),
         (lambda: lifecycle.again(JOB, Again(ladder=True), JITTERY, 0.0), {**AGAIN, "wait": 5.0}),
         (lambda: lifecycle.again(JOB, Again(ladder=True), JITTERY), {**AGAIN, "wait": 10.0}),
         (
@@ -70,14 +79,14 @@ AGAIN = {"ending": Ending.AGAIN, "stage": Stage.WAITING}
         ),
         (
             lambda: lifecycle.after_fault(JOB, fault("unauthorized"), POLICY, 0.5),
-            {"ending": Ending.GIVEN_BACK, "stage": Stage.READY, "refund": True, "code": "unauthorized"},
+            {"ending": OutcomeKind.GIVEN_BACK, "stage": StoredState.READY, "refund": True, "code": "unauthorized"},
         ),
     ],
 )
 def test_what_is_written_of_a_job_is_this_and_nothing_else(
-    ended: Callable[[], Outcome], expected: dict[str, object]
+    ended: Callable[[], AttemptOutcome], expected: dict[str, object]
 ) -> None:
-    assert ended() == Outcome(job=JOB, **expected)  # type: ignore[arg-type]
+    assert ended() == AttemptOutcome(job=JOB, **expected)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -98,19 +107,24 @@ def test_what_is_written_of_a_job_is_this_and_nothing_else(
     ],
 )
 def test_the_last_attempt_that_asks_for_another_has_failed(
-    ended: Callable[[], Outcome], expected: dict[str, object]
+    ended: Callable[[], AttemptOutcome], expected: dict[str, object]
 ) -> None:
     found = ended()
     assert found.message
-    assert found == Outcome(job=LAST, **BAD, **{"message": found.message, **expected})  # type: ignore[arg-type]
+    assert found == AttemptOutcome(job=LAST, **BAD, **{"message": found.message, **expected})  # type: ignore[arg-type]
 
 
 def test_the_last_attempt_that_a_worker_lost_has_failed_and_keeps_its_place() -> None:
     last = replace(JOB, attempt=10)
-    assert lifecycle.given_back(last, unsent=False, lost_code="child_died") == Outcome(
-        job=last, ending=Ending.FAILED, stage=Stage.FAILED, code="child_died", message=NO_ATTEMPT_LEFT, keep_place=True
+    assert lifecycle.released(last, unsent=False, lost_code="child_died") == AttemptOutcome(
+        job=last,
+        ending=OutcomeKind.FAILED,
+        stage=StoredState.FAILED,
+        code="child_died",
+        message=NO_ATTEMPT_LEFT,
+        keep_place=True,
     )
-    assert lifecycle.given_back(last, unsent=True).ending is Ending.GIVEN_BACK
+    assert lifecycle.released(last, unsent=True).ending is OutcomeKind.GIVEN_BACK
 
 
 def may(attempt: int, most: int, policy: KindPolicy, code: str = "timeout") -> bool:
@@ -126,12 +140,12 @@ def test_the_fewest_attempts_of_job_kind_and_code_are_what_it_may_have() -> None
 
 def test_the_code_that_a_handler_gives_chooses_how_often_it_may_ask() -> None:
     policy = KindPolicy(attempts=5, per_code={"conflict": 1})
-    assert lifecycle.again(JOB, Again(1, code="conflict"), policy).ending is Ending.FAILED
-    assert lifecycle.again(JOB, Again(1), policy).ending is Ending.AGAIN
+    assert lifecycle.again(JOB, Again(1, code="conflict"), policy).ending is OutcomeKind.FAILED
+    assert lifecycle.again(JOB, Again(1), policy).ending is OutcomeKind.AGAIN
 
 
 def test_a_wait_that_the_service_asked_for_is_a_lower_bound_and_no_wish_is_none() -> None:
-    policy = KindPolicy(backoff=Backoff(0.25, cap=0.25, jitter=0), most_asked=50.0)
+    policy = KindPolicy(backoff=Backoff(0.25, cap=0.25, jitter=0), max_retry_after=50.0)
 
     def waited(job: Claimed, asked: float | None) -> float | None:
         return lifecycle.after_fault(job, fault("rate_limited", retry_after=asked), policy, 0.5).wait

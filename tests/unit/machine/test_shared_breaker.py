@@ -10,10 +10,18 @@ from hypothesis import strategies as st
 from tests.unit.machine.forms import Clock, play
 from tidegate import Breaker
 from tidegate.machine import shared_breaker
-from tidegate.machine.climb import Climb, Phase
-from tidegate.machine.opened import Opened, OpenedBy
+from tidegate.machine.climb import AdaptiveLimit, LimitPhase
+from tidegate.machine.opened import OpenedBy, TripReason
 from tidegate.machine.ramp import UNLIMITED
-from tidegate.machine.shared_breaker import BreakerRow, advanced, closed, noted, opened, probed, room
+from tidegate.machine.shared_breaker import (
+    StoredBreaker,
+    advance,
+    close,
+    force_open,
+    half_open_slots,
+    record_probe,
+    record_results,
+)
 from tidegate.machine.trip import BreakerPolicy
 
 CLOSED, HALF_OPEN, OPEN = "closed", "half-open", "open"
@@ -28,10 +36,10 @@ def policy(**numbers: Any) -> BreakerPolicy:
     return BreakerPolicy(**given)
 
 
-def played(row: BreakerRow, rules: BreakerPolicy, script: str, now: float = 0.0) -> BreakerRow:
+def played(row: StoredBreaker, rules: BreakerPolicy, script: str, now: float = 0.0) -> StoredBreaker:
     """One result per letter, S(uccess) or F(ailure), each of the generation that is current."""
     for letter in script:
-        row = noted(row, rules, [(letter == "S", row.generation)], now)
+        row = record_results(row, rules, [(letter == "S", row.generation)], now)
     return row
 
 
@@ -44,7 +52,7 @@ def played(row: BreakerRow, rules: BreakerPolicy, script: str, now: float = 0.0)
     ],
 )  # fmt: skip
 def test_it_trips_by_the_ratio_and_is_asked_on_a_failure(script: str, state: str) -> None:
-    assert played(BreakerRow(), policy(), script).state == state
+    assert played(StoredBreaker(), policy(), script).state == state
 
 
 @pytest.mark.req("BRK-01")
@@ -52,11 +60,11 @@ def test_it_trips_by_the_ratio_and_is_asked_on_a_failure(script: str, state: str
     ("script", "state"), [("FFFF", CLOSED), ("FFFFF", OPEN), ("FFFFSFFFF", CLOSED), ("SFFFFF", OPEN)]
 )
 def test_it_trips_after_so_many_failures_in_a_row(script: str, state: str) -> None:
-    assert played(BreakerRow(), policy(consecutive=5), script).state == state
+    assert played(StoredBreaker(), policy(consecutive=5), script).state == state
 
 
 def test_failures_in_a_row_are_counted_across_intervals() -> None:
-    row, rules = BreakerRow(), policy(consecutive=5)
+    row, rules = StoredBreaker(), policy(consecutive=5)
 
     for n in range(4):
         row = played(row, rules, "F", now=n * 1000.0)
@@ -66,7 +74,7 @@ def test_failures_in_a_row_are_counted_across_intervals() -> None:
 
 def test_counts_are_cleared_each_interval() -> None:
     rules = policy()
-    row = played(BreakerRow(), rules, "F" * 9, now=0.0)
+    row = played(StoredBreaker(), rules, "F" * 9, now=0.0)
 
     assert played(row, rules, "F", now=59.9).state == OPEN
     assert played(row, rules, "F", now=60.0).state == CLOSED
@@ -75,39 +83,39 @@ def test_counts_are_cleared_each_interval() -> None:
 def test_a_rule_of_ones_own_takes_the_place_of_the_ratio() -> None:
     rules = policy(trip=lambda counts: counts.failures >= 2 and counts.requests >= 4)
 
-    assert played(BreakerRow(), rules, "FFF").state == CLOSED
-    assert played(BreakerRow(), rules, "FFFF").state == OPEN
+    assert played(StoredBreaker(), rules, "FFF").state == CLOSED
+    assert played(StoredBreaker(), rules, "FFFF").state == OPEN
 
 
 @pytest.mark.req("BRK-02")
 def test_open_lets_nothing_through_until_its_time_is_over() -> None:
     rules = policy(consecutive=1)
-    row = played(BreakerRow(), rules, "F", now=10.0)
+    row = played(StoredBreaker(), rules, "F", now=10.0)
 
     assert (row.state, row.since, row.until, row.generation) == (OPEN, 10.0, 130.0, 1)
-    assert room(row, rules, 0) == 0
-    assert advanced(row, 129.9) is row
-    half = advanced(row, 130.0)
+    assert half_open_slots(row, rules, 0) == 0
+    assert advance(row, 129.9) is row
+    half = advance(row, 130.0)
     assert (half.state, half.since, half.until, half.generation) == (HALF_OPEN, 130.0, None, 2)
 
 
 def test_without_a_timeout_only_a_probe_ends_it() -> None:
     rules = policy(consecutive=1, timeout=None)
-    row = played(BreakerRow(), rules, "F")
+    row = played(StoredBreaker(), rules, "F")
 
     assert row.until is None
-    assert advanced(row, 1e12).state == OPEN
-    assert probed(row, 5.0).state == HALF_OPEN
+    assert advance(row, 1e12).state == OPEN
+    assert record_probe(row, 5.0).state == HALF_OPEN
 
 
 def test_a_probe_opens_no_breaker_that_a_person_shut_and_closes_none() -> None:
-    forced = opened(BreakerRow(), 1.0, 100.0, by="ada")
+    forced = force_open(StoredBreaker(), 1.0, 100.0, by="ada")
 
-    assert probed(forced, 5.0) is forced
-    assert advanced(forced, 100.0).state == HALF_OPEN
+    assert record_probe(forced, 5.0) is forced
+    assert advance(forced, 100.0).state == HALF_OPEN
     for state in (CLOSED, HALF_OPEN):
-        row = BreakerRow(state=state)
-        assert probed(row, 5.0) is row
+        row = StoredBreaker(state=state)
+        assert record_probe(row, 5.0) is row
 
 
 @pytest.mark.req("BRK-03")
@@ -115,11 +123,11 @@ def test_a_probe_opens_no_breaker_that_a_person_shut_and_closes_none() -> None:
     ("good", "under_way", "left"), [(0, 0, 3), (0, 2, 1), (0, 3, 0), (1, 1, 1), (2, 0, 1), (2, 1, 0), (0, 9, 0)]
 )
 def test_half_open_lets_through_what_is_left_of_its_permits(good: int, under_way: int, left: int) -> None:
-    assert room(BreakerRow(state=HALF_OPEN, good=good), policy(), under_way) == left
+    assert half_open_slots(StoredBreaker(state=HALF_OPEN, good=good), policy(), under_way) == left
 
 
 def test_closed_lets_everything_through() -> None:
-    assert room(BreakerRow(), policy(), 1_000_000) == UNLIMITED
+    assert half_open_slots(StoredBreaker(), policy(), 1_000_000) == UNLIMITED
 
 
 @pytest.mark.req("BRK-03")
@@ -127,7 +135,7 @@ def test_closed_lets_everything_through() -> None:
     ("script", "state"), [("S", HALF_OPEN), ("SS", HALF_OPEN), ("SSS", CLOSED), ("F", OPEN), ("SSF", OPEN)]
 )
 def test_half_open_closes_after_its_successes_and_opens_at_a_failure(script: str, state: str) -> None:
-    row = played(BreakerRow(state=HALF_OPEN, generation=5), policy(), script, now=7.0)
+    row = played(StoredBreaker(state=HALF_OPEN, generation=5), policy(), script, now=7.0)
 
     assert row.state == state
     assert row.generation == (5 if state == HALF_OPEN else 6)
@@ -140,9 +148,9 @@ def test_half_open_closes_after_its_successes_and_opens_at_a_failure(script: str
 @pytest.mark.parametrize("ok", [True, False])
 @pytest.mark.parametrize("generation", [0, 4, 6, 99])
 def test_a_result_of_another_generation_changes_nothing_but_the_totals(state: str, ok: bool, generation: int) -> None:
-    row = BreakerRow(state=state, generation=5, run=2, good=1, buckets=((0.0, 3, 2),), totals=(1, 2, 3))
+    row = StoredBreaker(state=state, generation=5, run=2, good=1, buckets=((0.0, 3, 2),), totals=(1, 2, 3))
 
-    found = noted(row, policy(consecutive=1), [(ok, generation)] * 20, 1.0)
+    found = record_results(row, policy(consecutive=1), [(ok, generation)] * 20, 1.0)
 
     assert found == replace(row, totals=(21, 2, 3) if ok else (1, 22, 3))
 
@@ -151,72 +159,85 @@ def test_a_result_of_another_generation_changes_nothing_but_the_totals(state: st
 @pytest.mark.parametrize(
     ("numbers", "script", "why"),
     [
-        ({"consecutive": 3}, "SFFF", Opened(rule=OpenedBy.RUN, run=3, requests=4, failures=3)),
-        ({"min_requests": 4, "failure_ratio": 0.5}, "SSFF", Opened(rule=OpenedBy.RATIO, run=2, requests=4, failures=2)),
-        ({"trip": lambda seen: seen.failures > 1}, "FSF", Opened(rule=OpenedBy.RULE, run=1, requests=3, failures=2)),
+        ({"consecutive": 3}, "SFFF", TripReason(rule=OpenedBy.CONSECUTIVE, run=3, requests=4, failures=3)),
+        (
+            {"min_requests": 4, "failure_ratio": 0.5},
+            "SSFF",
+            TripReason(rule=OpenedBy.RATIO, run=2, requests=4, failures=2),
+        ),
+        (
+            {"trip": lambda seen: seen.failures > 1},
+            "FSF",
+            TripReason(rule=OpenedBy.RULE, run=1, requests=3, failures=2),
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_open_breaker_knows_which_rule_opened_it_and_what_was_counted(
-    numbers: dict[str, Any], script: str, why: Opened
+    numbers: dict[str, Any], script: str, why: TripReason
 ) -> None:
     rules = policy(**numbers)
-    row = played(BreakerRow(), rules, script)
+    row = played(StoredBreaker(), rules, script)
     assert row.opened == why
-    assert BreakerRow.loaded(row.state, row.generation, row.since, row.until, row.closed_at, row.dumped()) == row
+    assert StoredBreaker.load(row.state, row.generation, row.since, row.until, row.closed_at, row.dump()) == row
 
-    trial = advanced(row, 1e6)
+    trial = advance(row, 1e6)
     assert trial.opened is None
-    again = noted(trial, rules, [(False, trial.generation)], 1e6)
-    assert again.opened == Opened(rule=OpenedBy.TRIAL, run=why.run + 1)
-    assert closed(again, 1e6).opened is None
-    assert opened(BreakerRow(), 1.0, 100.0, by="ada").opened == Opened(rule=OpenedBy.PERSON)
+    again = record_results(trial, rules, [(False, trial.generation)], 1e6)
+    assert again.opened == TripReason(rule=OpenedBy.HALF_OPEN, run=why.run + 1)
+    assert close(again, 1e6).opened is None
+    assert force_open(StoredBreaker(), 1.0, 100.0, by="ada").opened == TripReason(rule=OpenedBy.PERSON)
 
 
 def test_a_rule_that_only_a_newer_program_knows_is_none() -> None:
-    row = BreakerRow.loaded(OPEN, 1, 0.0, None, None, '{"opened": {"rule": "moon", "phase": 3}}')
+    row = StoredBreaker.load(OPEN, 1, 0.0, None, None, '{"opened": {"rule": "moon", "phase": 3}}')
 
     assert row.opened is None
-    known = BreakerRow.loaded(OPEN, 1, 0.0, None, None, '{"opened": {"rule": "probe", "phase": 3}}')
-    assert known.opened == Opened(rule=OpenedBy.PROBE)
+    known = StoredBreaker.load(OPEN, 1, 0.0, None, None, '{"opened": {"rule": "probe", "phase": 3}}')
+    assert known.opened == TripReason(rule=OpenedBy.PROBE)
 
 
 def test_totals_and_moves_are_kept_through_every_move_and_only_grow() -> None:
     rules = policy(consecutive=2, max_requests=1)
 
-    row = noted(BreakerRow(), rules, [(True, 0), (False, 0), (False, 0), (False, 0)], 1.0)
-    assert (row.state, row.totals, row.moves) == (OPEN, (1, 3, 0), ((CLOSED, OPEN, 1),))
-    row = shared_breaker.rejected(row, 5)
-    row = advanced(row, 1e6)
-    row = noted(row, rules, [(False, row.generation)], 1e6)
-    row = opened(row, 1e6, None, by="ada")  # it was open, so that is no move
-    row = closed(row, 1e6)
+    row = record_results(StoredBreaker(), rules, [(True, 0), (False, 0), (False, 0), (False, 0)], 1.0)
+    assert (row.state, row.totals, row.transitions) == (OPEN, (1, 3, 0), ((CLOSED, OPEN, 1),))
+    row = shared_breaker.record_rejected(row, 5)
+    row = advance(row, 1e6)
+    row = record_results(row, rules, [(False, row.generation)], 1e6)
+    row = force_open(row, 1e6, None, by="ada")  # it was open, so that is no move
+    row = close(row, 1e6)
 
     assert row.totals == (1, 4, 5)
-    assert row.moves == ((CLOSED, OPEN, 1), (HALF_OPEN, OPEN, 1), (OPEN, CLOSED, 1), (OPEN, HALF_OPEN, 1))
-    again = BreakerRow.loaded(row.state, row.generation, row.since, row.until, row.closed_at, row.dumped())
+    assert row.transitions == ((CLOSED, OPEN, 1), (HALF_OPEN, OPEN, 1), (OPEN, CLOSED, 1), (OPEN, HALF_OPEN, 1))
+    again = StoredBreaker.load(row.state, row.generation, row.since, row.until, row.closed_at, row.dump())
     assert again == row
 
 
 def test_of_a_batch_only_those_before_the_trip_count() -> None:
     rules = policy(consecutive=2)
 
-    row = noted(BreakerRow(), rules, [(False, 0)] * 10, 1.0)
+    row = record_results(StoredBreaker(), rules, [(False, 0)] * 10, 1.0)
 
     assert (row.state, row.generation, row.run) == (OPEN, 1, 2)
 
 
 def test_a_closed_breaker_starts_with_clean_counts() -> None:
-    row = closed(BreakerRow(state=HALF_OPEN, generation=3, run=7, good=2, buckets=((0.0, 9, 9),)), 50.0)
+    row = close(StoredBreaker(state=HALF_OPEN, generation=3, run=7, good=2, buckets=((0.0, 9, 9),)), 50.0)
 
     moves = ((HALF_OPEN, CLOSED, 1),)
-    assert row == BreakerRow(
-        state=CLOSED, generation=4, since=50.0, closed_at=50.0, moves=moves, climb=Climb(since=50.0)
+    assert row == StoredBreaker(
+        state=CLOSED,
+        generation=4,
+        since=50.0,
+        closed_at=50.0,
+        transitions=moves,
+        adaptive_limit=AdaptiveLimit(since=50.0),
     )
 
 
 @given(
     st.builds(
-        BreakerRow,
+        StoredBreaker,
         state=st.sampled_from([CLOSED, HALF_OPEN, OPEN]),
         generation=st.integers(0, 10**9),
         since=st.floats(0, 1e10),
@@ -226,18 +247,20 @@ def test_a_closed_breaker_starts_with_clean_counts() -> None:
         run=st.integers(0, 99),
         good=st.integers(0, 99),
         by=st.none() | st.text(max_size=9),
-        climb=st.none()
-        | st.builds(Climb, phase=st.sampled_from(Phase), most=st.integers(1, 999), since=st.floats(0, 1e10)),
+        adaptive_limit=st.none()
+        | st.builds(
+            AdaptiveLimit, phase=st.sampled_from(LimitPhase), most=st.integers(1, 999), since=st.floats(0, 1e10)
+        ),
     )
 )
-def test_a_row_comes_back_from_the_store_as_it_was(row: BreakerRow) -> None:
-    kept = row.dumped()
+def test_a_row_comes_back_from_the_store_as_it_was(row: StoredBreaker) -> None:
+    kept = row.dump()
 
-    assert BreakerRow.loaded(row.state, row.generation, row.since, row.until, row.closed_at, kept) == row
+    assert StoredBreaker.load(row.state, row.generation, row.since, row.until, row.closed_at, kept) == row
 
 
 def test_a_row_of_a_store_that_knows_no_counts_is_empty() -> None:
-    assert BreakerRow.loaded(CLOSED, 0, 0.0, None, None, "{}") == BreakerRow()
+    assert StoredBreaker.load(CLOSED, 0, 0.0, None, None, "{}") == StoredBreaker()
 
 
 Step = tuple[bool, float]
@@ -259,15 +282,15 @@ def test_one_call_at_a_time_it_does_what_the_breaker_in_memory_does(
         "max_requests": permits,
     }  # fmt: skip
     clock = Clock()
-    breaker, row, rules = Breaker("gateway", clock=clock, **numbers), BreakerRow(), policy(**numbers)
+    breaker, row, rules = Breaker("gateway", clock=clock, **numbers), StoredBreaker(), policy(**numbers)
 
     for ok, pause in steps:
         clock.now += pause
         answer = play(breaker, "S" if ok else "F")
-        row = advanced(row, clock.now)
-        assert (room(row, rules, 0) > 0) == (answer in "SF")
+        row = advance(row, clock.now)
+        assert (half_open_slots(row, rules, 0) > 0) == (answer in "SF")
         if answer in "SF":
-            row = noted(row, rules, [(ok, row.generation)], clock.now)
+            row = record_results(row, rules, [(ok, row.generation)], clock.now)
         assert row.state == breaker.state
         if row.state == CLOSED:
             mine, memory = shared_breaker.counts(row), breaker.counts
@@ -278,11 +301,11 @@ def test_one_call_at_a_time_it_does_what_the_breaker_in_memory_does(
 @given(st.lists(st.tuples(st.booleans(), st.floats(0.1, 40)), min_size=1, max_size=60))
 def test_a_sliding_window_counts_what_is_younger_and_forgets_what_is_older(steps: list[Step]) -> None:
     rules = policy(window=100, min_requests=1000)
-    row, now, made = BreakerRow(), 0.0, list[tuple[float, bool]]()
+    row, now, made = StoredBreaker(), 0.0, list[tuple[float, bool]]()
 
     for ok, pause in steps:
         now += pause
-        row = noted(row, rules, [(ok, 0)], now)
+        row = record_results(row, rules, [(ok, 0)], now)
         made.append((now, ok))
         counts = shared_breaker.counts(row)
         surely = [each for each in made if now - each[0] < 90]
@@ -297,26 +320,26 @@ def test_a_sliding_window_counts_what_is_younger_and_forgets_what_is_older(steps
 def test_half_open_never_has_more_under_way_and_good_than_its_permits(steps: list[tuple[bool, int, int]]) -> None:
     """Calls overlap, and their results come in any order, some of them of generations long gone."""
     rules = policy(consecutive=2, timeout=5)
-    row, now, out = BreakerRow(), 0.0, list[int]()
+    row, now, out = StoredBreaker(), 0.0, list[int]()
 
     for ok, pick, pause in steps:
         now += pause
-        row = advanced(row, now)
+        row = advance(row, now)
         under_way = sum(generation == row.generation for generation in out)
-        if room(row, rules, under_way) > 0:
+        if half_open_slots(row, rules, under_way) > 0:
             out.append(row.generation)
         if row.state == HALF_OPEN:
             assert sum(each == row.generation for each in out) + row.good <= 3
         if out and pick >= 0:
-            row = noted(row, rules, [(ok, out.pop(pick % len(out)))], now)
+            row = record_results(row, rules, [(ok, out.pop(pick % len(out)))], now)
 
 
 def test_a_generation_never_comes_again() -> None:
-    rules, row, seen, now = policy(consecutive=1, timeout=1, max_requests=1), BreakerRow(), {0}, 0.0
+    rules, row, seen, now = policy(consecutive=1, timeout=1, max_requests=1), StoredBreaker(), {0}, 0.0
 
     for letter in "FSFFS" * 20:
         now += 2
-        row = advanced(row, now)
+        row = advance(row, now)
         row = played(row, rules, letter, now)
         assert row.generation >= max(seen)
         seen.add(row.generation)
@@ -324,21 +347,27 @@ def test_a_generation_never_comes_again() -> None:
 
 
 def test_one_that_has_closed_climbs_and_knows_no_limit_when_that_is_over() -> None:
-    row = closed(BreakerRow(state=HALF_OPEN), 50.0)
+    row = close(StoredBreaker(state=HALF_OPEN), 50.0)
 
-    assert [shared_breaker.most(row, None, at) for at in (50.0, 55.9, 56.0)] == [1, 1, 2]
-    assert shared_breaker.opening(row, None, 50.0)
+    assert [shared_breaker.concurrency_limit(row, None, at) for at in (50.0, 55.9, 56.0)] == [1, 1, 2]
+    assert shared_breaker.is_ramping(row, None, 50.0)
     for step in range(1, 11):
-        row = advanced(row, 50.0 + 6.0 * step)
-    assert (row.climb, shared_breaker.most(row, None, 110.0), shared_breaker.opening(row, None, 110.0)) == (
-        None, UNLIMITED, False,
-    )  # fmt: skip
+        row = advance(row, 50.0 + 6.0 * step)
+    assert (
+        row.adaptive_limit,
+        shared_breaker.concurrency_limit(row, None, 110.0),
+        shared_breaker.is_ramping(row, None, 110.0),
+    ) == (
+        None,
+        UNLIMITED,
+        False,
+    )
 
 
 def test_where_a_limit_is_named_it_grows_to_that_over_a_minute() -> None:
-    row = closed(BreakerRow(state=HALF_OPEN), 50.0)
+    row = close(StoredBreaker(state=HALF_OPEN), 50.0)
 
-    assert [shared_breaker.most(row, 30, at) for at in (50.0, 52.0, 80.0, 109.0, 110.0, 999.0)] == [
+    assert [shared_breaker.concurrency_limit(row, 30, at) for at in (50.0, 52.0, 80.0, 109.0, 110.0, 999.0)] == [
         1,
         1,
         15,
@@ -346,44 +375,47 @@ def test_where_a_limit_is_named_it_grows_to_that_over_a_minute() -> None:
         30,
         30,
     ]
-    assert [shared_breaker.opening(row, 30, at) for at in (50.0, 109.9, 110.0)] == [True, True, False]
-    never = BreakerRow()
-    assert (shared_breaker.most(never, 30, 5.0), shared_breaker.opening(never, 30, 5.0)) == (30, False)
-    assert (shared_breaker.most(never, None, 5.0), shared_breaker.opening(never, None, 5.0)) == (UNLIMITED, False)
+    assert [shared_breaker.is_ramping(row, 30, at) for at in (50.0, 109.9, 110.0)] == [True, True, False]
+    never = StoredBreaker()
+    assert (shared_breaker.concurrency_limit(never, 30, 5.0), shared_breaker.is_ramping(never, 30, 5.0)) == (30, False)
+    assert (shared_breaker.concurrency_limit(never, None, 5.0), shared_breaker.is_ramping(never, None, 5.0)) == (
+        UNLIMITED,
+        False,
+    )
 
 
 def test_only_good_answers_that_it_let_through_itself_are_counted_for_its_climb() -> None:
-    row = closed(BreakerRow(state=HALF_OPEN, generation=3), 50.0)
+    row = close(StoredBreaker(state=HALF_OPEN, generation=3), 50.0)
 
-    row = noted(row, policy(), [(True, 4), (True, 4), (False, 4), (True, 3)], 51.0)
+    row = record_results(row, policy(), [(True, 4), (True, 4), (False, 4), (True, 3)], 51.0)
 
-    assert row.climb == Climb(since=50.0, good=2)
-    assert noted(row, policy(consecutive=1), [(False, 4)], 52.0).climb is None  # open
+    assert row.adaptive_limit == AdaptiveLimit(since=50.0, good=2)
+    assert record_results(row, policy(consecutive=1), [(False, 4)], 52.0).adaptive_limit is None  # open
 
 
 def test_what_held_it_back_is_noted_once_and_only_while_it_climbs() -> None:
-    row = closed(BreakerRow(state=HALF_OPEN), 50.0)
+    row = close(StoredBreaker(state=HALF_OPEN), 50.0)
 
-    held = shared_breaker.held_back(row)
-    assert held.climb == Climb(since=50.0, bound=True)
-    assert shared_breaker.held_back(held) is held
-    assert shared_breaker.held_back(BreakerRow()) == BreakerRow()
+    held = shared_breaker.mark_limited(row)
+    assert held.adaptive_limit == AdaptiveLimit(since=50.0, bound=True)
+    assert shared_breaker.mark_limited(held) is held
+    assert shared_breaker.mark_limited(StoredBreaker()) == StoredBreaker()
 
 
 def test_one_that_was_held_by_something_else_climbs_too_unless_it_does_already() -> None:
-    assert shared_breaker.back(BreakerRow(), 7.0) == BreakerRow(climb=Climb(since=7.0))
-    climbing = closed(BreakerRow(state=HALF_OPEN), 5.0)
-    assert shared_breaker.back(climbing, 7.0) is climbing
+    assert shared_breaker.restart_limit(StoredBreaker(), 7.0) == StoredBreaker(adaptive_limit=AdaptiveLimit(since=7.0))
+    climbing = close(StoredBreaker(state=HALF_OPEN), 5.0)
+    assert shared_breaker.restart_limit(climbing, 7.0) is climbing
     for state in (OPEN, HALF_OPEN):
-        assert shared_breaker.back(BreakerRow(state=state), 7.0).climb is None
+        assert shared_breaker.restart_limit(StoredBreaker(state=state), 7.0).adaptive_limit is None
 
 
 def test_a_clock_that_is_set_back_begins_the_gentle_opening_again() -> None:
-    row = closed(BreakerRow(), 5000.0)
-    assert shared_breaker.most(row, 60, 4000.0) == 1
+    row = close(StoredBreaker(), 5000.0)
+    assert shared_breaker.concurrency_limit(row, 60, 4000.0) == 1
 
-    later = advanced(row, 4000.0)
+    later = advance(row, 4000.0)
 
-    assert [shared_breaker.most(later, 60, 4000.0 + age) for age in (0.0, 30.0, 60.0)] == [1, 30, 60]
-    assert later.climb is not None
-    assert later.climb.since == 4000.0
+    assert [shared_breaker.concurrency_limit(later, 60, 4000.0 + age) for age in (0.0, 30.0, 60.0)] == [1, 30, 60]
+    assert later.adaptive_limit is not None
+    assert later.adaptive_limit.since == 4000.0

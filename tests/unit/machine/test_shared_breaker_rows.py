@@ -6,51 +6,51 @@ import pytest
 
 from tests.unit.machine.test_shared_breaker import CLOSED, HALF_OPEN, OPEN, played, policy
 from tidegate.guard import Counts
-from tidegate.machine.climb import Climb, Phase
-from tidegate.machine.ramp import ramped
+from tidegate.machine.climb import AdaptiveLimit, LimitPhase
+from tidegate.machine.ramp import ramp_limit
 from tidegate.machine.shared_breaker import (
-    BreakerRow,
-    advanced,
-    closed,
+    StoredBreaker,
+    advance,
+    close,
     counts,
     endless,
-    half_opened,
-    noted,
-    opened,
-    opening,
-    probed,
-    rejected,
+    force_open,
+    half_open,
+    is_ramping,
+    record_probe,
+    record_rejected,
+    record_results,
 )
 
 
 def test_when_it_last_closed_and_its_run_are_kept_while_it_is_open_and_half_open() -> None:
-    row = BreakerRow(closed_at=5.0, run=7)
-    shut = opened(row, 10.0, 130.0)
-    half = half_opened(shut, 130.0)
+    row = StoredBreaker(closed_at=5.0, run=7)
+    shut = force_open(row, 10.0, 130.0)
+    half = half_open(shut, 130.0)
 
     assert (shut.closed_at, shut.run) == (half.closed_at, half.run) == (5.0, 7)
 
 
 def test_a_failure_while_half_open_is_one_more_in_a_row() -> None:
-    row = noted(BreakerRow(state=HALF_OPEN, run=7), policy(), [(False, 0)], 1.0)
+    row = record_results(StoredBreaker(state=HALF_OPEN, run=7), policy(), [(False, 0)], 1.0)
 
     assert (row.state, row.run) == (OPEN, 8)
 
 
 def test_a_probe_makes_it_half_open_from_that_moment_on() -> None:
-    assert probed(opened(BreakerRow(), 1.0, None), 5.0).since == 5.0
+    assert record_probe(force_open(StoredBreaker(), 1.0, None), 5.0).since == 5.0
 
 
 def test_the_same_move_is_counted_each_time() -> None:
-    row = BreakerRow()
+    row = StoredBreaker()
     for at in (1.0, 2.0, 3.0):
-        row = closed(opened(row, at, None), at)
+        row = close(force_open(row, at, None), at)
 
-    assert row.moves == ((CLOSED, OPEN, 3), (OPEN, CLOSED, 3))
+    assert row.transitions == ((CLOSED, OPEN, 3), (OPEN, CLOSED, 3))
 
 
 def test_the_counts_of_a_row_are_those_of_its_window() -> None:
-    row = BreakerRow(buckets=((0.0, 5, 2), (10.0, 4, 1)), run=1)
+    row = StoredBreaker(buckets=((0.0, 5, 2), (10.0, 4, 1)), run=1)
 
     assert counts(row) == Counts(9, 6, 3, 0, 1)
 
@@ -58,7 +58,7 @@ def test_the_counts_of_a_row_are_those_of_its_window() -> None:
 @pytest.mark.parametrize("window", [None, 60])
 def test_counts_from_before_the_clock_was_set_back_leave_after_an_interval_as_any_others(window: float | None) -> None:
     rules = policy(window=window, min_requests=1000)
-    row = played(BreakerRow(), rules, "FFF", 10_000.0)
+    row = played(StoredBreaker(), rules, "FFF", 10_000.0)
     row = played(row, rules, "F", 1000.0)
     assert counts(row).failures == 4
 
@@ -66,14 +66,14 @@ def test_counts_from_before_the_clock_was_set_back_leave_after_an_interval_as_an
 
 
 def test_only_one_that_is_open_for_a_probe_is_open_without_an_end() -> None:
-    assert endless(opened(BreakerRow(), 1.0, None))
-    assert not endless(opened(BreakerRow(), 1.0, 100.0))
-    assert not endless(opened(BreakerRow(), 1.0, None, by="ada"))
-    assert not endless(BreakerRow())
+    assert endless(force_open(StoredBreaker(), 1.0, None))
+    assert not endless(force_open(StoredBreaker(), 1.0, 100.0))
+    assert not endless(force_open(StoredBreaker(), 1.0, None, by="ada"))
+    assert not endless(StoredBreaker())
 
 
 def test_a_bucket_of_the_window_takes_what_comes_within_a_tenth_of_it() -> None:
-    row, rules = BreakerRow(), policy(window=100, min_requests=1000)
+    row, rules = StoredBreaker(), policy(window=100, min_requests=1000)
     for now, letter in ((20.0, "S"), (25.0, "F"), (29.9, "S"), (30.0, "F"), (39.0, "F"), (40.0, "S")):
         row = played(row, rules, letter, now)
 
@@ -81,7 +81,7 @@ def test_a_bucket_of_the_window_takes_what_comes_within_a_tenth_of_it() -> None:
 
 
 def test_a_bucket_is_not_younger_for_being_full() -> None:
-    row, rules = BreakerRow(), policy(window=100, min_requests=1000)
+    row, rules = StoredBreaker(), policy(window=100, min_requests=1000)
     for now in (1.0, 1.0, 1.0, 11.5):
         row = played(row, rules, "S", now)
 
@@ -89,27 +89,27 @@ def test_a_bucket_is_not_younger_for_being_full() -> None:
 
 
 def test_the_next_step_of_its_climb_is_kept() -> None:
-    row = closed(BreakerRow(state=HALF_OPEN), 50.0)
+    row = close(StoredBreaker(state=HALF_OPEN), 50.0)
 
-    assert advanced(row, 50.0) is row
-    assert advanced(row, 56.0).climb == Climb(most=2, since=56.0)
+    assert advance(row, 50.0) is row
+    assert advance(row, 56.0).adaptive_limit == AdaptiveLimit(most=2, since=56.0)
 
 
 def test_without_a_limit_it_opens_as_long_as_it_climbs_and_no_longer() -> None:
-    resting = Climb(phase=Phase.RESTING, most=8, since=0.0)
+    resting = AdaptiveLimit(phase=LimitPhase.STEADY, most=8, since=0.0)
 
-    assert opening(BreakerRow(climb=resting, closed_at=0.0), None, 900.0)
-    assert opening(BreakerRow(climb=resting), None, 1.0)
-    assert not opening(BreakerRow(closed_at=0.0), None, 1.0)
+    assert is_ramping(StoredBreaker(adaptive_limit=resting, closed_at=0.0), None, 900.0)
+    assert is_ramping(StoredBreaker(adaptive_limit=resting), None, 1.0)
+    assert not is_ramping(StoredBreaker(closed_at=0.0), None, 1.0)
 
 
 @pytest.mark.parametrize(("age", "allowed"), [(-5.0, 1), (0.0, 1), (0.0625, 1), (0.125, 2), (59.75, 598), (60.0, 600)])
 def test_where_a_limit_is_named_one_call_is_the_first(age: float, allowed: int) -> None:
-    assert ramped(600, 100.0, 100.0 + age) == allowed
+    assert ramp_limit(600, 100.0, 100.0 + age) == allowed
 
 
 def test_when_no_call_was_rejected_the_row_stays_as_it_is() -> None:
-    row = BreakerRow(state=OPEN)
+    row = StoredBreaker(state=OPEN)
 
-    assert rejected(row, 0) is row
-    assert rejected(row, 2).totals == (0, 0, 2)
+    assert record_rejected(row, 0) is row
+    assert record_rejected(row, 2).totals == (0, 0, 2)

@@ -16,74 +16,129 @@ from tidegate.machine.telling import (
     FLAPPING,
     HOUR,
     RECOVERED,
-    Drop,
-    Heard,
-    Move,
-    Over,
-    Raise,
-    Tell,
-    TellingPolicy,
+    BreakerTransition,
+    Defer,
+    Deliver,
+    NoticePolicy,
+    NoticeView,
+    RaiseNotice,
+    ResolveNotice,
+    Suppress,
+    SuppressReason,
     Verdict,
-    Wait,
-    Why,
     decide,
     of_breaker,
 )
 
-POLICY = TellingPolicy()
+POLICY = NoticePolicy()
 T = 1_800_000_000.0
 
 
-def heard(id_: int = 1, kind: str = "fatal", level: str = "error", at: float = T, **more: float | None) -> Heard:
-    return Heard(id=id_, kind=kind, level=level, created_at=at, **more)
+def heard(id_: int = 1, kind: str = "fatal", level: str = "error", at: float = T, **more: float | None) -> NoticeView:
+    return NoticeView(id=id_, kind=kind, level=level, created_at=at, **more)
 
 
-def over(id_: int = 2, at: float = T + 60, **more: float | None) -> Heard:
+def over(id_: int = 2, at: float = T + 60, **more: float | None) -> NoticeView:
     return heard(id_, RECOVERED, "success", at, ended_at=at, **more)
 
 
 TOLD = heard(1, told_at=T, ended_at=T + 60)
-CASES: dict[str, tuple[Heard, list[Heard], float, Verdict]] = {
-    "a fatal fault is told at once": (heard(), [], T, Tell()),
-    "a long backoff is told after an hour": (heard(kind="cap", level="warning"), [], T, Wait(T + HOUR, Why.GRACE)),
-    "and then it is": (heard(kind="cap", level="warning"), [], T + HOUR, Tell()),
+CASES: dict[str, tuple[NoticeView, list[NoticeView], float, Verdict]] = {
+    "a fatal fault is told at once": (heard(), [], T, Deliver()),
+    "a long backoff is told after an hour": (
+        heard(kind="cap", level="warning"),
+        [],
+        T,
+        Defer(T + HOUR, SuppressReason.GRACE),
+    ),
+    "and then it is": (heard(kind="cap", level="warning"), [], T + HOUR, Deliver()),
     "what is over sooner is not told": (
-        heard(kind="cap", ended_at=T + 9), [], T + 10, Drop(Why.WAS_SHORT)),
-    "nor is its end": (over(), [heard(kind="cap", ended_at=T + 60)], T + HOUR, Drop(Why.NOTHING_TOLD)),
-    "what rests is for the page": (heard(kind="disabled"), [], T, Drop(Why.PAGE_ONLY)),
+        heard(kind="cap", ended_at=T + 9),
+        [],
+        T + 10,
+        Suppress(SuppressReason.WAS_SHORT),
+    ),
+    "nor is its end": (over(), [heard(kind="cap", ended_at=T + 60)], T + HOUR, Suppress(SuppressReason.NOTHING_TOLD)),
+    "what rests is for the page": (heard(kind="disabled"), [], T, Suppress(SuppressReason.PAGE_ONLY)),
     "jobs that gave up are gathered": (
-        heard(kind="gave_up", level="warning"), [], T + 299, Wait(T + 300, Why.GRACE)),
+        heard(kind="gave_up", level="warning"),
+        [],
+        T + 299,
+        Defer(T + 300, SuppressReason.GRACE),
+    ),
     "what was read before it was due is not told": (
-        heard(kind="gave_up", acked_at=T + 9), [], T + 301, Drop(Why.READ)),
-    "an end that may not last is not told yet": (over(), [TOLD], T + 61, Wait(T + 660, Why.NOT_STEADY)),
-    "an end that has lasted is told to whoever knew": (over(), [TOLD], T + 660, Tell(of=1)),
+        heard(kind="gave_up", acked_at=T + 9),
+        [],
+        T + 301,
+        Suppress(SuppressReason.READ),
+    ),
+    "an end that may not last is not told yet": (over(), [TOLD], T + 61, Defer(T + 660, SuppressReason.NOT_STEADY)),
+    "an end that has lasted is told to whoever knew": (over(), [TOLD], T + 660, Deliver(of=1)),
     "an end after somebody read of the trouble is told": (
-        over(), [replace(TOLD, acked_at=T + 5)], T + 660, Tell(of=1)),
+        over(),
+        [replace(TOLD, acked_at=T + 5)],
+        T + 660,
+        Deliver(of=1),
+    ),
     "an end that did not last is not told": (
-        over(), [TOLD, heard(3, at=T + 120)], T + 660, Drop(Why.DID_NOT_LAST)),
-    "trouble that came back is known": (heard(3, at=T + 120), [TOLD, over()], T + 120, Drop(Why.KNOWN)),
+        over(),
+        [TOLD, heard(3, at=T + 120)],
+        T + 660,
+        Suppress(SuppressReason.DID_NOT_LAST),
+    ),
+    "trouble that came back is known": (heard(3, at=T + 120), [TOLD, over()], T + 120, Suppress(SuppressReason.KNOWN)),
     "and its end is told": (
-        over(4, T + 180), [TOLD, over(), heard(3, at=T + 120, ended_at=T + 180)], T + 780, Tell(of=1)),
+        over(4, T + 180),
+        [TOLD, over(), heard(3, at=T + 120, ended_at=T + 180)],
+        T + 780,
+        Deliver(of=1),
+    ),
     "trouble that comes back after its end was told is told anew": (
-        heard(3, at=T + 999), [TOLD, over(told_at=T + 660)], T + 999, Tell()),
+        heard(3, at=T + 999),
+        [TOLD, over(told_at=T + 660)],
+        T + 999,
+        Deliver(),
+    ),
     "trouble that comes back after a person dealt with it is told anew": (
-        heard(3, at=T + 999), [TOLD], T + 999, Tell()),
+        heard(3, at=T + 999),
+        [TOLD],
+        T + 999,
+        Deliver(),
+    ),
     "an end is told once": (
-        over(5, T + 700), [TOLD, over(told_at=T + 660)], T + 9999, Drop(Why.NOTHING_TOLD)),
+        over(5, T + 700),
+        [TOLD, over(told_at=T + 660)],
+        T + 9999,
+        Suppress(SuppressReason.NOTHING_TOLD),
+    ),
     "a lighter trouble at the same place adds nothing": (
-        heard(2, BREAKER, "warning", T + 60), [heard(1, told_at=T)], T + 60, Drop(Why.KNOWN)),
-    "a heavier one does": (
-        heard(2, at=T + 60), [heard(1, BREAKER, "warning", told_at=T)], T + 60, Tell()),
+        heard(2, BREAKER, "warning", T + 60),
+        [heard(1, told_at=T)],
+        T + 60,
+        Suppress(SuppressReason.KNOWN),
+    ),
+    "a heavier one does": (heard(2, at=T + 60), [heard(1, BREAKER, "warning", told_at=T)], T + 60, Deliver()),
     "an end is not told while other trouble goes on there": (
-        over(3, T + 90), [TOLD, heard(2, BREAKER, "warning", T + 30)], T + 9999, Drop(Why.DID_NOT_LAST)),
-    "what is snoozed waits": (heard(snoozed_until=T + 900), [], T, Wait(T + 900, Why.SNOOZED)),
+        over(3, T + 90),
+        [TOLD, heard(2, BREAKER, "warning", T + 30)],
+        T + 9999,
+        Suppress(SuppressReason.DID_NOT_LAST),
+    ),
+    "what is snoozed waits": (heard(snoozed_until=T + 900), [], T, Defer(T + 900, SuppressReason.SNOOZED)),
     "so does more trouble at that place": (
-        heard(2, at=T + 60), [heard(1, BREAKER, "warning", snoozed_until=T + 900, told_at=T)], T + 60,
-        Wait(T + 900, Why.SNOOZED)),
-    "a snooze ends": (heard(snoozed_until=T + 900), [], T + 900, Tell()),
+        heard(2, at=T + 60),
+        [heard(1, BREAKER, "warning", snoozed_until=T + 900, told_at=T)],
+        T + 60,
+        Defer(T + 900, SuppressReason.SNOOZED),
+    ),
+    "a snooze ends": (heard(snoozed_until=T + 900), [], T + 900, Deliver()),
     "an end that was waited for before it was written is told at once": (
-        over(), [heard(1, BREAKER, "warning", told_at=T, ended_at=T + 60)], T + 61, Tell(of=1)),
-}  # fmt: skip
+        over(),
+        [heard(1, BREAKER, "warning", told_at=T, ended_at=T + 60)],
+        T + 61,
+        Deliver(of=1),
+    ),
+}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -96,11 +151,11 @@ def test_(case: str) -> None:
 @pytest.mark.parametrize(
     ("clock", "level", "verdict"),
     [
-        ("2027-01-15T21:59", "warning", Tell()),
-        ("2027-01-15T22:00", "warning", Wait(datetime(2027, 1, 16, 7, tzinfo=UTC).timestamp(), Why.QUIET)),
-        ("2027-01-16T06:59", "warning", Wait(datetime(2027, 1, 16, 7, tzinfo=UTC).timestamp(), Why.QUIET)),
-        ("2027-01-16T07:00", "warning", Tell()),
-        ("2027-01-16T03:00", "error", Tell()),
+        ("2027-01-15T21:59", "warning", Deliver()),
+        ("2027-01-15T22:00", "warning", Defer(datetime(2027, 1, 16, 7, tzinfo=UTC).timestamp(), SuppressReason.QUIET)),
+        ("2027-01-16T06:59", "warning", Defer(datetime(2027, 1, 16, 7, tzinfo=UTC).timestamp(), SuppressReason.QUIET)),
+        ("2027-01-16T07:00", "warning", Deliver()),
+        ("2027-01-16T03:00", "error", Deliver()),
     ],
 )
 def test_in_quiet_hours_errors_pass_and_the_rest_waits(clock: str, level: str, verdict: Verdict) -> None:
@@ -131,7 +186,7 @@ FLAPS = [(times, share) for times in (10, 30) for share in (0.05, 0.5, 0.95)]
 def test_a_key_that_flaps_ten_times_an_hour_or_more_is_told_of_once_and_its_end_once(times: int, share: float) -> None:
     """The rules, asked after each change and every half a minute, as the server does."""
     period = HOUR / times
-    rows: list[Heard] = []
+    rows: list[NoticeView] = []
     told = []
     moments = sorted({T + i * period for i in range(times)} | {T + (i + share) * period for i in range(times)})
     looks = sorted({*moments, *(T + 30.0 * i for i in range(1 + int(2 * HOUR / 30)))})
@@ -147,10 +202,10 @@ def test_a_key_that_flaps_ten_times_an_hour_or_more_is_told_of_once_and_its_end_
         for id_ in sorted(undecided):
             row = rows[id_ - 1]
             verdict = decide(row, [each for each in rows if each.id != id_], POLICY, now)
-            if isinstance(verdict, Tell):
+            if isinstance(verdict, Deliver):
                 rows[id_ - 1] = replace(row, told_at=now)
                 told.append((row.kind, now))
-            if not isinstance(verdict, Wait):
+            if not isinstance(verdict, Defer):
                 undecided.discard(id_)
 
     assert [kind for kind, _ in told] == ["fatal", RECOVERED]
@@ -158,7 +213,7 @@ def test_a_key_that_flaps_ten_times_an_hour_or_more_is_told_of_once_and_its_end_
     assert not undecided
 
 
-def breaker_notices(moves: list[Move], until: float) -> list[str]:
+def breaker_notices(moves: list[BreakerTransition], until: float) -> list[str]:
     """The kinds of what is written of a breaker, looked at every half a minute."""
     found: list[str] = []
     known: str | None = None
@@ -167,10 +222,10 @@ def breaker_notices(moves: list[Move], until: float) -> list[str]:
         seen = [move for move in moves if move.at <= now]
         closed = seen[-1].closed if seen else True
         match of_breaker(seen, known, POLICY, now, closed):
-            case Raise(kind, _):
+            case RaiseNotice(kind, _):
                 known = kind
                 found.append(kind)
-            case Over():
+            case ResolveNotice():
                 known = None
                 found.append(RECOVERED)
         now += 30.0
@@ -180,7 +235,7 @@ def breaker_notices(moves: list[Move], until: float) -> list[str]:
 @pytest.mark.parametrize(("times", "share"), FLAPS)
 def test_a_breaker_that_flaps_ten_times_an_hour_or_more_makes_two_notices_at_most(times: int, share: float) -> None:
     period = HOUR / times
-    moves = [Move(T + (i + part) * period, bool(part)) for i in range(times) for part in (0.0, share)]
+    moves = [BreakerTransition(T + (i + part) * period, bool(part)) for i in range(times) for part in (0.0, share)]
 
     found = breaker_notices(moves, T + 2 * HOUR)
 
@@ -203,4 +258,4 @@ def test_a_breaker_that_flaps_ten_times_an_hour_or_more_makes_two_notices_at_mos
 def test_a_breaker_is_told_of_when_it_stays_open_and_when_it_stays_closed(
     moves: list[tuple[int, bool]], kinds: list[str]
 ) -> None:
-    assert breaker_notices([Move(T + at, closed) for at, closed in moves], T + HOUR) == kinds
+    assert breaker_notices([BreakerTransition(T + at, closed) for at, closed in moves], T + HOUR) == kinds

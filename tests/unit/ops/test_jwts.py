@@ -13,8 +13,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import dsa, ec, ed25519, rsa
 
-from tidegate.ops.jwts import BadToken, Issuer, made, read
-from tidegate.ops.rights import Role, Via, Who
+from tidegate.ops.jwts import BadToken, Issuer, issue_token, verify_token
+from tidegate.ops.rights import AuthMethod, Principal, Role
 
 NOW = 1_800_000_000.0
 KEY = b"k" * 32
@@ -77,16 +77,16 @@ ODD = {
 @pytest.mark.parametrize("what", ODD)
 def test_a_claim_that_nobody_would_send_is_a_bad_token_and_no_failure_of_the_server(what: str) -> None:
     with pytest.raises(BadToken):
-        read(OWN, ODD[what], NOW)
+        verify_token(OWN, ODD[what], NOW)
 
 
 def test_what_is_made_here_is_read_here_until_it_ends() -> None:
-    token = made(OWN, "watcher", Role.POLLER, 60, NOW)
-    found = read(OWN, token, NOW)
-    assert found == Who("jwt watcher", Role.POLLER, Via.JWT, found.owner)
-    assert read(OWN, token, NOW + 69).role is Role.POLLER
+    token = issue_token(OWN, "watcher", Role.POLLER, 60, NOW)
+    found = verify_token(OWN, token, NOW)
+    assert found == Principal("jwt watcher", Role.POLLER, AuthMethod.JWT, found.owner)
+    assert verify_token(OWN, token, NOW + 69).role is Role.POLLER
     with pytest.raises(BadToken, match="it has expired"):
-        read(OWN, token, NOW + 71)
+        verify_token(OWN, token, NOW + 71)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_what_is_made_here_is_read_here_until_it_ends() -> None:
 )
 def test_tokens_of_somebody_whose_public_key_is_known_are_read(key: Any, algorithm: str) -> None:
     issuer = Issuer.of_public_key(pem_of(key))
-    assert read(issuer, signed(key, algorithm), NOW).name == "jwt watcher"
+    assert verify_token(issuer, signed(key, algorithm), NOW).name == "jwt watcher"
     with pytest.raises(BadToken):
-        read(issuer, signed(), NOW)
+        verify_token(issuer, signed(), NOW)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_tokens_of_somebody_whose_public_key_is_known_are_read(key: Any, algorit
 )  # fmt: skip
 def test_a_token_that_is_not_wholly_right_opens_nothing(issuer: Issuer, token: str) -> None:
     with pytest.raises(BadToken) as caught:
-        read(issuer, token, NOW)
+        verify_token(issuer, token, NOW)
     assert token[:20] not in str(caught.value) or not token
 
 

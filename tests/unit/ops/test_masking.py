@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tidegate.ops.masking import MOST_JSON, shown_json, shown_value
+from tidegate.ops.masking import MAX_JSON, shown_json, shown_value
 
 SECRET = "hunter2hunter2"
 
@@ -30,7 +30,7 @@ def test_a_name_that_only_looks_alike_is_shown(name: str) -> None:
 
 
 @pytest.mark.parametrize("length", range(1980, 2010))
-@pytest.mark.parametrize("more", [0, 2 * MOST_JSON], ids=["one text", "long JSON"])
+@pytest.mark.parametrize("more", [0, 2 * MAX_JSON], ids=["one text", "long JSON"])
 def test_a_secret_is_masked_wherever_a_text_is_cut(length: int, more: int) -> None:
     text = "x" * length + f" https://ada:{SECRET}@example.org/"
     found = shown_json(json.dumps({"text": text, "more": "y" * more}))

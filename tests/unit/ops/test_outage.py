@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.ops.outage import LEAD, Ill, Outage, Trouble
+from tidegate.ops.outage import LEAD, FailureMode, FailurePeriod, Outage
 
 HOUR = 3600.0
 
@@ -16,27 +16,30 @@ HOUR = 3600.0
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("2h down", [Trouble(start=LEAD, end=LEAD + 2 * HOUR)]),
-        ("2h down at 1h", [Trouble(start=HOUR, end=3 * HOUR)]),
-        ("1h30m hang at 0s", [Trouble(start=0, end=1.5 * HOUR, ill=Ill.HANG)]),
-        ("1h 30% errors at 0s", [Trouble(start=0, end=HOUR, ill=Ill.STATUS, status=500, share=0.3)]),
-        ("1h 2.5 % down at 0s", [Trouble(start=0, end=HOUR, share=0.025)]),
-        ("1h 503 at 0s", [Trouble(start=0, end=HOUR, ill=Ill.STATUS, status=503)]),
-        ("1h 429 retry-after 10m at 0s", [Trouble(start=0, end=HOUR, ill=Ill.STATUS, status=429, retry_after=600)]),
-        ("1H DOWN AT 1H", [Trouble(start=HOUR, end=2 * HOUR)]),
+        ("2h down", [FailurePeriod(start=LEAD, end=LEAD + 2 * HOUR)]),
+        ("2h down at 1h", [FailurePeriod(start=HOUR, end=3 * HOUR)]),
+        ("1h30m hang at 0s", [FailurePeriod(start=0, end=1.5 * HOUR, ill=FailureMode.HANG)]),
+        ("1h 30% errors at 0s", [FailurePeriod(start=0, end=HOUR, ill=FailureMode.STATUS, status=500, share=0.3)]),
+        ("1h 2.5 % down at 0s", [FailurePeriod(start=0, end=HOUR, share=0.025)]),
+        ("1h 503 at 0s", [FailurePeriod(start=0, end=HOUR, ill=FailureMode.STATUS, status=503)]),
+        (
+            "1h 429 retry-after 10m at 0s",
+            [FailurePeriod(start=0, end=HOUR, ill=FailureMode.STATUS, status=429, retry_after=600)],
+        ),
+        ("1H DOWN AT 1H", [FailurePeriod(start=HOUR, end=2 * HOUR)]),
         (
             "1h down at 1h, 30m 401, 1h down at 5h",
             [
-                Trouble(start=HOUR, end=2 * HOUR),
-                Trouble(start=2 * HOUR, end=2.5 * HOUR, ill=Ill.STATUS, status=401),
-                Trouble(start=5 * HOUR, end=6 * HOUR),
+                FailurePeriod(start=HOUR, end=2 * HOUR),
+                FailurePeriod(start=2 * HOUR, end=2.5 * HOUR, ill=FailureMode.STATUS, status=401),
+                FailurePeriod(start=5 * HOUR, end=6 * HOUR),
             ],
         ),
         ("none", []),
         ("", []),
     ],
 )
-def test_a_text_becomes_troubles(text: str, expected: list[Trouble]) -> None:
+def test_a_text_becomes_troubles(text: str, expected: list[FailurePeriod]) -> None:
     assert list(Outage.parse(text).troubles) == expected
 
 
@@ -95,10 +98,10 @@ def test_an_outage_says_itself_in_words() -> None:
     [
         ({"start": 5.0, "end": 5.0}, "end"),
         ({"start": 0.0, "end": 1.0, "share": 0.0}, "share"),
-        ({"start": 0.0, "end": 1.0, "ill": Ill.STATUS, "status": 200}, "status"),
+        ({"start": 0.0, "end": 1.0, "ill": FailureMode.STATUS, "status": 200}, "status"),
         ({"start": 0.0, "end": 1.0, "retry_after": 5.0}, "retry_after"),
     ],
 )
 def test_a_trouble_that_cannot_be_is_refused(wrong: dict[str, float], field: str) -> None:
-    with pytest.raises(ValueError, match=f"Trouble.{field}"):
-        Trouble(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=f"FailurePeriod.{field}"):
+        FailurePeriod(**wrong)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ import pytest
 from tidegate import Backoff, Cooldown, Target
 from tidegate.ops import report
 from tidegate.ops.picture import picture
-from tidegate.ops.spans import Shut
+from tidegate.ops.spans import HoldKind
 from tidegate.testing import simulate
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -50,7 +50,7 @@ def test_every_class_that_is_used_has_a_colour_in_both_schemes() -> None:
     style = svg.findtext(f"{SVG}style") or ""
     light, dark = style.split("@media")
     used = {each.get("class") for each in svg.iter() if each.get("class")} | {
-        str(why).replace(" ", "-") for why in Shut
+        str(why).replace(" ", "-") for why in HoldKind
     }
 
     for name in used:

@@ -10,7 +10,7 @@ import pytest
 
 from tidegate import Backoff, Cooldown, Target
 from tidegate.ops.simulate import Simulation
-from tidegate.ops.spans import Shut, Span
+from tidegate.ops.spans import HoldKind, HoldSpan
 from tidegate.testing import simulate
 
 NONE = Backoff(0, cap=0, jitter=0)
@@ -83,8 +83,8 @@ def test_a_breaker_is_half_open_as_soon_as_its_time_is_over_and_not_only_at_the_
 def test_a_breaker_that_fails_again_while_half_open_stays_open_in_one_span() -> None:
     result = played("10m down at 1h", every="10s", breaker={"consecutive": 3, "timeout": "2m"})
 
-    opened = [span for span in result.spans if span.why is Shut.OPEN]
-    assert opened == [Span(3620, 3620 + 5 * 120, Shut.OPEN)]
+    opened = [span for span in result.spans if span.why is HoldKind.OPEN]
+    assert opened == [HoldSpan(3620, 3620 + 5 * 120, HoldKind.OPEN)]
 
 
 def test_the_numbers_that_wait_for_ten_calls_a_minute_never_trip_at_two() -> None:

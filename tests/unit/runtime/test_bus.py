@@ -55,7 +55,7 @@ def test_a_user_is_who_the_target_says_belongs_to_the_key() -> None:
 @pytest.mark.req("SYNC-13")
 def test_a_slow_subscriber_loses_its_oldest_events_and_knows_how_many() -> None:
     bus = Bus()
-    with bus.subscribe(7, most=3) as slow, bus.subscribe(7, most=100) as quick:
+    with bus.subscribe(7, limit=3) as slow, bus.subscribe(7, limit=100) as quick:
         for number in range(10):
             bus.publish(event(7, number))
 
@@ -66,7 +66,7 @@ def test_a_slow_subscriber_loses_its_oldest_events_and_knows_how_many() -> None:
 @pytest.mark.req("SYNC-13")
 def test_publishing_takes_no_longer_for_a_subscriber_that_never_reads() -> None:
     bus = Bus()
-    with bus.subscribe(7, most=10) as never_reads:
+    with bus.subscribe(7, limit=10) as never_reads:
         for number in range(20_000):  # it would wait here for ever
             bus.publish(event(7, number))
         assert (len(never_reads.drain()), never_reads.dropped) == (10, 19_990)
@@ -141,7 +141,7 @@ def test_tasks_of_two_loops_and_a_thread_that_publishes_lose_nothing() -> None:
     found: dict[int, list[int]] = {1: [], 2: []}
 
     async def read(name: int) -> None:
-        with bus.subscribe(7, most=total) as subscription:
+        with bus.subscribe(7, limit=total) as subscription:
             await asyncio.to_thread(ready.wait)
             async for each in subscription:
                 found[name].append(each.fields["number"])
@@ -234,8 +234,8 @@ def test_a_sink_that_raises_harms_neither_the_call_nor_the_other_sinks(caplog: p
 
 @pytest.mark.parametrize("most", [0, -1, True, 2.5])
 def test_a_buffer_has_room_for_one_event_at_least(most: Any) -> None:
-    with pytest.raises(ValueError, match=r"^most: "):
-        Bus().subscribe(7, most=most)
+    with pytest.raises(ValueError, match=r"^limit: "):
+        Bus().subscribe(7, limit=most)
 
 
 def test_the_public_subscribe_hears_the_bus_that_targets_use_by_default() -> None:

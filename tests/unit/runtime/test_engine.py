@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tidegate.runtime.engine import Engine
+from tidegate.runtime.engine import WorkerThread
 
 
 def test_it_works_until_it_is_asked_to_end() -> None:
@@ -17,7 +17,7 @@ def test_it_works_until_it_is_asked_to_end() -> None:
         begun.set()
         await stop.wait()
 
-    engine = Engine(work)
+    engine = WorkerThread(work)
     engine.start()
     assert begun.wait(60)
     assert not engine.join(0.05)
@@ -36,7 +36,7 @@ def test_work_that_breaks_begins_again(caplog: pytest.LogCaptureFixture) -> None
         again.set()
         await stop.wait()
 
-    engine = Engine(work, rest=0.01)
+    engine = WorkerThread(work, restart_seconds=0.01)
     engine.start()
     assert again.wait(60)
     engine.ask()
@@ -57,7 +57,7 @@ def test_work_that_ends_itself_in_another_way_begins_again_too(reason: type[Base
         again.set()
         await stop.wait()
 
-    engine = Engine(work, rest=0.01)
+    engine = WorkerThread(work, restart_seconds=0.01)
     engine.start()
     try:
         assert again.wait(10)
@@ -75,7 +75,7 @@ def test_asked_while_it_rests_it_does_not_begin_again() -> None:
         broke.set()
         raise RuntimeError("a bug")
 
-    engine = Engine(work, rest=60)
+    engine = WorkerThread(work, restart_seconds=60)
     engine.start()
     assert broke.wait(60)
     engine.ask()
@@ -88,7 +88,7 @@ def test_asked_as_soon_as_it_has_begun_it_may_be_asked_again_after_its_end() -> 
         await stop.wait()
 
     for _ in range(20):
-        engine = Engine(work)
+        engine = WorkerThread(work)
         engine.start()
         engine.ask()
         assert engine.join(60)

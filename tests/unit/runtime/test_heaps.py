@@ -15,7 +15,7 @@ PROGRAM = """
 import ctypes, sys, threading
 from tidegate.runtime import heaps
 if "few" in sys.argv:
-    heaps.few()
+    heaps.limit_arenas()
 together = threading.Barrier(9)
 def work():
     kept = [bytes(2000) for _ in range(100)]
@@ -31,7 +31,7 @@ libc.malloc_info(0, ctypes.c_void_p(file))
 libc.fflush(ctypes.c_void_p(file))
 """
 
-pytestmark = pytest.mark.skipif(not heaps.of_glibc(), reason="the C library is not glibc")
+pytestmark = pytest.mark.skipif(not heaps.is_glibc(), reason="the C library is not glibc")
 
 
 # Much that is freed again, but for a little everywhere; then how much the process still has, until that is less.
@@ -44,7 +44,7 @@ def taken():
     return int(next(line for line in lines if line.startswith("RssAnon")).split()[1]) // 1000
 before = taken()
 if "small" in sys.argv:
-    heaps.keep_small(0.05)
+    heaps.trim_regularly(0.05)
 kept = [bytes(2000) for _ in range(25_000)]
 most = taken()
 del kept[1:-1]
@@ -66,7 +66,7 @@ def until(what, seconds):
     while not what() and time.monotonic() < end:
         time.sleep(0.01)
 if "small" in sys.argv:
-    heaps.keep_small(0.05)
+    heaps.trim_regularly(0.05)
     until(gc.get_freeze_count, 60)
 node = Node()
 node.itself = node

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.face.scene import Scene, down
 from tidegate.machine.trip import BreakerPolicy
 from tidegate.runtime.admission import Admission
-from tidegate.runtime.attempts import Attempts, How
+from tidegate.runtime.attempts import CallAttempts, CallSpec
 from tidegate.runtime.key_breakers import KeyBreakers
 
 DAY = 86_400
@@ -20,7 +20,7 @@ def hosts(**settings: Any) -> Scene:
 
 
 def kept(scene: Scene) -> KeyBreakers:
-    found = scene.target._caller.key_breakers  # noqa: SLF001
+    found = scene.target._pipeline.key_breakers  # noqa: SLF001
     assert found is not None
     return found
 
@@ -31,15 +31,15 @@ def count(scene: Scene) -> int:
 
 def begun(scene: Scene, key: object = 7) -> Admission:
     """A call that is under way."""
-    call = scene.target._caller.admit(key, "recent")  # noqa: SLF001
+    call = scene.target._pipeline.admit(key, "recent")  # noqa: SLF001
     assert isinstance(call, Admission)
     return call
 
 
 def fail(scene: Scene, call: Admission) -> None:
-    caller, error = scene.target._caller, down()  # noqa: SLF001
+    caller, error = scene.target._pipeline, down()  # noqa: SLF001
     fault, _ = caller.judge(call, error)
-    Attempts(caller, How(call.key, call.operation), call).failed(error, fault)
+    CallAttempts(caller, CallSpec(call.key, call.operation), call).failed(error, fault)
 
 
 def state(scene: Scene, key: object = 7) -> str | None:

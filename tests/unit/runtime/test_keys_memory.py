@@ -15,7 +15,7 @@ from tidegate import Backoff
 from tidegate.core.codes import CORE
 from tidegate.runtime.admission import Admission
 from tidegate.runtime.caller import CallPolicy
-from tidegate.runtime.keys import Keys
+from tidegate.runtime.keys import KeyRegistry
 from tidegate.testing import VirtualClock
 
 DAY = 86_400
@@ -31,9 +31,18 @@ def traced() -> Iterator[None]:
 
 def policy() -> CallPolicy:
     return CallPolicy(
-        name="spotify", pack=None, backoff=Backoff.sync(), cooldown=None, deadline=None, most_asked=3600, reprobe=3600,
-        cap_notice=True, user=lambda key: key, probe=None, probe_every=10,
-    )  # fmt: skip
+        name="spotify",
+        rule_pack=None,
+        backoff=Backoff.sync(),
+        cooldown=None,
+        deadline=None,
+        max_retry_after=3600,
+        reprobe_every=3600,
+        cap_notice=True,
+        user=lambda key: key,
+        probe=None,
+        probe_every=10,
+    )
 
 
 def test_keys_that_never_failed_cost_nothing(traced: None) -> None:
@@ -53,11 +62,11 @@ def test_keys_that_never_failed_cost_nothing(traced: None) -> None:
 
 def test_a_key_that_fails_costs_at_most_160_bytes_beside_its_fault_and_its_place(traced: None) -> None:
     clock, many = VirtualClock(), 50_000
-    keys, fault, names = Keys(policy(), clock), CORE["network"].fault("test"), list(range(10**6, 10**6 + many))
+    keys, fault, names = KeyRegistry(policy(), clock), CORE["network"].fault("test"), list(range(10**6, 10**6 + many))
     before = tracemalloc.get_traced_memory()[0]
     for name in names:
         clock.advance(0.0001)
-        keys.failed(Admission(name, "recent"), fault, 0.5)
+        keys.record_failure(Admission(name, "recent"), fault, 0.5)
     used = tracemalloc.get_traced_memory()[0] - before - sys.getsizeof(keys.states)
 
     assert len(keys.states) == many
@@ -67,12 +76,12 @@ def test_a_key_that_fails_costs_at_most_160_bytes_beside_its_fault_and_its_place
 @pytest.mark.alone
 def test_recording_a_failure_costs_the_same_however_many_keys_fail() -> None:
     clock = VirtualClock()
-    keys, fault = Keys(policy(), clock), CORE["network"].fault("test")
+    keys, fault = KeyRegistry(policy(), clock), CORE["network"].fault("test")
 
     def record(names: range) -> float:
         started = time.process_time()
         for name in names:
-            keys.failed(Admission(name, "recent"), fault, 0.5)
+            keys.record_failure(Admission(name, "recent"), fault, 0.5)
         return time.process_time() - started
 
     few = record(range(20_000))
@@ -91,20 +100,20 @@ def test_a_run_that_nobody_goes_on_with_is_forgotten_after_a_day() -> None:
 
 def test_idle_keys_go_while_others_keep_failing() -> None:
     clock = VirtualClock()
-    keys, fault = Keys(policy(), clock), CORE["network"].fault("test")
+    keys, fault = KeyRegistry(policy(), clock), CORE["network"].fault("test")
     for day in range(20):
         for name in range(300):
-            keys.failed(Admission((day, name), "recent"), fault, 0.5)
+            keys.record_failure(Admission((day, name), "recent"), fault, 0.5)
         clock.advance(DAY)
     assert len(keys.states) < 1000
 
 
 def test_what_people_were_told_of_is_remembered_for_a_week_and_what_only_they_can_end_for_good() -> None:
     clock = VirtualClock()
-    keys = Keys(policy(), clock)
-    keys.failed(Admission("quota", "recent"), CORE["quota_exhausted"].fault("test"), 0.5)
-    keys.failed(Admission("credentials", "recent"), CORE["unauthorized"].fault("test"), 0.5)
-    keys.failed(Admission("operation", "recent"), CORE["not_supported"].fault("test"), 0.5)
+    keys = KeyRegistry(policy(), clock)
+    keys.record_failure(Admission("quota", "recent"), CORE["quota_exhausted"].fault("test"), 0.5)
+    keys.record_failure(Admission("credentials", "recent"), CORE["unauthorized"].fault("test"), 0.5)
+    keys.record_failure(Admission("operation", "recent"), CORE["not_supported"].fault("test"), 0.5)
     clock.advance(6 * DAY)
     assert {key for key, _, _ in keys.unhealthy()} == {"quota", "credentials", "operation"}
     clock.advance(2 * DAY)

@@ -8,7 +8,7 @@ import pytest
 
 from tidegate import Cooldown, Fault, Target, classify
 from tidegate.runtime import lane_state
-from tidegate.store.gate_rows import HoldRow
+from tidegate.store.gate_rows import StoredKeyHealth
 
 
 def own_bug() -> Fault:
@@ -23,21 +23,25 @@ def own_bug() -> Fault:
 RULES = Target("svc", "jobs", cooldown=Cooldown({"unexpected": (3, "1h")}), backoff=None).for_jobs()
 
 
-def after(*faults: Fault) -> HoldRow:
+def after(*faults: Fault) -> StoredKeyHealth:
     row = lane_state.fresh("svc", "", 0.0)
     for at, fault in enumerate(faults, 1):
-        row = lane_state.failed(row, RULES, fault, claimed_at=10.0 * at - 1, now=10.0 * at, roll=0.5).row
+        row = lane_state.record_failure(row, RULES, fault, claimed_at=10.0 * at - 1, now=10.0 * at, roll=0.5).row
     return row
 
 
 def test_a_bug_of_a_job_does_not_count_towards_a_cooldown_of_its_target() -> None:
     bug = own_bug()
     row = after(bug, bug, bug)
-    assert (row.rest.disabled, row.rest.run_length, row.reason) == (False, 0, lane_state.fresh("svc", "", 0.0).reason)
+    assert (row.rest.disabled, row.rest.failing_count, row.reason) == (
+        False,
+        0,
+        lane_state.fresh("svc", "", 0.0).reason,
+    )
 
 
 def test_a_bug_of_a_job_does_not_end_a_run_of_failures() -> None:
     bug = own_bug()
     failure = replace(bug, rule="unknown")
-    assert after(failure, bug, failure).rest.run_length == 2
+    assert after(failure, bug, failure).rest.failing_count == 2
     assert after(failure, bug, failure, failure).rest.disabled

@@ -8,7 +8,7 @@ from tests.unit.face.scene import Answered, down
 from tidegate import Target, classify
 from tidegate.core.fault import Fault
 from tidegate.runtime import lane_state
-from tidegate.store.gate_rows import HoldRow
+from tidegate.store.gate_rows import StoredKeyHealth
 
 RULES = Target("mail", "jobs").for_jobs()
 
@@ -19,11 +19,11 @@ def fault(error: Exception) -> Fault:
     return found
 
 
-def after(*errors: Exception) -> HoldRow:
+def after(*errors: Exception) -> StoredKeyHealth:
     """The row after failures one second apart, of jobs that all began before the first of them."""
     row = lane_state.fresh("mail", "", 0.0)
     for second, error in enumerate(errors, start=1):
-        row = lane_state.failed(row, RULES, fault(error), claimed_at=0.5, now=float(second), roll=0.5).row
+        row = lane_state.record_failure(row, RULES, fault(error), claimed_at=0.5, now=float(second), roll=0.5).row
     return row
 
 

@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tests.unit.settings.weather import WEATHER, Radar, origins, settings
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.face.app import App
 from tidegate.settings import Seconds, load
 
@@ -180,7 +180,7 @@ def test_the_applications_that_run_are_those_that_are_named(text: str, names: li
         name for name in names if name == "weather"
     ]
     for name in {"weather", "other"} - set(names):
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             found.app(name)
     if "other" in names:
         assert found.app("other") is None

@@ -8,7 +8,7 @@ from tidegate.store import dialect
 from tidegate.store.dialect import Dialect, Statement, compiled, script, statements
 from tidegate.store.migrate import core_migrations
 from tidegate.store.opening import core_statements, core_text
-from tidegate.store.tx import Book
+from tidegate.store.tx import StatementRegistry
 
 SQLITE, POSTGRES = Dialect.SQLITE, Dialect.POSTGRES
 
@@ -188,7 +188,7 @@ def test_each_statement_says_what_it_is_for_or_its_name_does() -> None:
 
 
 def test_a_book_knows_its_statements_by_name() -> None:
-    book = Book([Statement("a", "select 1")])
+    book = StatementRegistry([Statement("a", "select 1")])
     book.add([Statement("b", "select 2")])
 
     assert book["b"].sql == "select 2"

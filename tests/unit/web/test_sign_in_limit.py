@@ -114,7 +114,7 @@ def test_a_try_that_was_not_made_does_not_count(limit: SignInLimit) -> None:
         for _ in range(50):
             attempt = limit.begin(*ADA, device)
             assert (attempt.wait, attempt.device) == (0, device)
-            limit.give_back(attempt)
+            limit.release(attempt)
 
 
 def test_the_right_password_and_an_hour_forget_all(limit: SignInLimit, clock: Clock) -> None:

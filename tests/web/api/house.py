@@ -16,7 +16,7 @@ from tidegate import assembly
 from tidegate.ops import accounts
 from tidegate.settings import load
 from tidegate.store.tx import Tx
-from tidegate.web.access import Access
+from tidegate.web.access import Authenticator
 from tidegate.web.frame import build
 from tidegate.web.site import Site
 from tidegate_apps.convert.files import job_of
@@ -70,7 +70,7 @@ def house(folder: Path, *names: str, simulators: bool = True) -> Iterator[House]
         site = Site(
             queue=there.queue, telling=there.telling, apps=tuple(there.apps), hosts=names,
             config=lambda: [each.as_json() for each in loaded.effective()],
-            access=Access((), assembly.secrets_of(loaded)),
+            access=Authenticator((), assembly.secrets_of(loaded)),
         )  # fmt: skip
         yield House(app=build(site), there=there, tokens=there.queue.store.write(add))
 

@@ -14,7 +14,7 @@ from tests.text import names
 from tests.web.api.building import Shop
 from tidegate.store import gate_rows, notice_rows
 from tidegate.store.gate_rows import TargetRow
-from tidegate.store.notice_rows import NewNotice, Place
+from tidegate.store.notice_rows import NewNotice, NoticeSubject
 from tidegate.store.tx import Tx
 
 
@@ -212,15 +212,20 @@ def test_what_is_neither_an_answer_nor_an_exception_is_refused(still: TestClient
 
 
 def _raised(notice: NewNotice, tx: Tx) -> bool:
-    return notice_rows.raised(tx, notice)
+    return notice_rows.raise_notice(tx, notice)
 
 
 def test_notices_are_listed_newest_first_and_read_once(there: Shop, api: TestClient) -> None:
     for n in range(3):
         told = NewNotice(
-            kind="fatal", level="error", place=Place(subject="target", name=f"t{n}"), episode=1.0, title="It needs you",
-            message="The service refused the credentials.", code="unauthorized",
-        )  # fmt: skip
+            kind="fatal",
+            level="error",
+            place=NoticeSubject(subject="target", name=f"t{n}"),
+            episode=1.0,
+            title="It needs you",
+            message="The service refused the credentials.",
+            code="unauthorized",
+        )
         there.queue.store.write(partial(_raised, told))
     first = api.get("/api/v1/notices?limit=2").json()
     assert [each["name"] for each in first["items"]] == ["t2", "t1"]

@@ -17,9 +17,9 @@ from tidegate.ops import accounts, jwts
 from tidegate.ops.jwts import Issuer
 from tidegate.ops.rights import Role
 from tidegate.secrets import Secrets
-from tidegate.web import ANYONE, Problem, needs, owner_session, page
+from tidegate.web import PUBLIC, Problem, owner_session, page, requires
 from tidegate.web.access import COOKIE as SESSION
-from tidegate.web.access import Access
+from tidegate.web.access import Authenticator
 from tidegate.web.owners import COOKIE
 
 Owner = Annotated[str, Depends(owner_session)]
@@ -32,22 +32,22 @@ def routes(_: Installed[Any]) -> APIRouter:
     router = APIRouter()
 
     @router.get("/api/files")
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def mine(owner: Owner) -> str:
         return owner
 
     @router.get("/api/files/twice")
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def twice(request: Request, owner: Owner) -> bool:
         return owner == owner_session(request)
 
     @router.post("/api/files")
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def upload(owner: Owner) -> Response:
         return RedirectResponse("/api/files", status_code=303)
 
     @router.get("/api/files/wrong")
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def wrong(owner: Owner) -> None:
         raise Problem("not_there", "There is no such file.", status=404)
 
@@ -58,12 +58,12 @@ def routes(_: Installed[Any]) -> APIRouter:
     return router
 
 
-@needs(ANYONE)
+@requires(PUBLIC)
 def show(request: Request, _: Installed[Any]) -> Response:
     return PlainTextResponse(owner_session(request))
 
 
-@needs(ANYONE)
+@requires(PUBLIC)
 def framed(request: Request, _: Installed[Any]) -> Response:
     return page(request, "not_found.html", what="file", back="/files")
 
@@ -74,7 +74,7 @@ FILES: App[Any] = App(
 
 
 def server(there: Shop, key: Secrets = KEY, **more: Any) -> FastAPI:
-    return served(there, FILES, access=Access([JWT], key), **more)
+    return served(there, FILES, access=Authenticator([JWT], key), **more)
 
 
 @pytest.fixture
@@ -209,7 +209,7 @@ def test_who_is_signed_in_owns_by_name_and_gets_no_cookie(there: Shop, ada: str,
     anonymous, cookie = asked(visitor)
     token = there.queue.store.write(lambda tx: accounts.add_token(tx, "ci", "viewer", "ada"))
     now = there.queue.clock.now()
-    one, other = (jwts.made(JWT, who * 64 + end, Role.POLLER, 600, now) for who, end in (("m", "1"), ("m", "2")))
+    one, other = (jwts.issue_token(JWT, who * 64 + end, Role.POLLER, 600, now) for who, end in (("m", "1"), ("m", "2")))
     assert asked(visitor, authorization=f"Bearer {token}") == ("token:1", "")
     assert asked(visitor, authorization=f"Bearer {one}")[0].startswith("jwt:")
     assert asked(visitor, authorization=f"Bearer {one}") != asked(visitor, authorization=f"Bearer {other}")

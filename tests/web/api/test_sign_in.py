@@ -15,7 +15,7 @@ from tidegate.ops import accounts
 from tidegate.secrets import Secrets
 from tidegate.store.tx import Tx
 from tidegate.web import devices
-from tidegate.web.access import Access
+from tidegate.web.access import Authenticator
 from tidegate.web.frame import build
 from tidegate.web.passwords import PasswordChecks
 
@@ -36,7 +36,7 @@ def people(there: Shop) -> Shop:
 
 @contextmanager
 def browser(there: Shop, peer: str = "203.0.113.5", **more: object) -> Iterator[TestClient]:
-    app = build(there.site(access=Access((), KEY), **more))
+    app = build(there.site(access=Authenticator((), KEY), **more))
     with TestClient(app, base_url=HERE, client=(peer, 50000), follow_redirects=False) as client:
         yield client
 

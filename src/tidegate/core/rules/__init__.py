@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tidegate.core.codes import Code
 from tidegate.core.fault import Level, Reach, Reason
-from tidegate.core.kinds import Kind
+from tidegate.core.kinds import ExceptionKind
 from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm
 from tidegate.core.rule import ANY, Rule
@@ -23,7 +23,7 @@ __all__ = [
     "PACKS",
     "Code",
     "Confirm",
-    "Kind",
+    "ExceptionKind",
     "Level",
     "Pack",
     "Reach",

@@ -11,14 +11,14 @@ from tidegate.core.rules.web_page import NEVER_THERE, NEVER_WORKED, NO_SERVICE, 
 _FAILED = {"status": "error"}
 
 
-def _without_id(seen: Evidence) -> bool:
+def _without_id(evidence: Evidence) -> bool:
     """The path ends where an id should follow."""
-    return seen.path.rstrip("/").endswith(("/music", "/music/albums", "/music/labels"))
+    return evidence.path.rstrip("/").endswith(("/music", "/music/albums", "/music/labels"))
 
 
-def _no_answer(seen: Evidence) -> bool:
+def _no_answer(evidence: Evidence) -> bool:
     """There is a message alone, and no answer to look at."""
-    return seen.response is None
+    return evidence.response is None
 
 
 fanart = Pack(

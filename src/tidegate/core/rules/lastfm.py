@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from tidegate.core.codes import from_rows
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach
-from tidegate.core.kinds import Kind
+from tidegate.core.kinds import ExceptionKind
 from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm
 from tidegate.core.rule import ANY, Rule
@@ -17,11 +17,11 @@ from tidegate.core.rules.web_page import WEB_PAGE
 _XML = re.compile(rb'<lfm\b[^>]{0,100}\bstatus="failed"[^>]{0,100}>\s{0,20}<error\b[^>]{0,100}\bcode="([0-9]{1,3})"')
 
 
-def _number(seen: Evidence) -> int | None:
+def _number(evidence: Evidence) -> int | None:
     """The number of the error, from JSON or XML."""
-    body = seen.body
+    body = evidence.body
     if b'"error"' in body:
-        document = seen.json
+        document = evidence.json
         number = document.get("error") if isinstance(document, Mapping) else None
         if isinstance(number, int) and not isinstance(number, bool):
             return number
@@ -29,19 +29,19 @@ def _number(seen: Evidence) -> int | None:
     return int(found[1]) if found else None
 
 
-def _of_a_user(seen: Evidence) -> bool:
+def _of_a_user(evidence: Evidence) -> bool:
     """It was asked about a user."""
-    return b"user not found" in seen.body.lower() or "method=user." in seen.url.lower()
+    return b"user not found" in evidence.body.lower() or "method=user." in evidence.url.lower()
 
 
-def _without_number(seen: Evidence) -> bool:
+def _without_number(evidence: Evidence) -> bool:
     """It has no number of an error."""
-    return _number(seen) is None
+    return _number(evidence) is None
 
 
-def _garbled(seen: Evidence) -> bool:
+def _garbled(evidence: Evidence) -> bool:
     """The body is neither JSON nor XML."""
-    head = seen.body[:64].lstrip()
+    head = evidence.body[:64].lstrip()
     return bool(head) and not head.startswith((b"{", b"[", b"<", b"\xef\xbb\xbf"))
 
 
@@ -70,7 +70,7 @@ lastfm = Pack(
         # What it does not have, it says with a number.
         Rule(name="call-missing", code="not_supported", status=404, test=_without_number),
         Rule(name="garbled", code="upstream_failure", status=200, test=_garbled),
-        Rule(name="not-json", code="upstream_failure", kind=Kind.NOT_JSON),
+        Rule(name="not-json", code="upstream_failure", kind=ExceptionKind.NOT_JSON),
     ],
     says=_number,
     codes=from_rows(

@@ -10,9 +10,9 @@ from tidegate.core.rule import ANY, Rule
 from tidegate.core.rules.web_page import NEVER_WORKED, WEB_PAGE
 
 
-def _empty_lookup(seen: Evidence) -> bool:
+def _empty_lookup(evidence: Evidence) -> bool:
     """A lookup found nothing."""
-    return seen.body.strip() == b"[]" and "/lookup" in seen.path
+    return evidence.body.strip() == b"[]" and "/lookup" in evidence.path
 
 
 lidarr = Pack(

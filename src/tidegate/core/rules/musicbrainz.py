@@ -15,15 +15,15 @@ from tidegate.core.rules.web_page import NEVER_THERE, NEVER_WORKED, NO_SERVICE, 
 _ID = re.compile(r"/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
-def _until_reset(seen: Evidence) -> float | None:
+def _until_reset(evidence: Evidence) -> float | None:
     """Seconds from the answer's own date to the reset it announces."""
-    reset, date = seen.header("x-ratelimit-reset"), http_date(seen.header("date"))
+    reset, date = evidence.header("x-ratelimit-reset"), http_date(evidence.header("date"))
     return None if reset is None or date is None else float(reset) - date
 
 
-def _not_of_an_id(seen: Evidence) -> bool:
+def _not_of_an_id(evidence: Evidence) -> bool:
     """The path names no id: every search has an answer, if only an empty one."""
-    return bool(seen.path) and _ID.search(seen.path) is None
+    return bool(evidence.path) and _ID.search(evidence.path) is None
 
 
 musicbrainz = Pack(

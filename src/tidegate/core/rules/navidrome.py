@@ -19,12 +19,12 @@ _ERROR = re.compile(rb'<error\b[^>]{0,200}?\bcode="([0-9]{1,3})"')
 _NO_NUMBER = -1
 
 
-def _number(seen: Evidence) -> int | None:
+def _number(evidence: Evidence) -> int | None:
     """The number of the error in a failed Subsonic envelope."""
-    body = seen.body
+    body = evidence.body
     if b"subsonic-response" not in body or b'"failed"' not in body:
         return None
-    document = seen.json
+    document = evidence.json
     if isinstance(document, Mapping):
         envelope = document["subsonic-response"]
         return _of_envelope(envelope) if envelope["status"] == "failed" else None

@@ -32,12 +32,12 @@ _COMPLETIONS = "/chat/completions"
 _HEAD = 512  # bytes: both an error and the choices begin here, and a good answer may be long
 
 
-def _code(seen: Evidence) -> str | None:
+def _code(evidence: Evidence) -> str | None:
     """The code of the error if it is known, else its type."""
-    head = seen.body[:_HEAD]
+    head = evidence.body[:_HEAD]
     if b'"error"' not in head and b'"type"' not in head:
         return None
-    document = seen.json
+    document = evidence.json
     if not isinstance(document, Mapping):
         return None
     # A client that parsed the answer keeps only what was inside.
@@ -48,31 +48,31 @@ def _code(seen: Evidence) -> str | None:
     return next((each for each in named if each in _KNOWN), _UNKNOWN)
 
 
-def _in_words(seen: Evidence) -> bool:
+def _in_words(evidence: Evidence) -> bool:
     """There is no code that could be read, and no word of a rate limit."""
-    return _code(seen) is None and b"rate_limit_exceeded" not in seen.body
+    return _code(evidence) is None and b"rate_limit_exceeded" not in evidence.body
 
 
-def _choice(seen: Evidence) -> Mapping[str, Any] | None:
+def _choice(evidence: Evidence) -> Mapping[str, Any] | None:
     """The first choice of a completion; empty when it has none, None for any other answer."""
-    document = seen.json if b'"choices"' in seen.body[:_HEAD] else None
+    document = evidence.json if b'"choices"' in evidence.body[:_HEAD] else None
     choices = document.get("choices") if isinstance(document, Mapping) else None
     if not isinstance(choices, list):
         return None
     return choices[0] if choices and isinstance(choices[0], Mapping) else {}
 
 
-def _declined(seen: Evidence) -> bool:
+def _declined(evidence: Evidence) -> bool:
     """The model declined, or a filter stepped in."""
-    choice = _choice(seen)
+    choice = _choice(evidence)
     if not choice:
         return False
     return choice.get("finish_reason") == "content_filter" or bool((choice.get("message") or {}).get("refusal"))
 
 
-def _empty(seen: Evidence) -> bool:
+def _empty(evidence: Evidence) -> bool:
     """A completion without a choice, or a choice with nothing in it."""
-    choice = _choice(seen)
+    choice = _choice(evidence)
     if choice is None:
         return False
     message = choice.get("message")
@@ -81,22 +81,22 @@ def _empty(seen: Evidence) -> bool:
     return all(message.get(each) is None for each in ("content", "tool_calls", "function_call", "audio"))
 
 
-def _cut(seen: Evidence) -> bool:
+def _cut(evidence: Evidence) -> bool:
     """JSON was wanted, and the room for it ran out."""
-    choice = _choice(seen)
+    choice = _choice(evidence)
     if not choice or choice.get("finish_reason") != "length":
         return False
     content = (choice.get("message") or {}).get("content")
     return isinstance(content, str) and content.lstrip().startswith(("{", "[", "```json"))
 
 
-def _until_reset(seen: Evidence) -> float | None:
+def _until_reset(evidence: Evidence) -> float | None:
     """Seconds to the later of the announced resets, of those that have nothing left if any."""
     waits: dict[bool, list[float]] = {True: [], False: []}
     for each in ("requests", "tokens"):
-        reset = seen.header(f"x-ratelimit-reset-{each}")
+        reset = evidence.header(f"x-ratelimit-reset-{each}")
         if reset is not None:
-            waits[seen.header(f"x-ratelimit-remaining-{each}") == "0"].append(seconds(reset))
+            waits[evidence.header(f"x-ratelimit-remaining-{each}") == "0"].append(seconds(reset))
     return max(waits[True] or waits[False], default=None)
 
 

@@ -16,9 +16,9 @@ _FORBIDDEN = {"error.message": "Forbidden"}
 _ONE_PLAYLIST = re.compile(r"/v1/playlists/[^/]+(?:/items)?/?\Z")  # a gateway may put a path of its own before it
 
 
-def _one_playlist(seen: Evidence) -> bool:
+def _one_playlist(evidence: Evidence) -> bool:
     """The path is that of one playlist or its items."""
-    return _ONE_PLAYLIST.search(seen.path) is not None
+    return _ONE_PLAYLIST.search(evidence.path) is not None
 
 
 spotify = Pack(

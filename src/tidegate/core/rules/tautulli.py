@@ -23,16 +23,16 @@ _MESSAGES = (
 )  # fmt: skip
 
 
-def _message(seen: Evidence) -> str | None:
+def _message(evidence: Evidence) -> str | None:
     """The message of a failed call, cut down to the words that are known."""
-    body = seen.body
-    if seen.status == 200 and b'"error"' not in body:
+    body = evidence.body
+    if evidence.status == 200 and b'"error"' not in body:
         return None
-    document = seen.json
+    document = evidence.json
     if not isinstance(document, Mapping):
         # The list of all commands may be longer than what is read of a body.
         lowered = body.lower()
-        return next((each for each in _MESSAGES if each.encode() in lowered), None) if seen.status != 200 else None
+        return next((each for each in _MESSAGES if each.encode() in lowered), None) if evidence.status != 200 else None
     response = document["response"]
     if response["result"] != "error":
         return None

@@ -11,7 +11,7 @@ _GROUP = "tidegate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class AlertRule:
     """One alert. *lasting* is how long *when* must be true, in Prometheus' own words; empty for at once."""
 
     name: str
@@ -24,7 +24,7 @@ class Rule:
 
 
 RULES = (
-    Rule(
+    AlertRule(
         name="TidegateBreakerOpen",
         when="max by (name) (circuit_breaker_state) == 2",
         lasting="5m",
@@ -33,7 +33,7 @@ RULES = (
         means="No calls are made, and jobs are held, not lost. A few calls try it by themselves; look at the service.",
         shown_at="/targets",
     ),
-    Rule(
+    AlertRule(
         name="TidegateBreakerRejecting",
         when='sum by (name) (rate(circuit_breaker_requests_total{result="rejected"}[2m])) > 10',
         lasting="2m",
@@ -41,28 +41,28 @@ RULES = (
         means="A program goes on calling while the breaker is open. Let it wait until the time that the refusal names.",
         shown_at="/targets",
     ),
-    Rule(
+    AlertRule(
         name="TidegateFailuresInARow",
         when="max by (name) (circuit_breaker_consecutive_failures) >= 5",
         summary="{{ $labels.name }} has failed {{ $value }} times in a row",
         means="Its breaker is open or about to open. Look at the last fault on its page.",
         shown_at="/targets",
     ),
-    Rule(
+    AlertRule(
         name="TidegateBreakerFlapping",
         when='sum by (name) (increase(circuit_breaker_state_transitions_total{to_state="open"}[1h])) > 5',
         summary="The breaker of {{ $labels.name }} has opened more than 5 times in an hour",
         means="The service comes back and breaks again under load. Lower its rate or its concurrency.",
         shown_at="/targets",
     ),
-    Rule(
+    AlertRule(
         name="TidegateTargetNeedsYou",
         when='max by (target) (tidegate_target_state{state="action"}) == 1',
         summary="{{ $labels.target }} needs a person",
         means="It refused for a reason that waiting does not cure, such as a wrong key. Its page says what to do.",
         shown_at="/targets",
     ),
-    Rule(
+    AlertRule(
         name="TidegateQueueStuck",
         when="max by (queue) (tidegate_queue_oldest_age_seconds) > 900",
         lasting="5m",
@@ -70,14 +70,14 @@ RULES = (
         means="Nothing takes it: too few workers, or a gate that is shut. `tidegate explain job ID` says why.",
         shown_at="/queue",
     ),
-    Rule(
+    AlertRule(
         name="TidegateJobsGiveUp",
         when="sum by (queue, error_code) (increase(jobs_failed_total[15m])) > 10",
         summary="More than 10 jobs of {{ $labels.queue }} gave up with {{ $labels.error_code }} in 15 minutes",
         means="They are not tried again by themselves. Find the cause, then retry them from the queue's page.",
         shown_at="/queue",
     ),
-    Rule(
+    AlertRule(
         name="TidegateNoWorkers",
         when="(max(tidegate_workers) == 0) and (sum(queue_depth) > 0)",
         lasting="2m",
@@ -86,14 +86,14 @@ RULES = (
         means="Nothing is lost and nothing runs. Start `tidegate serve` or `tidegate worker`.",
         shown_at="/workers",
     ),
-    Rule(
+    AlertRule(
         name="TidegateLeasesExpire",
         when="sum by (queue) (increase(tidegate_lease_expired_total[15m])) > 3",
         summary="Leases of {{ $labels.queue }} run out",
         means="Workers die or stand still in the middle of jobs. Look at their logs and at the memory of their hosts.",
         shown_at="/workers",
     ),
-    Rule(
+    AlertRule(
         name="TidegateEngineStalled",
         when="time() - max(tidegate_engine_last_tick_timestamp_seconds) > 60",
         lasting="2m",
@@ -102,7 +102,7 @@ RULES = (
         means="They have ended, hang, or cannot write to the database.",
         shown_at="/workers",
     ),
-    Rule(
+    AlertRule(
         name="TidegateChannelFailing",
         when="max by (channel) (tidegate_channel_failing) == 1",
         lasting="5m",
@@ -110,7 +110,7 @@ RULES = (
         means="What it was to tell goes to the next channel, if there is one. The page Channels says why.",
         shown_at="/channels",
     ),
-    Rule(
+    AlertRule(
         name="TidegateStoreDown",
         when="max(tidegate_store_up) == 0",
         lasting="1m",
@@ -119,7 +119,7 @@ RULES = (
         means="Calls are still guarded in process; jobs wait. `tidegate doctor` says what is wrong.",
         shown_at="/",
     ),
-    Rule(
+    AlertRule(
         name="TidegateMetricsMissing",
         when="absent(tidegate_build_info)",
         lasting="5m",
@@ -144,7 +144,7 @@ def rules_file(page: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _loaded(rule: Rule, page: str) -> dict[str, Any]:
+def _loaded(rule: AlertRule, page: str) -> dict[str, Any]:
     return {
         "alert": rule.name,
         "expr": rule.when,

@@ -97,7 +97,7 @@ def board(name: str) -> dict[str, Any]:
         "templating": {"list": [
             {"name": "source", "label": "Data source", "type": "datasource", "query": "prometheus"},
         ]},
-        "panels": [_panel(n, each) for n, each in enumerate(panels)],
+        "panels": [_panel(n, panel) for n, panel in enumerate(panels)],
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from tidegate.core.channel import QUEUE as DELIVERIES
 from tidegate.core.channel import TARGETS
 from tidegate.machine.gate import HoldReason
-from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.machine.shared_breaker import StoredBreaker
 from tidegate.machine.states import CLOSED
 from tidegate.machine.telling import (
     BREAKER,
@@ -25,33 +25,33 @@ from tidegate.machine.telling import (
     NO_WORKER,
     PAUSED,
     STUCK,
-    Move,
-    Over,
-    Raise,
-    TellingPolicy,
+    BreakerTransition,
+    NoticePolicy,
+    RaiseNotice,
+    ResolveNotice,
     of_breaker,
 )
 from tidegate.ops import explain, reports
-from tidegate.ops.reports import JobLine, QueueReport
+from tidegate.ops.reports import JobSummary, QueueReport
 from tidegate.ops.telling import wording
 from tidegate.store import channel_rows, gate_rows, notice_rows, telling_rows
 from tidegate.store.gate_rows import TargetRow
-from tidegate.store.notice_rows import QUEUE, TARGET, NewNotice, Place
-from tidegate.store.telling_rows import GoingOn
+from tidegate.store.notice_rows import QUEUE, TARGET, NewNotice, NoticeSubject
+from tidegate.store.telling_rows import OngoingNotice
 from tidegate.store.tx import Tx
 
-Unmanned = dict[str, float]  # queues with work and without a worker, and since when that is seen
+QueuesWithoutWorker = dict[str, float]  # queues with work and without a worker, and since when that is seen
 OWN_QUEUE = DELIVERIES
-_MOST = 1000
+_MAX_ROWS = 1000
 _MOVES = 2 * HOUR  # of breakers that are looked at
 _GATES = frozenset(HoldReason)
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class EndedCondition:
     """A notice whose condition is over; *recovery* is what is written in its place, if anything."""
 
-    place: Place
+    place: NoticeSubject
     kind: str
     recovery: NewNotice | None = None
 
@@ -61,33 +61,35 @@ class Now:
     """What is new at this moment, and what is over."""
 
     begun: list[NewNotice]
-    ended: list[Ended]
+    ended: list[EndedCondition]
 
 
-def looked(tx: Tx, policy: TellingPolicy, now: float, unmanned: Unmanned) -> Now:
+def find_conditions(tx: Tx, policy: NoticePolicy, now: float, unmanned: QueuesWithoutWorker) -> Now:
     """Compares what goes on with what is written."""
-    begun, ended = list[NewNotice](), list[Ended]()
+    begun, ended = list[NewNotice](), list[EndedCondition]()
     found = [*_queues(tx, policy, now, unmanned), *_paused(tx, policy, now), *_gave_up(tx, now), *_channels(tx)]
     present = {(new.kind, new.place): new for new in found}
     for kind in (STUCK, NO_WORKER, PAUSED, GAVE_UP, CHANNEL):
-        known = telling_rows.going_on(tx, kind, _MOST)
+        known = telling_rows.load_ongoing(tx, kind, _MAX_ROWS)
         there = {(kind, each.place) for each in known}
         begun += [new for key, new in present.items() if key[0] == kind and key not in there]
         for each in known:
             if (kind, each.place) in present or (kind == GAVE_UP and _still_failed(tx, each, now)):
                 continue
-            ended.append(Ended(each.place, kind, wording.over(kind, each, now) if kind in wording.ENDS else None))
+            ended.append(
+                EndedCondition(each.place, kind, wording.over(kind, each, now) if kind in wording.ENDS else None)
+            )
     raised, over = _breakers(tx, policy, now)
-    quiet = tx.all("notices_dealt_with", {"since": now - 24 * HOUR, "until": now - policy.steady, "n": _MOST})
-    begun += [wording.dealt_with(GoingOn(*row)) for row in quiet]
+    quiet = tx.query("notices_dealt_with", {"since": now - 24 * HOUR, "until": now - policy.steady, "n": _MAX_ROWS})
+    begun += [wording.dealt_with(OngoingNotice(*row)) for row in quiet]
     return Now(begun + raised, ended + over)
 
 
 # -- queues ------------------------------------------------------------------------------------------------------------
 
 
-def _queues(tx: Tx, policy: TellingPolicy, now: float, unmanned: Unmanned) -> Iterator[NewNotice]:
-    known = {each.name for each in telling_rows.going_on(tx, NO_WORKER, _MOST)}
+def _queues(tx: Tx, policy: NoticePolicy, now: float, unmanned: QueuesWithoutWorker) -> Iterator[NewNotice]:
+    known = {each.name for each in telling_rows.load_ongoing(tx, NO_WORKER, _MAX_ROWS)}
     for queue in reports.queues(tx, ages=False):
         if queue.workers or not queue.jobs.get("ready"):
             unmanned.pop(queue.name, None)
@@ -105,7 +107,7 @@ def _queues(tx: Tx, policy: TellingPolicy, now: float, unmanned: Unmanned) -> It
             yield wording.stuck(queue.name, found.id, found.due_at, now)
 
 
-def _stuck(tx: Tx, queue: QueueReport, policy: TellingPolicy, now: float) -> JobLine | None:
+def _stuck(tx: Tx, queue: QueueReport, policy: NoticePolicy, now: float) -> JobSummary | None:
     """A job that waits too long, and no gate holds it: of what a gate holds, people are told elsewhere."""
     for line in reports.first_ready(tx, queue.name):
         if now - line.due_at < policy.stuck:
@@ -115,36 +117,36 @@ def _stuck(tx: Tx, queue: QueueReport, policy: TellingPolicy, now: float) -> Job
     return None
 
 
-def _cycled(tx: Tx, queue: str, policy: TellingPolicy, now: float) -> bool:
+def _cycled(tx: Tx, queue: str, policy: NoticePolicy, now: float) -> bool:
     """Whether its jobs wait for a cycle, as they may for days, and that is not overdue."""
     at = explain.next_cycle(tx, queue)
     return at is not None and now < at + policy.stuck
 
 
-def _paused(tx: Tx, policy: TellingPolicy, now: float) -> Iterator[NewNotice]:
-    rows = [(QUEUE, *row) for row in tx.all("queue_rows")]
+def _paused(tx: Tx, policy: NoticePolicy, now: float) -> Iterator[NewNotice]:
+    rows = [(QUEUE, *row) for row in tx.query("queue_rows")]
     rows += [(TARGET, row.name, row.paused_at, row.paused_until, row.paused_by) for row in gate_rows.targets(tx)]
     for subject, name, since, until, by in rows:
         if since is not None and until is not None and now < until and now - since >= policy.paused:
-            yield wording.paused(Place(subject=subject, name=name), since, until, by, now)
+            yield wording.paused(NoticeSubject(subject=subject, name=name), since, until, by, now)
 
 
 # -- jobs that gave up -------------------------------------------------------------------------------------------------
 
 
 def _gave_up(tx: Tx, now: float) -> Iterator[NewNotice]:
-    cycled = {row[0].removeprefix(explain.CYCLE) for row in tx.all("cycles")}
+    cycled = {row[0].removeprefix(explain.CYCLE) for row in tx.query("cycles")}
     for queue in reports.queues(tx, ages=False):
         # A program that works in cycles of its own tells of its failures by itself.
         if not queue.jobs.get("failed") or queue.name == OWN_QUEUE or queue.name in cycled:
             continue
-        for group in tx.all("gave_up_lately", {"queue": queue.name, "since": now - HOUR, "n": _MOST}):
+        for group in tx.query("gave_up_lately", {"queue": queue.name, "since": now - HOUR, "n": _MAX_ROWS}):
             yield wording.gave_up(queue.name, *group[:7])
 
 
-def _still_failed(tx: Tx, known: GoingOn, now: float) -> bool:
+def _still_failed(tx: Tx, known: OngoingNotice, now: float) -> bool:
     """Whether jobs of that group have failed within a day, and nobody has dealt with all of them."""
-    rows = tx.many("failure_jobs", [{"failure": known.operation}], {"n": 1})
+    rows = tx.query_many("failure_jobs", [{"failure": known.operation}], {"n": 1})
     return now - known.created_at < 24 * HOUR and any(int(failed) for _, failed, _ in rows)
 
 
@@ -164,40 +166,44 @@ def _channels(tx: Tx) -> Iterator[NewNotice]:
 # -- breakers ----------------------------------------------------------------------------------------------------------
 
 
-def _breakers(tx: Tx, policy: TellingPolicy, now: float) -> tuple[list[NewNotice], list[Ended]]:
+def _breakers(tx: Tx, policy: NoticePolicy, now: float) -> tuple[list[NewNotice], list[EndedCondition]]:
     moves = _moves(tx, now)
-    known = {each.name: (kind, each) for kind in (BREAKER, FLAPPING) for each in telling_rows.going_on(tx, kind, _MOST)}
+    known = {
+        each.name: (kind, each)
+        for kind in (BREAKER, FLAPPING)
+        for each in telling_rows.load_ongoing(tx, kind, _MAX_ROWS)
+    }
     rows = {row.name: row for row in gate_rows.targets(tx)}
     shut = {name for name, row in rows.items() if row.breaker.state != CLOSED}
-    begun, ended = list[NewNotice](), list[Ended]()
+    begun, ended = list[NewNotice](), list[EndedCondition]()
     for name in sorted({*moves, *known, *shut}):
         if name.startswith(TARGETS):
             continue  # of channels, people are told as of channels
         of, row = known.get(name), rows.get(name)
         seen, closed = _state(moves.get(name, []), row)
         match of_breaker(seen, None if of is None else of[0], policy, now, closed):
-            case Raise(kind, since) if kind == FLAPPING:
+            case RaiseNotice(kind, since) if kind == FLAPPING:
                 begun.append(wording.flapping(name, since, len(seen), policy))
-            case Raise(_, since):
-                begun.append(wording.breaker(name, since, BreakerRow() if row is None else row.breaker))
-            case Over(since) if of is not None:
-                ended.append(Ended(of[1].place, of[0], wording.over(of[0], of[1], now, since)))
+            case RaiseNotice(_, since):
+                begun.append(wording.breaker(name, since, StoredBreaker() if row is None else row.breaker))
+            case ResolveNotice(since) if of is not None:
+                ended.append(EndedCondition(of[1].place, of[0], wording.over(of[0], of[1], now, since)))
     return begun, ended
 
 
-def _moves(tx: Tx, now: float) -> dict[str, list[Move]]:
-    found: defaultdict[str, list[Move]] = defaultdict(list)
-    for name, at, text in tx.all("breaker_moves", {"since": now - _MOVES, "n": 10 * _MOST}):
+def _moves(tx: Tx, now: float) -> dict[str, list[BreakerTransition]]:
+    found: defaultdict[str, list[BreakerTransition]] = defaultdict(list)
+    for name, at, text in tx.query("breaker_moves", {"since": now - _MOVES, "n": 10 * _MAX_ROWS}):
         fields = json.loads(text)
         if CLOSED in (fields.get("from"), fields.get("to")):
-            found[name].append(Move(float(at), fields.get("to") == CLOSED))
+            found[name].append(BreakerTransition(float(at), fields.get("to") == CLOSED))
     return found
 
 
-def _state(moves: Sequence[Move], row: TargetRow | None) -> tuple[Sequence[Move], bool]:
+def _state(moves: Sequence[BreakerTransition], row: TargetRow | None) -> tuple[Sequence[BreakerTransition], bool]:
     """The moves, and whether it is closed now; one that has been open for long has none, so its row says since when."""
     if moves:
         return moves, moves[-1].closed
     if row is not None and row.breaker.state != CLOSED:
-        return [Move(row.breaker.since, closed=False)], False
+        return [BreakerTransition(row.breaker.since, closed=False)], False
     return moves, True

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 
-from tidegate.core.channel import Letter
+from tidegate.core.channel import Message
 from tidegate.core.codes import CORE
 from tidegate.core.fault import Reason
-from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.machine.shared_breaker import StoredBreaker
 from tidegate.machine.telling import (
     BREAKER,
     CHANNEL,
@@ -18,16 +18,16 @@ from tidegate.machine.telling import (
     PAUSED,
     RECOVERED,
     STUCK,
-    TellingPolicy,
+    NoticePolicy,
 )
 from tidegate.ops import target_reports
-from tidegate.ops.words import ahead, lasting, many, opened_because
+from tidegate.ops.words import ahead, format_duration, many, opened_because
 from tidegate.store import tallies
-from tidegate.store.notice_rows import QUEUE, TARGET, NewNotice, Place
-from tidegate.store.telling_rows import GoingOn, Row
+from tidegate.store.notice_rows import QUEUE, TARGET, NewNotice, NoticeSubject
+from tidegate.store.telling_rows import NoticeRow, OngoingNotice
 from tidegate.store.tx import Tx
 
-_MOST_COUNTED = 10_000
+_MAX_COUNTED = 10_000
 _TITLES_OF_ENDS: dict[str, Callable[[str], str]] = {
     BREAKER: lambda name: f"{name} works again",
     FLAPPING: lambda name: f"{name} is steady again",
@@ -41,20 +41,20 @@ ENDS = frozenset(_TITLES_OF_ENDS)  # kinds whose end is written, too
 # -- conditions --------------------------------------------------------------------------------------------------------
 
 
-def breaker(name: str, since: float, row: BreakerRow) -> NewNotice:
+def breaker(name: str, since: float, row: StoredBreaker) -> NewNotice:
     because = f"it was opened by {row.by}" if row.by else opened_because(row.opened, row.run)
     return NewNotice(
-        kind=BREAKER, level="warning", place=Place(subject=TARGET, name=name), episode=since,
+        kind=BREAKER, level="warning", place=NoticeSubject(subject=TARGET, name=name), episode=since,
         title=f"{name} is paused by its breaker",
         message=f"{because[0].upper()}{because[1:]}, so no call is made for now.",
         advice="Trial calls find out when it is well. Nothing to do unless it lasts.",
     )  # fmt: skip
 
 
-def flapping(name: str, since: float, changes: int, policy: TellingPolicy) -> NewNotice:
-    steady = lasting(policy.steady_after_flaps)
+def flapping(name: str, since: float, changes: int, policy: NoticePolicy) -> NewNotice:
+    steady = format_duration(policy.steady_after_flaps)
     return NewNotice(
-        kind=FLAPPING, level="warning", place=Place(subject=TARGET, name=name), episode=since,
+        kind=FLAPPING, level="warning", place=NoticeSubject(subject=TARGET, name=name), episode=since,
         title=f"{name} comes and goes", message=f"Its breaker opened and closed {changes} times within an hour.",
         advice=f"You hear of it again when it has been steady for {steady}. If this goes on, look at the service.",
     )  # fmt: skip
@@ -62,25 +62,25 @@ def flapping(name: str, since: float, changes: int, policy: TellingPolicy) -> Ne
 
 def stuck(queue: str, job: int, since: float, now: float) -> NewNotice:
     return NewNotice(
-        kind=STUCK, level="warning", place=Place(subject=QUEUE, name=queue), episode=since,
+        kind=STUCK, level="warning", place=NoticeSubject(subject=QUEUE, name=queue), episode=since,
         title=f"A job of {queue} does not get its turn",
-        message=f"Job {job} could go, and has waited for {lasting(now - since)}.",
+        message=f"Job {job} could go, and has waited for {format_duration(now - since)}.",
         advice="Look whether the workers are busy with long jobs, or too few.",
     )  # fmt: skip
 
 
 def no_worker(queue: str, n: int, since: float) -> NewNotice:
     return NewNotice(
-        kind=NO_WORKER, level="error", place=Place(subject=QUEUE, name=queue), episode=since,
+        kind=NO_WORKER, level="error", place=NoticeSubject(subject=QUEUE, name=queue), episode=since,
         title=f"No worker for {queue}", message=f"{many(n, 'job')} could go, and nobody works on this queue.",
         advice="Start one: tidegate worker.",
     )  # fmt: skip
 
 
-def paused(place: Place, since: float, until: float, by: str | None, now: float) -> NewNotice:
+def paused(place: NoticeSubject, since: float, until: float, by: str | None, now: float) -> NewNotice:
     return NewNotice(
         kind=PAUSED, level="warning", place=place, episode=since,
-        title=f"The {place.subject} {place.name} has been paused for {lasting(now - since)}",
+        title=f"The {place.subject} {place.name} has been paused for {format_duration(now - since)}",
         message=f"{by or 'Somebody'} paused it; its jobs wait. The pause ends {ahead(until, now)}.",
         advice="Resume it, if what it was for is over.",
     )  # fmt: skip
@@ -89,7 +89,7 @@ def paused(place: Place, since: float, until: float, by: str | None, now: float)
 def gave_up(
     queue: str, failure: str, target: str, kind: str, code: str, message: str, n: int, first: float
 ) -> NewNotice:
-    place = Place(subject=TARGET, name=target, operation=failure) if target else Place(
+    place = NoticeSubject(subject=TARGET, name=target, operation=failure) if target else NoticeSubject(
         subject=QUEUE, name=queue, operation=failure
     )  # fmt: skip
     # What was wrong with one item concerns whoever sent it; an operator reads of it on the page.
@@ -104,20 +104,25 @@ def gave_up(
 
 def channel(place: str, name: str, why: str, since: float) -> NewNotice:
     return NewNotice(
-        kind=CHANNEL, level="warning", place=Place(subject=TARGET, name=place), episode=since,
+        kind=CHANNEL, level="warning", place=NoticeSubject(subject=TARGET, name=place), episode=since,
         title=f"The channel {name} does not deliver", message=why or "It could not deliver a notice.",
         advice="Mend it in the settings, then test it on the page Channels.",
     )  # fmt: skip
 
 
-def over(kind: str, known: GoingOn, now: float, since: float | None = None) -> NewNotice:
+def over(kind: str, known: OngoingNotice, now: float, since: float | None = None) -> NewNotice:
     return NewNotice(
-        kind=RECOVERED, level="success", place=known.place, episode=known.episode, over=True,
-        title=_TITLES_OF_ENDS[kind](known.name), message=f"It lasted {lasting((since or now) - known.episode)}.",
-    )  # fmt: skip
+        kind=RECOVERED,
+        level="success",
+        place=known.place,
+        episode=known.episode,
+        over=True,
+        title=_TITLES_OF_ENDS[kind](known.name),
+        message=f"It lasted {format_duration((since or now) - known.episode)}.",
+    )
 
 
-def dealt_with(known: GoingOn) -> NewNotice:
+def dealt_with(known: OngoingNotice) -> NewNotice:
     return NewNotice(
         kind=RECOVERED, level="success", place=known.place, episode=known.episode, over=True,
         title=f"{known.name} has not failed again", message="Somebody has dealt with it, and it has been quiet since.",
@@ -127,29 +132,31 @@ def dealt_with(known: GoingOn) -> NewNotice:
 # -- what is sent ------------------------------------------------------------------------------------------------------
 
 
-def reworded(tx: Tx, row: Row, told: Row | None, flaps: int) -> str | None:
+def reworded(tx: Tx, row: NoticeRow, told: NoticeRow | None, flaps: int) -> str | None:
     """What is to be said beside, or instead of what was written first; None when that is still right.
 
     *told* is the trouble whose end this is.
     """
     if told is not None:
-        lasted = f"It lasted {lasting(row.created_at - told.episode)}." if told.episode <= row.created_at else ""
+        lasted = (
+            f"It lasted {format_duration(row.created_at - told.episode)}." if told.episode <= row.created_at else ""
+        )
         work = became(tx, row, told.episode)
         known = row.message if row.message.startswith("It lasted") else f"{row.message} {lasted}"
         return f"{known} {work}".strip() if work else known.strip()
     if row.kind == GAVE_UP:
-        n = _count(tx.many("failure_jobs", [{"failure": row.operation}], {"n": _MOST_COUNTED}))
+        n = _count(tx.query_many("failure_jobs", [{"failure": row.operation}], {"n": _MAX_COUNTED}))
         return f"{row.message} {many(n, 'job')} {'has' if n == 1 else 'have'} given up by now." if n > 1 else None
     return f"{row.message} It has come and gone {flaps} times within an hour." if flaps else None
 
 
-def became(tx: Tx, row: Row, since: float) -> str:
+def became(tx: Tx, row: NoticeRow, since: float) -> str:
     """What became of the work that was held; empty when no job has to do with it."""
     if row.subject != TARGET:
         return ""
     waiting = held(tx, row.name)
-    failed = int(tx.all("gave_up_since", {"target": row.name, "since": since, "n": _MOST_COUNTED})[0][0])
-    if not waiting and not failed and not tx.all("target_has_jobs", {"target": row.name}):
+    failed = int(tx.query("gave_up_since", {"target": row.name, "since": since, "n": _MAX_COUNTED})[0][0])
+    if not waiting and not failed and not tx.query("target_has_jobs", {"target": row.name}):
         return ""
     drains = f"{many(waiting, 'held job')} {'is' if waiting == 1 else 'are'} draining" if waiting else "No job is held"
     return f"{drains}; 0 lost; {failed:,} gave up."
@@ -158,16 +165,16 @@ def became(tx: Tx, row: Row, since: float) -> str:
 def held(tx: Tx, target: str) -> int:
     """How many jobs wait for a target and could go if it were well."""
     queues = {queue for (queue, what), n in tallies.read(tx).items() if what == "ready" and n > 0}
-    rows = [tx.all("waiting_for", {"queue": queue, "target": target, "n": _MOST_COUNTED}) for queue in sorted(queues)]
+    rows = [tx.query("waiting_for", {"queue": queue, "target": target, "n": _MAX_COUNTED}) for queue in sorted(queues)]
     return sum(int(row[0][0]) for row in rows)
 
 
-def letter(tx: Tx, row: Row, *, id_: str, link: str, now: float) -> Letter:
+def letter(tx: Tx, row: NoticeRow, *, id_: str, link: str, now: float) -> Message:
     """The notice as it is sent at this moment."""
     end = row.kind == RECOVERED
     since = f"Since {clock(row.episode, now)}." if not end else f"Noticed at {clock(row.created_at, now)}."
     parts = [row.message, since, "" if end else _effect(tx, row, now), row.advice]
-    return Letter(
+    return Message(
         id=id_, event="notice.recovered" if end else "notice.raised", level=row.level, title=row.title,
         at=row.created_at, paragraphs=tuple(part for part in parts if part), link=link,
         about={
@@ -177,7 +184,7 @@ def letter(tx: Tx, row: Row, *, id_: str, link: str, now: float) -> Letter:
     )  # fmt: skip
 
 
-def _effect(tx: Tx, row: Row, now: float) -> str:
+def _effect(tx: Tx, row: NoticeRow, now: float) -> str:
     """What it means for the work, and what happens by itself."""
     if row.subject != TARGET:
         return ""

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import threading
 
-from tidegate.core.channel import Apprise, Channel, Letter, Mail, Webhook
-from tidegate.runtime.channels.refusing import NotSent
+from tidegate.core.channel import Apprise, Channel, Mail, Message, Webhook
+from tidegate.runtime.channels.refusing import DeliveryError
 
-__all__ = ["TIMEOUT", "NotSent", "send"]
+__all__ = ["TIMEOUT", "DeliveryError", "send"]
 
 TIMEOUT = 15.0  # seconds for each step of a delivery
 WHOLE = 60.0  # seconds for all of it: a server may answer each step, and never come to an end
 
 
-def send(channel: Channel, letter: Letter, *, now: float, timeout: float = TIMEOUT, whole: float = WHOLE) -> None:
+def send(channel: Channel, message: Message, *, now: float, timeout: float = TIMEOUT, whole: float = WHOLE) -> None:
     """Sends it, once; raises what the sending raised, which the rules of `refusing` can read."""
     raised: list[Exception] = []
 
     def work() -> None:
         try:
-            _send(channel, letter, now, timeout)
+            _send(channel, message, now, timeout)
         except Exception as error:  # the caller gets it
             raised.append(error)
 
@@ -28,22 +28,22 @@ def send(channel: Channel, letter: Letter, *, now: float, timeout: float = TIMEO
     thread.start()
     thread.join(whole)
     if thread.is_alive():
-        raise NotSent("timeout", f"it came to no end within {whole:g} s")
+        raise DeliveryError("timeout", f"it came to no end within {whole:g} s")
     if raised:
         raise raised[0]
 
 
-def _send(channel: Channel, letter: Letter, now: float, timeout: float) -> None:
-    match channel.way:
+def _send(channel: Channel, message: Message, now: float, timeout: float) -> None:
+    match channel.config:
         case Webhook():
             from tidegate.runtime.channels import webhook
 
-            webhook.post(channel.way, letter, now=now, timeout=timeout)
+            webhook.send_webhook(channel.config, message, now=now, timeout=timeout)
         case Mail():
             from tidegate.runtime.channels import mail
 
-            mail.send(channel.way, letter, now=now, timeout=timeout)
+            mail.send_mail(channel.config, message, now=now, timeout=timeout)
         case Apprise():
             from tidegate.runtime.channels import by_apprise
 
-            by_apprise.notify(channel.way, letter)
+            by_apprise.send_apprise(channel.config, message)

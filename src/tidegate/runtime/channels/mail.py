@@ -7,45 +7,45 @@ import ssl
 from email.message import EmailMessage
 from email.utils import formatdate
 
-from tidegate.core.channel import STARTTLS, TLS, Letter, Mail
-from tidegate.runtime.channels.refusing import NotSent
+from tidegate.core.channel import STARTTLS, TLS, Mail, Message
+from tidegate.runtime.channels.refusing import DeliveryError
 
 _BUSY = range(400, 500)
 
 
-def message_of(way: Mail, letter: Letter, now: float) -> EmailMessage:
+def message_of(config: Mail, message: Message, now: float) -> EmailMessage:
     """The mail. Its Message-ID is that of the letter, and no mail program answers it by itself."""
     found = EmailMessage()
-    found["From"] = way.sender
-    found["To"] = ", ".join(way.to)
-    found["Subject"] = letter.heading
+    found["From"] = config.sender
+    found["To"] = ", ".join(config.to)
+    found["Subject"] = message.heading
     found["Date"] = formatdate(now)
-    found["Message-ID"] = f"<{letter.id}@{way.sender.rpartition('@')[2] or 'tidegate'}>"
+    found["Message-ID"] = f"<{message.id}@{config.sender.rpartition('@')[2] or 'tidegate'}>"
     found["Auto-Submitted"] = "auto-generated"
-    found["X-Priority"] = "1" if letter.level == "error" else "3"
-    found.set_content(letter.text + "\n")
+    found["X-Priority"] = "1" if message.level == "error" else "3"
+    found.set_content(message.text + "\n")
     return found
 
 
-def send(way: Mail, letter: Letter, *, now: float, timeout: float) -> None:
-    """Sends it to all of them. NotSent when the server does not take it; OSError when it cannot be reached."""
-    context = ssl.create_default_context(cafile=way.ca_file or None)
+def send_mail(config: Mail, message: Message, *, now: float, timeout: float) -> None:
+    """Sends it to all of them. DeliveryError when the server does not take it; OSError when it cannot be reached."""
+    context = ssl.create_default_context(cafile=config.ca_file or None)
     try:
-        with _connected(way, context, timeout) as server:
-            if way.user:
-                server.login(way.user, way.password)
+        with _connected(config, context, timeout) as server:
+            if config.user:
+                server.login(config.user, config.password)
             # Whom it refuses alone is not told: whoever else is named has it, and would be told twice.
-            server.send_message(message_of(way, letter, now))
+            server.send_message(message_of(config, message, now))
     except smtplib.SMTPException as error:
         raise _refusal(error) from error
 
 
-def _connected(way: Mail, context: ssl.SSLContext, timeout: float) -> smtplib.SMTP:
-    if way.security == TLS:
-        return smtplib.SMTP_SSL(way.host, way.port, timeout=timeout, context=context)
-    server = smtplib.SMTP(way.host, way.port, timeout=timeout)
+def _connected(config: Mail, context: ssl.SSLContext, timeout: float) -> smtplib.SMTP:
+    if config.security == TLS:
+        return smtplib.SMTP_SSL(config.host, config.port, timeout=timeout, context=context)
+    server = smtplib.SMTP(config.host, config.port, timeout=timeout)
     try:
-        if way.security == STARTTLS:
+        if config.security == STARTTLS:
             server.starttls(context=context)
     except BaseException:
         server.close()
@@ -53,27 +53,27 @@ def _connected(way: Mail, context: ssl.SSLContext, timeout: float) -> smtplib.SM
     return server
 
 
-def _refusal(error: smtplib.SMTPException) -> NotSent:
+def _refusal(error: smtplib.SMTPException) -> DeliveryError:
     match error:
         case smtplib.SMTPAuthenticationError() if error.smtp_code in _BUSY:
-            return NotSent("overloaded", _said(error))
+            return DeliveryError("overloaded", _said(error))
         case smtplib.SMTPAuthenticationError():
-            return NotSent("unauthorized", _said(error))
+            return DeliveryError("unauthorized", _said(error))
         case smtplib.SMTPNotSupportedError():
-            return NotSent("misconfigured", f"the mail server cannot do what the settings ask for: {error}")
+            return DeliveryError("misconfigured", f"the mail server cannot do what the settings ask for: {error}")
         case smtplib.SMTPRecipientsRefused():
             codes = [code for code, _ in error.recipients.values()]
-            return NotSent(
+            return DeliveryError(
                 "overloaded" if any(code in _BUSY for code in codes) else "misconfigured",
                 "the mail server takes none of the addresses: " + ", ".join(map(str, sorted(codes))),
             )
         case smtplib.SMTPSenderRefused() if error.smtp_code not in _BUSY:
-            return NotSent("misconfigured", f"the mail server does not let this sender send: {_said(error)}")
+            return DeliveryError("misconfigured", f"the mail server does not let this sender send: {_said(error)}")
         case smtplib.SMTPResponseException() if error.smtp_code in _BUSY:
-            return NotSent("overloaded", _said(error))
+            return DeliveryError("overloaded", _said(error))
         case smtplib.SMTPResponseException():
-            return NotSent("bad_request", _said(error))
-    return NotSent("network", f"the connection to the mail server broke: {error}")
+            return DeliveryError("bad_request", _said(error))
+    return DeliveryError("network", f"the connection to the mail server broke: {error}")
 
 
 def _said(error: smtplib.SMTPResponseException) -> str:

@@ -13,7 +13,7 @@ from tidegate.core.rule import Rule
 GONE = "channel_gone"
 
 
-class NotSent(Exception):
+class DeliveryError(Exception):
     """A letter was not taken, in the words of whoever refused it. *code* is one of the book."""
 
     def __init__(self, code: str, detail: str) -> None:
@@ -22,7 +22,7 @@ class NotSent(Exception):
 
 
 def _is(code: str) -> Callable[[Evidence], bool]:
-    return lambda seen: isinstance(seen.error, NotSent) and seen.error.code == code
+    return lambda seen: isinstance(seen.error, DeliveryError) and seen.error.code == code
 
 
 # Codes of the book that a sender names by itself, because no general rule can read what it was told.

@@ -9,13 +9,13 @@ import hmac
 import json
 from collections.abc import Mapping
 
-from tidegate.core.channel import Letter, Webhook
+from tidegate.core.channel import Message, Webhook
 
 _PREFIX = "whsec_"  # what follows is base64
 _AGENT = "Tidegate (webhook)"
 
 
-class Answered(Exception):
+class WebhookRejected(Exception):
     """It did not take the letter. Unlike the exception of the client, this does not name the address, a secret."""
 
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
@@ -39,20 +39,20 @@ def signature(key: bytes, id_: str, timestamp: int, body: bytes) -> str:
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
-def post(way: Webhook, letter: Letter, *, now: float, timeout: float) -> None:
+def send_webhook(config: Webhook, message: Message, *, now: float, timeout: float) -> None:
     """Sends it; an answer that is no success raises. A redirect is not followed: it may lead anywhere."""
     import httpx2
 
-    body = json.dumps(letter.as_json(), ensure_ascii=False).encode()
+    body = json.dumps(message.as_json(), ensure_ascii=False).encode()
     headers = {
-        "content-type": "application/json", "user-agent": _AGENT, "webhook-id": letter.id,
+        "content-type": "application/json", "user-agent": _AGENT, "webhook-id": message.id,
         "webhook-timestamp": str(int(now)),
     }  # fmt: skip
-    if way.secret:
-        headers["webhook-signature"] = signature(key_of(way.secret), letter.id, int(now), body)
+    if config.secret:
+        headers["webhook-signature"] = signature(key_of(config.secret), message.id, int(now), body)
     with (
         httpx2.Client(timeout=timeout, follow_redirects=False, trust_env=False) as client,
-        client.stream("POST", way.url, content=body, headers=headers) as answer,  # what it says beside is never read
+        client.stream("POST", config.url, content=body, headers=headers) as answer,  # what it says beside is never read
     ):
         if not answer.is_success:
-            raise Answered(answer.status_code, answer.headers)
+            raise WebhookRejected(answer.status_code, answer.headers)

@@ -9,15 +9,15 @@ from threading import Condition
 from typing import Any
 from urllib.parse import parse_qsl
 
-from tidegate.core.redact import redacted
+from tidegate.core.redact import redact
 from tidegate.testing.simulator.http import Headers, Read
 
 # Bytes of bodies that the journal keeps at most, over all requests.
-MOST_BYTES = 16 * 1024 * 1024
+MAX_BYTES = 16 * 1024 * 1024
 _SHOWN = 2000  # characters of a body in the journal of the control endpoint
 
 
-class Asked:
+class RecordedRequest:
     """One request that reached the simulator.
 
     *number* counts from 1, *at* is UNIX time, *params* are the parts of the path that a route names. *met* says what
@@ -71,9 +71,9 @@ class Asked:
             "at": self.at,
             "method": self.method,
             "path": self.path,
-            "query": redacted(self.raw_query, _SHOWN),
-            "headers": {name: redacted(f"{name}: {value}")[len(name) + 2 :] for name, value in self.headers.items()},
-            "body": redacted(self.text, _SHOWN),
+            "query": redact(self.raw_query, _SHOWN),
+            "headers": {name: redact(f"{name}: {value}")[len(name) + 2 :] for name, value in self.headers.items()},
+            "body": redact(self.text, _SHOWN),
             "length": len(self.body),
             "met": self.met,
             "over": self.over,
@@ -88,25 +88,25 @@ class Asked:
 class Journal:
     """The last requests, oldest first. Any thread may read it; the simulator's own writes."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: deque[Asked] = deque()
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept: deque[RecordedRequest] = deque()
         self._bytes = 0
         self.total = 0
         self._changed = Condition()
 
-    def add(self, asked: Asked) -> None:
+    def add(self, request: RecordedRequest) -> None:
         with self._changed:
             self.total += 1
-            self._kept.append(asked)
-            self._bytes += len(asked.body)
-            while len(self._kept) > self._most or (self._bytes > MOST_BYTES and len(self._kept) > 1):
+            self._kept.append(request)
+            self._bytes += len(request.body)
+            while len(self._kept) > self._limit or (self._bytes > MAX_BYTES and len(self._kept) > 1):
                 self._bytes -= len(self._kept.popleft().body)
             self._changed.notify_all()
 
-    def over(self, asked: Asked, *, gone: bool) -> None:
+    def over(self, request: RecordedRequest, *, gone: bool) -> None:
         with self._changed:
-            asked.over, asked.gone = True, gone
+            request.over, request.gone = True, gone
             self._changed.notify_all()
 
     def clear(self) -> None:
@@ -114,7 +114,7 @@ class Journal:
             self._kept.clear()
             self._bytes = self.total = 0
 
-    def matching(self, wanted: Callable[[Asked], bool]) -> list[Asked]:
+    def matching(self, wanted: Callable[[RecordedRequest], bool]) -> list[RecordedRequest]:
         with self._changed:
             return [each for each in self._kept if wanted(each)]
 

@@ -7,29 +7,29 @@ import socket
 import sys
 from collections.abc import Callable
 
-from tidegate.testing.simulator.wire import Connection
+from tidegate.testing.simulator.wire import ServerConnection
 
 HOST = "127.0.0.1"
 _BACKLOG = 128
 _SHARED = socket.SO_REUSEADDR if sys.platform in ("linux", "win32") else socket.SO_REUSEPORT
-_AGAIN = 0.1  # after the system had no more sockets to give
+_RETRY_SECONDS = 0.1  # after the system had no more sockets to give
 
 
-class Door:
+class Listener:
     """One port. Made in any thread, where a port that is taken raises; all else in the thread of the loop.
 
     At most *most* connections are inside; those beyond wait outside, as does each for *slow* seconds.
     """
 
-    def __init__(self, port: int, most: int, make: Callable[[], Connection], slow: float = 0.0) -> None:
+    def __init__(self, port: int, limit: int, make: Callable[[], ServerConnection], slow: float = 0.0) -> None:
         self._keeps_port = _bound(port)  # nobody else gets it while the door is shut
         self.port: int = self._keeps_port.getsockname()[1]
-        self._most, self._make, self._slow = most, make, slow
+        self._limit, self._make, self._slow = limit, make, slow
         self._listening: socket.socket | None = None
         self._watching = False
         self._timer: asyncio.TimerHandle | None = None
         self._entering: set[asyncio.Task[None]] = set()
-        self.inside: set[Connection] = set()
+        self.inside: set[ServerConnection] = set()
 
     @property
     def url(self) -> str:
@@ -56,7 +56,7 @@ class Door:
         self.shut()
         self._keeps_port.close()
 
-    def left(self, connection: Connection) -> None:
+    def left(self, connection: ServerConnection) -> None:
         self.inside.discard(connection)
         if self._listening is not None:
             self._watch()
@@ -88,7 +88,7 @@ class Door:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 break
             except OSError:
-                self._later(_AGAIN, self._enter)
+                self._later(_RETRY_SECONDS, self._enter)
                 return
             found.setblocking(False)
             found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -118,10 +118,10 @@ class Door:
         self._timer = asyncio.get_running_loop().call_later(wait, what)
 
     def _room(self) -> bool:
-        return len(self.inside) < self._most
+        return len(self.inside) < self._limit
 
 
-async def _greet(loop: asyncio.AbstractEventLoop, connection: Connection, found: socket.socket) -> None:
+async def _greet(loop: asyncio.AbstractEventLoop, connection: ServerConnection, found: socket.socket) -> None:
     await loop.connect_accepted_socket(lambda: connection, found)
 
 

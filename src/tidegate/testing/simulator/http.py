@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-MOST_HEAD = 65_536
-_MOST_LINE = 1024  # of what frames a chunk
-_MOST_HEADERS = 200
+MAX_HEAD = 65_536
+_MAX_LINE = 1024  # of what frames a chunk
+_MAX_HEADERS = 200
 _REQUEST = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ([^\x00-\x20\x7f]+) HTTP/1\.([01])")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00\r\n]*)")
 _HEX = re.compile(rb"[0-9A-Fa-f]{1,12}")
@@ -39,7 +39,7 @@ class Read:
     keep: bool = True
 
 
-class Unreadable(Exception):
+class UnreadableRequest(Exception):
     """What came is no request, or too large a one; the connection cannot go on."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -59,11 +59,11 @@ class _Begun:
     parts: bytearray = field(default_factory=bytearray)
 
 
-class Reader:
+class RequestReader:
     """Give it what arrives with `feed`, and take requests with `next` until there is none."""
 
-    def __init__(self, most_body: int) -> None:
-        self._most = most_body
+    def __init__(self, max_body: int) -> None:
+        self._limit = max_body
         self._buffer = bytearray()
         self._begun: _Begun | None = None
         self._looked = 0
@@ -97,15 +97,15 @@ class Reader:
             del self._buffer[:2]
             self._looked = 0
         end = self._buffer.find(b"\r\n\r\n", max(0, self._looked - 3))
-        if max(end, len(self._buffer) if end < 0 else 0) > MOST_HEAD:
-            raise Unreadable(431, f"the head of the request is longer than {MOST_HEAD} bytes")
+        if max(end, len(self._buffer) if end < 0 else 0) > MAX_HEAD:
+            raise UnreadableRequest(431, f"the head of the request is longer than {MAX_HEAD} bytes")
         self._looked = len(self._buffer)
         if end < 0:
             return False
         lines = bytes(self._buffer[:end]).split(b"\r\n")
         del self._buffer[: end + 4]
         self._looked = 0
-        self._begun = _begun(lines, self._most)
+        self._begun = _begun(lines, self._limit)
         self.owes_continue = self._begun.head.headers.get("expect").lower() == "100-continue"
         return True
 
@@ -123,7 +123,7 @@ class Reader:
                     return False
                 begun.parts += self._buffer[: begun.left]
                 if self._buffer[begun.left : begun.left + 2] != b"\r\n":
-                    raise Unreadable(400, "a chunk of the body is longer than it says")
+                    raise UnreadableRequest(400, "a chunk of the body is longer than it says")
                 del self._buffer[: begun.left + 2]
                 begun.at_size = True
             line = self._line()
@@ -134,26 +134,26 @@ class Reader:
                     return True
                 continue
             begun.left = _size(line)
-            if len(begun.parts) + begun.left > self._most:
-                raise Unreadable(413, f"the body is longer than {self._most} bytes")
+            if len(begun.parts) + begun.left > self._limit:
+                raise UnreadableRequest(413, f"the body is longer than {self._limit} bytes")
             begun.ending = not begun.left
             begun.at_size = begun.ending
 
     def _line(self) -> bytes | None:
-        end = self._buffer.find(b"\r\n", 0, _MOST_LINE)
+        end = self._buffer.find(b"\r\n", 0, _MAX_LINE)
         if end < 0:
-            if len(self._buffer) >= _MOST_LINE:
-                raise Unreadable(400, "a line between the chunks of the body is too long")
+            if len(self._buffer) >= _MAX_LINE:
+                raise UnreadableRequest(400, "a line between the chunks of the body is too long")
             return None
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 2]
         return line
 
 
-def _begun(lines: list[bytes], most: int) -> _Begun:
+def _begun(lines: list[bytes], limit: int) -> _Begun:
     found = _REQUEST.fullmatch(lines[0])
     if found is None:
-        raise Unreadable(400, "the first line is no request of HTTP/1.1")
+        raise UnreadableRequest(400, "the first line is no request of HTTP/1.1")
     headers = _headers(lines[1:])
     target = found[2].decode("latin-1")
     if "://" in target.partition("?")[0]:  # as a proxy is asked
@@ -164,23 +164,23 @@ def _begun(lines: list[bytes], most: int) -> _Begun:
     head = Read(method=found[1].decode("ascii").upper(), path=path, query=query, headers=headers, keep=keep)
     coding, length = headers.get("transfer-encoding").lower(), headers.get("content-length")
     if coding and length:
-        raise Unreadable(400, "the request has both a Content-Length and a Transfer-Encoding")
+        raise UnreadableRequest(400, "the request has both a Content-Length and a Transfer-Encoding")
     if coding not in ("", "chunked"):
-        raise Unreadable(501, "the body is encoded for the transfer in a way that is not known; send it chunked")
+        raise UnreadableRequest(501, "the body is encoded for the transfer in a way that is not known; send it chunked")
     size = _length(length) if length else 0
-    if size > most:
-        raise Unreadable(413, f"the body is longer than {most} bytes")
+    if size > limit:
+        raise UnreadableRequest(413, f"the body is longer than {limit} bytes")
     return _Begun(head, size, chunked=bool(coding), at_size=True)
 
 
 def _headers(lines: list[bytes]) -> Headers:
-    if len(lines) > _MOST_HEADERS:
-        raise Unreadable(431, f"the request has more than {_MOST_HEADERS} headers")
+    if len(lines) > _MAX_HEADERS:
+        raise UnreadableRequest(431, f"the request has more than {_MAX_HEADERS} headers")
     headers = Headers()
     for line in lines:
         found = _HEADER.fullmatch(line)
         if found is None:
-            raise Unreadable(400, "a header of the request is no header")
+            raise UnreadableRequest(400, "a header of the request is no header")
         name, value = found[1].decode("ascii").lower(), found[2].decode("latin-1").rstrip(" \t")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
@@ -189,12 +189,12 @@ def _headers(lines: list[bytes]) -> Headers:
 def _length(text: str) -> int:
     values = {each.strip() for each in text.split(",")}
     if len(values) != 1 or not _DIGITS.fullmatch(value := values.pop()):
-        raise Unreadable(400, "the Content-Length of the request is no length")
+        raise UnreadableRequest(400, "the Content-Length of the request is no length")
     return int(value)
 
 
 def _size(line: bytes) -> int:
     found = line.partition(b";")[0].strip()
     if not _HEX.fullmatch(found):
-        raise Unreadable(400, "the size of a chunk of the body is no size")
+        raise UnreadableRequest(400, "the size of a chunk of the body is no size")
     return int(found, 16)

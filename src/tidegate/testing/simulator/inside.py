@@ -23,7 +23,7 @@ _FOR_EVER = 1e9
 Meet = Callable[[Read], Step]  # what the request meets; the journal has it then
 
 
-class Inside:
+class SimulatorTransport:
     """Answers requests of one client; *down* says whether nothing listens at the moment."""
 
     def __init__(self, meet: Meet, down: Callable[[], bool], clock: Clock) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
-from tidegate.testing.simulator.steps import Told, told
+from tidegate.testing.simulator.steps import Scripted, steps_of
 
 _ROUTE = re.compile(r"(?:(?P<method>[A-Z]+|\*)\s+)?(?P<path>/[^\s?#]*)")
 _PARAM = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(:path)?\}")
@@ -67,9 +67,9 @@ class Route:
     """Steps that are taken one by one, then an answer that stays."""
 
     pattern: Pattern
-    declared: tuple[Told, ...] = ()
-    answer: Told | None = None
-    steps: deque[Told] = field(default_factory=deque)
+    declared: tuple[Scripted, ...] = ()
+    answer: Scripted | None = None
+    steps: deque[Scripted] = field(default_factory=deque)
     taken: int = 0
     asked: int = 0
 
@@ -82,7 +82,7 @@ class Route:
         return {
             "route": self.pattern.text,
             "asked": self.asked,
-            "steps": [_label(each) for each in self.steps],
+            "steps": [_label(step) for step in self.steps],
             "answer": None if self.answer is None else _label(self.answer),
         }
 
@@ -92,7 +92,7 @@ class Met:
     """What a request meets; *who* says which part of the script that is."""
 
     who: str
-    told: Told
+    told: Scripted
     params: Mapping[str, str]
 
 
@@ -106,19 +106,19 @@ class Routes:
         """Declares a route, or declares it anew."""
         if not script:
             raise ValueError(f"route: {text!r} has no answer; give at least one")
-        route = Route(Pattern(text), tuple(told(each) for each in script))
+        route = Route(Pattern(text), tuple(steps_of(each) for each in script))
         route.restart()
         self._routes = [each for each in self._routes if each.pattern.text != route.pattern.text]
         self._add(route)
 
     def then(self, text: str, steps: Sequence[object]) -> None:
         """Adds steps; of a route that was not declared, they are taken before any answer that stays."""
-        added = [told(each) for each in steps]
+        added = [steps_of(step) for step in steps]
         self._of(text).steps.extend(added)
 
     def stay(self, text: str, answer: object) -> None:
         """Another answer that stays, until the reset."""
-        found = told(answer)
+        found = steps_of(answer)
         self._of(text).answer = found
 
     def reset(self) -> None:
@@ -135,7 +135,7 @@ class Routes:
 
     def count(self, text: str) -> int | None:
         """Requests of a route since the reset; None when there is no such route."""
-        return next((each.asked for each in self._routes if each.pattern.text == text), None)
+        return next((route.asked for route in self._routes if route.pattern.text == text), None)
 
     def meet(self, method: str, path: str) -> Met | None:
         """What the next request meets; the step is taken."""
@@ -153,10 +153,10 @@ class Routes:
 
     def methods(self, path: str) -> list[str]:
         """The methods that *path* is known with."""
-        return sorted({each.pattern.method for each in self._routes if each.pattern.match_path(path) is not None})
+        return sorted({route.pattern.method for route in self._routes if route.pattern.match_path(path) is not None})
 
     def as_json(self) -> list[dict[str, Any]]:
-        return [each.as_json() for each in self._routes]
+        return [route.as_json() for route in self._routes]
 
     def _of(self, text: str) -> Route:
         pattern = Pattern(text)
@@ -171,5 +171,5 @@ class Routes:
         self._routes = sorted((*self._routes, route), key=lambda each: each.pattern.vague)
 
 
-def _label(value: Told) -> str:
+def _label(value: Scripted) -> str:
     return getattr(value, "label", None) or f"a function ({getattr(value, '__name__', type(value).__name__)})"

@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from tidegate.runtime.clock import Clock
-from tidegate.testing.simulator.asked import Asked
+from tidegate.testing.simulator.asked import RecordedRequest
 from tidegate.testing.simulator.control import PATH, controls
-from tidegate.testing.simulator.door import Door
-from tidegate.testing.simulator.http import Read, Unreadable
+from tidegate.testing.simulator.door import Listener
+from tidegate.testing.simulator.http import Read, UnreadableRequest
 from tidegate.testing.simulator.script import Script
 from tidegate.testing.simulator.sending import Sending, sending_of
-from tidegate.testing.simulator.steps import Step, Told, step_of
+from tidegate.testing.simulator.steps import Scripted, Step, step_of
 from tidegate.testing.simulator.thread import LoopThread
-from tidegate.testing.simulator.wire import Connection
+from tidegate.testing.simulator.wire import ServerConnection
 
-_MOST_CONTROL = 16  # connections to the control endpoint
+_MAX_CONTROL = 16  # connections to the control endpoint
 _log = logging.getLogger("tidegate.testing")
 
 Control = Callable[[Read], Step]
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class ServerLimits:
     """What a simulator takes; *slow* is how long each connection waits at the door, in seconds."""
 
     connections: int
@@ -35,7 +35,7 @@ class Limits:
     slow: float = 0.0
 
 
-class Front:
+class ScriptHandler:
     """Answers requests by the script, and those for the control endpoint whatever the weather."""
 
     def __init__(self, script: Script, control: Control, clock: Clock) -> None:
@@ -43,10 +43,10 @@ class Front:
         self._control = control
         self.clock = clock
 
-    def side(self) -> Side:
-        return Side(self._script, self._control, self.clock)
+    def side(self) -> ControlHandler:
+        return ControlHandler(self._script, self._control, self.clock)
 
-    def meet(self, read: Read) -> tuple[Asked | None, Sending]:
+    def meet(self, read: Read) -> tuple[RecordedRequest | None, Sending]:
         at = self.clock.now()
         if controls(read.path):
             return None, sending_of(self._control(read), method=read.method, keep=read.keep, now=at)
@@ -58,7 +58,7 @@ class Front:
         self.over(asked, gone=False)
         return step
 
-    def _met(self, read: Read, sent: Callable[[Step], T]) -> tuple[Asked, T]:
+    def _met(self, read: Read, sent: Callable[[Step], T]) -> tuple[RecordedRequest, T]:
         asked, who, told = self._script.meet(read, at=self.clock.now(), now=self.clock.monotonic())
         try:
             step = _resolved(told, asked)
@@ -71,17 +71,17 @@ class Front:
         self._script.journal.add(asked)
         return asked, sending
 
-    def refuse(self, error: Unreadable) -> Sending:
+    def refuse(self, error: UnreadableRequest) -> Sending:
         return sending_of(Step(error.status, {"error": str(error)}), keep=False, now=self.clock.now())
 
-    def over(self, asked: Asked, *, gone: bool) -> None:
-        self._script.journal.over(asked, gone=gone)
+    def over(self, request: RecordedRequest, *, gone: bool) -> None:
+        self._script.journal.over(request, gone=gone)
 
 
-class Side(Front):
+class ControlHandler(ScriptHandler):
     """Answers nothing but the control endpoint, and does so while the other door is shut."""
 
-    def meet(self, read: Read) -> tuple[Asked | None, Sending]:
+    def meet(self, read: Read) -> tuple[RecordedRequest | None, Sending]:
         if controls(read.path):
             return super().meet(read)
         step = Step(404, {"error": f"only the control endpoint is here: {PATH}"})
@@ -91,14 +91,14 @@ class Side(Front):
 class Running:
     """Opened when it is made; OSError when the port is taken."""
 
-    def __init__(self, name: str, port: int, script: Script, front: Front, limits: Limits) -> None:
-        self._script, self._clock = script, front.clock
-        side = front.side()
-        self._front = Door(port, limits.connections, lambda: Connection(front, limits.body), limits.slow)
+    def __init__(self, name: str, port: int, script: Script, handler: ScriptHandler, limits: ServerLimits) -> None:
+        self._script, self._clock = script, handler.clock
+        side = handler.side()
+        self._handler = Listener(port, limits.connections, lambda: ServerConnection(handler, limits.body), limits.slow)
         try:
-            self._side = Door(0, _MOST_CONTROL, lambda: Connection(side, limits.body))
+            self._control_handler = Listener(0, _MAX_CONTROL, lambda: ServerConnection(side, limits.body))
         except OSError:
-            self._front.close()
+            self._handler.close()
             raise
         self._timer: asyncio.TimerHandle | None = None
         self._thread = LoopThread(name)
@@ -106,15 +106,15 @@ class Running:
 
     @property
     def url(self) -> str:
-        return self._front.url
+        return self._handler.url
 
     @property
     def control_url(self) -> str:
-        return f"{self._side.url}{PATH}"
+        return f"{self._control_handler.url}{PATH}"
 
     @property
     def connections(self) -> int:
-        return len(self._front.inside)
+        return len(self._handler.inside)
 
     @property
     def here(self) -> bool:
@@ -133,16 +133,16 @@ class Running:
         self._thread.stop()
 
     def _begin(self) -> None:
-        self._side.open()
+        self._control_handler.open()
         self._look()
 
     def _look(self) -> None:
         now = self._clock.monotonic()
         weather = self._script.weather
         if weather.down(now):
-            self._front.shut()
+            self._handler.shut()
         else:
-            self._front.open()
+            self._handler.open()
         if self._timer is not None:
             self._timer.cancel()
         change = weather.change(now)
@@ -154,10 +154,10 @@ class Running:
     def _end(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._front.close()
-        self._side.close()
+        self._handler.close()
+        self._control_handler.close()
 
 
-def _resolved(told: Told, asked: Asked) -> Step:
-    step = told if isinstance(told, Step) else step_of(told(asked))
-    return replace(step, body=step.body(asked)) if callable(step.body) else step
+def _resolved(told: Scripted, request: RecordedRequest) -> Step:
+    step = told if isinstance(told, Step) else step_of(told(request))
+    return replace(step, body=step.body(request)) if callable(step.body) else step

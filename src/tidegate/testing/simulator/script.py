@@ -7,28 +7,28 @@ from threading import Lock
 from typing import Any
 
 from tidegate.ops.outage import Outage
-from tidegate.testing.simulator.asked import Asked, Journal
+from tidegate.testing.simulator.asked import Journal, RecordedRequest
 from tidegate.testing.simulator.http import Read
 from tidegate.testing.simulator.routes import Pattern, Routes
-from tidegate.testing.simulator.steps import Step, Told
-from tidegate.testing.simulator.weather import Weather
+from tidegate.testing.simulator.steps import Scripted, Step
+from tidegate.testing.simulator.weather import OutageState
 
 
 class Script:
     """Routes, outages and a journal; an outage comes before the routes. Chance comes from *seed*."""
 
-    def __init__(self, seed: int, most_kept: int) -> None:
-        self.journal = Journal(most_kept)
+    def __init__(self, seed: int, max_kept: int) -> None:
+        self.journal = Journal(max_kept)
         self._seed = seed
-        self._dice = random.Random(seed)
+        self._rng = random.Random(seed)
         self._routes = Routes()
-        self._weather = Weather(Outage(), 0.0)
-        self._local: dict[str, tuple[Pattern, Weather]] = {}
+        self._weather = OutageState(Outage(), 0.0)
+        self._local: dict[str, tuple[Pattern, OutageState]] = {}
         self._asked = 0
         self._lock = Lock()
 
     @property
-    def weather(self) -> Weather:
+    def weather(self) -> OutageState:
         """Of the whole service."""
         return self._weather
 
@@ -46,7 +46,7 @@ class Script:
 
     def outage(self, outage: Outage, now: float, route: str | None = None) -> None:
         """Of *route* alone, or of the whole service; no outage of the whole ends those of the routes, too."""
-        weather = Weather(outage, now)
+        weather = OutageState(outage, now)
         with self._lock:
             if route is not None:
                 pattern = Pattern(route)
@@ -59,19 +59,19 @@ class Script:
         """As declared, without an outage, with the dice of the beginning."""
         with self._lock:
             self._routes.reset()
-            self._weather = Weather(Outage(), now)
+            self._weather = OutageState(Outage(), now)
             self._local.clear()
-            self._dice = random.Random(self._seed)
+            self._rng = random.Random(self._seed)
             self._asked = 0
             self.journal.clear()
 
-    def meet(self, read: Read, *, at: float, now: float) -> tuple[Asked, str, Told]:
+    def meet(self, read: Read, *, at: float, now: float) -> tuple[RecordedRequest, str, Scripted]:
         """The request as it will be known, which part of the script it meets, and what that says."""
         with self._lock:
             self._asked += 1
-            asked = Asked(read, number=self._asked, at=at)
+            asked = RecordedRequest(read, number=self._asked, at=at)
             self._routes.seen(read.method, read.path)
-            trouble = self._trouble(read, now, self._dice.random())
+            trouble = self._trouble(read, now, self._rng.random())
             if trouble is not None:
                 return asked, "outage", trouble
             met = self._routes.meet(read.method, read.path)
@@ -80,7 +80,7 @@ class Script:
         asked.params = met.params
         return asked, met.who, met.told
 
-    def asked(self, route: str | None) -> list[Asked]:
+    def asked(self, route: str | None) -> list[RecordedRequest]:
         if route is None:
             return self.journal.matching(lambda each: True)
         pattern = Pattern(route)

@@ -14,7 +14,7 @@ from tidegate.testing.simulator.steps import Framing, Step, content_of, reason_o
 PROMPT = 65_536
 
 
-class Ending(StrEnum):
+class ConnectionEnd(StrEnum):
     """What becomes of the connection."""
 
     KEEP = "keep"
@@ -28,7 +28,7 @@ class Sending:
     """Wait *delay*, send *pieces* with *pause* after each, end as *ending* says. Times are seconds."""
 
     pieces: tuple[bytes, ...] = ()
-    ending: Ending = Ending.KEEP
+    ending: ConnectionEnd = ConnectionEnd.KEEP
     delay: float = 0.0
     pause: float = 0.0
     hang: float = 0.0
@@ -36,7 +36,7 @@ class Sending:
     @property
     def prompt(self) -> bool:
         """Whether it can be sent at once and be done with."""
-        quick = not self.delay and not self.pause and self.ending in (Ending.KEEP, Ending.CLOSE)
+        quick = not self.delay and not self.pause and self.ending in (ConnectionEnd.KEEP, ConnectionEnd.CLOSE)
         return quick and sum(map(len, self.pieces)) <= PROMPT
 
 
@@ -44,9 +44,9 @@ def sending_of(step: Step, *, method: str = "GET", keep: bool = True, now: float
     """How *step* is sent to a request; *keep*: the client may go on with this connection; *now* is UNIX time."""
     delay, hang = seconds(step.delay), seconds(step.hang or 0)
     if step.raw is not None:
-        return Sending(pieces=(step.raw,), ending=Ending.CLOSE, delay=delay)
-    broken = Ending.RESET if step.reset else Ending.CLOSE if step.hang is None else Ending.HANG
-    if step.cut is None and broken is not Ending.CLOSE:
+        return Sending(pieces=(step.raw,), ending=ConnectionEnd.CLOSE, delay=delay)
+    broken = ConnectionEnd.RESET if step.reset else ConnectionEnd.CLOSE if step.hang is None else ConnectionEnd.HANG
+    if step.cut is None and broken is not ConnectionEnd.CLOSE:
         return Sending(ending=broken, delay=delay, hang=hang)
     body, kind = content_of(step.body)
     if step.gzip:
@@ -59,7 +59,7 @@ def sending_of(step: Step, *, method: str = "GET", keep: bool = True, now: float
     if step.cut is None:
         return Sending(
             pieces=_pieces(head, shown, step, whole=True),
-            ending=Ending.KEEP if keep else Ending.CLOSE,
+            ending=ConnectionEnd.KEEP if keep else ConnectionEnd.CLOSE,
             delay=delay,
             pause=pause,
         )

@@ -15,11 +15,11 @@ from tidegate.core.duration import Duration, seconds
 from tidegate.testing.scripted import Hang, Status, digits
 
 if TYPE_CHECKING:
-    from tidegate.testing.simulator.asked import Asked
+    from tidegate.testing.simulator.asked import RecordedRequest
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _OWN = {"content-length": "length=", "transfer-encoding": "framing="}
-_MOST = 1 << 40
+_MAX_NUMBER = 1 << 40
 _GIVE = "give a Step, a Status, a Hang, ConnectionResetError, bytes, text, a dict, a list, or a function of the request"
 
 
@@ -40,7 +40,8 @@ class Step:
         Step(body=page, cut=100)                    # the connection is closed after 100 bytes of the body
         Step(reset=True), Step(body=page, cut=100, reset=True)    # RST, instead of an answer or in the middle of it
 
-    *body*: bytes, text, what JSON can say, or a function of the `Asked` request that returns one of them. *length* is
+    *body*: bytes, text, what JSON can say, or a function of the `RecordedRequest` request that returns one of them.
+    *length* is
     what Content-Length says instead of the truth. *hang* is silence for that long, then the connection is closed: in
     place of the answer, or after *cut* bytes of the body. *raw* is sent as it is, in place of HTTP; then it is closed.
     """
@@ -63,11 +64,11 @@ class Step:
     pairs: tuple[tuple[str, str], ...] = field(init=False, repr=False)  # the headers, checked
 
     def __post_init__(self) -> None:
-        whole(self.status, field="status", least=200, most=599)  # after a 1xx, clients wait for another
-        whole(self.piece, field="piece", most=_MOST)
+        whole(self.status, field="status", minimum=200, maximum=599)  # after a 1xx, clients wait for another
+        whole(self.piece, field="piece", maximum=_MAX_NUMBER)
         for name, value in (("cut", self.cut), ("length", self.length)):
             if value is not None:
-                whole(value, field=name, least=0, most=_MOST)
+                whole(value, field=name, minimum=0, maximum=_MAX_NUMBER)
         object.__setattr__(self, "delay", seconds(self.delay, field="delay"))
         object.__setattr__(self, "drip", seconds(self.drip, field="drip"))
         if self.hang is not None:
@@ -100,11 +101,11 @@ class Step:
         return f"{self.status}, {'cut' if end == 'closed' else end} after {self.cut} bytes"
 
 
-Handler = Callable[["Asked"], object]
-Told = Step | Handler
+Handler = Callable[["RecordedRequest"], object]
+Scripted = Step | Handler
 
 
-def told(value: object) -> Told:
+def steps_of(value: object) -> Scripted:
     """*value* as a step of a script; TypeError says what may be one."""
     return value if callable(value) and not isinstance(value, type) else step_of(value)
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tidegate.core.duration import brief
-from tidegate.ops.outage import Ill, Outage, Trouble
+from tidegate.ops.outage import FailureMode, FailurePeriod, Outage
 from tidegate.testing.simulator.steps import Step
 
-_GIVE = "give a text such as '5m down', '1h 30% errors', '2h hang' or '2h 429 retry-after 5m', or 'none'"
+_GIVE_OUTAGE = "give a text such as '5m down', '1h 30% errors', '2h hang' or '2h 429 retry-after 5m', or 'none'"
 
 
-class Weather:
+class OutageState:
     """An outage that began at *since*; times are those of one clock that never steps."""
 
     def __init__(self, outage: Outage, since: float) -> None:
@@ -20,11 +20,13 @@ class Weather:
 
     def down(self, now: float) -> bool:
         """Whether nothing listens."""
-        return any(_shuts(each) and each.start <= now - self._since < each.end for each in self._outage.troubles)
+        return any(
+            _shuts(trouble) and trouble.start <= now - self._since < trouble.end for trouble in self._outage.troubles
+        )
 
     def change(self, now: float) -> float | None:
         """When `down` changes next; None when it does not."""
-        edges = [edge for each in self._outage.troubles if _shuts(each) for edge in (each.start, each.end)]
+        edges = [edge for trouble in self._outage.troubles if _shuts(trouble) for edge in (trouble.start, trouble.end)]
         return min((self._since + edge for edge in edges if self._since + edge > now), default=None)
 
     def step(self, now: float, roll: float) -> Step | None:
@@ -33,9 +35,9 @@ class Weather:
         match trouble:
             case None:
                 return None
-            case Trouble(ill=Ill.STATUS):
+            case FailurePeriod(ill=FailureMode.STATUS):
                 return Step(trouble.status, retry_after=trouble.retry_after)
-            case Trouble(ill=Ill.HANG):
+            case FailurePeriod(ill=FailureMode.HANG):
                 return Step(hang=self._since + trouble.end - now)
         # Nobody can refuse a share of the connections: those that are through the door are reset.
         return Step(reset=True)
@@ -52,9 +54,9 @@ def outage_of(what: Outage | str | None) -> Outage:
     if isinstance(what, Outage):
         return what
     if not isinstance(what, str):
-        raise TypeError(f"outage: {what!r:.80} is no outage; {_GIVE}")
+        raise TypeError(f"outage: {what!r:.80} is no outage; {_GIVE_OUTAGE}")
     return Outage.parse(what, lead=0)
 
 
-def _shuts(trouble: Trouble) -> bool:
-    return trouble.ill is Ill.DOWN and trouble.share >= 1
+def _shuts(trouble: FailurePeriod) -> bool:
+    return trouble.ill is FailureMode.DOWN and trouble.share >= 1

@@ -10,12 +10,12 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Protocol
 
-from tidegate.testing.simulator.asked import Asked
-from tidegate.testing.simulator.http import Read, Reader, Unreadable
-from tidegate.testing.simulator.sending import Ending, Sending
+from tidegate.testing.simulator.asked import RecordedRequest
+from tidegate.testing.simulator.http import Read, RequestReader, UnreadableRequest
+from tidegate.testing.simulator.sending import ConnectionEnd, Sending
 
 # Bytes of further requests that are read while one is being answered.
-_MOST_AHEAD = 262_144
+_MAX_AHEAD = 262_144
 # How long the rest of a request that was refused is read and thrown away, so that the client sees the answer.
 _LINGER = 2.0
 _RST_AT_CLOSE = struct.pack("ii", 1, 0)
@@ -24,24 +24,24 @@ _RST_AT_CLOSE = struct.pack("ii", 1, 0)
 class Host(Protocol):
     """What a connection asks; all of it in the simulator's own thread."""
 
-    def meet(self, read: Read) -> tuple[Asked | None, Sending]: ...
+    def meet(self, read: Read) -> tuple[RecordedRequest | None, Sending]: ...
 
-    def refuse(self, error: Unreadable) -> Sending: ...
+    def refuse(self, error: UnreadableRequest) -> Sending: ...
 
-    def over(self, asked: Asked, *, gone: bool) -> None: ...
+    def over(self, request: RecordedRequest, *, gone: bool) -> None: ...
 
 
-class Connection(asyncio.Protocol):
-    def __init__(self, host: Host, most_body: int) -> None:
+class ServerConnection(asyncio.Protocol):
+    def __init__(self, host: Host, max_body: int) -> None:
         self._host = host
-        self._reader = Reader(most_body)
+        self._reader = RequestReader(max_body)
         self._transport: asyncio.Transport | None = None
         self._task: asyncio.Task[None] | None = None
-        self._asked: Asked | None = None
+        self._asked: RecordedRequest | None = None
         self._flushed: asyncio.Future[None] | None = None
         self._full = self._held = self._ended = False
         self._linger: asyncio.TimerHandle | None = None
-        self.left: Callable[[Connection], None] = lambda _: None  # told when the connection is over
+        self.left: Callable[[ServerConnection], None] = lambda _: None  # told when the connection is over
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -80,7 +80,7 @@ class Connection(asyncio.Protocol):
         while self._task is None and not self._ended:
             try:
                 read = self._reader.next()
-            except Unreadable as error:
+            except UnreadableRequest as error:
                 self._refuse(error)
                 return
             if read is None:
@@ -89,7 +89,7 @@ class Connection(asyncio.Protocol):
         if self._reader.owes_continue and self._task is None and not self._ended:
             self._reader.owes_continue = False
             self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        self._hold(self._task is not None and self._reader.waiting > _MOST_AHEAD)
+        self._hold(self._task is not None and self._reader.waiting > _MAX_AHEAD)
 
     def _answer(self, read: Read) -> None:
         self._asked, sending = self._host.meet(read)
@@ -111,7 +111,7 @@ class Connection(asyncio.Protocol):
             self._write(piece)
             await self._drained()
             await asyncio.sleep(sending.pause)
-        if sending.ending is Ending.HANG:
+        if sending.ending is ConnectionEnd.HANG:
             await asyncio.sleep(sending.hang)
         self._task = None
         self._end(sending.ending)
@@ -122,22 +122,22 @@ class Connection(asyncio.Protocol):
             self._flushed = asyncio.get_running_loop().create_future()
             await self._flushed
 
-    def _end(self, ending: Ending) -> None:
+    def _end(self, ending: ConnectionEnd) -> None:
         if self._transport is None or self._transport.is_closing():
             self._ended = True
             return  # the client is gone, which will be noted when the connection is lost
         self._settle(gone=False)
         match ending:
-            case Ending.KEEP:
+            case ConnectionEnd.KEEP:
                 return
-            case Ending.RESET:
+            case ConnectionEnd.RESET:
                 self._ended = True
                 self._abort(reset=True)
-            case Ending.CLOSE | Ending.HANG:
+            case ConnectionEnd.CLOSE | ConnectionEnd.HANG:
                 self._ended = True
                 self._transport.close()
 
-    def _refuse(self, error: Unreadable) -> None:
+    def _refuse(self, error: UnreadableRequest) -> None:
         self._ended = True
         self._write(b"".join(self._host.refuse(error).pieces))
         # Closing while the client still sends would reset the connection, and the answer would be lost with it.

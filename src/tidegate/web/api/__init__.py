@@ -31,4 +31,4 @@ def routers() -> list[APIRouter]:
         overview, targets, target_actions, queues, jobs, bulk_actions, failures, workers, notices, channels, events,
         history, explain, activity, classify, config, codes,
     )  # fmt: skip
-    return [each.router for each in resources]
+    return [resource.router for resource in resources]

@@ -24,23 +24,23 @@ _WORDS = {
 }
 
 
-def says(model: Any, *problems: int, status: int = 200) -> dict[int | str, dict[str, Any]]:
+def responses(model: Any, *problems: int, status: int = 200) -> dict[int | str, dict[str, Any]]:
     """What a route may answer: the model, and these problems; any route may answer others, too."""
     found: dict[int | str, dict[str, Any]] = {status: {"model": model, "description": _WORDS[status]}}
-    for each in (*problems, 422, 503):
-        found[each] = {"description": _WORDS[each], "content": PROBLEM}
+    for problem in (*problems, 422, 503):
+        found[problem] = {"description": _WORDS[problem], "content": PROBLEM}
     found["default"] = {"description": "Another problem.", "content": PROBLEM}
     return found
 
 
 def shown(document: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """A document as JSON."""
-    return Response(packed(document), status, dict(headers or {}), media_type="application/json")
+    return Response(encode(document), status, dict(headers or {}), media_type="application/json")
 
 
 def read(request: Request, document: BaseModel | bytes, headers: Mapping[str, str] | None = None) -> Response:
     """The answer to a GET; 304 when whoever asks has the same one already."""
-    body = document if isinstance(document, bytes) else packed(document)
+    body = document if isinstance(document, bytes) else encode(document)
     tag = f'"{hashlib.sha256(body).hexdigest()[:24]}"'
     said = {"ETag": tag, "Cache-Control": "private, no-cache", **(headers or {})}
     given = request.headers.get("if-none-match", "")
@@ -49,7 +49,7 @@ def read(request: Request, document: BaseModel | bytes, headers: Mapping[str, st
     return Response(body, 200, said, media_type="application/json")
 
 
-def packed(document: BaseModel) -> bytes:
+def encode(document: BaseModel) -> bytes:
     return document.model_dump_json(by_alias=True).encode("utf-8", "replace")
 
 

@@ -10,17 +10,17 @@ from pydantic.json_schema import SkipJsonSchema
 
 from tidegate.core.actor import Actor
 from tidegate.ops import bulk
-from tidegate.ops.bulk import MOST_LEFT, OtherNumber
-from tidegate.store.bulk_rows import Bulk
+from tidegate.ops.bulk import MAX_LEFT, OtherNumber
+from tidegate.store.bulk_rows import BulkOperation
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.access import RIGHT_OF_BULK, require
 from tidegate.web.api import strict
-from tidegate.web.api.answers import next_link, read, says, shown
+from tidegate.web.api.answers import next_link, read, responses, shown
 from tidegate.web.api.job_shapes import JobFilter
-from tidegate.web.api.once import Acting, Asking, long_once, once
-from tidegate.web.api.shapes import WHOLE, Asked, Listed, Moment, Shown, Why
-from tidegate.web.bulk import Bulks, carried_out
+from tidegate.web.api.once import Acting, IdempotentRequest, idempotent, idempotent_later
+from tidegate.web.api.shapes import WHOLE, Listed, Moment, RequestModel, ResponseModel, Why
+from tidegate.web.bulk import BulkRunner, run_bulk
 from tidegate.web.problems import Problem
 from tidegate.web.refusals import wrong
 from tidegate.web.site import site_of
@@ -42,14 +42,14 @@ def _schema(schema: dict[str, Any]) -> None:
     ]  # fmt: skip
 
 
-class BulkAction(Asked):
+class BulkAction(RequestModel):
     """*expected*: how many you mean, as a dry run said; if it is another number by then, nothing is done."""
 
     model_config = ConfigDict(json_schema_extra=_schema)
 
     action: Literal["retry", "cancel", "forget"]
     filter: JobFilter
-    expected: Annotated[int, Field(ge=0, le=bulk.MOST_AT_ONCE), WHOLE] | SkipJsonSchema[None] = None
+    expected: Annotated[int, Field(ge=0, le=bulk.MAX_AT_ONCE), WHOLE] | SkipJsonSchema[None] = None
     dry_run: bool = False
     reason: Why = ""
 
@@ -62,7 +62,7 @@ class BulkAction(Asked):
         return self
 
 
-class BulkShown(Shown):
+class BulkShown(ResponseModel):
     """How far it is.
 
     *left* are jobs that were refused, the first of them: a twin has taken their place, or they had moved on. The items
@@ -89,7 +89,7 @@ class BulkShown(Shown):
     retry_after: float | None = Field(None, description="Seconds that it still takes, while it runs.")
 
 
-class BulkItemShown(Shown):
+class BulkItemShown(ResponseModel):
     """What became of one job; *why* it was refused, or what else there is to say of it."""
 
     job: int
@@ -97,7 +97,7 @@ class BulkItemShown(Shown):
     why: str
 
 
-_BULK = {**says(BulkShown, 400, 409, 429), 202: {"model": BulkShown, "description": "It is under way."}}
+_BULK = {**responses(BulkShown, 400, 409, 429), 202: {"model": BulkShown, "description": "It is under way."}}
 BulkId = Annotated[int, Path(ge=1, le=2**53 - 1)]
 
 
@@ -105,10 +105,10 @@ BulkId = Annotated[int, Path(ge=1, le=2**53 - 1)]
 def start(request: Request, body: BulkAction, asking: Acting) -> Response:
     """Counts the jobs that match, or does it to them all."""
     require(request, RIGHT_OF_BULK[body.action])
-    return long_once(asking, lambda: _started(request, body, asking))
+    return idempotent_later(asking, lambda: _started(request, body, asking))
 
 
-def _started(request: Request, body: BulkAction, asking: Asking) -> Response:
+def _started(request: Request, body: BulkAction, asking: IdempotentRequest) -> Response:
     site, wanted = asking.site, body.filter.wanted()
     if body.dry_run:
         found = site.read(lambda tx: bulk.preview(tx, body.action, wanted))
@@ -132,8 +132,8 @@ def _begun(request: Request, body: BulkAction, expected: int, by: Actor) -> int 
     """The id of what was begun, or done if it is not much; None when nothing matches."""
     wanted = body.filter.wanted()
     if expected <= AT_ONCE:
-        return carried_out(site_of(request), body.action, wanted, by, expected).bulk
-    bulks: Bulks = request.app.state.bulks
+        return run_bulk(site_of(request), body.action, wanted, by, expected).bulk
+    bulks: BulkRunner = request.app.state.bulks
     begun = bulks.start(body.action, wanted, by, expected)
     return None if begun is None else begun.id
 
@@ -155,7 +155,7 @@ def _capital(error: Exception) -> str:
     return text[:1].upper() + text[1:]
 
 
-@router.get("/bulk-actions", responses=says(Listed[BulkShown]))
+@router.get("/bulk-actions", responses=responses(Listed[BulkShown]))
 def list_bulk_actions(
     request: Request,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
@@ -164,20 +164,20 @@ def list_bulk_actions(
     """Those of the last 30 days, the newest first."""
 
     def look(tx: Tx) -> Listed[BulkShown]:
-        found = bulk.listed(tx, cursor=cursor or None, most=limit)
-        return Listed(items=[_shown(tx, each) for each in found.items], next_cursor=found.next)
+        found = bulk.list_operations(tx, cursor=cursor or None, limit=limit)
+        return Listed(items=[_shown(tx, item) for item in found.items], next_cursor=found.next)
 
     found = site_of(request).read(look)
     return read(request, found, next_link(request, found.next_cursor))
 
 
-@router.get("/bulk-actions/{id}", responses=says(BulkShown, 404))
+@router.get("/bulk-actions/{id}", responses=responses(BulkShown, 404))
 def one_bulk_action(request: Request, id: BulkId) -> Response:  # noqa: A002 - its name in the address
     """How far one is."""
     return read(request, site_of(request).read(lambda tx: _shown(tx, bulk.require(tx, id))))
 
 
-@router.get("/bulk-actions/{id}/items", responses=says(Listed[BulkItemShown], 404))
+@router.get("/bulk-actions/{id}/items", responses=responses(Listed[BulkItemShown], 404))
 def list_items(
     request: Request,
     id: BulkId,  # noqa: A002 - its name in the address
@@ -188,22 +188,22 @@ def list_items(
     """What became of its jobs. Of very many only the first that were changed are kept, and those that were refused."""
 
     def look(tx: Tx) -> Listed[BulkItemShown]:
-        found = bulk.items(tx, id, refused_only=outcome == "refused", cursor=cursor or None, most=limit)
-        items = [BulkItemShown(job=each.job, outcome=each.outcome, why=each.why) for each in found.items]
+        found = bulk.items(tx, id, refused_only=outcome == "refused", cursor=cursor or None, limit=limit)
+        items = [BulkItemShown(job=item.job, outcome=item.outcome, why=item.why) for item in found.items]
         return Listed(items=items, next_cursor=found.next)
 
     found = site_of(request).read(look)
     return read(request, found, next_link(request, found.next_cursor))
 
 
-@router.post("/bulk-actions/{id}/cancel", responses=says(BulkShown, 400, 404, 409))
+@router.post("/bulk-actions/{id}/cancel", responses=responses(BulkShown, 400, 404, 409))
 def cancel(id: BulkId, asking: Acting) -> Response:  # noqa: A002 - its name in the address
     """Ends it after the slice that it is at: what is done is done, the rest is not."""
-    return once(asking, lambda tx: _shown(tx, bulk.cancel(tx, id, asking.by)))
+    return idempotent(asking, lambda tx: _shown(tx, bulk.cancel(tx, id, asking.by)))
 
 
-def _shown(tx: Tx, one: Bulk) -> BulkShown:
-    left = one.refused and bulk.outcome(tx, one).left[:MOST_LEFT]
+def _shown(tx: Tx, one: BulkOperation) -> BulkShown:
+    left = one.refused and bulk.outcome(tx, one).left[:MAX_LEFT]
     return BulkShown(
         id=one.id, action=one.action, filter=dict(one.filter), state=one.state, actor=one.actor, origin=one.origin,
         reason=one.reason, matched=one.expected, done=one.done, changed=one.changed, refused=one.refused,

@@ -9,11 +9,11 @@ from pydantic import ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from tidegate.ops import verdicts
-from tidegate.ops.verdicts import Heard
+from tidegate.ops.verdicts import ObservedResponse
 from tidegate.web.api import strict
-from tidegate.web.api.answers import says
-from tidegate.web.api.once import Acting, once
-from tidegate.web.api.shapes import WHOLE, Asked, Shown
+from tidegate.web.api.answers import responses
+from tidegate.web.api.once import Acting, idempotent
+from tidegate.web.api.shapes import WHOLE, RequestModel, ResponseModel
 
 router = strict.api("classify")
 
@@ -31,7 +31,7 @@ def _schema(schema: dict[str, Any]) -> None:
     ]
 
 
-class Question(Asked):
+class Question(RequestModel):
     """An answer (status, headers, body, url), or an exception (its name, its message)."""
 
     model_config = ConfigDict(json_schema_extra=_schema)
@@ -65,12 +65,12 @@ class Question(Asked):
         if self.status is not None:
             headers = {name.lower(): value for name, value in (self.headers or {}).items()}
             body = (self.body or "").encode("utf-8", "replace")
-            return Heard(status_code=self.status, headers=headers, content=body, url=self.url or "")
+            return ObservedResponse(status_code=self.status, headers=headers, content=body, url=self.url or "")
         message = self.message or ""
         return message if self.exception is None else verdicts.exception_named(self.exception, message)
 
 
-class FaultShown(Shown):
+class FaultShown(ResponseModel):
     code: str
     class_: str = Field(alias="class")
     reason: str
@@ -83,7 +83,7 @@ class FaultShown(Shown):
     rule: str
 
 
-class VerdictShown(Shown):
+class VerdictShown(ResponseModel):
     """*good*: it is no fault at all."""
 
     format: str = Field(alias="schema")
@@ -91,9 +91,9 @@ class VerdictShown(Shown):
     fault: FaultShown | None
 
 
-@router.post("/classify", responses=says(VerdictShown, 400, 409))
+@router.post("/classify", responses=responses(VerdictShown, 400, 409))
 def classify(body: Question, asking: Acting) -> Response:
     """Says what an answer or an exception means."""
     pack = None if body.rules is None else verdicts.packs()[body.rules]
     found = verdicts.verdict(body.seen(), pack, asking.site.queue.clock.now())
-    return once(asking, lambda tx: VerdictShown(**found.as_json()))
+    return idempotent(asking, lambda tx: VerdictShown(**found.as_json()))

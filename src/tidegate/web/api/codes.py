@@ -8,17 +8,17 @@ from fastapi import Path, Request, Response
 from pydantic import Field
 
 from tidegate.core.codes import Code
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.web.api import strict
-from tidegate.web.api.answers import read, says
-from tidegate.web.api.shapes import Listed, Shown, Token
+from tidegate.web.api.answers import read, responses
+from tidegate.web.api.shapes import Listed, ResponseModel, Token
 from tidegate.web.problems import API_CODES, ApiCode
 from tidegate.web.site import Site, site_of
 
 router = strict.api("codes")
 
 
-class CodeShown(Shown):
+class CodeShown(ResponseModel):
     """One code. Those of the API have a status, those of faults a reason and a reach."""
 
     code: str
@@ -33,19 +33,19 @@ class CodeShown(Shown):
     help: str
 
 
-@router.get("/codes", responses=says(Listed[CodeShown]))
+@router.get("/codes", responses=responses(Listed[CodeShown]))
 def list_codes(request: Request) -> Response:
     """The codes of faults, with those of the applications, then those of the API."""
     items = _all(site_of(request))
     return read(request, Listed(items=list(items.values()), next_cursor=None, total=len(items)))
 
 
-@router.get("/codes/{code}", responses=says(CodeShown, 404))
+@router.get("/codes/{code}", responses=responses(CodeShown, 404))
 def one_code(request: Request, code: Annotated[Token, Path()]) -> Response:
     """What one code means."""
     found = _all(site_of(request)).get(code)
     if found is None:
-        raise NotThere(f"there is no code {code}")
+        raise NotFound(f"there is no code {code}")
     return read(request, found)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from fastapi import Request, Response
 
 from tidegate.web.api import strict
-from tidegate.web.api.answers import read, says
-from tidegate.web.api.shapes import Listed, Shown
+from tidegate.web.api.answers import read, responses
+from tidegate.web.api.shapes import Listed, ResponseModel
 from tidegate.web.masking import shown_setting
 from tidegate.web.site import site_of
 
 router = strict.api("config")
 
 
-class Setting(Shown):
+class Setting(ResponseModel):
     """One setting: its value, and where that came from. *variable* is that of the environment that sets it."""
 
     key: str
@@ -24,7 +24,7 @@ class Setting(Shown):
     variable: str = ""
 
 
-@router.get("/config", responses=says(Listed[Setting]))
+@router.get("/config", responses=responses(Listed[Setting]))
 def list_settings(request: Request) -> Response:
     """The settings that are in force; the value of a secret is masked."""
     items = [Setting(**shown_setting(each)) for each in site_of(request).config()]

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from tidegate.core.duration import MOST as LONGEST
-from tidegate.web.api.shapes import Asked, Seconds, Why, iso
+from tidegate.core.duration import MAX_SECONDS as LONGEST
+from tidegate.web.api.shapes import RequestModel, Seconds, Why, iso
 from tidegate.web.problems import Problem
 
 _ONE: dict[str, Any] = {"oneOf": [{"required": ["until"]}, {"required": ["for"]}]}
@@ -26,7 +26,7 @@ Time = Annotated[
 ]
 
 
-class Ending(Asked):
+class Ending(RequestModel):
     """Give `until`, a time ahead, or `for`, a number of seconds."""
 
     model_config = ConfigDict(json_schema_extra=_ONE, title="Ending")

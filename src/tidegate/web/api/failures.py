@@ -11,8 +11,8 @@ from tidegate.ops.failures import Triaged
 from tidegate.ops.masking import shown_message
 from tidegate.store.now import now_of
 from tidegate.web.api import strict
-from tidegate.web.api.answers import read, says
-from tidegate.web.api.shapes import Listed, Moment, Shown
+from tidegate.web.api.answers import read, responses
+from tidegate.web.api.shapes import Listed, Moment, ResponseModel
 from tidegate.web.site import site_of
 
 router = strict.api("failures")
@@ -20,7 +20,7 @@ router = strict.api("failures")
 Bucket = Literal["", "needs_you", "unclassified", "gave_up", "retrying", "over"]
 
 
-class FailureShown(Shown):
+class FailureShown(ResponseModel):
     """Failures that are the same one: the same target or kind, the same code, the same words but for what varies.
 
     `count` is how often it was met; `jobs_failed` and `jobs_queued` are jobs that have it now, at least so many when
@@ -42,11 +42,11 @@ class FailureShown(Shown):
     trend: list[int]
 
 
-@router.get("/failures", responses=says(Listed[FailureShown]))
+@router.get("/failures", responses=responses(Listed[FailureShown]))
 def list_failures(request: Request, bucket: Annotated[Bucket, Query(description="What they need.")] = "") -> Response:
     """Failures as groups: those that need somebody first. The 100 that were met last."""
     site = site_of(request)
-    found = site.read(lambda tx: failures.triaged(tx, site.codes, now_of(tx)))
+    found = site.read(lambda tx: failures.triage_failures(tx, site.codes, now_of(tx)))
     items = [_shown(each) for each in found if bucket in ("", each.bucket)]
     return read(request, Listed(items=items, next_cursor=None, total=len(items)))
 

@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from fastapi import Path, Query, Request, Response
 
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.ops import history, reports, target_reports
 from tidegate.web.api import strict
-from tidegate.web.api.answers import read, says
-from tidegate.web.api.shapes import Moment, Name, Shown
+from tidegate.web.api.answers import read, responses
+from tidegate.web.api.shapes import Moment, Name, ResponseModel
 from tidegate.web.site import site_of
 
 router = strict.api("history")
@@ -18,7 +18,7 @@ router = strict.api("history")
 Span = Annotated[Literal["3h", "24h", "7d"], Query(description="How far back: in steps of 5 min, 15 min or 1 h.")]
 
 
-class QueuePoint(Shown):
+class QueuePoint(ResponseModel):
     """One step: attempts and how many failed, jobs that gave up; at its end, how many waited and how old the first was.
 
     `p95` is how many seconds 95 of 100 attempts took at most; null when there was none.
@@ -33,7 +33,7 @@ class QueuePoint(Shown):
     oldest: float
 
 
-class TargetPoint(Shown):
+class TargetPoint(ResponseModel):
     """One step: calls that were good, that failed, and that the breaker turned away."""
 
     at: Moment
@@ -42,7 +42,7 @@ class TargetPoint(Shown):
     rejected: int
 
 
-class QueueHistory(Shown):
+class QueueHistory(ResponseModel):
     """Steps that nobody watched are left out; the last one is not over yet."""
 
     start: Moment
@@ -51,7 +51,7 @@ class QueueHistory(Shown):
     points: list[QueuePoint]
 
 
-class TargetHistory(Shown):
+class TargetHistory(ResponseModel):
     """Steps that nobody watched are left out; the last one is not over yet."""
 
     start: Moment
@@ -60,7 +60,7 @@ class TargetHistory(Shown):
     points: list[TargetPoint]
 
 
-@router.get("/history/queues/{name:path}", responses=says(QueueHistory, 404))
+@router.get("/history/queues/{name:path}", responses=responses(QueueHistory, 404))
 def of_a_queue(
     request: Request, name: Annotated[Name, Path(description="The name of a queue.")], span: Span = "24h"
 ) -> Response:
@@ -68,11 +68,11 @@ def of_a_queue(
     site = site_of(request)
     found, known = site.read(lambda tx: (history.of_queue(tx, name, span), reports.queues(tx)))
     if name not in site.queue.queues() and all(each.name != name for each in known):
-        raise NotThere(f"there is no queue {name!r}")
+        raise NotFound(f"there is no queue {name!r}")
     return read(request, QueueHistory(**found.as_json()))
 
 
-@router.get("/history/targets/{name:path}", responses=says(TargetHistory, 404))
+@router.get("/history/targets/{name:path}", responses=responses(TargetHistory, 404))
 def of_a_target(
     request: Request, name: Annotated[Name, Path(description="The name of a target.")], span: Span = "24h"
 ) -> Response:

@@ -11,17 +11,17 @@ from pydantic.json_schema import SkipJsonSchema
 from tidegate.core.job import Job
 from tidegate.ops.listing import Filter
 from tidegate.ops.masking import shown_json, shown_message
-from tidegate.ops.reports import JobLine, JobReport
-from tidegate.web.api.shapes import Asked, Group, Key, Moment, Reason, Shown
+from tidegate.ops.reports import JobReport, JobSummary
+from tidegate.web.api.shapes import Group, Key, Moment, Reason, RequestModel, ResponseModel
 
 State = Literal[
     "", "queued", "blocked", "waiting", "ready", "running", "done", "failed", "cancelled"
 ]  # fmt: skip
 Age = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
-_MOST_EVENTS = 200
+_MAX_EVENTS = 200
 
 
-class JobItem(Shown):
+class JobItem(ResponseModel):
     """One job in a list. `stage` splits queued into blocked, waiting and ready; `word` is for people."""
 
     id: int
@@ -43,13 +43,13 @@ class JobItem(Shown):
     finished_at: Moment | None
 
 
-class Lease(Shown):
+class Lease(ResponseModel):
     worker: str
     until: Moment
     claimed_at: Moment | None
 
 
-class JobEventShown(Shown):
+class JobEventShown(ResponseModel):
     kind: str
     at: Moment
     attempt: int
@@ -80,7 +80,7 @@ class JobShown(JobItem):
     events: list[JobEventShown]
 
 
-class JobFilter(Asked):
+class JobFilter(RequestModel):
     """Which jobs; what is left out stands for any."""
 
     queue: Key = ""
@@ -96,7 +96,7 @@ class JobFilter(Asked):
         return Filter(**{name: getattr(self, name) for name in type(self).model_fields})
 
 
-class Wanted:
+class JobFilterQuery:
     """The same as parameters of a query."""
 
     def __init__(
@@ -116,7 +116,7 @@ class Wanted:
         )  # fmt: skip
 
 
-def item(line: JobLine, now: float) -> JobItem:
+def item(line: JobSummary, now: float) -> JobItem:
     return JobItem(**line.as_json(), reason=line.reason(now))
 
 
@@ -131,19 +131,19 @@ def whole(report: JobReport, now: float) -> JobShown:
         saved=shown_json(job.saved), result=shown_json(job.result), error_code=job.error_code,
         error_message=_message(job.error_message), last_code=job.last_code, last_status=job.last_status,
         last_message=_message(job.last_message), last_at=job.last_at, lease=lease, stop_asked=bool(job.stop_asked),
-        manual_retries=job.manual_retries, waits_for=[Reason(**why.as_json()) for why in report.whys],
+        manual_retries=job.manual_retries, waits_for=[Reason(**why.as_json()) for why in report.reasons],
         events=[
             JobEventShown(
                 kind=event.kind, at=event.at, attempt=event.attempt, code=event.code, status=event.status,
                 message=_message(event.message), actor=event.actor, duration=event.duration,
             )
-            for event in report.events[-_MOST_EVENTS:]
+            for event in report.events[-_MAX_EVENTS:]
         ],
     )  # fmt: skip
 
 
-def line_of(job: Job) -> JobLine:
-    return JobLine(
+def line_of(job: Job) -> JobSummary:
+    return JobSummary(
         job.id, job.queue, job.kind, job.target, job.lane, job.stage, job.priority, job.created_at, job.due_at,
         job.attempt, job.most_attempts, job.error_code or job.last_code, job.finished_at,
     )  # fmt: skip

@@ -7,22 +7,22 @@ from typing import Annotated, Literal
 from fastapi import Path, Query, Request, Response
 
 from tidegate.ops import notices
-from tidegate.ops.listing import Page
+from tidegate.ops.listing import ResultPage
 from tidegate.ops.notices import NoticeLine
 from tidegate.store import telling_rows
 from tidegate.store.telling_rows import Delivery
 from tidegate.store.tx import Tx
 from tidegate.web.api import strict
-from tidegate.web.api.answers import next_link, read, says
-from tidegate.web.api.once import Acting, once
-from tidegate.web.api.shapes import Asked, JobId, Listed, Moment, Shown
+from tidegate.web.api.answers import next_link, read, responses
+from tidegate.web.api.once import Acting, idempotent
+from tidegate.web.api.shapes import JobId, Listed, Moment, RequestModel, ResponseModel
 from tidegate.web.problems import Problem
 from tidegate.web.site import site_of
 
 router = strict.api("notices")
 
 
-class DeliveryShown(Shown):
+class DeliveryShown(ResponseModel):
     """What one channel was told of a notice: queued, delivered or failed, and why it failed."""
 
     channel: str
@@ -33,7 +33,7 @@ class DeliveryShown(Shown):
     why: str | None
 
 
-class NoticeShown(Shown):
+class NoticeShown(ResponseModel):
     """One notice. *open*: what it tells of goes on. *why*: channels are not told, or not before *waits_until*."""
 
     id: int
@@ -66,25 +66,25 @@ class Notices(Listed[NoticeShown]):
     unread: int
 
 
-class Snooze(Asked):
+class Snooze(RequestModel):
     """For how long."""
 
     lasts: Literal["15m", "1h", "4h", "1d"]
 
 
-class Snoozed(Shown):
+class Snoozed(ResponseModel):
     id: int
     action: str
     until: Moment
 
 
-class Acked(Shown):
+class Acked(ResponseModel):
     id: int
     action: str
     changed: bool
 
 
-@router.get("/notices", responses=says(Notices, 400))
+@router.get("/notices", responses=responses(Notices, 400))
 def list_notices(
     request: Request,
     unread: Annotated[bool, Query(description="Only those that nobody has read.")] = False,
@@ -96,28 +96,30 @@ def list_notices(
         found, sent, n = site_of(request).read(lambda tx: _look(tx, unread, cursor, limit))
     except ValueError as error:
         raise Problem("bad_cursor") from error
-    page = Notices(items=[_shown(each, sent[each.id]) for each in found.items], next_cursor=found.next, unread=n)
+    page = Notices(items=[_shown(item, sent[item.id]) for item in found.items], next_cursor=found.next, unread=n)
     return read(request, page, next_link(request, found.next))
 
 
-@router.post("/notices/{id}/ack", responses=says(Acked, 400, 404, 409))
+@router.post("/notices/{id}/ack", responses=responses(Acked, 400, 404, 409))
 def acknowledge(id: Annotated[JobId, Path()], asking: Acting) -> Response:  # noqa: A002 - its name in the address
     """Somebody has read it."""
-    return once(asking, lambda tx: Acked(id=id, action="ack", changed=notices.acknowledge(tx, id, asking.by)))
+    return idempotent(asking, lambda tx: Acked(id=id, action="ack", changed=notices.acknowledge(tx, id, asking.by)))
 
 
-@router.post("/notices/{id}/snooze", responses=says(Snoozed, 400, 404, 409))
+@router.post("/notices/{id}/snooze", responses=responses(Snoozed, 400, 404, 409))
 def snooze(id: Annotated[JobId, Path()], body: Snooze, asking: Acting) -> Response:  # noqa: A002 - the same
     """Tells nobody of it for that long; then again, if it goes on."""
 
     def work(tx: Tx) -> Snoozed:
         return Snoozed(id=id, action="snooze", until=notices.snooze(tx, id, body.lasts, asking.by))
 
-    return once(asking, work)
+    return idempotent(asking, work)
 
 
-def _look(tx: Tx, unread: bool, cursor: str, limit: int) -> tuple[Page[NoticeLine], dict[int, list[Delivery]], int]:
-    found = notices.listed(tx, unread_only=unread, cursor=cursor or None, most=limit)
+def _look(
+    tx: Tx, unread: bool, cursor: str, limit: int
+) -> tuple[ResultPage[NoticeLine], dict[int, list[Delivery]], int]:
+    found = notices.list_notices(tx, unread_only=unread, cursor=cursor or None, limit=limit)
     return found, telling_rows.deliveries(tx, [line.id for line in found.items]), notices.unread(tx)
 
 

@@ -16,14 +16,14 @@ from pydantic import BaseModel, WithJsonSchema
 
 from tidegate.core.actor import Actor
 from tidegate.ops import idempotency
-from tidegate.ops.idempotency import Begun, Seen
+from tidegate.ops.idempotency import RequestReservation, StoredResponse
 from tidegate.store.tx import Tx
-from tidegate.web.api.answers import packed, shown
+from tidegate.web.api.answers import encode, shown
 from tidegate.web.problems import Problem
 from tidegate.web.site import Site, site_of
 
 _KEY = re.compile(r"[!-~]{1,255}")
-_KEPT = ("location", "retry-after")
+_STORED_HEADERS = ("location", "retry-after")
 Put = Callable[[Callable[[Tx], Response]], Response]
 KeyHeader = Annotated[
     str | None,
@@ -33,7 +33,7 @@ KeyHeader = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class IdempotentRequest:
     """Who asks for a change, and by which key it is known again."""
 
     site: Site
@@ -47,7 +47,7 @@ class Asking:
         return Actor.of(self.by).because(reason)
 
 
-async def _asking(request: Request, key: KeyHeader = None) -> Asking:
+async def _asking(request: Request, key: KeyHeader = None) -> IdempotentRequest:
     site = site_of(request)
     by = site.actor_of(request)
     bare = None if key is None else key.strip()
@@ -56,51 +56,51 @@ async def _asking(request: Request, key: KeyHeader = None) -> Asking:
     if bare is not None and not _KEY.fullmatch(bare):
         raise Problem("key_malformed")
     scope = f"{by} {request.method} {request.scope['path']}"
-    return Asking(site, by, bare, scope, hashlib.sha256(await request.body()).hexdigest())
+    return IdempotentRequest(site, by, bare, scope, hashlib.sha256(await request.body()).hexdigest())
 
 
-Acting = Annotated[Asking, Depends(_asking)]
+Acting = Annotated[IdempotentRequest, Depends(_asking)]
 
 
-def once(asking: Asking, work: Callable[[Tx], BaseModel], put: Put | None = None) -> Response:
+def idempotent(asking: IdempotentRequest, work: Callable[[Tx], BaseModel], put: Put | None = None) -> Response:
     """Runs *work* and answers with what it returns, or with what it returned the first time."""
 
     def both(tx: Tx) -> Response:
         if asking.key is None:
             return shown(work(tx))
         found = idempotency.begin(tx, asking.key, asking.scope, asking.digest)
-        if isinstance(found, Seen):
+        if isinstance(found, StoredResponse):
             return again(found)
-        document = packed(work(tx))
+        document = encode(work(tx))
         idempotency.finish(tx, found, 200, {}, document)
         return Response(document, 200, media_type="application/json")
 
     return (put or asking.site.write)(both)
 
 
-def long_once(asking: Asking, work: Callable[[], Response]) -> Response:
+def idempotent_later(asking: IdempotentRequest, work: Callable[[], Response]) -> Response:
     """The same for *work* that takes several transactions; a twin that comes meanwhile is told to wait."""
     key = asking.key
     if key is None:
         return work()
     found = asking.site.write(lambda tx: idempotency.begin(tx, key, asking.scope, asking.digest))
-    if isinstance(found, Seen):
+    if isinstance(found, StoredResponse):
         return again(found)
     return _finished(asking.site, found, work)
 
 
-def _finished(site: Site, begun: Begun, work: Callable[[], Response]) -> Response:
+def _finished(site: Site, begun: RequestReservation, work: Callable[[], Response]) -> Response:
     try:
         answer = work()
     except BaseException:
         site.write(lambda tx: idempotency.abandon(tx, begun))
         raise
-    kept = {name: answer.headers[name] for name in _KEPT if name in answer.headers}
+    kept = {name: answer.headers[name] for name in _STORED_HEADERS if name in answer.headers}
     site.write(lambda tx: idempotency.finish(tx, begun, answer.status_code, kept, bytes(answer.body)))
     return answer
 
 
-def again(seen: Seen) -> Response:
+def again(seen: StoredResponse) -> Response:
     """The first answer once more, and said so."""
     headers = {**seen.headers, "Idempotency-Replayed": "true"}
     return Response(seen.body, seen.status, headers, media_type="application/json")

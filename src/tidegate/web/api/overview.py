@@ -7,16 +7,16 @@ from fastapi import Request, Response
 from tidegate.ops import notices
 from tidegate.ops.overview import overview
 from tidegate.web.api import strict, targets
-from tidegate.web.api.answers import read, says
+from tidegate.web.api.answers import read, responses
 from tidegate.web.api.queues import QueueShown
-from tidegate.web.api.shapes import GateEventShown, Moment, Shown
+from tidegate.web.api.shapes import GateEventShown, Moment, ResponseModel
 from tidegate.web.api.targets import TargetItem
 from tidegate.web.site import site_of
 
 router = strict.api("overview")
 
 
-class NeedShown(Shown):
+class NeedShown(ResponseModel):
     """One thing that a person should do. `href` is the page where it is done."""
 
     kind: str
@@ -28,7 +28,7 @@ class NeedShown(Shown):
     count: int
 
 
-class OverviewShown(Shown):
+class OverviewShown(ResponseModel):
     """How everything is. `targets` says how many stand how; `attention` are the first of those that are not well."""
 
     sentence: str
@@ -43,7 +43,7 @@ class OverviewShown(Shown):
     events: list[GateEventShown]
 
 
-@router.get("/overview", responses=says(OverviewShown))
+@router.get("/overview", responses=responses(OverviewShown))
 def show_overview(request: Request) -> Response:
     """How everything is: in one sentence, what a person should do, and the numbers behind it."""
     seen, unread = site_of(request).read(lambda tx: (overview(tx), notices.unread(tx)))
@@ -52,7 +52,7 @@ def show_overview(request: Request) -> Response:
         sentence=seen.sentence, healthy=seen.healthy,
         needs=[NeedShown(**{**need.as_json(), "href": f"{base}{need.href}"}) for need in seen.needs],
         targets=seen.targets, attention=[targets.shown(each) for each in seen.attention],
-        queues=[QueueShown(**each.as_json()) for each in seen.queues],
-        workers=sum(each.there for each in seen.workers), last_tick_at=seen.tick, unread_notices=unread,
+        queues=[QueueShown(**queue.as_json()) for queue in seen.queues],
+        workers=sum(worker.there for worker in seen.workers), last_tick_at=seen.tick, unread_notices=unread,
         events=[GateEventShown.of(event) for event in seen.events],
     ))  # fmt: skip

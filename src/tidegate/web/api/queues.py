@@ -6,28 +6,28 @@ from typing import Annotated
 
 from fastapi import Path, Request, Response
 
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.ops import actions, reports
 from tidegate.ops.reports import QueueReport
 from tidegate.store import gate_rows
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.api import names, strict
-from tidegate.web.api.answers import read, says
+from tidegate.web.api.answers import read, responses
 from tidegate.web.api.ends import Ending
-from tidegate.web.api.once import Acting, once
-from tidegate.web.api.shapes import GateEventShown, Listed, Moment, Name, Shown
+from tidegate.web.api.once import Acting, idempotent
+from tidegate.web.api.shapes import GateEventShown, Listed, Moment, Name, ResponseModel
 from tidegate.web.site import Site, site_of
 
 router = strict.api("queues")
 names.register("queue", "pause", "resume")
 
-_MOST_EVENTS = 50
+_MAX_EVENTS = 50
 
 Named = Annotated[Name, Path(description="The name of a queue.")]
 
 
-class QueueShown(Shown):
+class QueueShown(ResponseModel):
     """One queue: its jobs by state, who paused it, and how many workers take from it.
 
     `waiting` are those that are blocked, waiting or ready. `oldest` is for how many seconds the first of them could
@@ -51,14 +51,14 @@ class QueueWithEvents(QueueShown):
     events: list[GateEventShown]
 
 
-class QueueChanged(Shown):
+class QueueChanged(ResponseModel):
     queue: str
     action: str
     changed: bool
     until: Moment | None = None
 
 
-@router.get("/queues", responses=says(Listed[QueueShown]))
+@router.get("/queues", responses=responses(Listed[QueueShown]))
 def list_queues(request: Request) -> Response:
     """Every queue that has or had jobs, or that jobs are declared for."""
     items = _queues(site_of(request))
@@ -67,26 +67,26 @@ def list_queues(request: Request) -> Response:
 
 def _queues(site: Site) -> list[QueueShown]:
     queues, workers = site.read(lambda tx: (reports.queues(tx), reports.workers(tx)))
-    found = {each.name: QueueShown(**each.as_json()) for each in queues}
+    found = {queue.name: QueueShown(**queue.as_json()) for queue in queues}
     for name in site.queue.queues() - set(found):  # nobody has put anything in yet
-        at_work = sum(each.there and name in each.queues for each in workers)
+        at_work = sum(worker.there and name in worker.queues for worker in workers)
         found[name] = QueueShown(**QueueReport(name=name, jobs={}, workers=at_work).as_json())
     return [found[name] for name in sorted(found)]
 
 
-@router.get("/queues/{name:queue}", responses=says(QueueWithEvents, 404))
+@router.get("/queues/{name:queue}", responses=responses(QueueWithEvents, 404))
 def one_queue(request: Request, name: Named) -> Response:
     """One queue: its jobs by state, how long they wait, and what happened to it."""
     site = site_of(request)
-    found = next((each for each in _queues(site) if each.name == name), None)
+    found = next((queue for queue in _queues(site) if queue.name == name), None)
     if found is None:
-        raise NotThere(f"there is no queue {name!r}")
-    events = site.read(lambda tx: gate_rows.events(tx, "queue", name, _MOST_EVENTS))
+        raise NotFound(f"there is no queue {name!r}")
+    events = site.read(lambda tx: gate_rows.events(tx, "queue", name, _MAX_EVENTS))
     told = [GateEventShown.of(event) for event in events]
     return read(request, QueueWithEvents(**dict(found), events=told))
 
 
-@router.post("/queues/{name:path}/pause", responses=says(QueueChanged, 400, 404, 409))
+@router.post("/queues/{name:path}/pause", responses=responses(QueueChanged, 400, 404, 409))
 def pause(name: Named, body: Ending, asking: Acting) -> Response:
     """Claims no job of it until a time."""
 
@@ -95,10 +95,10 @@ def pause(name: Named, body: Ending, asking: Acting) -> Response:
         end = actions.pause_queue(tx, name, body.moment(now_of(tx)), asking.because(body.reason), known)
         return QueueChanged(queue=name, action="pause", changed=True, until=end)
 
-    return once(asking, work)
+    return idempotent(asking, work)
 
 
-@router.post("/queues/{name:path}/resume", responses=says(QueueChanged, 400, 404, 409))
+@router.post("/queues/{name:path}/resume", responses=responses(QueueChanged, 400, 404, 409))
 def resume(name: Named, asking: Acting) -> Response:
     """Ends a pause."""
 
@@ -106,4 +106,4 @@ def resume(name: Named, asking: Acting) -> Response:
         was = actions.resume_queue(tx, name, asking.by, asking.site.queue.queues())
         return QueueChanged(queue=name, action="resume", changed=was)
 
-    return once(asking, work)
+    return idempotent(asking, work)

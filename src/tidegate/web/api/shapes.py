@@ -18,9 +18,9 @@ from pydantic import (
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema
 
-from tidegate.core.duration import MOST as LONGEST
+from tidegate.core.duration import MAX_SECONDS as LONGEST
 from tidegate.ops.masking import shown_value
-from tidegate.store.gate_rows import GateEvent
+from tidegate.store.gate_rows import TargetEvent
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -56,7 +56,7 @@ Moment = Annotated[
 ]
 
 
-class Asked(BaseModel):
+class RequestModel(BaseModel):
     """The body of a request: no unknown field, no null, and false is no number."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
@@ -78,13 +78,13 @@ class Asked(BaseModel):
         return schema
 
 
-class Shown(BaseModel):
+class ResponseModel(BaseModel):
     """A part of an answer."""
 
     model_config = ConfigDict(populate_by_name=True, frozen=True)
 
 
-class Listed(Shown, Generic[M]):
+class Listed(ResponseModel, Generic[M]):
     """One page of a list. *total* is counted up to a limit."""
 
     items: list[M]
@@ -93,7 +93,7 @@ class Listed(Shown, Generic[M]):
     total_is_capped: bool = False
 
 
-class Reason(Shown):
+class Reason(ResponseModel):
     """Why something is not running: who or what ends it, and when."""
 
     reason: str
@@ -104,7 +104,7 @@ class Reason(Shown):
     message: str
 
 
-class GateEventShown(Shown):
+class GateEventShown(ResponseModel):
     """What happened to a queue, a target or a key of it."""
 
     id: int
@@ -117,18 +117,18 @@ class GateEventShown(Shown):
     fields: dict[str, Any]
 
     @classmethod
-    def of(cls, event: GateEvent) -> GateEventShown:
+    def of(cls, event: TargetEvent) -> GateEventShown:
         """As it may be shown: without what looks like a secret."""
         about = event.as_json()
         return cls(**{**about, "fields": shown_value(about["fields"])})
 
 
-class FieldError(Shown):
+class FieldError(ResponseModel):
     field: str
     message: str
 
 
-class ProblemShown(Shown):
+class ProblemShown(ResponseModel):
     """What went wrong. There may be further fields."""
 
     model_config = ConfigDict(extra="allow")

@@ -14,16 +14,16 @@ from tidegate.ops import actions, trials
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.api import once, strict
-from tidegate.web.api.answers import says
+from tidegate.web.api.answers import responses
 from tidegate.web.api.ends import Ending, Time, moment
-from tidegate.web.api.once import Acting, Asking
-from tidegate.web.api.shapes import Asked, Key, Moment, Reason, Seconds, Shown, Why
+from tidegate.web.api.once import Acting, IdempotentRequest
+from tidegate.web.api.shapes import Key, Moment, Reason, RequestModel, ResponseModel, Seconds, Why
 from tidegate.web.api.targets import Named
 
 router = strict.api("targets")
 
 
-class TargetChanged(Shown):
+class TargetChanged(ResponseModel):
     """What came of it: *changed* is false when it was so already."""
 
     target: str
@@ -42,13 +42,13 @@ class Tested(TargetChanged):
     waits_for: list[Reason]
 
 
-class AnyKey(Asked):
+class AnyKey(RequestModel):
     """Without `key`, a job of any key will do."""
 
     key: Key | SkipJsonSchema[None] = None
 
 
-class OneKey(Asked):
+class OneKey(RequestModel):
     key: Key = ""
 
 
@@ -70,7 +70,7 @@ _OPEN_ENDS: dict[str, Any] = {
 }
 
 
-class Force(Asked):
+class Force(RequestModel):
     """Open until a time, or closed now; give `until` or `for` with open, neither with closed."""
 
     model_config = ConfigDict(json_schema_extra=_OPEN_ENDS)
@@ -90,7 +90,7 @@ class Force(Asked):
         return self
 
 
-_ACTION = says(TargetChanged, 400, 404, 409)
+_ACTION = responses(TargetChanged, 400, 404, 409)
 
 
 @router.post("/targets/{name:path}/pause", responses=_ACTION)
@@ -114,7 +114,7 @@ def resume(name: Named, asking: Acting) -> Response:
     return _act(asking, name, work)
 
 
-@router.post("/targets/{name:path}/test", responses=says(Tested, 400, 404, 409))
+@router.post("/targets/{name:path}/test", responses=responses(Tested, 400, 404, 409))
 def test(name: Named, asking: Acting, body: AnyKey = AnyKey()) -> Response:  # noqa: B008, PT028 - it never changes
     """Tests it now: one job that waits behind it goes at once. Refused when nothing holds it, or no job waits."""
 
@@ -186,6 +186,6 @@ def disable(name: Named, body: Rest, asking: Acting) -> Response:
     return _act(asking, name, work)
 
 
-def _act(asking: Asking, name: str, work: Callable[[Tx], BaseModel]) -> Response:
+def _act(asking: IdempotentRequest, name: str, work: Callable[[Tx], BaseModel]) -> Response:
     # One that is declared here exists, even if no worker has met it yet.
-    return once.once(asking, work, asking.site.queue.target(name).act)
+    return once.idempotent(asking, work, asking.site.queue.target(name).act)

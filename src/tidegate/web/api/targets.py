@@ -10,8 +10,8 @@ from tidegate.machine.opened import OpenedBy
 from tidegate.ops import listing, target_reports
 from tidegate.ops.target_reports import TargetReport
 from tidegate.web.api import names, strict
-from tidegate.web.api.answers import next_link, read, says
-from tidegate.web.api.shapes import GateEventShown, Key, Listed, Moment, Name, Reason, Shown
+from tidegate.web.api.answers import next_link, read, responses
+from tidegate.web.api.shapes import GateEventShown, Key, Listed, Moment, Name, Reason, ResponseModel
 from tidegate.web.problems import Problem
 from tidegate.web.site import site_of
 
@@ -24,7 +24,7 @@ Token = Literal[
 Named = Annotated[Name, Path(description="The name of a target.")]
 
 
-class TargetItem(Shown):
+class TargetItem(ResponseModel):
     """One target. `token` is its state, `word` and `reason` say it to people."""
 
     name: str
@@ -42,7 +42,7 @@ class TargetItem(Shown):
     running: int
 
 
-class KeyShown(Shown):
+class KeyShown(ResponseModel):
     """A key of a target that is held."""
 
     key: str
@@ -62,7 +62,7 @@ class TargetShown(TargetItem):
     events: list[GateEventShown]
 
 
-@router.get("/targets", responses=says(Listed[TargetItem], 400))
+@router.get("/targets", responses=responses(Listed[TargetItem], 400))
 def list_targets(
     request: Request,
     state: Annotated[Token, Query(description="Those that stand so.")] = "",
@@ -73,21 +73,21 @@ def list_targets(
     """Those that need attention first, then by name."""
     site = site_of(request)
     try:
-        found = site.read(lambda tx: listing.targets(tx, state=state, name=name, cursor=cursor or None, most=limit))
+        found = site.read(lambda tx: listing.targets(tx, state=state, name=name, cursor=cursor or None, limit=limit))
     except ValueError as error:
         raise Problem("bad_cursor") from error
     items = [shown(report) for report in found.items]
     return read(request, Listed(items=items, next_cursor=found.next), next_link(request, found.next))
 
 
-@router.get("/targets/{name:target}", responses=says(TargetShown, 404))
+@router.get("/targets/{name:target}", responses=responses(TargetShown, 404))
 def one_target(request: Request, name: Named) -> Response:
     """One target: what holds it, its keys that are not well, its last events."""
     found = site_of(request).read(lambda tx: target_reports.one(tx, name))
     report = found.report
     return read(request, TargetShown(
         **_columns(report), rules=report.rules, programs=report.programs,
-        waits_for=[Reason(**why.as_json()) for why in found.whys],
+        waits_for=[Reason(**why.as_json()) for why in found.reasons],
         keys=[
             KeyShown(key=row.lane, reason=row.reason, since=row.since, until=row.until, failures=row.failures,
                      code=row.code, message=row.message)

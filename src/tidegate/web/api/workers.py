@@ -9,16 +9,16 @@ from tidegate.ops import reports
 from tidegate.ops.reports import WorkerReport
 from tidegate.store.tx import Tx
 from tidegate.web.api import strict
-from tidegate.web.api.answers import read, says
-from tidegate.web.api.shapes import Listed, Moment, Shown
+from tidegate.web.api.answers import read, responses
+from tidegate.web.api.shapes import Listed, Moment, ResponseModel
 from tidegate.web.site import site_of
 
 router = strict.api("workers")
 
-_MOST_LEASES = 200
+_MAX_LEASES = 200
 
 
-class LeaseShown(Shown):
+class LeaseShown(ResponseModel):
     """The right of a worker to one job, until a time."""
 
     job: int
@@ -31,7 +31,7 @@ class LeaseShown(Shown):
     until: Moment
 
 
-class WorkerShown(Shown):
+class WorkerShown(ResponseModel):
     """*there*: heard of in the last half minute."""
 
     id: str
@@ -45,15 +45,15 @@ class WorkerShown(Shown):
     leases: list[LeaseShown]
 
 
-@router.get("/workers", responses=says(Listed[WorkerShown]))
+@router.get("/workers", responses=responses(Listed[WorkerShown]))
 def list_workers(request: Request) -> Response:
     """Every worker that is known, with the jobs that it holds."""
-    items = site_of(request).read(lambda tx: [_worker(tx, each) for each in reports.workers(tx)])
+    items = site_of(request).read(lambda tx: [_worker(tx, worker) for worker in reports.workers(tx)])
     return read(request, Listed(items=items, next_cursor=None, total=len(items)))
 
 
 def _worker(tx: Tx, report: WorkerReport) -> WorkerShown:
-    held = [Claimed(*row) for row in tx.all("mine", {"worker": report.id})[:_MOST_LEASES]]
+    held = [Claimed(*row) for row in tx.query("mine", {"worker": report.id})[:_MAX_LEASES]]
     leases = [
         LeaseShown(
             job=each.id, queue=each.queue, kind=each.kind, target=each.target, key=each.lane, attempt=each.attempt,

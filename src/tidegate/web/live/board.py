@@ -17,76 +17,78 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from tidegate.web.live.client import Client
-from tidegate.web.live.looking import Looking
+from tidegate.web.live.client import Subscriber
+from tidegate.web.live.looking import StoreWatcher
 from tidegate.web.live.policy import LivePolicy
-from tidegate.web.live.seen import Message, Seen, news, told
+from tidegate.web.live.seen import Message, Snapshot, changes, describe_line
 from tidegate.web.site import Site
 
 _log = logging.getLogger("tidegate.web")
 _CHECK_EVERY = 0.25
-_EACH = 10  # milliseconds that a server takes to make a page, more or less
+_PAGE_MILLISECONDS = 10  # milliseconds that a server takes to make a page, more or less
 _RETRY = b"retry: 2000\n\n"  # milliseconds after which a browser that lost us comes back
 
-_AGAIN = b"event: again\ndata: {}\n\n"  # nothing is wrong; a browser that follows on is checked like one that comes
+_RECONNECT = b"event: again\ndata: {}\n\n"  # nothing is wrong; a browser that follows on is checked like one that comes
 
 
-class Board:
+class LiveHub:
     """Begins to look when the first client comes, and ends some time after the last has left."""
 
     def __init__(self, site: Site, closing: threading.Event) -> None:
         self._site = site
         self._closing = closing  # the server ends
         self.numbers: LivePolicy = site.live
-        self.clients: set[Client] = set()
+        self.subscribers: set[Subscriber] = set()
         # Larger than all that a server before this one has given out.
         self.newest = int(time.time() * 1000)
         self._kept: deque[tuple[int, bytes, str | None]] = deque(maxlen=self.numbers.kept)
-        self._seen: Seen | None = None
+        self._seen: Snapshot | None = None
         self._looked = 0.0  # when the last look ended well
         self._away = True  # the store could not be read
         self._first = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._looking: Looking | None = None
+        self._looking: StoreWatcher | None = None
         self._running: asyncio.Task[None] | None = None
         self._left = 0.0  # when the last client did
 
     # -- those who follow ----------------------------------------------------------------------------------------------
 
-    def join(self, after: int | None, connection: Any = None, user: str | None = None, *, page: bool = False) -> Client:
+    def subscribe(
+        self, after: int | None, connection: Any = None, user: str | None = None, *, page: bool = False
+    ) -> Subscriber:
         """A client that gets how things are, then what it missed *after* that id, then what happens."""
         numbers = self.numbers
         # Not all of them should come back in the same moment.
         ends = time.monotonic() + numbers.longest * random.uniform(0.8, 1.0)
-        client = Client(numbers.queued, ends, connection, user, page=page)
-        self.clients.add(client)
+        client = Subscriber(numbers.queued, ends, connection, user, page=page)
+        self.subscribers.add(client)
         missed = [] if after is None else self._missed(after, client)
-        client.push(_RETRY + b"".join([chunk("here", self.here(user)), *missed]))
+        client.push(_RETRY + b"".join([chunk("here", self.current_state(user)), *missed]))
         return client
 
-    def leave(self, client: Client) -> None:
+    def unsubscribe(self, client: Subscriber) -> None:
         client.leave()
-        self.clients.discard(client)
+        self.subscribers.discard(client)
         self._left = time.monotonic()
 
-    async def known(self, most: float = 5.0) -> None:
+    async def known(self, limit: float = 5.0) -> None:
         """Waits until something is known, but not for ever: the store may be away."""
         self._begin()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(most):
+            async with asyncio.timeout(limit):
                 await self._first.wait()
 
-    def here(self, user: str | None = None) -> dict[str, Any]:
+    def current_state(self, user: str | None = None) -> dict[str, Any]:
         """How things are now, and the notices that nobody has read, of those that are for *user*."""
         seen = self._seen
         lines = [] if seen is None else [
             line for line in seen.waiting if user is None or seen.audience(line) in (None, user)
         ]  # fmt: skip
         whole = {} if seen is None else seen.whole()
-        waiting = [told(line, self._site) for line in lines]
+        waiting = [describe_line(line, self._site) for line in lines]
         return {**whole, **self._beat(), "id": self.newest, "notices": waiting}
 
-    def _missed(self, after: int, client: Client) -> list[bytes]:
+    def _missed(self, after: int, client: Subscriber) -> list[bytes]:
         oldest = self._kept[0][0] if self._kept else self.newest + 1
         if not oldest - 1 <= after <= self.newest:
             return [chunk("reset", {"id": self.newest}, self.newest)]
@@ -107,31 +109,31 @@ class Board:
         if all(audience is None for _, audience in made):
             self._push(b"".join(each for each, _ in made))
             return
-        for client in self.clients:
+        for client in self.subscribers:
             heard = b"".join(each for each, audience in made if client.hears(audience))
             if heard:
                 client.push(heard)
 
     def _push(self, made: bytes) -> None:
-        for client in self.clients if made else ():
+        for client in self.subscribers if made else ():
             client.push(made)
 
     def _beat(self) -> dict[str, Any]:
         """A sign of life, with the age of what is known."""
         alive = {} if self._seen is None else self._seen.alive()
-        away = self._away or time.monotonic() - self._looked > 3 * self.numbers.look_every + 2
+        away = self._away or time.monotonic() - self._looked > 3 * self.numbers.poll_interval + 2
         # Not all browsers should ask for their page in the same moment; programs that follow ask for none.
-        pages = sum(client.page for client in self.clients)
-        return {**alive, "away": away, "spread": min(5000, _EACH * max(0, pages - 1))}
+        pages = sum(client.page for client in self.subscribers)
+        return {**alive, "away": away, "spread": min(5000, _PAGE_MILLISECONDS * max(0, pages - 1))}
 
-    def _took(self, seen: Seen | None) -> None:
+    def _took(self, seen: Snapshot | None) -> None:
         """What a look has found; None when the store is away."""
         self._first.set()
         self._away = seen is None
         if seen is None:
             return
         before, self._seen, self._looked = self._seen, seen, time.monotonic()
-        self.publish(news(before, seen, self._site))
+        self.publish(changes(before, seen, self._site))
         if before is not None and before.engine != seen.engine:
             self._push(chunk("beat", self._beat()))
 
@@ -142,18 +144,18 @@ class Board:
         if self._running is not None and not self._running.done() and self._loop is loop:
             return
 
-        def tell(seen: Seen | None) -> None:
+        def tell(seen: Snapshot | None) -> None:
             with contextlib.suppress(RuntimeError):  # the loop was closed a moment ago
                 loop.call_soon_threadsafe(took, seen)
 
-        def took(seen: Seen | None) -> None:
+        def took(seen: Snapshot | None) -> None:
             if self._looking is mine:
                 self._took(seen)
 
         self._loop, self._first = loop, asyncio.Event()
         self._left = time.monotonic()
         last = None if self._seen is None else self._seen.last_event
-        self._looking = mine = Looking(self._site, self.numbers, last, tell)
+        self._looking = mine = StoreWatcher(self._site, self.numbers, last, tell)
         mine.start()
         self._running = loop.create_task(self._run(), name="live")
 
@@ -168,7 +170,7 @@ class Board:
                 if now - beaten >= numbers.beat or beat["away"] != away:
                     beaten, away = now, beat["away"]
                     self._push(chunk("beat", beat))
-                if not self.clients and now - self._left > numbers.linger:
+                if not self.subscribers and now - self._left > numbers.linger:
                     return
         finally:
             if self._looking is not None:
@@ -177,18 +179,18 @@ class Board:
 
     def _look_after(self, now: float) -> None:
         """Ends those whose time is over, and drops those that do not take what they are sent."""
-        for client in list(self.clients):
+        for client in list(self.subscribers):
             if client.sending_since is not None and now - client.sending_since > self.numbers.behind:
                 _log.info("live_client_dropped")
                 client.drop()
             elif self._closing.is_set():
                 client.leave()
             elif now > client.ends and not client.gone:
-                client.finish(_AGAIN)
+                client.finish(_RECONNECT)
 
     async def stop(self) -> None:
         """Ends every stream."""
-        for client in list(self.clients):
+        for client in list(self.subscribers):
             client.leave()
         if self._running is not None:
             self._running.cancel()

@@ -8,20 +8,22 @@ import socket
 from collections import deque
 from typing import Any
 
-from tidegate.web.connections import break_off
+from tidegate.web.connections import abort_connection
 
 _BUFFER = 32_768  # bytes that a connection may hold for a client which does not read, here and in the kernel
 
 
-class Client:
+class Subscriber:
     """Everything but `chunk` is called by the board, on its loop. Nothing here waits for the network."""
 
-    __slots__ = ("_chunks", "_connection", "_event", "_most", "ends", "gone", "page", "sending_since", "user")
+    __slots__ = ("_chunks", "_connection", "_event", "_limit", "ends", "gone", "page", "sending_since", "user")
 
-    def __init__(self, most: int, ends: float, connection: Any, user: str | None = None, *, page: bool = False) -> None:
+    def __init__(
+        self, limit: int, ends: float, connection: Any, user: str | None = None, *, page: bool = False
+    ) -> None:
         self._chunks: deque[bytes] = deque()
         self._event = asyncio.Event()
-        self._most = most
+        self._limit = limit
         self._connection = connection  # a transport of asyncio, where the server lets us have it
         self.ends = ends
         self.user = user  # who reads there; None: whoever is at this machine, while nobody has a name
@@ -42,7 +44,7 @@ class Client:
         """Lets it have a message; one that has too many of them unsent is dropped."""
         if self.gone:
             return
-        if len(self._chunks) >= self._most:
+        if len(self._chunks) >= self._limit:
             self.drop()
             return
         self._chunks.append(chunk)
@@ -63,7 +65,7 @@ class Client:
         """Cuts the connection: closing it would wait for a reader that does not read."""
         self.leave()
         if self._connection is not None:
-            break_off(self._connection)
+            abort_connection(self._connection)
 
     async def chunk(self) -> bytes | None:
         """What is to be sent next; None when that was all."""

@@ -11,16 +11,18 @@ from dataclasses import replace
 from tidegate.errors import StoreError
 from tidegate.store import watching
 from tidegate.web.live.policy import LivePolicy
-from tidegate.web.live.seen import Seen, look
+from tidegate.web.live.seen import Snapshot, take_snapshot
 from tidegate.web.site import Site
 
 _log = logging.getLogger("tidegate.web")
 
 
-class Looking:
+class StoreWatcher:
     """Looks until it is stopped, and hands over each look, on its own thread; None when the store is away."""
 
-    def __init__(self, site: Site, numbers: LivePolicy, last: int | None, tell: Callable[[Seen | None], None]) -> None:
+    def __init__(
+        self, site: Site, numbers: LivePolicy, last: int | None, tell: Callable[[Snapshot | None], None]
+    ) -> None:
         self._site, self._numbers, self._last, self._tell = site, numbers, last, tell
         self._news = threading.Event()
         self._stop = threading.Event()
@@ -30,8 +32,8 @@ class Looking:
         ]
 
     def start(self) -> None:
-        for each in self._threads:
-            each.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         """Asks it to end; it is gone within a second, and tells nothing more."""
@@ -49,11 +51,11 @@ class Looking:
             took = time.monotonic() - began
             # A store that takes long to be looked at is not to do little else.
             self._stop.wait(max(self._numbers.soonest - took, 3 * took))
-            self._news.wait(max(0.0, self._numbers.look_every - (time.monotonic() - began)))
+            self._news.wait(max(0.0, self._numbers.poll_interval - (time.monotonic() - began)))
 
-    def _look(self) -> Seen | None:
+    def _look(self) -> Snapshot | None:
         try:
-            seen = self._site.read(lambda tx: look(tx, self._last))
+            seen = self._site.read(lambda tx: take_snapshot(tx, self._last))
         except StoreError:
             return None
         except Exception as error:  # whatever it is, those who follow are told that nothing is known

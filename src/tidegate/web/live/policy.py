@@ -9,7 +9,7 @@ from dataclasses import dataclass
 class LivePolicy:
     """Seconds, unless it says otherwise. A page calls itself stale after 12 s without a message."""
 
-    look_every: float = 0.5  # at the latest; where the store tells that something was written, at once
+    poll_interval: float = 0.5  # at the latest; where the store tells that something was written, at once
     soonest: float = 0.25  # between two looks, however much is written
     beat: float = 4.0  # between two signs of life
     behind: float = 10.0  # for a client to take what it is sent; a slower one is dropped
@@ -17,4 +17,4 @@ class LivePolicy:
     linger: float = 60.0  # goes on looking so long after the last client has left
     kept: int = 500  # messages that can be told again
     queued: int = 64  # looks and beats that may wait for one client
-    most: int = 2000  # clients at once
+    max_subscribers: int = 2000  # clients at once

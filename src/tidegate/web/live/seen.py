@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tidegate.face.app import Strip
+from tidegate.face.app import StatusStrip
 from tidegate.ops import accounts, happenings, notices
 from tidegate.ops.masking import shown_value
 from tidegate.ops.notices import NoticeLine
 from tidegate.ops.overview import Overview, overview
 from tidegate.store import bulk_rows
-from tidegate.store.gate_rows import GateEvent
+from tidegate.store.gate_rows import TargetEvent
 from tidegate.store.tx import Tx
 from tidegate.web.pages import times
 from tidegate.web.pages.notices import LEVELS, place_of
@@ -21,24 +21,24 @@ from tidegate.web.site import Site
 # A worker is heard of every 10 s; whoever reads is told before 15 s are over.
 SILENT = 13.0
 _NEWEST = 50
-_MOST_WAITING = 20
+_MAX_WAITING = 20
 
 # Its kind, what it carries (never a difference, always the whole value), and the only user whom it is for, if it is.
 Message = tuple[str, dict[str, Any], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class Snapshot:
     """One look. *last_event* is the last gate event that it saw."""
 
     overview: Overview
     unread: int
     notices: dict[int, NoticeLine]  # the newest
     waiting: tuple[NoticeLine, ...]  # unread, and what they tell of goes on
-    events: tuple[GateEvent, ...]
+    events: tuple[TargetEvent, ...]
     last_event: int
     people: frozenset[str] = frozenset()  # who can sign in here
-    strips: tuple[Strip, ...] = ()  # above every page
+    strips: tuple[StatusStrip, ...] = ()  # above every page
     bulks: Mapping[int, int] = field(default_factory=dict)  # bulk actions that are under way, and how far
 
     def audience(self, line: NoticeLine) -> str | None:
@@ -69,12 +69,12 @@ class Seen:
         """The counts and the sentence."""
         seen = self.overview
         queues = [
-            {"name": each.name, "jobs": each.jobs, "paused_until": each.paused_until, "workers": each.workers}
-            for each in seen.queues
+            {"name": queue.name, "jobs": queue.jobs, "paused_until": queue.paused_until, "workers": queue.workers}
+            for queue in seen.queues
         ]
         return {
             **self.alive(), "sentence": seen.sentence, "healthy": seen.healthy, "needs": len(seen.needs),
-            "targets": seen.targets, "queues": queues, "workers": sum(each.there for each in seen.workers),
+            "targets": seen.targets, "queues": queues, "workers": sum(worker.there for worker in seen.workers),
         }  # fmt: skip
 
     def differs(self) -> tuple[Any, ...]:
@@ -83,28 +83,28 @@ class Seen:
         return (
             seen.targets,
             [(each.name, each.token, each.next_try, each.held_keys) for each in seen.attention],
-            [(each.kind, each.subject, each.count) for each in seen.needs],
-            [(each.name, each.jobs, each.paused_until, each.workers) for each in seen.queues],
-            [(each.id, each.there, each.stopping) for each in seen.workers],
+            [(need.kind, need.subject, need.count) for need in seen.needs],
+            [(queue.name, queue.jobs, queue.paused_until, queue.workers) for queue in seen.queues],
+            [(worker.id, worker.there, worker.stopping) for worker in seen.workers],
             self.unread,
             self.strips,
             self.bulks,
         )
 
 
-def look(tx: Tx, after: int | None) -> Seen:
+def take_snapshot(tx: Tx, after: int | None) -> Snapshot:
     """A look, with the gate events *after* that one; None for none of them."""
-    events: list[GateEvent] = []
+    events: list[TargetEvent] = []
     if after is not None:
         events = happenings.since(tx, after)
     newest = happenings.newest(tx) if after is None else max((event.id for event in events), default=after)
-    return Seen(
+    return Snapshot(
         overview=overview(tx),
         unread=notices.unread(tx),
-        notices={line.id: line for line in notices.listed(tx, most=_NEWEST).items},
+        notices={line.id: line for line in notices.list_notices(tx, limit=_NEWEST).items},
         waiting=tuple(
-            line for line in notices.listed(tx, unread_only=True, most=_NEWEST).items if line.open
-        )[:_MOST_WAITING],
+            line for line in notices.list_notices(tx, unread_only=True, limit=_NEWEST).items if line.open
+        )[:_MAX_WAITING],
         events=tuple(events),
         last_event=newest,
         people=frozenset(user.name for user in accounts.users(tx)),
@@ -112,20 +112,20 @@ def look(tx: Tx, after: int | None) -> Seen:
     )  # fmt: skip
 
 
-def news(before: Seen | None, seen: Seen, site: Site | None = None) -> Iterator[Message]:
+def changes(before: Snapshot | None, seen: Snapshot, site: Site | None = None) -> Iterator[Message]:
     """What is to be told after a look; after the first one everything may be new."""
     for event in seen.events:
         about = event.as_json()
         yield "happened", {**about, "fields": shown_value(about["fields"]), "as_of": seen.as_of}, None
     for id_, line in sorted(seen.notices.items()):
         if before is not None and before.notices.get(id_) != line:
-            about = {**told(line, site), "unread_count": seen.unread, "as_of": seen.as_of}
+            about = {**describe_line(line, site), "unread_count": seen.unread, "as_of": seen.as_of}
             yield "notice", about, seen.audience(line)
     if before is None or before.differs() != seen.differs():
         yield "now", seen.whole(), None
 
 
-def told(line: NoticeLine, site: Site | None = None) -> dict[str, Any]:
+def describe_line(line: NoticeLine, site: Site | None = None) -> dict[str, Any]:
     """A notice as it is shown beside a page."""
     tone, icon = LEVELS[line.level]
     return {

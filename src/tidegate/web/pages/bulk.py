@@ -9,20 +9,20 @@ from fastapi import APIRouter, Depends, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from tidegate.core.actor import Actor
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.ops import bulk
-from tidegate.ops.bulk import Outcome
-from tidegate.ops.failures import MOST
-from tidegate.ops.rights import Right
+from tidegate.ops.bulk import BulkOutcome
+from tidegate.ops.failures import MAX_GROUPS
+from tidegate.ops.rights import Permission
 from tidegate.store import failures
-from tidegate.store.failures import Group
+from tidegate.store.failures import FailureGroup
 from tidegate.store.tx import Tx
 from tidegate.web.access import RIGHT_OF_BULK, require
-from tidegate.web.bulk import Bulks, carried_out
+from tidegate.web.bulk import BulkRunner, run_bulk
 from tidegate.web.pages import filtering
 from tidegate.web.pages.filtering import Chosen
 from tidegate.web.pages.rendering import page
-from tidegate.web.pages.saying import Said, answer, attempt, local_path
+from tidegate.web.pages.saying import Flash, answer, attempt, local_path
 from tidegate.web.pages.times import many
 from tidegate.web.site import site_of
 
@@ -41,7 +41,7 @@ EFFECTS = {
         "What they held as unique is free again, so the same work can be put in anew.",
     ),
 }
-MOST_AT_ONCE = 500  # more than these are done in the background, with a page that says how far it is
+MAX_AT_ONCE = 500  # more than these are done in the background, with a page that says how far it is
 DONE = {"retry": "queued again", "cancel": "cancelled or asked to stop", "forget": "forgotten"}
 
 Field = Annotated[str, Form(max_length=2000)]
@@ -59,11 +59,11 @@ def confirm(
 ) -> Response:
     site = site_of(request)
     if action not in EFFECTS:
-        raise NotThere(f"there is no action {action!r}; there are: {', '.join(EFFECTS)}")
+        raise NotFound(f"there is no action {action!r}; there are: {', '.join(EFFECTS)}")
     try:
         count, group = site.read(lambda tx: (bulk.preview(tx, action, wanted.wanted), _group(tx, wanted.failure)))
     except ValueError as error:
-        return answer(request, Said(text=f"Nothing was changed: {error}.", tone="bad"), back, "/queue")
+        return answer(request, Flash(text=f"Nothing was changed: {error}.", tone="bad"), back, "/queue")
     otherwise = f"{site.base}/queue?{urlencode(wanted.query)}"
     return page(
         request, "bulk.html", wanted=wanted, action=action, count=count, effects=EFFECTS[action],
@@ -90,21 +90,21 @@ def run(
     wanted = filtering.chosen(
         queue=queue, state=state, kind=kind, target=target, code=code, failure=failure, age=age
     )  # fmt: skip
-    require(request, RIGHT_OF_BULK.get(action, Right.MANAGE))
+    require(request, RIGHT_OF_BULK.get(action, Permission.MANAGE))
     by = Actor.of(site.actor_of(request)).because(reason.strip())
     begun: list[int] = []
 
-    def work() -> Said:
+    def work() -> Flash:
         if action not in EFFECTS or not expected.isdecimal():
             raise ValueError("action, expected: both are needed; go back and choose again")
-        if int(expected) > MOST_AT_ONCE:
+        if int(expected) > MAX_AT_ONCE:
             one = _bulks(request).start(action, wanted.wanted, by, int(expected))
             begun.extend([] if one is None else [one.id])
-            return _told(action, Outcome(0))
-        outcome = carried_out(site, action, wanted.wanted, by, int(expected))
+            return _outcome_flash(action, BulkOutcome(0))
+        outcome = run_bulk(site, action, wanted.wanted, by, int(expected))
         if outcome.refused and outcome.bulk is not None:
             begun.append(outcome.bulk)
-        return _told(action, outcome)
+        return _outcome_flash(action, outcome)
 
     said = attempt(work)
     if begun:
@@ -112,16 +112,20 @@ def run(
     return answer(request, said, back, f"/queue?{urlencode(wanted.query)}")
 
 
-def _group(tx: Tx, failure: str) -> Group | None:
+def _group(tx: Tx, failure: str) -> FailureGroup | None:
     """The group of failures that the jobs are of, if it is one of those that people see."""
-    return next((each for each in failures.groups(tx, MOST) if each.failure == failure), None) if failure else None
+    return (
+        next((group for group in failures.groups(tx, MAX_GROUPS) if group.failure == failure), None)
+        if failure
+        else None
+    )
 
 
-def _bulks(request: Request) -> Bulks:
+def _bulks(request: Request) -> BulkRunner:
     found = request.app.state.bulks
-    assert isinstance(found, Bulks)  # noqa: S101 - `build` put it there
+    assert isinstance(found, BulkRunner)  # noqa: S101 - `build` put it there
     return found
 
 
-def _told(action: str, outcome: Outcome) -> Said:
-    return Said(text=f"{many(outcome.changed, 'job')} {'was' if outcome.changed == 1 else 'were'} {DONE[action]}.")
+def _outcome_flash(action: str, outcome: BulkOutcome) -> Flash:
+    return Flash(text=f"{many(outcome.changed, 'job')} {'was' if outcome.changed == 1 else 'were'} {DONE[action]}.")

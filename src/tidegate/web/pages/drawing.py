@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 _WIDTH = 1000.0
-_LEAST = 8.0  # what is there can be seen
+_MIN_WIDTH = 8.0  # what is there can be seen
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class Segment:
     """A piece of a band: how much, in which tone, and what it is."""
 
     n: float
@@ -20,34 +20,34 @@ class Part:
     word: str
 
 
-def band(parts: Sequence[Part], label: str, whole: float | None = None) -> Markup:
+def band(parts: Sequence[Segment], label: str, whole: float | None = None) -> Markup:
     """Pieces side by side, as wide as their shares of *whole*, or of their sum."""
     there = [part for part in parts if part.n > 0]
     total = max(whole or 0, sum(part.n for part in there)) or 1
-    widths = [max(_LEAST, _WIDTH * part.n / total) for part in there]
+    widths = [max(_MIN_WIDTH, _WIDTH * part.n / total) for part in there]
     squeeze = min(1.0, _WIDTH / (sum(widths) or 1))
     pieces, x = [], 0.0
     for part, width in zip(there, widths, strict=True):
         pieces.append(_rect(x, width * squeeze - 2, part.tone, f"{part.word}: {part.n:,.0f}"))
         x += width * squeeze
-    return _picture("band", 10, Markup("").join(pieces), label)
+    return _svg("band", 10, Markup("").join(pieces), label)
 
 
 def share(n: float, limit: float, tone: str, label: str, height: int = 10) -> Markup:
     """How much of a whole, from 0 to 1, with a mark at *limit*."""
     width = _WIDTH * min(1.0, max(0.0, n))
-    filled = _rect(0, max(_LEAST, width) if n else 0, tone, "", height)
+    filled = _rect(0, max(_MIN_WIDTH, width) if n else 0, tone, "", height)
     mark = Markup("")
     if 0 < limit < 1:
         mark = Markup('<path class="mark" vector-effect="non-scaling-stroke" d="M{:.0f} 0V{}"/>').format(
             _WIDTH * limit, height
         )
     ground = Markup('<rect class="ground" width="{:.0f}" height="{}"/>').format(_WIDTH, height)
-    return _picture("band", height, ground + filled + mark, label)
+    return _svg("band", height, ground + filled + mark, label)
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class TimeSpan:
     """A piece of time that something took."""
 
     began: float
@@ -56,41 +56,41 @@ class Stretch:
     word: str
 
 
-def stretches(found: Iterable[Stretch], start: float, end: float, label: str) -> Markup:
+def stretches(found: Iterable[TimeSpan], start: float, end: float, label: str) -> Markup:
     """What happened when, from *start* to *end*; a short one is as wide as can be seen."""
     length = max(end - start, 0.001)
     pieces = [Markup('<rect class="ground" y="9" width="{:.0f}" height="2"/>').format(_WIDTH)]
     for each in found:
-        x = min(_WIDTH - _LEAST, max(0.0, _WIDTH * (each.began - start) / length))
-        width = max(_LEAST, _WIDTH * (each.ended - each.began) / length)
+        x = min(_WIDTH - _MIN_WIDTH, max(0.0, _WIDTH * (each.began - start) / length))
+        width = max(_MIN_WIDTH, _WIDTH * (each.ended - each.began) / length)
         pieces.append(_rect(x, min(width, _WIDTH - x), each.tone, each.word, 20))
-    return _picture("picture strip-of-time", 20, Markup("").join(pieces), label)
+    return _svg("picture strip-of-time", 20, Markup("").join(pieces), label)
 
 
 def bars(found: Sequence[tuple[float, float]], label: str) -> Markup:
     """Pairs of (all, bad) as bars that stand side by side."""
-    most = max((n for n, _ in found), default=0) or 1
+    limit = max((n for n, _ in found), default=0) or 1
     wide = _WIDTH / max(len(found), 1)
     pieces = []
     for at, (n, bad) in enumerate(found):
         for part, tone in ((n, "good"), (bad, "bad")):
-            height = 60 * part / most
+            height = 60 * part / limit
             pieces.append(
                 Markup('<rect class="tone {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
                     tone, at * wide, 60 - height, wide - 6, height
                 )
             )
-    return _picture("picture bars", 60, Markup("").join(pieces), label)
+    return _svg("picture bars", 60, Markup("").join(pieces), label)
 
 
 def sparks(found: Sequence[int], label: str) -> Markup:
     """Numbers as small bars side by side."""
-    bars = [Bar(at, n, 0, "warn", "") for at, n in enumerate(found)]
+    bars = [Column(at, n, 0, "warn", "") for at, n in enumerate(found)]
     return over_time(bars, 0, len(found), 1, label, "sparks")
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class HeatCell:
     """One stretch of time at a glance: the worse it was, the higher; *share* from 0 to 1."""
 
     share: float
@@ -98,7 +98,7 @@ class Beat:
     word: str
 
 
-def beats(found: Sequence[Beat], label: str) -> Markup:
+def beats(found: Sequence[HeatCell], label: str) -> Markup:
     """Equal stretches side by side; one without a share is a gap."""
     wide = _WIDTH / max(len(found), 1)
     pieces = [Markup('<rect class="ground" y="59" width="{:.0f}" height="1"/>').format(_WIDTH)]
@@ -106,11 +106,11 @@ def beats(found: Sequence[Beat], label: str) -> Markup:
         shown = _column(at * wide, wide * 0.75, 60 * each.share, each.tone) if each.share else Markup("")
         title = Markup("<title>{}</title>").format(each.word)
         pieces.append(Markup("<g>{}{}{}</g>").format(title, _column(at * wide, wide, 60, "none"), shown))
-    return _picture("picture sparks", 60, Markup("").join(pieces), label)
+    return _svg("picture sparks", 60, Markup("").join(pieces), label)
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class Column:
     """One slot of time: when it began, how much, how much of that was bad, in which tone, and what it says."""
 
     began: float
@@ -121,22 +121,22 @@ class Bar:
 
 
 def over_time(
-    found: Sequence[Bar], start: float, end: float, step: float, label: str, kind: str = "bars", most: float = 0.0
+    found: Sequence[Column], start: float, end: float, step: float, label: str, kind: str = "bars", limit: float = 0.0
 ) -> Markup:
     """Bars where they belong between *start* and *end*; where nothing is known, there is none.
 
     One that is *most* is as high as the picture; without it, the highest is.
     """
-    most = most or max((each.n for each in found), default=0) or 1
+    limit = limit or max((each.n for each in found), default=0) or 1
     wide = _WIDTH * step / max(end - start, step)
     pieces = [Markup('<rect class="ground" y="59" width="{:.0f}" height="1"/>').format(_WIDTH)]
     for each in found:
         x = _WIDTH * (each.began - start) / max(end - start, step)
         parts = [Markup("<title>{}</title>").format(each.word), _column(x, wide, 60, "none")] if each.word else []
-        heights = [(60 * each.n / most, each.tone), (60 * each.bad / most, "bad")]
+        heights = [(60 * each.n / limit, each.tone), (60 * each.bad / limit, "bad")]
         parts += [_column(x, wide * 0.85, height, tone) for height, tone in heights if height]
         pieces.append(Markup("<g>{}</g>").format(Markup("").join(parts)))
-    return _picture(f"picture {kind}", 60, Markup("").join(pieces), label)
+    return _svg(f"picture {kind}", 60, Markup("").join(pieces), label)
 
 
 def _column(x: float, width: float, height: float, tone: str) -> Markup:
@@ -152,7 +152,7 @@ def _rect(x: float, width: float, tone: str, word: str, height: int = 10) -> Mar
     )
 
 
-def _picture(kind: str, height: int, inside: Markup, label: str) -> Markup:
+def _svg(kind: str, height: int, inside: Markup, label: str) -> Markup:
     return Markup(
         '<svg class="{}" role="img" aria-label="{}" viewBox="0 0 {:.0f} {}" preserveAspectRatio="none">{}</svg>'
     ).format(kind, label, _WIDTH, height, inside)

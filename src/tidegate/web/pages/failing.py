@@ -9,7 +9,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from starlette.types import Scope
 
-from tidegate.web.pages.rendering import rendered
+from tidegate.web.pages.rendering import render_template
 
 
 def failure(scope: Scope, about: Mapping[str, Any], headers: Mapping[str, str]) -> HTMLResponse:
@@ -19,7 +19,7 @@ def failure(scope: Scope, about: Mapping[str, Any], headers: Mapping[str, str]) 
         "code": about["code"],
         "retry_after": about.get("retry_after"), "request_id": about.get("request_id"), "get": scope["method"] == "GET",
     }  # fmt: skip
-    response = rendered(Request(scope), "failure.html", int(about["status"]), values)
+    response = render_template(Request(scope), "failure.html", int(about["status"]), values)
     response.headers.update(headers)
     return response
 

@@ -18,13 +18,13 @@ router = APIRouter()
 @router.get("/failures")
 def show(request: Request, bucket: Annotated[str, Query(max_length=40)] = "") -> Response:
     site = site_of(request)
-    rows = site.read(lambda tx: failures.triaged(tx, site.codes, now_of(tx)))
+    rows = site.read(lambda tx: failures.triage_failures(tx, site.codes, now_of(tx)))
     counts = {each: sum(row.bucket == each for row in rows) for each in BUCKETS}
     wanted = bucket if bucket in BUCKETS else ""
     return page(
         request, "failures.html", rows=[row for row in rows if _shown(row, wanted)], counts=counts, wanted=wanted,
         buckets=BUCKETS, newest=max((row.group.last_at for row in rows), default=None), codes=site.codes,
-        most=len(rows) >= failures.MOST,
+        most=len(rows) >= failures.MAX_GROUPS,
     )  # fmt: skip
 
 

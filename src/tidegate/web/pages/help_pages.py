@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter, Request, Response
 
 from tidegate.core.codes import CORE, Code
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.ops.words import JOBS, TARGETS
 from tidegate.web.pages.rendering import page
 from tidegate.web.problems import API_CODES
@@ -52,7 +52,7 @@ DOCS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CodeHelp:
     """One code for people."""
 
     name: str
@@ -89,24 +89,24 @@ def one(request: Request, code: str) -> Response:
     site = site_of(request)
     known = {entry.name: entry for entry in (*_of_api(), *_of_book(site))}
     if code not in known:
-        raise NotThere(f"there is no code {code!r}")
+        raise NotFound(f"there is no code {code!r}")
     return page(request, "help_code.html", entry=known[code], counts=_counts(site, code))
 
 
-def _of_book(site: Site) -> list[Entry]:
+def _of_book(site: Site) -> list[CodeHelp]:
     apps = {code.name: there.app.shown for there in site.apps for code in there.app.codes}
     return [
-        Entry(
+        CodeHelp(
             code.name, code.message, code.advice, code.fatal, str(code.reason), str(code.reach), app=apps.get(name, "")
         )
         for name, code in site.codes.items()
     ]
 
 
-def _of_api() -> list[Entry]:
+def _of_api() -> list[CodeHelp]:
     """What the API answers with, and the book does not know."""
     return [
-        Entry(row.name, row.title, row.advice, not row.retriable, status=row.status)
+        CodeHelp(row.name, row.title, row.advice, not row.retriable, status=row.status)
         for row in API_CODES.values()
         if row.name not in CORE
     ]

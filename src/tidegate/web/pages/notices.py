@@ -14,18 +14,18 @@ from tidegate.face.app import App, Installed
 from tidegate.machine.telling import GAVE_UP
 from tidegate.ops import channels, notices
 from tidegate.ops.channels import ChannelReport
-from tidegate.ops.listing import Page
+from tidegate.ops.listing import ResultPage
 from tidegate.ops.notices import NoticeLine
 from tidegate.store import telling_rows
 from tidegate.store.telling_rows import Delivery
 from tidegate.store.tx import Tx
 from tidegate.web.pages.paging import cursor_of
 from tidegate.web.pages.rendering import page
-from tidegate.web.pages.saying import Said, act, answer
+from tidegate.web.pages.saying import Flash, act, answer
 from tidegate.web.pages.times import many
 from tidegate.web.site import site_of
 
-_MOST = 50
+_PAGE_SIZE = 50
 LEVELS = {
     "error": ("bad", "alert"),
     "warning": ("warn", "info"),
@@ -50,9 +50,9 @@ def show(
 ) -> Response:
     site = site_of(request)
 
-    def look(tx: Tx) -> tuple[Page[NoticeLine], dict[int, list[Delivery]], list[ChannelReport]]:
+    def look(tx: Tx) -> tuple[ResultPage[NoticeLine], dict[int, list[Delivery]], list[ChannelReport]]:
         found = cursor_of(
-            cursor, lambda given: notices.urgent_first(tx, unread_only=bool(unread), cursor=given, most=_MOST)
+            cursor, lambda given: notices.urgent_first(tx, unread_only=bool(unread), cursor=given, limit=_PAGE_SIZE)
         )
         sent = telling_rows.deliveries(tx, [line.id for line in found.items])
         return found, sent, channels.channels(tx)
@@ -70,8 +70,8 @@ def show(
 def read(request: Request, id_: Annotated[int, Path(ge=1, le=2**62)], back: Field = "") -> Response:
     site = site_of(request)
 
-    def say(was: bool) -> Said:
-        return Said(text="The notice is marked as read.") if was else Said(text="It was read already.", tone="warn")
+    def say(was: bool) -> Flash:
+        return Flash(text="The notice is marked as read.") if was else Flash(text="It was read already.", tone="warn")
 
     said = act(site, lambda tx: notices.acknowledge(tx, id_, site.actor_of(request)), say)
     return answer(request, said, back, "/notices")
@@ -84,7 +84,7 @@ def snooze(
     site = site_of(request)
     said = act(
         site, lambda tx: notices.snooze(tx, id_, lasts, site.actor_of(request)),
-        lambda until: Said(text=f"Nobody is told of it for {SNOOZES_IN_WORDS[lasts]}; then again, if it goes on."),
+        lambda until: Flash(text=f"Nobody is told of it for {SNOOZES_IN_WORDS[lasts]}; then again, if it goes on."),
     )  # fmt: skip
     return answer(request, said, back, "/notices")
 
@@ -94,7 +94,7 @@ def read_all(request: Request, newest: Annotated[int, Form(ge=0, le=2**62)] = 0,
     site = site_of(request)
     said = act(
         site, lambda tx: notices.acknowledge_all(tx, newest, site.actor_of(request)),
-        lambda n: Said(text=f"{many(n, 'notice')} marked as read."),
+        lambda n: Flash(text=f"{many(n, 'notice')} marked as read."),
     )  # fmt: skip
     return answer(request, said, back, "/notices")
 
@@ -118,7 +118,7 @@ def app_of(line: About, apps: Sequence[Installed[Any]]) -> App[Any] | None:
     """The application that a notice about a target comes from."""
     if line.subject != "target":
         return None
-    return next((each.app for each in apps if line.name in (each.app.name, *each.app.targets)), None)
+    return next((app.app for app in apps if line.name in (app.app.name, *app.app.targets)), None)
 
 
 def page_of(app: App[Any], key: str) -> str:

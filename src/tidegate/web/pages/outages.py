@@ -14,7 +14,7 @@ from markupsafe import Markup
 from tidegate import children
 from tidegate.children import ChildError, Limits
 from tidegate.ops import in_force
-from tidegate.ops.history import Calls, History
+from tidegate.ops.history import CallCounts, History
 from tidegate.ops.in_force import LENGTHS
 
 _log = logging.getLogger("tidegate.web")
@@ -24,7 +24,7 @@ _LIMITS = Limits(memory_mb=1024, cpu="20s", time="30s", answer_mb=2)
 
 
 @dataclass(frozen=True, slots=True)
-class Drawn:
+class OutageChart:
     """One outage as its section shows it; without a picture when it could not be played."""
 
     length: str
@@ -44,18 +44,18 @@ def possible(rules: Mapping[str, Any]) -> bool:
     return in_force.gates(rules) is not None
 
 
-def drawn(rules: Mapping[str, Any], length: str, calls: History[Calls]) -> Drawn:
+def drawn(rules: Mapping[str, Any], length: str, calls: History[CallCounts]) -> OutageChart:
     """*calls*: how it was called of late."""
     numbers = {name: rules[name] for name in ("backoff", "cooldown", "breaker") if rules.get(name)}
     try:
         return _played(json.dumps(numbers, sort_keys=True), length, in_force.pace(LENGTHS[length], calls))
     except (ChildError, OSError) as error:
         _log.warning("outage_not_played error=%s", error)
-        return Drawn(length)
+        return OutageChart(length)
 
 
 @lru_cache(maxsize=64)
-def _played(numbers: str, length: str, every: int) -> Drawn:
+def _played(numbers: str, length: str, every: int) -> OutageChart:
     found = children.run_now(_DRAW, {"rules": json.loads(numbers), "length": length, "every": every}, _LIMITS)
     svg = Markup(found["svg"])  # noqa: S704  # nosec B704 # our own shapes around numbers, nothing from outside
-    return Drawn(length, svg, found["summary"], found["held"], tuple(tuple(row) for row in found["rows"]))
+    return OutageChart(length, svg, found["summary"], found["held"], tuple(tuple(row) for row in found["rows"]))

@@ -9,22 +9,22 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from tidegate.face.app import Page as FirstPage
-from tidegate.ops.overview import Need, Overview, overview
+from tidegate.ops.overview import ActionItem, Overview, overview
 from tidegate.ops.words import TARGETS
 from tidegate.runtime.reporting import this_program
 from tidegate.store import gate_rows
-from tidegate.store.gate_rows import GateEvent
+from tidegate.store.gate_rows import TargetEvent
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.pages import looks, policy
-from tidegate.web.pages.drawing import Part
+from tidegate.web.pages.drawing import Segment
 from tidegate.web.pages.notices import page_of
 from tidegate.web.pages.rendering import page
 from tidegate.web.pages.times import many
 from tidegate.web.site import Site, site_of
 
-_MOST_GAUGES = 6
-_MOST_CHANGES, _LOOKED_AT = 10, 100
+_MAX_GAUGES = 6
+_MAX_CHANGES, _LOOKED_AT = 10, 100
 _CAPACITY, _SUMMARY = 11, 14  # columns of that statement
 
 
@@ -46,7 +46,7 @@ def show(request: Request) -> Response:
 
 def _values(site: Site, seen: Overview) -> dict[str, Any]:
     states = [(token, seen.targets[token]) for token in TARGETS if seen.targets.get(token)]
-    parts = [Part(n, looks.of(token).tone, looks.of(token).word) for token, n in states]
+    parts = [Segment(n, looks.of(token).tone, looks.of(token).word) for token, n in states]
     total = sum(n for _, n in states)
     label = f"{many(total, 'target')}: " + ", ".join(f"{part.n:g} {part.word}" for part in parts)
     return {
@@ -55,7 +55,7 @@ def _values(site: Site, seen: Overview) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _at_home(need: Need, site: Site) -> Need:
+def _at_home(need: ActionItem, site: Site) -> ActionItem:
     """What must be done to a target of an application is done on its page."""
     target = need.subject.removeprefix("target ")
     for there in site.apps if need.kind == "fatal" else ():
@@ -65,32 +65,32 @@ def _at_home(need: Need, site: Site) -> Need:
     return need
 
 
-def _changes(tx: Tx) -> list[tuple[GateEvent, int]]:
+def _changes(tx: Tx) -> list[tuple[TargetEvent, int]]:
     """What changed last of each target and queue, and how many changes came shortly before it.
 
     One that comes and goes would hide all others.
     """
-    found: dict[tuple[str, str, str | None], list[GateEvent]] = {}
+    found: dict[tuple[str, str, str | None], list[TargetEvent]] = {}
     for event in gate_rows.newest_events(tx, _LOOKED_AT):
         found.setdefault((event.subject, event.name, event.lane), []).append(event)
-    return [(each[0], len(each) - 1) for each in found.values()][:_MOST_CHANGES]
+    return [(each[0], len(each) - 1) for each in found.values()][:_MAX_CHANGES]
 
 
 def _reported(tx: Tx) -> bool:
     """Whether another program than this server has told of a target."""
-    told = (json.loads(raw[_SUMMARY]) for raw in tx.all("targets") if raw[_SUMMARY] is not None)
+    told = (json.loads(raw[_SUMMARY]) for raw in tx.query("targets") if raw[_SUMMARY] is not None)
     return any(program != this_program() for programs in told for program in programs)
 
 
 def _begin(site: Site) -> list[tuple[FirstPage[Any], str]]:
     """The first page of each application, and what the application is for."""
-    return [(each.app.home, each.app.about) for each in site.apps if each.app.home is not None]
+    return [(app.app.home, app.app.about) for app in site.apps if app.app.home is not None]
 
 
 def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
     """The targets that say how full they are, the fullest first."""
     found = []
-    for raw in tx.all("targets"):
+    for raw in tx.query("targets"):
         if raw[_CAPACITY] is None:
             continue  # most have none, and there may be thousands
         row = gate_rows.target_of(raw)
@@ -98,7 +98,7 @@ def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
             gauge = policy.filling(row.capacity, json.loads(row.rules).get("capacity"), now_of(tx))
             if gauge is not None:
                 found.append((row.name, gauge))
-    return sorted(found, key=lambda each: -each[1]["taken"] / each[1]["cap"])[:_MOST_GAUGES]
+    return sorted(found, key=lambda each: -each[1]["taken"] / each[1]["cap"])[:_MAX_GAUGES]
 
 
 def shown_store(url: str) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 T = TypeVar("T")
-_MOST_DIGITS = 15  # every JSON reader holds such a number, and every database
+_MAX_DIGITS = 15  # every JSON reader holds such a number, and every database
 
 
 def cursor_of(given: str, ask: Callable[[str | None], T]) -> T:
@@ -24,4 +24,4 @@ def number_of(text: str) -> int | None:
 
     Python reads digits of other scripts too, and refuses what has thousands of them.
     """
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None

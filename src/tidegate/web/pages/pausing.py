@@ -7,13 +7,13 @@ from datetime import datetime
 from tidegate.core.duration import seconds
 
 CHOICES = (("15m", "15 min"), ("1h", "1 h"), ("4h", "4 h"), ("1d", "1 day"))
-LONGEST = 366 * 86400.0
+MAX_PAUSE_SECONDS = 366 * 86400.0
 
 
 def end_of(lasts: str, until: str, now: float) -> float:
     """UNIX time; ValueError says what to give instead."""
     if lasts:
-        end = now + seconds(lasts, field="lasts", least=1.0)
+        end = now + seconds(lasts, field="lasts", minimum=1.0)
     elif until:
         try:
             end = datetime.fromisoformat(until).astimezone().timestamp()
@@ -23,6 +23,6 @@ def end_of(lasts: str, until: str, now: float) -> float:
         raise ValueError("lasts: a pause has an end; choose how long, or until when")
     if end <= now:
         raise ValueError("until: that is over already; give a time ahead of now")
-    if end - now > LONGEST:
+    if end - now > MAX_PAUSE_SECONDS:
         raise ValueError("until: that is more than a year ahead; give a time within a year")
     return end

@@ -15,13 +15,13 @@ from tidegate.store import rollups
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.pages import charts, drawing, times
-from tidegate.web.pages.drawing import Bar
+from tidegate.web.pages.drawing import Column
 from tidegate.web.pages.rendering import page
 from tidegate.web.site import site_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class HistoryRow:
     """One queue beside the others."""
 
     name: str
@@ -37,7 +37,7 @@ router = APIRouter()
 
 
 @router.get("/charts")
-def show(request: Request, span: Annotated[str, Query(max_length=20)] = "") -> Response:
+def show_history(request: Request, span: Annotated[str, Query(max_length=20)] = "") -> Response:
     chosen = charts.chosen(span)
 
     def look(tx: Tx) -> tuple[History[Point], dict[str, History[Point]], Mapping[str, Mapping[str, Any]], float]:
@@ -52,19 +52,19 @@ def show(request: Request, span: Annotated[str, Query(max_length=20)] = "") -> R
     )  # fmt: skip
 
 
-def row_of(name: str, past: History[Point], standing: Mapping[str, Any], now: float) -> Row:
+def row_of(name: str, past: History[Point], standing: Mapping[str, Any], now: float) -> HistoryRow:
     """*standing*: what is true of the queue at this moment, also when nothing was put down yet."""
     points = past.points
-    attempts, bad = sum(each.attempts for each in points), sum(each.bad for each in points)
+    attempts, bad = sum(point.attempts for point in points), sum(point.bad for point in points)
     bars = [
-        Bar(each.at - past.step, each.attempts, each.bad, "good",
-            f"{times.clock(each.at - past.step, now)}: {charts.counted(each.attempts, 'attempt', each.bad)}")
-        for each in points
+        Column(point.at - past.step, point.attempts, point.bad, "good",
+            f"{times.clock(point.at - past.step, now)}: {charts.counted(point.attempts, 'attempt', point.bad)}")
+        for point in points
     ]  # fmt: skip
     label = f"Attempts of {name}: {attempts:,}, of which {bad:,} failed"
-    return Row(
+    return HistoryRow(
         name=name, attempts=attempts, bad=bad,
-        p95=max((each.p95 for each in points if each.p95 is not None), default=None),
+        p95=max((point.p95 for point in points if point.p95 is not None), default=None),
         depth=standing["depth"], oldest=standing["oldest"],
         picture=drawing.over_time(bars, past.start, past.end, past.step, label, "sparks"),
     )  # fmt: skip

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tidegate.machine import filling as fillings
-from tidegate.machine.filling import Filling, Limits
+from tidegate.machine.filling import CapacityLimits, FillLevel
 from tidegate.web.pages.times import many, span
 
 _BEHIND = {
@@ -92,9 +92,9 @@ def filling(known: str | None, limits: Mapping[str, Any] | None, now: float) -> 
     """How full a target says it is: its depth, what we sent since, and its cap; None when nobody has asked yet."""
     if not limits or known is None:
         return None
-    found = Filling.loaded(known)
+    found = FillLevel.load(known)
     if found.depth is None:
         return None
-    own = len(fillings.own_sends(found, Limits(**limits), now))
+    own = len(fillings.own_sends(found, CapacityLimits(**limits), now))
     cap, taken = int(limits["cap"]), found.depth + own
     return {"depth": found.depth, "own": own, "taken": taken, "cap": cap, "full": taken >= cap, "at": found.at}

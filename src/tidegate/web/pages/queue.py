@@ -8,12 +8,12 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
 
 from tidegate.core.actor import Actor
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.ops import actions, allowed, history, listing, reports
-from tidegate.ops.listing import Count, Page
-from tidegate.ops.reports import JobLine, QueueReport
+from tidegate.ops.listing import Count, ResultPage
+from tidegate.ops.reports import JobSummary, QueueReport
 from tidegate.store import gate_rows
-from tidegate.store.gate_rows import GateEvent
+from tidegate.store.gate_rows import TargetEvent
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.pages import charts, filtering, times
@@ -21,10 +21,10 @@ from tidegate.web.pages.filtering import AGES, Chosen
 from tidegate.web.pages.paging import cursor_of
 from tidegate.web.pages.pausing import end_of
 from tidegate.web.pages.rendering import page
-from tidegate.web.pages.saying import Said, act, answer
+from tidegate.web.pages.saying import Flash, act, answer
 from tidegate.web.site import Site, site_of
 
-_MOST = 50
+_PAGE_SIZE = 50
 _COUNTED = 1000  # a number beside a tab is counted no further
 TABS = ("", "queued", "running", "failed", "done", "cancelled")
 _STAGES_OF = {"queued": ("blocked", "waiting", "ready"), "": reports.STAGES}
@@ -35,15 +35,15 @@ Cursor = Annotated[str, Query(max_length=500)]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JobsPage:
     """The jobs that were asked for, and what surrounds them."""
 
-    jobs: Page[JobLine]
+    jobs: ResultPage[JobSummary]
     counts: dict[str, Count]
     queues: list[QueueReport]
     kinds: list[str]
     codes: list[str]
-    events: list[GateEvent]
+    events: list[TargetEvent]
     may: dict[int, tuple[str, ...]]  # what can be done to each job
     past: charts.Past | None  # of one queue
     held: dict[str, str]  # what stands before all jobs of a target
@@ -79,7 +79,7 @@ def pause(
         end = end_of(lasts, until, now)
         return actions.pause_queue(tx, name, end, by, site.queue.queues()), now
 
-    said = act(site, work, lambda end: Said(
+    said = act(site, work, lambda end: Flash(
         text=f"The queue {name} is paused until {times.clock(*end)}.", undo="resume_queue", of=name
     ))  # fmt: skip
     return answer(request, said, back, "/queue", name)
@@ -89,10 +89,10 @@ def pause(
 def resume(request: Request, name: str, back: Field = "") -> Response:
     site = site_of(request)
 
-    def say(was: bool) -> Said:
+    def say(was: bool) -> Flash:
         if was:
-            return Said(text=f"The queue {name} goes on.")
-        return Said(text=f"The queue {name} was not paused.", tone="warn")
+            return Flash(text=f"The queue {name} goes on.")
+        return Flash(text=f"The queue {name} was not paused.", tone="warn")
 
     by = site.actor_of(request)
     said = act(site, lambda tx: actions.resume_queue(tx, name, by, site.queue.queues()), say)
@@ -100,28 +100,28 @@ def resume(request: Request, name: str, back: Field = "") -> Response:
 
 
 def _page(
-    site: Site, request: Request, wanted: Chosen, cursor: str, name: str | None, span: str = charts.DEFAULT
+    site: Site, request: Request, chosen: Chosen, cursor: str, name: str | None, span: str = charts.DEFAULT
 ) -> Response:
-    seen = site.read(lambda tx: _seen(tx, wanted, cursor, name, span))
+    seen = site.read(lambda tx: _load_page(tx, chosen, cursor, name, span))
     queue = next((each for each in seen.queues if each.name == name), None)
     if name is not None and queue is None:
         if name not in site.queue.queues():
-            raise NotThere(f"there is no queue {name!r}")
+            raise NotFound(f"there is no queue {name!r}")
         queue = QueueReport(name=name, jobs={})
-    kept = wanted if name is None else wanted.without("queue")
+    kept = chosen if name is None else chosen.without("queue")
     return page(
-        request, "queue.html", seen=seen, wanted=wanted, kept=kept, queue=queue, path="/queue", tabs=TABS, ages=AGES,
-        names=[] if name is None else [name], paged=bool(cursor), bulk=_together(seen, wanted),
+        request, "queue.html", seen=seen, wanted=chosen, kept=kept, queue=queue, path="/queue", tabs=TABS, ages=AGES,
+        names=[] if name is None else [name], paged=bool(cursor), bulk=_together(seen, chosen),
         jobs_in_all=sum(sum(each.jobs.values()) for each in seen.queues),
     )  # fmt: skip
 
 
-def _seen(tx: Tx, wanted: Chosen, cursor: str, name: str | None, span: str) -> Seen:
+def _load_page(tx: Tx, chosen: Chosen, cursor: str, name: str | None, span: str) -> JobsPage:
     queues = reports.queues(tx)
-    jobs = cursor_of(cursor, lambda given: listing.jobs(tx, wanted.wanted, cursor=given, most=_MOST))
-    return Seen(
+    jobs = cursor_of(cursor, lambda given: listing.jobs(tx, chosen.wanted, cursor=given, limit=_PAGE_SIZE))
+    return JobsPage(
         jobs=jobs,
-        counts=_counts(tx, wanted, queues, jobs, cursor),
+        counts=_counts(tx, chosen, queues, jobs, cursor),
         queues=queues,
         kinds=listing.kinds(tx),
         codes=listing.codes(tx),
@@ -132,21 +132,23 @@ def _seen(tx: Tx, wanted: Chosen, cursor: str, name: str | None, span: str) -> S
     )
 
 
-def _together(seen: Seen, wanted: Chosen) -> list[str]:
+def _together(seen: JobsPage, chosen: Chosen) -> list[str]:
     """What is offered for all jobs of a state: what can be done to one of those that are shown."""
-    if not wanted.state:
+    if not chosen.state:
         return []
     return list(dict.fromkeys(action for actions in seen.may.values() for action in actions))
 
 
-def _counts(tx: Tx, wanted: Chosen, queues: list[QueueReport], jobs: Page[JobLine], cursor: str) -> dict[str, Count]:
+def _counts(
+    tx: Tx, chosen: Chosen, queues: list[QueueReport], jobs: ResultPage[JobSummary], cursor: str
+) -> dict[str, Count]:
     """How many jobs a tab has, in the scope of the list: of all where tallies know it, else of the one shown."""
-    if set(wanted.query) <= {"queue", "state"}:
-        of = [each for each in queues if wanted.queue in ("", each.name)]
+    if set(chosen.query) <= {"queue", "state"}:
+        of = [queue for queue in queues if chosen.queue in ("", queue.name)]
         return {
             tab: Count(sum(each.jobs.get(stage, 0) for each in of for stage in _STAGES_OF.get(tab, (tab,))))
-            for tab in {*TABS, wanted.state}
+            for tab in {*TABS, chosen.state}
         }
     if jobs.next is None and not cursor:
-        return {wanted.state: Count(len(jobs.items))}
-    return {wanted.state: listing.count(tx, wanted.wanted, _COUNTED)}
+        return {chosen.state: Count(len(jobs.items))}
+    return {chosen.state: listing.count(tx, chosen.wanted, _COUNTED)}

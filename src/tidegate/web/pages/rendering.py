@@ -24,13 +24,13 @@ from tidegate.core.codes import CodeBook
 from tidegate.core.duration import brief
 from tidegate.ops import notices
 from tidegate.ops.masking import shown_message
-from tidegate.ops.rights import LOCAL, Right, Who
-from tidegate.web.access import ANYONE, WHO, right_for
+from tidegate.ops.rights import LOCAL, Permission, Principal
+from tidegate.web.access import PUBLIC, WHO, permission_for
 from tidegate.web.guards import NEWEST
 from tidegate.web.pages import charts, drawing, looks, times
 from tidegate.web.pages.pausing import CHOICES
-from tidegate.web.pages.saying import COOKIE, QUIETLY, Said
-from tidegate.web.pages.telling import told
+from tidegate.web.pages.saying import COOKIE, QUIETLY, Flash
+from tidegate.web.pages.telling import describe_event
 from tidegate.web.problems import API_CODES
 from tidegate.web.site import Site, site_of
 
@@ -42,7 +42,7 @@ KEYS_COOKIE = "tidegate_keys"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NavEntry:
     """One line of the navigation."""
 
     path: str
@@ -53,31 +53,31 @@ class Entry:
 
 
 CORE = (
-    Entry("/", "Overview", "overview"),
-    Entry("/targets", "Targets", "targets"),
-    Entry("/queue", "Queue", "queue", ("/jobs", "/bulk", "/actions", "/charts")),
-    Entry("/failures", "Failures", "cross"),
-    Entry("/workers", "Workers", "workers"),
-    Entry("/notices", "Notices", "notices", ("/channels",)),
-    Entry("/activity", "Activity", "clock"),
-    Entry("/people", "People", "people", ("/tokens",), Right.MANAGE),
-    Entry("/settings", "Settings", "settings", (), Right.SEE_SETTINGS),
-    Entry("/help", "Help", "help"),
+    NavEntry("/", "Overview", "overview"),
+    NavEntry("/targets", "Targets", "targets"),
+    NavEntry("/queue", "Queue", "queue", ("/jobs", "/bulk", "/actions", "/charts")),
+    NavEntry("/failures", "Failures", "cross"),
+    NavEntry("/workers", "Workers", "workers"),
+    NavEntry("/notices", "Notices", "notices", ("/channels",)),
+    NavEntry("/activity", "Activity", "clock"),
+    NavEntry("/people", "People", "people", ("/tokens",), Permission.MANAGE),
+    NavEntry("/settings", "Settings", "settings", (), Permission.SEE_SETTINGS),
+    NavEntry("/help", "Help", "help"),
 )
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     """The page of a template. *values* are what it shows; text among them is escaped."""
     unread = site_of(request).read(notices.unread)
-    return rendered(request, template, status, {"unread": unread, **values})
+    return render_template(request, template, status, {"unread": unread, **values})
 
 
-def rendered(request: Request, template: str, status: int, values: dict[str, Any]) -> HTMLResponse:
+def render_template(request: Request, template: str, status: int, values: dict[str, Any]) -> HTMLResponse:
     """As `page`, without asking the store: for the pages that are shown when it is away."""
     site = site_of(request)
     # A page that refreshes itself must not take the words that are meant for the next one.
     cookie = None if QUIETLY in request.headers else request.cookies.get(COOKIE)
-    frame = _frame(request, site, Said.loaded(cookie) if cookie else None)
+    frame = _frame(request, site, Flash.load(cookie) if cookie else None)
     html = _environment(_packages(site)).get_template(template).render({"unread": 0, **frame, **values})
     response = HTMLResponse(html, status)
     if cookie:
@@ -90,17 +90,17 @@ def theme_of(request: Request) -> str:
     return chosen if chosen in THEMES else "auto"
 
 
-def _frame(request: Request, site: Site, said: Said | None) -> dict[str, Any]:
+def _frame(request: Request, site: Site, flash: Flash | None) -> dict[str, Any]:
     base = str(request.scope.get("root_path", "")).rstrip("/")
     path = request.url.path.removeprefix(base) or "/"
     now = site.queue.clock.now()
     who = request.scope.get(WHO, LOCAL)
     return {
-        "site": site, "who": who, "base": base, "said": said, "theme": theme_of(request),
+        "site": site, "who": who, "base": base, "said": flash, "theme": theme_of(request),
         "now": now, "live": request.scope.get(NEWEST) if request.scope.get(WHO) else None,
         "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
         "here": _here(request, base), "path": path,
-        "core": CORE, "apps": [each for each in _of_apps(site) if _opens(who, each)],
+        "core": CORE, "apps": [app for app in _of_apps(site) if _opens(who, app)],
         "current": _current(path, site), "zone": times.zone_name(now),
         "href": partial(_href, base), "asset": partial(_asset, base, packages=_packages(site)),
         "icon": partial(_icon, base),
@@ -111,16 +111,16 @@ def _frame(request: Request, site: Site, said: Said | None) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _barred(who: Who | None, what: str) -> Markup:
+def _barred(principal: Principal | None, what: str) -> Markup:
     """What a button gets whose form *who* may not send: it is there, and says why it does nothing.
 
     *what* is the path of the form or its last word, or the right that it needs, as `needs` has it.
     """
-    right = what if what in set(map(str, Right)) else right_for("POST", what)
-    if right == ANYONE or (who is not None and who.may(Right(right))):
+    right = what if what in set(map(str, Permission)) else permission_for("POST", what)
+    if right == PUBLIC or (principal is not None and principal.has_permission(Permission(right))):
         return Markup()
-    role = "nobody" if who is None else who.role
-    return Markup(' disabled title="Your role, {}, may not {}."').format(role, Right(right).words)
+    role = "nobody" if principal is None else principal.role
+    return Markup(' disabled title="Your role, {}, may not {}."').format(role, Permission(right).words)
 
 
 def _here(request: Request, base: str) -> str:
@@ -131,17 +131,17 @@ def _here(request: Request, base: str) -> str:
     return f"{shown}?{request.url.query}" if request.url.query else shown
 
 
-def _of_apps(site: Site) -> Iterator[Entry]:
-    for each in site.apps:
-        for one in each.app.pages:
+def _of_apps(site: Site) -> Iterator[NavEntry]:
+    for app in site.apps:
+        for one in app.app.pages:
             if one.title:
-                right = right_for("GET", one.path, one.show)
-                yield Entry(one.path, one.title, one.icon, right="" if right == ANYONE else right)
+                right = permission_for("GET", one.path, one.show)
+                yield NavEntry(one.path, one.title, one.icon, right="" if right == PUBLIC else right)
 
 
-def _opens(who: Who | None, entry: Entry) -> bool:
+def _opens(principal: Principal | None, entry: NavEntry) -> bool:
     """Whether who looks is let in there."""
-    return not entry.right or (who is not None and who.may(Right(entry.right)))
+    return not entry.right or (principal is not None and principal.has_permission(Permission(entry.right)))
 
 
 def _current(path: str, site: Site) -> str:
@@ -162,9 +162,9 @@ def _href(base: str, path: str, *names: object, **query: object) -> str:
     return f"{shown}?{urlencode(kept)}" if kept else shown
 
 
-def _help_of(base: str, book: CodeBook, code: str | None) -> str:
+def _help_of(base: str, code_book: CodeBook, code: str | None) -> str:
     """The page that explains a code; empty for one that no book here has, such as one of a program of somebody's."""
-    return _href(base, "/help/errors", code) if code in book or code in API_CODES else ""
+    return _href(base, "/help/errors", code) if code in code_book or code in API_CODES else ""
 
 
 def _asset(base: str, name: str, packages: tuple[tuple[str, str], ...] = ()) -> str:
@@ -230,7 +230,7 @@ def icons() -> frozenset[str]:
 
 
 def _packages(site: Site) -> tuple[tuple[str, str], ...]:
-    return tuple((each.app.name, each.app.package) for each in site.apps if each.app.package)
+    return tuple((app.app.name, app.app.package) for app in site.apps if app.app.package)
 
 
 @lru_cache(maxsize=16)
@@ -240,18 +240,18 @@ def _environment(packages: tuple[tuple[str, str], ...]) -> Environment:
         FileSystemLoader(TEMPLATES),
         PrefixLoader({name: PackageLoader(where) for name, where in with_templates.items()}),
     ])  # fmt: skip
-    found = Environment(
+    environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
         auto_reload=False,
     )  # fmt: skip
-    found.filters.update(number=times.number, span=times.span, took=times.took, brief=brief)
-    found.globals.update(
+    environment.filters.update(number=times.number, span=times.span, took=times.took, brief=brief)
+    environment.globals.update(
         many=times.many,
         draw=drawing,
         look=looks.of,
-        told=told,
+        told=describe_event,
         spans=charts.WORDS,
         masked=shown_message,
         pauses=CHOICES,
     )
-    return found
+    return environment

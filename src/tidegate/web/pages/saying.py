@@ -17,7 +17,7 @@ from urllib.parse import quote
 from fastapi import Request, Response
 from fastapi.responses import RedirectResponse
 
-from tidegate.errors import NotThere, Refused, UniqueTaken
+from tidegate.errors import NotFound, Rejected, UniqueTaken
 
 if TYPE_CHECKING:
     from tidegate.store.tx import Tx
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 COOKIE = "tidegate_said"
 QUIETLY = "tidegate-refresh"  # a header: the page itself asks, and nobody is to be told
 _SECONDS = 60
-_MOST = 2700  # bytes: a browser keeps no cookie of more than 4096, and Base64 takes a third more
-_LEAST = 500  # bytes of them for the text; if what can be undone leaves less, it cannot be undone from there
+_MAX_COOKIE_BYTES = 2700  # bytes: a browser keeps no cookie of more than 4096, and Base64 takes a third more
+_MIN_TEXT_BYTES = 500  # bytes of them for the text; if what can be undone leaves less, it cannot be undone from there
 TONES = ("good", "warn", "bad")
 UNDO = {
     "resume_target": "/targets/{}/resume",
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Said:
+class Flash:
     """One message. *undo* names a row of the table, *of* what it is about, and *key* a part of that."""
 
     text: str
@@ -55,18 +55,18 @@ class Said:
         """Where the undoing is asked for; empty when nothing can be undone."""
         return UNDO[self.undo].format(quote(self.of, safe="")) if self.undo in UNDO and self.of else ""
 
-    def dumped(self) -> str:
+    def dump(self) -> str:
         """As a cookie holds it: a text that is too long for one is cut."""
         kept = {"text": "", "tone": self.tone, "undo": self.undo, "of": self.of, "key": self.key}
-        if len(_packed(kept)) > _MOST - _LEAST:
+        if len(_packed(kept)) > _MAX_COOKIE_BYTES - _MIN_TEXT_BYTES:
             kept |= {"undo": "", "of": "", "key": ""}
         kept["text"] = self.text
-        while len(_packed(kept)) > _MOST:
+        while len(_packed(kept)) > _MAX_COOKIE_BYTES:
             kept["text"] = f"{kept['text'][: len(kept['text']) * 9 // 10 - 1]}…"
         return base64.urlsafe_b64encode(_packed(kept)).decode()
 
     @classmethod
-    def loaded(cls, cookie: str) -> Said | None:
+    def load(cls, cookie: str) -> Flash | None:
         """None when the cookie is not one of ours."""
         try:
             kept = json.loads(base64.urlsafe_b64decode(cookie.encode()))
@@ -88,19 +88,19 @@ def local_path(back: str, otherwise: str) -> str:
     return back if fine and len(back) < 2000 else otherwise
 
 
-def answer(request: Request, said: Said | None, back: str, otherwise: str, *names: str) -> Response:
+def answer(request: Request, flash: Flash | None, back: str, otherwise: str, *names: str) -> Response:
     """Back to where it was asked, or to the page *otherwise* of these names, with what is to be said there."""
     if QUIETLY in request.headers:
         return Response(status_code=204)
     base = str(request.scope.get("root_path", ""))
     place = base + otherwise + "".join("/" + quote(name, safe="") for name in names)
     response = RedirectResponse(local_path(back, place), status_code=303)
-    if said is not None:
-        response.set_cookie(COOKIE, said.dumped(), max_age=_SECONDS, httponly=True, samesite="lax", path=base or "/")
+    if flash is not None:
+        response.set_cookie(COOKIE, flash.dump(), max_age=_SECONDS, httponly=True, samesite="lax", path=base or "/")
     return response
 
 
-def said(request: Request, path: str, text: str = "", *, tone: str = "good") -> Response:
+def redirect_with_flash(request: Request, path: str, text: str = "", *, tone: str = "good") -> Response:
     """The answer to a form of an application: back to its page at *path*, where *text* is said once.
 
     *tone* is good, warn or bad.
@@ -109,23 +109,23 @@ def said(request: Request, path: str, text: str = "", *, tone: str = "good") -> 
     """
     if tone not in TONES:
         raise ValueError(f"tone: {tone!r} is not allowed; give one of: {', '.join(TONES)}")
-    return answer(request, Said(text=text, tone=tone) if text else None, "", path)
+    return answer(request, Flash(text=text, tone=tone) if text else None, "", path)
 
 
-def attempt(work: Callable[[], Said]) -> Said:
+def attempt(work: Callable[[], Flash]) -> Flash:
     """What *work* says, or why it was not done."""
     try:
         return work()
     except UniqueTaken:
-        return Said(text="Nothing was changed: another job of the same kind has taken its place.", tone="warn")
-    except Refused as error:
-        return Said(text=f"Nothing was changed: {error}.", tone="warn")
-    except NotThere as error:
-        return Said(text=f"Nothing was changed: {error}.", tone="bad")
+        return Flash(text="Nothing was changed: another job of the same kind has taken its place.", tone="warn")
+    except Rejected as error:
+        return Flash(text=f"Nothing was changed: {error}.", tone="warn")
+    except NotFound as error:
+        return Flash(text=f"Nothing was changed: {error}.", tone="bad")
     except ValueError as error:
-        return Said(text=f"Nothing was changed: {error}.", tone="bad")
+        return Flash(text=f"Nothing was changed: {error}.", tone="bad")
 
 
-def act(site: Site, work: Callable[[Tx], T], say: Callable[[T], Said]) -> Said:
+def act(site: Site, work: Callable[[Tx], T], say: Callable[[T], Flash]) -> Flash:
     """Runs *work* in a transaction and wakes the workers; says what came of it."""
     return attempt(lambda: say(site.write(work)))

@@ -16,7 +16,7 @@ router = APIRouter()
 
 
 @router.get("/settings")
-def show(request: Request) -> Response:
+def show_settings(request: Request) -> Response:
     site = site_of(request)
     return page(
         request, "settings.html", sections=list(_sections(site.config())), apps_there=list(site.apps),

@@ -11,10 +11,10 @@ from fastapi import APIRouter, Query, Request, Response
 from tidegate.face.app import Page
 from tidegate.machine import shared_breaker
 from tidegate.machine.epoch import Counts
-from tidegate.machine.shared_breaker import BreakerRow
+from tidegate.machine.shared_breaker import StoredBreaker
 from tidegate.machine.states import OPEN
 from tidegate.ops import history, target_reports
-from tidegate.ops.history import Calls, History
+from tidegate.ops.history import CallCounts, History
 from tidegate.ops.in_force import LENGTHS
 from tidegate.ops.target_reports import TargetDetail
 from tidegate.ops.words import opened_because
@@ -32,7 +32,7 @@ _ORDER = {reason: rank for rank, reason in enumerate(("fatal", "cooldown", "retr
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class TargetPage:
     """A target as its page shows it."""
 
     detail: TargetDetail
@@ -43,21 +43,21 @@ class Seen:
     buckets: list[tuple[float, float]]
     filling: dict[str, Any] | None
     past: charts.Past
-    calls: History[Calls]
+    calls: History[CallCounts]
 
 
 router = APIRouter()
 
 
 @router.get("/targets/{name:path}")
-def show(
+def show_target(
     request: Request,
     name: str,
     span: Annotated[str, Query(max_length=20)] = "",
     outage: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
     site = site_of(request)
-    seen = site.read(lambda tx: _seen(tx, name, charts.chosen(span)))
+    seen = site.read(lambda tx: _load_page(tx, name, charts.chosen(span)))
     report, length = seen.detail.report, outages.asked(outage)
     playable = outages.possible(report.rules)
     return page(
@@ -74,7 +74,7 @@ def _home(site: Site, name: str) -> Page[Any] | None:
     return next((there.app.home for there in site.apps if name in (there.app.name, *there.app.targets)), None)
 
 
-def _seen(tx: Tx, name: str, span: str) -> Seen:
+def _load_page(tx: Tx, name: str, span: str) -> TargetPage:
     detail = target_reports.one(tx, name)
     row = gate_rows.target(tx, name)
     if row is None:  # it cannot be: the report is of the same transaction
@@ -87,7 +87,7 @@ def _seen(tx: Tx, name: str, span: str) -> Seen:
     past = charts.of_target(calls, span, now_of(tx))
     counts, opened = shared_breaker.counts(row.breaker), _opened(row.breaker)
     theirs = list(_theirs(detail.report.programs))
-    return Seen(detail, counts, opened, theirs, row.breaker.good, buckets, filling, past, calls)
+    return TargetPage(detail, counts, opened, theirs, row.breaker.good, buckets, filling, past, calls)
 
 
 def _theirs(programs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -98,7 +98,7 @@ def _theirs(programs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
             yield {"program": where, "state": one.get("state", "closed"), "run": run, "calls": calls}
 
 
-def _opened(breaker: BreakerRow) -> str:
+def _opened(breaker: StoredBreaker) -> str:
     if breaker.state != OPEN:
         return ""
     return f"{breaker.by} ordered it" if breaker.by else opened_because(breaker.opened, breaker.run)

@@ -10,12 +10,12 @@ from fastapi import APIRouter, Form, Request, Response
 
 from tidegate.core.actor import Actor
 from tidegate.ops import actions, trials
-from tidegate.ops.trials import Trial
+from tidegate.ops.trials import TargetTest
 from tidegate.store.now import now_of
 from tidegate.store.tx import Tx
 from tidegate.web.pages import times
 from tidegate.web.pages.pausing import end_of
-from tidegate.web.pages.saying import Said, act, answer
+from tidegate.web.pages.saying import Flash, act, answer
 from tidegate.web.site import Site, site_of
 
 Field = Annotated[str, Form(max_length=2000)]
@@ -24,7 +24,7 @@ Ends = tuple[float, float]  # when it ends, and now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ActionForm:
     """What a form asks for."""
 
     site: Site
@@ -43,90 +43,90 @@ class Asked:
         return end_of(self.lasts, self.until, now), now
 
 
-def pause(asked: Asked) -> Said:
+def pause(form: ActionForm) -> Flash:
     def work(tx: Tx) -> Ends:
-        end, now = asked.ends(tx)
-        return actions.pause_target(tx, asked.name, end, asked.by), now
+        end, now = form.ends(tx)
+        return actions.pause_target(tx, form.name, end, form.by), now
 
-    def say(end: Ends) -> Said:
-        return Said(text=f"{asked.name} is paused until {times.clock(*end)}.", undo="resume_target", of=asked.name)
+    def say(end: Ends) -> Flash:
+        return Flash(text=f"{form.name} is paused until {times.clock(*end)}.", undo="resume_target", of=form.name)
 
-    return act(asked.site, work, say)
-
-
-def resume(asked: Asked) -> Said:
-    def say(was: bool) -> Said:
-        return Said(text=f"{asked.name} goes on.") if was else Said(text=f"{asked.name} was not paused.", tone="warn")
-
-    return act(asked.site, lambda tx: actions.resume_target(tx, asked.name, asked.by), say)
+    return act(form.site, work, say)
 
 
-def test(asked: Asked) -> Said:
-    def say(trial: Trial) -> Said:
-        return Said(text=trial.says, tone="warn" if trial.waits else "good")
+def resume(form: ActionForm) -> Flash:
+    def say(was: bool) -> Flash:
+        return Flash(text=f"{form.name} goes on.") if was else Flash(text=f"{form.name} was not paused.", tone="warn")
 
-    return act(asked.site, lambda tx: trials.begin(tx, asked.name, asked.by, asked.key or None), say)
+    return act(form.site, lambda tx: actions.resume_target(tx, form.name, form.by), say)
 
 
-def reset(asked: Asked) -> Said:
-    def say(was: str) -> Said:
+def test(form: ActionForm) -> Flash:
+    def say(trial: TargetTest) -> Flash:
+        return Flash(text=trial.says, tone="warn" if trial.waits else "good")
+
+    return act(form.site, lambda tx: trials.begin(tx, form.name, form.by, form.key or None), say)
+
+
+def reset(form: ActionForm) -> Flash:
+    def say(was: str) -> Flash:
         if was == "closed":
-            return Said(text=f"The breaker of {asked.name} was closed already; its counts are forgotten.")
-        return Said(text=f"The breaker of {asked.name} was {was} and is closed; its jobs go at once.")
+            return Flash(text=f"The breaker of {form.name} was closed already; its counts are forgotten.")
+        return Flash(text=f"The breaker of {form.name} was {was} and is closed; its jobs go at once.")
 
-    return act(asked.site, lambda tx: actions.reset_breaker(tx, asked.name, asked.by), say)
+    return act(form.site, lambda tx: actions.reset_breaker(tx, form.name, form.by), say)
 
 
-def hold(asked: Asked) -> Said:
+def hold(form: ActionForm) -> Flash:
     def work(tx: Tx) -> Ends:
-        end, now = asked.ends(tx)
-        actions.force_breaker(tx, asked.name, "open", asked.by, end)
+        end, now = form.ends(tx)
+        actions.force_breaker(tx, form.name, "open", form.by, end)
         return end, now
 
-    def say(end: Ends) -> Said:
-        return Said(text=f"The breaker of {asked.name} is held open until {times.clock(*end)}.")
+    def say(end: Ends) -> Flash:
+        return Flash(text=f"The breaker of {form.name} is held open until {times.clock(*end)}.")
 
-    return act(asked.site, work, say)
+    return act(form.site, work, say)
 
 
-def clear(asked: Asked) -> Said:
-    def say(was: bool) -> Said:
+def clear(form: ActionForm) -> Flash:
+    def say(was: bool) -> Flash:
         if was:
-            return Said(text=f"{asked.who} is cleared; its jobs go at once.")
-        return Said(text=f"There was nothing to clear of {asked.who}.", tone="warn")
+            return Flash(text=f"{form.who} is cleared; its jobs go at once.")
+        return Flash(text=f"There was nothing to clear of {form.who}.", tone="warn")
 
-    return act(asked.site, lambda tx: actions.clear_key(tx, asked.name, asked.key, asked.by), say)
+    return act(form.site, lambda tx: actions.clear_key(tx, form.name, form.key, form.by), say)
 
 
-def enable(asked: Asked) -> Said:
-    def say(was: bool) -> Said:
+def enable(form: ActionForm) -> Flash:
+    def say(was: bool) -> Flash:
         return (
-            Said(text=f"{asked.who} is enabled.") if was else Said(text=f"{asked.who} was not disabled.", tone="warn")
+            Flash(text=f"{form.who} is enabled.") if was else Flash(text=f"{form.who} was not disabled.", tone="warn")
         )
 
-    return act(asked.site, lambda tx: actions.enable_key(tx, asked.name, asked.key, asked.by), say)
+    return act(form.site, lambda tx: actions.enable_key(tx, form.name, form.key, form.by), say)
 
 
-def disable(asked: Asked) -> Said:
+def disable(form: ActionForm) -> Flash:
     def work(tx: Tx) -> Ends:
-        end, now = asked.ends(tx)
-        actions.disable_key(tx, asked.name, asked.key, asked.by, end)
+        end, now = form.ends(tx)
+        actions.disable_key(tx, form.name, form.key, form.by, end)
         return end, now
 
-    def say(end: Ends) -> Said:
-        text = f"{asked.who} rests until {times.clock(*end)}."
-        return Said(text=text, undo="enable_key", of=asked.name, key=asked.key)
+    def say(end: Ends) -> Flash:
+        text = f"{form.who} rests until {times.clock(*end)}."
+        return Flash(text=text, undo="enable_key", of=form.name, key=form.key)
 
-    return act(asked.site, work, say)
+    return act(form.site, work, say)
 
 
-ACTIONS: Mapping[str, Callable[[Asked], Said]] = {
+ACTIONS: Mapping[str, Callable[[ActionForm], Flash]] = {
     "pause": pause, "resume": resume, "test": test, "reset": reset, "hold": hold, "clear": clear, "enable": enable,
     "disable": disable,
 }  # fmt: skip
 
 
-def _doing(action: Callable[[Asked], Said]) -> Callable[..., Response]:
+def _doing(action: Callable[[ActionForm], Flash]) -> Callable[..., Response]:
     def doing(
         request: Request,
         name: str,
@@ -138,7 +138,7 @@ def _doing(action: Callable[[Asked], Said]) -> Callable[..., Response]:
     ) -> Response:
         site = site_of(request)
         by = Actor.of(site.actor_of(request)).because(reason.strip())
-        said = action(Asked(site=site, by=by, name=name, key=key, lasts=lasts, until=until))
+        said = action(ActionForm(site=site, by=by, name=name, key=key, lasts=lasts, until=until))
         return answer(request, said, back, "/targets", name)
 
     return doing

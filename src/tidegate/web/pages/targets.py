@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 
 from tidegate.ops import history, listing, overview
-from tidegate.ops.listing import Page
+from tidegate.ops.listing import ResultPage
 from tidegate.ops.target_reports import TargetReport
 from tidegate.ops.words import TARGETS
 from tidegate.store.now import now_of
@@ -18,7 +18,7 @@ from tidegate.web.pages.paging import cursor_of
 from tidegate.web.pages.rendering import page
 from tidegate.web.site import site_of
 
-_MOST = 50
+_PAGE_SIZE = 50
 
 
 router = APIRouter()
@@ -34,10 +34,12 @@ def show(
     site = site_of(request)
     chosen = state if state in TARGETS else ""
 
-    def work(tx: Tx) -> tuple[Page[TargetReport], dict[str, int], dict[str, charts.Chart]]:
-        at = cursor_of(cursor, lambda given: listing.targets(tx, state=chosen, name=name, cursor=given, most=_MOST))
-        beats, now = history.beats(tx, [each.name for each in at.items]), now_of(tx)
-        return at, overview.target_states(tx), {each: charts.beat_bar(beats[each], now) for each in beats}
+    def work(tx: Tx) -> tuple[ResultPage[TargetReport], dict[str, int], dict[str, charts.Chart]]:
+        at = cursor_of(
+            cursor, lambda given: listing.targets(tx, state=chosen, name=name, cursor=given, limit=_PAGE_SIZE)
+        )
+        beats, now = history.beats(tx, [item.name for item in at.items]), now_of(tx)
+        return at, overview.target_states(tx), {beat: charts.beat_bar(beats[beat], now) for beat in beats}
 
     listed, states, beats = site.read(work)
     shown = [token for token in TARGETS if states.get(token) or token == chosen]

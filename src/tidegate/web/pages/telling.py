@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from tidegate.machine.opened import Opened
+from tidegate.machine.opened import TripReason
 from tidegate.ops.words import opened_because
-from tidegate.store.gate_rows import GateEvent
+from tidegate.store.gate_rows import TargetEvent
 from tidegate.web.pages import times
 
 _NOBODY = ("worker", "probe", "")  # what happens by itself has no actor for people
@@ -18,7 +18,7 @@ _NOTICED = frozenset({"target_fatal", "target_recovered", "own_link_lost", "own_
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class EventLine:
     tone: str
     icon: str
     text: str
@@ -80,7 +80,7 @@ _KINDS: dict[str, Row] = {
 }
 
 
-def told(event: GateEvent) -> Line:
+def describe_event(event: TargetEvent) -> EventLine:
     """The line of an event; one of an unknown kind is told by its name."""
     by = "" if event.actor in _NOBODY or event.kind in _NOTICED else event.actor
     if event.kind == "breaker_state_changed":
@@ -90,14 +90,14 @@ def told(event: GateEvent) -> Line:
             text = f"is held by its breaker until {times.clock(float(end), event.at)}"
         else:
             by = ""  # a worker or a program, whose calls moved it
-            why = Opened.loaded(event.fields.get("opened"))
+            why = TripReason.load(event.fields.get("opened"))
             text = text if why is None else f"{text}: {opened_because(why, why.run)}"
     else:
         tone, icon, say = _KINDS.get(event.kind, ("calm", "info", _plain(event.kind.replace("_", " "))))
         text = say(event.fields, event.at)
     where = f"/{'targets' if event.subject == 'target' else 'queue'}/{quote(event.name, safe='')}"
     shown = f"(key {event.lane}) {text}" if event.lane else text
-    return Line(tone, icon, shown, event.name, where, by)
+    return EventLine(tone, icon, shown, event.name, where, by)
 
 
 _JOB: dict[str, tuple[str, str, str]] = {
@@ -124,6 +124,6 @@ _JOB: dict[str, tuple[str, str, str]] = {
 ROWS = [row[:2] for table in (_BREAKER, _KINDS, _JOB) for row in table.values()]
 
 
-def of_job(kind: str) -> Line:
+def of_job(kind: str) -> EventLine:
     tone, icon, text = _JOB.get(kind, ("calm", "info", kind.replace("_", " ")))
-    return Line(tone, icon, text)
+    return EventLine(tone, icon, text)

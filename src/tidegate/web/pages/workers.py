@@ -15,12 +15,12 @@ from tidegate.store.tx import Tx
 from tidegate.web.pages.rendering import page
 from tidegate.web.site import site_of
 
-_MOST = 50
+_MAX_SHOWN = 50
 LATE = 15.0  # seconds without a heartbeat, of which there is one every ten
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class WorkersPage:
     workers: list[WorkerReport]
     leases: list[Job]
     more: bool
@@ -31,17 +31,17 @@ router = APIRouter()
 
 
 @router.get("/workers")
-def show(request: Request) -> Response:
-    return page(request, "workers.html", seen=site_of(request).read(_seen), token=_token)
+def show_workers(request: Request) -> Response:
+    return page(request, "workers.html", seen=site_of(request).read(_load_page), token=_token)
 
 
-def _seen(tx: Tx) -> Seen:
-    running = listing.jobs(tx, Filter(state="running"), most=_MOST)
+def _load_page(tx: Tx) -> WorkersPage:
+    running = listing.jobs(tx, Filter(state="running"), limit=_MAX_SHOWN)
     # A list of jobs has no leases; so few of them are read one by one.
     jobs = [job for line in running.items if (job := people.get(tx, line.id)) is not None]
     leases = sorted((job for job in jobs if job.lease_until is not None), key=lambda job: job.lease_until or 0.0)
-    waiting = sum(each.jobs.get("ready", 0) for each in reports.queues(tx))
-    return Seen(reports.workers(tx), leases, running.next is not None, waiting)
+    waiting = sum(queue.jobs.get("ready", 0) for queue in reports.queues(tx))
+    return WorkersPage(reports.workers(tx), leases, running.next is not None, waiting)
 
 
 def _token(worker: WorkerReport, now: float) -> str:

@@ -23,8 +23,8 @@ def accepts_xml(accept: str) -> bool:
 
 
 def _quality(parameters: list[str]) -> float:
-    for each in parameters:
-        name, _, value = each.partition("=")
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
         if name.strip() == "q":
             try:
                 return float(value)

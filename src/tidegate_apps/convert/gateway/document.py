@@ -27,16 +27,16 @@ class Box(NamedTuple):
     height: float
 
 
-class Word(NamedTuple):
+class TextWord(NamedTuple):
     text: str
     box: Box
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class TextLine:
     """Words that stand side by side; *broken*: the last one goes on in the next line, after a hyphen."""
 
-    words: tuple[Word, ...]
+    words: tuple[TextWord, ...]
     box: Box
     size: float  # of the word in its middle, as is the font
     font: str
@@ -44,19 +44,19 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class DocumentPage:
     number: int
     label: str  # what the document itself calls the page, such as "iv"
     content: Content
     width: float = 0.0
     height: float = 0.0
     rotation: int = 0
-    lines: tuple[Line, ...] = ()
+    lines: tuple[TextLine, ...] = ()
     images: tuple[Box, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class OutlineEntry:
     """One line of the outline; *level* counts from 0, *page* is None when the entry leads nowhere."""
 
     title: str
@@ -65,10 +65,10 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Head:
+class DocumentHead:
     """What is known before the pages are read. *about* has the fields that the document fills, by our names."""
 
     pages: int
     version: str
     about: tuple[tuple[str, str], ...]
-    outline: tuple[Entry, ...]
+    outline: tuple[OutlineEntry, ...]

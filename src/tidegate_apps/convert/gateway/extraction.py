@@ -14,7 +14,7 @@ from typing import Any
 import pypdfium2 as pdfium  # type: ignore[import-untyped]
 from pypdfium2 import raw
 
-from tidegate_apps.convert.gateway.document import Box, Content, Entry, Head, Page
+from tidegate_apps.convert.gateway.document import Box, Content, DocumentHead, DocumentPage, OutlineEntry
 from tidegate_apps.convert.gateway.page_text import lines_of
 from tidegate_apps.convert.gateway.places import Frame
 from tidegate_apps.convert.gateway.xml import clean
@@ -27,14 +27,14 @@ _ABOUT = {
     "Producer": "producer", "CreationDate": "created", "ModDate": "modified",
 }  # fmt: skip
 _DATES = frozenset({"created", "modified"})
-_LONGEST_FIELD = 10_000
-_MOST_ENTRIES = 20_000
-_MOST_IMAGES = 2_000  # of a page
+_MAX_FIELD = 10_000
+_MAX_ENTRIES = 20_000
+_MAX_IMAGES = 2_000  # of a page
 
 logging.getLogger("pypdfium2").setLevel(logging.ERROR)  # it warns of what strangers wrote, and nobody can mend that
 
 
-class Unreadable(Exception):
+class UnreadablePdf(Exception):
     """The file is no document that can be read; *code* says why."""
 
     def __init__(self, code: str) -> None:
@@ -43,24 +43,24 @@ class Unreadable(Exception):
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[tuple[Head, Iterator[Page]]]:
+def open_pdf(path: Path) -> Iterator[tuple[DocumentHead, Iterator[DocumentPage]]]:
     """The document in that file: its head, and its pages one after the other, so that only one is in memory."""
     try:
         pdf = pdfium.PdfDocument(path)
     except pdfium.PdfiumError as error:
         locked = error.err_code in (raw.FPDF_ERR_PASSWORD, raw.FPDF_ERR_SECURITY)
-        raise Unreadable("encrypted" if locked else "broken") from error
+        raise UnreadablePdf("encrypted" if locked else "broken") from error
     try:
         if len(pdf) == 0:
-            raise Unreadable("no_pages")
+            raise UnreadablePdf("no_pages")
         yield _head(pdf), _pages(pdf)
     finally:
         pdf.close()
 
 
-def _head(pdf: Any) -> Head:
+def _head(pdf: Any) -> DocumentHead:
     version = pdf.get_version()
-    return Head(
+    return DocumentHead(
         pages=len(pdf),
         version="" if version is None else f"{version // 10}.{version % 10}",
         about=tuple(_about(pdf)),
@@ -70,7 +70,7 @@ def _head(pdf: Any) -> Head:
 
 def _about(pdf: Any) -> Iterator[tuple[str, str]]:
     for key, name in _ABOUT.items():
-        value = clean(pdf.get_metadata_value(key)).strip()[:_LONGEST_FIELD]
+        value = clean(pdf.get_metadata_value(key)).strip()[:_MAX_FIELD]
         if name in _DATES:
             value = iso_date(value)
         if value:
@@ -94,25 +94,25 @@ def iso_date(text: str) -> str:
         return ""
 
 
-def _outline(pdf: Any) -> Iterator[Entry]:
+def _outline(pdf: Any) -> Iterator[OutlineEntry]:
     before = -1
     for count, mark in enumerate(pdf.get_toc()):
-        if count >= _MOST_ENTRIES:
+        if count >= _MAX_ENTRIES:
             return
         dest = mark.get_dest()
         index = None if dest is None else dest.get_index()
         before = min(mark.level, before + 1)
-        title = clean(mark.get_title()).strip()[:_LONGEST_FIELD]
-        yield Entry(title=title, level=before, page=None if index is None else index + 1)
+        title = clean(mark.get_title()).strip()[:_MAX_FIELD]
+        yield OutlineEntry(title=title, level=before, page=None if index is None else index + 1)
 
 
-def _pages(pdf: Any) -> Iterator[Page]:
+def _pages(pdf: Any) -> Iterator[DocumentPage]:
     for index in range(len(pdf)):
         label = clean(pdf.get_page_label(index)).strip()
         try:
             page = pdf.get_page(index)
         except pdfium.PdfiumError:
-            yield Page(number=index + 1, label=label, content=Content.UNREADABLE)
+            yield DocumentPage(number=index + 1, label=label, content=Content.UNREADABLE)
             continue
         try:
             yield _page(page, index + 1, label)
@@ -120,14 +120,14 @@ def _pages(pdf: Any) -> Iterator[Page]:
             page.close()
 
 
-def _page(page: Any, number: int, label: str) -> Page:
+def _page(page: Any, number: int, label: str) -> DocumentPage:
     left, bottom, right, top = page.get_bbox()
     frame = Frame(left, bottom, right, top, page.get_rotation())
     lines = lines_of(page, frame)
     drawn, images = _drawn(page, frame)
     content = Content.TEXT if lines else Content.SCAN if drawn else Content.BLANK
     width, height = page.get_size()
-    return Page(
+    return DocumentPage(
         number=number, label=label, content=content, width=width, height=height, rotation=frame.rotation,
         lines=lines, images=images,
     )  # fmt: skip
@@ -144,6 +144,6 @@ def _drawn(page: Any, frame: Frame) -> tuple[int, tuple[Box, ...]]:
             thing, left, bottom, right, top
         ):
             found.append(frame.place(left.value, bottom.value, right.value, top.value))
-            if len(found) == _MOST_IMAGES:
+            if len(found) == _MAX_IMAGES:
                 break
     return count, tuple(found)

@@ -17,10 +17,10 @@ from tidegate_apps.convert.gateway.accepting import accepts_xml
 from tidegate_apps.convert.gateway.answers import XmlAnswer
 from tidegate_apps.convert.gateway.conversions import Conversions
 from tidegate_apps.convert.gateway.folders import own_folder
-from tidegate_apps.convert.gateway.intake import received
+from tidegate_apps.convert.gateway.intake import receive_upload
 from tidegate_apps.convert.gateway.limits import GatewayLimits
 from tidegate_apps.convert.gateway.mappings import Mappings
-from tidegate_apps.convert.gateway.refusals import Refused, answer
+from tidegate_apps.convert.gateway.refusals import GatewayRefusal, answer
 
 _SWEEP = 30.0  # seconds
 _BY_STATUS = {404: "not_there", 405: "method"}
@@ -53,19 +53,19 @@ def app(limits: GatewayLimits | None = None, mappings: Mappings | None = None) -
             Route("/schemas/{mapping}", _schema),
         ],
         lifespan=lifespan,
-        exception_handlers={Refused: _refused, HTTPException: _no_route, Exception: _failed},
+        exception_handlers={GatewayRefusal: _refused, HTTPException: _no_route, Exception: _failed},
     )
 
 
 async def _process(request: Request) -> Response:
     state = request.app.state
     if not accepts_xml(request.headers.get("accept", "")):
-        raise Refused("not_acceptable")
+        raise GatewayRefusal("not_acceptable")
     if state.uploads >= state.limits.uploads:
-        raise Refused("busy")
+        raise GatewayRefusal("busy")
     state.uploads += 1
     try:
-        asked = await received(request, state.folder, state.limits, state.mappings.names)
+        asked = await receive_upload(request, state.folder, state.limits, state.mappings.names)
     except ClientDisconnect:
         return Response(status_code=400)  # which nobody reads
     finally:
@@ -88,7 +88,7 @@ async def _schemas(request: Request) -> Response:
 async def _schema(request: Request) -> Response:
     name, known = request.path_params["mapping"], request.app.state.mappings
     if name not in known.names:
-        raise Refused("not_there", f"There is no mapping of that name; there are: {', '.join(known.names)}.")
+        raise GatewayRefusal("not_there", f"There is no mapping of that name; there are: {', '.join(known.names)}.")
     return Response(known.schema(name), media_type="application/xml")
 
 
@@ -99,17 +99,17 @@ async def _sweep(conversions: Conversions) -> None:
 
 
 def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)  # noqa: S101 - it is registered for these
+    assert isinstance(error, GatewayRefusal)  # noqa: S101 - it is registered for these
     return answer(error)
 
 
 def _no_route(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    found = answer(Refused(_BY_STATUS.get(status, "malformed" if status < 500 else "internal")))
+    found = answer(GatewayRefusal(_BY_STATUS.get(status, "malformed" if status < 500 else "internal")))
     found.headers.update(dict(getattr(error, "headers", None) or {}))
     return found
 
 
 def _failed(request: Request, error: Exception) -> Response:
     _log.error("request_failed path=%s", request.url.path, exc_info=error)
-    return answer(Refused("internal"))
+    return answer(GatewayRefusal("internal"))

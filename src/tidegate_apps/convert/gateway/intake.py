@@ -17,7 +17,7 @@ from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from tidegate_apps.convert.gateway.limits import GatewayLimits
-from tidegate_apps.convert.gateway.refusals import Refused
+from tidegate_apps.convert.gateway.refusals import GatewayRefusal
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -33,7 +33,7 @@ _PRETTY = {"": False, "0": False, "false": False, "no": False, "1": True, "true"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Received:
+class ConversionUpload:
     """A request that is in order; its file is at *path*, and whoever has this deletes it."""
 
     path: Path
@@ -49,17 +49,19 @@ class Received:
         return self.sha256, self.mapping, self.pretty
 
 
-async def received(request: Request, folder: Path, limits: GatewayLimits, mappings: tuple[str, ...]) -> Received:
+async def receive_upload(
+    request: Request, folder: Path, limits: GatewayLimits, mappings: tuple[str, ...]
+) -> ConversionUpload:
     """The request, whole and checked; Refused when it is not in order, and then nothing of it is left."""
     boundary = _boundary(request)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limits.pdf_bytes + _FIELDS:
         raise _too_large(limits)
-    form = _Form(limits, mappings)
+    form = _ConversionForm(limits, mappings)
     try:
         parser = MultipartParser(boundary, form.callbacks())
     except FormParserError as error:
-        raise Refused("malformed", "The boundary in the Content-Type is too long.") from error
+        raise GatewayRefusal("malformed", "The boundary in the Content-Type is too long.") from error
     with _upload(folder) as file:
         try:
             async with asyncio.timeout(limits.body_time):
@@ -69,11 +71,11 @@ async def received(request: Request, folder: Path, limits: GatewayLimits, mappin
                         await form.flush(file)
                 await form.flush(file)
         except TimeoutError:
-            raise Refused("too_slow") from None
+            raise GatewayRefusal("too_slow") from None
         return form.result(Path(file.name))
 
 
-class _Form:
+class _ConversionForm:
     """The parts of a form as they come: the fields are kept, the file waits in *data* to be written."""
 
     def __init__(self, limits: GatewayLimits, mappings: tuple[str, ...]) -> None:
@@ -98,31 +100,31 @@ class _Form:
         try:
             parser.write(chunk)
         except FormParserError as error:
-            raise Refused("malformed", "The body is no multipart/form-data.") from error
+            raise GatewayRefusal("malformed", "The body is no multipart/form-data.") from error
 
     async def flush(self, file: IO[bytes]) -> None:
         if self.data:
             data, self.data = self.data, bytearray()
             await asyncio.to_thread(self._write, file, data)
 
-    def result(self, path: Path) -> Received:
+    def result(self, path: Path) -> ConversionUpload:
         """All of it, checked."""
         if not self._whole:
-            raise Refused("malformed", "The body ends before the form does.")
+            raise GatewayRefusal("malformed", "The body ends before the form does.")
         fields = {name: bytes(value).decode("utf-8", "replace").strip() for name, value in self._fields.items()}
         if not self._has_file:
-            raise Refused("malformed", "file: it is missing; send the PDF in a part of that name.")
+            raise GatewayRefusal("malformed", "file: it is missing; send the PDF in a part of that name.")
         if not self._start.startswith(MAGIC):
-            raise Refused("not_pdf")
+            raise GatewayRefusal("not_pdf")
         mapping, pretty, job_id = fields.get("mapping", ""), fields.get("pretty", ""), fields.get("job_id", "")
         if mapping not in self._mappings:
             said = f"{mapping[:64]!r} is not known" if mapping else "it is missing"
-            raise Refused("unknown_mapping", f"mapping: {said}; give one of {', '.join(self._mappings)}.")
+            raise GatewayRefusal("unknown_mapping", f"mapping: {said}; give one of {', '.join(self._mappings)}.")
         if pretty.lower() not in _PRETTY:
-            raise Refused("malformed", f"pretty: {pretty[:64]!r} is not allowed; give 1 or 0.")
+            raise GatewayRefusal("malformed", f"pretty: {pretty[:64]!r} is not allowed; give 1 or 0.")
         if job_id and not _JOB_ID.fullmatch(job_id):
-            raise Refused("malformed", "job_id: it is not allowed; give 1 to 128 letters, digits and . _ : -")
-        return Received(
+            raise GatewayRefusal("malformed", "job_id: it is not allowed; give 1 to 128 letters, digits and . _ : -")
+        return ConversionUpload(
             path=path, size=self._size, sha256=self._hash.hexdigest(), mapping=mapping,
             pretty=_PRETTY[pretty.lower()], job_id=job_id,
         )  # fmt: skip
@@ -138,7 +140,7 @@ class _Form:
     def _begin(self) -> None:
         self._parts += 1
         if self._parts > _PARTS:
-            raise Refused("malformed", f"The form has too many parts; send at most {_PARTS}.")
+            raise GatewayRefusal("malformed", f"The form has too many parts; send at most {_PARTS}.")
         self._headers, self._name = {}, None
 
     def _header_field(self, data: bytes, start: int, end: int) -> None:
@@ -157,14 +159,14 @@ class _Form:
         _, options = parse_options_header(self._headers.get(b"content-disposition"))
         self._name = options.get(b"name", b"").decode("utf-8", "replace")
         if self._name in self._fields or (self._name == "file" and self._has_file):
-            raise Refused("malformed", f"{self._name[:64]}: it comes twice; send it once.")
+            raise GatewayRefusal("malformed", f"{self._name[:64]}: it comes twice; send it once.")
         if self._name != "file":
             self._fields[self._name] = bytearray()
             return
         self._has_file = True
         kind, _ = parse_options_header(self._headers.get(b"content-type"))
         if kind.lower() not in _TYPES:
-            raise Refused("media_type", "file: it is sent as another type; send it as application/pdf.")
+            raise GatewayRefusal("media_type", "file: it is sent as another type; send it as application/pdf.")
 
     def _data(self, data: bytes, start: int, end: int) -> None:
         if self._name != "file":
@@ -177,7 +179,7 @@ class _Form:
         if len(self._start) < len(MAGIC):
             self._start += data[start : min(end, start + len(MAGIC))]
             if not MAGIC.startswith(self._start[: len(MAGIC)]):
-                raise Refused("not_pdf")
+                raise GatewayRefusal("not_pdf")
         self.data += data[start:end]
 
     def _end(self) -> None:
@@ -186,20 +188,22 @@ class _Form:
     def _spend(self, size: int) -> None:
         self._other += size
         if self._other > _FIELDS:
-            raise Refused("malformed", "The fields of the form are too long.")
+            raise GatewayRefusal("malformed", "The fields of the form are too long.")
 
 
 def _boundary(request: Request) -> bytes:
     kind, options = parse_options_header(request.headers.get("content-type"))
     if kind.lower() != b"multipart/form-data":
-        raise Refused("media_type", "The request must be multipart/form-data.")
+        raise GatewayRefusal("media_type", "The request must be multipart/form-data.")
     if not options.get(b"boundary"):
-        raise Refused("malformed", "The Content-Type names no boundary.")
+        raise GatewayRefusal("malformed", "The Content-Type names no boundary.")
     return options[b"boundary"]
 
 
-def _too_large(limits: GatewayLimits) -> Refused:
-    return Refused("too_large", f"The file is larger than {limits.pdf_bytes:,} bytes.", most_bytes=limits.pdf_bytes)
+def _too_large(limits: GatewayLimits) -> GatewayRefusal:
+    return GatewayRefusal(
+        "too_large", f"The file is larger than {limits.pdf_bytes:,} bytes.", most_bytes=limits.pdf_bytes
+    )
 
 
 @contextmanager
@@ -219,5 +223,5 @@ def _no_space() -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise Refused("no_space") from error
+            raise GatewayRefusal("no_space") from error
         raise

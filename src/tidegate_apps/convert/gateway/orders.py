@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class ConversionOrder:
     """What is to be done; at most *most* bytes of XML are written."""
 
     source: str
@@ -18,7 +18,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class ConversionReport:
     """How it went: the code of a refusal, or what was written."""
 
     refused: str = ""

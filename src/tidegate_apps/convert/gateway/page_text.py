@@ -10,7 +10,7 @@ from typing import Any
 
 from pypdfium2 import raw  # type: ignore[import-untyped]
 
-from tidegate_apps.convert.gateway.document import Box, Line, Word
+from tidegate_apps.convert.gateway.document import Box, TextLine, TextWord
 from tidegate_apps.convert.gateway.places import Frame, around
 from tidegate_apps.convert.gateway.xml import clean
 
@@ -24,7 +24,7 @@ _TOKEN = re.compile(f"[^\\s{_HYPHEN}]+{_HYPHEN}?|{_HYPHEN}|\n")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def lines_of(page: Any, frame: Frame) -> tuple[Line, ...]:
+def lines_of(page: Any, frame: Frame) -> tuple[TextLine, ...]:
     """The lines of a page in the order in which it draws them; none, if nobody can tell what its letters stand for."""
     handle = raw.FPDFText_LoadPage(page)
     if not handle:
@@ -50,8 +50,8 @@ class _Reader:
         self._name = ctypes.create_string_buffer(128)
         self._fonts: dict[bytes, str] = {}
 
-    def lines(self) -> Iterator[Line]:
-        words: list[Word] = []
+    def lines(self) -> Iterator[TextLine]:
+        words: list[TextWord] = []
         starts: list[int] = []
         for token in _TOKEN.finditer(_text(self._handle)):
             found = token[0]
@@ -63,7 +63,7 @@ class _Reader:
                 if text:
                     start = token.start()
                     starts.append(start)
-                    words.append(Word(text, self._box(start, len(found))))
+                    words.append(TextWord(text, self._box(start, len(found))))
                 if not broken:
                     continue
             if words:
@@ -83,12 +83,12 @@ class _Reader:
             boxes.append(self._place(*self._rect[:]))
         return around(boxes)
 
-    def _line(self, words: list[Word], starts: list[int], *, broken: bool = False) -> Line:
+    def _line(self, words: list[TextWord], starts: list[int], *, broken: bool = False) -> TextLine:
         middle = starts[len(starts) // 2]  # what stands at the begin is more often in other letters
         size = raw.FPDFText_GetFontSize(self._handle, middle)
         if raw.FPDFText_GetMatrix(self._handle, middle, self._matrix):
             size *= math.hypot(self._matrix.c, self._matrix.d)
-        return Line(
+        return TextLine(
             words=tuple(words), box=around([word.box for word in words]), size=size, font=self._font(middle),
             broken=broken,
         )  # fmt: skip

@@ -11,41 +11,41 @@ MEDIA_TYPE = "application/problem+json"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class RefusalRow:
     status: int
     title: str
     retry_after: int | None = None  # seconds
 
 
 # 4xx: the same request will be refused again. 5xx: it may do well later.
-ROWS: dict[str, Row] = {
-    "malformed": Row(400, "The request is not as it should be."),
-    "unknown_mapping": Row(400, "There is no such mapping."),
-    "not_pdf": Row(400, "The file is no PDF."),
-    "not_there": Row(404, "There is nothing here."),
-    "method": Row(405, "This method is not for this address."),
-    "not_acceptable": Row(406, "The answer is XML, and the request does not accept that."),
-    "too_slow": Row(408, "The request took too long to arrive."),
-    "too_large": Row(413, "The file is too large."),
-    "media_type": Row(415, "The file must come as application/pdf in multipart/form-data."),
-    "encrypted": Row(422, "The document is locked with a password."),
-    "broken": Row(422, "The document is damaged."),
-    "no_pages": Row(422, "The document has no pages."),
-    "too_hard": Row(422, "The document takes too long to read."),
-    "too_much_memory": Row(422, "The document takes too much memory to read."),
-    "crashed": Row(422, "The document cannot be read: reading it crashed twice."),
-    "result_too_large": Row(422, "The result would be too large."),
-    "job_id_reused": Row(422, "This job_id was used for another request."),
-    "internal": Row(500, "Something went wrong in the gateway."),
-    "busy": Row(503, "The gateway has too much to do.", 5),
-    "stopping": Row(503, "The gateway is stopping.", 5),
-    "no_child": Row(503, "The gateway cannot start a process for the document.", 15),
-    "took_too_long": Row(504, "The conversion was not done in time."),
-    "no_space": Row(507, "The gateway has no space left.", 60),
+ROWS: dict[str, RefusalRow] = {
+    "malformed": RefusalRow(400, "The request is not as it should be."),
+    "unknown_mapping": RefusalRow(400, "There is no such mapping."),
+    "not_pdf": RefusalRow(400, "The file is no PDF."),
+    "not_there": RefusalRow(404, "There is nothing here."),
+    "method": RefusalRow(405, "This method is not for this address."),
+    "not_acceptable": RefusalRow(406, "The answer is XML, and the request does not accept that."),
+    "too_slow": RefusalRow(408, "The request took too long to arrive."),
+    "too_large": RefusalRow(413, "The file is too large."),
+    "media_type": RefusalRow(415, "The file must come as application/pdf in multipart/form-data."),
+    "encrypted": RefusalRow(422, "The document is locked with a password."),
+    "broken": RefusalRow(422, "The document is damaged."),
+    "no_pages": RefusalRow(422, "The document has no pages."),
+    "too_hard": RefusalRow(422, "The document takes too long to read."),
+    "too_much_memory": RefusalRow(422, "The document takes too much memory to read."),
+    "crashed": RefusalRow(422, "The document cannot be read: reading it crashed twice."),
+    "result_too_large": RefusalRow(422, "The result would be too large."),
+    "job_id_reused": RefusalRow(422, "This job_id was used for another request."),
+    "internal": RefusalRow(500, "Something went wrong in the gateway."),
+    "busy": RefusalRow(503, "The gateway has too much to do.", 5),
+    "stopping": RefusalRow(503, "The gateway is stopping.", 5),
+    "no_child": RefusalRow(503, "The gateway cannot start a process for the document.", 15),
+    "took_too_long": RefusalRow(504, "The conversion was not done in time."),
+    "no_space": RefusalRow(507, "The gateway has no space left.", 60),
 }
 
 
-class Refused(Exception):
+class GatewayRefusal(Exception):
     """A request that is not answered with XML; *detail* is a sentence that says more than the code."""
 
     def __init__(self, code: str, detail: str = "", **more: int) -> None:
@@ -59,7 +59,7 @@ class Refused(Exception):
         return self.row.status < 500
 
 
-def answer(refused: Refused) -> Response:
+def answer(refused: GatewayRefusal) -> Response:
     row = refused.row
     found = {
         "type": "about:blank",

@@ -8,7 +8,7 @@ import signal
 import threading
 from collections.abc import Callable
 
-from tidegate.web import Server, listening_at, url_of
+from tidegate.web import HttpServer, listening_at, url_of
 from tidegate_apps.convert.gateway.http import app
 from tidegate_apps.convert.gateway.limits import GatewayLimits
 from tidegate_apps.convert.gateway.mappings import Mappings
@@ -16,10 +16,10 @@ from tidegate_apps.convert.gateway.mappings import Mappings
 HOST = "127.0.0.1"
 
 
-def server(limits: GatewayLimits | None, mappings: Mappings | None) -> Server:
+def server(limits: GatewayLimits | None, mappings: Mappings | None) -> HttpServer:
     """With room for all whom it takes on, and as many again who hear that it is busy."""
     bounds = limits or GatewayLimits()
-    return Server(app(bounds, mappings), most=2 * (bounds.uploads + bounds.waiting + bounds.conversions))
+    return HttpServer(app(bounds, mappings), limit=2 * (bounds.uploads + bounds.waiting + bounds.conversions))
 
 
 def serve(
@@ -53,7 +53,7 @@ class Embedded:
 
     def __init__(self, limits: GatewayLimits | None = None, mappings: Mappings | None = None) -> None:
         self._limits, self._mappings = limits, mappings
-        self._server: Server | None = None
+        self._server: HttpServer | None = None
         self._thread: threading.Thread | None = None
         self._url = ""
 

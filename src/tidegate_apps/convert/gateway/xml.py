@@ -14,7 +14,7 @@ _TO_ESCAPE = re.compile('[&<>"\t\n\r]')
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
 _FLUSH = 512  # pieces
 _FARTHEST = 1_000_000.0  # points; no page is that large
-_LONGEST = len(' x="-999999.00" y="-999999.00" width="-999999.00" height="-999999.00"')
+_MAX_BOX_LENGTH = len(' x="-999999.00" y="-999999.00" width="-999999.00" height="-999999.00"')
 
 
 class TooLong(Exception):
@@ -48,7 +48,7 @@ def number(value: float) -> str:
 def boxed(box: tuple[float, float, float, float]) -> Attributes:
     """The place of something: x, y, width and height."""
     found = ' x="%.2f" y="%.2f" width="%.2f" height="%.2f"' % box  # noqa: UP031 - of a million words, it takes half as long
-    if len(found) > _LONGEST or "n" in found:  # nan, inf
+    if len(found) > _MAX_BOX_LENGTH or "n" in found:  # nan, inf
         x, y, width, height = map(number, box)
         found = f' x="{x}" y="{y}" width="{width}" height="{height}"'
     return Attributes(found)
@@ -63,8 +63,8 @@ class Xml:
         xml.end()
     """
 
-    def __init__(self, out: IO[bytes], *, pretty: bool = False, most: int = 1 << 40) -> None:
-        self._out, self._pretty, self._most = out, pretty, most
+    def __init__(self, out: IO[bytes], *, pretty: bool = False, limit: int = 1 << 40) -> None:
+        self._out, self._pretty, self._limit = out, pretty, limit
         self._open: list[str] = []
         self._pieces = ['<?xml version="1.0" encoding="UTF-8"?>\n']
         self._before, self._bare = "", False
@@ -108,6 +108,6 @@ class Xml:
         data = "".join(self._pieces).encode()
         self._pieces.clear()
         self.bytes += len(data)
-        if self.bytes > self._most:
+        if self.bytes > self._limit:
             raise TooLong
         self._out.write(data)

@@ -6,14 +6,14 @@ from fastapi import APIRouter
 
 from tidegate.apps import Installed
 from tidegate_apps.convert.routes import api, forms
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.settings import ConvertSettings
 from tidegate_apps.convert.uploading import Uploads
 
 
-def routes(there: Installed[Settings]) -> APIRouter:
+def routes(app: Installed[ConvertSettings]) -> APIRouter:
     """All of them. What comes in by the API and by the page is counted together."""
-    uploads = Uploads(there)
+    uploads = Uploads(app)
     router = APIRouter()
-    router.include_router(api.router(there, uploads), prefix="/api")
-    router.include_router(forms.router(there, uploads), include_in_schema=False)
+    router.include_router(api.router(app, uploads), prefix="/api")
+    router.include_router(forms.router(app, uploads), include_in_schema=False)
     return router

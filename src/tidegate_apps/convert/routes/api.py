@@ -13,13 +13,13 @@ from pydantic import BaseModel, Field
 from starlette.types import Receive, Scope, Send
 
 from tidegate.apps import Installed
-from tidegate.web import ANYONE, Right, body_limit, current_user, needs, owner_session
+from tidegate.web import PUBLIC, Permission, body_limit, current_user, owner_session, requires
 from tidegate_apps.convert import pausing
 from tidegate_apps.convert.files import NEWEST, STATUSES, File, active_of, events_json, files_of, job_of
 from tidegate_apps.convert.gateway import Mappings
-from tidegate_apps.convert.owned import mine, opened, ready, retried
-from tidegate_apps.convert.refusals import beside_the_ten
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.owned import open_result, own_file, ready, retry_file
+from tidegate_apps.convert.refusals import problem_without_code
+from tidegate_apps.convert.settings import ConvertSettings
 from tidegate_apps.convert.storage import pieces
 from tidegate_apps.convert.uploading import Uploads
 from tidegate_apps.convert.visitors import reading_owner
@@ -55,11 +55,11 @@ _SAME: dict[str, Any] = {
 }  # fmt: skip
 
 
-def router(there: Installed[Settings], uploads: Uploads) -> APIRouter:
+def router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
     found = APIRouter()
 
     @found.post("/upload", status_code=202, responses={200: _SAME}, openapi_extra=_FORM)
-    @needs(ANYONE)
+    @requires(PUBLIC)
     @body_limit(_UNBOUNDED)
     async def upload(request: Request) -> Response:
         """Takes one PDF in the field `file`, and `mapping`. 202: a new job; 200: the same file is there already."""
@@ -70,7 +70,7 @@ def router(there: Installed[Settings], uploads: Uploads) -> APIRouter:
         return JSONResponse(shape, 202 if taken.created else 200, headers)
 
     @found.get("/jobs")
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def listed(
         request: Request,
         since: Annotated[float, Query(ge=0, description="Only what changed since then, UNIX time.")] = 0.0,
@@ -82,76 +82,80 @@ def router(there: Installed[Settings], uploads: Uploads) -> APIRouter:
     ) -> dict[str, Any]:
         """The jobs of whoever asks, the newest first, and how many of all of theirs have not ended."""
         if status and status not in STATUSES:
-            raise beside_the_ten("invalid", f"status: give one of {', '.join(STATUSES)}.", field="status")
+            raise problem_without_code("invalid", f"status: give one of {', '.join(STATUSES)}.", field="status")
         if not math.isfinite(since):
-            raise beside_the_ten("invalid", "since: give a time in seconds.", field="since")
-        owner = reading_owner(there, request)
-        below = _below(there, cursor)
+            raise problem_without_code("invalid", "since: give a time in seconds.", field="since")
+        owner = reading_owner(app, request)
+        below = _below(app, cursor)
         base = str(request.scope.get("root_path", ""))
-        now = there.queue.clock.now()
-        files = files_of(there.db, owner, since=since, status=status, below=below, most=limit + 1)
+        now = app.queue.clock.now()
+        files = files_of(app.db, owner, since=since, status=status, below=below, limit=limit + 1)
         return {
             "jobs": [each.as_json(base) for each in files[:limit]],
-            "active_count": active_of(there.db, owner),
+            "active_count": active_of(app.db, owner),
             "next_cursor": files[limit - 1].public_id if len(files) > limit else None,
             "now": now,
         }
 
     @found.get("/jobs/{id}")
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def one(request: Request, id: Id) -> dict[str, Any]:  # noqa: A002 - in the address
         """One job with its transitions."""
-        file = mine(there, id, reading_owner(there, request))
-        events = events_json(there.queue.events(file.job), file.made)
+        file = own_file(app, id, reading_owner(app, request))
+        events = events_json(app.queue.events(file.job), file.made)
         return {**file.as_json(str(request.scope.get("root_path", ""))), "events": events}
 
     @found.get("/jobs/{id}/download", response_class=Response)
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def download(request: Request, id: Id) -> Response:  # noqa: A002
         """The XML."""
-        file = mine(there, id, reading_owner(there, request))
-        size = ready(there, file)
+        file = own_file(app, id, reading_owner(app, request))
+        size = ready(app, file)
         with ExitStack() as stack:
-            xml = stack.enter_context(opened(there, file))
-            there.db.all("downloaded", job=file.job)
+            xml = stack.enter_context(open_result(app, file))
+            app.db.all("downloaded", job=file.job)
             return _Sent(file, size, xml, stack.pop_all())
 
     @found.post("/jobs/{id}/retry", status_code=202)
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def retry(request: Request, id: Id) -> dict[str, Any]:  # noqa: A002
         """Queues a failed job again."""
-        file = retried(there, id, reading_owner(there, request), current_user(request))
+        file = retry_file(app, id, reading_owner(app, request), current_user(request))
         return file.as_json(str(request.scope.get("root_path", "")))
 
     @found.get("/convert/schemas/{mapping}", response_class=Response)
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def schema(mapping: str) -> Response:
         """The XML Schema of what a mapping writes."""
-        known: Mappings = there.jobs.mappings
+        known: Mappings = app.jobs.mappings
         if mapping not in known.names:
-            raise beside_the_ten("not_there", f"There is no mapping of that name; there are: {', '.join(known.names)}.")
+            raise problem_without_code(
+                "not_there", f"There is no mapping of that name; there are: {', '.join(known.names)}."
+            )
         return Response(known.schema(mapping), media_type="application/xml")
 
     @found.post("/convert/uploads/pause")
-    @needs(Right.PAUSE)
+    @requires(Permission.PAUSE)
     def pause(request: Request, how: Pause) -> dict[str, Any]:
         """No upload is taken for a time."""
-        return {"paused_until": pausing.pause(there, how.seconds, current_user(request))}
+        return {"paused_until": pausing.pause(app, how.seconds, current_user(request))}
 
     @found.post("/convert/uploads/resume")
-    @needs(Right.PAUSE)
+    @requires(Permission.PAUSE)
     def resume(request: Request) -> dict[str, Any]:
         """Uploads are taken again."""
-        return {"resumed": pausing.resume(there, current_user(request))}
+        return {"resumed": pausing.resume(app, current_user(request))}
 
     return found
 
 
-def _below(there: Installed[Settings], cursor: str) -> int:
+def _below(app: Installed[ConvertSettings], cursor: str) -> int:
     """The number of the last job on the page before."""
-    found = job_of(there.db, cursor) if cursor else NEWEST
+    found = job_of(app.db, cursor) if cursor else NEWEST
     if found is None:
-        raise beside_the_ten("bad_cursor", "cursor: give next_cursor of the answer before, unchanged.", field="cursor")
+        raise problem_without_code(
+            "bad_cursor", "cursor: give next_cursor of the answer before, unchanged.", field="cursor"
+        )
     return found
 
 

@@ -19,7 +19,7 @@ _BEYOND = {
     "child_memory": "the feed needs too much memory to read",
     "child_died": "the feed breaks its reader",
 }
-_AT_ONCE = max(2, os.cpu_count() or 2)
+_MAX_CONCURRENT = max(2, os.cpu_count() or 2)
 _CALLS_EACH = 1000  # to start a reader takes as long as to read two hundred feeds
 
 _Asked = list[str]
@@ -36,7 +36,7 @@ class Reading:
     function: str = "tidegate_apps.feeds.parsing.inside:read_all"  # named: this process needs none of its libraries
 
 
-class Reader:
+class ParserPool:
     """Feeds that wait to be read: whoever comes while all children are busy is read together with the others."""
 
     def __init__(self, how: Reading | None = None, among: Children | None = None) -> None:
@@ -59,7 +59,7 @@ class Reader:
     async def _in_line(self, asked: _Asked) -> dict[str, Any]:
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._waiting.append((asked, future))
-        if len(self._busy) < _AT_ONCE:
+        if len(self._busy) < _MAX_CONCURRENT:
             task = asyncio.ensure_future(self._read())
             self._busy.add(task)
             task.add_done_callback(self._busy.discard)
@@ -113,16 +113,16 @@ async def parse(body: bytes, content_type: str, url: str) -> Feed:
     """
     loop = asyncio.get_running_loop()
     if loop not in _of_loops:
-        _of_loops[loop] = Reader()
+        _of_loops[loop] = ParserPool()
     return await _of_loops[loop].parse(body, content_type, url)
 
 
-_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, Reader] = WeakKeyDictionary()
+_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, ParserPool] = WeakKeyDictionary()
 
 
 @lru_cache(maxsize=1)
 def _readers(pid: int) -> Children:  # noqa: ARG001 - what it is cached by: those of a process that forked are not ours
-    return Children(_AT_ONCE, calls_each=_CALLS_EACH)
+    return Children(_MAX_CONCURRENT, calls_each=_CALLS_EACH)
 
 
 def packed(body: bytes) -> tuple[str, str]:

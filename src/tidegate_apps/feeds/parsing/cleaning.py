@@ -10,9 +10,9 @@ from urllib.parse import urljoin, urlsplit
 
 import nh3
 
-_MOST_TITLE = 500
-_MOST_LINK = 2000
-_MOST_HTML = 32_000
+_MAX_TITLE = 500
+_MAX_LINK = 2000
+_MAX_HTML = 32_000
 _TAGS = {
     "a", "abbr", "b", "blockquote", "br", "cite", "code", "dd", "del", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5",
     "h6", "hr", "i", "ins", "kbd", "li", "ol", "p", "pre", "q", "s", "samp", "small", "strong", "sub", "sup", "table",
@@ -39,18 +39,18 @@ def visible(text: str) -> str:
     return text if text.isprintable() else _CONTROLS.sub("", text)
 
 
-def plain(value: object, most: int = _MOST_TITLE) -> str:
+def plain(value: object, limit: int = _MAX_TITLE) -> str:
     """*value* as one line of text, its markup taken out."""
     if not isinstance(value, str):
         return ""
     if not value:
         return ""
-    text = visible(value[: 4 * most])
+    text = visible(value[: 4 * limit])
     if "<" in text or "&" in text:
         text = html.unescape(_PLAIN.clean(text))
         text = visible(text)
     text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 class Cleaner:
@@ -68,7 +68,7 @@ class Cleaner:
         if not isinstance(value, str) or not value.strip():
             return ""
         # Cut before it is cleaned: the cleaner closes what is left open.
-        text = visible(value[:_MOST_HTML])
+        text = visible(value[:_MAX_HTML])
         return (self._cleaner.clean(text) if _MARKUP.search(text) else text).strip()
 
     def link(self, value: object) -> str | None:
@@ -82,7 +82,7 @@ class Cleaner:
             parts = urlsplit(found)
         except ValueError:
             return None
-        fits = parts.scheme in _SCHEMES and parts.netloc and len(found) <= _MOST_LINK
+        fits = parts.scheme in _SCHEMES and parts.netloc and len(found) <= _MAX_LINK
         return found if fits else None
 
 

@@ -15,16 +15,16 @@ from tidegate_apps.feeds.parsing.encodings import text_of
 from tidegate_apps.feeds.parsing.strict import Noted, read_strictly
 from tidegate_apps.feeds.parsing.values import BASE64, ParseError, rows_of
 
-_MOST_ENTRIES = 2000  # that are kept: the first ones, which are the newest
-_MOST_READ = 10_000
-_MOST_TAGS = 500_000
-_MOST_KEY = 500
-_PAGE = re.compile(r"^\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
+_MAX_ENTRIES = 2000  # that are kept: the first ones, which are the newest
+_MAX_READ = 10_000
+_MAX_TAGS = 500_000
+_MAX_KEY = 500
+_HTML_PAGE = re.compile(r"^\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
 # No character of XML at all; many who paste into feeds do not know.
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _CDATA = re.compile(r"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
-_LONG = 50_000
-_LONG_TAG = re.compile(rf"<(?![!?])[^<>]{{{_LONG}}}")
+_MAX_ENTRY_TEXT = 50_000
+_LONG_TAG = re.compile(rf"<(?![!?])[^<>]{{{_MAX_ENTRY_TEXT}}}")
 _AMPERSAND = re.compile(r"&(?:([A-Za-z][A-Za-z0-9]{1,31});|(?!#(?:[0-9]{1,7}|x[0-9A-Fa-f]{1,6});))")
 _OF_XML = frozenset({"amp", "lt", "gt", "quot", "apos"})
 
@@ -47,7 +47,7 @@ def _read(body: bytes, content_type: str, url: str) -> dict[str, Any]:
     text, wrong = text_of(body, content_type)
     if not text.strip():
         raise ParseError("it is empty")
-    if _PAGE.match(text[:4096]):
+    if _HTML_PAGE.match(text[:4096]):
         raise ParseError("it is a web page, not a feed")
     _check_cost(text)
     noted, text = (Noted(), text) if text.startswith(("{", "[")) else _strictly(text)
@@ -61,19 +61,23 @@ def _read(body: bytes, content_type: str, url: str) -> dict[str, Any]:
         "skip_hours": noted.skip_hours[:24],
         "skip_days": noted.skip_days[:7],
         "malformed": noted.malformed or wrong,
-        "rows": rows_of(_entry(each, cleaner) for each in (found.get("entries") or [])[:_MOST_ENTRIES]),
+        "rows": rows_of(_entry(each, cleaner) for each in (found.get("entries") or [])[:_MAX_ENTRIES]),
     }
 
 
 def _check_cost(text: str) -> None:
     """ParseError for what readers take minutes or gigabytes for, well-formed or not."""
     tags = text.count("<")
-    if tags > _MOST_TAGS:
-        raise ParseError(f"it has more than {_MOST_TAGS} tags")
-    if tags > _MOST_READ and max(text.count("<item"), text.count("<entry")) > _MOST_READ:
-        raise ParseError(f"it has more than {_MOST_READ} entries")
+    if tags > _MAX_TAGS:
+        raise ParseError(f"it has more than {_MAX_TAGS} tags")
+    if tags > _MAX_READ and max(text.count("<item"), text.count("<entry")) > _MAX_READ:
+        raise ParseError(f"it has more than {_MAX_READ} entries")
     # In CDATA there may be a picture, written out.
-    if len(text) > _LONG and _LONG_TAG.search(text) and any(_LONG_TAG.search(part) for part in _CDATA.split(text)[::2]):
+    if (
+        len(text) > _MAX_ENTRY_TEXT
+        and _LONG_TAG.search(text)
+        and any(_LONG_TAG.search(part) for part in _CDATA.split(text)[::2])
+    ):
         raise ParseError("a tag of it is too long")
 
 
@@ -117,7 +121,7 @@ def _entry(found: Any, cleaner: Cleaner) -> list[Any]:
     published, updated = moment(get("published")), moment(get("updated"))
     author = plain(get("author"), 200) or None
     key = guid or link or _hash(title, str(published))
-    if len(key) > _MOST_KEY:
+    if len(key) > _MAX_KEY:
         key = _hash(key)
     shown = content if not summary or _cut_from(summary, content) else summary
     digest = _hash(title, link or "", author or "", f"{published} {updated}", _str(summary), content)
@@ -134,7 +138,7 @@ def _link(found: Any) -> object:
 
 def _guid(value: object) -> str | None:
     text = visible(str(value)).strip() if isinstance(value, (str, int, float)) else ""
-    return text[: 4 * _MOST_KEY] or None
+    return text[: 4 * _MAX_KEY] or None
 
 
 def _content(parts: Any) -> str:

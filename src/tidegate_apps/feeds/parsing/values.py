@@ -16,7 +16,7 @@ class ParseError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
+class FeedEntry:
     """One entry. *key* is the same for the same entry, *digest* changes with what it says."""
 
     key: str  # its guid, else its link, else a hash of its title and date
@@ -30,7 +30,7 @@ class Entry:
     digest: str
 
 
-FIELDS = tuple(Entry.__dataclass_fields__)  # of an entry as a row, in this order
+FIELDS = tuple(FeedEntry.__dataclass_fields__)  # of an entry as a row, in this order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,10 +46,10 @@ class Feed:
     rows: str  # its entries as JSON, the oldest first: the database reads it, and nobody else has to
 
     @property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[FeedEntry, ...]:
         """Its entries, the newest first."""
         rows = reversed(json.loads(self.rows).values())
-        return tuple(Entry(**dict(zip(FIELDS, row, strict=True))) for row in rows)
+        return tuple(FeedEntry(**dict(zip(FIELDS, row, strict=True))) for row in rows)
 
 
 def rows_of(entries: Iterable[list[Any]]) -> str:

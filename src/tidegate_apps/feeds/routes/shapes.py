@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from tidegate.apps import DbTx
-from tidegate_apps.feeds.dues import AT_ONCE
+from tidegate_apps.feeds.dues import POLL_NOW
 from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.source import Source, check_url, public
 
-LARGEST = 2**53 - 1
+MAX_ID = 2**53 - 1
 PRINTABLE = r"^[^\x00-\x1f\x7f]*$"  # not every database can look for a text with a NUL in it
 
 
@@ -39,13 +39,13 @@ Address = Annotated[str, Field(max_length=2000), AfterValidator(_address)]
 Interval = Annotated[float, Field(ge=60, le=30 * 86400, allow_inf_nan=False)]
 
 
-class Asked(BaseModel):
+class FeedRequestModel(BaseModel):
     """The body of a request."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, hide_input_in_errors=True)
 
 
-class NewSource(Asked):
+class NewSource(FeedRequestModel):
     """A source that is to be added."""
 
     feed_url: Address | None = None
@@ -54,7 +54,7 @@ class NewSource(Asked):
     enabled: bool = True
 
 
-class ChangedSource(Asked):
+class ChangedSource(FeedRequestModel):
     """What is to be changed; what is left out stays."""
 
     feed_url: Address | None = None
@@ -63,7 +63,7 @@ class ChangedSource(Asked):
     enabled: bool | None = None
 
 
-class Reason(Asked):
+class Reason(FeedRequestModel):
     """Why a feed is disabled."""
 
     reason: str = Field(max_length=40)
@@ -145,12 +145,21 @@ def state_shown(tx: DbTx, source_id: int, now: float) -> StateShown | None:
     state = state_of(row)
     _, _, title, _, malformed, items, _ = more
     return StateShown(
-        consecutive_errors=state.consecutive_errors, run_type=state.rest.run_code, run_length=state.rest.run_length,
-        last_error=state.last_error, last_error_type=state.last_error_type, etag=state.etag,
-        last_modified=state.last_modified, next_poll_reason=state.due_why,
-        last_polled_at=state.last_polled_at, last_success_at=state.last_success_at, title=title, items=items,
-        malformed=malformed, next_poll_at=now if state.due_at == AT_ONCE else state.due_at,
-    )  # fmt: skip
+        consecutive_errors=state.consecutive_errors,
+        run_type=state.rest.failing_code,
+        run_length=state.rest.failing_count,
+        last_error=state.last_error,
+        last_error_type=state.last_error_type,
+        etag=state.etag,
+        last_modified=state.last_modified,
+        next_poll_reason=state.due_why,
+        last_polled_at=state.last_polled_at,
+        last_success_at=state.last_success_at,
+        title=title,
+        items=items,
+        malformed=malformed,
+        next_poll_at=now if state.due_at == POLL_NOW else state.due_at,
+    )
 
 
 def item_shown(row: tuple[Any, ...]) -> ItemShown:

@@ -6,12 +6,12 @@ from fastapi import APIRouter
 
 from tidegate.apps import Installed
 from tidegate_apps.lidarr.routes import api, forms
-from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.settings import LidarrSettings
 
 
-def routes(there: Installed[Settings]) -> APIRouter:
+def routes(app: Installed[LidarrSettings]) -> APIRouter:
     """All of them."""
     router = APIRouter()
-    router.include_router(api.router(there), prefix="/api/v1/lidarr")
-    router.include_router(forms.router(there), include_in_schema=False)
+    router.include_router(api.router(app), prefix="/api/v1/lidarr")
+    router.include_router(forms.router(app), include_in_schema=False)
     return router

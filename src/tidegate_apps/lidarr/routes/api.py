@@ -7,27 +7,27 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Path, Query, Request
 
 from tidegate.apps import Installed
-from tidegate.errors import NotThere, Refused
-from tidegate.web import Problem, Right, current_user, needs
+from tidegate.errors import NotFound, Rejected
+from tidegate.web import Permission, Problem, current_user, requires
 from tidegate_apps.lidarr import acting, reading
-from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.states import TABS
 
 JobId = Annotated[int, Path(ge=1, le=reading.NEWEST)]
 _STATES = ("queued", "artist", "retrying", "gave_up", "submitted", "cancelled")
 
 
-def router(there: Installed[Settings]) -> APIRouter:
+def router(app: Installed[LidarrSettings]) -> APIRouter:
     found = APIRouter(tags=["lidarr"])
 
     @found.get("")
-    @needs(Right.SEE)
+    @requires(Permission.SEE)
     def status() -> dict[str, Any]:
         """How many entries there are in which state, how full Lidarr is, the last wake and the next."""
-        return reading.standing(there).as_json()
+        return reading.submit_status(app).as_json()
 
     @found.get("/queue")
-    @needs(Right.SEE)
+    @requires(Permission.SEE)
     def queue(
         state: Annotated[
             str, Query(description=f"Only these: {', '.join(_STATES)}.", json_schema_extra={"enum": ["", *_STATES]})
@@ -39,62 +39,62 @@ def router(there: Installed[Settings]) -> APIRouter:
         if state not in TABS:
             raise Problem("invalid", f"state: give one of {', '.join(_STATES)}.", field="state")
         try:
-            entries, following = there.db.read(lambda tx: reading.listed(tx, state, cursor, limit))
+            entries, following = app.db.read(lambda tx: reading.list_entries(tx, state, cursor, limit))
         except ValueError as error:
             raise Problem("invalid", f"{error}.", field="cursor") from error
         return {"items": [each.as_json() for each in entries], "next_cursor": following}
 
     @found.get("/queue/{id}")
-    @needs(Right.SEE)
+    @requires(Permission.SEE)
     def entry(id: JobId) -> dict[str, Any]:  # noqa: A002 - the name of the parameter is part of the path
         """One entry, by the number of its job."""
         with _asked():
-            return acting.entry_at(there, id).as_json()
+            return acting.entry_at(app, id).as_json()
 
     @found.post("/queue/{id}/retry")
-    @needs(Right.RETRY)
+    @requires(Permission.RETRY)
     def retry(request: Request, id: JobId) -> dict[str, Any]:  # noqa: A002
         """Puts an entry that was given up or cancelled back into the queue."""
         with _asked():
-            return acting.retry(there, id, current_user(request)).as_json()
+            return acting.retry(app, id, current_user(request)).as_json()
 
     @found.post("/queue/{id}/cancel")
-    @needs(Right.CANCEL)
+    @requires(Permission.CANCEL)
     def cancel(request: Request, id: JobId) -> dict[str, Any]:  # noqa: A002
         """Takes an entry out of the queue, until somebody puts it back."""
         with _asked():
-            return acting.cancel(there, id, current_user(request)).as_json()
+            return acting.cancel(app, id, current_user(request)).as_json()
 
     @found.post("/retry")
-    @needs(Right.RETRY)
+    @requires(Permission.RETRY)
     def retry_all(request: Request) -> dict[str, int]:
         """Puts all that were given up back."""
-        return {"retried": acting.retry_all(there, current_user(request))}
+        return {"retried": acting.retry_all(app, current_user(request))}
 
     @found.post("/wake", status_code=202)
-    @needs(Right.PUT_IN)
+    @requires(Permission.PUT_IN)
     def wake(request: Request) -> dict[str, Any]:
         """Wakes the sender now; the job says what came of it."""
         with _asked():
-            made = acting.wake_now(there, current_user(request))
+            made = acting.wake_now(app, current_user(request))
         return {"job": made.id, "created": made.created}
 
     @found.post("/look", status_code=202)
-    @needs(Right.PUT_IN)
+    @requires(Permission.PUT_IN)
     def look(request: Request) -> dict[str, Any]:
         """Looks for everything in the library once more."""
         with _asked():
-            made = acting.look_now(there, current_user(request))
+            made = acting.look_now(app, current_user(request))
         return {"job": made.id, "created": made.created}
 
     @found.get("/events")
-    @needs(Right.SEE)
+    @requires(Permission.SEE)
     def events(
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
         before: Annotated[int, Query(ge=1, le=reading.NEWEST)] = reading.NEWEST,
     ) -> dict[str, Any]:
         """What was sent, the newest first."""
-        rows = there.db.all("events", below=before, n=limit)
+        rows = app.db.all("events", below=before, n=limit)
         names = ("id", "at", "kind", "entity_id", "user", "lidarr_id", "job")
         return {"items": [dict(zip(names, row, strict=True)) for row in rows]}
 
@@ -107,7 +107,7 @@ class _asked:  # noqa: N801 - it reads as a statement
     def __enter__(self) -> None: ...
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> None:
-        if isinstance(error, NotThere):
+        if isinstance(error, NotFound):
             raise Problem("not_there", f"{str(error).capitalize()}.", status=404) from error
-        if isinstance(error, Refused):
+        if isinstance(error, Rejected):
             raise Problem("refused", str(error), status=409) from error

@@ -5,37 +5,37 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import Calls
+from tidegate_apps.music.calls import ProviderClient
 from tidegate_apps.music.contract import (
     LOOK_BACK,
-    Bad,
     Batch,
-    Connection,
     Operation,
     Play,
     Playlist,
     Provider,
+    ProviderConnection,
+    ProviderContext,
+    RejectedRow,
     Song,
-    Surroundings,
 )
-from tidegate_apps.music.kind import Field, Kind
+from tidegate_apps.music.kind import Field, ProviderKind
 from tidegate_apps.music.playlists import Playlists
-from tidegate_apps.music.providers.navidrome_session import PAGE, Native
+from tidegate_apps.music.providers.navidrome_session import PAGE_SIZE, Native
 from tidegate_apps.music.providers.subsonic import Subsonic
 from tidegate_apps.music.reading import (
     BadRow,
     mbid,
     moment,
-    needed,
     number,
     read_rows,
+    required_text,
     text,
 )
 from tidegate_apps.music.way_out import server
 
 _TOGETHER = 50
-_MOST_PAGES = 500
-_MOST_KNOWN, _REMEMBERED = 5000, 6 * 3600.0  # songs, and seconds after which their names are asked for again
+_MAX_PAGES = 500
+_MAX_KNOWN, _REMEMBERED = 5000, 6 * 3600.0  # songs, and seconds after which their names are asked for again
 _NEVER = "0001-"
 _OVERLAP = 3600.0  # seconds: apps hand in what they played offline
 
@@ -43,14 +43,14 @@ _OVERLAP = 3600.0  # seconds: apps hand in what they played offline
 class Navidrome(Provider):
     """One account at one server."""
 
-    def __init__(self, connection: Connection, there: Surroundings) -> None:
+    def __init__(self, connection: ProviderConnection, context: ProviderContext) -> None:
         values = connection.values
         base = _base(values)
-        self._calls = Calls("navidrome", rules.navidrome, there, rate=kind.rate, key=base, entered=True)
-        self._subsonic = Subsonic(self._calls, base, values["user"], values["password"])
-        self._native = Native(self._calls, base, values, there)
-        self._playlists = Playlists(self._calls, self._subsonic.songs)
-        self._clock = there.clock
+        self._client = ProviderClient("navidrome", rules.navidrome, context, rate=kind.rate, key=base, entered=True)
+        self._subsonic = Subsonic(self._client, base, values["user"], values["password"])
+        self._native = Native(self._client, base, values, context)
+        self._playlists = Playlists(self._client, self._subsonic.songs)
+        self._clock = context.clock
         self._known: dict[str, Song] = {}
         self._known_until = 0.0
 
@@ -71,17 +71,17 @@ class Navidrome(Provider):
             reached = max([*times, *([] if reached is None else [reached])], default=None)
             yield Batch(items=tuple(plays), bad=tuple(bad), mark=None if reached is None else str(int(reached)))
 
-    async def _history(self, since: int, *, all_of_it: bool) -> AsyncIterator[tuple[list[Play], list[Bad]]]:
+    async def _history(self, since: int, *, all_of_it: bool) -> AsyncIterator[tuple[list[Play], list[RejectedRow]]]:
         heard = set[str]()
         page = first = await self._native.scrobbles(since, 0)
-        for number_of_page in range(1, _MOST_PAGES):
+        for number_of_page in range(1, _MAX_PAGES):
             if page is None:
                 break
             plays, bad = await self._with_songs(page, since)
             heard.update(play.ref for play in plays)
             yield plays, bad
-            full = len(page) >= PAGE
-            page = await self._native.scrobbles(since, number_of_page * PAGE) if full else None
+            full = len(page) >= PAGE_SIZE
+            page = await self._native.scrobbles(since, number_of_page * PAGE_SIZE) if full else None
         if first and not all_of_it:
             return
         # A server may keep no log, or have begun it later. What is in both has the same second, and so the same ref.
@@ -90,10 +90,10 @@ class Navidrome(Provider):
             if more or bad or first is None:
                 yield more, bad
 
-    async def _with_songs(self, page: Sequence[object], since: int) -> tuple[list[Play], list[Bad]]:
+    async def _with_songs(self, page: Sequence[object], since: int) -> tuple[list[Play], list[RejectedRow]]:
         """The log has ids alone; the songs are asked for, and remembered for a while."""
         known, now = self._known, self._clock.monotonic()
-        if now >= self._known_until or len(known) > _MOST_KNOWN:
+        if now >= self._known_until or len(known) > _MAX_KNOWN:
             known.clear()
             self._known_until = now + _REMEMBERED
         heard, bad = read_rows(page, _scrobble)
@@ -103,18 +103,18 @@ class Navidrome(Provider):
             songs, unread = read_rows(await self._native.songs(missing[at : at + _TOGETHER]), _song)
             known.update((song.ref, song) for song in songs)
             bad += unread
-        bad += [Bad(row=ref, why="the server no longer has this song") for ref, _ in heard if ref not in known]
+        bad += [RejectedRow(row=ref, why="the server no longer has this song") for ref, _ in heard if ref not in known]
         return [_play(known[ref], when) for ref, when in heard if ref in known], bad
 
-    async def _last_plays(self, since: int) -> list[tuple[list[Play], list[Bad]]]:
+    async def _last_plays(self, since: int) -> list[tuple[list[Play], list[RejectedRow]]]:
         """When each song was played last, which is all that there is without a log. The oldest page comes first."""
         pages = []
-        for number_of_page in range(_MOST_PAGES):
-            page = await self._native.last_played(number_of_page * PAGE)
+        for number_of_page in range(_MAX_PAGES):
+            page = await self._native.last_played(number_of_page * PAGE_SIZE)
             plays, bad = read_rows(page, _last_play)
             wanted = sorted((play for play in plays if play.at >= since), key=lambda play: play.at)
             pages.append((wanted, bad))
-            if len(page) < PAGE or len(wanted) + len(bad) < len(page):
+            if len(page) < PAGE_SIZE or len(wanted) + len(bad) < len(page):
                 break  # what follows was played before, or never
         return pages[::-1]
 
@@ -127,7 +127,7 @@ def _base(values: Mapping[str, str]) -> str:
 
 
 def _scrobble(row: Mapping[str, object]) -> tuple[str, int]:
-    return needed(row, "mediaFileId"), _second(row.get("submissionTime"), "submissionTime")
+    return required_text(row, "mediaFileId"), _second(row.get("submissionTime"), "submissionTime")
 
 
 def _second(value: object, name: str) -> int:
@@ -151,18 +151,18 @@ def _song(row: Mapping[str, object]) -> Song:
     # Releases differ in how they write the names of these fields.
     ids = {name.lower(): value for name, value in row.items() if name.lower().startswith("mbz")}
     return Song(
-        title=needed(row, "title"),
-        artist=needed(row, "artist"),
+        title=required_text(row, "title"),
+        artist=required_text(row, "artist"),
         album=text(row.get("album")),
         mbid=mbid(ids.get("mbzrecordingid")),
         artist_mbid=mbid(ids.get("mbzartistid")),
         album_mbid=mbid(ids.get("mbzreleasegroupid")),
         seconds=number(row.get("duration")),
-        ref=needed(row, "id"),
+        ref=required_text(row, "id"),
     )
 
 
-kind = Kind(
+kind = ProviderKind(
     name="navidrome",
     title="Navidrome",
     about="What you played on your own music server, and your playlists there.",

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping, Sequence
 
 from tidegate import Rate
-from tidegate_apps.music.calls import Answer, Ask, Calls, ServiceError, Values
-from tidegate_apps.music.contract import Surroundings
+from tidegate_apps.music.calls import ProviderClient, ProviderRequest, ProviderResponse, ServiceError, Values
+from tidegate_apps.music.contract import ProviderContext
 from tidegate_apps.music.reading import WrongShape, mapping, rows, token
 
-PAGE = 200
+PAGE_SIZE = 200
 _LOGINS = Rate(1, "5s")  # the server allows 5 in 20 s to all users of one address
 _SESSION = "x-nd-authorization"
 _NOT_THERE = frozenset({"not_found", "no_server", "html_answer", "redirected", "not_supported"})
@@ -19,8 +19,8 @@ _NOT_THERE = frozenset({"not_found", "no_server", "html_answer", "redirected", "
 class Native:
     """The server's own API: a session that is renewed by every answer, and a new login when it has ended."""
 
-    def __init__(self, calls: Calls, base: str, values: Mapping[str, str], there: Surroundings) -> None:
-        self._calls, self._base, self._values, self._there = calls, base, values, there
+    def __init__(self, client: ProviderClient, base: str, values: Mapping[str, str], context: ProviderContext) -> None:
+        self._client, self._base, self._values, self._context = client, base, values, context
         self._session = values.get("session", "")
         self._login = asyncio.Lock()
 
@@ -29,7 +29,7 @@ class Native:
         try:
             answer = await self._ask("scrobble", [*_page("submission_time", "ASC", start), ("from", since)])
         except ServiceError as error:
-            fault = self._calls.verdict(error)
+            fault = self._client.verdict(error)
             if fault is None or fault.code not in _NOT_THERE:
                 raise
             return None
@@ -42,7 +42,7 @@ class Native:
     async def last_played(self, start: int) -> list[object]:
         return rows((await self._ask("song", _page("play_date", "DESC", start))).json, "list of songs")
 
-    async def _ask(self, path: str, query: Values) -> Answer:
+    async def _ask(self, path: str, query: Values) -> ProviderResponse:
         session = self._session or await self._logged_in("")
         try:
             answer = await self._asked(path, query, session)
@@ -53,25 +53,25 @@ class Native:
         self._session = answer.headers.get(_SESSION, "").removeprefix("Bearer ") or self._session
         return answer
 
-    async def _asked(self, path: str, query: Values, session: str) -> Answer:
+    async def _asked(self, path: str, query: Values, session: str) -> ProviderResponse:
         headers = {_SESSION: f"Bearer {session}"}
-        return await self._calls.ask(Ask(url=f"{self._base}/api/{path}", query=query, headers=headers))
+        return await self._client.ask(ProviderRequest(url=f"{self._base}/api/{path}", query=query, headers=headers))
 
     async def _logged_in(self, refused: str) -> str:
         """A session other than the one that was refused. It is kept before it is used."""
         async with self._login:
             if self._session and self._session != refused:
                 return self._session
-            await self._there.paces.turn(f"navidrome login {self._base}", _LOGINS)
+            await self._context.paces.turn(f"navidrome login {self._base}", _LOGINS)
             body = {"username": self._values["user"], "password": self._values["password"]}
-            answer = await self._calls.ask(Ask(url=f"{self._base}/auth/login", body=body))
+            answer = await self._client.ask(ProviderRequest(url=f"{self._base}/auth/login", body=body))
             session = token(mapping(answer.json, "object").get("token"))
             if not session:
                 raise WrongShape("token")
-            await self._there.save({"session": session})
+            await self._context.save({"session": session})
             self._session = session
             return session
 
 
 def _page(sort: str, order: str, start: int) -> list[tuple[str, str | int]]:
-    return [("_sort", sort), ("_order", order), ("_start", start), ("_end", start + PAGE)]
+    return [("_sort", sort), ("_order", order), ("_start", start), ("_end", start + PAGE_SIZE)]

@@ -5,52 +5,52 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import Answer, Ask, Calls, ServiceError
+from tidegate_apps.music.calls import ProviderClient, ProviderRequest, ProviderResponse, ServiceError
 from tidegate_apps.music.contract import (
     LOOK_BACK,
-    Bad,
     Batch,
-    Connection,
     Gap,
     Operation,
     Play,
     Playlist,
     Provider,
+    ProviderConnection,
+    ProviderContext,
+    RejectedRow,
     Song,
-    Surroundings,
 )
-from tidegate_apps.music.kind import Field, Kind
-from tidegate_apps.music.playlists import MOST_SONGS, Head, Playlists
+from tidegate_apps.music.kind import Field, ProviderKind
+from tidegate_apps.music.playlists import MAX_SONGS, PlaylistHead, Playlists
 from tidegate_apps.music.providers.spotify_tokens import ACCOUNTS, Login, Tokens, consent_ends
 from tidegate_apps.music.reading import (
     BadRow,
     isrc,
     mapping,
     moment,
-    needed,
     number,
     part,
     read_rows,
+    required_text,
     rows,
     text,
 )
 
 _ADDRESS = "https://api.spotify.com"
-_PAGE = 50
-_MOST_PAGES = 40  # of plays and of playlists
+_PAGE_SIZE = 50
+_MAX_PAGES = 40  # of plays and of playlists
 _OVERLAP = 3600_000  # milliseconds: players hand in what they played offline
 
 
 class Spotify(Provider):
     """One account. A refused token is renewed once, and the call is made once more with the new one."""
 
-    def __init__(self, connection: Connection, there: Surroundings) -> None:
-        self._base = f"{there.addresses.get('spotify', _ADDRESS).rstrip('/')}/v1"
-        self._calls = _calls(connection.values, there)
-        self._tokens = Tokens(connection.values, self._calls, there)
-        self._playlists = Playlists(self._calls, self._songs)
+    def __init__(self, connection: ProviderConnection, context: ProviderContext) -> None:
+        self._base = f"{context.addresses.get('spotify', _ADDRESS).rstrip('/')}/v1"
+        self._client = _calls(connection.values, context)
+        self._tokens = Tokens(connection.values, self._client, context)
+        self._playlists = Playlists(self._client, self._songs)
         self._contents = ["items", "tracks"]  # the newer name first; the first is the one that is right
-        self._clock = there.clock
+        self._clock = context.clock
 
     async def check(self) -> None:
         await self._ask("me")
@@ -59,7 +59,7 @@ class Spotify(Provider):
         now = int(self._clock.now() * 1000)
         reached = int(number(mark) or 0)
         after = reached - _OVERLAP if reached else now - int(LOOK_BACK * 1000)
-        for number_of_page in range(_MOST_PAGES):
+        for number_of_page in range(_MAX_PAGES):
             plays, bad, full = await self._since(after)
             gap = _gap(reached, plays) if full and reached and not number_of_page else None
             # A play may be dated in the future. Our own clock alone never moves the mark: it may be wrong.
@@ -70,9 +70,9 @@ class Spotify(Provider):
             after = reached
 
     async def playlists(self) -> AsyncIterator[Batch[Playlist]]:
-        heads, bad = list[Head](), list[Bad]()
-        for number_of_page in range(_MOST_PAGES):
-            answer = await self._ask("me/playlists", limit=_PAGE, offset=number_of_page * _PAGE)
+        heads, bad = list[PlaylistHead](), list[RejectedRow]()
+        for number_of_page in range(_MAX_PAGES):
+            answer = await self._ask("me/playlists", limit=_PAGE_SIZE, offset=number_of_page * _PAGE_SIZE)
             page = mapping(answer.json, "page of playlists")
             found = rows(page.get("items"), "list of playlists")
             good, unread = read_rows((row for row in found if row is not None), _head)
@@ -86,7 +86,7 @@ class Spotify(Provider):
     async def aclose(self) -> None:
         await self._tokens.aclose()
 
-    async def _since(self, after: int) -> tuple[list[Play], list[Bad], bool]:
+    async def _since(self, after: int) -> tuple[list[Play], list[RejectedRow], bool]:
         """Plays after a moment, the oldest first, and whether there may be more.
 
         It is not said which of them come when there are more than a page: the newest, or those right after the moment.
@@ -94,7 +94,7 @@ class Spotify(Provider):
         """
         plays, bad, full = await self._page(after=after)
         page, more = plays, full
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             if not more or not page or min(map(_ms, page)) <= after:
                 break
             page, unread, more = await self._page(before=min(map(_ms, page)))
@@ -102,14 +102,14 @@ class Spotify(Provider):
             plays, bad = [*page, *plays], [*bad, *unread]
         return sorted({play.ref: play for play in plays}.values(), key=_ms), bad, full
 
-    async def _page(self, **where: int) -> tuple[list[Play], list[Bad], bool]:
-        answer = await self._ask("me/player/recently-played", limit=_PAGE, **where)
+    async def _page(self, **where: int) -> tuple[list[Play], list[RejectedRow], bool]:
+        answer = await self._ask("me/player/recently-played", limit=_PAGE_SIZE, **where)
         if answer.status == 204:
             return [], [], False
         found = rows(mapping(answer.json, "page of plays").get("items"), "list of plays")
-        return *read_rows(found, _play), len(found) >= _PAGE
+        return *read_rows(found, _play), len(found) >= _PAGE_SIZE
 
-    async def _songs(self, head: Head) -> tuple[Song, ...] | None:
+    async def _songs(self, head: PlaylistHead) -> tuple[Song, ...] | None:
         first, *others = self._contents
         try:
             songs = await self._contents_of(head, first)
@@ -121,7 +121,7 @@ class Spotify(Provider):
             self._contents = [first]
         return songs
 
-    async def _by_the_older_name(self, head: Head, name: str, newer: ServiceError) -> tuple[Song, ...] | None:
+    async def _by_the_older_name(self, head: PlaylistHead, name: str, newer: ServiceError) -> tuple[Song, ...] | None:
         """The songs, if the app is of the older generation; else what the newer call said."""
         try:
             songs = await self._contents_of(head, name)
@@ -132,10 +132,10 @@ class Spotify(Provider):
         self._contents = [name]
         return songs
 
-    async def _contents_of(self, head: Head, name: str) -> tuple[Song, ...] | None:
+    async def _contents_of(self, head: PlaylistHead, name: str) -> tuple[Song, ...] | None:
         songs: list[Song] = []
-        for offset in range(0, MOST_SONGS, _PAGE):
-            answer = await self._ask(f"playlists/{head.ref}/{name}", limit=_PAGE, offset=offset)
+        for offset in range(0, MAX_SONGS, _PAGE_SIZE):
+            answer = await self._ask(f"playlists/{head.ref}/{name}", limit=_PAGE_SIZE, offset=offset)
             page = mapping(answer.json, "page of songs")
             if not isinstance(page.get("items"), list):
                 return None  # of somebody else's playlist there is nothing but the name
@@ -145,7 +145,7 @@ class Spotify(Provider):
                 break
         return tuple(songs)
 
-    async def _ask(self, path: str, **query: str | int) -> Answer:
+    async def _ask(self, path: str, **query: str | int) -> ProviderResponse:
         token = await self._tokens.current()
         try:
             return await self._asked(path, query, token)
@@ -155,9 +155,9 @@ class Spotify(Provider):
         # It was refused before it was carried out, so that it may be repeated, whatever it is.
         return await self._asked(path, query, await self._tokens.other_than(token))
 
-    async def _asked(self, path: str, query: Mapping[str, str | int], token: str) -> Answer:
+    async def _asked(self, path: str, query: Mapping[str, str | int], token: str) -> ProviderResponse:
         headers = {"Authorization": f"Bearer {token}"}
-        return await self._calls.ask(Ask(url=f"{self._base}/{path}", query=query, headers=headers))
+        return await self._client.ask(ProviderRequest(url=f"{self._base}/{path}", query=query, headers=headers))
 
 
 def _ms(play: Play) -> int:
@@ -192,7 +192,7 @@ def _song(row: Mapping[str, object]) -> Song:
         raise BadRow("it has no artist")
     length = number(row.get("duration_ms"))
     return Song(
-        title=needed(row, "name"),
+        title=required_text(row, "name"),
         artist=artist,
         album=text(part(row, "album").get("name")),
         isrc=isrc(part(row, "external_ids").get("isrc")),
@@ -201,25 +201,25 @@ def _song(row: Mapping[str, object]) -> Song:
     )
 
 
-def _head(row: Mapping[str, object]) -> Head:
-    return Head(
-        ref=needed(row, "id"),
+def _head(row: Mapping[str, object]) -> PlaylistHead:
+    return PlaylistHead(
+        ref=required_text(row, "id"),
         name=text(row.get("name")),
         about=text(row.get("description")),
         version=text(row.get("snapshot_id")),
     )
 
 
-def _calls(values: Mapping[str, str], there: Surroundings) -> Calls:
-    return Calls("spotify", rules.spotify, there, rate=kind.rate, key=kind.counted(values))
+def _calls(values: Mapping[str, str], context: ProviderContext) -> ProviderClient:
+    return ProviderClient("spotify", rules.spotify, context, rate=kind.rate, key=kind.counted(values))
 
 
-def _made(connection: Connection, there: Surroundings) -> Provider | None:
+def _made(connection: ProviderConnection, context: ProviderContext) -> Provider | None:
     tokens = (connection.values.get(name) for name in ("access_token", "refresh_token"))
-    return Spotify(connection, there) if any(tokens) else None
+    return Spotify(connection, context) if any(tokens) else None
 
 
-kind = Kind(
+kind = ProviderKind(
     name="spotify",
     title="Spotify",
     about="What you played lately, and your playlists.",

@@ -6,10 +6,10 @@ import hashlib
 import secrets
 from collections.abc import Mapping
 
-from tidegate_apps.music.calls import Ask, Calls
-from tidegate_apps.music.contract import Bad, Song
-from tidegate_apps.music.playlists import MOST_SONGS, Head
-from tidegate_apps.music.reading import isrc, mapping, mbid, needed, number, part, read_rows, rows, text
+from tidegate_apps.music.calls import ProviderClient, ProviderRequest
+from tidegate_apps.music.contract import RejectedRow, Song
+from tidegate_apps.music.playlists import MAX_SONGS, PlaylistHead
+from tidegate_apps.music.reading import isrc, mapping, mbid, number, part, read_rows, required_text, rows, text
 
 _VERSION, _NAME = "1.16.1", "tidegate"
 
@@ -17,40 +17,42 @@ _VERSION, _NAME = "1.16.1", "tidegate"
 class Subsonic:
     """Logs in with every request, by a hash of the password and a salt that is used once."""
 
-    def __init__(self, calls: Calls, base: str, user: str, password: str) -> None:
-        self._calls, self._base, self._user, self._password = calls, base, user, password
+    def __init__(self, client: ProviderClient, base: str, user: str, password: str) -> None:
+        self._client, self._base, self._user, self._password = client, base, user, password
 
     async def ping(self) -> None:
         await self._ask("ping")
 
-    async def heads(self) -> tuple[list[Head], list[Bad]]:
+    async def heads(self) -> tuple[list[PlaylistHead], list[RejectedRow]]:
         """The playlists of the user and those shared with everybody."""
         listed = part(await self._ask("getPlaylists"), "playlists")
         return read_rows(rows(listed.get("playlist"), "list of playlists"), _head)
 
-    async def songs(self, head: Head) -> tuple[Song, ...]:
+    async def songs(self, head: PlaylistHead) -> tuple[Song, ...]:
         playlist = mapping((await self._ask("getPlaylist", id=head.ref)).get("playlist"), "playlist")
-        songs, _ = read_rows(rows(playlist.get("entry"), "list of songs")[:MOST_SONGS], _song)
+        songs, _ = read_rows(rows(playlist.get("entry"), "list of songs")[:MAX_SONGS], _subsonic_song)
         return tuple(songs)
 
     async def _ask(self, method: str, **given: str) -> Mapping[str, object]:
         salt = secrets.token_hex(8)
         token = hashlib.md5(f"{self._password}{salt}".encode(), usedforsecurity=False).hexdigest()
         login = {"u": self._user, "t": token, "s": salt, "v": _VERSION, "c": _NAME, "f": "json"}
-        answer = await self._calls.ask(Ask(url=f"{self._base}/rest/{method}", query={**login, **given}))
+        answer = await self._client.ask(ProviderRequest(url=f"{self._base}/rest/{method}", query={**login, **given}))
         return mapping(mapping(answer.json, "object").get("subsonic-response"), "subsonic-response")
 
 
-def _head(row: Mapping[str, object]) -> Head:
+def _head(row: Mapping[str, object]) -> PlaylistHead:
     # An empty list of songs is left out, so the count is what tells an empty playlist from one that is not shown.
     version = f"{text(row.get('changed'))} {text(row.get('songCount'))}" if row.get("changed") else ""
-    return Head(ref=needed(row, "id"), name=text(row.get("name")), about=text(row.get("comment")), version=version)
+    return PlaylistHead(
+        ref=required_text(row, "id"), name=text(row.get("name")), about=text(row.get("comment")), version=version
+    )
 
 
-def _song(row: Mapping[str, object]) -> Song:
+def _subsonic_song(row: Mapping[str, object]) -> Song:
     return Song(
-        title=needed(row, "title"),
-        artist=needed(row, "artist"),
+        title=required_text(row, "title"),
+        artist=required_text(row, "artist"),
         album=text(row.get("album")),
         mbid=mbid(row.get("musicBrainzId")),
         isrc=isrc(row.get("isrc")),

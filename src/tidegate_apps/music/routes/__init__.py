@@ -6,14 +6,14 @@ from fastapi import APIRouter
 
 from tidegate.apps import Installed
 from tidegate_apps.music.routes import connections, entries, forms, logins, pictures
-from tidegate_apps.music.settings import Settings
+from tidegate_apps.music.settings import MusicSettings
 
 
-def routes(there: Installed[Settings]) -> APIRouter:
+def routes(app: Installed[MusicSettings]) -> APIRouter:
     """All of them."""
     router = APIRouter()
     for router_of in (connections.router, entries.router):
-        router.include_router(router_of(there), prefix="/api/v1/music")
+        router.include_router(router_of(app), prefix="/api/v1/music")
     for router_of in (forms.router, logins.router, pictures.router):
-        router.include_router(router_of(there), include_in_schema=False)
+        router.include_router(router_of(app), include_in_schema=False)
     return router

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Body, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
 from tidegate.apps import Installed
-from tidegate.web import Problem, Right, needs
+from tidegate.web import Permission, Problem, requires
 from tidegate_apps.music.asking import kind_of, lines_of, may_reach_loopback, user_of
 from tidegate_apps.music.connections import Connections
 from tidegate_apps.music.entering import WrongValue
-from tidegate_apps.music.looks import Line, Work
-from tidegate_apps.music.settings import Settings
+from tidegate_apps.music.looks import ConnectionSummary, OperationSummary
+from tidegate_apps.music.settings import MusicSettings
 
 PRINTABLE = r"^[^\x00-\x1f\x7f]*$"  # not every database can look for a text with a NUL in it
 User = Annotated[str, Query(max_length=200, pattern=PRINTABLE, description="Another user; for admins.")]
@@ -69,62 +69,62 @@ class NewConnection(BaseModel):
     values: dict[str, SecretStr] = Field(max_length=20)
 
 
-def router(there: Installed[Settings]) -> APIRouter:
+def router(app: Installed[MusicSettings]) -> APIRouter:
     found = APIRouter(tags=["music"])
-    connections: Connections = there.jobs.connections
+    connections: Connections = app.jobs.connections
 
     @found.get("/connections")
-    @needs(Right.SEE)
+    @requires(Permission.SEE)
     def music_connections(request: Request, user: User = "") -> ConnectionsShown:
         """Every provider, with its state in words, the last success and the next try."""
         whose = user_of(request, user)
-        return ConnectionsShown(user=whose, items=[shown(line) for line in lines_of(there, whose)])
+        return ConnectionsShown(user=whose, items=[shown(line) for line in lines_of(app, whose)])
 
     @found.put("/connections/{provider}")
-    @needs(Right.PUT_IN)
+    @requires(Permission.PUT_IN)
     def music_connect(request: Request, provider: str, body: Annotated[NewConnection, Body()]) -> ConnectionShown:
         """Connects, or connects anew: all that was held against the old credentials is forgotten."""
-        kind, user = kind_of(there, provider), user_of(request)
+        kind, user = kind_of(app, provider), user_of(request)
         try:
             given = {name: value.get_secret_value() for name, value in body.values.items()}
             connections.enter(user, kind, given, loopback=may_reach_loopback(request), by=user)
         except WrongValue as error:
             raise Problem("not_valid", f"{error}.", status=422) from error
-        return _one(there, user, kind.name)
+        return _one(app, user, kind.name)
 
     @found.delete("/connections/{provider}")
-    @needs(Right.PUT_IN)
+    @requires(Permission.PUT_IN)
     def music_disconnect(request: Request, provider: str) -> ConnectionShown:
         """Disconnects: the credentials are deleted, what they brought stays."""
-        kind, user = kind_of(there, provider), user_of(request)
+        kind, user = kind_of(app, provider), user_of(request)
         connections.remove(user, kind.name, by=user)
-        return _one(there, user, kind.name)
+        return _one(app, user, kind.name)
 
     @found.post("/connections/{provider}/sync", status_code=202)
-    @needs(Right.PUT_IN)
+    @requires(Permission.PUT_IN)
     def music_sync(request: Request, provider: str) -> ConnectionShown:
         """Syncs now, except where credentials were refused or the service asked for a wait."""
-        kind, user = kind_of(there, provider), user_of(request)
-        connections.ask(user, kind.name, by=user)
-        return _one(there, user, kind.name)
+        kind, user = kind_of(app, provider), user_of(request)
+        connections.request_sync(user, kind.name, by=user)
+        return _one(app, user, kind.name)
 
     return found
 
 
-def _one(there: Installed[Settings], user: str, provider: str) -> ConnectionShown:
-    return shown(next(line for line in lines_of(there, user) if line.kind.name == provider))
+def _one(app: Installed[MusicSettings], user: str, provider: str) -> ConnectionShown:
+    return shown(next(line for line in lines_of(app, user) if line.kind.name == provider))
 
 
-def shown(line: Line) -> ConnectionShown:
+def shown(line: ConnectionSummary) -> ConnectionShown:
     return ConnectionShown(
         provider=line.kind.name, title=line.kind.title, connected=line.connected, state=line.look.name,
         word=line.look.word, reason=line.look.reason, last_success_at=line.success_at, next_try_at=line.next_at,
-        operations=[_operation(each) for each in line.works],
-        gaps=[GapShown(since=each.since, until=each.until) for each in line.gaps],
+        operations=[_operation(work) for work in line.works],
+        gaps=[GapShown(since=gap.since, until=gap.until) for gap in line.gaps],
     )  # fmt: skip
 
 
-def _operation(work: Work) -> OperationShown:
+def _operation(work: OperationSummary) -> OperationShown:
     state = work.state
     return OperationShown(
         operation=work.name, state=work.look.name, reason=work.look.reason, code=state.code, failures=state.failures,

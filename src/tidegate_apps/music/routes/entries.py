@@ -9,11 +9,11 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel
 
 from tidegate.apps import Installed
-from tidegate.web import Right, needs
+from tidegate.web import Permission, requires
 from tidegate_apps.music import shelves
 from tidegate_apps.music.asking import user_of
 from tidegate_apps.music.routes.connections import PRINTABLE, User
-from tidegate_apps.music.settings import Settings
+from tidegate_apps.music.settings import MusicSettings
 
 Limit = Annotated[int, Query(ge=1, le=500)]
 Find = Annotated[str, Query(max_length=200, pattern=PRINTABLE, description="A part of the name.")]
@@ -52,16 +52,16 @@ class PlaysShown(BaseModel):
     next_cursor: str | None
 
 
-def router(there: Installed[Settings]) -> APIRouter:
+def router(app: Installed[MusicSettings]) -> APIRouter:
     found = APIRouter(tags=["music"])
 
     def listed(shelf: str) -> Callable[..., EntriesShown]:
-        @needs(Right.SEE)
+        @requires(Permission.SEE)
         def entries(
             request: Request, user: User = "", q: Find = "", cursor: Cursor = "", limit: Limit = 100
         ) -> EntriesShown:
-            page = shelves.entries(there.db, shelf, user_of(request, user), like=q, cursor=cursor, n=limit)
-            return EntriesShown(items=[_entry(each) for each in page.items], next_cursor=page.next_cursor)
+            page = shelves.entries(app.db, shelf, user_of(request, user), like=q, cursor=cursor, n=limit)
+            return EntriesShown(items=[_entry(item) for item in page.items], next_cursor=page.next_cursor)
 
         return entries
 
@@ -70,16 +70,16 @@ def router(there: Installed[Settings]) -> APIRouter:
         found.add_api_route(f"/{shelf}", listed(shelf), methods=["GET"], name=f"music_{shelf}", description=about)
 
     @found.get("/plays")
-    @needs(Right.SEE)
+    @requires(Permission.SEE)
     def music_plays(request: Request, user: User = "", cursor: Cursor = "", limit: Limit = 100) -> PlaysShown:
         """Plays, the newest first."""
-        page = shelves.plays(there.db, user_of(request, user), cursor=cursor, n=limit)
-        return PlaysShown(items=[_play(each) for each in page.items], next_cursor=page.next_cursor)
+        page = shelves.plays(app.db, user_of(request, user), cursor=cursor, n=limit)
+        return PlaysShown(items=[_play(item) for item in page.items], next_cursor=page.next_cursor)
 
     return found
 
 
-def _entry(entry: shelves.Entry) -> EntryShown:
+def _entry(entry: shelves.LibraryEntry) -> EntryShown:
     badge = None if entry.badge is None else entry.badge.word
     return EntryShown(
         id=entry.id, name=entry.name, mbid=entry.mbid, artist=entry.artist, album=entry.album, plays=entry.plays,

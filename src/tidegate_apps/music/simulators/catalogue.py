@@ -23,7 +23,7 @@ _ALBUMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Track:
+class CatalogueTrack:
     """*number* counts from 0 through all of them."""
 
     number: int
@@ -58,13 +58,13 @@ def known_as(entity: str, name: str) -> str:
     return str(uuid5(NAMESPACE_DNS, f"{entity} {name}"))
 
 
-TRACKS: tuple[Track, ...] = tuple(
-    Track(number=number, title=title, artist=artist, album=album)
+TRACKS: tuple[CatalogueTrack, ...] = tuple(
+    CatalogueTrack(number=number, title=title, artist=artist, album=album)
     for number, (artist, album, title) in enumerate(
         (artist, album, title) for artist, album, titles in _ALBUMS for title in titles
     )
 )
 ARTISTS: tuple[str, ...] = tuple(dict.fromkeys(track.artist for track in TRACKS))
-ALBUMS: tuple[Track, ...] = tuple({track.album_mbid: track for track in reversed(TRACKS)}.values())[
+ALBUMS: tuple[CatalogueTrack, ...] = tuple({track.album_mbid: track for track in reversed(TRACKS)}.values())[
     ::-1
 ]  # a track of each

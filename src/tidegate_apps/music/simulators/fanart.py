@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tidegate.testing import Asked, Simulator, Step
+from tidegate.testing import RecordedRequest, Simulator, Step
 from tidegate_apps.music.simulators.catalogue import ALBUMS, ARTISTS, known_as
 from tidegate_apps.music.simulators.service import Fault, Service
 
@@ -16,7 +16,7 @@ _WITHOUT = 3  # each third has no pictures
 _COLOURS = ("#1f6feb", "#2da44e", "#bf3989", "#9a6700", "#8250df", "#cf222e")
 
 
-def _said(status: int, message: str) -> Step:
+def _fanart_error(status: int, message: str) -> Step:
     return Step(status, {"status": "error", "error message": message})
 
 
@@ -26,11 +26,11 @@ class FanartService(Service):
     name = "fanart"
     url = "https://assets.fanart.example"
     faults: ClassVar[Mapping[str, Fault]] = {
-        "not_found": _said(404, "Not found"),
-        "not_found_in_200": _said(200, "Not found"),
-        "key_invalid": _said(401, "Invalid API key"),
-        "key_missing_in_200": _said(200, "No API key provided"),
-        "error_in_200": _said(200, "Something went wrong"),
+        "not_found": _fanart_error(404, "Not found"),
+        "not_found_in_200": _fanart_error(200, "Not found"),
+        "key_invalid": _fanart_error(401, "Invalid API key"),
+        "key_missing_in_200": _fanart_error(200, "No API key provided"),
+        "error_in_200": _fanart_error(200, "Something went wrong"),
         "no_pictures": Step(200, {"name": "Nobody", "mbid_id": "x"}),
         "other_album": Step(200, {"name": "Nobody", "albums": {known_as("release-group", "another"): {}}}),
     }
@@ -48,23 +48,23 @@ class FanartService(Service):
         """Whether there are pictures of an artist, or of an album of this name."""
         return sum(map(ord, name)) % _WITHOUT != 0
 
-    def _artist(self, asked: Asked) -> object:
-        if (no := _kept_out(asked)) is not None:
+    def _artist(self, request: RecordedRequest) -> object:
+        if (no := _kept_out(request)) is not None:
             return no
-        name = next((each for each in ARTISTS if known_as("artist", each) == asked.params["id"]), None)
+        name = next((artist for artist in ARTISTS if known_as("artist", artist) == request.params["id"]), None)
         if name is None or not self.has(name):
             return self.faults["not_found"]
         return {
-            "name": name, "mbid_id": asked.params["id"],
+            "name": name, "mbid_id": request.params["id"],
             "artistthumb": [self._image(name, 1, "3"), self._image(name, 2, "12")],
             "artistbackground": [self._image(name, 3, "1")],
             "musiclogo": [self._image(name, 4, "0")],
         }  # fmt: skip
 
-    def _album(self, asked: Asked) -> object:
-        if (no := _kept_out(asked)) is not None:
+    def _album(self, request: RecordedRequest) -> object:
+        if (no := _kept_out(request)) is not None:
             return no
-        wanted = asked.params["id"]
+        wanted = request.params["id"]
         found = next((track for track in ALBUMS if track.album_mbid == wanted), None)
         if found is None or not self.has(found.album):
             return self.faults["not_found"]
@@ -79,8 +79,8 @@ class FanartService(Service):
         at = f"{self.url}/fanart/picture/{sum(map(ord, name))}-{number}/{number}"
         return {"id": str(number), "url": at, "likes": likes, "lang": "en"}
 
-    def _picture(self, asked: Asked) -> object:
-        colour = _COLOURS[(sum(map(ord, asked.params["name"]))) % len(_COLOURS)]
+    def _picture(self, request: RecordedRequest) -> object:
+        colour = _COLOURS[(sum(map(ord, request.params["name"]))) % len(_COLOURS)]
         return Step(200, png(bytes.fromhex(colour.lstrip("#"))), {"Content-Type": "image/png"})
 
 
@@ -100,8 +100,8 @@ def png(colour: bytes, size: int = 96) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
 
 
-def _kept_out(asked: Asked) -> Step | None:
-    given = asked.headers.get("api-key") or asked.query.get("api_key", "")
+def _kept_out(request: RecordedRequest) -> Step | None:
+    given = request.headers.get("api-key") or request.query.get("api_key", "")
     if not given:
-        return _said(401, "No API key provided")
-    return None if given == KEY else _said(401, "Invalid API key")
+        return _fanart_error(401, "No API key provided")
+    return None if given == KEY else _fanart_error(401, "Invalid API key")

@@ -9,8 +9,8 @@ from html import escape
 from typing import ClassVar
 from urllib.parse import urlencode
 
-from tidegate.testing import Asked, Simulator, Step
-from tidegate_apps.music.simulators.catalogue import TRACKS, Track
+from tidegate.testing import RecordedRequest, Simulator, Step
+from tidegate_apps.music.simulators.catalogue import TRACKS, CatalogueTrack
 from tidegate_apps.music.simulators.service import HTML, Fault, Listened
 
 KEY, SECRET = "lastfm-simulated-key", "lastfm-simulated-secret"
@@ -85,8 +85,8 @@ class LastFmService(Listened):
         self._route(sim, "auth", "GET /api/auth/", self._page)
         self._route(sim, "allowed", "POST /api/auth/", self._allowed)
 
-    def _called(self, asked: Asked) -> object:
-        given = asked.query
+    def _called(self, request: RecordedRequest) -> object:
+        given = request.query
         if given.get("api_key") != KEY:
             return error(10)
         if "api_sig" in given and given["api_sig"] != _signature(given):
@@ -128,18 +128,18 @@ class LastFmService(Listened):
             return error(14)
         return {"session": {"name": name, "key": self.session(name), "subscriber": 0}}
 
-    def _page(self, asked: Asked) -> object:
-        if asked.query.get("api_key") != KEY:
+    def _page(self, request: RecordedRequest) -> object:
+        if request.query.get("api_key") != KEY:
             return Step(403, "Invalid API key", HTML)
-        back = escape(asked.query.get("cb", ""))
+        back = escape(request.query.get("cb", ""))
         fields = f'<input type="hidden" name="cb" value="{back}"><label>Account <input name="user" value="ann"></label>'
         page = f"<form method='post'>{fields}<button>Yes, allow access</button></form>"
         return Step(200, f"<!DOCTYPE html><title>Simulated Last.fm</title>{page}", HTML)
 
-    def _allowed(self, asked: Asked) -> object:
+    def _allowed(self, request: RecordedRequest) -> object:
         token = hashlib.sha256(f"token {len(self._tokens)} {self.clock.now()}".encode()).hexdigest()[:32]
-        self._tokens[token] = asked.form.get("user") or "ann"
-        back = asked.form.get("cb", "")
+        self._tokens[token] = request.form.get("user") or "ann"
+        back = request.form.get("cb", "")
         return Step(302, b"", {"Location": f"{back}{'&' if '?' in back else '?'}{urlencode({'token': token})}"})
 
 
@@ -149,7 +149,7 @@ def _signature(given: Mapping[str, str]) -> str:
     return hashlib.md5(f"{text}{SECRET}".encode(), usedforsecurity=False).hexdigest()
 
 
-def _row(track: Track, at: int | None) -> dict[str, object]:
+def _row(track: CatalogueTrack, at: int | None) -> dict[str, object]:
     row: dict[str, object] = {
         "artist": {"#text": track.artist, "mbid": track.artist_mbid}, "name": track.title, "mbid": "",
         "album": {"#text": track.album, "mbid": ""}, "url": f"https://www.last.example/music/_/{track.number}",

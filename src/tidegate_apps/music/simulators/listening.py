@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from typing import Protocol
 
-from tidegate_apps.music.simulators.catalogue import TRACKS, Track
+from tidegate_apps.music.simulators.catalogue import TRACKS, CatalogueTrack
 
 
 class Time(Protocol):
@@ -22,12 +22,12 @@ class Listening:
         self._logs: dict[str, list[tuple[float, int]]] = {}
         self._until: dict[str, float] = {}
 
-    def hear(self, user: str, song: int = 0, *, at: float | None = None) -> Track:
+    def hear(self, user: str, song: int = 0, *, at: float | None = None) -> CatalogueTrack:
         """One play, now or at another time."""
         insort(self._log(user), (self._clock.now() if at is None else at, song % len(TRACKS)))
         return TRACKS[song % len(TRACKS)]
 
-    def heard(self, user: str, since: float = 0.0) -> list[tuple[float, Track]]:
+    def heard(self, user: str, since: float = 0.0) -> list[tuple[float, CatalogueTrack]]:
         """All plays so far, or those from a moment on."""
         log = self._log(user)
         now = self._clock.now()

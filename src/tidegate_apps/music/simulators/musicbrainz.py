@@ -9,7 +9,7 @@ from email.utils import formatdate
 from functools import partial
 from typing import ClassVar
 
-from tidegate.testing import Asked, Simulator, Step
+from tidegate.testing import RecordedRequest, Simulator, Step
 from tidegate_apps.music.simulators.catalogue import ALBUMS, ARTISTS, TRACKS, known_as
 from tidegate_apps.music.simulators.service import Fault, Service
 
@@ -23,7 +23,7 @@ _BUSY = "The MusicBrainz web server is currently busy. Please try again later."
 Names = Mapping[str, tuple[str, str]]  # of an entity, by id: its name and its artist
 
 
-def _said(status: int, error: str, headers: Mapping[str, str] | None = None) -> Step:
+def _musicbrainz_error(status: int, error: str, headers: Mapping[str, str] | None = None) -> Step:
     return Step(status, {"error": error, "help": _HELP}, headers or {})
 
 
@@ -32,16 +32,16 @@ class MusicBrainzService(Service):
 
     name = "musicbrainz"
     faults: ClassVar[Mapping[str, Fault]] = {
-        "shedding": _said(503, _BUSY, {
+        "shedding": _musicbrainz_error(503, _BUSY, {
             "X-RateLimit-Who": "search-shed", "X-RateLimit-Zone": "search-global", "X-RateLimit-Remaining": "171",
             "Retry-After": "0",
         }),
-        "too_fast": _said(503, _TOO_FAST, {"X-RateLimit-Remaining": "0", "Retry-After": "0"}),
-        "read_only": _said(503, "The database is currently read only"),
+        "too_fast": _musicbrainz_error(503, _TOO_FAST, {"X-RateLimit-Remaining": "0", "Retry-After": "0"}),
+        "read_only": _musicbrainz_error(503, "The database is currently read only"),
         "unexplained": Step(503, b""),
-        "invalid_mbid": _said(400, "Invalid mbid."),
-        "unknown": _said(404, "Not Found"),
-        "unauthorised": _said(401, "You are not authorized to access this resource."),
+        "invalid_mbid": _musicbrainz_error(400, "Invalid mbid."),
+        "unknown": _musicbrainz_error(404, "Not Found"),
+        "unauthorised": _musicbrainz_error(401, "You are not authorized to access this resource."),
     }  # fmt: skip
 
     def begin(self) -> None:
@@ -66,20 +66,20 @@ class MusicBrainzService(Service):
             self._route(sim, entity, f"GET /ws/2/{entity}/{{id}}", look)
             self._route(sim, f"search-{entity}", f"GET /ws/2/{entity}", search)
 
-    def _looked_up(self, asked: Asked, names: Names) -> object:
-        if (no := self._kept_out(asked)) is not None:
+    def _looked_up(self, request: RecordedRequest, names: Names) -> object:
+        if (no := self._kept_out(request)) is not None:
             return no
-        wanted = self.merged.get(asked.params["id"], asked.params["id"])
+        wanted = self.merged.get(request.params["id"], request.params["id"])
         if len(wanted) != 36:
             return self.faults["invalid_mbid"]
         if wanted not in names or wanted in self.deleted:
             return self.faults["unknown"]
         return self._row(wanted, names)
 
-    def _searched(self, asked: Asked, listed: str, names: Names) -> object:
-        if (no := self._kept_out(asked)) is not None:
+    def _searched(self, request: RecordedRequest, listed: str, names: Names) -> object:
+        if (no := self._kept_out(request)) is not None:
             return no
-        terms = {name: _plain(re.sub(r"\\(.)", r"\1", value)) for name, value in _TERM.findall(asked.query["query"])}
+        terms = {name: _plain(re.sub(r"\\(.)", r"\1", value)) for name, value in _TERM.findall(request.query["query"])}
         artist = terms.pop("artist", "")
         name = next(iter(terms.values()), artist)
         found = []
@@ -88,15 +88,15 @@ class MusicBrainzService(Service):
             if of_artist and name in _plain(title) and ref not in self.deleted:
                 found.append({**self._row(ref, names), "score": 100 if name == _plain(title) else 61})
         found.sort(key=lambda row: -int(str(row["score"])))
-        limit = int(asked.query.get("limit", 25))
+        limit = int(request.query.get("limit", 25))
         return {"created": "2026-01-01T00:00:00Z", "count": len(found), "offset": 0, listed: found[:limit]}
 
     def _row(self, ref: str, names: Names) -> dict[str, object]:
         name, by = names[ref]
         return {"id": ref, "name": name, "title": name, "sort-name": name, "artist-credit": [{"name": by}]}
 
-    def _kept_out(self, asked: Asked) -> Step | None:
-        agent = asked.headers.get("user-agent")
+    def _kept_out(self, request: RecordedRequest) -> Step | None:
+        agent = request.headers.get("user-agent")
         if "(" not in agent or agent.startswith("python"):
             return Step(403, "Your User-Agent is blocked", {"Content-Type": "text/plain"})
         now = self.clock.now()
@@ -104,7 +104,7 @@ class MusicBrainzService(Service):
         self._counted = now
         if self.limited and self._credit < 1:
             self.refused += 1
-            return _said(503, _TOO_FAST, {
+            return _musicbrainz_error(503, _TOO_FAST, {
                 "X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{now + 2:.0f}",
                 "X-RateLimit-Zone": "anon", "Retry-After": "0", "Date": formatdate(now, usegmt=True),
             })  # fmt: skip

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
-from tidegate.testing import Asked, Simulator, Step
-from tidegate_apps.music.simulators.catalogue import TRACKS, Track
+from tidegate.testing import RecordedRequest, Simulator, Step
+from tidegate_apps.music.simulators.catalogue import TRACKS, CatalogueTrack
 from tidegate_apps.music.simulators.service import HTML, PAGE, Fault, Listened
 
 _SESSION = 48 * 3600.0
@@ -19,7 +19,7 @@ PASSWORD = "low tide"  # noqa: S105  # of accounts that are not there
 
 Rows = list[dict[str, object]]
 Reply = Callable[[str, Mapping[str, str]], object]
-Listed = Callable[[str, Asked], Rows | None]
+Listed = Callable[[str, RecordedRequest], Rows | None]
 
 
 def failed(code: int, message: str, status: int = 200, retry_after: float | None = None) -> Step:
@@ -112,8 +112,8 @@ class NavidromeServer(Listened):
 
     # -- Subsonic ------------------------------------------------------------------------------------------------
 
-    def _known(self, asked: Asked, reply: Reply) -> object:
-        given = {**asked.form, **asked.query} if asked.method == "POST" else asked.query
+    def _known(self, request: RecordedRequest, reply: Reply) -> object:
+        given = {**request.form, **request.query} if request.method == "POST" else request.query
         missing = next((each for each in ("u", "t", "s", "v", "c") if not given.get(each)), None)
         if missing:
             return failed(10, f"missing parameter: '{missing}'")
@@ -129,7 +129,11 @@ class NavidromeServer(Listened):
         return _envelope("ok")
 
     def _lists(self, user: str, given: Mapping[str, str]) -> object:
-        found = [_listed(ref, each) for ref, each in self.playlists.items() if each.owner == user or each.public]
+        found = [
+            _listed(ref, playlist)
+            for ref, playlist in self.playlists.items()
+            if playlist.owner == user or playlist.public
+        ]
         return _envelope("ok", playlists={"playlist": found} if found else {})
 
     def _list(self, user: str, given: Mapping[str, str]) -> object:
@@ -141,13 +145,13 @@ class NavidromeServer(Listened):
 
     # -- its own API ---------------------------------------------------------------------------------------------
 
-    def _login(self, asked: Asked) -> object:
+    def _login(self, request: RecordedRequest) -> object:
         now = self.clock.now()
         self._logins = [at for at in self._logins if now - at < _IN]
         if len(self._logins) >= _LOGINS:
             return FAULTS["too_many_logins"]
         self._logins.append(now)
-        given = asked.json
+        given = request.json
         user = given.get("username", "")
         if user not in self.passwords or self.passwords[user] != given.get("password"):
             return FAULTS["login_refused"]
@@ -157,17 +161,17 @@ class NavidromeServer(Listened):
         said = f"{user}.{self.clock.now() + _SESSION:.0f}"
         return f"{said}.{hmac.digest(self._key, said.encode(), 'sha256').hex()}"
 
-    def _session(self, asked: Asked, reply: Listed) -> object:
-        token = asked.headers.get("x-nd-authorization").removeprefix("Bearer ")
+    def _session(self, request: RecordedRequest, reply: Listed) -> object:
+        token = request.headers.get("x-nd-authorization").removeprefix("Bearer ")
         said, _, signed = token.rpartition(".")
         user, _, ends = said.rpartition(".")
         right = hmac.compare_digest(signed, hmac.digest(self._key, said.encode(), "sha256").hex())
         if not right or float(ends) <= self.clock.now() or user not in self.passwords:
             return FAULTS["refused"]
-        found = reply(user, asked)
+        found = reply(user, request)
         if found is None:
             return FAULTS["web_app"]
-        given = asked.query
+        given = request.query
         start, end = (int(given.get(name) or other) for name, other in (("_start", 0), ("_end", len(found))))
         headers = {"X-Total-Count": str(len(found)), "X-ND-Authorization": self._made(user)}
         return Step(200, found[start:end], headers)
@@ -176,26 +180,26 @@ class NavidromeServer(Listened):
         """As after a restart of the server with another key."""
         self._key = hashlib.sha256(self._key).digest()
 
-    def _scrobbles(self, user: str, asked: Asked) -> Rows | None:
+    def _scrobbles(self, user: str, request: RecordedRequest) -> Rows | None:
         if not self.has_log:
             return None
-        since = float(asked.query.get("from") or 0)
+        since = float(request.query.get("from") or 0)
         log = [(int(at), track) for at, track in self.listening.heard(user, since)]
         found: Rows = [
             {"id": number, "mediaFileId": f"nd{track.number}", "submissionTime": at}
             for number, (at, track) in enumerate(log, 1)
         ]
-        return found if asked.query.get("_order") == "ASC" else found[::-1]
+        return found if request.query.get("_order") == "ASC" else found[::-1]
 
-    def _songs(self, user: str, asked: Asked) -> Rows:
-        wanted = {value for name, value in asked.pairs if name == "id"}
+    def _songs(self, user: str, request: RecordedRequest) -> Rows:
+        wanted = {value for name, value in request.pairs if name == "id"}
         there = [each for each in TRACKS if each.number not in self.gone]
         if wanted:
             return [_media(track, None) for track in there if f"nd{track.number}" in wanted]
         last = {track.number: at for at, track in self.listening.heard(user)}
         rows = [_media(track, last.get(track.number)) for track in there]
-        if asked.query.get("_sort") == "play_date":
-            rows.sort(key=lambda row: str(row.get("playDate", "")), reverse=asked.query.get("_order") == "DESC")
+        if request.query.get("_sort") == "play_date":
+            rows.sort(key=lambda row: str(row.get("playDate", "")), reverse=request.query.get("_order") == "DESC")
         return rows
 
 
@@ -207,14 +211,14 @@ def _listed(ref: str, found: SavedList) -> dict[str, object]:
     }  # fmt: skip
 
 
-def _child(track: Track) -> dict[str, object]:
+def _child(track: CatalogueTrack) -> dict[str, object]:
     return {
         "id": f"nd{track.number}", "title": track.title, "album": track.album, "artist": track.artist, "isDir": False,
         "duration": track.seconds, "musicBrainzId": track.mbid, "isrc": [track.isrc],
     }  # fmt: skip
 
 
-def _media(track: Track, played: float | None) -> dict[str, object]:
+def _media(track: CatalogueTrack, played: float | None) -> dict[str, object]:
     row: dict[str, object] = {
         "id": f"nd{track.number}", "title": track.title, "album": track.album, "artist": track.artist,
         "duration": float(track.seconds), "mbzRecordingID": track.mbid, "mbzArtistId": track.artist_mbid,

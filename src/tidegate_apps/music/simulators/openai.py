@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import ClassVar
 
-from tidegate.testing import Asked, Simulator, Step
+from tidegate.testing import RecordedRequest, Simulator, Step
 from tidegate_apps.music.simulators.service import Fault, Service
 
 KEY = "simulated-openai-key"
@@ -95,21 +95,21 @@ class OpenAiService(Service):
         first = hashlib.sha256(name.encode()).digest()[0]
         return [] if name in self.unknown else [_TAGS[(first + step) % len(_TAGS)] for step in (0, 3)]
 
-    def _models(self, asked: Asked) -> object:
-        return self._kept_out(asked) or {"object": "list", "data": [{"id": "gpt-6-luna", "object": "model"}]}
+    def _models(self, request: RecordedRequest) -> object:
+        return self._kept_out(request) or {"object": "list", "data": [{"id": "gpt-6-luna", "object": "model"}]}
 
-    def _chat(self, asked: Asked) -> object:
-        if (no := self._kept_out(asked)) is not None:
+    def _chat(self, request: RecordedRequest) -> object:
+        if (no := self._kept_out(request)) is not None:
             return no
-        if refused := self.refuses & asked.json.keys():
+        if refused := self.refuses & request.json.keys():
             return Step(400, {"error": f"'{min(refused)}' is not supported"})
-        names = json.loads(asked.json["messages"][-1]["content"])
+        names = json.loads(request.json["messages"][-1]["content"])
         if self.too_long & set(names.values()):
             return self.faults["too_long"]
-        if self.thinks + _EACH * len(names) > asked.json.get("max_completion_tokens", 10**6):
+        if self.thinks + _EACH * len(names) > request.json.get("max_completion_tokens", 10**6):
             return self.faults["cut_by_length"]
         self.tagged += names.values()
         return _completion(json.dumps({number: self.tags(name) for number, name in names.items()}))
 
-    def _kept_out(self, asked: Asked) -> Fault | None:
-        return None if asked.headers.get("authorization") == f"Bearer {KEY}" else self.faults["key_invalid"]
+    def _kept_out(self, request: RecordedRequest) -> Fault | None:
+        return None if request.headers.get("authorization") == f"Bearer {KEY}" else self.faults["key_invalid"]

@@ -7,14 +7,14 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import ClassVar
 
-from tidegate.testing import Asked, Hang, Simulator, Step
+from tidegate.testing import Hang, RecordedRequest, Simulator, Step
 from tidegate_apps.music.simulators.listening import Listening, Time
 
 PAGE = "<!DOCTYPE html><html><head><title>Please wait</title></head><body>Checking your browser.</body></html>"
 HTML = {"Content-Type": "text/html; charset=utf-8"}
 _ROWS = [{"id": f"{number:06d}"} for number in range(500)]
 
-Handler = Callable[[Asked], object]
+Handler = Callable[[RecordedRequest], object]
 Fault = Step | Hang | Handler
 
 # What any of them may do.
@@ -96,18 +96,18 @@ class Service(ABC):
         full = f"{method} /{self.name}{path}"
         self.routes[where] = full
 
-        def answer(asked: Asked) -> object:
-            return self._met(where, asked, handler)
+        def answer(request: RecordedRequest) -> object:
+            return self._met(where, request, handler)
 
         sim.on(full, answer)
 
-    def _met(self, where: str, asked: Asked, handler: Handler) -> object:
+    def _met(self, where: str, request: RecordedRequest, handler: Handler) -> object:
         waiting = next((found for each in (where, "") if (found := self._next.get(each))), None)
         name = waiting.popleft() if waiting else self._now.get(where) or self._now.get("") or self.by_itself(where)
         if name == "well":
-            return handler(asked)
+            return handler(request)
         fault = self.faults.get(name) or ANY[name]
-        return fault(asked) if callable(fault) else fault
+        return fault(request) if callable(fault) else fault
 
     def _check(self, fault: str, where: str) -> None:
         if fault not in self.known():

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 
-from tidegate.testing import Asked, Simulator, Step
-from tidegate_apps.music.simulators.catalogue import TRACKS, Track
+from tidegate.testing import RecordedRequest, Simulator, Step
+from tidegate_apps.music.simulators.catalogue import TRACKS, CatalogueTrack
 from tidegate_apps.music.simulators.listening import Time
 from tidegate_apps.music.simulators.service import Fault, Listened
 from tidegate_apps.music.simulators.spotify_accounts import REVOKED, Accounts, Consent, refused
@@ -45,7 +45,7 @@ FAULTS: Mapping[str, Fault] = {
     "private_session": Step(204, b""),
 }
 
-Reply = Callable[[Consent, Asked], object]
+Reply = Callable[[Consent, RecordedRequest], object]
 
 
 @dataclass
@@ -105,7 +105,7 @@ class SpotifyService(Listened):
         for where, (path, scope, reply) in calls.items():
             self._route(sim, where, f"GET {path}", partial(self._let_in, scope=scope, reply=reply))
 
-    def _let_in(self, asked: Asked, scope: str, reply: Reply) -> object:
+    def _let_in(self, request: RecordedRequest, scope: str, reply: Reply) -> object:
         now = self.clock.now()
         while self._requests and now - self._requests[0] >= _WINDOW:
             self._requests.popleft()
@@ -113,7 +113,7 @@ class SpotifyService(Listened):
             wait = max(1.0, self._requests[0] + _WINDOW - now)
             return said(429, "API rate limit exceeded", retry_after=round(wait))
         self._requests.append(now)
-        kind, _, token = asked.headers.get("authorization").partition(" ")
+        kind, _, token = request.headers.get("authorization").partition(" ")
         if kind != "Bearer" or not token:
             return said(401, "No token provided")
         consent = self.accounts.holder(token)
@@ -122,13 +122,13 @@ class SpotifyService(Listened):
         if scope and scope not in consent.scopes.split():
             return FAULTS["scope_missing"]
         self._opened(consent.user)  # whoever came through the login page
-        return reply(consent, asked)
+        return reply(consent, request)
 
-    def _me(self, consent: Consent, asked: Asked) -> object:
+    def _me(self, consent: Consent, request: RecordedRequest) -> object:
         return {"id": consent.user, "display_name": consent.user.title()}
 
-    def _recent(self, consent: Consent, asked: Asked) -> object:
-        given = asked.query
+    def _recent(self, consent: Consent, request: RecordedRequest) -> object:
+        given = request.query
         if "after" in given and "before" in given:
             return said(400, "Only one of after and before may be given")
         after, before = int(given.get("after", 0)), int(given.get("before", 10**15))
@@ -141,13 +141,13 @@ class SpotifyService(Listened):
         cursors = {"after": str(page[0][0]), "before": str(page[-1][0])} if page else None
         return {"items": items, "next": "more" if len(wanted) > limit else None, "cursors": cursors, "limit": limit}
 
-    def _lists(self, consent: Consent, asked: Asked) -> object:
+    def _lists(self, consent: Consent, request: RecordedRequest) -> object:
         found = [
-            self._listed(ref, each)
-            for ref, each in self.playlists.items()
-            if each.exists and (each.owner == consent.user or ref.startswith(consent.user))
+            self._listed(ref, playlist)
+            for ref, playlist in self.playlists.items()
+            if playlist.exists and (playlist.owner == consent.user or ref.startswith(consent.user))
         ]
-        return _paged(found, asked)
+        return _paged(found, request)
 
     def _listed(self, ref: str, found: OwnedList) -> dict[str, object]:
         contents = {"href": f"/v1/playlists/{ref}", "total": len(found.songs)}
@@ -157,10 +157,10 @@ class SpotifyService(Listened):
             "items" if self.generation == "new" else "tracks": contents,
         }  # fmt: skip
 
-    def _songs(self, consent: Consent, asked: Asked, generation: str) -> object:
+    def _songs(self, consent: Consent, request: RecordedRequest, generation: str) -> object:
         if generation != self.generation:
             return FAULTS["forbidden"] if generation == "old" else FAULTS["not_found"]
-        found = self.playlists.get(asked.params["id"])
+        found = self.playlists.get(request.params["id"])
         if found is None or not found.exists:
             return FAULTS["not_found"]
         if found.owner != consent.user:
@@ -170,16 +170,16 @@ class SpotifyService(Listened):
             {"added_at": _date(0), "is_local": False, word: None if song is None else _track(TRACKS[song])}
             for song in found.songs
         ]
-        return _paged(rows, asked)
+        return _paged(rows, request)
 
 
-def _paged(found: list[dict[str, object]], asked: Asked) -> dict[str, object]:
-    limit, offset = int(asked.query.get("limit", 20)), int(asked.query.get("offset", 0))
+def _paged(found: list[dict[str, object]], request: RecordedRequest) -> dict[str, object]:
+    limit, offset = int(request.query.get("limit", 20)), int(request.query.get("offset", 0))
     more = offset + limit < len(found)
     return {"items": found[offset : offset + limit], "next": "more" if more else None, "total": len(found)}
 
 
-def _track(track: Track) -> dict[str, object]:
+def _track(track: CatalogueTrack) -> dict[str, object]:
     ref = f"sp{track.number:020d}"
     return {
         "id": ref, "uri": f"spotify:track:{ref}", "type": "track", "name": track.title,

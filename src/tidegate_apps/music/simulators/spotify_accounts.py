@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from html import escape
 from urllib.parse import urlencode
 
-from tidegate.testing import Asked, Step
+from tidegate.testing import RecordedRequest, Step
 from tidegate_apps.music.simulators.listening import Time
 from tidegate_apps.music.simulators.service import HTML
 
@@ -39,7 +39,7 @@ class Consent:
 
 
 @dataclass(frozen=True)
-class Code:
+class AuthorizationCode:
     """Issued to a browser, good once."""
 
     user: str
@@ -61,7 +61,7 @@ class Accounts:
         self.lasts = 3600.0
         self.secret = SECRET
         self.consents: dict[str, Consent] = {}
-        self._codes: dict[str, Code] = {}
+        self._codes: dict[str, AuthorizationCode] = {}
         self._access: dict[str, tuple[str, float]] = {}
         self._made = 0
 
@@ -93,31 +93,33 @@ class Accounts:
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
-    def authorize(self, asked: Asked) -> object:
+    def authorize(self, request: RecordedRequest) -> object:
         """The page on which a user says yes or no."""
-        given = {name: asked.query.get(name, "") for name in _FIELDS}
-        if given["client_id"] != CLIENT or asked.query.get("response_type") != "code":
+        given = {name: request.query.get(name, "") for name in _FIELDS}
+        if given["client_id"] != CLIENT or request.query.get("response_type") != "code":
             return Step(400, "INVALID_CLIENT: Invalid client", HTML)
         hidden = "".join(f'<input type="hidden" name="{name}" value="{escape(v)}">' for name, v in given.items())
         buttons = "".join(f'<button name="say" value="{say}">{word}</button>' for say, word in _BUTTONS.items())
         form = f'<label>Account <input name="user" value="ann"></label>{hidden}{buttons}'
         return Step(200, f"<!DOCTYPE html><title>Simulated Spotify</title><form method='post'>{form}</form>", HTML)
 
-    def authorized(self, asked: Asked) -> object:
+    def authorized(self, request: RecordedRequest) -> object:
         """Sends the browser back, with a code or without."""
-        given = asked.form
+        given = request.form
         state = {"state": given.get("state", "")}
         if given.get("say") != "yes":
             return _to(given.get("redirect_uri", ""), {"error": "access_denied", **state})
         code = self._new("code")
         scopes, redirect = given.get("scope", ""), given.get("redirect_uri", "")
-        self._codes[code] = Code(given.get("user") or "ann", scopes, redirect, given.get("code_challenge", ""))
+        self._codes[code] = AuthorizationCode(
+            given.get("user") or "ann", scopes, redirect, given.get("code_challenge", "")
+        )
         return _to(redirect, {"code": code, **state})
 
-    def token(self, asked: Asked) -> object:
+    def token(self, request: RecordedRequest) -> object:
         """Tokens for a code or a refresh token."""
-        given = asked.form
-        if not self._client(asked, given):
+        given = request.form
+        if not self._client(request, given):
             return refused("invalid_client", "Invalid client secret")
         match given.get("grant_type"):
             case "authorization_code":
@@ -126,8 +128,8 @@ class Accounts:
                 return self._for_refresh(given)
         return refused("unsupported_grant_type", "grant_type must be one of authorization_code, refresh_token")
 
-    def _client(self, asked: Asked, given: Mapping[str, str]) -> bool:
-        kind, _, login = asked.headers.get("authorization").partition(" ")
+    def _client(self, request: RecordedRequest, given: Mapping[str, str]) -> bool:
+        kind, _, login = request.headers.get("authorization").partition(" ")
         if kind == "Basic":
             try:
                 return base64.b64decode(login).decode() == f"{CLIENT}:{self.secret}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import httpx2
 import requests
 
-from tidegate.core.classify import classify, evidence_of
+from tidegate.core.classify import classify, collect_evidence
 from tidegate.core.fault import Fault
 from tidegate.core.pack import Pack
 
@@ -82,7 +82,7 @@ def verdict_of(fault: Fault | None) -> str:
 
 def decided_by(case: Case, pack: Pack) -> str:
     """The rule of the pack that decides; empty when none does."""
-    rule = pack.first(evidence_of(case.given))
+    rule = pack.first(collect_evidence(case.given))
     return "" if rule is None else rule.name
 
 

@@ -200,8 +200,8 @@ def test_a_page_is_doubted_by_every_service_with_an_address_of_the_users_choice(
         else:
             policy = doubted["html_answer"]
             assert policy.unless_worked
-            assert pack.book[policy.becomes or ""].fatal
-            assert not pack.book[policy.until_then].fatal
+            assert pack.code_book[policy.becomes or ""].fatal
+            assert not pack.code_book[policy.until_then].fatal
 
 
 def test_both_ways_to_import_the_packs_give_the_same() -> None:

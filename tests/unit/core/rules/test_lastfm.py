@@ -98,12 +98,12 @@ def test_an_unknown_user_is_confirmed_twice() -> None:
     policy = next(each for each in PACK.confirm if each.code == "unknown_user")
 
     assert policy.times == 2
-    assert not PACK.book[policy.until_then].fatal
+    assert not PACK.code_book[policy.until_then].fatal
 
 
 @pytest.mark.req("SYNC-04")
 def test_who_hides_the_listening_is_not_sent_to_reconnect() -> None:
-    code = PACK.book["listening_hidden"]
+    code = PACK.code_book["listening_hidden"]
 
     assert "not help" in code.advice
     assert "privacy" in code.advice

@@ -11,7 +11,7 @@ from tests.unit.core.rules.case import Refused, answer, verdict_of
 from tidegate.core.classify import classify
 from tidegate.core.evidence import Evidence
 from tidegate.core.pack import pack_of
-from tidegate.core.rules import ANY, Code, Confirm, Kind, Pack, Reach, Reason, Rule, spotify
+from tidegate.core.rules import ANY, Code, Confirm, ExceptionKind, Pack, Reach, Reason, Rule, spotify
 
 CLOSED = Code(
     name="shop_closed", reason=Reason.OVERLOADED, reach=Reach.TARGET, message="The shop is closed.", advice="Wait."
@@ -24,7 +24,7 @@ ACME = Pack(
         Rule(name="closed", code="shop_closed", status=range(500, 600), header={"x-shop": "closed"}),
         Rule(name="first-bad", code="bad_request", status=200, json={"results.0.state": {"bad", "worse"}}),
         Rule(name="any-error", code="upstream_failure", status=200, json={"error": ANY}),
-        Rule(name="slow", code="overloaded", kind=(Kind.TIMEOUT, Kind.POOL)),
+        Rule(name="slow", code="overloaded", kind=(ExceptionKind.TIMEOUT, ExceptionKind.POOL)),
     ],
     codes=[CLOSED],
 )
@@ -165,7 +165,7 @@ GONE = Rule(name="gone", code="gone", status=410)
         (lambda: Pack("acme", [GONE, GONE]), "'acme': rule 'gone' stands twice"),
         (lambda: Pack("ac me", [GONE]), "pack 'ac me': a name has"),
         (lambda: Pack("acme", [], codes=[CLOSED, CLOSED]), "'acme': code 'shop_closed' stands twice"),
-        (lambda: Pack("acme", [], codes=[ACME.book["gone"]]), "'acme': code 'gone' stands twice"),
+        (lambda: Pack("acme", [], codes=[ACME.code_book["gone"]]), "'acme': code 'gone' stands twice"),
         (lambda: Pack("acme", [Rule(name="x", code="gone", says=9)]), "'acme', rule 'x': it has says="),
         (lambda: Pack("acme", [Rule(name="x", code="gone", status=410, reach=Reach.TARGET)]),
          "'acme', rule 'x': .*target"),

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.core.failing import AppError
 from tidegate.core.evidence import Evidence
 from tidegate.core.fault import Reach
-from tidegate.core.kinds import Kind
+from tidegate.core.kinds import ExceptionKind
 from tidegate.core.pack import Pack
 from tidegate.core.policy import Confirm
 from tidegate.core.rule import ANY, Rule
@@ -44,7 +44,7 @@ def test_a_rule_has_no_condition_but_those_that_are_given() -> None:
 @pytest.mark.parametrize(
     ("given", "reads", "needs"),
     [
-        ({"status": 404}, False, False), ({"kind": Kind.CUT}, False, False), ({"path": "/a"}, False, False),
+        ({"status": 404}, False, False), ({"kind": ExceptionKind.CUT}, False, False), ({"path": "/a"}, False, False),
         ({"header": {"a": "b"}}, False, False), ({"json": {"a": 1}}, True, True), ({"text": "a"}, True, True),
         ({"html": True}, True, True), ({"html": False}, True, True), ({"says": 0}, True, True),
         ({"test": bool}, False, True), ({"status": 404, "after": lambda seen: 1.0}, False, True),
@@ -117,14 +117,22 @@ def test_every_path_must_hold_and_names_are_found_however_they_are_written() -> 
 @pytest.mark.parametrize(
     ("given", "evidence", "holds"),
     [
-        ({"kind": Kind.CUT}, seen(kind=Kind.CUT), True), ({"kind": Kind.CUT}, seen(kind=Kind.DNS), False),
-        ({"kind": (Kind.CUT, Kind.DNS)}, seen(kind=Kind.DNS), True), ({"kind": Kind.CUT}, seen(), False),
-        ({"html": True}, seen(b" <html>"), True), ({"html": False}, seen(b" <html>"), False),
-        ({"html": True}, seen(b"text"), False), ({"html": False}, seen(b"text"), True),
-        ({"text": "busy"}, seen(b"We are BUSY."), True), ({"text": ("a b", "busy")}, seen(b"busy"), True),
-        ({"text": ("a b", "c")}, seen(b"ab"), False), ({"text": "b\u00fcsy"}, seen("b\u00fcsy".encode()), True),
-        ({"path": "/art"}, seen(url="https://a.test/x/art/7?y"), True), ({"path": "/art"}, seen(url="/x?/art"), False),
-        ({"path": ("/b", "/art")}, seen(url="https://a.test/art"), True), ({"path": "/art"}, seen(), False),
+        ({"kind": ExceptionKind.CUT}, seen(kind=ExceptionKind.CUT), True),
+        ({"kind": ExceptionKind.CUT}, seen(kind=ExceptionKind.DNS), False),
+        ({"kind": (ExceptionKind.CUT, ExceptionKind.DNS)}, seen(kind=ExceptionKind.DNS), True),
+        ({"kind": ExceptionKind.CUT}, seen(), False),
+        ({"html": True}, seen(b" <html>"), True),
+        ({"html": False}, seen(b" <html>"), False),
+        ({"html": True}, seen(b"text"), False),
+        ({"html": False}, seen(b"text"), True),
+        ({"text": "busy"}, seen(b"We are BUSY."), True),
+        ({"text": ("a b", "busy")}, seen(b"busy"), True),
+        ({"text": ("a b", "c")}, seen(b"ab"), False),
+        ({"text": "b\u00fcsy"}, seen("b\u00fcsy".encode()), True),
+        ({"path": "/art"}, seen(url="https://a.test/x/art/7?y"), True),
+        ({"path": "/art"}, seen(url="/x?/art"), False),
+        ({"path": ("/b", "/art")}, seen(url="https://a.test/art"), True),
+        ({"path": "/art"}, seen(), False),
         ({"header": {"X-Who": "shed"}}, seen(response=SimpleNamespace(headers={"x-who": "A Shed"})), True),
         ({"header": {"x-who": "shed"}}, seen(response=SimpleNamespace(headers={"x-who": "other"})), False),
         ({"header": {"x-who": "shed"}}, seen(), False),
@@ -134,7 +142,7 @@ def test_every_path_must_hold_and_names_are_found_however_they_are_written() -> 
         ({"test": lambda seen: seen.status == 7}, seen(status=7), True),
         ({"test": lambda seen: []}, seen(status=7), False),
     ],
-)  # fmt: skip
+)
 def test_each_condition_holds_or_not(given: dict[str, Any], evidence: Evidence, holds: bool) -> None:
     assert rule(**given).matches(evidence) is holds
 
@@ -175,19 +183,23 @@ ALL = Pack(
 @pytest.mark.parametrize(
     ("evidence", "name"),
     [
-        (seen(error=AppError("user it")), "words"), (seen(error=AppError("it")), "said"),
-        (seen(error=AppError("x")), "zero"), (seen(error=KeyError("user it")), "zero"),
-        (seen(error=AppError("user it"), kind=Kind.CUT), "zero"), (seen(kind=Kind.CUT, url="/none"), "none"),
-        (seen(error=AppError("status 404"), url="/art"), "named"), (seen(error=AppError("status 404")), None),
+        (seen(error=AppError("user it")), "words"),
+        (seen(error=AppError("it")), "said"),
+        (seen(error=AppError("x")), "zero"),
+        (seen(error=KeyError("user it")), "zero"),
+        (seen(error=AppError("user it"), kind=ExceptionKind.CUT), "zero"),
+        (seen(kind=ExceptionKind.CUT, url="/none"), "none"),
+        (seen(error=AppError("status 404"), url="/art"), "named"),
+        (seen(error=AppError("status 404")), None),
         (seen(error=AppError("status 400"), url="/art"), "named"),
         (seen(error=AppError("status 302"), url="/art"), "zero"),
-        (seen(error=AppError("status 404"), kind=Kind.CUT, url="/art"), "zero"),
-        (seen(status=404, kind=Kind.CUT, error=AppError("user")), "words"),
+        (seen(error=AppError("status 404"), kind=ExceptionKind.CUT, url="/art"), "zero"),
+        (seen(status=404, kind=ExceptionKind.CUT, error=AppError("user")), "words"),
         (seen(status=500, error=AppError("x")), None),
         (seen(status=500, error=AppError("status 404"), url="/art"), None),
         (seen(status=404, error=KeyError("it")), "said"),
     ],
-)  # fmt: skip
+)
 def test_a_type_outweighs_words_and_without_a_status_the_one_that_is_said_chooses(
     evidence: Evidence, name: str | None
 ) -> None:
@@ -224,7 +236,7 @@ def test_a_service_is_heard_only_where_a_rule_wants_to_know() -> None:
     heard: list[Evidence] = []
     Pack("a", [rule(status=404)], says=heard.append).first(seen(status=404))
     asking = Pack("a", [rule(says=1)], says=heard.append)
-    asking.first(seen(kind=Kind.CUT))
+    asking.first(seen(kind=ExceptionKind.CUT))
     assert heard == []
     asking.first(seen(status=404))
     assert len(heard) == 1
@@ -237,7 +249,7 @@ def test_a_pack_keeps_what_it_was_given() -> None:
     assert (pack.name, pack.rules, pack.codes, pack.confirm) == ("acme", (rule(status=404),), (), (doubt,))
     assert pack.says is None
     assert repr(pack) == "<Pack 'acme' of 1 rules>"
-    assert "gone" in pack.book
+    assert "gone" in pack.code_book
     assert Pack("a", [rule(status=404, reach=Reach.OPERATION)]).rules[0].reach is Reach.OPERATION
     with pytest.raises(ValueError, match="condition"):
         rule(text="", path="")

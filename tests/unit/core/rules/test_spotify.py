@@ -106,7 +106,7 @@ def test_each_answer_means_what_spotify_means_by_it(case: Case) -> None:
 @pytest.mark.req("SYNC-04")
 @pytest.mark.parametrize("name", ["grant_revoked", "scope_missing"])
 def test_who_can_mend_it_by_reconnecting_is_told_so(name: str) -> None:
-    code = PACK.book[name]
+    code = PACK.code_book[name]
 
     assert "reconnect" in f"{code.message} {code.advice}".lower()
 
@@ -114,7 +114,7 @@ def test_who_can_mend_it_by_reconnecting_is_told_so(name: str) -> None:
 @pytest.mark.req("SYNC-04")
 @pytest.mark.parametrize("name", ["not_registered", "endpoint_removed"])
 def test_who_cannot_mend_it_by_reconnecting_is_told_so_too(name: str) -> None:
-    assert "not help" in PACK.book[name].advice
+    assert "not help" in PACK.code_book[name].advice
 
 
 @pytest.mark.req("SYNC-04")
@@ -122,7 +122,7 @@ def test_many_users_revoked_at_once_are_an_outage_and_one_is_believed_at_once() 
     policy = next(each for each in PACK.confirm if each.code == "grant_revoked")
 
     assert (policy.times, policy.fewer_than, policy.within) == (1, 3, 300)
-    assert not PACK.book[policy.until_then].fatal
+    assert not PACK.code_book[policy.until_then].fatal
 
 
 @pytest.mark.req("SYNC-04", "SYNC-16")
@@ -130,4 +130,4 @@ def test_a_token_that_is_refused_right_after_a_good_refresh_is_doubted_once() ->
     policy = next(each for each in PACK.confirm if each.code == "unauthorized")
 
     assert (policy.times, policy.apart) == (2, 30)
-    assert not PACK.book[policy.until_then].fatal
+    assert not PACK.code_book[policy.until_then].fatal

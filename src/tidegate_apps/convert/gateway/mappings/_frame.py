@@ -6,28 +6,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tidegate_apps.convert.gateway.document import Content, Entry, Head, Page
+from tidegate_apps.convert.gateway.document import Content, DocumentHead, DocumentPage, OutlineEntry
 from tidegate_apps.convert.gateway.xml import Attributes, Xml, attributes
 
 VERSION = "1"
 
 
 @dataclass(slots=True)
-class Tally:
+class ContentCounts:
     """What was in the pages that were counted."""
 
     pages: dict[Content, int] = field(default_factory=lambda: dict.fromkeys(Content, 0))
     lines: int = 0
     words: int = 0
 
-    def count(self, page: Page) -> None:
+    def count(self, page: DocumentPage) -> None:
         self.pages[page.content] += 1
         self.lines += len(page.lines)
         self.words += sum(len(line.words) for line in page.lines)
 
 
 @contextmanager
-def document(xml: Xml, name: str, head: Head) -> Iterator[Tally]:
+def document(xml: Xml, name: str, head: DocumentHead) -> Iterator[ContentCounts]:
     """The element `document`; the pages are written inside, and counted."""
     version = {"pdf_version": head.version} if head.version else {}
     xml.begin("document", attributes(mapping=name, version=VERSION, pages=head.pages, **version))
@@ -38,7 +38,7 @@ def document(xml: Xml, name: str, head: Head) -> Iterator[Tally]:
         xml.end()
     if head.outline:
         _outline(xml, head.outline)
-    tally = Tally()
+    tally = ContentCounts()
     yield tally
     xml.leaf(
         "summary",
@@ -54,12 +54,12 @@ def document(xml: Xml, name: str, head: Head) -> Iterator[Tally]:
     xml.end()
 
 
-def page_attributes(page: Page) -> Attributes:
+def page_attributes(page: DocumentPage) -> Attributes:
     label = {"label": page.label} if page.label and page.label != str(page.number) else {}
     return attributes(number=page.number, **label, content=page.content)
 
 
-def _outline(xml: Xml, entries: tuple[Entry, ...]) -> None:
+def _outline(xml: Xml, entries: tuple[OutlineEntry, ...]) -> None:
     xml.begin("outline")
     level = -1
     for entry in entries:
