@@ -25,9 +25,8 @@ from bench.job_loops import at_least
 from bench.row import Row
 from tests.apps.convert import pdfs
 from tidegate_apps.convert.gateway import Embedded
-from tidegate_apps.convert.gateway.converting import convert
+from tidegate_apps.convert.gateway.child import ConversionOrder, convert
 from tidegate_apps.convert.gateway.mappings import NAMES
-from tidegate_apps.convert.gateway.orders import ConversionOrder
 
 PAGES, IN_FLIGHT, ROUNDS = 20, 20, 3
 EACH = 40  # documents of one round

@@ -13,14 +13,13 @@ from pathlib import Path
 from bench.feeds import AT_ONCE, NETWORKS, Size, floor, serving
 from bench.row import Row, at_most
 from tidegate import Queue, net
-from tidegate.apps import Installed
-from tidegate.face.app import install
+from tidegate.apps import Installed, install
 from tidegate_apps.feeds.app import app
-from tidegate_apps.feeds.fetching import Fetching
+from tidegate_apps.feeds.client import Fetching
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.parsing import parse
 from tidegate_apps.feeds.poller import PollClock, Poller, PollPolicy
 from tidegate_apps.feeds.settings import FeedsSettings
-from tidegate_apps.feeds.source import SourceRequest
 
 clock = time.perf_counter
 LEAST, LEAST_304 = 0.7, 0.8

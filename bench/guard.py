@@ -12,8 +12,8 @@ from bench.breaker import aok, apassed, ok, passed
 from bench.row import Row, at_most
 from bench.timing import areturns, nanoseconds, returns
 from tidegate import Target
-from tidegate.core.codes import CORE
-from tidegate.runtime.admission import Admission
+from tidegate.faults.codes import CORE
+from tidegate.guard.key_health import Admission
 
 # As for the breaker: the peer's cost in multiples of a wrapper's, times the share of it that is the target.
 RETRY_SYNC = 0.05 * 14484.2 / 97.5

@@ -6,8 +6,8 @@ import time
 
 from bench.row import Row
 from tidegate import Queue
-from tidegate.store import claims
-from tidegate.store.dialect import Dialect, compiled
+from tidegate.jobs import claim
+from tidegate.store.sql import Dialect, compiled
 
 _FEW, _MANY, _CLAIM, _TIMES = 10_000, 1_000_000, 50, 20
 _MOST = 1.5  # times what it costs among few
@@ -37,9 +37,9 @@ def claim_row(queue: Queue, what: str) -> Row:
 
 
 def _claim(queue: Queue) -> float:
-    lane = claims.ReadyKey("grown", "", "")
+    lane = claim.ReadyKey("grown", "", "")
     began = time.perf_counter()
-    taken = queue.store.write(lambda tx: claims.claim(tx, lane, _CLAIM, "bench", 30))
+    taken = queue.store.write(lambda tx: claim.claim(tx, lane, _CLAIM, "bench", 30))
     took = time.perf_counter() - began
     assert len(taken) == _CLAIM
     return took

@@ -17,13 +17,13 @@ from fastapi.testclient import TestClient
 from bench.row import Row, at_most, exactly
 from tidegate import Queue
 from tidegate.apps import DbTx, Installed, install
-from tidegate.web.frame import build
+from tidegate.web.app import build
 from tidegate.web.site import Site
 from tidegate_apps.lidarr.app import app
-from tidegate_apps.lidarr.knowing import EntityObservation
+from tidegate_apps.lidarr.models import Submission
+from tidegate_apps.lidarr.records import EntityObservation
 from tidegate_apps.lidarr.settings import LidarrSettings
-from tidegate_apps.lidarr.simulator import KEY, LidarrSimulator
-from tidegate_apps.lidarr.states import Submission
+from tidegate_demo.simulators.lidarr import KEY, LidarrSimulator
 
 T = TypeVar("T")
 clock = time.perf_counter

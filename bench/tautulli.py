@@ -20,15 +20,13 @@ from bench.row import Row, at_most
 from bench.timing import araises, nanoseconds, raises
 from tidegate import Breaker, Queue, Target
 from tidegate.apps import Installed, install
-from tidegate_apps.tautulli import charting
-from tidegate_apps.tautulli.answers import PlayHistory
-from tidegate_apps.tautulli.api import bare_client
+from tidegate_apps.tautulli import charts
 from tidegate_apps.tautulli.app import app
-from tidegate_apps.tautulli.client import HistoryQuery, Tautulli
-from tidegate_apps.tautulli.codes import PACK
-from tidegate_apps.tautulli.fetching import SyncStopped
+from tidegate_apps.tautulli.client import PACK, HistoryQuery, Tautulli
+from tidegate_apps.tautulli.guarded_client import SyncStopped, bare_client
+from tidegate_apps.tautulli.models import PlayHistory
 from tidegate_apps.tautulli.settings import TautulliSettings
-from tidegate_apps.tautulli.syncing import HistorySync, Synced
+from tidegate_apps.tautulli.sync import HistorySync, Synced
 
 clock = time.perf_counter
 
@@ -246,7 +244,7 @@ def _syncing(there: Installed[TautulliSettings], rows: int, most: int) -> Histor
 def drawings(there: Installed[TautulliSettings], size: Size) -> list[Row]:
     """In the zone in which it takes longest, of some whose hours are those of UTC and some whose are not."""
     before, rows = os.environ.get("TZ"), []
-    for chosen in charting.RANGES.values():
+    for chosen in charts.RANGES.values():
         found = dict[float, str]()
         for zone in ZONES:
             os.environ["TZ"] = zone
@@ -274,10 +272,10 @@ def _p95(found: Sequence[float]) -> float:
     return sorted(found)[min(len(found) - 1, int(len(found) * 0.95))] * 1000
 
 
-def _drawn(there: Installed[TautulliSettings], chosen: charting.Range) -> tuple[float, float]:
+def _drawn(there: Installed[TautulliSettings], chosen: charts.Range) -> tuple[float, float]:
     """Seconds of CPU, which other tenants of the machine cannot inflate, and seconds on the wall."""
     spent, began = time.thread_time(), clock()
-    there.db.read(lambda tx: (tx.all("total"), charting.charts(tx, chosen, time.time())))
+    there.db.read(lambda tx: (tx.all("total"), charts.charts(tx, chosen, time.time())))
     return time.thread_time() - spent, clock() - began
 
 

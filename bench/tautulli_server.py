@@ -11,7 +11,7 @@ import sys
 import time
 
 from tidegate.testing import RecordedRequest
-from tidegate_apps.tautulli.simulator import TautulliSimulator
+from tidegate_demo.simulators.tautulli import TautulliSimulator
 
 
 class Paced(TautulliSimulator):

@@ -14,8 +14,8 @@ says which kind of mistake it was.
 
 from __future__ import annotations
 
-from tidegate.cli.at_store import NUMBER, CliError, printable
+from tidegate.cli.database import NUMBER, CliError, printable
 from tidegate.cli.exits import Exit
-from tidegate.cli.of_apps import AtServer, at_server
+from tidegate.cli.options import AtServer, at_server
 
 __all__ = ["NUMBER", "AtServer", "CliError", "Exit", "at_server", "printable"]

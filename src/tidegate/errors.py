@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidegate.core.fault import Fault
+    from tidegate.faults.fault import Fault
 
 __all__ = [
     "BreakerOpen",

@@ -7,16 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.acceptance.program import Orders, Program
-from tidegate.runtime.clock import SYSTEM
-from tidegate.runtime.job_gates import ClaimGates
-from tidegate.runtime.stopping import Watchdog, on_signals
-from tidegate.runtime.threads import ThreadExecutors
-from tidegate.runtime.wake import WakeSignal
-from tidegate.runtime.worker import Worker
-from tidegate.runtime.worker_policy import WorkerPolicy
-from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.opening import core_statements
-from tidegate.store.tx import Store
+from tidegate.clock import SYSTEM
+from tidegate.jobs.gates import ClaimGates
+from tidegate.jobs.producer import WakeSignal
+from tidegate.jobs.threads import ThreadExecutors
+from tidegate.jobs.worker import Worker, WorkerPolicy
+from tidegate.process import Watchdog, on_signals
+from tidegate.store.base import Store
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect, Statement
 
 
 def _unfenced(statement: Statement) -> Statement:

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from tidegate_apps.feeds.settings import FeedsSettings as Feeds
 from tidegate_apps.lidarr.settings import LidarrSettings as Lidarr
-from tidegate_apps.music.factory import kinds
+from tidegate_apps.music.registry import kinds
 from tidegate_apps.music.settings import MusicSettings as Music
 from tidegate_apps.music.settings import table_of
 

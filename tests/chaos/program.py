@@ -18,8 +18,8 @@ from tests.chaos.plants import late_file, planted_database
 from tests.chaos.results import Known, publish, sweep
 from tidegate import Backoff, Context, Queue
 from tidegate.children import Limits
-from tidegate.runtime.worker_policy import WorkerStats
-from tidegate.store.tx import Store
+from tidegate.jobs.worker import WorkerStats
+from tidegate.store.base import Store
 
 _ALWAYS = {"queued", "running", "done", "failed"}
 _KNOWN = "select id, fence, state, result from tg_job"

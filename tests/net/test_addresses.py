@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.net import BadUrl, Networks, why_blocked
-from tidegate.net.places import next_place, parse_url
+from tidegate.net.urls import next_place, parse_url
 
 PUBLIC = (
     "1.1.1.1", "8.8.8.8", "93.184.216.34", "100.63.255.255", "100.128.0.1", "172.15.255.255", "172.32.0.1",

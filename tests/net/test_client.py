@@ -9,7 +9,7 @@ import pytest
 
 from tests.net.serving import OK, PUBLIC, client, names, redirect, serving
 from tidegate import classify, net
-from tidegate.net.line import SocketStream
+from tidegate.net.http1 import SocketStream
 
 
 def page(body: bytes, *headers: str) -> bytes:

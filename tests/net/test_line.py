@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.net.serving import OK, PUBLIC, client
-from tidegate.net.line import SocketStream
+from tidegate.net.http1 import SocketStream
 
 pytestmark = pytest.mark.req("FEED-13")
 

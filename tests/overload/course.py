@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.jobs.gating import working
 from tests.overload.gateway import Gateway
-from tests.runtime_jobs.gating import working
 from tidegate import Queue, Target
+from tidegate.clock import VirtualClock
 from tidegate.guard import Tuning
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store import tallies
-from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.opening import core_statements
+from tidegate.jobs import settle
+from tidegate.store.base import Store
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect, Statement
 from tidegate.store.sqlite import SqliteStore
-from tidegate.store.tx import Store
 
 TARGET = "gateway"
 STEP = 0.1  # seconds between two arrivals of a handful of jobs
@@ -119,7 +119,7 @@ class Course:
     async def _drained(self) -> None:
         """Until no more wait than come within a second."""
         while (now := self.clock.monotonic()) < self.most:
-            totals = self.queues[0].store.read(tallies.read)
+            totals = self.queues[0].store.read(settle.read)
             waiting = sum(n for (_, stage), n in totals.items() if stage in ("waiting", "ready"))
             self.depth[int(now)] = waiting
             if waiting <= self.load * self.capacity:

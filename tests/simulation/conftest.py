@@ -5,8 +5,8 @@ from weakref import WeakSet
 
 import pytest
 
-from tidegate.machine.breaker import Breaker
-from tidegate.machine.ledger import all_totals
+from tidegate.guard.breaker import Breaker
+from tidegate.guard.breaker_registry import all_totals
 
 
 def _breakers() -> list[Breaker]:

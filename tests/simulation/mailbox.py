@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.runtime_jobs.gating import Refusal
+from tests.jobs.gating import Refusal
 from tidegate import Queue
-from tidegate.core.channel import Channel, Message, Webhook
-from tidegate.face.telling import NoticeDispatcher
-from tidegate.machine.telling import NoticePolicy
+from tidegate.notices.channels import Channel, Message, Webhook
+from tidegate.notices.dispatcher import NoticeDispatcher
+from tidegate.notices.policy import NoticePolicy
 
 Rows = Callable[..., list[tuple[Any, ...]]]
 CHANNELS = (

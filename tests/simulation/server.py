@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from tests.simulation.store_weather import OnWeather
+from tidegate.accounts.access import Issuer
 from tidegate.apps import Installed
-from tidegate.ops.jwts import Issuer
-from tidegate.web.access import Authenticator
-from tidegate.web.frame import build
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
 
 if TYPE_CHECKING:

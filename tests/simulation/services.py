@@ -8,11 +8,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.runtime_jobs.gating import Refusal
+from tests.jobs.gating import Refusal
 from tests.simulation.loop import Process, here
 from tidegate import Context, Queue, Target
-from tidegate.core.backoff import Backoff
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
+from tidegate.guard.backoff import Backoff
 
 BRIEF = 300.0  # seconds that a job is kept
 LIMIT = 2  # jobs at a time, at one target

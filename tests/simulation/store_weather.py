@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from tidegate import Queue
 from tidegate.errors import StoreBusy, StoreFull, TidegateError
 from tidegate.guard import Tuning
-from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.opening import core_statements
+from tidegate.store.base import Store, Tx
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect, Statement
 from tidegate.store.sqlite import SqliteStore
-from tidegate.store.tx import Store, Tx
 
 T = TypeVar("T")
 Change = Callable[[Statement], Statement]

@@ -19,9 +19,8 @@ from pydantic import BaseModel
 from tests.soak import inside
 from tidegate import Backoff, Target
 from tidegate.apps import App, Installed
-from tidegate.runtime import sweeper
-from tidegate.store import rollups
-from tidegate_apps.feeds.parsing.asking import ParserPool
+from tidegate.jobs import history, maintenance
+from tidegate_apps.feeds.parsing.pool import ParserPool
 
 BURST = 16  # jobs that all the handlers' threads are needed for at the same time
 CONNECTIONS = 8  # that a store keeps at most
@@ -122,8 +121,8 @@ def jobs(there: Installed[Settings]) -> Any:
 
 def forget_soon() -> None:
     """What no setting shortens: a run of an hour would see it grow for all of its time, and pages with it."""
-    sweeper.EVENT_RETENTION = sweeper.NOTICE_RETENTION = _FORGOTTEN
-    rollups.FINE_RETENTION = int(_FORGOTTEN)
+    maintenance.EVENT_RETENTION = maintenance.NOTICE_RETENTION = _FORGOTTEN
+    history.FINE_RETENTION = int(_FORGOTTEN)
 
 
 app = App[Settings](name="plain", settings=Settings, jobs=jobs, routes=routes)

@@ -24,17 +24,15 @@ from tests.processes import toml
 from tests.soak.application import BURST
 from tests.soak.household import Household
 from tests.soak.processes import or_all_ends
-from tidegate import assembly
+from tidegate import server
 from tidegate.apps import App
+from tidegate.apps import simulated as simulated_services
 from tidegate.errors import StoreBusy
 from tidegate.settings import load
-from tidegate_apps.demo.app import demo
-from tidegate_apps.demo.playing import DemoRunner, StoryPlayer
-from tidegate_apps.demo.seeding import pdf
-from tidegate_apps.demo.services import Services
-from tidegate_apps.demo.stage import DemoEnvironment
-from tidegate_apps.demo.story import STORY
-from tidegate_apps.demo.troubles import TROUBLES
+from tidegate_demo.app import demo
+from tidegate_demo.player import DemoRunner, StoryPlayer
+from tidegate_demo.stage import DemoEnvironment, Services, pdf
+from tidegate_demo.story import STORY, TROUBLES
 
 PAGES = (
     "/", "/queue", "/targets", "/failures", "/workers", "/charts", "/notices", "/activity", "/channels", "/settings",
@@ -57,7 +55,7 @@ _TROUBLE = 20.0  # seconds between two services that break
 
 def settings(folder: Path, url: str, port: int, simulated: Mapping[str, Mapping[str, Any]], *, leaks: bool) -> str:
     """The settings of the demo, with a database, services and a retention of our own."""
-    said = tomllib.loads((files("tidegate_apps.demo") / "tidegate.toml").read_text())
+    said = tomllib.loads((files("tidegate_demo") / "tidegate.toml").read_text())
     for name, values in simulated.items():
         for field, value in values.items():
             table = said[name].get(field)
@@ -78,8 +76,8 @@ def running(services: Services, apps: list[App[Any]]) -> Iterator[dict[str, Mapp
     with contextlib.ExitStack() as stack:
         found = {}
         for app in services.under(apps):
-            assert app.simulator is not None
-            simulated = app.simulator()
+            simulated = simulated_services(app)
+            assert simulated is not None
             found[app.name] = simulated.settings(simulated.simulator.start())
             stack.callback(simulated.simulator.stop)
         yield found
@@ -163,7 +161,7 @@ class Living:
 
 
 def main(folder: Path, url: str, port: int, *, leaks: bool) -> None:
-    found, broken = assembly.there_are()
+    found, broken = server.there_are()
     services, stop = Services(), threading.Event()
     theatre = DemoRunner(Household(services), StoryPlayer(STORY, on=False))
     with running(services, found) as simulated:
@@ -171,7 +169,7 @@ def main(folder: Path, url: str, port: int, *, leaks: bool) -> None:
         file.write_text(settings(folder, url, port, simulated, leaks=leaks))
         apps = [demo(theatre), *found]
         loaded = load(file=file, environ={}, apps=apps, broken=broken)
-        with assembly.assembled(loaded, apps) as there:
+        with server.assembled(loaded, apps) as there:
             there.queue.store.now()
             print("ready", flush=True)  # noqa: T201
             sys.stdin.readline()  # the others have started

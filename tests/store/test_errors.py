@@ -15,10 +15,10 @@ from tests.postgres import server_url
 from tests.store.jobs import Clock, Jobs, new
 from tidegate import Queue
 from tidegate.errors import StoreBusy, StoreError, UniqueTaken
-from tidegate.store.dialect import Dialect, compiled
-from tidegate.store.opening import core_statements
+from tidegate.store.base import Store, Tx
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect, compiled
 from tidegate.store.sqlite import SqliteStore
-from tidegate.store.tx import Store, Tx
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 

@@ -11,8 +11,8 @@ import pytest
 from tests.databases import PIPELINED, POSTGRES, Database
 from tests.store.jobs import Jobs
 from tidegate.errors import StoreBusy, StoreError
-from tidegate.store.dialect import Dialect, Statement, compiled
-from tidegate.store.tx import Store, Tx
+from tidegate.store.base import Store, Tx
+from tidegate.store.sql import Dialect, Statement, compiled
 
 ON_POSTGRES = pytest.mark.parametrize("db", [POSTGRES, PIPELINED], indirect=True)
 PATIENCE = 60.0

@@ -17,7 +17,7 @@ from tests.databases import POSTGRES, Database
 from tests.postgres import schema, server_url
 from tests.store.jobs import Clock, Jobs, new
 from tidegate.errors import StoreFull
-from tidegate.machine import lifecycle
+from tidegate.jobs import outcome
 
 _PLACE = "tg_small_disk"
 
@@ -63,7 +63,7 @@ def test_a_server_whose_disk_fills_up_loses_nothing_that_was_acknowledged(small_
         known = [first.id, *filled(jobs)]
         ballast.unlink()
         known += [each.id for each in jobs.put(*(new(args=text(n)) for n in range(5)))]  # there is room again
-        jobs.settle(lifecycle.done(held, None))
+        jobs.settle(outcome.done(held, None))
 
         assert [row[0] for row in jobs.sql("select id from tg_job order by id")] == sorted(known)
         assert jobs.stage(first.id) == "done"

@@ -16,11 +16,10 @@ from tests.databases import POSTGRES, Database
 from tests.postgres import server_url
 from tests.store.jobs import Jobs, new
 from tidegate import Queue
-from tidegate.core.job import NewJob
 from tidegate.errors import StoreBusy
-from tidegate.store.gathering import InsertBatcher
-from tidegate.store.intake import InsertResult
-from tidegate.store.tx import Store
+from tidegate.jobs.insert import InsertBatcher, InsertResult
+from tidegate.jobs.job import NewJob
+from tidegate.store.base import Store
 
 pytestmark = pytest.mark.parametrize("db", [POSTGRES], indirect=True)
 THREADS = 8

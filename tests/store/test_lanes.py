@@ -6,10 +6,10 @@ import pytest
 
 from tests.databases import APSW, POSTGRES, STDLIB
 from tests.store.jobs import Jobs, new
-from tidegate.store import gate_rows
-from tidegate.store.claims import ReadyTarget
-from tidegate.store.gate_rows import StoredKeyHealth
-from tidegate.store.tx import Tx
+from tidegate.jobs.claim import ReadyTarget
+from tidegate.store.base import Tx
+from tidegate.targets import table
+from tidegate.targets.table import StoredKeyHealth
 
 EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
 
@@ -17,7 +17,7 @@ ALL = [(queue, target) for queue in ("p", "q", "r") for target in ("", "s", "t")
 
 
 def _held(row: StoredKeyHealth, tx: Tx) -> None:
-    gate_rows.put_hold(tx, row)
+    table.put_hold(tx, row)
 
 
 def places(fronts: list[ReadyTarget]) -> list[tuple[str, str]]:
@@ -127,7 +127,7 @@ def test_a_lane_says_what_holds_it(jobs: Jobs) -> None:
 def test_a_shut_lane_costs_no_write_and_its_jobs_no_attempt(jobs: Jobs) -> None:
     jobs.put(*(new(target="t", lane="a") for _ in range(100)))
     row = StoredKeyHealth(target="t", lane="a", reason="fatal", since=0.0, until=None, failures=1)
-    jobs.store.write(lambda tx: gate_rows.put_hold(tx, row))
+    jobs.store.write(lambda tx: table.put_hold(tx, row))
     before = (
         jobs.sql("select sum(attempt), sum(fence), count(*) from tg_job"),
         jobs.sql("select count(*) from tg_event"),

@@ -14,14 +14,14 @@ import pytest
 from bench.filling import NOW, THREE, Size
 from tests.databases import APSW, POSTGRES, Database, database
 from tests.filled import filled
-from tidegate.ops import listing
-from tidegate.ops.listing import Filter
-from tidegate.ops.overview import overview
-from tidegate.store.dialect import Dialect
-from tidegate.store.opening import core_statements
+from tidegate.admin.overview import overview
+from tidegate.jobs import listing
+from tidegate.jobs.listing import Filter
+from tidegate.store.base import StatementRegistry, Tx
+from tidegate.store.open import core_statements
 from tidegate.store.postgres import PostgresTx
+from tidegate.store.sql import Dialect
 from tidegate.store.sqlite import SqliteTx
-from tidegate.store.tx import StatementRegistry, Tx
 
 SIZE = Size(ended=200_000, queued=4000, targets=50)
 # Steps of SQLite, rows that PostgreSQL fetches: a look at every job would take many times as much.

@@ -14,11 +14,11 @@ import pytest
 
 from tests.databases import SQLITE, Database, database
 from tidegate.errors import StoreDamaged, StoreError, StoreMissing
-from tidegate.face.job_function import JobFunction
-from tidegate.face.queue import Queue
-from tidegate.store import backups
-from tidegate.store.dialect import Dialect
-from tidegate.store.opening import core_statements
+from tidegate.jobs import restore
+from tidegate.jobs.function import JobFunction
+from tidegate.jobs.queue import Queue
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect
 from tidegate.store.sqlite import SqliteStore
 from tidegate.store.sqlite_driver import wal_is_safe
 
@@ -151,10 +151,10 @@ def test_a_copy_with_fewer_jobs_that_is_restored_is_no_damage(db: Database, tmp_
     with opened(db) as q:
         send = kind_on(q)
         send.enqueue("before")
-        backups.backup(q.store, tmp_path / "copy.db")
+        restore.backup(q.store, tmp_path / "copy.db")
         send.enqueue_many([(each,) for each in TEXTS])
 
-        backups.restore(db.path, tmp_path / "copy.db", q.clock.now, db.driver)
+        restore.restore(db.path, tmp_path / "copy.db", q.clock.now, db.driver)
 
         assert send.enqueue("after").created
     with opened(db) as q:
@@ -320,7 +320,7 @@ def test_a_damaged_page_is_told_or_every_job_is_right(db: Database, seed: int) -
 def test_a_copy_can_be_restored_whatever_became_of_the_file(db: Database, tmp_path: Path, how: str) -> None:
     ids = filled(db)
     with opened(db) as q:
-        backups.backup(q.store, tmp_path / "copy.db")
+        restore.backup(q.store, tmp_path / "copy.db")
     if how == "removed":
         db.path.unlink()
     else:
@@ -332,9 +332,9 @@ def test_a_copy_can_be_restored_whatever_became_of_the_file(db: Database, tmp_pa
         other = Database(db.name, f"sqlite:///{tmp_path}/second/jobs.db", db.driver)
         filled(other)
         with opened(other) as q:
-            backups.backup(q.store, tmp_path / "copy.db", replace=True)
+            restore.backup(q.store, tmp_path / "copy.db", replace=True)
 
-    backups.restore(db.path, tmp_path / "copy.db", lambda: 1e9, db.driver)
+    restore.restore(db.path, tmp_path / "copy.db", lambda: 1e9, db.driver)
 
     with opened(db) as q:
         assert texts(q, ids) == TEXTS

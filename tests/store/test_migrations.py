@@ -20,9 +20,9 @@ from tests.postgres import schema
 from tests.store import migrating
 from tests.store.jobs import Clock, Jobs
 from tidegate.errors import SchemaTooNew, StoreError
-from tidegate.store.dialect import Dialect
+from tidegate.store.base import Row, Store, Tx
 from tidegate.store.migrate import CORE, Migration, applied, compare, core_migrations, migrate, migrations_in
-from tidegate.store.tx import Row, Store, Tx
+from tidegate.store.sql import Dialect
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 

@@ -13,9 +13,9 @@ from tests.databases import APSW, BOTH
 from tests.postgres import server_url
 from tests.store.jobs import Clock, Jobs
 from tidegate.errors import StoreBusy, StoreError
-from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.opening import core_statements, open_store
+from tidegate.store.open import core_statements, open_store
 from tidegate.store.postgres import PostgresStore
+from tidegate.store.sql import Dialect, Statement
 
 
 @pytest.mark.parametrize(

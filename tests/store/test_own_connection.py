@@ -12,8 +12,8 @@ from psycopg.rows import dict_row
 from tests.databases import APSW, POSTGRES, SQLITE, STDLIB, Database
 from tests.postgres import schema
 from tests.store.jobs import Jobs, new
-from tidegate.store import intake
-from tidegate.store.intake import InsertResult
+from tidegate.jobs import insert
+from tidegate.jobs.insert import InsertResult
 
 EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
 
@@ -26,7 +26,7 @@ def connect(db: Database) -> Any:
 
 
 def put(jobs: Jobs, connection: Any, *wanted: Any) -> list[InsertResult]:
-    return intake.enqueue(jobs.store.join_transaction(connection), wanted)
+    return insert.enqueue(jobs.store.join_transaction(connection), wanted)
 
 
 @EVERYWHERE
@@ -66,7 +66,7 @@ def test_twins_and_parents_work_on_the_users_own_connection(db: Database, jobs: 
 def test_refusing_works_on_the_users_own_connection(db: Database, jobs: Jobs) -> None:
     mine = connect(db)
     mine.execute("begin")
-    id_ = intake.refuse(jobs.store.join_transaction(mine), new(), "not_pdf", "No PDF.")
+    id_ = insert.refuse(jobs.store.join_transaction(mine), new(), "not_pdf", "No PDF.")
     mine.execute("commit")
     mine.close()
 

@@ -6,9 +6,8 @@ import pytest
 
 from tests.databases import EVERY
 from tests.store.jobs import Jobs, new
-from tidegate.core.job import StoredState
-from tidegate.machine import lifecycle
-from tidegate.store import people
+from tidegate.jobs import actions, outcome
+from tidegate.jobs.job import StoredState
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
@@ -50,7 +49,7 @@ def test_only_what_has_failed_or_was_cancelled_can_be_retried(jobs: Jobs, stage:
 def test_a_retry_starts_the_attempts_anew_and_keeps_history_and_fence(jobs: Jobs) -> None:
     id_ = jobs.one(most_attempts=3)
     jobs.die(jobs.take(id_))
-    jobs.settle(lifecycle.failed(jobs.take(id_), "gone", "Gone.", 410))
+    jobs.settle(outcome.failed(jobs.take(id_), "gone", "Gone.", 410))
     jobs.clock.advance(60)
 
     assert jobs.retry(id_)
@@ -70,7 +69,7 @@ def test_there_is_no_job_to_retry_to_cancel_or_to_forget(jobs: Jobs) -> None:
     assert not jobs.retry(7)
     assert jobs.cancel(7) is None
     assert not jobs.forget(7)
-    assert jobs.store.read(lambda tx: people.get(tx, 7)) is None
+    assert jobs.store.read(lambda tx: actions.get(tx, 7)) is None
     assert jobs.events(7) == []
 
 
@@ -110,7 +109,7 @@ def test_only_what_is_final_is_forgotten_and_with_all_its_history(jobs: Jobs, st
     forgotten = jobs.forget(id_)
 
     assert forgotten == (stage in ("done", "failed", "cancelled"))
-    assert (jobs.store.read(lambda tx: people.get(tx, id_)) is None) == forgotten
+    assert (jobs.store.read(lambda tx: actions.get(tx, id_)) is None) == forgotten
     assert not forgotten or jobs.sql(f"select count(*) from tg_event where job = {id_}") == [(0,)]
 
 
@@ -161,7 +160,7 @@ def test_the_history_tells_each_attempt_from_its_start_to_its_end(jobs: Jobs) ->
     jobs.clock.advance(1)
     first = jobs.take(id_, "ada")
     jobs.clock.advance(2)
-    jobs.settle(lifecycle.failed(first, "timeout", "Slow.", 504), worker="ada")
+    jobs.settle(outcome.failed(first, "timeout", "Slow.", 504), worker="ada")
     jobs.clock.advance(3)
     jobs.retry(id_)
     jobs.clock.advance(4)

@@ -17,13 +17,11 @@ from tests.pgbouncer import PgBouncer
 from tests.store.jobs import Clock, Jobs
 from tidegate import Queue
 from tidegate.errors import StoreBusy, StoreError
-from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.looking import open_read_only
-from tidegate.store.opening import check_listen_url, core_statements, open_store
+from tidegate.store.base import Tx
+from tidegate.store.open import check_listen_url, core_statements, open_read_only, open_store, watcher
 from tidegate.store.postgres import PostgresStore
 from tidegate.store.postgres_url import PostgresAddress
-from tidegate.store.tx import Tx
-from tidegate.store.watching import watcher
+from tidegate.store.sql import Dialect, Statement
 
 BACKEND = Statement("backend", "select pg_backend_pid()")
 SETTINGS = Statement(

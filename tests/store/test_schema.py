@@ -13,7 +13,7 @@ import pytest
 
 from tests.databases import APSW, POSTGRES, STDLIB, Database
 from tests.store.jobs import Jobs
-from tidegate.core.job import StoredState
+from tidegate.jobs.job import StoredState
 
 EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
 REFUSALS = (apsw.ConstraintError, sqlite3.IntegrityError, psycopg.errors.IntegrityError)

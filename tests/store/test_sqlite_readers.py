@@ -12,7 +12,7 @@ import pytest
 
 from tests.databases import APSW, Database, database
 from tests.store.jobs import Jobs, sqlite
-from tidegate.store.tx import Tx
+from tidegate.store.base import Tx
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ import pytest
 
 import tidegate
 from tidegate import apps, errors, events, faults, guard, jobs, rules, web
-from tidegate.core import rules as core_rules
 
 # Removing one breaks programs: that needs a line in CHANGELOG.md.
 PUBLIC = """
@@ -54,7 +53,6 @@ PACKAGES = [
     (events, PUBLIC_EVENTS.split()),
     (errors, PUBLIC_ERRORS.split()),
     (rules, PUBLIC_RULES.split()),
-    (core_rules, PUBLIC_RULES.split()),
     (web, PUBLIC_WEB.split()),
 ]
 
@@ -88,10 +86,10 @@ def test_every_public_name_is_there_and_is_shown_by_dir(package: object, public:
 
 
 TABLES = ["tidegate.settings", "tidegate.testing", "tidegate.web"]
-LAZY = ["tidegate", *(f"tidegate.{name}" for name in ("faults", "guard", "jobs", "apps", "events"))]
+LAZY = ["tidegate", *(f"tidegate.{name}" for name in ("children", "faults", "guard", "jobs"))]
 
 
-@pytest.mark.parametrize("package", [*LAZY, *TABLES, "tidegate.core.rules"])
+@pytest.mark.parametrize("package", [*LAZY, *TABLES, "tidegate.rules"])
 def test_a_type_checker_and_a_running_program_get_the_same_thing(package: str) -> None:
     told = list(told_to_type_checkers(package))
 
@@ -117,7 +115,7 @@ def test_a_public_module_loads_none_of_its_parts(package: str) -> None:
 
 
 def test_a_wrong_name_is_an_attribute_error_or_an_import_error() -> None:
-    for package in (tidegate, *map(import_module, LAZY), rules, core_rules):
+    for package in (tidegate, *map(import_module, LAZY), rules):
         with pytest.raises(AttributeError, match="no attribute 'Retries'"):
             _ = package.Retries
     with pytest.raises(ImportError, match="Retries"):
@@ -134,18 +132,18 @@ def test_a_star_import_brings_exactly_the_public_names() -> None:
 def test_one_pack_is_loaded_without_the_others() -> None:
     loaded = printed("import sys; from tidegate import rules; rules.spotify; print(*sys.modules)")
 
-    assert "tidegate.core.rules.spotify" in loaded
-    assert not {"tidegate.core.rules.openai", "tidegate.core.rules.lidarr"} & set(loaded)
+    assert "tidegate.rules.spotify" in loaded
+    assert not {"tidegate.rules.openai", "tidegate.rules.lidarr"} & set(loaded)
 
 
 def test_a_pack_is_found_under_its_name_whoever_imported_its_module_first() -> None:
-    first = "from tidegate.core.rules.lastfm import lastfm"
-    then = "from tidegate import rules; from tidegate.core import rules as core"
+    first = "from tidegate.rules.lastfm import lastfm"
+    then = "from tidegate import rules"
 
-    assert printed(f"{first}; {then}; print(rules.lastfm is lastfm is core.lastfm)") == ["True"]
+    assert printed(f"{first}; {then}; print(rules.lastfm is lastfm)") == ["True"]
 
 
 def test_a_classifier_is_loaded_without_targets_breakers_or_packs() -> None:
     loaded = printed("import sys; from tidegate import classify; print(*sys.modules)")
 
-    assert not {"tidegate.face.target", "tidegate.machine.breaker", "tidegate.core.rules"} & set(loaded)
+    assert not {"tidegate.guard.target", "tidegate.guard.breaker", "tidegate.rules"} & set(loaded)

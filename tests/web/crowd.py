@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from tests.web.api.building import Shop, listening, served, shop
-from tidegate.web.live.policy import LivePolicy
+from tidegate.web.site import LivePolicy
 
 _EVERY, _AT_ONCE = 0.5, 24  # seconds, and events with each change
 _MB = 2**20

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from tidegate import Again, Backoff, BreakerOptions, Capacity, Context, Cooldown, Fail, Queue, Target
-from tidegate.face.job_function import JobFunction
+from tidegate.clock import VirtualClock
 from tidegate.guard import Tuning
-from tidegate.machine import shared_breaker
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store import claims, gate_rows
-from tidegate.store.claims import ReadyKey
-from tidegate.store.tx import Tx
+from tidegate.jobs import claim
+from tidegate.jobs.claim import ReadyKey
+from tidegate.jobs.function import JobFunction
+from tidegate.store.base import Tx
+from tidegate.targets import breaker, table
 
 END = 1_794_753_000.0  # 2026-11-15 14:30 UTC
 LENGTH = 3 * 3600.0
@@ -242,11 +242,11 @@ def _at_the_end(tx: Tx) -> None:
             "beat": 1,
         }
         tx.query("worker_seen", about)
-    rows, now = gate_rows.lock_targets(tx, ["gateway"])
+    rows, now = table.lock_targets(tx, ["gateway"])
     before = rows["gateway"].breaker
     assert now is not None
-    opened = shared_breaker.half_open(shared_breaker.force_open(before, now - 130, now - 10), now - 10)
-    gate_rows.put_breaker(tx, "gateway", before, replace(opened, good=1))
+    opened = breaker.half_open(breaker.force_open(before, now - 130, now - 10), now - 10)
+    table.put_breaker(tx, "gateway", before, replace(opened, good=1))
     for name, ago, unhealthy in (("fanart.tv", 2.0, 0), ("weather", 400.0, 0)):
         said = {"hydra-77": {"at": now - ago, "unhealthy": unhealthy, "reasons": {}, "breakers": {}, "dropped": 0}}
         tx.query("target_report", {"name": name, "summary": json.dumps(said)})
@@ -266,7 +266,7 @@ def _more(q: Queue, kinds: Kinds) -> None:
 
 
 def _claimed(tx: Tx) -> None:
-    claims.claim(tx, ReadyKey("convert", "gateway", ""), 1, "atlas-311", 30.0)
+    claim.claim(tx, ReadyKey("convert", "gateway", ""), 1, "atlas-311", 30.0)
     for feed in ("40", "41"):
-        claims.claim(tx, ReadyKey("feeds", "feed", feed), 1, "atlas-311", 30.0)
-    claims.claim(tx, ReadyKey("sync", "navidrome", ""), 2, "atlas-1207", 12.0)
+        claim.claim(tx, ReadyKey("feeds", "feed", feed), 1, "atlas-311", 30.0)
+    claim.claim(tx, ReadyKey("sync", "navidrome", ""), 2, "atlas-1207", 12.0)

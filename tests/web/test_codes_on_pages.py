@@ -10,15 +10,13 @@ import pytest
 from fastapi import Request, Response
 from starlette.testclient import TestClient
 
-from tidegate import Fail, Queue, Target
-from tidegate.apps import Installed, Page
-from tidegate.core.codes import Code
-from tidegate.core.fault import Reach, Reason
-from tidegate.face.app import App, install
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store import notice_rows
-from tidegate.store.notice_rows import NewNotice, NoticeSubject
-from tidegate.web.frame import build
+from tidegate import Fail, Queue, Target, outbox
+from tidegate.apps import App, Installed, Page, install
+from tidegate.clock import VirtualClock
+from tidegate.faults.codes import Code
+from tidegate.faults.fault import Reach, Reason
+from tidegate.outbox import NewNotice, NoticeSubject
+from tidegate.web.app import build
 from tidegate.web.problems import Problem
 from tidegate.web.site import Site
 
@@ -51,7 +49,7 @@ def pages(tmp_path: Path) -> Iterator[TestClient]:
                 message="They do not fly.",
                 code=code,
             )
-            q.store.write(lambda tx, told=told: notice_rows.raise_notice(tx, told))  # type: ignore[misc]
+            q.store.write(lambda tx, told=told: outbox.raise_notice(tx, told))  # type: ignore[misc]
         q.drain()
         with TestClient(
             build(Site(queue=q, apps=[install(app, q)])), client=("127.0.0.1", 50000), base_url=HERE

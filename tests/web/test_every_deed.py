@@ -10,14 +10,13 @@ import pytest
 
 from tests.web.api.house import routes_of
 from tests.web.every_deed import DEEDS, NONE, Whole, whole
-from tidegate.ops import activity
-from tidegate.ops.activity import ACTIONS, AuditLine
-from tidegate.store.activity_rows import AuditFilter
+from tidegate import audit
+from tidegate.audit import ACTIONS, AuditFilter, AuditLine
 
 
 def lines(there: Whole) -> list[AuditLine]:
     return there.there.queue.store.read(
-        lambda tx: activity.list_activity(tx, AuditFilter(accounts=True), limit=1000)
+        lambda tx: audit.list_activity(tx, AuditFilter(accounts=True), limit=1000)
     ).items
 
 

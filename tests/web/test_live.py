@@ -15,16 +15,14 @@ from tests.databases import POSTGRES, Database
 from tests.text import message
 from tests.web.api.building import Shop, listening, served, shop
 from tests.web.following import QUICK, following, paused, the
-from tidegate import Queue
-from tidegate.ops import accounts
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store import notice_rows
-from tidegate.store.notice_rows import NewNotice, NoticeSubject
-from tidegate.store.tx import Tx
-from tidegate.web.frame import build
-from tidegate.web.live.policy import LivePolicy
-from tidegate.web.live.seen import SILENT
-from tidegate.web.site import Site
+from tidegate import Queue, outbox
+from tidegate.accounts import users
+from tidegate.clock import VirtualClock
+from tidegate.outbox import NewNotice, NoticeSubject
+from tidegate.store.base import Tx
+from tidegate.web.app import build
+from tidegate.web.live.watcher import SILENT
+from tidegate.web.site import LivePolicy, Site
 
 
 @pytest.fixture
@@ -49,7 +47,7 @@ def noticed(there: Shop, episode: float = 1.0, level: str = "error", user: str |
         code=f"code-{episode:g}",
         user=user,
     )
-    there.queue.run_in_transaction(lambda tx: notice_rows.raise_notice(tx, new))
+    there.queue.run_in_transaction(lambda tx: outbox.raise_notice(tx, new))
 
 
 async def test_whoever_comes_is_told_how_things_are(there: Shop, address: str) -> None:
@@ -68,8 +66,8 @@ async def test_whoever_comes_is_told_how_things_are(there: Shop, address: str) -
 async def test_a_notice_for_one_user_is_told_to_nobody_else_now_or_later(there: Shop, address: str) -> None:
     def people(tx: Tx) -> dict[str, str]:
         for name, role in (("ada", "admin"), ("bob", "viewer")):
-            accounts.add_user(tx, name, role, "no password fits this")
-        return {name: accounts.begin_session(tx, name) for name in ("ada", "bob")}
+            users.add_user(tx, name, role, "no password fits this")
+        return {name: users.begin_session(tx, name) for name in ("ada", "bob")}
 
     sessions = await asyncio.to_thread(there.queue.store.write, people)
     async with (

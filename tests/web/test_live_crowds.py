@@ -18,8 +18,8 @@ from fastapi import FastAPI
 from tests.web.api.building import Shop, listening, served
 from tests.web.crowd import crowds, measured
 from tests.web.following import QUICK, STREAM, following, paused, the
-from tidegate.web.live.client import Subscriber
-from tidegate.web.live.policy import LivePolicy
+from tidegate.web.live.hub import Subscriber
+from tidegate.web.site import LivePolicy
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from fastapi import Request, Response
 from starlette.testclient import TestClient
 
 from tests.web.api.building import Shop, client_of, served, shop
+from tidegate.accounts import users
+from tidegate.accounts.access import OF_PEOPLE, Permission, Role
 from tidegate.apps import App, Installed, Page
-from tidegate.ops import accounts
-from tidegate.ops.rights import OF_PEOPLE, Permission, Role
 from tidegate.web import PUBLIC, requires
-from tidegate.web.access import COOKIE
+from tidegate.web.auth import COOKIE
 
 # Who may open a page that needs this; one that says nothing is for everybody who is known.
 WHO: dict[Permission | str | None, tuple[Role, ...]] = {
@@ -53,7 +53,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 def client(there: Shop) -> Iterator[TestClient]:
     def add(tx: Any) -> None:
         for role in reversed(OF_PEOPLE):  # an admin is the first
-            accounts.add_user(tx, f"a-{role}", role, "no password fits")
+            users.add_user(tx, f"a-{role}", role, "no password fits")
 
     there.queue.store.write(add)
     with client_of(served(there, pages())) as found:
@@ -62,7 +62,7 @@ def client(there: Shop) -> Iterator[TestClient]:
 
 @pytest.mark.parametrize("role", OF_PEOPLE)
 def test_each_role_is_shown_what_it_may_open_and_all_of_it(there: Shop, client: TestClient, role: Role) -> None:
-    client.cookies.set(COOKIE, there.queue.store.write(lambda tx: accounts.begin_session(tx, f"a-{role}")))
+    client.cookies.set(COOKIE, there.queue.store.write(lambda tx: users.begin_session(tx, f"a-{role}")))
 
     (menu,) = re.findall(r'<nav id="menu".*?</nav>', client.get("/").text, re.DOTALL)
     paths = re.findall(r'href="([^"]+)"', menu)

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from tests.web.test_pages import client
 from tidegate import Breaker, Queue
-from tidegate.machine.ledger import all_totals
+from tidegate.guard.breaker_registry import all_totals
 from tidegate.web.site import Site
 
 

@@ -20,16 +20,15 @@ from starlette.testclient import TestClient
 
 from tests.text import message, names
 from tidegate import Again, Fail, Queue, Target
-from tidegate.face.app import App, Installed, Page, install
-from tidegate.ops import target_reports
-from tidegate.ops.words import JOBS, TARGETS
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
+from tidegate.apps import App, Installed, Page, install
+from tidegate.clock import VirtualClock
+from tidegate.labels import JOBS, TARGETS
+from tidegate.store.base import Tx, now_of
+from tidegate.targets import reports
 from tidegate.web import page
-from tidegate.web.frame import build
-from tidegate.web.pages import help_pages
-from tidegate.web.pages.saying import COOKIE, Flash, local_path
+from tidegate.web.app import build
+from tidegate.web.pages import system
+from tidegate.web.pages.forms import COOKIE, Flash, local_path
 from tidegate.web.site import Site
 
 HERE = "http://127.0.0.1"
@@ -93,7 +92,7 @@ def test_a_name_with_odd_characters_can_be_acted_on_and_leads_back(odd: Queue) -
         assert found.status_code == 200
         assert "goes on." in found.text
         assert html.escape(ODD)[:20] in found.text
-        assert odd.store.read(lambda tx: target_reports.one(tx, ODD)).report.paused_until is None
+        assert odd.store.read(lambda tx: reports.one(tx, ODD)).report.paused_until is None
 
 
 def test_what_looks_like_a_secret_in_the_arguments_is_not_shown(odd: Queue) -> None:
@@ -339,7 +338,7 @@ def test_a_pause_without_a_good_end_changes_nothing(
 
     assert "Nothing was changed" in found.text
     assert says in found.text
-    assert q.store.read(lambda tx: target_reports.one(tx, "lidarr")).report.paused_until is None
+    assert q.store.read(lambda tx: reports.one(tx, "lidarr")).report.paused_until is None
 
 
 def test_every_link_and_form_stays_under_the_base_path(q: Queue) -> None:
@@ -389,8 +388,8 @@ def test_every_code_has_a_page_and_a_state_has_a_meaning(pages: TestClient) -> N
 def test_help_names_only_documents_that_are_there_and_every_state() -> None:
     root = Path(__file__).parents[2]
 
-    assert [path for _, path, _ in help_pages.DOCS if not (root / path).is_file()] == []
-    assert set(help_pages.MEANINGS) == {*TARGETS, *JOBS}
+    assert [path for _, path, _ in system.DOCS if not (root / path).is_file()] == []
+    assert set(system.MEANINGS) == {*TARGETS, *JOBS}
 
 
 def test_the_pages_of_an_application_are_in_the_navigation_and_in_the_frame(tmp_path: Path) -> None:

@@ -11,17 +11,14 @@ import pytest
 from fastapi import APIRouter, Depends, Response
 from starlette.testclient import TestClient
 
-from tidegate import Queue
+from tidegate import Queue, outbox
+from tidegate.admin import overview
 from tidegate.apps import App, Page, StatusStrip, install
 from tidegate.events import Notice, NoticeKind
-from tidegate.ops import overview
-from tidegate.store import notice_rows
 from tidegate.web import PUBLIC, owner_session, requires
-from tidegate.web.frame import build
-from tidegate.web.live.looking import StoreWatcher
-from tidegate.web.live.policy import LivePolicy
-from tidegate.web.live.seen import Snapshot, changes, take_snapshot
-from tidegate.web.site import Site
+from tidegate.web.app import build
+from tidegate.web.live.watcher import Snapshot, StoreWatcher, changes, take_snapshot
+from tidegate.web.site import LivePolicy, Site
 
 HERE = "http://127.0.0.1"
 SAID = StatusStrip(mark="Simulated", title="<b>Step 1</b>", text="Look & see.", links=[("/targets", "Targets")])
@@ -125,7 +122,7 @@ def test_what_an_application_asks_of_people_about_one_key_leads_to_the_page_of_t
     notice = Notice(
         kind=NoticeKind.FATAL, target="albums", key=key, episode=1.0, title="An album is odd", message="Look at it."
     )
-    q.store.write(lambda tx: notice_rows.record_target_notice(tx, notice_rows.of_target(notice, key, None)))
+    q.store.write(lambda tx: outbox.record_target_notice(tx, outbox.of_target(notice, key, None)))
     pages = [
         Page[Any](path=path, title=title, show=lambda request, there: Response())
         for path, title in (("/albums", "Albums"), (page, ""))

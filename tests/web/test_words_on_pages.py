@@ -13,9 +13,9 @@ from tests.text import names
 from tests.web.api.building import HERE, client_of
 from tests.web.every_page import people
 from tidegate import Again, Queue
-from tidegate.ops.rights import Permission
-from tidegate.web.access import COOKIE
-from tidegate.web.frame import build
+from tidegate.accounts.access import Permission
+from tidegate.web.app import build
+from tidegate.web.auth import COOKIE
 from tidegate.web.site import Site
 
 

@@ -8,9 +8,9 @@ from tests.unit.web.test_charts import START, STEP, point, queue, target
 from tests.unit.web.test_policy import CASES, words
 from tests.wording import catalogue
 from tidegate import Target
-from tidegate.ops import report
-from tidegate.ops.history import CallCounts
-from tidegate.ops.outage import Outage
+from tidegate.jobs.history import CallCounts
+from tidegate.simulation import report
+from tidegate.simulation.outage import Outage
 from tidegate.testing import simulate
 
 

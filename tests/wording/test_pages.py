@@ -18,11 +18,11 @@ from tests.web.every_page import AWAY, BREAKING, EMPTY, JOBS, PAGES, a_job, conf
 from tests.web.seeding import END, seeded
 from tests.wording import catalogue
 from tidegate import Queue
-from tidegate.assembly import there_are
-from tidegate.face.app import install
-from tidegate.runtime.clock import VirtualClock
-from tidegate.web.frame import build
-from tidegate.web.pages.saying import COOKIE, Flash
+from tidegate.apps import install
+from tidegate.clock import VirtualClock
+from tidegate.server import there_are
+from tidegate.web.app import build
+from tidegate.web.pages.forms import COOKIE, Flash
 from tidegate.web.site import Site
 
 _UNSAID = re.compile(r"<(script|style|svg|template)\b.*?</\1>|<!--.*?-->", re.DOTALL)

@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 
+from tests.admin.test_target_status import CASES, NOW
+from tests.admin.workers import seen
 from tests.databases import APSW, database
-from tests.ops.test_standing import CASES, NOW
-from tests.ops.workers import seen
-from tests.runtime_jobs.gating import Service, play, queue_on, working
+from tests.jobs.gating import Service, play, queue_on, working
 from tests.wording import catalogue
-from tidegate import Backoff, Capacity, Rate, Target
-from tidegate.face.queue import Queue
-from tidegate.machine import shared_breaker
-from tidegate.machine.lifecycle import Fail
-from tidegate.machine.opened import OpenedBy
-from tidegate.ops import account_events, actions, activity, overview
-from tidegate.ops.standing import standing
-from tidegate.ops.words import JOBS, TARGETS
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store import gate_rows
-from tidegate.store.gate_rows import StoredKeyHealth
-from tidegate.store.tx import Tx
+from tidegate import Backoff, Capacity, Rate, Target, audit
+from tidegate.accounts import users
+from tidegate.admin import overview
+from tidegate.clock import VirtualClock
+from tidegate.guard.breaker_policy import OpenedBy
+from tidegate.jobs.outcome import Fail
+from tidegate.jobs.queue import Queue
+from tidegate.labels import JOBS, TARGETS
+from tidegate.store.base import Tx
+from tidegate.targets import actions, breaker, table
+from tidegate.targets.status import standing
+from tidegate.targets.table import StoredKeyHealth
 
 START = 1_700_000_000.0
 
@@ -59,12 +59,11 @@ def test_states() -> None:
 def test_events_and_deeds() -> None:
     fields = {"role": "operator", "was": "viewer", "sessions": "2"}
     found = {
-        f"account/{kind}": f"bob {account_events.AccountEvent(1, NOW, kind, 'bob', 'ada', fields).text}"
-        for kind in account_events.KINDS
+        f"account/{kind}": f"bob {users.AccountEvent(1, NOW, kind, 'bob', 'ada', fields).text}" for kind in users.KINDS
     }
-    found |= {f"deed/{action}": text for action, text in activity.ACTIONS.items()}
-    found |= {f"subject/{subject}": text for subject, text in activity.SUBJECTS.items()}
-    found |= {f"origin/{origin}": text for origin, text in activity.ORIGINS.items()}
+    found |= {f"deed/{action}": text for action, text in audit.ACTIONS.items()}
+    found |= {f"subject/{subject}": text for subject, text in audit.SUBJECTS.items()}
+    found |= {f"origin/{origin}": text for origin, text in audit.ORIGINS.items()}
     catalogue.compare("deeds", found)
 
 
@@ -145,14 +144,14 @@ def hold(tx: Tx, **fields: Any) -> None:
         "target": "svc", "lane": "7", "reason": "backoff", "since": START, "until": START + 3600, "failures": 3,
         "code": "timeout", "message": "",
     }  # fmt: skip
-    gate_rows.put_hold(tx, StoredKeyHealth(**{**about, **fields}))
+    table.put_hold(tx, StoredKeyHealth(**{**about, **fields}))
 
 
 def shut(until: float | None = None) -> Callable[[Queue], None]:
     def opened(tx: Tx) -> None:
         row, now = actions.require_target(tx, "svc")
-        after = shared_breaker.force_open(row.breaker, now, until, rule=OpenedBy.CONSECUTIVE)
-        gate_rows.put_breaker(tx, "svc", row.breaker, after)
+        after = breaker.force_open(row.breaker, now, until, rule=OpenedBy.CONSECUTIVE)
+        table.put_breaker(tx, "svc", row.breaker, after)
 
     return lambda q: q.store.write(opened)
 

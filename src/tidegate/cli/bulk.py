@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from tidegate.cli.at_store import NUMBER, by_option, command_at_store, many, say, store_at, table, when
+from tidegate.cli.database import NUMBER, by_option, command_at_store, many, say, store_at, table, when
 from tidegate.cli.exits import Exit
-from tidegate.cli.groups import CommandGroup
-from tidegate.ops import bulk as ops
-from tidegate.store.bulk_rows import BulkItem, BulkOperation
-from tidegate.store.tx import Tx
+from tidegate.cli.root import CommandGroup
+from tidegate.jobs.bulk import service
+from tidegate.jobs.bulk.table import BulkItem, BulkOperation
+from tidegate.store.base import Tx
 
 
 @click.group(cls=CommandGroup)
@@ -26,7 +26,7 @@ def bulk() -> None:
 def list_(limit: int, url: str, driver: str | None, as_json: bool) -> int:
     """Lists them, the newest first."""
     with store_at(url, driver) as store:
-        found = store.read(lambda tx: ops.list_operations(tx, limit=limit)).items
+        found = store.read(lambda tx: service.list_operations(tx, limit=limit)).items
     say([_document(each) for each in found], as_json, lambda: _rows(found))
     return Exit.OK
 
@@ -50,7 +50,7 @@ def show(bulk_id: int, everything: bool, limit: int, url: str, driver: str | Non
     """Shows how far one is, and which jobs were refused and why."""
 
     def read(tx: Tx) -> tuple[BulkOperation, list[BulkItem]]:
-        return ops.require(tx, bulk_id), ops.items(tx, bulk_id, refused_only=not everything, limit=limit).items
+        return service.require(tx, bulk_id), service.items(tx, bulk_id, refused_only=not everything, limit=limit).items
 
     with store_at(url, driver) as store:
         one, items = store.read(read)
@@ -82,7 +82,7 @@ def _words(one: BulkOperation) -> str:
 def cancel(bulk_id: int, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Ends one that is under way: what is done stays done, the rest is not."""
     with store_at(url, driver) as store:
-        one = store.write(lambda tx: ops.cancel(tx, bulk_id, by))
+        one = store.write(lambda tx: service.cancel(tx, bulk_id, by))
         store.announce()
     say(_document(one), as_json, lambda: [f"Cancelled after {many(one.done, 'job')}; {one.says}."])
     return Exit.OK

@@ -15,22 +15,23 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidegate.cli.at_store import many, plain_mistakes, printable, say
-from tidegate.cli.configured import config_option, installed
+from tidegate.accounts import users
+from tidegate.admin import doctor as admin_doctor
+from tidegate.admin.doctor import CheckStatus, Finding, error_finding, ok_finding, warn_finding
+from tidegate.cli.database import many, plain_mistakes, printable, say
 from tidegate.cli.exits import Exit
-from tidegate.cli.tables import is_terminal
-from tidegate.ops import accounts, checkup, checkup_channels, checkup_work
-from tidegate.ops.checkup import CheckStatus, Finding, error_finding, ok_finding, warn_finding
-from tidegate.runtime.clock import SYSTEM
+from tidegate.cli.options import config_option, installed
+from tidegate.cli.output import is_terminal
+from tidegate.clock import SYSTEM
 from tidegate.secrets import BadSecret, Secrets
-from tidegate.settings.problems import SettingsProblem
+from tidegate.settings.location import SettingsProblem
 from tidegate.store.migrate import Migration, core_migrations, migrations_in
-from tidegate.store.opening import check_url, file_of
+from tidegate.store.open import check_url, file_of
 
 if TYPE_CHECKING:
-    from tidegate.face.app import App
+    from tidegate.apps import App
     from tidegate.settings import Loaded
-    from tidegate.store.tx import Tx
+    from tidegate.store.base import Tx
 
 _COLOURS = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.ERROR: "red"}
 
@@ -56,16 +57,16 @@ def doctor(config: Path | None, url: str | None, driver: str | None, network: bo
         somebody: list[bool] = []
         if database is not None:
             steps = [step for app in apps if loaded and app.name in loaded.apps for step in _steps(app)]
-            findings += checkup.database(
+            findings += admin_doctor.database(
                 database, SYSTEM.now, driver=driver, steps=[*core_migrations(), *steps],
                 checks=(
-                    checkup_work.workers, checkup_work.targets, checkup_channels.check_channels,
+                    admin_doctor.workers, admin_doctor.targets, admin_doctor.check_channels,
                     partial(_ask_for_users, somebody),
                 ),
             )  # fmt: skip
         findings += _security(loaded, database, signs_in=any(somebody))
         if network and loaded is not None:
-            from tidegate.ops.checkup_network import reachable
+            from tidegate.admin.doctor import reachable
 
             findings += reachable(loaded.addresses())
     counts = Counter(finding.status for finding in findings)
@@ -87,7 +88,7 @@ def doctor(config: Path | None, url: str | None, driver: str | None, network: bo
 def _settings(
     config: Path | None, url: str | None, apps: list[App[Any]], broken: dict[str, str]
 ) -> tuple[Loaded | None, list[Finding]]:
-    from tidegate.face.installed_apps import lacking
+    from tidegate.apps import lacking
     from tidegate.settings import SettingsError, load
 
     try:
@@ -122,7 +123,7 @@ def _problem(problem: SettingsProblem, name: str = "settings.valid") -> Finding:
 def _url(loaded: Loaded | None, config: Path | None, url: str | None) -> str | None:
     """The database, even if something else is wrong with the settings."""
     from tidegate.settings import SettingsError, store_url
-    from tidegate.settings.place import DEFAULT_URL
+    from tidegate.settings.location import DEFAULT_URL
 
     if loaded is not None:
         return loaded.values.url
@@ -143,7 +144,7 @@ def _steps(app: App[Any]) -> list[Migration]:
 
 
 def _ask_for_users(answer: list[bool], tx: Tx) -> Iterable[Finding]:
-    answer.append(accounts.anybody(tx))
+    answer.append(users.anybody(tx))
     return ()
 
 
@@ -163,7 +164,7 @@ def _security(loaded: Loaded | None, url: str | None, *, signs_in: bool) -> list
         found += _key(loaded)
     secret = {} if loaded is None else loaded.secret_files()
     path = None if url is None else file_of(url)
-    return [*found, *checkup.private({**({Path(path): "the database"} if path else {}), **secret})]
+    return [*found, *admin_doctor.private({**({Path(path): "the database"} if path else {}), **secret})]
 
 
 def _key(loaded: Loaded) -> list[Finding]:

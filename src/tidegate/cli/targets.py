@@ -9,15 +9,85 @@ from typing import Any
 
 import click
 
-from tidegate.cli.at_store import by_option, command_at_store, say, show_what, store_at, table, when
+from tidegate.cli.database import NUMBER, by_option, command_at_store, say, show_what, store_at, table, when
 from tidegate.cli.exits import Exit
-from tidegate.cli.explain import lines_of
-from tidegate.cli.groups import CommandGroup
-from tidegate.cli.numbers import duration
-from tidegate.ops import actions, target_reports, trials
-from tidegate.ops.target_reports import TargetDetail, TargetReport
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
+from tidegate.cli.options import duration
+from tidegate.cli.root import CommandGroup
+from tidegate.jobs import explain as job_explain
+from tidegate.jobs import reports
+from tidegate.store.base import Tx, now_of
+from tidegate.targets import actions
+from tidegate.targets import explain as target_explain
+from tidegate.targets import reports as target_reports
+from tidegate.targets.explain import WaitReason
+from tidegate.targets.reports import TargetDetail, TargetReport
+
+# `tidegate explain`: why a job is not running, or what stands before a target; who ends it, and when.
+
+_ENDED_BY = {
+    "time": "by itself",
+    "person": "by a person",
+    "probe": "when a probe succeeds",
+    "call": "when a call comes back",
+    "job": "when that job is done",
+    "worker": "by a worker",
+}
+
+
+def lines_of(reasons: list[WaitReason]) -> list[str]:
+    """Each reason in three lines: what, since and until when, who ends it."""
+    found: list[str] = []
+    for n, why in enumerate(reasons, 1):
+        times = [f"since {when(why.since)}"] if why.since is not None else []
+        times += [f"until {when(why.until)}"] if why.until is not None else []
+        ends = _ENDED_BY[str(why.ended_by)]
+        found += [
+            f"{n}. {why.reason} ({why.subject})",
+            f"   {why.message}",
+            f"   {', '.join([*times, f'ends {ends}'])}",
+        ]
+    return found
+
+
+@click.group(cls=CommandGroup)
+def explain() -> None:
+    """Says why a job is not running, or what stands before a target."""
+
+
+@explain.command()
+@click.argument("job_id", type=NUMBER, metavar="ID")
+@command_at_store
+def job(job_id: int, url: str, driver: str | None, as_json: bool) -> int:
+    """Says why a job is not running, the first reason first."""
+    with store_at(url, driver) as store:
+        found = store.read(lambda tx: reports.job(tx, job_id))
+    about = found.job
+
+    def lines() -> list[str]:
+        head = f"job {about.id} ({about.kind}, queue {about.queue}) is {about.state}"
+        return [f"{head}." if not found.reasons else f"{head}, and not running:", *lines_of(found.reasons)]
+
+    document = {"job": about.id, "state": str(about.state), "reasons": [why.as_json() for why in found.reasons]}
+    say(document, as_json, lines)
+    return Exit.OK
+
+
+@explain.command()
+@click.argument("name")
+@click.option("--key", help="One key of it, such as a user or a feed.")
+@command_at_store
+def target(name: str, key: str | None, url: str, driver: str | None, as_json: bool) -> int:
+    """Says what stands before the jobs of a target, or of one key of it."""
+    with store_at(url, driver) as store:
+        whys = store.read(lambda tx: target_explain.target(tx, name, "" if key is None else key))
+    who = name if key is None else f"key {key} of {name}"
+    say(
+        {"target": name, "key": key, "reasons": [why.as_json() for why in whys]},
+        as_json,
+        lambda: [f"Nothing stands before {who}."] if not whys else [f"before {who}:", *lines_of(whys)],
+    )
+    return Exit.OK
+
 
 _FOR = "For how long, such as 30m, 2h or 1d."
 _key_option = click.option("--key", default="", help="One key of it, such as a user or a feed.")
@@ -163,7 +233,7 @@ def reset(name: str, by: str) -> TargetCommand:
 def test(name: str, key: str | None, by: str) -> TargetCommand:
     """Tests a target now: one job that waits behind it goes at once."""
     return TargetCommand(
-        lambda tx: trials.begin(tx, name, by, key), lambda trial: trial.says, lambda trial: trial.as_json()
+        lambda tx: job_explain.begin(tx, name, by, key), lambda trial: trial.says, lambda trial: trial.as_json()
     )
 
 

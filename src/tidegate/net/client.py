@@ -11,23 +11,15 @@ from typing import Self
 
 import httpx2
 
-from tidegate.core.checks import number, whole
-from tidegate.core.duration import Duration, seconds
-from tidegate.net.addresses import Networks
-from tidegate.net.connecting import Connector
+from tidegate import __version__
+from tidegate.durations import Duration, seconds
+from tidegate.net.addresses import Networks, Resolver, system_resolver
 from tidegate.net.decoding import ACCEPTED, KNOWN, Body
-from tidegate.net.exchange import FetchState, checked_headers, location_in, read_response, send_request
-from tidegate.net.failures import (
-    BadRedirect,
-    Broken,
-    FetchError,
-    TooBig,
-    TooManyRedirects,
-)
-from tidegate.net.origins import ConnectionPool
-from tidegate.net.places import next_place, parse_url
-from tidegate.net.resolving import Resolver, system_resolver
-from tidegate.net.talking import Http1Connection
+from tidegate.net.errors import BadRedirect, Broken, FetchError, TooBig, TooManyRedirects
+from tidegate.net.http1 import FetchState, Http1Connection, checked_headers, location_in, read_response, send_request
+from tidegate.net.pool import ConnectionPool, Connector
+from tidegate.net.urls import next_place, parse_url
+from tidegate.validation import number, whole
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OF_ONE_ORIGIN = frozenset({"authorization", "cookie", "proxy-authorization"})
@@ -191,3 +183,16 @@ class Client:
             async with asyncio.timeout(_BESIDE_TIME):
                 await read_response(connection, body)
         return body.so_far()
+
+
+# Who we are, as the services that we call read it.
+
+
+def user_agent(about: str = "", contact: str = "") -> str:
+    """The value of User-Agent: 'Tidegate/1.0', and behind it what calls, and where somebody can complain.
+
+    user_agent("feed poller", "https://example.org/bot")  # Tidegate/1.0 (feed poller; +https://example.org/bot)
+    """
+    words = [about, f"+{contact}" if "://" in contact else contact]
+    said = "; ".join(word for word in words if word)
+    return f"Tidegate/{__version__} ({said})" if said else f"Tidegate/{__version__}"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from tidegate.net.failures import Broken, CutShort, TooBig
+from tidegate.net.errors import Broken, CutShort, TooBig
 
 _RATIO_FROM = 1_000_000  # decoded bytes below which nobody asks how well they were packed
 _MAX_MEMBERS = 1000  # each costs a copy of what follows it

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr
 
-from tidegate.core.checks import valid_name
-from tidegate.face.written import Seconds
-from tidegate.ops.jwts import Issuer
+from tidegate.accounts.access import Issuer
+from tidegate.durations import Seconds
 from tidegate.secrets import BadSecret, Secrets
+from tidegate.settings.location import DEFAULT_PORT, DEFAULT_URL
 from tidegate.settings.notices import Channels, NoticeSettings
-from tidegate.settings.part import SettingsSection
-from tidegate.settings.place import DEFAULT_PORT, DEFAULT_URL
-from tidegate.store.opening import check_listen_url, check_url
+from tidegate.settings.schema import SettingsSection
+from tidegate.store.open import check_listen_url, check_url
+from tidegate.validation import valid_name
 
 ALL = "*"  # every application, every queue
 

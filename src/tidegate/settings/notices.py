@@ -9,12 +9,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validator
 
-from tidegate.core.channel import PAGE, PORTS, Apprise, Channel, Mail, Webhook, in_order
-from tidegate.face.written import Seconds
-from tidegate.machine.quiet_hours import QuietHours
-from tidegate.machine.telling import NoticePolicy
-from tidegate.runtime.channels.webhook import key_of
-from tidegate.settings.part import SettingsSection
+from tidegate.durations import Seconds
+from tidegate.notices.channels import PAGE, PORTS, Apprise, Channel, Mail, Webhook, in_order
+from tidegate.notices.policy import NoticePolicy, QuietHours
+from tidegate.notices.senders import key_of
+from tidegate.settings.schema import SettingsSection
 
 _MAIL = re.compile(r"[^@\s<>\",]+@[^@\s<>\",]+")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")

@@ -10,9 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Any
 
-from tidegate.settings.place import FILE_VARIABLE, LINK_VALUE, SettingsFile
-from tidegate.settings.problems import SettingsProblem, meant
-from tidegate.settings.tree import PREFIX, Key, Path, Section, ValueShape, section_of, variables_of
+from tidegate.settings.location import FILE_VARIABLE, LINK_VALUE, SettingsFile, SettingsProblem, meant
+from tidegate.settings.schema import PREFIX, Key, Path, Section, ValueShape, section_of, variables_of
 
 # Names with our prefix that are no keys.
 OTHERS = frozenset({FILE_VARIABLE})

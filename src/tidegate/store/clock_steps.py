@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from tidegate.core.events import NoticeKind
-from tidegate.machine.filling import FillLevel
-from tidegate.store import notice_rows
-from tidegate.store.notice_rows import NewNotice, NoticeSubject
-from tidegate.store.tx import Tx
+from tidegate import outbox
+from tidegate.events import NoticeKind
+from tidegate.guard.capacity import FillLevel
+from tidegate.outbox import NewNotice, NoticeSubject
+from tidegate.store.base import Tx
 
 TOLERATED = 5.0  # seconds by which a clock may be corrected at once, as NTP does
 NOTICED = 60.0  # seconds: users are notified of a larger step
@@ -126,12 +126,12 @@ def notify(tx: Tx, where: str, now: float, by: float, what_happens: str, *, over
     if abs(by) < NOTICED:
         return
     direction = "ahead" if by > 0 else "back"
-    notice_rows.raise_notice(
+    outbox.raise_notice(
         tx,
         NewNotice(
             kind=NoticeKind.CLOCK,
             level="warning",
-            place=NoticeSubject(subject=notice_rows.SERVER, name=where),
+            place=NoticeSubject(subject=outbox.SERVER, name=where),
             episode=now,
             title=f"The clock of {where} was set {direction}",
             message=f"It moved {direction} by {_spelled(abs(by))}.",
@@ -142,7 +142,7 @@ def notify(tx: Tx, where: str, now: float, by: float, what_happens: str, *, over
 
 
 def end_notice(tx: Tx, where: str) -> None:
-    notice_rows.resolve_notices(tx, NoticeSubject(subject=notice_rows.SERVER, name=where), (NoticeKind.CLOCK,))
+    outbox.resolve_notices(tx, NoticeSubject(subject=outbox.SERVER, name=where), (NoticeKind.CLOCK,))
 
 
 def _spelled(seconds: float) -> str:

@@ -8,10 +8,9 @@ from functools import cache, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from tidegate.core.progress import Progress, unheard
 from tidegate.errors import SchemaTooNew, StoreError
-from tidegate.store.dialect import Dialect, script
-from tidegate.store.tx import Store, Tx
+from tidegate.store.base import Progress, Store, Tx, unheard
+from tidegate.store.sql import Dialect, script
 
 CORE = "tidegate"
 _CREATE = """create table if not exists tg_migration (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -17,13 +18,43 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
-from tidegate.store.announcing import NotifyThrottle
-from tidegate.store.arrays import array
-from tidegate.store.dialect import Dialect, Statement
+from tidegate.store.base import Params, Row, StatementRegistry, Tx
+from tidegate.store.clock import ServerClock, SteadyClock
 from tidegate.store.postgres_url import BEHIND_POOLER, UNREACHABLE, PostgresAddress
-from tidegate.store.server_clock import ServerClock
-from tidegate.store.steady_clock import SteadyClock
-from tidegate.store.tx import Params, Row, StatementRegistry, Tx
+from tidegate.store.sql import Dialect, Statement, array
+
+# One announcement for a burst of changes.
+
+
+class NotifyThrottle:
+    """Lets through one announcement per *every* seconds, and one more after a burst."""
+
+    def __init__(self, send: Callable[[], None], every: float = 0.01) -> None:
+        self._send = send
+        self._every = every
+        self._lock = threading.Lock()
+        self._last = 0.0
+        self._timer: threading.Timer | None = None
+
+    def announce(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            wait = self._last + self._every - now
+            if wait > 0:
+                if self._timer is None:
+                    self._timer = threading.Timer(wait, self._late)
+                    self._timer.daemon = True
+                    self._timer.start()
+                return
+            self._last = now
+        self._send()
+
+    def _late(self) -> None:
+        with self._lock:
+            self._timer = None
+            self._last = time.monotonic()
+        self._send()
+
 
 T = TypeVar("T")
 _log = logging.getLogger("tidegate.store")

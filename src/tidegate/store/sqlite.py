@@ -6,17 +6,51 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
-from tidegate.core.progress import Progress, unheard
 from tidegate.errors import StoreDamaged, StoreError
-from tidegate.store import local_disk, one_library
-from tidegate.store.combine import GroupCommit
-from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.sqlite_driver import Driver, connect, make_private, same_file
+from tidegate.store import sqlite_files
+from tidegate.store.base import Params, Progress, Row, StatementRegistry, Tx, unheard
+from tidegate.store.clock import SteadyClock
+from tidegate.store.group_commit import GroupCommit
+from tidegate.store.sql import Dialect, Statement
+from tidegate.store.sqlite_driver import Driver, connect, library, make_private, same_file
 from tidegate.store.sqlite_files import OpenFiles, lacks_pages, read_marker
-from tidegate.store.steady_clock import SteadyClock
-from tidegate.store.tx import Params, Row, StatementRegistry, Tx
+
+# One SQLite library per file in a process: when one of two closes the file, the locks of the other are gone.
+
+_lock = threading.Lock()
+_open: dict[str, tuple[str, int]] = {}  # file -> library, and how many stores have it open
+
+
+def take(path: str, driver: str | None) -> str:
+    """The library to open a file with: the one that was asked for, or else the one that has it open already.
+
+    StoreError when another one has; every `take` is ended by a `leave`.
+    """
+    file = str(Path(path).resolve())
+    with _lock:
+        used, stores = _open.get(file, ("", 0))
+        wanted = used if driver is None and used else library(driver)
+        if used and wanted != used:
+            raise StoreError(
+                f"the file is open with {used} in this process, and {wanted} beside it would corrupt it; "
+                f"give driver={used!r}"
+            )
+        _open[file] = (wanted, stores + 1)
+        return wanted
+
+
+def leave(path: str) -> None:
+    file = str(Path(path).resolve())
+    with _lock:
+        used, stores = _open.get(file, ("", 0))
+        if stores > 1:
+            _open[file] = (used, stores - 1)
+        else:
+            _open.pop(file, None)
+
 
 T = TypeVar("T")
 Now = Callable[[], float]
@@ -80,21 +114,21 @@ class SqliteStore:
     ) -> None:
         self.url = f"sqlite:///{path}"
         path = os.path.abspath(path)  # noqa: PTH100 - the program may change its folder later
-        local_disk.require(path)
-        self.driver = one_library.take(path, driver)
+        sqlite_files.require(path)
+        self.driver = take(path, driver)
         self.path, self._patience = path, patience  # seconds that other processes may hold the file
         self._clock = now
         self._steady: SteadyClock | None = None
         self._registry = StatementRegistry(statements)
         self.checks: set[Callable[[Tx], object]] = set()  # made by nobody: the file that was opened stays the same
         try:
-            local_disk.require_writable(path)
+            sqlite_files.require_writable(path)
             if read_marker(path) is None:
                 make_private(path)
             self._files = OpenFiles.opened(path)
             self._writer = self._connected()
         except BaseException:
-            one_library.leave(path)
+            leave(path)
             raise
         if not durable:  # what happens in virtual time need not outlive a power cut, and a day has many commits
             self._writer.execute("pragma synchronous = off")
@@ -226,7 +260,7 @@ class SqliteStore:
         if self._files.damaged:  # to write the log into a file that was cut would hide what it lacks
             self._writer.keep_log()
         self._writer.close()
-        one_library.leave(self.path)
+        leave(self.path)
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Driver]:

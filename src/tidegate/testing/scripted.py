@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from tidegate.core.duration import Duration, seconds
-from tidegate.ops.outage import FailureMode, FailurePeriod, Outage
-from tidegate.runtime.clock import SYSTEM, Clock
+from tidegate.clock import SYSTEM, Clock
+from tidegate.durations import Duration, seconds
+from tidegate.simulation.outage import FailureMode, FailurePeriod, Outage
 
 # How long a call hangs before its client gives up, where nothing else is said.
 HANGS = 30.0
@@ -132,13 +132,13 @@ class ScriptedTarget:
 
         An answer that is a dict or a list is sent as JSON.
         """
-        from tidegate.testing.transports import ScriptedTransport
+        from tidegate.testing.simulator.transport import ScriptedTransport
 
         return ScriptedTransport(self)
 
     def async_transport(self) -> Any:
         """As `transport()`, for `AsyncClient`."""
-        from tidegate.testing.transports import AsyncScriptedTransport
+        from tidegate.testing.simulator.transport import AsyncScriptedTransport
 
         return AsyncScriptedTransport(self)
 

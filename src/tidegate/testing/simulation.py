@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from tidegate.core.checks import whole
-from tidegate.core.duration import Duration, seconds
-from tidegate.core.events import Event, EventKind
-from tidegate.core.retry import Retry
-from tidegate.face.profiles import Tuning
-from tidegate.face.target import Target
-from tidegate.machine.gate import Hold
-from tidegate.ops.calls import SimulatedCalls
-from tidegate.ops.outage import Outage
-from tidegate.ops.simulate import SentNotice, Simulation, SimulationPlan, play
-from tidegate.runtime.bus import Bus
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
+from tidegate.durations import Duration, seconds
+from tidegate.events import Bus, Event, EventKind
+from tidegate.guard.backoff import Retry
+from tidegate.guard.hold import Hold
+from tidegate.guard.profiles import Tuning
+from tidegate.guard.target import Target
+from tidegate.simulation import outage as simulation_outage
+from tidegate.simulation import report
+from tidegate.simulation.chart import inside
+from tidegate.simulation.outage import Outage
+from tidegate.simulation.play import SentNotice, SimulatedCalls, Simulation, SimulationPlan, play
 from tidegate.testing.scripted import Hang, outcome_of, raise_or_return
+from tidegate.validation import whole
 
 _OPERATION = "call"
 
@@ -160,3 +162,38 @@ class _Stage:
         opened = event.kind is EventKind.BREAKER_STATE_CHANGED and event.fields.get("to") == "open"
         if opened or event.kind in (EventKind.NOTICE, EventKind.TARGET_DISABLED):
             self._news.append(event)
+
+
+# An outage played against the numbers of a target, drawn for its page. Runs in a child process of the server.
+#
+# There the breaker that is played counts in no metric of the server and writes into no log of it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRequest:
+    """The numbers as the store has them, one of `in_force.LENGTHS`, and the seconds between two calls."""
+
+    rules: dict[str, Any]
+    length: str
+    every: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayChart:
+    """The picture, the same in a sentence, and what was counted: name, Tidegate, a plain loop, a loop of 3 tries."""
+
+    svg: str
+    summary: str
+    held: int  # calls that the gates did not let through
+    rows: list[list[str]]
+
+
+def draw(request: ReplayRequest) -> ReplayChart:
+    """ValueError when the numbers make no gate."""
+    gates, length = simulation_outage.gates(request.rules), simulation_outage.LENGTHS[request.length]
+    if gates is None:
+        raise ValueError("rules: no gate would close in an outage")
+    breaker: Any = gates.breaker or False
+    make = partial(Target, "target", "jobs", backoff=gates.backoff, cooldown=gates.cooldown, breaker=breaker)
+    result = simulate(make, outage=length.outage, every=request.every, lasts=length.lasts, probe=gates.probe)
+    return ReplayChart(svg=inside(result), summary=report.summary(result), held=result.held, rows=report.rows(result))

@@ -32,17 +32,23 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from tidegate.ops.rights import Permission
-    from tidegate.web.access import PUBLIC, requires
-    from tidegate.web.for_apps import body_limit, current_principal, current_user, form, not_signed_in, problem
-    from tidegate.web.frame import build
-    from tidegate.web.owners import owner_session
-    from tidegate.web.pages.paging import number_of
-    from tidegate.web.pages.rendering import page
-    from tidegate.web.pages.saying import redirect_with_flash
+    from tidegate.accounts.access import Permission
+    from tidegate.web.app import build
+    from tidegate.web.auth import PUBLIC, requires
+    from tidegate.web.connections import HttpServer, PortTaken, listening_at, url_of
+    from tidegate.web.extension import (
+        body_limit,
+        current_principal,
+        current_user,
+        form,
+        not_signed_in,
+        owner_session,
+        problem,
+    )
+    from tidegate.web.pages.forms import number_of, redirect_with_flash
+    from tidegate.web.pages.render import page
     from tidegate.web.problems import Problem
     from tidegate.web.proxies import client_network
-    from tidegate.web.serving import HttpServer, PortTaken, listening_at, url_of
     from tidegate.web.site import Site
 else:
     from tidegate._lazy import lazy_names
@@ -50,24 +56,23 @@ else:
     __getattr__, __dir__ = lazy_names(
         globals(),
         {
-            "tidegate.ops.rights": ("Permission",),
-            "tidegate.web.access": ("PUBLIC", "requires"),
-            "tidegate.web.for_apps": (
+            "tidegate.accounts.access": ("Permission",),
+            "tidegate.web.app": ("build",),
+            "tidegate.web.auth": ("PUBLIC", "requires"),
+            "tidegate.web.connections": ("HttpServer", "PortTaken", "listening_at", "url_of"),
+            "tidegate.web.extension": (
                 "body_limit",
+                "current_principal",
                 "current_user",
                 "form",
                 "not_signed_in",
+                "owner_session",
                 "problem",
-                "current_principal",
             ),
-            "tidegate.web.frame": ("build",),
-            "tidegate.web.owners": ("owner_session",),
-            "tidegate.web.pages.paging": ("number_of",),
-            "tidegate.web.pages.rendering": ("page",),
-            "tidegate.web.pages.saying": ("redirect_with_flash",),
+            "tidegate.web.pages.forms": ("number_of", "redirect_with_flash"),
+            "tidegate.web.pages.render": ("page",),
             "tidegate.web.problems": ("Problem",),
             "tidegate.web.proxies": ("client_network",),
-            "tidegate.web.serving": ("PortTaken", "HttpServer", "listening_at", "url_of"),
             "tidegate.web.site": ("Site",),
         },
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from tidegate.core.redact import redact
+from tidegate.faults.redaction import redact
 
 _MAX_SETTING = 1000
 

@@ -11,18 +11,36 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fastapi import Request
 
 import tidegate
-from tidegate.core.actor import Actor, Origin
-from tidegate.core.codes import CORE, CodeBook
+from tidegate.apps import Installed, StatusStrip
+from tidegate.audit import Actor, Origin
 from tidegate.errors import StoreError
-from tidegate.face.app import Installed, StatusStrip
-from tidegate.face.queue import Queue
-from tidegate.face.telling import NoticeDispatcher
-from tidegate.store.tx import Tx
-from tidegate.web.live.policy import LivePolicy
+from tidegate.faults.codes import CORE, CodeBook
+from tidegate.jobs.queue import Queue
+from tidegate.notices.dispatcher import NoticeDispatcher
+from tidegate.store.base import Tx
 from tidegate.web.proxies import is_loopback_name
 
 if TYPE_CHECKING:
-    from tidegate.web.access import Authenticator
+    from tidegate.web.auth import Authenticator
+
+
+# The numbers of the stream that keeps pages up to date.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LivePolicy:
+    """Seconds, unless it says otherwise. A page calls itself stale after 12 s without a message."""
+
+    poll_interval: float = 0.5  # at the latest; where the store tells that something was written, at once
+    soonest: float = 0.25  # between two looks, however much is written
+    beat: float = 4.0  # between two signs of life
+    behind: float = 10.0  # for a client to take what it is sent; a slower one is dropped
+    longest: float = 120.0  # then the browser connects again, and is checked again
+    linger: float = 60.0  # goes on looking so long after the last client has left
+    kept: int = 500  # messages that can be told again
+    queued: int = 64  # looks and beats that may wait for one client
+    max_subscribers: int = 2000  # clients at once
+
 
 T = TypeVar("T")
 
@@ -75,7 +93,7 @@ def acting(request: Request) -> Actor:
 
 
 def _access() -> Authenticator:
-    from tidegate.web.access import Authenticator
+    from tidegate.web.auth import Authenticator
 
     return Authenticator()
 

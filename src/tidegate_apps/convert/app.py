@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidegate.apps import App, Installed, Page, ScheduledJob, Simulated
-from tidegate_apps.convert import handlers
+from tidegate.apps import App, Installed, Page, ScheduledJob
+from tidegate_apps.convert import jobs as convert_jobs
 from tidegate_apps.convert.codes import CODES, TARGET
-from tidegate_apps.convert.pages import show, show_help, show_one  # each is marked with the right that it needs
+from tidegate_apps.convert.pages import show, show_help, show_one
 from tidegate_apps.convert.settings import ConvertSettings
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
 
-def jobs(app: Installed[ConvertSettings]) -> handlers.ConvertJobs:
-    return handlers.declare(app)
+def jobs(app: Installed[ConvertSettings]) -> convert_jobs.ConvertJobs:
+    return convert_jobs.declare(app)
 
 
 def schedules(app: Installed[ConvertSettings]) -> Iterable[ScheduledJob]:
@@ -25,15 +25,9 @@ def schedules(app: Installed[ConvertSettings]) -> Iterable[ScheduledJob]:
 
 
 def routes(app: Installed[ConvertSettings]) -> APIRouter:
-    from tidegate_apps.convert.routes import routes as all_of_them
+    from tidegate_apps.convert.api import routes as all_of_them
 
     return all_of_them(app)
-
-
-def simulator() -> Simulated:
-    from tidegate_apps.convert.simulator import simulated
-
-    return simulated()
 
 
 app = App[ConvertSettings](
@@ -53,6 +47,5 @@ app = App[ConvertSettings](
     ],
     targets=[TARGET],
     help="/convert/help",
-    commands="tidegate_apps.convert.commands:convert",
-    simulator=simulator,
+    commands="tidegate_apps.convert.cli:convert",
 )

@@ -1,16 +1,17 @@
+# ruff: noqa: RUF001 - the apostrophes of these lines are given
 """The ten codes, the line for people of each, what every answer of the gateway means, and how often it is tried again.
 
 One table each. Everything that shows a code or a line takes it from here: job records, API, page, log and command.
 """
 
-# ruff: noqa: RUF001 - the apostrophes of these lines are given
-
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tidegate import rules
 from tidegate.faults import Code, Level, Reach, Reason
+from tidegate.web import Problem
 from tidegate_apps.convert.storage import StorageError
 
 TARGET = "convert-gateway"
@@ -141,3 +142,13 @@ def unpromised(code: str) -> str:
     for promise in PROMISES:
         line = line.removesuffix(promise)
     return line
+
+
+# Answers that none of the ten codes stands for.
+
+
+def problem_without_code(kind: str, detail: str, **more: Any) -> Problem:
+    """A refusal with a type, and no code."""
+    found = Problem(kind, detail, **more)
+    found.more["code"] = None
+    return found

@@ -8,20 +8,14 @@ from typing import Any
 from fastapi import Request, Response
 
 from tidegate.apps import Installed
-from tidegate.web import (
-    PUBLIC,
-    Problem,
-    page,
-    requires,
-)
-from tidegate_apps.convert import intake
+from tidegate.web import PUBLIC, Problem, page, requires
+from tidegate_apps.convert import service
 from tidegate_apps.convert.codes import TARGET, size_shown
-from tidegate_apps.convert.files import NEWEST, File, active_of, events_json, files_of, job_of
 from tidegate_apps.convert.gateway import Mappings
-from tidegate_apps.convert.owned import open_result, own_file, ready
+from tidegate_apps.convert.models import NEWEST, File, active_of, events_json, files_of, job_of
+from tidegate_apps.convert.service import is_shut_out, open_result, own_file, reading_owner, ready
 from tidegate_apps.convert.settings import ConvertSettings
 from tidegate_apps.convert.storage import StorageError
-from tidegate_apps.convert.visitors import is_shut_out, reading_owner
 
 BUSY = "Gateway busy, paused. Will retry automatically."
 AWAY = "The gateway is away: what is uploaded now fails at once, and can be retried when it is back."
@@ -76,7 +70,7 @@ def show(request: Request, there: Installed[ConvertSettings]) -> Response:
     files = files_of(there.db, owner, below=below, limit=_PAGE_SIZE + 1)
     pause = there.db.one("paused")
     signs_in = Problem("not_signed_in", "Sign in to upload files.") if is_shut_out(there, request) else None
-    closed = signs_in or intake.held_until(there)
+    closed = signs_in or service.held_until(there)
     return page(
         request,
         "convert/convert.html",

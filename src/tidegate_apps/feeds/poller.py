@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,16 +15,109 @@ from typing import Any
 from tidegate.apps import Db
 from tidegate.errors import StoreError
 from tidegate.guard import NetworkGuardPolicy
-from tidegate_apps.feeds import dues, poll_log, telling, verdicts
-from tidegate_apps.feeds.blaming import FailureAttribution
-from tidegate_apps.feeds.fetching import Fetching
-from tidegate_apps.feeds.matrix import PollError, untyped
-from tidegate_apps.feeds.pacing import PollRateLimiter
+from tidegate_apps.feeds import notices
+from tidegate_apps.feeds import state as feed_state
+from tidegate_apps.feeds.client import Fetching
+from tidegate_apps.feeds.codes import PollError, untyped
+from tidegate_apps.feeds.host_guard import FailureAttribution
 from tidegate_apps.feeds.parsing import Feed
-from tidegate_apps.feeds.recording import PollResult, SourceManager, state_of
-from tidegate_apps.feeds.verdicts import FeedState, PollVerdict
-from tidegate_apps.feeds.waiting import HostQueues
-from tidegate_apps.feeds.writing import RETRY_DELAYS, UNEXPECTED, PollResultWriter, PollStorage
+from tidegate_apps.feeds.poll_results import (
+    RETRY_DELAYS,
+    UNEXPECTED,
+    PollResultWriter,
+    PollStorage,
+    SourceManager,
+    state_of,
+)
+from tidegate_apps.feeds.state import FeedState, PollResult, PollVerdict
+
+# Feeds whose poll is due and has not begun: one of a host after the other, the hosts in turns. Pure.
+
+QueuedFeed = tuple[FeedState, float]  # a feed, and when what is known of it was read
+
+
+class HostQueues:
+    """A line for each host, and a line of the hosts that nobody asks at the moment."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, deque[QueuedFeed]] = {}
+        self._hosts: deque[str] = deque()  # that have something waiting, and nothing under way
+        self._asked: set[str] = set()  # that have something under way
+
+    @property
+    def hosts(self) -> int:
+        """Hosts that can be asked now."""
+        return len(self._hosts)
+
+    def put(self, state: FeedState, read: float) -> None:
+        line = self._lines.setdefault(state.host, deque())
+        line.append((state, read))
+        if len(line) == 1 and state.host not in self._asked:
+            self._hosts.append(state.host)
+
+    def put_first(self, state: FeedState, read: float) -> None:
+        """Before all others, because somebody waits for it; one that is in line already comes forward."""
+        line = self._lines.setdefault(state.host, deque())
+        old = next((each for each in line if each[0].source_id == state.source_id), None)
+        if old is not None and old[0].due_at == feed_state.POLL_NOW:
+            return
+        if old is not None:
+            line.remove(old)
+        line.appendleft((state, read))
+        if state.host not in self._asked:
+            if state.host in self._hosts:
+                self._hosts.remove(state.host)
+            self._hosts.appendleft(state.host)
+
+    def __contains__(self, state: FeedState) -> bool:
+        return any(each.source_id == state.source_id for each, _ in self._lines.get(state.host, ()))
+
+    def take(self) -> QueuedFeed:
+        """The next one, if there are `hosts`; nothing else of its host is given out before that is `free`."""
+        host = self._hosts.popleft()
+        line = self._lines[host]
+        found = line.popleft()
+        if not line:
+            del self._lines[host]
+        self._asked.add(host)
+        return found
+
+    def free(self, host: str) -> None:
+        """What was under way at this host has ended."""
+        self._asked.discard(host)
+        if host in self._lines:
+            first = self._lines[host][0][0].due_at == feed_state.POLL_NOW
+            (self._hosts.appendleft if first else self._hosts.append)(host)
+
+
+# How fast overdue feeds are polled, so that a pause of ours is no wave for others.
+
+_MIN_RATE = 2.0  # polls per second
+_CATCH_UP = 2.5  # times the mean
+
+
+class PollRateLimiter:
+    """So many polls a second, and no more than a second's worth at once."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._rate = _MIN_RATE
+        self._left, self._at = 1.0, monotonic()
+
+    def usual(self, polls_per_second: float) -> None:
+        """So many are polled when all goes well."""
+        self._rate = max(_MIN_RATE, _CATCH_UP * polls_per_second)
+
+    def take(self) -> bool:
+        """Whether one more may begin now."""
+        now = self._monotonic()
+        self._left = min(max(1.0, self._rate), self._left + (now - self._at) * self._rate)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
 
 POLL_INTERVAL = 1.0  # seconds between two looks at what is due
 _PAGE_SIZE = 500
@@ -129,7 +223,7 @@ class Poller:
             rows = await self._due(self._times.now(), self._after)
             await self._maintenance()
         except StoreError as error:
-            poll_log.log.error("due_not_read error=%s", type(error).__name__)
+            notices.log.error("due_not_read error=%s", type(error).__name__)
             self._look_at = self._asked_at = self._times.monotonic() + RETRY_DELAYS[1]
             return
         read = self._times.monotonic()
@@ -151,7 +245,7 @@ class Poller:
         """What somebody waits for comes before all that is overdue, however much that is."""
         if not self._known or self._times.monotonic() < self._asked_at:
             return
-        rows = await self._due(dues.POLL_NOW, (-1.0, 0))
+        rows = await self._due(feed_state.POLL_NOW, (-1.0, 0))
         read = self._times.monotonic()
         self._asked_at = read + self._policy.poll_interval
         for row in reversed(rows):
@@ -174,7 +268,7 @@ class Poller:
         for name, kept in (("prune_beats", self._policy.history), ("prune_events", self._policy.events)):
             await self._db.aall(name, before=await loop.run_in_executor(None, older_than, kept), n=_BATCH_SIZE)
         if self._writer.odd is not False and not await self._db.aall("feeds_by_error", type=UNEXPECTED, after=0, n=1):
-            await self._db.awrite(lambda tx: tx.settled(telling.TARGET, telling.UNCLASSIFIED))
+            await self._db.awrite(lambda tx: tx.settled(notices.TARGET, notices.UNCLASSIFIED))
             self._writer.odd = False
 
     # -- polling -------------------------------------------------------------------------------------------------
@@ -194,7 +288,7 @@ class Poller:
                 finished = await self._poll(fresh)
                 self._writer.put(finished)
         except StoreError as error:  # it is due still, and looked at again
-            poll_log.log.error("feed_not_read source_id=%s error=%s", state.source_id, type(error).__name__)
+            notices.log.error("feed_not_read source_id=%s error=%s", state.source_id, type(error).__name__)
         finally:
             del self._in_flight[state.host]
             self._queues.free(state.host)
@@ -214,7 +308,7 @@ class Poller:
         feed: Feed | None = None
         try:
             success, feed = await self._fetching.poll(state, times.now())
-            verdict = verdicts.record_success(state, success, times.now(), times.rng())
+            verdict = feed_state.record_success(state, success, times.now(), times.rng())
             self._attribution.record_answer(state, times.monotonic())
         except Exception as error:  # whatever it is, it is the outcome of this poll, and of no other
             verdict = self._failed(state, error)
@@ -225,7 +319,7 @@ class Poller:
         typed = error if isinstance(error, PollError) else untyped(error, state.feed_url)
         times = self._times
         own, spared = self._attribution.record_failure(state, typed, times.monotonic())
-        return verdicts.record_failure(state, typed, times.now(), times.rng(), own_network=own, host_excused=spared)
+        return feed_state.record_failure(state, typed, times.now(), times.rng(), own_network=own, host_excused=spared)
 
     # -- the loop ------------------------------------------------------------------------------------------------
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidegate.apps import App, Installed, Page, ScheduledJob, Simulated
-from tidegate_apps.lidarr import handlers
+from tidegate.apps import App, Installed, Page, ScheduledJob
+from tidegate_apps.lidarr import jobs as lidarr_jobs
 from tidegate_apps.lidarr.codes import CODES
 from tidegate_apps.lidarr.settings import LidarrSettings
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
 
 
-def jobs(app: Installed[LidarrSettings]) -> handlers.LidarrJobs:
-    return handlers.declare(app)
+def jobs(app: Installed[LidarrSettings]) -> lidarr_jobs.LidarrJobs:
+    return lidarr_jobs.declare(app)
 
 
 def schedules(app: Installed[LidarrSettings]) -> Iterable[ScheduledJob]:
@@ -26,7 +26,7 @@ def schedules(app: Installed[LidarrSettings]) -> Iterable[ScheduledJob]:
 
 
 def routes(app: Installed[LidarrSettings]) -> APIRouter:
-    from tidegate_apps.lidarr.routes import routes as all_of_them
+    from tidegate_apps.lidarr.api import routes as all_of_them
 
     return all_of_them(app)
 
@@ -43,12 +43,6 @@ def show_tracks(request: Request, app: Installed[LidarrSettings]) -> Response:
     return pages.show_tracks(request, app)
 
 
-def simulator() -> Simulated:
-    from tidegate_apps.lidarr.simulator import simulated
-
-    return simulated()
-
-
 app = App[LidarrSettings](
     name="lidarr",
     title="Lidarr",
@@ -63,6 +57,5 @@ app = App[LidarrSettings](
         Page(path="/lidarr", title="Lidarr", icon="download", show=show),
         Page(path="/lidarr/tracks", show=show_tracks),
     ],
-    commands="tidegate_apps.lidarr.commands:lidarr",
-    simulator=simulator,
+    commands="tidegate_apps.lidarr.cli:lidarr",
 )

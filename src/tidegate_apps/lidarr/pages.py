@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import quote
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import RedirectResponse
 
 from tidegate.apps import DbTx, Installed
-from tidegate.web import number_of, page
-from tidegate_apps.lidarr import looks, reading
-from tidegate_apps.lidarr.badges import BADGE_STYLES
+from tidegate.errors import NotFound, Rejected
+from tidegate.web import Permission, current_user, number_of, page, problem, redirect_with_flash, requires
+from tidegate_apps.lidarr import service
+from tidegate_apps.lidarr.models import BADGE_STYLES, TABS
 from tidegate_apps.lidarr.settings import LidarrSettings
-from tidegate_apps.lidarr.states import TABS
 
 _PAGE_SIZE = 50
 _MAX_UNSENDABLE = 20
@@ -30,14 +32,14 @@ def show(request: Request, app: Installed[LidarrSettings]) -> Response:
 
     def read(tx: DbTx) -> tuple[list[Any], dict[int, str], str | None, list[Any]]:
         try:
-            found, following = reading.list_entries(tx, tab, cursor, _PAGE_SIZE)
+            found, following = service.list_entries(tx, tab, cursor, _PAGE_SIZE)
         except ValueError:
-            found, following = reading.list_entries(tx, tab, "", _PAGE_SIZE)
-        return found, reading.causes_of(tx, found), following, tx.all("unsendable", n=_MAX_UNSENDABLE + 1)
+            found, following = service.list_entries(tx, tab, "", _PAGE_SIZE)
+        return found, service.causes_of(tx, found), following, tx.all("unsendable", n=_MAX_UNSENDABLE + 1)
 
     entries, causes, following, unsendable = app.db.read(read)
-    standing = reading.submit_status(app)
-    held = looks.held_words(standing.last, full=standing.full)
+    standing = service.submit_status(app)
+    held = service.held_words(standing.last, full=standing.full)
     return page(
         request,
         "lidarr/queue.html",
@@ -49,14 +51,14 @@ def show(request: Request, app: Installed[LidarrSettings]) -> Response:
         rows=[
             (
                 entry,
-                looks.status_label(entry, now, held, causes.get(entry.id, "")),
+                service.status_label(entry, now, held, causes.get(entry.id, "")),
                 BADGE_STYLES.get(entry.lidarr_status or ""),
             )
             for entry in entries
         ],
-        result=None if standing.last is None else looks.woken_words(standing.last),
-        looked=None if standing.look is None else looks.look_words(standing.look),
-        looking=None if standing.looking is None else looks.looking_words(standing.looking[0]),
+        result=None if standing.last is None else service.woken_words(standing.last),
+        looked=None if standing.look is None else service.look_words(standing.look),
+        looking=None if standing.looking is None else service.looking_words(standing.looking[0]),
         looks=BADGE_STYLES,
         unsendable=unsendable[:_MAX_UNSENDABLE],
         more_unsendable=len(unsendable) > _MAX_UNSENDABLE,
@@ -89,3 +91,79 @@ def show_tracks(request: Request, app: Installed[LidarrSettings], limit: int = M
         further=rows[_PAGE_SIZE - 1][1] if len(rows) > _PAGE_SIZE else None,
         paged=bool(after),
     )
+
+
+# What people do on the page: forms that work without script; and the way into Lidarr.
+
+Number = Annotated[int, Path(ge=1, le=2**53)]
+
+
+def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
+    found = APIRouter()
+
+    @found.post("/lidarr/wake")
+    @requires(Permission.PUT_IN)
+    def wake(request: Request) -> Response:
+        try:
+            made = service.wake_now(app, current_user(request))
+        except Rejected as error:
+            return redirect_with_flash(request, "/lidarr", str(error), tone="bad")
+        return redirect_with_flash(
+            request, "/lidarr", "It is woken now." if made.created else "It is being woken already."
+        )
+
+    @found.post("/lidarr/look")
+    @requires(Permission.PUT_IN)
+    def look(request: Request) -> Response:
+        try:
+            made = service.look_now(app, current_user(request))
+        except Rejected as error:
+            return redirect_with_flash(request, "/lidarr", str(error), tone="bad")
+        now, already = (
+            "Everything in the library is looked for in Lidarr now.",
+            "It is looking already, or goes on soon.",
+        )
+        return redirect_with_flash(request, "/lidarr", now if made.created else already)
+
+    @found.post("/lidarr/retry")
+    @requires(Permission.RETRY)
+    def retry_all(request: Request) -> Response:
+        n = service.retry_all(app, current_user(request))
+        return redirect_with_flash(
+            request, "/lidarr", f"{n} put back into the queue." if n else "There is nothing to retry."
+        )
+
+    @found.post("/lidarr/{id}/retry")
+    @requires(Permission.RETRY)
+    def retry(request: Request, id: Number) -> Response:  # noqa: A002 - as in the path
+        try:
+            entry = service.retry(app, id, current_user(request))
+        except (NotFound, Rejected) as error:
+            return redirect_with_flash(request, "/lidarr", f"{str(error).capitalize()}.", tone="bad")
+        words = f"{entry.name} is in the queue again." if entry.stage != "blocked" else (
+            f"{entry.name} is in the queue again, behind its artist."
+        )  # fmt: skip
+        return redirect_with_flash(request, "/lidarr", words)
+
+    @found.post("/lidarr/{id}/cancel")
+    @requires(Permission.CANCEL)
+    def cancel(request: Request, id: Number) -> Response:  # noqa: A002
+        try:
+            entry = service.cancel(app, id, current_user(request))
+        except (NotFound, Rejected) as error:
+            return redirect_with_flash(request, "/lidarr", f"{str(error).capitalize()}.", tone="bad")
+        return redirect_with_flash(
+            request, "/lidarr", f"{entry.name} is cancelled, and is not sent unless you undo that."
+        )
+
+    @found.get("/lidarr/to/{kind}/{id}")
+    @requires(Permission.SEE)
+    def into_lidarr(kind: str, id: Number) -> Response:  # noqa: A002
+        """The page of Lidarr about it; there is none while it is queued, or was given up."""
+        row = app.db.one("shown", kind=kind, entity_id=id)
+        if row is None or row[5] is None or not BADGE_STYLES[row[5]].link or not row[7]:
+            return problem(404, "not_there", detail="Lidarr has no page about this.")
+        page = "artist" if kind == "artist" else "album"
+        return RedirectResponse(f"{app.settings.base_url}/{page}/{quote(row[7], safe='')}", 302)
+
+    return found

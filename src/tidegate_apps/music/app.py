@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidegate.apps import App, Installed, Page, ScheduledJob, Simulated
-from tidegate_apps.music import handlers
-from tidegate_apps.music.codes import CODES
-from tidegate_apps.music.factory import kinds
+from tidegate.apps import App, Installed, Page, ScheduledJob
+from tidegate_apps.music import jobs as music_jobs
+from tidegate_apps.music.health import CODES
+from tidegate_apps.music.registry import kinds
 from tidegate_apps.music.settings import SETTINGS, MusicSettings
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
 
 
-def jobs(app: Installed[MusicSettings]) -> handlers.MusicJobs:
-    return handlers.declare(app, kinds())
+def jobs(app: Installed[MusicSettings]) -> music_jobs.MusicJobs:
+    return music_jobs.declare(app, kinds())
 
 
 def schedules(app: Installed[MusicSettings]) -> Iterable[ScheduledJob]:
@@ -26,7 +26,7 @@ def schedules(app: Installed[MusicSettings]) -> Iterable[ScheduledJob]:
 
 
 def routes(app: Installed[MusicSettings]) -> APIRouter:
-    from tidegate_apps.music.routes import routes as all_of_them
+    from tidegate_apps.music.api import routes as all_of_them
 
     return all_of_them(app)
 
@@ -54,12 +54,6 @@ def advice(settings: MusicSettings) -> Iterable[str]:
         yield "Services are not told whom to write to when music is synced: music.contact is not set."
 
 
-def simulator() -> Simulated:
-    from tidegate_apps.music.simulator import simulated
-
-    return simulated()
-
-
 app = App[MusicSettings](
     name="music",
     title="Music",
@@ -76,7 +70,6 @@ app = App[MusicSettings](
         Page(path="/music/connect/{provider}", show=show_connect),
     ],
     targets=tuple(kinds()),
-    commands="tidegate_apps.music.commands:music",
-    simulator=simulator,
+    commands="tidegate_apps.music.cli:music",
     advice=advice,
 )

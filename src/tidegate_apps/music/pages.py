@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from tidegate.apps import Installed
-from tidegate.web import Permission, current_principal, number_of, page
-from tidegate_apps.music import shelves
-from tidegate_apps.music.asking import kind_of, lines_of, offer_of, user_of
-from tidegate_apps.music.entering import WrongValue, asked_for
-from tidegate_apps.music.kind import ProviderKind
-from tidegate_apps.music.looks import line_of
+from tidegate.errors import NotFound
+from tidegate.web import Permission, current_principal, form, number_of, page, redirect_with_flash, requires
+from tidegate_apps.music import library
+from tidegate_apps.music.connections import Connections
+from tidegate_apps.music.provider import ProviderKind
+from tidegate_apps.music.registry import WrongValue, asked_for
+from tidegate_apps.music.service import (
+    AT_A_PAGE,
+    has_called,
+    kind_of,
+    line_of,
+    lines_of,
+    may_reach_loopback,
+    offer_of,
+    outcome,
+    user_of,
+    wait_for_sync,
+)
 from tidegate_apps.music.settings import MusicSettings, of_kind, operator_values
 
 _PAGE_SIZE = 48
@@ -89,7 +101,7 @@ def show_library(request: Request, app: Installed[MusicSettings]) -> Response:
     like, cursor = asked.get("q", "")[:200].strip(), asked.get("after", "")[:60]
     values: dict[str, Any] = {"entries": [], "plays": [], "playlists": [], "next_cursor": None}
     if shelf == "plays":
-        found = shelves.plays(app.db, user, cursor=cursor, n=_PAGE_SIZE)
+        found = library.plays(app.db, user, cursor=cursor, n=_PAGE_SIZE)
         values.update(plays=found.items, next_cursor=found.next_cursor)
     elif shelf == "playlists":
         rows = app.db.all("playlists_of", user_id=user, after=number_of(cursor) or 0, n=_PAGE_SIZE + 1)
@@ -97,7 +109,7 @@ def show_library(request: Request, app: Installed[MusicSettings]) -> Response:
             playlists=rows[:_PAGE_SIZE], next_cursor=rows[_PAGE_SIZE - 1][0] if len(rows) > _PAGE_SIZE else None
         )
     else:
-        some = shelves.entries(app.db, shelf, user, like=like, cursor=cursor, n=_PAGE_SIZE)
+        some = library.entries(app.db, shelf, user, like=like, cursor=cursor, n=_PAGE_SIZE)
         values.update(entries=some.items, next_cursor=some.next_cursor)
     titles = {kind.name: kind.title for kind in app.jobs.kinds.values()}
     return page(
@@ -108,3 +120,60 @@ def show_library(request: Request, app: Installed[MusicSettings]) -> Response:
 
 def _totals(app: Installed[MusicSettings], user: str) -> dict[str, int]:
     return dict(zip(_SHELVES, app.db.all("totals", user_id=user)[0], strict=True))
+
+
+# What people do on the page: forms that work without script.
+
+Sent = Annotated[dict[str, str], Depends(form)]
+PAGE = "/music"
+CALLED = "was called"
+
+
+def forms_router(app: Installed[MusicSettings]) -> APIRouter:
+    found = APIRouter()
+    connections: Connections = app.jobs.connections
+
+    @found.post("/music/connect/{provider}")
+    @requires(Permission.PUT_IN)
+    def connect(request: Request, provider: str, sent: Sent) -> Response:
+        kind, user = kind_of(app, provider), user_of(request)
+        given = {name: value for name, value in sent.items() if name != "back"}
+        asked = app.queue.clock.now()
+        try:
+            connections.enter(user, kind, given, blanks_stay=True, loopback=may_reach_loopback(request), by=user)
+        except WrongValue as error:
+            return connect_page(request, app, kind, given, wrong=error)
+        return told(request, app, kind, "is connected", asked)
+
+    @found.post("/music/disconnect/{provider}")
+    @requires(Permission.PUT_IN)
+    def disconnect(request: Request, provider: str) -> Response:
+        kind, user = kind_of(app, provider), user_of(request)
+        connections.remove(user, kind.name, by=user)
+        return redirect_with_flash(
+            request, PAGE, f"{kind.title} is disconnected. What it brought stays in the library."
+        )
+
+    @found.post("/music/sync/{provider}")
+    @requires(Permission.PUT_IN)
+    def sync(request: Request, provider: str) -> Response:
+        kind, user = kind_of(app, provider), user_of(request)
+        asked = app.queue.clock.now()
+        try:
+            connections.request_sync(user, kind.name, by=user)
+        except NotFound:
+            return redirect_with_flash(request, PAGE, f"{kind.title} is not connected.", tone="warn")
+        return told(request, app, kind, CALLED, asked)
+
+    return found
+
+
+def told(request: Request, app: Installed[MusicSettings], kind: ProviderKind, done: str, asked: float) -> Response:
+    """Back to the page, with how the call went if that is known soon."""
+    line = wait_for_sync(app, user_of(request), kind, asked, AT_A_PAGE) if app.settings.sync else None
+    if done == CALLED and line is not None and not has_called(line.works, asked):
+        return redirect_with_flash(
+            request, PAGE, f"{kind.title} was not called: {line.look.reason or line.look.word}", tone="warn"
+        )
+    text, tone = outcome(kind, done, line)
+    return redirect_with_flash(request, PAGE, text, tone=tone)

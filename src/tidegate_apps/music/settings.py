@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, create_model, fiel
 
 from tidegate.guard import Seconds
 from tidegate.net import Networks
-from tidegate_apps.music.calls import fits_a_header
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.kind import ProviderKind
-from tidegate_apps.music.way_out import HOME
+from tidegate_apps.music.client import fits_a_header
+from tidegate_apps.music.provider import ProviderKind
+from tidegate_apps.music.registry import kinds
+from tidegate_apps.music.transport import HOME
 
 _MIN_INTERVAL = 10.0  # seconds
 _MIN_PROBE_INTERVAL = 60.0  # seconds

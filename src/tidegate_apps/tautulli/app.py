@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidegate.apps import App, Installed, Page, ScheduledJob, Simulated
-from tidegate_apps.tautulli import handlers
-from tidegate_apps.tautulli.codes import CODES, TARGET
+from tidegate.apps import App, Installed, Page, ScheduledJob
+from tidegate_apps.tautulli import jobs as tautulli_jobs
+from tidegate_apps.tautulli.client import CODES, TARGET
 from tidegate_apps.tautulli.settings import TautulliSettings
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
 
 
-def jobs(app: Installed[TautulliSettings]) -> handlers.TautulliJobs:
-    return handlers.declare(app)
+def jobs(app: Installed[TautulliSettings]) -> tautulli_jobs.TautulliJobs:
+    return tautulli_jobs.declare(app)
 
 
 def schedules(app: Installed[TautulliSettings]) -> Iterable[ScheduledJob]:
     if app.settings.url:
         yield ScheduledJob(
-            cron=app.settings.times, job=app.jobs.sync, args=(handlers.BY_CLOCK,), name="tautulli: history"
+            cron=app.settings.times, job=app.jobs.sync, args=(tautulli_jobs.BY_CLOCK,), name="tautulli: history"
         )
 
 
 def routes(app: Installed[TautulliSettings]) -> APIRouter:
-    from tidegate_apps.tautulli.routes import routes as all_of_them
+    from tidegate_apps.tautulli.api import routes as all_of_them
 
     return all_of_them(app)
 
@@ -35,12 +35,6 @@ def show(request: Request, app: Installed[TautulliSettings]) -> Response:
     from tidegate_apps.tautulli.pages import show as plays
 
     return plays(request, app)
-
-
-def simulator() -> Simulated:
-    from tidegate_apps.tautulli.simulator import simulated
-
-    return simulated()
 
 
 app = App[TautulliSettings](
@@ -55,6 +49,5 @@ app = App[TautulliSettings](
     routes=routes,
     pages=[Page(path="/tautulli", title="Plays", icon="play", show=show)],
     targets=[TARGET],
-    commands="tidegate_apps.tautulli.commands:tautulli",
-    simulator=simulator,
+    commands="tidegate_apps.tautulli.cli:tautulli",
 )

@@ -8,21 +8,56 @@ with Tautulli("http://tautulli:8181", key) as client:
 from __future__ import annotations
 
 import json
+import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Self
+from weakref import WeakSet
 
 import httpx2
 from pydantic_core import from_json
 
-from tidegate import net
-from tidegate_apps.tautulli import answers
-from tidegate_apps.tautulli.answers import Activity, GeoLocation, PlayHistory, TautulliStatus
-from tidegate_apps.tautulli.lines import ConnectionTracker
+from tidegate import Fault, net, rules
+from tidegate.faults import Code
+from tidegate_apps.tautulli import models
+from tidegate_apps.tautulli.models import Activity, GeoLocation, PlayHistory, TautulliStatus
+
+# The connections of a client, so that a thread which is to stop need not wait for one that waits for an answer.
+
+_OPENED = ("connection.connect_tcp.complete", "connection.start_tls.complete")
+
+
+class ConnectionTracker:
+    """All that are open. *cuts* says how often they were cut."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = WeakSet[socket.socket]()
+        self.cuts = 0
+        self.heard: dict[str, Any] = {"trace": self._heard}  # for the requests whose lines these are
+
+    def cut(self) -> None:
+        """Whoever waits on one of them, waits no more. The next request opens a new one."""
+        with self._lock:
+            self.cuts += 1
+            for line in self._open:
+                # Closing it would wake nobody. One that is gone, or became one of TLS, cannot be shut down.
+                with suppress(OSError):
+                    line.shutdown(socket.SHUT_RDWR)
+            self._open.clear()
+
+    def _heard(self, event: str, said: Mapping[str, Any]) -> None:
+        if event in _OPENED:
+            line = said["return_value"].get_extra_info("socket")
+            if line is not None:
+                with self._lock:
+                    self._open.add(line)
+
 
 _REDIRECTS = 3
 _MAX_BYTES = 64 * 1024 * 1024  # a page of 500 rows has about 1 MB
@@ -119,7 +154,7 @@ class Tautulli:
         """Whether it is there; with the check `database`, also whether its database is sound."""
         message, data = self._asked("status", {"check": check} if check else {})
         found = data.get("integrity_check") if isinstance(data, Mapping) else None
-        return TautulliStatus(message, None if found is None else answers.text(found))
+        return TautulliStatus(message, None if found is None else models.text(found))
 
     def server_status(self) -> bool:
         """Whether Tautulli is connected to Plex. It says nothing of the health of Tautulli."""
@@ -129,13 +164,13 @@ class Tautulli:
     def arnold(self) -> str:
         """A line of a film."""
         message, data = self._asked("arnold", {})
-        return answers.text(data) or message
+        return models.text(data) or message
 
     def get_history(self, query: HistoryQuery, begun: Callable[[], object] = lambda: None) -> PlayHistory:
         """A page of the history. *begun* is called when its answer begins: Tautulli has made it by then."""
         answer = self._sent("get_history", query.as_query(), begun)
         _, data = _opened(answer)
-        found = answers.history_of(data if isinstance(data, Mapping) else {})
+        found = models.history_of(data if isinstance(data, Mapping) else {})
         # Behind the first page, an answer of the database may have none: somebody deleted rows meanwhile, or it counts
         # some that it does not send. A failed query has no draw.
         ended = query.start > 0 and found.draw
@@ -146,15 +181,15 @@ class Tautulli:
     def get_activity(self, session_key: str = "") -> Activity:
         """What is played right now."""
         _, data = self._asked("get_activity", {"session_key": session_key} if session_key else {})
-        return answers.activity_of(data if isinstance(data, Mapping) else {})
+        return models.activity_of(data if isinstance(data, Mapping) else {})
 
     def get_geoip_lookup(self, ip_address: str) -> GeoLocation:
         """Where an address is; TautulliError when that is not known."""
         answer = self._sent("get_geoip_lookup", {"ip_address": ip_address})
         _, data = _opened(answer)
         if not isinstance(data, Mapping) or data.get("error"):
-            raise TautulliError(answers.text(data.get("error") if isinstance(data, Mapping) else None), answer)
-        return answers.place_of(data)
+            raise TautulliError(models.text(data.get("error") if isinstance(data, Mapping) else None), answer)
+        return models.place_of(data)
 
     def close(self) -> None:
         self._http.close()
@@ -221,7 +256,7 @@ def _opened(answer: TautulliResponse) -> tuple[str, Any]:
     response = document.get("response") if isinstance(document, Mapping) else None
     if not isinstance(response, Mapping) or "result" not in response:
         raise NoEnvelope("there is no response in it", answer.content[:1000].decode("utf-8", "replace"), 0)
-    message = answers.text(response.get("message"))
+    message = models.text(response.get("message"))
     if response["result"] != "success":
         raise TautulliError(message, answer)
     return message, response.get("data")
@@ -236,6 +271,30 @@ def _read(content: bytes) -> Any:
 
 def _message(answer: TautulliResponse) -> str:
     try:
-        return answers.text(json.loads(answer.content)["response"]["message"])
+        return models.text(json.loads(answer.content)["response"]["message"])
     except (ValueError, KeyError, TypeError):
         return ""
+
+
+# The codes that only Tautulli has, which come with the rule pack of the service, and what to do about a few.
+
+TARGET = "tautulli-api"
+PACK = rules.tautulli
+CODES: tuple[Code, ...] = tuple(PACK.codes)
+
+# Where the advice for any service says too little.
+_ADVICE = {
+    "unauthorized": "Set tautulli.api_key to the key in the settings of Tautulli (Web Interface), and start again.",
+    "bad_address": "Set tautulli.url to the address of Tautulli, with its root if it has one, and start again.",
+    "api_off": "Switch the API on in the settings of Tautulli (Web Interface); then sync now.",
+}
+
+
+def no_rows(error: Exception) -> Fault | None:
+    """The fault of a good answer without rows where there were some: of that, only the sync knows."""
+    return PACK.code_book["empty_history"].fault("no-rows") if isinstance(error, EmptyHistory) else None
+
+
+def advice_for(fault: Fault) -> str:
+    """What people read of a fault: what happened, and what they can do."""
+    return f"{fault.message} {_ADVICE.get(fault.code, fault.advice)}"

@@ -17,15 +17,15 @@ from tests.databases import Database
 from tests.web.api.building import HERE
 from tidegate import Queue
 from tidegate.apps import Installed, install
+from tidegate.clock import VirtualClock
 from tidegate.guard import Tuning
-from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import Secrets
 from tidegate.testing import Simulator
-from tidegate.web.access import Authenticator
-from tidegate.web.frame import build
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
 from tidegate_apps.convert.app import app
-from tidegate_apps.convert.files import File, file_of, job_of
+from tidegate_apps.convert.models import File, file_of, job_of
 from tidegate_apps.convert.settings import ConvertSettings
 
 XML = b"<?xml version='1.0'?><document><p>tide</p></document>"

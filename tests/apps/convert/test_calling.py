@@ -22,12 +22,11 @@ from tests.databases import database
 from tidegate import net
 from tidegate.guard import Seconds
 from tidegate.testing import Hang, Simulator, Step
-from tidegate_apps.convert.calling import ConvertRequest, Gateway, limits_of
+from tidegate_apps.convert.client import ConversionStopped, ConvertRequest, Gateway, limits_of
 from tidegate_apps.convert.codes import BadAnswer
-from tidegate_apps.convert.folder import FileDraft
 from tidegate_apps.convert.gateway import GatewayLimits
-from tidegate_apps.convert.in_time import ConversionStopped
 from tidegate_apps.convert.settings import ConvertSettings
+from tidegate_apps.convert.storage import FileDraft
 
 # It would take an hour; each byte comes long before any client is tired of waiting for it.
 DRIPPING: dict[str, Any] = {"body": b"<a>" + b"x" * 72_000 + b"</a>", "drip": "0.05s", "piece": 1}

@@ -18,7 +18,7 @@ from tests.apps.convert.processes import COMMAND
 from tests.text import numbers
 from tests.web.serving import running
 from tidegate.cli.root import run
-from tidegate.runtime.engine import WorkerThread
+from tidegate.server import WorkerThread
 from tidegate.testing import Simulator, Step
 from tidegate_apps.convert.codes import LINES
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.apps.convert import pdfs
 from tests.apps.convert.asking import process, refusal, valid
-from tidegate_apps.convert.calling import Gateway
+from tidegate_apps.convert.client import Gateway
 from tidegate_apps.convert.gateway import Embedded
 from tidegate_apps.convert.settings import ConvertSettings
 

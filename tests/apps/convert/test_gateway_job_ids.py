@@ -14,9 +14,9 @@ import pytest
 from tests.apps.convert import pdfs
 from tests.apps.convert.asking import process, refusal, valid
 from tidegate_apps.convert.gateway import Embedded, GatewayLimits
+from tidegate_apps.convert.gateway.config import GatewayRefusal
 from tidegate_apps.convert.gateway.conversions import Conversions
-from tidegate_apps.convert.gateway.intake import ConversionUpload
-from tidegate_apps.convert.gateway.refusals import GatewayRefusal
+from tidegate_apps.convert.gateway.uploads import ConversionUpload
 
 _NUMBERS = count()
 

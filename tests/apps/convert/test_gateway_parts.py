@@ -13,12 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from tidegate_apps.convert.gateway.accepting import accepts_xml
-from tidegate_apps.convert.gateway.document import Box, TextLine, TextWord
-from tidegate_apps.convert.gateway.extraction import iso_date
+from tidegate_apps.convert.gateway.document import (
+    Box,
+    TextLine,
+    TextWord,
+    TooLong,
+    Xml,
+    attributes,
+    boxed,
+    clean,
+    number,
+)
+from tidegate_apps.convert.gateway.http import accepts_xml
 from tidegate_apps.convert.gateway.mappings.text import blocks, cells, usual_size
-from tidegate_apps.convert.gateway.places import Frame, around
-from tidegate_apps.convert.gateway.xml import TooLong, Xml, attributes, boxed, clean, number
+from tidegate_apps.convert.gateway.pdf import Frame, around, iso_date
 
 _ANY = st.text(st.characters(exclude_categories=()))  # surrogates and control signs too
 

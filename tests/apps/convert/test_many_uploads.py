@@ -15,8 +15,8 @@ from tests.processes import Place, wait
 from tests.web.api.building import listening
 from tidegate import Queue
 from tidegate.apps import install
-from tidegate.web.access import Authenticator
-from tidegate.web.frame import build
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
 from tidegate_apps.convert.app import app
 from tidegate_apps.convert.settings import ConvertSettings

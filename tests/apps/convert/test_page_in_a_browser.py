@@ -18,11 +18,11 @@ from tests.web.serving import running
 from tidegate import Queue
 from tidegate.apps import install
 from tidegate.guard import Seconds
-from tidegate.runtime.engine import WorkerThread
+from tidegate.server import WorkerThread
 from tidegate.web.site import Site
 from tidegate_apps.convert.app import app
 from tidegate_apps.convert.settings import ConvertSettings
-from tidegate_apps.convert.simulator import FAILURES, PROCESS, GatewaySimulator
+from tidegate_demo.simulators.convert import FAILURES, PROCESS, GatewaySimulator
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason=NO_BROWSER)
 

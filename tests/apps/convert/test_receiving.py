@@ -12,8 +12,8 @@ import pytest
 from starlette.requests import Request
 
 from tidegate.web import Problem
-from tidegate_apps.convert.receiving import UploadReceiver, check_length, name_of, receive
 from tidegate_apps.convert.storage import PIECE
+from tidegate_apps.convert.uploads import UploadReceiver, check_length, name_of, receive
 
 KIND = b"multipart/form-data; boundary=b"
 FILE = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.pdf"\r\nContent-Type: application/pdf\r\n\r\n'

@@ -11,15 +11,15 @@ import pytest
 
 from tests.apps.convert.building import XML, Place
 from tidegate import Context
-from tidegate.core.codes import CORE
-from tidegate.core.job import Claimed
 from tidegate.errors import LeaseLost, Rejected, StoreError
-from tidegate.store import claims
-from tidegate.store.dialect import compiled
-from tidegate.store.tx import Tx
+from tidegate.faults.codes import CORE
+from tidegate.jobs import claim
+from tidegate.jobs.job import Claimed
+from tidegate.store.base import Tx
+from tidegate.store.sql import compiled
 from tidegate.testing import Status
 from tidegate_apps.convert.codes import LINES
-from tidegate_apps.convert.handlers import Converting, ConvertJob
+from tidegate_apps.convert.jobs import Converting, ConvertJob
 
 
 def told(place: Place, job: str) -> list[str]:
@@ -189,7 +189,7 @@ def test_a_worker_lost_three_times_is_unknown(place: Place) -> None:
     for _ in range(2):
         _begin(place, job, {})
         place.clock.advance(60)
-        place.queue.store.write(lambda tx: claims.rescue_lost(tx, claims.LostRule(lost.name), lost.message, {}, 30.0))
+        place.queue.store.write(lambda tx: claim.rescue_lost(tx, claim.LostRule(lost.name), lost.message, {}, 30.0))
     _begin(place, job, {})
     place.clock.advance(60)
     place.work(30)  # the worker takes it back, and does not try it
@@ -216,12 +216,12 @@ def _begin(place: Place, job: str, saved: dict[str, Any]) -> Claimed:
     number = place.number(job)
 
     def work(tx: Tx) -> Claimed:
-        (front,) = claims.ready(tx, ["convert"]).targets
-        (lane,) = claims.ready_keys(tx, front, None, 10)
-        taken = claims.claim(tx, lane, 1, "dead", 30.0)
-        (found,) = taken or claims.claim_suspect(tx, lane, number, "dead", 30.0)
+        (front,) = claim.ready(tx, ["convert"]).targets
+        (lane,) = claim.ready_keys(tx, front, None, 10)
+        taken = claim.claim(tx, lane, 1, "dead", 30.0)
+        (found,) = taken or claim.claim_suspect(tx, lane, number, "dead", 30.0)
         assert found.id == number
-        assert claims.save(tx, found.id, found.fence, json.dumps(saved))
+        assert claim.save(tx, found.id, found.fence, json.dumps(saved))
         return found
 
     return place.queue.store.write(work)

@@ -14,9 +14,18 @@ from obstore.store import MemoryStore
 from tests.apps.convert.buckets import URL, bucket
 from tests.apps.convert.building import XML, place
 from tests.databases import database
-from tidegate_apps.convert.folder import Folder, storage_errors
-from tidegate_apps.convert.objects import Objects
-from tidegate_apps.convert.storage import KeyTaken, Storage, StorageError, StorageFull, digest, pieces, storage_at
+from tidegate_apps.convert.jobs import storage_at
+from tidegate_apps.convert.storage import (
+    Folder,
+    KeyTaken,
+    Storage,
+    StorageError,
+    StorageFull,
+    digest,
+    pieces,
+    storage_errors,
+)
+from tidegate_apps.convert.storage_s3 import Objects
 
 # Such as s3://bucket/test of a server for tests, which the variables of AWS name; what is in it goes.
 REAL = os.environ.get("TEST_S3_URL", "")

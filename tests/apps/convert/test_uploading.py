@@ -16,13 +16,13 @@ from tests.apps.convert.buckets import URL, bucket
 from tests.apps.convert.building import ELSEWHERE, Place, code_of, pdf
 from tests.apps.convert.building import place as made
 from tests.databases import database
-from tidegate.ops.rights import LOCAL
+from tidegate.accounts.access import LOCAL
 from tidegate.testing import Status
 from tidegate.web import Problem
-from tidegate.web.access import WHO
+from tidegate.web.auth import WHO
 from tidegate_apps.convert.codes import LINES, TEN
-from tidegate_apps.convert.files import File, file_of
-from tidegate_apps.convert.uploading import Uploads
+from tidegate_apps.convert.models import File, file_of
+from tidegate_apps.convert.service import Uploads
 
 
 @pytest.mark.req("CNV-01")

@@ -14,10 +14,9 @@ from lxml import etree
 from tests.apps.convert import pdfs
 from tests.apps.convert.asking import schema_of
 from tidegate_apps.convert.gateway import MAPPINGS, GatewayLimits, Mappings
-from tidegate_apps.convert.gateway.converting import convert
+from tidegate_apps.convert.gateway.child import ConversionOrder, convert
+from tidegate_apps.convert.gateway.config import ROWS
 from tidegate_apps.convert.gateway.document import Content
-from tidegate_apps.convert.gateway.orders import ConversionOrder
-from tidegate_apps.convert.gateway.refusals import ROWS
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/convert-xml.md").read_text()
 _NUMBER = re.compile(r"-?\d+\.\d\d")

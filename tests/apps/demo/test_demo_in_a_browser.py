@@ -12,15 +12,13 @@ import pytest
 
 from tests.text import numbers
 from tests.web.serving import running
-from tidegate import assembly
+from tidegate import server
 from tidegate.cli.demo import settled
-from tidegate.runtime.engine import WorkerThread
+from tidegate.server import WorkerThread
 from tidegate.web.site import Site
-from tidegate_apps.demo.playing import DemoRunner, StoryPlayer
-from tidegate_apps.demo.seeding import VISITOR
-from tidegate_apps.demo.services import Services
-from tidegate_apps.demo.stage import DemoEnvironment
-from tidegate_apps.demo.story import STORY
+from tidegate_demo.player import DemoRunner, StoryPlayer
+from tidegate_demo.stage import VISITOR, DemoEnvironment, Services
+from tidegate_demo.story import STORY
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -36,7 +34,7 @@ STEPS = [replace(step, lasts=86_400) for step in STORY]
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, DemoRunner]]:
     theatre = DemoRunner(DemoEnvironment(Services()), StoryPlayer(STEPS))
     loaded, apps = settled(theatre, tmp_path_factory.mktemp("demo"), 0)
-    with assembly.assembled(loaded, apps, simulators=True) as there, ExitStack() as stack:
+    with server.assembled(loaded, apps, simulators=True) as there, ExitStack() as stack:
         engine = WorkerThread(lambda stop: there.queue.arun_worker(20, stop=stop, grace=2))
         engine.start()
         stack.callback(engine.join, 60)
@@ -192,8 +190,8 @@ def rests(page: Page, url: str) -> None:
 def test_every_button_breaks_its_service_and_mends_it(demo: tuple[str, DemoRunner]) -> None:
     from starlette.testclient import TestClient
 
-    from tidegate.web.frame import build
-    from tidegate_apps.demo.troubles import TROUBLES
+    from tidegate.web.app import build
+    from tidegate_demo.story import TROUBLES
 
     stage = demo[1].environment
     site = Site(queue=stage["demo"].queue, apps=[stage["demo"]])

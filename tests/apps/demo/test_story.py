@@ -10,17 +10,14 @@ import pypdfium2  # type: ignore[import-untyped]
 import pytest
 
 from tests.text import names, numbers
-from tidegate import assembly
+from tidegate import server
 from tidegate.settings import load
-from tidegate_apps.demo import seeding
-from tidegate_apps.demo.app import MARK, demo, shown, strip
-from tidegate_apps.demo.facts import Facts
-from tidegate_apps.demo.playing import DemoRunner, StoryPlayer
-from tidegate_apps.demo.services import Services
-from tidegate_apps.demo.stage import DemoEnvironment
-from tidegate_apps.demo.story import STORY, StoryStep, ended
-from tidegate_apps.demo.troubles import TROUBLES
-from tidegate_apps.music.simulator import NOWHERE
+from tidegate_demo import stage as tidegate_demo_stage
+from tidegate_demo.app import MARK, demo, shown, strip
+from tidegate_demo.player import DemoRunner, StoryPlayer
+from tidegate_demo.simulators.music import NOWHERE
+from tidegate_demo.stage import DemoEnvironment, Facts, Services
+from tidegate_demo.story import STORY, TROUBLES, StoryStep, ended
 
 NOTHING = Facts()
 # What each step waits for, and the numbers that it then tells.
@@ -189,8 +186,8 @@ def test_every_trouble_has_its_words_and_is_off_at_first() -> None:
 
 def test_the_settings_of_the_demo_are_settings_of_its_applications() -> None:
     found = theatre()
-    apps = [demo(found), *found.environment.services.under(assembly.there_are()[0])]
-    with as_file(files("tidegate_apps.demo") / "tidegate.toml") as file:
+    apps = [demo(found), *found.environment.services.under(server.there_are()[0])]
+    with as_file(files("tidegate_demo") / "tidegate.toml") as file:
         loaded = load(file=file, environ={}, apps=apps)
 
     assert loaded.apps == ("demo", "convert", "feeds", "lidarr", "music", "tautulli")
@@ -198,14 +195,14 @@ def test_the_settings_of_the_demo_are_settings_of_its_applications() -> None:
 
 
 def test_the_files_of_the_demo_are_pdf_files() -> None:
-    with pypdfium2.PdfDocument(seeding.pdf("Tide table (May) 1")) as document:
+    with pypdfium2.PdfDocument(tidegate_demo_stage.pdf("Tide table (May) 1")) as document:
         assert len(document) == 1
         assert document[0].get_textpage().get_text_bounded() == "Tide table May 1"
 
 
 def test_no_two_bands_of_the_demo_have_the_same_name() -> None:
-    names = seeding.bands(0, 250)
+    names = tidegate_demo_stage.band_names(0, 250)
 
     assert len(set(names)) == 250
-    assert names[:3] == seeding.bands(0, 3)
-    assert seeding.bands(120, 5) == names[120:125]
+    assert names[:3] == tidegate_demo_stage.band_names(0, 3)
+    assert tidegate_demo_stage.band_names(120, 5) == names[120:125]

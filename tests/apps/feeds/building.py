@@ -13,21 +13,20 @@ import pytest
 
 from tests.databases import Database
 from tidegate import Queue, net
-from tidegate.apps import Installed
-from tidegate.face.app import install
+from tidegate.apps import Installed, install
+from tidegate.clock import VirtualClock
 from tidegate.guard import NetworkGuardPolicy
-from tidegate.runtime.clock import VirtualClock
 from tidegate_apps.feeds.app import app
-from tidegate_apps.feeds.fetching import Fetching, Parse
-from tidegate_apps.feeds.matrix import ErrorType, PollError
+from tidegate_apps.feeds.client import Fetching, Parse
+from tidegate_apps.feeds.codes import ErrorType, PollError
+from tidegate_apps.feeds.models import Source, SourceRequest
 from tidegate_apps.feeds.parsing import Feed, ParseError
-from tidegate_apps.feeds.parsing.values import rows_of
+from tidegate_apps.feeds.parsing.pool import rows_of
+from tidegate_apps.feeds.poll_results import state_of
 from tidegate_apps.feeds.poller import PollClock, PollCounts, Poller, PollPolicy
-from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.settings import FeedsSettings
-from tidegate_apps.feeds.source import Source, SourceRequest
 from tidegate_apps.feeds.sources import Sources
-from tidegate_apps.feeds.verdicts import FeedState
+from tidegate_apps.feeds.state import FeedState
 
 HOUR, DAY = 3600.0, 86400.0
 Answer = net.FetchResponse | Exception
@@ -149,9 +148,9 @@ class Desk:
 
     def notices(self) -> list[tuple[str, str, bool]]:
         """Kind, title and whether it goes on; the newest first."""
-        from tidegate.ops import notices
+        from tidegate.notices import inbox
 
-        listed = self.queue.store.read(notices.list_notices)
+        listed = self.queue.store.read(inbox.list_notices)
         return [(line.kind, line.title, line.open) for line in listed.items]
 
 

@@ -13,17 +13,16 @@ from starlette.testclient import TestClient
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched
 from tests.databases import Database
 from tidegate import Target, net
+from tidegate.accounts import access
+from tidegate.accounts.access import Issuer, Role
 from tidegate.apps import DbTx
-from tidegate.ops import jwts
-from tidegate.ops.jwts import Issuer
-from tidegate.ops.rights import Role
-from tidegate.runtime.clock import VirtualClock
-from tidegate.web.access import Authenticator
-from tidegate.web.frame import build
+from tidegate.clock import VirtualClock
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
-from tidegate_apps.feeds.managing import RemoteSources, source_event_fields, tell_there
-from tidegate_apps.feeds.source import Change, Source
-from tidegate_apps.feeds.verdicts import FeedState
+from tidegate_apps.feeds.models import Change, Source
+from tidegate_apps.feeds.source_manager import RemoteSources, source_event_fields, tell_there
+from tidegate_apps.feeds.state import FeedState
 
 ISSUER = Issuer.own(b"k" * 32)
 URL, ELSEWHERE = "http://a.example/f", "http://b.example/f"
@@ -49,7 +48,7 @@ class Pair:
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         if self.refuse is not None:
             return self.refuse
-        token = jwts.issue_token(ISSUER, "robot", Role.POLLER, 600, self.manager.now)
+        token = access.issue_token(ISSUER, "robot", Role.POLLER, 600, self.manager.now)
         answer = self._web.request(
             request.method, str(request.url), content=request.read(),
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},

@@ -14,14 +14,13 @@ from starlette.testclient import TestClient
 from tests.apps.feeds.building import HOUR, Desk, fetched
 from tests.databases import Database
 from tests.text import message, numbers
-from tidegate.ops import accounts, jwts
-from tidegate.ops.jwts import Issuer
-from tidegate.ops.rights import Role
-from tidegate.runtime.clock import VirtualClock
-from tidegate.web.access import Authenticator
-from tidegate.web.frame import build
+from tidegate.accounts import access, users
+from tidegate.accounts.access import Issuer, Role
+from tidegate.clock import VirtualClock
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
-from tidegate_apps.feeds.routes import shapes
+from tidegate_apps.feeds import api_models
 
 ISSUER = Issuer.own(b"k" * 32)
 URL = "http://a.example/f"
@@ -37,7 +36,7 @@ def client(desk: Desk) -> Iterator[TestClient]:
 
 
 def bearer(desk: Desk, role: Role, name: str = "robot") -> dict[str, str]:
-    return {"Authorization": f"Bearer {jwts.issue_token(ISSUER, name, role, 600, desk.now)}"}
+    return {"Authorization": f"Bearer {access.issue_token(ISSUER, name, role, 600, desk.now)}"}
 
 
 def path(what: str = "", id_: int = 1) -> str:
@@ -173,13 +172,13 @@ def test_who_has_no_token_learns_nothing_else(desk: Desk, client: TestClient) ->
 @pytest.mark.req("FEED-09")
 def test_neither_the_sign_in_of_this_machine_nor_an_api_token_switches_a_feed(desk: Desk, client: TestClient) -> None:
     desk.add(URL)
-    secret = desk.queue.store.write(lambda tx: accounts.add_token(tx, "t", Role.ADMIN, "ada"))
+    secret = desk.queue.store.write(lambda tx: users.add_token(tx, "t", Role.ADMIN, "ada"))
     for headers in ({}, {"Authorization": f"Bearer {secret}"}, {"Authorization": "Bearer nonsense"}):
         for what in ("/feed-disable", "/feed-enable"):
             answer = client.patch(path(what), json={"reason": "gone"}, headers=headers)
             assert answer.status_code == 401
             assert "Bearer" in answer.headers["www-authenticate"]
-    expired = jwts.issue_token(ISSUER, "robot", Role.POLLER, 60, desk.now - 3600)
+    expired = access.issue_token(ISSUER, "robot", Role.POLLER, 60, desk.now - 3600)
     assert client.patch(path("/feed-enable"), headers={"Authorization": f"Bearer {expired}"}).status_code == 401
     assert client.patch(path("/feed-enable"), headers=bearer(desk, Role.VIEWER)).status_code == 403
     assert desk.sources.get(1).feed_disabled_at is None
@@ -302,7 +301,7 @@ def test_the_state_of_a_feed_can_be_read(desk: Desk, client: TestClient) -> None
     desk.poll()
     desk.answers[URL] = fetched(404)
     assert client.post(path("/poll")).status_code == 202
-    assert client.get(path()).json()["feed_state"]["next_poll_at"] == shapes.iso(desk.now)
+    assert client.get(path()).json()["feed_state"]["next_poll_at"] == api_models.iso(desk.now)
     desk.poll()
 
     state = client.get(path()).json()["feed_state"]

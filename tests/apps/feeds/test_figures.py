@@ -12,18 +12,18 @@ from click.testing import CliRunner
 from tests.apps.feeds.building import HOUR, Desk, fetched, lines
 from tidegate import net
 from tidegate.cli.root import tidegate
-from tidegate_apps.feeds import figures
+from tidegate_apps.feeds import app as feed_app
 from tidegate_apps.feeds.app import app
-from tidegate_apps.feeds.handlers import QUEUE
+from tidegate_apps.feeds.jobs import QUEUE
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.settings import FeedsSettings
-from tidegate_apps.feeds.source import SourceRequest
 
 _PAGE = Path(__file__).parents[3] / "docs/reference/metrics.md"
 
 
 def told(desk: Desk) -> dict[tuple[str, ...], float]:
     """All that is told, by name and labels; without what is 0."""
-    samples = [sample for family in figures.metrics(desk.there) for sample in family.samples]
+    samples = [sample for family in feed_app.metrics(desk.there) for sample in family.samples]
     return {(sample.name, *sample.labels.values()): sample.value for sample in samples if sample.value}
 
 
@@ -52,7 +52,7 @@ def test_polls_are_counted_by_how_they_ended_and_feeds_by_how_they_are(desk: Des
 
 def test_every_metric_is_on_the_page(quick: Desk) -> None:
     rows = []
-    for family in figures.metrics(quick.there):
+    for family in feed_app.metrics(quick.there):
         name = family.name + ("_total" if family.type == "counter" else "")
         labels = sorted({label for sample in family.samples for label in sample.labels})
         shown = ", ".join(f"`{label}`" for label in labels)

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched, words
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.parsing import Feed
 from tidegate_apps.feeds.poller import PollPolicy
-from tidegate_apps.feeds.source import SourceRequest
 
 URL = "http://a.example/f"
 

@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched, lines
-from tidegate_apps.feeds.hosts import HostGuard
+from tidegate_apps.feeds.host_guard import HostGuard
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.poller import PollPolicy
-from tidegate_apps.feeds.source import SourceRequest
-from tidegate_apps.feeds.verdicts import FeedState
+from tidegate_apps.feeds.state import FeedState
 
 ON = PollPolicy(paced=False, guard=None, host_guard=True)
 FEEDS = [f"http://one.example/{n}" for n in range(5)]

@@ -10,14 +10,13 @@ import pytest
 from tests.apps.feeds.building import DAY, GUARD, HOUR, fetched, poll_error
 from tidegate import net
 from tidegate.guard import CooldownState
-from tidegate_apps.feeds import looks, opml
-from tidegate_apps.feeds.dues import Hints
-from tidegate_apps.feeds.fetching import hints_of, moved_to, retry_after
-from tidegate_apps.feeds.own_link import FeedNetworkGuard
+from tidegate_apps.feeds import opml, pages
+from tidegate_apps.feeds.client import hints_of, moved_to, retry_after
+from tidegate_apps.feeds.host_guard import FeedNetworkGuard
+from tidegate_apps.feeds.models import Source, public
+from tidegate_apps.feeds.notices import REASONS
 from tidegate_apps.feeds.parsing import Feed
-from tidegate_apps.feeds.source import Source, public
-from tidegate_apps.feeds.telling import REASONS
-from tidegate_apps.feeds.verdicts import FeedState
+from tidegate_apps.feeds.state import FeedState, Hints
 
 NOW = 1_700_000_000.0
 FEED = Feed(title=None, link=None, ttl=0.0, skip_hours=(), skip_days=(), malformed=None, rows="{}")
@@ -161,7 +160,7 @@ def test_each_situation_of_a_feed_has_its_state_and_its_sentence() -> None:
         (replace(rests, feed_disable_reason="manual", disabled_by="ada", active_from=None), ran, "paused", "by ada"),
     ]
     for source, state, token, words in rows:
-        found = looks.status_label(source, state, NOW)
+        found = pages.status_label(source, state, NOW)
         assert (found.token, words in found.reason) == (token, True), (token, found)
 
 
@@ -179,7 +178,7 @@ HAPPENED = [
 
 
 def test_what_happened_to_a_feed_is_told_apart() -> None:
-    said = [looks.describe_event(*each) for each in HAPPENED]
+    said = [pages.describe_event(*each) for each in HAPPENED]
 
     assert len(set(said)) == len(HAPPENED)
     assert said[2].endswith(" https://b.example/f")
@@ -193,11 +192,11 @@ def test_a_day_is_a_bar_of_half_hours_with_the_worst_of_each() -> None:
         (NOW - 2 * HOUR, "unmodified", 304),
         (NOW - 2 * DAY, "ok", 200),
     ]
-    found = looks.day_bar(beats, NOW)
+    found = pages.day_bar(beats, NOW)
 
     assert [(tone, words) for _, _, tone, words in found] == [("good", "not modified"), ("warn", "network, 2 polls")]
     assert all(NOW - DAY <= start < end <= NOW for start, end, _, _ in found)
-    assert looks.bar_words([])
+    assert pages.bar_words([])
 
 
 @pytest.mark.req("FEED-04")

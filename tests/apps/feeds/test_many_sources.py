@@ -15,11 +15,11 @@ import pytest
 from bench.feed_polling import fill, pages
 from tests.apps.feeds.building import DAY, HOUR, Desk
 from tidegate.guard import CooldownChange
-from tidegate_apps.feeds import dues, poll_log, verdicts
-from tidegate_apps.feeds.matrix import ErrorType, PollError, type_of_status
-from tidegate_apps.feeds.recording import PollResult
-from tidegate_apps.feeds.source import SourceRequest
-from tidegate_apps.feeds.verdicts import FeedState, Success
+from tidegate_apps.feeds import notices
+from tidegate_apps.feeds import state as feed_state
+from tidegate_apps.feeds.codes import ErrorType, PollError, type_of_status
+from tidegate_apps.feeds.models import SourceRequest
+from tidegate_apps.feeds.state import FeedState, PollResult, Success
 
 PLANS = {
     "sqlite": "explain query plan ",
@@ -64,7 +64,7 @@ def test_every_active_source_is_on_exactly_one_page(quick: Desk) -> None:
 
 def _plan(desk: Desk, name: str, explain: str, **params: object) -> str:
     """What the database is going to do."""
-    from tidegate.store.dialect import bodies, compiled
+    from tidegate.store.sql import bodies, compiled
 
     text = (desk.there.db._text,)[0]  # noqa: SLF001 - the very statement that is run
     statement = compiled(name, explain + bodies(text)[name], desk.queue.store.dialect)
@@ -91,13 +91,13 @@ def weather(dice: Random) -> list[tuple[float, int]]:
     return found
 
 
-def answered(state: FeedState, status: int, now: float, roll: float) -> verdicts.PollVerdict:
+def answered(state: FeedState, status: int, now: float, roll: float) -> feed_state.PollVerdict:
     if status in (200, 304):
-        return verdicts.record_success(state, Success(status=status, body_hash="x"), now, roll)
+        return feed_state.record_success(state, Success(status=status, body_hash="x"), now, roll)
     kind = type_of_status(status) if status else ErrorType.NETWORK
     assert kind is not None
     asked = 5400.0 if status == 429 else None
-    return verdicts.record_failure(
+    return feed_state.record_failure(
         state, PollError(kind, str(status), status_code=status, retry_after=asked), now, roll
     )
 
@@ -143,7 +143,7 @@ def lived(n: int, interval: float, days: float) -> tuple[Counter[int], Counter[s
     states = [
         FeedState(source_id=i, name="", feed_url=f"http://h{i}/f", host=f"h{i}", interval=interval) for i in range(n)
     ]
-    due = [(dues.first(0.0, interval, i, n)[0], i) for i in range(n)]
+    due = [(feed_state.first(0.0, interval, i, n)[0], i) for i in range(n)]
     heapq.heapify(due)
     minutes: Counter[int] = Counter()
     changes: Counter[str] = Counter()
@@ -155,7 +155,7 @@ def lived(n: int, interval: float, days: float) -> tuple[Counter[int], Counter[s
         status = next(status for at, status in reversed(weathers[i]) if at <= now)
         found = answered(state, status, now, dice.random())
         minutes[int(now // 60)] += 1
-        poll_log.say(PollResult(before=state, verdict=found, at=now, ms=1))
+        notices.log_poll(PollResult(before=state, verdict=found, at=now, ms=1))
         changes[found.change] += 1
         states[i] = found.state
         assert found.state.due_at is not None

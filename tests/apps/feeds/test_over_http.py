@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from tidegate import Queue, net
-from tidegate.face.app import install
+from tidegate.apps import install
 from tidegate_apps.feeds.app import app
-from tidegate_apps.feeds.fetching import Fetching
-from tidegate_apps.feeds.handlers import user_agent
+from tidegate_apps.feeds.client import Fetching
+from tidegate_apps.feeds.jobs import user_agent
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.parsing import parse
+from tidegate_apps.feeds.poll_results import state_of
 from tidegate_apps.feeds.poller import PollClock, Poller, PollPolicy
-from tidegate_apps.feeds.recording import state_of
 from tidegate_apps.feeds.settings import FeedsSettings
-from tidegate_apps.feeds.simulator import STATES, FeedSimulator
-from tidegate_apps.feeds.source import SourceRequest
-from tidegate_apps.feeds.verdicts import FeedState
+from tidegate_apps.feeds.state import FeedState
+from tidegate_demo.simulators.feeds import STATES, FeedSimulator
 
 # What each state of the simulator comes to: the type of the error and its status; None is a success.
 ERRORS: dict[str, tuple[str, int]] = {

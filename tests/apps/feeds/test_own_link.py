@@ -8,8 +8,8 @@ import pytest
 
 from tests.apps.feeds.building import GUARD, HOUR, Desk, lines
 from tidegate import net
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.poller import PollPolicy
-from tidegate_apps.feeds.source import SourceRequest
 
 URL = "http://a.example/f"
 

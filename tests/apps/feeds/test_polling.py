@@ -11,11 +11,11 @@ import pytest
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched, lines
 from tidegate import net
-from tidegate_apps.feeds.matrix import PollError
+from tidegate_apps.feeds.codes import PollError
+from tidegate_apps.feeds.models import Change, SourceRequest
 from tidegate_apps.feeds.parsing import Feed, ParseError
-from tidegate_apps.feeds.parsing.values import rows_of
+from tidegate_apps.feeds.parsing.pool import rows_of
 from tidegate_apps.feeds.poller import Poller
-from tidegate_apps.feeds.source import Change, SourceRequest
 
 URL = "http://a.example/f"
 GONE, MISSING, BUSY = fetched(410), fetched(404), fetched(429, Retry_After="7200")

@@ -9,7 +9,7 @@ import pytest
 
 from tidegate.children import ChildError, Children, Limits
 from tidegate_apps.feeds.parsing import Feed, ParseError, parse
-from tidegate_apps.feeds.parsing.asking import ParserPool, Reading
+from tidegate_apps.feeds.parsing.pool import ParserPool, Reading
 
 URL = "https://a.example/"
 

@@ -8,10 +8,10 @@ import pytest
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched
 from tests.text import numbers
+from tidegate import audit
+from tidegate.audit import AuditFilter as WantedDeeds
 from tidegate.errors import NotFound, Rejected, StoreError
-from tidegate.ops import activity
-from tidegate.store.activity_rows import AuditFilter as WantedDeeds
-from tidegate_apps.feeds.source import Change, SourceRequest, check_url
+from tidegate_apps.feeds.models import Change, SourceRequest, check_url
 
 
 def active(desk: Desk) -> list[int]:
@@ -249,7 +249,7 @@ def test_what_people_switch_is_in_the_activity_and_what_the_poller_does_is_not(d
     desk.sources.enable(source.id, "ada")
     desk.sources.disable(source.id, "manual", "bob")
 
-    found = desk.queue.store.read(lambda tx: activity.list_activity(tx, WantedDeeds())).items
+    found = desk.queue.store.read(lambda tx: audit.list_activity(tx, WantedDeeds())).items
 
     assert {(each.deed.place.name, each.deed.place.lane) for each in found} == {("feeds", str(source.id))}
     assert [(each.deed.actor, each.deed.action, each.deed.was, each.deed.became) for each in found] == [
@@ -277,7 +277,7 @@ def test_what_people_change_of_a_feed_is_in_the_activity_with_what_differs(desk:
     desk.sources.poll_now(source.id)
     desk.sources.remove(source.id, "bob")
 
-    found = desk.queue.store.read(lambda tx: activity.list_activity(tx, WantedDeeds(actor="bob"))).items
+    found = desk.queue.store.read(lambda tx: audit.list_activity(tx, WantedDeeds(actor="bob"))).items
 
     assert [(each.deed.action, each.deed.place.lane, each.before(str), each.after(str)) for each in found] == [
         ("target_removed", "1", ANY, ANY), ("target_asked", "1", "", ANY), ("target_changed", "1", ANY, ANY),
@@ -293,7 +293,7 @@ def test_a_list_of_feeds_and_a_poll_of_many_are_one_line_each(desk: Desk) -> Non
     desk.sources.add_many(wanted, "bob", place=500, of=503)
     desk.sources.poll_all(ids, "bob")
 
-    found = desk.queue.store.read(lambda tx: activity.list_activity(tx, WantedDeeds(actor="bob"))).items
+    found = desk.queue.store.read(lambda tx: audit.list_activity(tx, WantedDeeds(actor="bob"))).items
 
     assert [(each.deed.action, numbers(each.after(str))) for each in found] == [
         ("target_asked", [3]), ("target_imported", [3]),
@@ -313,5 +313,5 @@ def test_a_poll_of_very_many_is_asked_for_in_pieces_and_is_one_line(
 
     assert [desk.state(id_).due_why == "asked" for id_ in ids] == [True, True, False, False, False]
     desk.sources.poll_all(ids[:3], "bob")
-    found = desk.queue.store.read(lambda tx: activity.list_activity(tx, WantedDeeds(actor="bob"))).items
+    found = desk.queue.store.read(lambda tx: audit.list_activity(tx, WantedDeeds(actor="bob"))).items
     assert [each.after(str) for each in found] == ["polled now, feeds 3", "polled now, feeds 5"]

@@ -9,8 +9,8 @@ import pytest
 
 from tests.apps.feeds.building import HOUR, Desk, fetched, lines
 from tidegate import net
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.poller import PollCounts, PollPolicy
-from tidegate_apps.feeds.source import SourceRequest
 
 URL = "http://a.example/f"
 

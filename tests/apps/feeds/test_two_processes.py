@@ -14,11 +14,11 @@ import pytest
 
 from tests.processes import Place, wait
 from tidegate import Queue
-from tidegate.face.app import install
-from tidegate.face.db import Db
+from tidegate.apps import install
+from tidegate.db import Db
 from tidegate_apps.feeds.app import app
 from tidegate_apps.feeds.settings import FeedsSettings
-from tidegate_apps.feeds.simulator import FeedSimulator
+from tidegate_demo.simulators.feeds import FeedSimulator
 
 
 @pytest.fixture

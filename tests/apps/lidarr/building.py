@@ -12,16 +12,16 @@ from typing import Any, Self
 from tests.databases import Database
 from tidegate import Queue
 from tidegate.apps import Db, Installed, install
+from tidegate.clock import VirtualClock
 from tidegate.guard import Tuning
-from tidegate.runtime.clock import VirtualClock
-from tidegate_apps.lidarr import handlers
+from tidegate_apps.lidarr import jobs
 from tidegate_apps.lidarr.app import app
-from tidegate_apps.lidarr.enriching import ScanCounts
+from tidegate_apps.lidarr.library_scan import ScanCounts
+from tidegate_apps.lidarr.models import SubmissionEntry, entry_of
 from tidegate_apps.lidarr.settings import LidarrSettings
-from tidegate_apps.lidarr.simulator import KEY, LidarrSimulator
-from tidegate_apps.lidarr.states import SubmissionEntry, entry_of
-from tidegate_apps.lidarr.wake import CycleReport
+from tidegate_apps.lidarr.submit_cycle import CycleReport
 from tidegate_apps.music.library import tables
+from tidegate_demo.simulators.lidarr import KEY, LidarrSimulator
 
 USER = "ada"
 _PROBE = """
@@ -52,7 +52,7 @@ class Round:
     ) -> Iterator[Self]:
         clock = clock or VirtualClock()
         sim = sim or LidarrSimulator(clock=clock)
-        wanted = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, sim.transport()))
+        wanted = dataclasses.replace(app, jobs=lambda there: jobs.declare(there, sim.transport()))
         with Queue(db.url, driver=db.driver, clock=clock, inline=True, tuning=Tuning(rng=lambda: 0.5)) as queue:
             said = {"base_url": "http://lidarr", "api_key": KEY, **settings}
             there = install(wanted, queue, LidarrSettings.model_validate(said))
@@ -60,8 +60,8 @@ class Round:
             there.closing.close()
 
     @property
-    def jobs(self) -> handlers.LidarrJobs:
-        found: handlers.LidarrJobs = self.there.jobs
+    def jobs(self) -> jobs.LidarrJobs:
+        found: jobs.LidarrJobs = self.there.jobs
         return found
 
     # -- the library ---------------------------------------------------------------------------------------------------

@@ -12,10 +12,9 @@ import pytest
 from tests.apps.lidarr.building import Round
 from tests.databases import BOTH, Database, database
 from tests.text import numbers
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
 from tidegate.testing import RecordedRequest, Step
-from tidegate_apps.lidarr.simulated_lidarr import SimulatedTiming
-from tidegate_apps.lidarr.simulator import LidarrSimulator
+from tidegate_demo.simulators.lidarr import LidarrSimulator, SimulatedTiming
 
 API = "/api/v1"
 LOST = Step(reset=True)

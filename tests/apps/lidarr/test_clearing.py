@@ -6,9 +6,9 @@ import pytest
 
 from tests.apps.lidarr.building import USER, Round
 from tidegate.testing import Step
-from tidegate_apps.lidarr.clearing import LibraryShelf, clear
+from tidegate_apps.lidarr.records import LibraryShelf, clear
 from tidegate_apps.music.library import tables
-from tidegate_apps.music.merging import identify_album, identify_artist
+from tidegate_apps.music.merge import identify_album, identify_artist
 
 
 def merge_artists(at: Round, old: str, new: str) -> None:

@@ -15,8 +15,7 @@ import pytest
 from tidegate import net
 from tidegate.testing import Simulator, Step, VirtualClock
 from tidegate_apps.lidarr.client import AlreadyThere, Lidarr, LidarrAlbum, LidarrArtist, LidarrError, Setup, fault_of
-from tidegate_apps.lidarr.simulated_lidarr import SimulatedTiming
-from tidegate_apps.lidarr.simulator import KEY, WEATHERS, LidarrSimulator
+from tidegate_demo.simulators.lidarr import KEY, WEATHERS, LidarrSimulator, SimulatedTiming
 
 SETUP = Setup(root_folder="/music", quality_profile=1, metadata_profile=1)
 NINA = LidarrArtist(id=0, name="Nina", mbid="artist-1", monitored=True)

@@ -16,11 +16,10 @@ from tests.apps.lidarr.building import Round
 from tests.databases import Database
 from tidegate import Queue
 from tidegate.apps import install
-from tidegate.runtime.clock import SystemClock
+from tidegate.clock import SystemClock
 from tidegate_apps.lidarr.app import app
 from tidegate_apps.lidarr.settings import LidarrSettings
-from tidegate_apps.lidarr.simulated_lidarr import SimulatedTiming
-from tidegate_apps.lidarr.simulator import KEY, LidarrSimulator
+from tidegate_demo.simulators.lidarr import KEY, LidarrSimulator, SimulatedTiming
 
 PATIENCE = 90
 

@@ -10,11 +10,11 @@ import pytest
 from tests.apps.lidarr.building import Round
 from tests.text import numbers
 from tidegate.testing import Step
-from tidegate_apps.lidarr.asking import Answers, ask_each
 from tidegate_apps.lidarr.client import LidarrError
 from tidegate_apps.lidarr.codes import PACK
-from tidegate_apps.lidarr.reading import submit_status
-from tidegate_apps.lidarr.simulated_lidarr import shown_artist
+from tidegate_apps.lidarr.library_scan import Answers, ask_each
+from tidegate_apps.lidarr.service import submit_status
+from tidegate_demo.simulators.lidarr import shown_artist
 
 API = "/api/v1"
 

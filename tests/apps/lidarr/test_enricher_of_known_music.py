@@ -7,8 +7,8 @@ import pytest
 from tests.apps.lidarr.building import USER, Round
 from tidegate.testing import Step
 from tidegate_apps.lidarr.client import Lidarr, LidarrArtist
-from tidegate_apps.lidarr.enriching import ScanCounts
-from tidegate_apps.lidarr.simulator import KEY
+from tidegate_apps.lidarr.library_scan import ScanCounts
+from tidegate_demo.simulators.lidarr import KEY
 
 API = "/api/v1"
 

@@ -9,7 +9,7 @@ import pytest
 from tests.apps.lidarr.building import Round, notices
 from tests.databases import Database
 from tidegate.testing import RecordedRequest, Step
-from tidegate_apps.lidarr.states import Submission
+from tidegate_apps.lidarr.models import Submission
 
 API = "/api/v1"
 

@@ -8,11 +8,11 @@ from starlette.testclient import TestClient
 from tests.apps.lidarr.building import Round
 from tests.databases import Database
 from tests.text import numbers
-from tidegate.core.codes import CORE
+from tidegate.faults.codes import CORE
 from tidegate.testing import RecordedRequest, Step
-from tidegate.web.frame import build
+from tidegate.web.app import build
 from tidegate.web.site import Site
-from tidegate_apps.lidarr.reading import submit_status
+from tidegate_apps.lidarr.service import submit_status
 
 API = "/api/v1"
 AWAY = "Lidarr is starting up."

@@ -19,12 +19,12 @@ from tests.text import numbers
 from tidegate.apps import Installed, install
 from tidegate.commands import AtServer
 from tidegate.testing import Step
-from tidegate.web.frame import build
+from tidegate.web.app import build
 from tidegate.web.site import Site
-from tidegate_apps.lidarr import acting
-from tidegate_apps.lidarr.commands import lidarr
-from tidegate_apps.lidarr.looks import format_duration, held_words, status_label
-from tidegate_apps.lidarr.states import TABS, SubmissionEntry
+from tidegate_apps.lidarr import service
+from tidegate_apps.lidarr.cli import lidarr
+from tidegate_apps.lidarr.models import TABS, SubmissionEntry
+from tidegate_apps.lidarr.service import format_duration, held_words, status_label
 
 API = "/api/v1"
 
@@ -112,7 +112,7 @@ def test_an_album_that_failed_with_its_artist_says_why_he_was_not_accepted(both:
     both.some(2, 1)
     both.look()
     both.sim.inside.paths_taken.add("artist-0")
-    acting.cancel(both.there, both.entry("artist", "artist-1").id, USER)
+    service.cancel(both.there, both.entry("artist", "artist-1").id, USER)
     both.wake()
 
     page = text(web.get("/lidarr?state=gave_up"))

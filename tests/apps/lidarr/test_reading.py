@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from tests.apps.lidarr.building import Round
 from tests.databases import Database
 from tidegate.apps import Page
-from tidegate.store.dialect import bodies
-from tidegate.web.frame import build
+from tidegate.store.sql import bodies
+from tidegate.web.app import build
 from tidegate.web.site import Site
 from tidegate_apps.lidarr import pages
 

@@ -10,10 +10,9 @@ import pytest
 
 from tidegate.settings import SettingsError, load
 from tidegate_apps.lidarr.app import app
-from tidegate_apps.lidarr.badges import BADGE_STYLES, badge_of, status_of
 from tidegate_apps.lidarr.client import LidarrAlbum
+from tidegate_apps.lidarr.models import BADGE_STYLES, attempts_of, badge_of, entry_of, status_of, terminal_of
 from tidegate_apps.lidarr.settings import LidarrSettings
-from tidegate_apps.lidarr.states import attempts_of, entry_of, terminal_of
 
 
 def loaded(tmp_path: Path, text: str = "", **environ: str) -> LidarrSettings:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.apps.lidarr.building import Round, last_metric, metrics
-from tidegate.store.dialect import statements
+from tidegate.store.sql import statements
 from tidegate.testing import Step
 from tidegate_apps.lidarr.codes import NOT_WATCHED
-from tidegate_apps.lidarr.knowing import EntityObservation
+from tidegate_apps.lidarr.records import EntityObservation
 
 API = "/api/v1"
 STEAL = "-- name: steal\nupdate tg_job set fence = fence + 1 where id = :id;"

@@ -13,13 +13,13 @@ from tests.apps.lidarr.building import Round
 from tests.databases import Database
 from tidegate import Queue
 from tidegate.apps import install
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
 from tidegate.testing import Step
 from tidegate_apps.lidarr.app import app
-from tidegate_apps.lidarr.reading import submit_status
+from tidegate_apps.lidarr.models import Submission
+from tidegate_apps.lidarr.service import submit_status
 from tidegate_apps.lidarr.settings import LidarrSettings
-from tidegate_apps.lidarr.states import Submission
-from tidegate_apps.lidarr.wake import CycleReport
+from tidegate_apps.lidarr.submit_cycle import CycleReport
 
 API = "/api/v1"
 

@@ -9,7 +9,7 @@ from tidegate import Queue
 from tidegate.apps import install
 from tidegate_apps.lidarr.app import app
 from tidegate_apps.lidarr.settings import LidarrSettings
-from tidegate_apps.lidarr.simulator import KEY
+from tidegate_demo.simulators.lidarr import KEY
 
 
 def main(url: str, lidarr: str, queue_max: str = "50") -> None:

@@ -11,31 +11,31 @@ import httpx2
 
 from tidegate import Queue, rules
 from tidegate.apps import Installed, install
+from tidegate.clock import VirtualClock
 from tidegate.events import Bus, Event, Notice
 from tidegate.rules import Pack
-from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import Secrets
 from tidegate_apps.music.app import app
-from tidegate_apps.music.calls import Reply, ServiceError
-from tidegate_apps.music.contract import (
+from tidegate_apps.music.client import Reply, ServiceError
+from tidegate_apps.music.health import OperationState, SyncDependencies, read
+from tidegate_apps.music.jobs import sync_context
+from tidegate_apps.music.provider import (
     Batch,
     Enrichment,
     EnrichmentRequest,
+    Field,
     Operation,
     Play,
     Playlist,
     Provider,
     ProviderConnection,
     ProviderContext,
+    ProviderKind,
     Song,
 )
-from tidegate_apps.music.handlers import sync_context
-from tidegate_apps.music.health import SyncDependencies
-from tidegate_apps.music.kind import Field, ProviderKind
 from tidegate_apps.music.settings import MusicSettings
-from tidegate_apps.music.states import OperationState, read
-from tidegate_apps.music.syncing import SyncSupervisor
-from tidegate_apps.music.workshop import SyncContext
+from tidegate_apps.music.sync import SyncSupervisor
+from tidegate_apps.music.sync_loop import SyncContext
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 KEY = Secrets("a key of the tests, long enough for all")

@@ -12,12 +12,12 @@ from tests.apps.music.building import KEY
 from tests.web.serving import running
 from tidegate import Queue
 from tidegate.apps import Installed, install
-from tidegate.runtime.engine import WorkerThread
-from tidegate.runtime.reporting import reporter_of
+from tidegate.server import WorkerThread
+from tidegate.targets.reporter import reporter_of
 from tidegate.web.site import Site
 from tidegate_apps.music.app import app
 from tidegate_apps.music.settings import SETTINGS, MusicSettings
-from tidegate_apps.music.simulator import MusicSimulator, settings_of
+from tidegate_demo.simulators.music import MusicSimulator, settings_of
 
 
 @dataclass

@@ -11,17 +11,17 @@ from typing import Any
 from tests.apps.music.building import DAY, HOUR, KEY, MINUTE
 from tidegate import Queue
 from tidegate.apps import Installed, install
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
 from tidegate.web.site import Site
 from tidegate_apps.music.app import app
 from tidegate_apps.music.connections import Connections
-from tidegate_apps.music.contract import Batch, Gap, Operation, Play, Playlist, RejectedRow, Song
-from tidegate_apps.music.keeping import LibraryWriter, SyncOperation
+from tidegate_apps.music.health import OperationStates
 from tidegate_apps.music.library import Badge, Library
+from tidegate_apps.music.library_writer import LibraryWriter, SyncOperation
+from tidegate_apps.music.provider import Batch, Gap, Operation, Play, Playlist, RejectedRow, Song
 from tidegate_apps.music.settings import SETTINGS, MusicSettings
-from tidegate_apps.music.simulators.catalogue import TRACKS, CatalogueTrack
-from tidegate_apps.music.simulators.fanart import png
-from tidegate_apps.music.states import OperationStates
+from tidegate_demo.simulators.music.base import TRACKS, CatalogueTrack
+from tidegate_demo.simulators.music.metadata import png
 
 USER = "local"
 PAGES = {

@@ -16,15 +16,15 @@ import pytest
 from tests.apps.music.building import HOUR, MINUTE
 from tidegate import Queue
 from tidegate.apps import install
+from tidegate.clock import VirtualClock
 from tidegate.events import Bus, Event
-from tidegate.runtime.clock import VirtualClock
 from tidegate_apps.music.app import app
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.handlers import sync_context
 from tidegate_apps.music.health import SyncDependencies
+from tidegate_apps.music.jobs import sync_context
+from tidegate_apps.music.registry import kinds
 from tidegate_apps.music.settings import SETTINGS
-from tidegate_apps.music.simulator import NOWHERE, MusicSimulator, settings_of
-from tidegate_apps.music.syncing import SyncSupervisor
+from tidegate_apps.music.sync import SyncSupervisor
+from tidegate_demo.simulators.music import NOWHERE, MusicSimulator, settings_of
 
 T = TypeVar("T")
 # Spotify tells of the last 50 plays alone: those of two hours away and of the longest wait after them must fit in.

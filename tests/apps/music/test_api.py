@@ -17,19 +17,19 @@ from starlette.testclient import TestClient
 from tests.apps.music.serving import Served, installed
 from tests.text import message, names
 from tests.web.api.building import HERE
-from tidegate.ops import accounts
-from tidegate.store.tx import Tx
+from tidegate.accounts import users
+from tidegate.store.base import Tx
 from tidegate.testing import Step
-from tidegate.web.access import COOKIE
-from tidegate.web.frame import build
-from tidegate.web.pages import times
-from tidegate_apps.music.contract import Batch, Gap, Operation, Play, Song
-from tidegate_apps.music.keeping import LibraryWriter, SyncOperation
+from tidegate.web.app import build
+from tidegate.web.auth import COOKIE
+from tidegate.web.pages import formatters
+from tidegate_apps.music.health import OperationState, OperationStates
 from tidegate_apps.music.library import Badge, Library
+from tidegate_apps.music.library_writer import LibraryWriter, SyncOperation
+from tidegate_apps.music.provider import Batch, Gap, Operation, Play, Song
 from tidegate_apps.music.settings import operator_values
-from tidegate_apps.music.simulator import MusicSimulator
-from tidegate_apps.music.states import OperationState, OperationStates
-from tidegate_apps.music.way_out import HOME
+from tidegate_apps.music.transport import HOME
+from tidegate_demo.simulators.music import MusicSimulator
 
 API = "/api/v1/music"
 
@@ -137,7 +137,7 @@ def test_plays_that_may_be_missing_are_said_with_their_connection_for_a_week(
     assert line(client, "fanart")["gaps"] == []
     page = client.get("/music").text
     assert page.count("may be missing") == 2
-    assert times.machine(1_700_000_000.0) in page
+    assert formatters.machine(1_700_000_000.0) in page
     client.delete(f"{API}/connections/lastfm").raise_for_status()
     assert line(client, "lastfm")["gaps"] == []
 
@@ -233,8 +233,8 @@ def test_a_page_shows_badges_empty_shelves_and_the_way_on(served: Served, client
 def test_everybody_sees_their_own_music_and_only_an_admin_that_of_others(served: Served, client: TestClient) -> None:
     def people(tx: Tx) -> dict[str, str]:
         for name, role in (("ada", "admin"), ("bob", "operator"), ("vic", "viewer")):
-            accounts.add_user(tx, name, role, "no password fits this")
-        return {name: accounts.begin_session(tx, name) for name in ("ada", "bob", "vic")}
+            users.add_user(tx, name, role, "no password fits this")
+        return {name: users.begin_session(tx, name) for name in ("ada", "bob", "vic")}
 
     kept(served, 5, "bob")
     sessions = served.queue.store.write(people)
@@ -261,8 +261,8 @@ def test_an_admin_may_connect_a_server_on_this_machine_and_an_operator_may_not(
 ) -> None:
     def people(tx: Tx) -> dict[str, str]:
         for name, role in (("ada", "admin"), ("bob", "operator")):
-            accounts.add_user(tx, name, role, "no password fits this")
-        return {name: accounts.begin_session(tx, name) for name in ("ada", "bob")}
+            users.add_user(tx, name, role, "no password fits this")
+        return {name: users.begin_session(tx, name) for name in ("ada", "bob")}
 
     values = {"url": sim.url, "user": "ann", "password": "low tide"}
     with installed(tmp_path, sim, server_networks=list(HOME)) as served, opened(served) as client:

@@ -9,9 +9,8 @@ import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World, kind_of, play, song
 from tidegate import Queue
-from tidegate_apps.music.contract import Batch, Enrichment, Operation, Play, Playlist, RejectedRow
-from tidegate_apps.music.keeping import SyncOperation
-from tidegate_apps.music.kind import ProviderKind
+from tidegate_apps.music.library_writer import SyncOperation
+from tidegate_apps.music.provider import Batch, Enrichment, Operation, Play, Playlist, ProviderKind, RejectedRow
 
 
 def test_plays_come_once_however_often_they_are_handed_over_and_the_mark_moves_with_them(

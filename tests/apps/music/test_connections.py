@@ -10,19 +10,15 @@ from typing import Any
 import pytest
 
 from tests.apps.music.building import KEY, World, kind_of
-from tidegate import Queue
-from tidegate.core.actor import Actor, Origin
+from tidegate import Queue, audit
+from tidegate.audit import Actor, AuditFilter, Origin
+from tidegate.clock import VirtualClock
 from tidegate.errors import NotFound
-from tidegate.ops import activity
-from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import BadSecret, Secrets
-from tidegate.store.activity_rows import AuditFilter
-from tidegate_apps.music.connections import Connections, Replaced
-from tidegate_apps.music.entering import WrongValue, enter_values, hidden
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.journeys import OAuthState, OAuthStates
-from tidegate_apps.music.kind import Field
+from tidegate_apps.music.connections import Connections, OAuthState, OAuthStates, Replaced
 from tidegate_apps.music.library import tables
+from tidegate_apps.music.provider import Field
+from tidegate_apps.music.registry import WrongValue, enter_values, hidden, kinds
 
 SECRET = "correct horse battery staple"
 
@@ -203,7 +199,7 @@ def test_who_connects_and_disconnects_is_in_the_activity(queue: Queue, connectio
     connections.remove("ada", "svc", by=Actor("ada", Origin.PAGE))
     connections.put("ada", kind, {"password": SECRET}, by=Actor("root", Origin.CLI))
 
-    found = queue.store.read(lambda tx: activity.list_activity(tx, AuditFilter())).items
+    found = queue.store.read(lambda tx: audit.list_activity(tx, AuditFilter())).items
 
     deeds = [each.deed for each in found]
     assert [(each.actor, each.origin, each.action, each.place.name, each.place.lane) for each in deeds] == [

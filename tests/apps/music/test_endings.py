@@ -11,8 +11,8 @@ import pytest
 
 from tests.apps.music.building import MINUTE, Scripted, Studio, World, kind_of
 from tidegate import Queue
-from tidegate_apps.music.contract import ProviderConnection, ProviderContext
-from tidegate_apps.music.looks import status_label
+from tidegate_apps.music.provider import ProviderConnection, ProviderContext
+from tidegate_apps.music.service import status_label
 
 
 class Slow(Scripted):

@@ -10,22 +10,21 @@ from typing import Any
 import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World, kind_of, refused
-from tests.runtime_jobs.building import end
-from tidegate import Queue, rules
-from tidegate.runtime import reporting
-from tidegate.runtime.reporting import Reporter, reporter_of
-from tidegate.store import notice_rows
-from tidegate.store.notice_rows import NewNotice, NoticeSubject
-from tidegate.store.tx import Tx
-from tidegate_apps.music.handlers import sync_context
+from tests.jobs.building import end
+from tidegate import Queue, outbox, rules
+from tidegate.outbox import NewNotice, NoticeSubject
+from tidegate.store.base import Tx
+from tidegate.targets import reporter as target_reporter
+from tidegate.targets.reporter import Reporter, reporter_of
 from tidegate_apps.music.health import SyncDependencies
+from tidegate_apps.music.jobs import sync_context
 
 
 @pytest.fixture
 def studio(quick: Queue, monkeypatch: pytest.MonkeyPatch) -> Iterator[Studio]:
     """Its targets tell the store of themselves, as those of a server do."""
     reporter = Reporter(quick.url, every=0.1)
-    monkeypatch.setitem(reporting._reporters, quick.url, reporter)  # noqa: SLF001 - sooner
+    monkeypatch.setitem(target_reporter._reporters, quick.url, reporter)  # noqa: SLF001 - sooner
     world = World(quick.clock)  # type: ignore[arg-type]
     with Studio.opened(quick, kind_of(world), world=world) as found:
         begin(found)
@@ -141,25 +140,25 @@ def test_only_trouble_that_a_person_has_ended_waits_for_a_word_of_the_recovery(q
         return NewNotice(kind=kind, level="error", place=place, episode=episode, title="t", message="m")
 
     def owed() -> list[str]:
-        return queue.store.read(lambda tx: notice_rows.unanswered_notices(tx, "svc"))
+        return queue.store.read(lambda tx: outbox.unanswered_notices(tx, "svc"))
 
     def write(work: Callable[[Tx], object]) -> Any:
         queue.clock.host.advance(1)  # type: ignore[attr-defined]
         return queue.store.write(work)
 
-    assert write(lambda tx: notice_rows.raise_notice(tx, notice("fatal", "plays", 1.0)))
+    assert write(lambda tx: outbox.raise_notice(tx, notice("fatal", "plays", 1.0)))
     assert owed() == []
-    assert write(lambda tx: notice_rows.record_target_notice(tx, notice("recovered", "plays", 9.0)))
+    assert write(lambda tx: outbox.record_target_notice(tx, notice("recovered", "plays", 9.0)))
     assert owed() == []
 
-    write(lambda tx: notice_rows.raise_notice(tx, notice("cap", "", 2.0)))
-    write(lambda tx: notice_rows.acknowledge_recovered(tx, "svc", "ada"))
+    write(lambda tx: outbox.raise_notice(tx, notice("cap", "", 2.0)))
+    write(lambda tx: outbox.acknowledge_recovered(tx, "svc", "ada"))
     assert owed() == ["ada"]
-    write(lambda tx: notice_rows.raise_notice(tx, notice("fatal", "plays", 3.0)))
+    write(lambda tx: outbox.raise_notice(tx, notice("fatal", "plays", 3.0)))
     assert owed() == []  # it is ill
-    assert write(lambda tx: notice_rows.record_recovery(tx, notice("recovered", "", 9.0))) is None
-    write(lambda tx: notice_rows.acknowledge_recovered(tx, "svc", "ada"))
-    told = write(lambda tx: notice_rows.record_recovery(tx, notice("recovered", "", 9.0)))
+    assert write(lambda tx: outbox.record_recovery(tx, notice("recovered", "", 9.0))) is None
+    write(lambda tx: outbox.acknowledge_recovered(tx, "svc", "ada"))
+    told = write(lambda tx: outbox.record_recovery(tx, notice("recovered", "", 9.0)))
     assert told.episode == 3.0
     assert owed() == []
 

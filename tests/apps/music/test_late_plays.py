@@ -10,10 +10,9 @@ import pytest
 
 from tests.apps.music.building import DAY, HOUR, MINUTE, Studio, World, down, kind_of, play
 from tidegate import Queue
-from tidegate_apps.music.contract import Batch, Gap, Operation
-from tidegate_apps.music.keeping import LibraryWriter, SyncOperation
-from tidegate_apps.music.kind import Field
 from tidegate_apps.music.library import tables
+from tidegate_apps.music.library_writer import LibraryWriter, SyncOperation
+from tidegate_apps.music.provider import Batch, Field, Gap, Operation
 
 LANE = SyncOperation("ada", "svc", Operation.PLAYS)
 

@@ -8,10 +8,10 @@ import pytest
 
 from tidegate import Queue
 from tidegate.apps import DbTx
-from tidegate_apps.music.contract import Batch, Enrichment, Operation, Play, Playlist, Song
-from tidegate_apps.music.keeping import LibraryWriter, SyncOperation
 from tidegate_apps.music.library import Badge, Library, tables
-from tidegate_apps.music.merging import Merging, identify_album, identify_artist, identify_track
+from tidegate_apps.music.library_writer import LibraryWriter, SyncOperation
+from tidegate_apps.music.merge import Merging, identify_album, identify_artist, identify_track
+from tidegate_apps.music.provider import Batch, Enrichment, Operation, Play, Playlist, Song
 
 M1, M2 = "11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"
 

@@ -10,12 +10,11 @@ import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World, down, kind_of, refused
 from tidegate import Queue, rules
-from tidegate_apps.music.awaiting import is_over, was_served
 from tidegate_apps.music.connections import ConnectionRow
-from tidegate_apps.music.contract import Operation
-from tidegate_apps.music.looks import Offer, OperationSummary, line_of, status_label
-from tidegate_apps.music.reading import WrongShape
-from tidegate_apps.music.states import OperationState
+from tidegate_apps.music.health import OperationState
+from tidegate_apps.music.parsing import WrongShape
+from tidegate_apps.music.provider import Operation
+from tidegate_apps.music.service import Offer, OperationSummary, is_over, line_of, status_label, was_served
 
 BOTH = (Operation.PLAYS, Operation.PLAYLISTS)
 

@@ -9,10 +9,10 @@ import pytest
 from tests.apps.music.building import KEY, MINUTE
 from tidegate import Queue
 from tidegate.apps import install
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
 from tidegate.testing import Simulator, Step
 from tidegate_apps.music.app import app
-from tidegate_apps.music.routes.pictures import Pictures
+from tidegate_apps.music.images import Pictures
 from tidegate_apps.music.settings import MusicSettings
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.apps.music.building import DAY, HOUR, MINUTE, Studio, World, down, kind_of, refused
 from tidegate import Queue, rules
-from tidegate_apps.music.contract import Operation
+from tidegate_apps.music.provider import Operation
 
 BOTH = (Operation.PLAYS, Operation.PLAYLISTS)
 

@@ -14,8 +14,8 @@ from tests.text import names
 from tidegate import Queue, __version__
 from tidegate.settings import load
 from tidegate_apps.music.app import advice, app
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.handlers import ask_for_contact, user_agent
+from tidegate_apps.music.jobs import ask_for_contact, user_agent
+from tidegate_apps.music.registry import kinds
 from tidegate_apps.music.settings import MusicSettings, addresses, declared, of_kind, operator_values
 
 TEXT = """

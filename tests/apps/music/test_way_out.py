@@ -13,9 +13,8 @@ import pytest
 from tests.apps.music.providers.building import Desk, fault_in, lists
 from tests.apps.music.providers.conftest import desk, running  # noqa: F401 - fixtures
 from tidegate import net
-from tidegate_apps.music.entering import WrongValue, enter_values
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.way_out import (
+from tidegate_apps.music.registry import WrongValue, enter_values, kinds
+from tidegate_apps.music.transport import (
     ENTERED,
     HOME,
     LOOPBACK_REFUSED,

@@ -11,9 +11,9 @@ import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World
 from tidegate import Queue
-from tidegate_apps.music.contract import Batch, Operation, Play, Song
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.keeping import SyncOperation
+from tidegate_apps.music.library_writer import SyncOperation
+from tidegate_apps.music.provider import Batch, Operation, Play, Song
+from tidegate_apps.music.registry import kinds
 
 LOGIN = {"user": "ada", "password": "low tide"}
 MBID = "11111111-0000-4000-8000-000000000001"

@@ -12,21 +12,19 @@ from typing import Any, Self
 
 from tests.databases import Database
 from tidegate import Breaker, Job, Queue
-from tidegate.apps import Installed
-from tidegate.face.app import install
+from tidegate.apps import Installed, install
+from tidegate.clock import VirtualClock
+from tidegate.guard.sinks import BreakerCollector
 from tidegate.jobs import Drained
-from tidegate.runtime.clock import VirtualClock
-from tidegate.runtime.metrics import BreakerCollector
-from tidegate_apps.tautulli import reading
-from tidegate_apps.tautulli.api import Api, bare_client
+from tidegate_apps.tautulli import store
 from tidegate_apps.tautulli.app import app
-from tidegate_apps.tautulli.client import Tautulli
-from tidegate_apps.tautulli.codes import TARGET
-from tidegate_apps.tautulli.handlers import BY_CLOCK
+from tidegate_apps.tautulli.client import TARGET, Tautulli
+from tidegate_apps.tautulli.guarded_client import Api, bare_client
+from tidegate_apps.tautulli.jobs import BY_CLOCK
 from tidegate_apps.tautulli.settings import TautulliSettings
-from tidegate_apps.tautulli.simulator import TautulliSimulator
-from tidegate_apps.tautulli.storing import SyncState, state_of
-from tidegate_apps.tautulli.syncing import HistorySync
+from tidegate_apps.tautulli.store import SyncState, state_of
+from tidegate_apps.tautulli.sync import HistorySync
+from tidegate_demo.simulators.tautulli import TautulliSimulator
 
 HOUR, DAY = 3600.0, 86400.0
 
@@ -67,8 +65,8 @@ class Desk:
         return state_of(self.there.db.one("state"))
 
     @property
-    def fresh(self) -> reading.Freshness:
-        return self.there.db.read(lambda tx: reading.freshness(tx, self.there.settings, self.clock.now()))
+    def fresh(self) -> store.Freshness:
+        return self.there.db.read(lambda tx: store.freshness(tx, self.there.settings, self.clock.now()))
 
     def syncing(self, **more: Any) -> HistorySync:
         """A sync without a job and without a gate, and without threads unless they are asked for."""

@@ -17,12 +17,12 @@ from tests.databases import Database
 from tests.text import message
 from tidegate import Queue
 from tidegate.apps import install
-from tidegate.core.codes import CORE
-from tidegate.web.access import Authenticator
-from tidegate.web.frame import build
+from tidegate.faults.codes import CORE
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
+from tidegate_apps.tautulli.api import sync_now
 from tidegate_apps.tautulli.app import app
-from tidegate_apps.tautulli.routes import sync_now
 from tidegate_apps.tautulli.settings import TautulliSettings
 
 HISTORY, STATUS, PAGE = "/api/v1/tautulli/history", "/api/v1/tautulli/status", "/tautulli"

@@ -12,9 +12,9 @@ import pytest
 from tests.apps.tautulli.building import Desk, Metrics
 from tests.databases import Database
 from tidegate import TooManyRequests
-from tidegate_apps.tautulli.codes import PACK, TARGET
-from tidegate_apps.tautulli.handlers import BY_PERSON
-from tidegate_apps.tautulli.routes import sync_now
+from tidegate_apps.tautulli.api import sync_now
+from tidegate_apps.tautulli.client import PACK, TARGET
+from tidegate_apps.tautulli.jobs import BY_PERSON
 
 
 @pytest.fixture

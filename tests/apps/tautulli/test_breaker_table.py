@@ -15,10 +15,9 @@ from tests.apps.tautulli.building import Desk, samples
 from tidegate import BreakerOpen, BreakerOptions, Queue, Target
 from tidegate.apps import install
 from tidegate_apps.tautulli.app import app
-from tidegate_apps.tautulli.client import HistoryQuery, TautulliError
-from tidegate_apps.tautulli.codes import PACK, TARGET
+from tidegate_apps.tautulli.client import PACK, TARGET, HistoryQuery, TautulliError
 from tidegate_apps.tautulli.settings import TautulliSettings
-from tidegate_apps.tautulli.simulator import TautulliSimulator
+from tidegate_demo.simulators.tautulli import TautulliSimulator
 
 SEED: BreakerOptions = {"max_requests": 3, "interval": 60.0, "timeout": 120.0, "min_requests": 10, "failure_ratio": 0.6}
 

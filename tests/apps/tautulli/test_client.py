@@ -12,9 +12,9 @@ import pytest
 
 from tidegate import classify, net, rules
 from tidegate.testing import Step
-from tidegate_apps.tautulli import answers
+from tidegate_apps.tautulli import models
 from tidegate_apps.tautulli.client import ClientTiming, EmptyHistory, HistoryQuery, NoEnvelope, Tautulli, TautulliError
-from tidegate_apps.tautulli.simulator import TautulliSimulator
+from tidegate_demo.simulators.tautulli import TautulliSimulator
 
 API = "GET /api/v2"
 PATIENT = ClientTiming(begin=60, total=60)
@@ -40,7 +40,7 @@ def client(sim: TautulliSimulator) -> Iterator[Tautulli]:
 
 
 def test_each_command_has_its_typed_answer(client: Tautulli, sim: TautulliSimulator) -> None:
-    assert client.status() == answers.TautulliStatus("Ok")
+    assert client.status() == models.TautulliStatus("Ok")
     assert client.status("database").integrity == "ok"
     assert client.server_status() is True
     assert client.arnold() == "It's not a tumor!"
@@ -60,7 +60,7 @@ def test_a_row_of_the_documentation_of_tautulli_is_read_whole() -> None:
         "state": None, "stopped": 1462688370, "title": "The Red Woman", "transcode_decision": "transcode",
         "user": "DanyKhaleesi69", "user_id": 8008135, "watched_status": 0, "year": 2016,
     }  # fmt: skip
-    found = answers.play_of(row)
+    found = models.play_of(row)
     assert found is not None
     assert (found.row_id, found.started, found.stopped, found.duration) == (1124, 1462688107, 1462688370, 263)
     assert (found.person, found.show, found.full_title) == ("Mother of Dragons", "Game of Thrones", row["full_title"])
@@ -69,7 +69,7 @@ def test_a_row_of_the_documentation_of_tautulli_is_read_whole() -> None:
 
 def test_numbers_may_come_as_texts_and_nearly_everything_may_be_null() -> None:
     # As older versions sent it: `id` and `duration`, and texts.
-    found = answers.play_of({"id": "7", "date": "1462687607", "duration": "263.0", "year": "", "user": None})
+    found = models.play_of({"id": "7", "date": "1462687607", "duration": "263.0", "year": "", "user": None})
     assert found is not None
     assert (found.row_id, found.started, found.duration, found.year, found.stopped) == (7, 1462687607, 263, None, None)
     assert (found.person, found.show) == ("unknown", "untitled")
@@ -86,13 +86,13 @@ def test_numbers_may_come_as_texts_and_nearly_everything_may_be_null() -> None:
     ],
 )
 def test_a_stream_that_goes_on_is_no_play_yet(row: dict[str, Any]) -> None:
-    assert answers.play_of(row) is None
+    assert models.play_of(row) is None
 
 
 def test_texts_are_such_as_every_database_takes() -> None:
-    assert answers.text("a\0b\ud800c") == "ab?c"
-    assert answers.text({"no": "text"}) == answers.text(None) == ""
-    assert (answers.number("1e400"), answers.number("nan"), answers.number(True), answers.number([])) == (
+    assert models.text("a\0b\ud800c") == "ab?c"
+    assert models.text({"no": "text"}) == models.text(None) == ""
+    assert (models.number("1e400"), models.number("nan"), models.number(True), models.number([])) == (
         None, None, 1, None,
     )  # fmt: skip
 

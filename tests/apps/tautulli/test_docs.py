@@ -10,10 +10,10 @@ import pytest
 from fastapi import FastAPI
 
 from tests.apps.tautulli.building import Desk, samples
-from tidegate_apps.tautulli.commands import tautulli
-from tidegate_apps.tautulli.routes import routes
+from tidegate_apps.tautulli.api import routes
+from tidegate_apps.tautulli.cli import tautulli
 from tidegate_apps.tautulli.settings import TautulliSettings
-from tidegate_apps.tautulli.simulator import STATES
+from tidegate_demo.simulators.tautulli import STATES
 
 PAGE = Path("docs/how-to/run-tautulli.md").read_text(encoding="utf-8")
 

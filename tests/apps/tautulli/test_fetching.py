@@ -14,14 +14,13 @@ import pytest
 
 from tests.apps.tautulli.building import Desk, sqlite, starts
 from tidegate import Queue, Target
-from tidegate.face.app import install
+from tidegate.apps import install
 from tidegate_apps.tautulli.app import app
-from tidegate_apps.tautulli.client import ClientTiming, HistoryQuery, Tautulli, TautulliError
-from tidegate_apps.tautulli.codes import PACK
-from tidegate_apps.tautulli.fetching import BackgroundCall, HistoryPages, SyncStopped, stoppable
-from tidegate_apps.tautulli.handlers import BY_CLOCK
+from tidegate_apps.tautulli.client import PACK, ClientTiming, HistoryQuery, Tautulli, TautulliError
+from tidegate_apps.tautulli.guarded_client import BackgroundCall, HistoryPages, SyncStopped, stoppable
+from tidegate_apps.tautulli.jobs import BY_CLOCK
 from tidegate_apps.tautulli.settings import TautulliSettings
-from tidegate_apps.tautulli.simulator import TautulliSimulator
+from tidegate_demo.simulators.tautulli import TautulliSimulator
 
 PATIENCE = 60.0  # seconds; much less than a hanging call takes
 

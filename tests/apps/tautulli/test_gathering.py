@@ -11,13 +11,11 @@ import pytest
 
 from tests.apps.tautulli.building import Desk
 from tests.databases import Database
-from tidegate_apps.tautulli.answers import HistoryPlay, PlayHistory, play_of
 from tidegate_apps.tautulli.client import TautulliError
-from tidegate_apps.tautulli.gathering import PlayBuffer
-from tidegate_apps.tautulli.lots import PlayBatch
-from tidegate_apps.tautulli.simulated_history import HistoryShape, MadeHistory
-from tidegate_apps.tautulli.storing import Stored
-from tidegate_apps.tautulli.syncing import Synced
+from tidegate_apps.tautulli.models import HistoryPlay, PlayHistory, play_of
+from tidegate_apps.tautulli.store import PlayBatch, PlayBuffer, Stored
+from tidegate_apps.tautulli.sync import Synced
+from tidegate_demo.simulators.tautulli import HistoryShape, MadeHistory
 
 MADE, PLACES = MadeHistory(HistoryShape(rows=100_000, until=1_700_000_000, per_day=1000)), count()
 

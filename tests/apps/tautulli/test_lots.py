@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 import threading
 
-from tidegate_apps.tautulli.answers import HistoryPlay, PlayHistory, play_of
-from tidegate_apps.tautulli.gathering import PlayBuffer
-from tidegate_apps.tautulli.lots import DAY, PlayBatch, PlayTotals, month_of, week_of
-from tidegate_apps.tautulli.simulated_history import HistoryShape, MadeHistory
-from tidegate_apps.tautulli.storing import Stored
+from tidegate_apps.tautulli.models import HistoryPlay, PlayHistory, play_of
+from tidegate_apps.tautulli.store import DAY, PlayBatch, PlayBuffer, PlayTotals, Stored, month_of, week_of
+from tidegate_demo.simulators.tautulli import HistoryShape, MadeHistory
 
 MADE = MadeHistory(HistoryShape(rows=1000, until=1_700_000_000, per_day=100))
 

@@ -9,8 +9,8 @@ import pytest
 
 from tests.apps.tautulli.building import DAY, HOUR, Desk, sqlite, starts
 from tidegate_apps.tautulli.client import EmptyHistory
-from tidegate_apps.tautulli.fetching import SyncStopped
-from tidegate_apps.tautulli.syncing import first_day
+from tidegate_apps.tautulli.guarded_client import SyncStopped
+from tidegate_apps.tautulli.sync import first_day
 
 
 @pytest.mark.parametrize("hours", [-12, 0, 14])

@@ -9,8 +9,7 @@ import httpx2
 import pytest
 
 from tidegate_apps.tautulli.client import ClientTiming, HistoryQuery, Tautulli
-from tidegate_apps.tautulli.simulated_history import HistoryShape, MadeHistory
-from tidegate_apps.tautulli.simulator import STATES, TautulliSimulator
+from tidegate_demo.simulators.tautulli import STATES, HistoryShape, MadeHistory, TautulliSimulator
 
 UNTIL = 1_700_000_000
 PATIENT = ClientTiming(begin=60, total=60)

@@ -10,9 +10,9 @@ import pytest
 
 from tests.apps.tautulli.building import HOUR, Desk, sqlite, starts
 from tidegate_apps.tautulli.client import EmptyHistory
-from tidegate_apps.tautulli.fetching import SyncStopped
-from tidegate_apps.tautulli.storing import SyncState
-from tidegate_apps.tautulli.syncing import Doubtful, Synced, first_day
+from tidegate_apps.tautulli.guarded_client import SyncStopped
+from tidegate_apps.tautulli.store import SyncState
+from tidegate_apps.tautulli.sync import Doubtful, Synced, first_day
 
 
 def test_all_of_it_comes_page_by_page_and_each_play_counts_once(desk: Desk) -> None:

@@ -14,15 +14,15 @@ from tests.simulation.parts.part import Part
 from tidegate import Queue, net
 from tidegate.apps import Installed, install
 from tidegate.guard import Seconds
-from tidegate.store.now import now_of
-from tidegate_apps.feeds import handlers
+from tidegate.store.base import now_of
+from tidegate_apps.feeds import jobs
 from tidegate_apps.feeds.app import app
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.parsing import Feed, ParseError
-from tidegate_apps.feeds.parsing.asking import packed
-from tidegate_apps.feeds.parsing.inside import read
+from tidegate_apps.feeds.parsing.parser import read
+from tidegate_apps.feeds.parsing.pool import packed
 from tidegate_apps.feeds.settings import FeedsSettings
-from tidegate_apps.feeds.simulator import FeedSimulator
-from tidegate_apps.feeds.source import SourceRequest
+from tidegate_demo.simulators.feeds import FeedSimulator
 
 if TYPE_CHECKING:
     from tests.simulation.machines import Machine
@@ -62,8 +62,8 @@ class Feeds(Part):
         self.early: list[str] = []
 
     def install(self, queue: Queue) -> Installed[Any]:
-        outside = handlers.FeedDependencies(client=self._opened, rng=self.dice.random, look=LOOK)
-        changed = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, parse, outside))
+        outside = jobs.FeedDependencies(client=self._opened, rng=self.dice.random, look=LOOK)
+        changed = dataclasses.replace(app, jobs=lambda there: jobs.declare(there, parse, outside))
         return install(changed, queue, FeedsSettings(interval=Seconds("5m"), contact="https://tidegate.example"))
 
     # -- what happens --------------------------------------------------------------------------------------------------

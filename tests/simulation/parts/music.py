@@ -13,12 +13,12 @@ import httpx2
 from tests.simulation.parts.part import KEY, Part
 from tidegate import Queue
 from tidegate.apps import Installed, install
-from tidegate_apps.music import handlers
+from tidegate_apps.music import jobs
 from tidegate_apps.music.app import app
-from tidegate_apps.music.factory import kinds
 from tidegate_apps.music.health import SyncDependencies
+from tidegate_apps.music.registry import kinds
 from tidegate_apps.music.settings import SETTINGS, MusicSettings
-from tidegate_apps.music.simulator import NOWHERE, MusicSimulator, settings_of
+from tidegate_demo.simulators.music import NOWHERE, MusicSimulator, settings_of
 
 if TYPE_CHECKING:
     from tests.simulation.machines import Machine
@@ -57,7 +57,7 @@ class Music(Part):
 
     def install(self, queue: Queue) -> Installed[Any]:
         outside = SyncDependencies(clock=self.clock, rng=self.dice.random)
-        changed = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, kinds(), outside, self._opened))
+        changed = dataclasses.replace(app, jobs=lambda there: jobs.declare(there, kinds(), outside, self._opened))
         return install(changed, queue, self.settings, lambda: KEY)
 
     @contextlib.asynccontextmanager

@@ -14,10 +14,10 @@ from tests.text import names, numbers
 from tests.unit.cli.conftest import Command
 from tidegate import Target
 from tidegate.cli.exits import Exit
-from tidegate.core.job import NewJob
 from tidegate.errors import NotFound
-from tidegate.face.queue import Queue
-from tidegate.machine.lifecycle import Fail
+from tidegate.jobs.job import NewJob
+from tidegate.jobs.outcome import Fail
+from tidegate.jobs.queue import Queue
 
 VERBS = [
     ("jobs", "list"), ("jobs", "queues"), ("jobs", "show", "1"), ("jobs", "retry", "1"), ("jobs", "cancel", "1"),

@@ -12,11 +12,11 @@ import pytest
 from tests.text import numbers
 from tests.unit.cli.conftest import Command
 from tidegate import classify, rules
+from tidegate.admin.classification import ObservedResponse
+from tidegate.cli.classify import REACHES, WHOSE, lines
 from tidegate.cli.exits import Exit
-from tidegate.cli.verdict import REACHES, WHOSE, lines
-from tidegate.core.codes import CORE
-from tidegate.core.fault import Reach, Reason
-from tidegate.ops.verdicts import ObservedResponse
+from tidegate.faults.codes import CORE
+from tidegate.faults.fault import Reach, Reason
 
 DUMP = (
     b"HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.cli.curl_dump import headers_of, parse_dump
-from tidegate.ops.verdicts import ObservedResponse
+from tidegate.admin.classification import ObservedResponse
+from tidegate.cli.classify import headers_of, parse_dump
 
 HEAD = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 30\r\nContent-Type: text/plain\r\n\r\nbusy\r\n\r\nvery"
 

@@ -15,17 +15,17 @@ import pytest
 
 from tests.text import numbers
 from tests.unit.cli.conftest import Command
-from tidegate.cli.at_store import CliError
+from tidegate.cli.database import CliError
 from tidegate.cli.exits import Exit
-from tidegate.cli.long_work import InterruptibleWork, long_work
-from tidegate.core.progress import Progress
-from tidegate.face.queue import Queue
-from tidegate.machine.lifecycle import Fail
-from tidegate.ops import bulk
-from tidegate.ops.listing import Filter
-from tidegate.store import backups
+from tidegate.cli.output import InterruptibleWork, long_work
+from tidegate.jobs import restore
+from tidegate.jobs.bulk import service
+from tidegate.jobs.listing import Filter
+from tidegate.jobs.outcome import Fail
+from tidegate.jobs.queue import Queue
+from tidegate.store.base import Progress
 from tidegate.store.migrate import Migration, applied, migrate
-from tidegate.store.opening import open_store
+from tidegate.store.open import open_store
 
 JOBS = 250
 
@@ -69,11 +69,11 @@ def test_ctrl_c_ends_many_between_two_slices_and_says_how_many_were_done(q: Queu
                 ctrl_c()
             hear(done, total)
 
-        bulk.run(q.store, "retry", Filter(queue="mail"), "ada", expected=JOBS, progress=heard)
+        service.run(q.store, "retry", Filter(queue="mail"), "ada", expected=JOBS, progress=heard)
 
     assert (stopped.value.message, stopped.value.exit_code) == (f"stopped: 100 of {JOBS}", Exit.INTERRUPTED)
-    assert q.store.read(lambda tx: bulk.preview(tx, "retry", Filter(queue="mail"))).n == JOBS - 100
-    (kept,) = q.store.read(bulk.list_operations).items
+    assert q.store.read(lambda tx: service.preview(tx, "retry", Filter(queue="mail"))).n == JOBS - 100
+    (kept,) = q.store.read(service.list_operations).items
     assert (kept.state, kept.done, kept.ended_by) == ("cancelled", 100, "ada")
 
 
@@ -98,12 +98,12 @@ def test_a_copy_that_was_stopped_is_not_there(q: Queue, tmp_path: Path) -> None:
     watched = long_work(lambda _: "no copy", as_json=False)
     with pytest.raises(CliError, match="no copy"), watched as work:  # noqa: PT012
         ctrl_c()
-        backups.backup(q.store, tmp_path / "copy.db", stages=work)
+        restore.backup(q.store, tmp_path / "copy.db", stages=work)
     assert sorted(path.name for path in tmp_path.iterdir() if "copy" in path.name) == []
 
 
 def test_a_restore_that_was_stopped_changes_nothing(q: Queue, tmp_path: Path) -> None:
-    backups.backup(q.store, tmp_path / "copy.db")
+    restore.backup(q.store, tmp_path / "copy.db")
     q.retry(1)
     last = ""
 
@@ -116,7 +116,7 @@ def test_a_restore_that_was_stopped_changes_nothing(q: Queue, tmp_path: Path) ->
                 ctrl_c()
             return work(name)
 
-        backups.restore(tmp_path / "jobs.db", tmp_path / "copy.db", q.store.now, stages=stages)
+        restore.restore(tmp_path / "jobs.db", tmp_path / "copy.db", q.store.now, stages=stages)
 
     assert last == "Putting it back"
     assert q.get(1).state == "queued"

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tidegate import Breaker, Queue
-from tidegate.web.api.openapi import document
-from tidegate.web.frame import build
+from tidegate.web.api.routing import document
+from tidegate.web.app import build
 from tidegate.web.metrics import StoreCollector
 from tidegate.web.problems import API_CODES
 from tidegate.web.site import Site

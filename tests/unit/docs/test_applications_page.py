@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 
-from tests.unit.core.test_codes import tables
+from tests.unit.faults.test_codes import tables
 from tidegate.apps import App, Page, ScheduledJob
 
 

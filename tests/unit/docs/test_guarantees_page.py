@@ -13,7 +13,7 @@ from tests.chaos.campaign import WORKERS
 from tests.chaos.orders import LEASE
 from tests.chaos.schedule import KINDS
 from tests.web.api.test_local_trust import HOSTS, PEERS, PROXY_HEADERS, spellings
-from tidegate.web import serving
+from tidegate.web import connections
 from tidegate.web.connections import FRAMING_PER_BYTE, ConnectionTimeouts
 from tools.figures import without_blocks
 
@@ -37,7 +37,7 @@ LIMITS = ConnectionTimeouts()
         ),
         (r"Head and trailers have more than (\d+) kB", [LIMITS.max_head_bytes / 1024]),
         (r"more than (\d+) kB plus (\d+) bytes for each byte", [LIMITS.max_head_bytes / 1024, FRAMING_PER_BYTE]),
-        (r"does not take after (a minute)", [serving.UNREAD_SECONDS]),
+        (r"does not take after (a minute)", [connections.UNREAD_SECONDS]),
         (r"reads on for up to (\d+) s", [LIMITS.hear_out]),
         (r"runs (\w+) real `tidegate worker` processes", [WORKERS]),
         (r"their lease, which is (\d+) s here", [LEASE]),

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.core.test_codes import tables
+from tests.unit.faults.test_codes import tables
 from tidegate import Backoff, Cooldown, Held, Rate, Retry, Target
 from tidegate.faults import Confirm
 from tidegate.guard import Health, Hold, TargetKey, Tuning
-from tidegate.machine.gate import EndedBy
+from tidegate.guard.hold import EndedBy
 
 PAGE = "reference/targets.md"
 TEXT = (Path(__file__).parents[3] / "docs" / PAGE).read_text()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.settings.weather import origins, settings
-from tidegate.core.channel import Apprise, Mail, Webhook
+from tidegate.notices.channels import Apprise, Mail, Webhook
 from tidegate.settings import Settings, SettingsError
 
 HOOK = '[channels.hook]\nkind = "webhook"\nurl = "https://hooks.example/T0/hidden"\n'

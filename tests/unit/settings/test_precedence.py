@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tests.unit.settings.weather import WEATHER, Radar, origins, settings
+from tidegate.apps import App
 from tidegate.errors import NotFound
-from tidegate.face.app import App
 from tidegate.settings import Seconds, load
 
 FILE = "[server]\nport = 1001\n[weather]\nqueue_max = 11\nevery = '11s'\n"

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tidegate.store.combine import GroupCommit
+from tidegate.store.group_commit import GroupCommit
 
 
 class Recorder:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.store.combining import Recorder
 from tidegate.errors import StoreError
-from tidegate.store.combine import GroupCommit
+from tidegate.store.group_commit import GroupCommit
 
 
 @pytest.fixture

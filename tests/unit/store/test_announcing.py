@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 import time
 
-from tidegate.store.announcing import NotifyThrottle
+from tidegate.store.postgres import NotifyThrottle
 
 
 class Heard:

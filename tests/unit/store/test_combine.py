@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.store.combining import Crowd, Recorder
 from tidegate.errors import StoreBusy, StoreError, StoreFull
-from tidegate.store.combine import GroupCommit
+from tidegate.store.group_commit import GroupCommit
 
 
 def test_one_alone_commits_for_itself_without_a_savepoint(combiner: GroupCommit, recorder: Recorder) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.store.combining import Crowd, Recorder
 from tidegate.errors import StoreError, StoreFull
-from tidegate.store.combine import GroupCommit
+from tidegate.store.group_commit import GroupCommit
 
 
 class Interrupts:

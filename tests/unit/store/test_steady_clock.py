@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
+from tidegate.store.clock import Anchor, ClockReading, SteadyClock, decide
 from tidegate.store.clock_steps import CONFIRMED, TOLERATED, ClockStep, cutoff, with_step
-from tidegate.store.steady_clock import Anchor, ClockReading, SteadyClock, decide
 
 DAY = 86400.0
 T = 1_700_000_000.0

@@ -14,9 +14,9 @@ import httpx2
 import psutil
 import pytest
 
-from tidegate.face.app import AppSimulator as AnySimulator
+from tidegate.apps import AppSimulator as AnySimulator
 from tidegate.testing import Hang, RecordedRequest, Simulator, Status, Step
-from tidegate.testing.simulator.wire import ServerConnection
+from tidegate.testing.simulator.connection import ServerConnection
 
 ENDLESS: list[object] = [Hang("1h"), Step(delay="1h"), Step(body=bytes(100), drip="1h"), Step(body=bytes(10**8))]
 

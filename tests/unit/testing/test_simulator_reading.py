@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.text import numbers
 from tidegate.testing import Hang, Simulator, Step
-from tidegate.testing.simulator.http import MAX_HEAD, Read, RequestReader, UnreadableRequest
+from tidegate.testing.simulator.requests import MAX_HEAD, Read, RequestReader, UnreadableRequest
 
 MOST = 1000
 PLAIN = b"GET /a?b=c#d HTTP/1.1\r\nHost: x\r\nX-Two: 1\r\nx-two: 2\r\n\r\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tidegate.ops.history import CallCounts, History, Point
+from tidegate.jobs.history import CallCounts, History, Point
 from tidegate.web.pages import charts
 
 START, STEP = 1_000_200, 300

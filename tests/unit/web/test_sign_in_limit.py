@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.web.sign_in_limit import FREE, FREE_OF_DEVICE, SignInLimit
+from tidegate.web.auth import FREE, FREE_OF_DEVICE, SignInLimit
 
 ADA = ("ada", "10.0.0.1")
 

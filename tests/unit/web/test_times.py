@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.ops.words import ahead, spell_duration
-from tidegate.web.pages.times import relative
+from tidegate.labels import ahead, spell_duration
+from tidegate.web.pages.formatters import relative
 
 NOW = 1_700_000_000.0
 HOUR, DAY = 3600.0, 86_400.0

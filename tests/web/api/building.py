@@ -16,12 +16,12 @@ from fastapi import APIRouter, FastAPI
 from starlette.testclient import TestClient
 
 from tidegate import Breaker, Fail, Queue, Target
+from tidegate.apps import App, Installed, install
 from tidegate.errors import StoreBusy
-from tidegate.face.app import App, Installed, install
-from tidegate.face.job_function import JobFunction
-from tidegate.store.tx import Store
+from tidegate.jobs.function import JobFunction
+from tidegate.store.base import Store
+from tidegate.web.app import build
 from tidegate.web.connections import ConnectionTimeouts, patient
-from tidegate.web.frame import build
 from tidegate.web.site import Site
 
 HERE = "http://127.0.0.1:8321"

@@ -11,15 +11,14 @@ from fastapi import APIRouter, FastAPI
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop, client_of
-from tidegate.face.app import App, install
-from tidegate.ops import accounts, jwts
-from tidegate.ops.jwts import Issuer
-from tidegate.ops.rights import RIGHTS, Permission, Role
-from tidegate.web.access import COOKIE, PUBLIC, Authenticator, permission_for, requires
-from tidegate.web.frame import build
+from tidegate.accounts import access, users
+from tidegate.accounts.access import RIGHTS, Issuer, Permission, Role
+from tidegate.apps import App, install
+from tidegate.web.app import build
+from tidegate.web.auth import COOKIE, PUBLIC, Authenticator, permission_for, requires
 
 PASSWORD = "correct horse battery"
-DIGEST = accounts.digest_of(PASSWORD)
+DIGEST = users.digest_of(PASSWORD)
 KEY = Issuer.own(b"k" * 32)
 PEOPLE = {"ada": "admin", "otto": "operator", "vera": "viewer"}
 FORM = {"origin": HERE}
@@ -41,7 +40,7 @@ def crew(there: Shop) -> FastAPI:
 
     def add(tx: Any) -> None:
         for name, role in PEOPLE.items():
-            accounts.add_user(tx, name, role, DIGEST)
+            users.add_user(tx, name, role, DIGEST)
 
     there.queue.store.write(add)
     return build(there.site(access=Authenticator([KEY])))
@@ -59,7 +58,7 @@ def stranger(app: FastAPI) -> Iterator[TestClient]:
 
 
 def signed_in(there: Shop, client: TestClient, name: str) -> TestClient:
-    client.cookies.set(COOKIE, there.queue.store.write(lambda tx: accounts.begin_session(tx, name)))
+    client.cookies.set(COOKIE, there.queue.store.write(lambda tx: users.begin_session(tx, name)))
     return client
 
 
@@ -90,7 +89,7 @@ def test_every_route_has_a_right_and_none_that_changes_something_is_for_viewers(
 
 @pytest.mark.parametrize("role", ["nobody", *map(str, Role)])
 def test_each_role_reaches_what_its_rights_allow_and_nothing_else(there: Shop, app: FastAPI, role: str) -> None:
-    token = None if role == "nobody" else there.queue.store.write(lambda tx: accounts.add_token(tx, "t", role, "ada"))
+    token = None if role == "nobody" else there.queue.store.write(lambda tx: users.add_token(tx, "t", role, "ada"))
     seen: dict[str, set[int]] = {"let in": set(), "kept out": set()}
     with client_of(app) as client:
         for method, path, endpoint in routes_of(app):
@@ -212,8 +211,8 @@ def test_another_site_cannot_sign_anybody_in_or_out(there: Shop, stranger: TestC
     [
         "", "Bearer", "Bearer ", "Basic YWRhOmFkYQ==", "Bearer tg_", "Bearer tg_" + "A" * 43, "Bearer x.y.z",
         "Bearer " + "A" * 5000, "bearer\ttg_x", "Token tg_x",
-        "Bearer " + jwts.issue_token(Issuer.own(b"j" * 32), "m", Role.ADMIN, 60, 4e9),
-        "Bearer " + jwts.issue_token(KEY, "m", Role.ADMIN, 60, 1e9),
+        "Bearer " + access.issue_token(Issuer.own(b"j" * 32), "m", Role.ADMIN, 60, 4e9),
+        "Bearer " + access.issue_token(KEY, "m", Role.ADMIN, 60, 1e9),
     ],
 )  # fmt: skip
 def test_a_token_that_is_not_good_opens_nothing_even_beside_a_session(
@@ -226,7 +225,7 @@ def test_a_token_that_is_not_good_opens_nothing_even_beside_a_session(
 
 
 def test_a_json_web_token_acts_under_its_own_name(there: Shop, stranger: TestClient) -> None:
-    made = jwts.issue_token(KEY, "watcher", Role.OPERATOR, 600, there.queue.clock.now())
+    made = access.issue_token(KEY, "watcher", Role.OPERATOR, 600, there.queue.clock.now())
     answer = stranger.post("/api/v1/jobs/2/retry", headers={"authorization": f"Bearer {made}"})
     assert answer.status_code == 200
     assert there.queue.events(2)[-1].actor == "jwt watcher"

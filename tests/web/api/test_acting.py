@@ -12,10 +12,11 @@ from starlette.testclient import TestClient
 
 from tests.text import names
 from tests.web.api.building import Shop
-from tidegate.store import gate_rows, notice_rows
-from tidegate.store.gate_rows import TargetRow
-from tidegate.store.notice_rows import NewNotice, NoticeSubject
-from tidegate.store.tx import Tx
+from tidegate import outbox
+from tidegate.outbox import NewNotice, NoticeSubject
+from tidegate.store.base import Tx
+from tidegate.targets import table
+from tidegate.targets.table import TargetRow
 
 
 def soon(**ahead: float) -> str:
@@ -23,7 +24,7 @@ def soon(**ahead: float) -> str:
 
 
 def mailer(there: Shop) -> TargetRow:
-    found = there.queue.store.read(lambda tx: gate_rows.target(tx, "mailer"))
+    found = there.queue.store.read(lambda tx: table.target(tx, "mailer"))
     assert found is not None
     return found
 
@@ -212,7 +213,7 @@ def test_what_is_neither_an_answer_nor_an_exception_is_refused(still: TestClient
 
 
 def _raised(notice: NewNotice, tx: Tx) -> bool:
-    return notice_rows.raise_notice(tx, notice)
+    return outbox.raise_notice(tx, notice)
 
 
 def test_notices_are_listed_newest_first_and_read_once(there: Shop, api: TestClient) -> None:

@@ -13,9 +13,9 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop, app_with, client_of, served
-from tidegate.core.codes import Code
-from tidegate.core.fault import Reach, Reason
-from tidegate.face.app import App, Installed, Page
+from tidegate.apps import App, Installed, Page
+from tidegate.faults.codes import Code
+from tidegate.faults.fault import Reach, Reason
 from tidegate.web import Problem, body_limit, current_user, form, page, redirect_with_flash
 
 OURS = {"Origin": HERE}

@@ -12,11 +12,11 @@ from starlette.testclient import TestClient
 
 from tests.text import names, numbers
 from tests.web.api.building import Shop, shop
-from tidegate.ops import bulk
-from tidegate.ops.listing import Filter
-from tidegate.store.bulk_rows import BulkOperation
-from tidegate.web.bulk import MAX_RUNNING, BulkRunner
-from tidegate.web.live.seen import changes, take_snapshot
+from tidegate.jobs.bulk import service
+from tidegate.jobs.bulk.table import BulkOperation
+from tidegate.jobs.listing import Filter
+from tidegate.web.bulk_runner import MAX_RUNNING, BulkRunner
+from tidegate.web.live.watcher import changes, take_snapshot
 from tidegate.web.problems import Problem
 
 
@@ -92,7 +92,7 @@ def test_many_are_done_in_the_background_and_can_be_followed(there: Shop, api: T
 
 def left_behind(there: Shop) -> BulkOperation:
     """A bulk action over the two jobs that wait, which nobody works on: whoever asked for it is gone."""
-    one = bulk.begin(there.queue.store, "cancel", Filter(state="waiting"), "ada", expected=2)
+    one = service.begin(there.queue.store, "cancel", Filter(state="waiting"), "ada", expected=2)
     assert one is not None
     return one
 
@@ -109,7 +109,7 @@ def test_what_was_left_when_the_server_stopped_is_gone_on_with_after_its_start(t
     bulks = BulkRunner(there.site())
     bulks.begin()
     end = time.monotonic() + 60
-    while (found := there.queue.store.read(lambda tx: bulk.require(tx, one.id))).running:
+    while (found := there.queue.store.read(lambda tx: service.require(tx, one.id))).running:
         assert time.monotonic() < end
         time.sleep(0.01)
     bulks.stop()
@@ -146,7 +146,7 @@ def test_what_became_of_each_job_is_told_a_page_at_a_time(there: Shop, api: Test
     one = left_behind(there)
     moved_on = api.get("/api/v1/jobs", params={"state": "waiting"}).json()["items"][0]["id"]
     there.queue.cancel(moved_on)
-    while (far := bulk.step(there.queue.store, one.id, "me")) is not None and far.running:
+    while (far := service.step(there.queue.store, one.id, "me")) is not None and far.running:
         pass
     path = f"/api/v1/bulk-actions/{one.id}"
     found = api.get(path).json()

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.channels.receiving import Hook, hook
+from tests.notices.receiving import Hook, hook
 from tests.web.api.building import Shop
+from tidegate import audit, outbox
+from tidegate.admin import doctor
+from tidegate.audit import AuditFilter
 from tidegate.cli.root import run as command
-from tidegate.core.channel import Channel, Webhook
-from tidegate.face.telling import NoticeDispatcher
-from tidegate.ops import checkup_channels
-from tidegate.store import activity_rows, notice_rows
-from tidegate.store.activity_rows import AuditFilter
-from tidegate.store.notice_rows import NewNotice, NoticeSubject
-from tidegate.web.frame import build
+from tidegate.notices.channels import Channel, Webhook
+from tidegate.notices.dispatcher import NoticeDispatcher
+from tidegate.outbox import NewNotice, NoticeSubject
+from tidegate.web.app import build
 from tidegate.web.site import Site
 
 
@@ -51,7 +51,7 @@ def tell(there: Shop, **more: Any) -> int:
         message="It failed.",
         **more,
     )
-    there.queue.store.write(lambda tx: notice_rows.raise_notice(tx, new))
+    there.queue.store.write(lambda tx: outbox.raise_notice(tx, new))
     return int(there.queue.store.read(lambda tx: tx.query("notices", {"before": 2**62, "n": 1}))[0][0])
 
 
@@ -169,7 +169,7 @@ def test_who_snoozed_and_who_tested_is_written_down(client: TestClient, there: S
     client.post(f"/api/v1/notices/{tell(there)}/snooze", json={"lasts": "1h"})
     client.post("/api/v1/channels/hook/test")
 
-    done = there.queue.store.read(lambda tx: activity_rows.list_entries(tx, AuditFilter(), 2))
+    done = there.queue.store.read(lambda tx: audit.list_entries(tx, AuditFilter(), 2))
     assert [(deed.actor, deed.action, deed.place.name) for deed in done] == [
         ("local", "target_tested", "channel hook"), ("local", "notice_snoozed", done[1].place.name),
     ]  # fmt: skip
@@ -180,8 +180,7 @@ def test_doctor_says_which_channel_was_never_tried_and_which_fails(
 ) -> None:
     def found() -> list[tuple[str, str]]:
         return [
-            (each.id, str(each.status))
-            for each in there.queue.store.read(lambda tx: list(checkup_channels.check_channels(tx)))
+            (each.id, str(each.status)) for each in there.queue.store.read(lambda tx: list(doctor.check_channels(tx)))
         ]
 
     assert found() == [("channels.tried", "warn")]
@@ -202,7 +201,7 @@ def test_on_the_page_an_error_that_goes_on_stands_first_and_says_whose_it_is(the
         title="It is slow",
         message="It was slow.",
     )
-    there.queue.store.write(lambda tx: notice_rows.raise_notice(tx, calm))
+    there.queue.store.write(lambda tx: outbox.raise_notice(tx, calm))
 
     text = client.get("/notices").text
 

@@ -14,10 +14,10 @@ from starlette.responses import StreamingResponse
 from starlette.testclient import TestClient
 
 from tests.web.api.building import SECRET, Shop, app_with, client_of, served
+from tidegate.clock import VirtualClock
 from tidegate.errors import BreakerOpen, Held, LeaseLost, SchemaTooNew, StoreBusy, StoreError, StoreFull, UniqueTaken
-from tidegate.runtime.clock import VirtualClock
 from tidegate.web import problem
-from tidegate.web.guards import ResponseAborted
+from tidegate.web.middleware import ResponseAborted
 from tidegate.web.problems import API_CODES, Problem
 from tidegate.web.site import StoreOutage
 

@@ -12,11 +12,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop, client_of, listening, served
-from tidegate.ops import jwts
-from tidegate.ops.jwts import Issuer
-from tidegate.ops.rights import Role
-from tidegate.web.access import Authenticator
-from tidegate.web.guards import CSP
+from tidegate.accounts import access
+from tidegate.accounts.access import Issuer, Role
+from tidegate.web.auth import Authenticator
+from tidegate.web.middleware import CSP
 
 CROSS_SITE = [
     {"Origin": "https://evil.example"},
@@ -101,7 +100,7 @@ def test_only_requests_for_our_own_names_are_answered(named: TestClient, path: s
 @pytest.fixture(scope="module")
 def named(unchanged: tuple[Shop, TestClient]) -> Iterator[TestClient]:
     there, issuer = unchanged[0], Issuer.own(b"k" * 32)
-    token = jwts.issue_token(issuer, "watcher", Role.ADMIN, 3600, there.queue.clock.now())
+    token = access.issue_token(issuer, "watcher", Role.ADMIN, 3600, there.queue.clock.now())
     with client_of(served(there, hosts=["tide.example"], access=Authenticator([issuer]))) as client:
         client.headers["Authorization"] = f"Bearer {token}"
         yield client

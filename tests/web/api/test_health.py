@@ -14,17 +14,16 @@ from starlette.testclient import TestClient
 
 from tests.web.api.building import Shop, client_of, served, shop
 from tidegate import Breaker
-from tidegate.machine import ledger
-from tidegate.ops.figures import MAX_TARGETS
-from tidegate.runtime.reporting import this_program
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
+from tidegate.admin.metrics import MAX_TARGETS
+from tidegate.guard import breaker_registry
+from tidegate.store.base import Tx, now_of
+from tidegate.targets.reporter import this_program
 
 
 @pytest.fixture
 def nobody_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """What breakers of other tests have counted is forgotten: so many are shown, and no more."""
-    monkeypatch.setattr(ledger, "_ledgers", WeakValueDictionary())
+    monkeypatch.setattr(breaker_registry, "_ledgers", WeakValueDictionary())
 
 
 def test_the_process_is_alive_and_ready(still: TestClient) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.ops.figures import BreakerFigures, Durations, Figures, QueueFigures
+from tidegate.admin.metrics import BreakerFigures, Durations, Figures, QueueFigures
 from tidegate.web.metrics import StoreCollector
 
 QUEUE = QueueFigures(

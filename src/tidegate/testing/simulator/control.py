@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from tidegate.testing.simulator.http import Read
+from tidegate.testing.simulator.requests import Read
 from tidegate.testing.simulator.steps import Step
 
 if TYPE_CHECKING:

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from tidegate.core.checks import valid_name, whole
-from tidegate.core.duration import Duration, brief, seconds
-from tidegate.ops.outage import Outage
-from tidegate.runtime.clock import SYSTEM, Clock
-from tidegate.testing.simulator.asked import RecordedRequest
+from tidegate.clock import SYSTEM, Clock
+from tidegate.durations import Duration, brief, seconds
+from tidegate.simulation.outage import Outage
 from tidegate.testing.simulator.control import answer
-from tidegate.testing.simulator.http import Read
-from tidegate.testing.simulator.inside import SimulatorTransport
-from tidegate.testing.simulator.running import Running, ScriptHandler, ServerLimits
-from tidegate.testing.simulator.script import Script
-from tidegate.testing.simulator.steps import Step
-from tidegate.testing.simulator.weather import outage_of
+from tidegate.testing.simulator.requests import Read, RecordedRequest
+from tidegate.testing.simulator.routes import Script
+from tidegate.testing.simulator.server import Running, ScriptHandler, ServerLimits
+from tidegate.testing.simulator.steps import Step, outage_of
+from tidegate.testing.simulator.transport import SimulatorTransport
+from tidegate.validation import valid_name, whole
 
 _LISTED = 20
 

@@ -5,24 +5,31 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import Query, Request, Response
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
+from tidegate import audit
+from tidegate.accounts.access import Permission, Principal
+from tidegate.audit import AuditFilter
 from tidegate.errors import StoreError
-from tidegate.ops import happenings
-from tidegate.store.gate_rows import TargetEvent
-from tidegate.web.api import strict
-from tidegate.web.api.answers import read, responses
-from tidegate.web.api.shapes import GateEventShown, Key, ResponseModel
-from tidegate.web.api.strict import wants_stream
-from tidegate.web.guards import HEAD
+from tidegate.store.base import ResultPage, Tx, now_of
+from tidegate.targets import table
+from tidegate.targets.table import TargetEvent
+from tidegate.web.api import routing
+from tidegate.web.api.models import GateEventShown, Key, Listed, Moment, ResponseModel
+from tidegate.web.api.routing import next_link, read, responses, wants_stream
+from tidegate.web.auth import WHO
+from tidegate.web.middleware import HEAD
 from tidegate.web.problems import Problem
 from tidegate.web.site import Site, site_of
 
-router = strict.api("events")
+if TYPE_CHECKING:
+    from sse_starlette import ServerSentEvent
+
+router = routing.api("events")
 
 _BATCH_SIZE = 100
 _MAX_ID = 2**53 - 1
@@ -48,6 +55,8 @@ async def list_events(
     name: Annotated[Key, Query(description="Of this target, or of this queue if subject says so.")] = "",
 ) -> Response:
     """Events as JSON, or with `Accept: text/event-stream` as they happen, from Last-Event-ID or from now on."""
+    from sse_starlette import EventSourceResponse
+
     site = site_of(request)
     if name and not subject:
         subject = "target"
@@ -57,10 +66,10 @@ async def list_events(
     _room(site, streams)
     start = _last_seen(request, after)
     if start is None:
-        start = await run_in_threadpool(site.read, happenings.newest)
+        start = await run_in_threadpool(site.read, table.newest)
     if request.scope.get(HEAD):
         return Response(media_type="text/event-stream")
-    look = partial(happenings.since, limit=_BATCH_SIZE, subject=subject, name=name)
+    look = partial(table.since, limit=_BATCH_SIZE, subject=subject, name=name)
     told = _told(request, start, look)
     return EventSourceResponse(told, ping=site.streams.heartbeat, send_timeout=site.streams.send_within, sep="\n")
 
@@ -69,7 +78,7 @@ list_events.streams = True  # type: ignore[attr-defined]
 
 
 def _listed(request: Request, site: Site, after: int, limit: int, subject: str, name: str) -> Response:
-    found = site.read(lambda tx: happenings.since(tx, after, limit=limit, subject=subject, name=name))
+    found = site.read(lambda tx: table.since(tx, after, limit=limit, subject=subject, name=name))
     items = [GateEventShown.of(event) for event in found]
     return read(request, Events(items=items, last_id=items[-1].id if items else after))
 
@@ -96,6 +105,8 @@ def _last_seen(request: Request, after: int | None) -> int | None:
 
 async def _told(request: Request, last: int, look: Callable[..., list[TargetEvent]]) -> AsyncIterator[ServerSentEvent]:
     """Everything after *last*, as it happens. A client that does not read is dropped by whoever sends; nobody waits."""
+    from sse_starlette import ServerSentEvent
+
     site, token = site_of(request), object()
     numbers = site.streams
     clock, streams, closing = site.queue.clock, request.app.state.streams, request.app.state.closing
@@ -118,3 +129,63 @@ async def _told(request: Request, last: int, look: Callable[..., list[TargetEven
                 await clock.asleep(pause)
     finally:
         streams.pop(token, None)
+
+
+# /activity: who did what, from where, and how it was before and after.
+
+activity_router = routing.api("activity")
+
+Origin = Literal["", "page", "api", "cli", "program"]
+Subject = Literal["", "queue", "target", "job", "bulk", "notice", "user", "token"]
+Ago = Annotated[float | None, Query(ge=0, le=1e12, allow_inf_nan=False)]
+
+
+class DeedShown(ResponseModel):
+    """One thing that somebody did. *says* is a sentence, *reason* what they gave as theirs."""
+
+    id: int
+    at: Moment
+    actor: str
+    origin: str = Field(description="page, api, cli or program.")
+    action: str
+    subject: str
+    name: str
+    key: str | None
+    before: dict[str, Any]
+    after: dict[str, Any]
+    reason: str
+    says: str
+
+
+@activity_router.get("/activity", responses=responses(Listed[DeedShown]))
+def list_activity(
+    request: Request,
+    actor: Annotated[Key, Query(description="By whom.")] = "",
+    action: Annotated[Key, Query(description="What they did, such as queue_paused.")] = "",
+    origin: Annotated[Origin, Query(description="From where.")] = "",
+    subject: Annotated[Subject, Query(description="To what kind of thing.")] = "",
+    name: Annotated[Key, Query(description="To the one with this name.")] = "",
+    older: Ago = None,
+    younger: Ago = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str, Query(pattern="^(a[0-9a-f]{1,15})?$")] = "",
+) -> Response:
+    """What people did in the last 90 days, the newest first. What was done to users and tokens, admins see."""
+
+    def look(tx: Tx) -> ResultPage[audit.AuditLine]:
+        now = now_of(tx)
+        wanted = AuditFilter(
+            actor=actor, action=action, origin=origin, subject=subject, name=name, accounts=sees_accounts(request),
+            earliest=0.0 if younger is None else now - younger, latest=1e18 if older is None else now - older,
+        )  # fmt: skip
+        return audit.list_activity(tx, wanted, cursor=cursor or None, limit=limit)
+
+    found = site_of(request).read(look)
+    page = Listed(items=[DeedShown(**item.as_json()) for item in found.items], next_cursor=found.next)
+    return read(request, page, next_link(request, page.next_cursor))
+
+
+def sees_accounts(request: Request) -> bool:
+    """Whether who asks may see what was done to users and tokens."""
+    who = request.scope.get(WHO)
+    return isinstance(who, Principal) and who.has_permission(Permission.MANAGE)

@@ -11,20 +11,18 @@ from fastapi import Depends, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from tidegate.errors import NotFound, Rejected
-from tidegate.ops import job_actions, listing, reports
-from tidegate.ops.reports import JobReport
-from tidegate.store import people
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
-from tidegate.web.api import job_shapes, strict
-from tidegate.web.api.answers import next_link, read, responses
-from tidegate.web.api.job_shapes import JobFilterQuery, JobItem, JobShown
-from tidegate.web.api.once import Acting, IdempotentRequest, idempotent
-from tidegate.web.api.shapes import JobId, Listed, Reason, ResponseModel, iso
+from tidegate.jobs import actions, listing, reports
+from tidegate.jobs.reports import JobReport
+from tidegate.store.base import Tx, now_of
+from tidegate.web.api import job_models, routing
+from tidegate.web.api.idempotent import Acting, IdempotentRequest, idempotent
+from tidegate.web.api.job_models import JobFilterQuery, JobItem, JobShown
+from tidegate.web.api.models import JobId, Listed, Reason, ResponseModel, iso
+from tidegate.web.api.routing import next_link, read, responses
 from tidegate.web.problems import Problem
 from tidegate.web.site import Site, site_of
 
-router = strict.api("jobs")
+router = routing.api("jobs")
 
 MAX_WAIT_SECONDS = 20.0  # seconds
 MAX_WAITING = 100
@@ -54,7 +52,7 @@ def list_jobs(
         found = listing.jobs(tx, wanted.filter, cursor=cursor or None, limit=limit)
         count = listing.count(tx, wanted.filter)
         now = now_of(tx)
-        items = [job_shapes.item(line, now) for line in found.items]
+        items = [job_models.item(line, now) for line in found.items]
         return Listed[JobItem](items=items, next_cursor=found.next, total=count.n, total_is_capped=count.capped)
 
     try:
@@ -79,7 +77,7 @@ async def one_job(
 
     def work() -> JobShown:
         report, now = site.read(lambda tx: (reports.job(tx, id), now_of(tx)))
-        return job_shapes.whole(report, now)
+        return job_models.whole(report, now)
 
     return read(request, await run_in_threadpool(work))
 
@@ -107,7 +105,7 @@ async def _changed(request: Request, site: Site, id_: int, wait: float) -> None:
 
 
 def _place(site: Site, id_: int) -> tuple[bool, str, int]:
-    found = site.read(lambda tx: people.get(tx, id_))
+    found = site.read(lambda tx: actions.get(tx, id_))
     if found is None:
         raise NotFound(f"there is no job {id_}")
     return found.state.final, found.stage, found.fence
@@ -123,7 +121,7 @@ def retry(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in
     """Queues a failed or cancelled job again: attempts restart, its history stays."""
 
     def work(tx: Tx) -> str:
-        job_actions.retry(tx, id, asking.by)
+        actions.retry(tx, id, asking.by)
         return "queued"
 
     return _act(asking, id, "retry", work)
@@ -132,7 +130,7 @@ def retry(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in
 @router.post("/jobs/{id}/cancel", responses=_ACTION)
 def cancel(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in the address
     """Cancels a job that waits, or tells one that runs to stop."""
-    return _act(asking, id, "cancel", lambda tx: job_actions.cancel(tx, id, asking.by))
+    return _act(asking, id, "cancel", lambda tx: actions.cancel(tx, id, asking.by))
 
 
 @router.post("/jobs/{id}/forget", responses=_ACTION)
@@ -140,7 +138,7 @@ def forget(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name i
     """Removes a job that has ended, with its history, and frees its unique."""
 
     def work(tx: Tx) -> str:
-        job_actions.forget(tx, id, asking.by)
+        actions.forget(tx, id, asking.by)
         return "forgotten"
 
     return _act(asking, id, "forget", work)

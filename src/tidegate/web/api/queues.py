@@ -7,20 +7,19 @@ from typing import Annotated
 from fastapi import Path, Request, Response
 
 from tidegate.errors import NotFound
-from tidegate.ops import actions, reports
-from tidegate.ops.reports import QueueReport
-from tidegate.store import gate_rows
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
-from tidegate.web.api import names, strict
-from tidegate.web.api.answers import read, responses
-from tidegate.web.api.ends import Ending
-from tidegate.web.api.once import Acting, idempotent
-from tidegate.web.api.shapes import GateEventShown, Listed, Moment, Name, ResponseModel
+from tidegate.jobs import actions, reports
+from tidegate.jobs.job import Claimed
+from tidegate.jobs.reports import QueueReport, WorkerReport
+from tidegate.store.base import Tx, now_of
+from tidegate.targets import table
+from tidegate.web.api import routing
+from tidegate.web.api.idempotent import Acting, idempotent
+from tidegate.web.api.models import Ending, GateEventShown, Listed, Moment, Name, ResponseModel
+from tidegate.web.api.routing import read, responses
 from tidegate.web.site import Site, site_of
 
-router = strict.api("queues")
-names.register("queue", "pause", "resume")
+router = routing.api("queues")
+routing.register("queue", "pause", "resume")
 
 _MAX_EVENTS = 50
 
@@ -81,7 +80,7 @@ def one_queue(request: Request, name: Named) -> Response:
     found = next((queue for queue in _queues(site) if queue.name == name), None)
     if found is None:
         raise NotFound(f"there is no queue {name!r}")
-    events = site.read(lambda tx: gate_rows.events(tx, "queue", name, _MAX_EVENTS))
+    events = site.read(lambda tx: table.events(tx, "queue", name, _MAX_EVENTS))
     told = [GateEventShown.of(event) for event in events]
     return read(request, QueueWithEvents(**dict(found), events=told))
 
@@ -107,3 +106,56 @@ def resume(name: Named, asking: Acting) -> Response:
         return QueueChanged(queue=name, action="resume", changed=was)
 
     return idempotent(asking, work)
+
+
+# /workers: who is there, and what each of them holds.
+
+workers_router = routing.api("workers")
+
+_MAX_LEASES = 200
+
+
+class LeaseShown(ResponseModel):
+    """The right of a worker to one job, until a time."""
+
+    job: int
+    queue: str
+    kind: str
+    target: str
+    key: str
+    attempt: int
+    claimed_at: Moment
+    until: Moment
+
+
+class WorkerShown(ResponseModel):
+    """*there*: heard of in the last half minute."""
+
+    id: str
+    host: str
+    pid: int
+    started_at: Moment
+    seen_at: Moment
+    queues: list[str]
+    stopping: bool
+    there: bool
+    leases: list[LeaseShown]
+
+
+@workers_router.get("/workers", responses=responses(Listed[WorkerShown]))
+def list_workers(request: Request) -> Response:
+    """Every worker that is known, with the jobs that it holds."""
+    items = site_of(request).read(lambda tx: [_worker(tx, worker) for worker in reports.workers(tx)])
+    return read(request, Listed(items=items, next_cursor=None, total=len(items)))
+
+
+def _worker(tx: Tx, report: WorkerReport) -> WorkerShown:
+    held = [Claimed(*row) for row in tx.query("mine", {"worker": report.id})[:_MAX_LEASES]]
+    leases = [
+        LeaseShown(
+            job=each.id, queue=each.queue, kind=each.kind, target=each.target, key=each.lane, attempt=each.attempt,
+            claimed_at=each.claimed_at, until=each.lease_until,
+        )
+        for each in held
+    ]  # fmt: skip
+    return WorkerShown(**report.as_json(), leases=leases)

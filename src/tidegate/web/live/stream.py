@@ -11,11 +11,10 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from tidegate.ops.rights import AuthMethod, Principal
-from tidegate.web.access import WHO
-from tidegate.web.guards import CONNECTION, HEAD
-from tidegate.web.live.board import LiveHub
-from tidegate.web.live.client import Subscriber
+from tidegate.accounts.access import AuthMethod, Principal
+from tidegate.web.auth import WHO
+from tidegate.web.live.hub import LiveHub, Subscriber
+from tidegate.web.middleware import CONNECTION, HEAD
 from tidegate.web.problems import Problem
 
 _STREAM = "text/event-stream"

@@ -9,19 +9,18 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tidegate.core.duration import seconds
-from tidegate.face.app import Installed
-from tidegate.ops import activity
-from tidegate.ops.activity import ACTIONS, ORIGINS, SUBJECTS, AuditLine
-from tidegate.ops.listing import ResultPage
-from tidegate.store import bulk_rows, gate_rows, people
-from tidegate.store.activity_rows import ACCOUNTS, AuditFilter, AuditSubject
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
-from tidegate.web.api.activity import sees_accounts
-from tidegate.web.pages import times
-from tidegate.web.pages.paging import cursor_of
-from tidegate.web.pages.rendering import page, render_template
+from tidegate import audit
+from tidegate.apps import Installed
+from tidegate.audit import ACCOUNTS, ACTIONS, ORIGINS, SUBJECTS, AuditFilter, AuditLine, AuditSubject
+from tidegate.durations import seconds
+from tidegate.jobs import actions
+from tidegate.jobs.bulk import table as bulk_table
+from tidegate.store.base import ResultPage, Tx, now_of
+from tidegate.targets import table
+from tidegate.web.api.events import sees_accounts
+from tidegate.web.pages import formatters
+from tidegate.web.pages.forms import cursor_of
+from tidegate.web.pages.render import page, render_template
 from tidegate.web.site import site_of
 
 AGES = (("1h", "the last hour"), ("1d", "the last day"), ("7d", "the last 7 days"), ("30d", "the last 30 days"))
@@ -72,7 +71,7 @@ def show(
 
     def look(tx: Tx) -> tuple[ResultPage[AuditLine], float, frozenset[tuple[str, str]]]:
         wanted = asked.wanted(tx, accounts=accounts)
-        seen = cursor_of(cursor, lambda at: activity.list_activity(tx, wanted, cursor=at))
+        seen = cursor_of(cursor, lambda at: audit.list_activity(tx, wanted, cursor=at))
         return seen, now_of(tx), without_page(tx, seen.items)
 
     seen, now, missing = site.read(look)
@@ -82,7 +81,7 @@ def show(
         request, "activity.html", seen=seen, query={key: value for key, value in asked.query.items() if value},
         actions=[each for each in ACTIONS if not each.startswith(hidden or "-")], origins=ORIGINS,
         subjects=[each for each in SUBJECTS if each not in hidden], ages=AGES, path_of=path_to, paged=bool(cursor),
-        moment=lambda at: times.clock(at, now), wanted=asked.query,
+        moment=lambda at: formatters.clock(at, now), wanted=asked.query,
     )  # fmt: skip
 
 
@@ -91,14 +90,14 @@ def feed(request: Request) -> Response:
     site = site_of(request)
 
     def look(tx: Tx) -> tuple[ResultPage[AuditLine], float, frozenset[tuple[str, str]]]:
-        seen = activity.list_activity(tx, AuditFilter(accounts=sees_accounts(request)), limit=50)
+        seen = audit.list_activity(tx, AuditFilter(accounts=sees_accounts(request)), limit=50)
         return seen, now_of(tx), without_page(tx, seen.items)
 
     seen, now, missing = site.read(look)
     path_to = partial(path_of, apps=site.apps, missing=missing)
     answer = render_template(request, "activity.atom", 200, {
-        "unread": 0, "seen": seen, "now": now, "machine": times.machine, "path_of": path_to,
-        "home": str(request.base_url).rstrip("/"), "moment": times.absolute,
+        "unread": 0, "seen": seen, "now": now, "machine": formatters.machine, "path_of": path_to,
+        "home": str(request.base_url).rstrip("/"), "moment": formatters.absolute,
     })  # fmt: skip
     answer.headers["content-type"] = "application/atom+xml; charset=utf-8"
     return answer
@@ -106,9 +105,9 @@ def feed(request: Request) -> Response:
 
 # Whether something is still there, and so has a page: what was removed or forgotten, or has grown too old, has none.
 _THERE: Mapping[str, Callable[[Tx, str], bool]] = {
-    "target": lambda tx, name: gate_rows.target(tx, name) is not None,
-    "job": lambda tx, name: people.get(tx, int(name)) is not None,
-    "bulk": lambda tx, name: bulk_rows.get(tx, int(name)) is not None,
+    "target": lambda tx, name: table.target(tx, name) is not None,
+    "job": lambda tx, name: actions.get(tx, int(name)) is not None,
+    "bulk": lambda tx, name: bulk_table.get(tx, int(name)) is not None,
     "user": lambda tx, name: bool(tx.query("user", {"name": name})),
 }
 

@@ -9,18 +9,18 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Path, Request, Response
 
-from tidegate.core.job import Job, JobEvent
 from tidegate.errors import NotFound, Rejected
-from tidegate.ops import allowed, job_actions, reports
-from tidegate.ops.masking import shown_json
-from tidegate.ops.reports import JobReport, JobSummary
-from tidegate.store.tx import Tx
-from tidegate.web.api.job_shapes import line_of
-from tidegate.web.pages import drawing, times
-from tidegate.web.pages.drawing import TimeSpan
-from tidegate.web.pages.rendering import page
-from tidegate.web.pages.saying import Flash, act, answer, attempt
-from tidegate.web.pages.telling import of_job
+from tidegate.faults.redaction import shown_json
+from tidegate.jobs import actions, reports
+from tidegate.jobs.job import Job, JobEvent
+from tidegate.jobs.reports import JobReport, JobSummary
+from tidegate.store.base import Tx
+from tidegate.web.api.job_models import line_of
+from tidegate.web.pages import charts, formatters
+from tidegate.web.pages.charts import TimeSpan
+from tidegate.web.pages.formatters import of_job
+from tidegate.web.pages.forms import Flash, act, answer, attempt
+from tidegate.web.pages.render import page
 from tidegate.web.site import site_of
 
 _MAX_TEXT = 4000
@@ -86,7 +86,7 @@ def ask(request: Request, id_: Id) -> Response:
 def retry(request: Request, id_: Id, back: Field = "") -> Response:
     site = site_of(request)
     done = Flash(text=f"Job {id_} was queued again; its attempts start from one.")
-    said = act(site, lambda tx: job_actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
+    said = act(site, lambda tx: actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
     return answer(request, said, back, f"/jobs/{id_}")
 
 
@@ -112,7 +112,7 @@ def cancel(request: Request, id_: Id, back: Field = "") -> Response:
 def forget(request: Request, id_: Id, back: Field = "") -> Response:
     site = site_of(request)
     done = Flash(text=f"Job {id_} was forgotten, with its history.")
-    said = act(site, lambda tx: job_actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
+    said = act(site, lambda tx: actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
     return answer(request, said, back if said.tone == "good" else "", "/queue" if said is done else f"/jobs/{id_}")
 
 
@@ -122,7 +122,7 @@ def _load_page(tx: Tx, id_: int) -> JobPage:
     found = attempts(report.events)
     others = [event for event in report.events if event.duration is None and event.kind not in _TOLD_ELSEWHERE]
     parents = [(int(row[1]), str(row[2])) for row in tx.query("parent_results", {"child": id_})]
-    may = allowed.of_jobs(tx, [id_])[id_]
+    may = actions.of_jobs(tx, [id_])[id_]
     line = line_of(job)
     held = reports.holding(tx, [line])
     return JobPage(report, line, found[::-1], others[::-1], parents, _duplicate(tx, job), held, may)
@@ -163,8 +163,8 @@ def _picture(seen: JobPage, now: float) -> str:
         TimeSpan(each.began, each.ended or end, of_job(each.kind).tone, f"Attempt {each.n}: {of_job(each.kind).text}")
         for each in reversed(seen.attempts[:_SCREEN])
     ]
-    label = f"{times.many(len(seen.attempts), 'attempt')} in {times.span(max(1.0, end - job.created_at))}"
-    return drawing.stretches(shown, job.created_at, end, label)
+    label = f"{formatters.many(len(seen.attempts), 'attempt')} in {formatters.span(max(1.0, end - job.created_at))}"
+    return charts.stretches(shown, job.created_at, end, label)
 
 
 def _texts(job: Job) -> list[tuple[str, str]]:

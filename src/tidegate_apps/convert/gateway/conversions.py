@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import logging
+import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,12 +17,11 @@ from pathlib import Path
 from uuid import uuid4
 
 from tidegate import children
-from tidegate_apps.convert.gateway.intake import ConversionUpload
-from tidegate_apps.convert.gateway.limits import GatewayLimits
-from tidegate_apps.convert.gateway.orders import ConversionOrder, ConversionReport
-from tidegate_apps.convert.gateway.refusals import GatewayRefusal
+from tidegate_apps.convert.gateway.child import ConversionOrder, ConversionReport
+from tidegate_apps.convert.gateway.config import GatewayLimits, GatewayRefusal
+from tidegate_apps.convert.gateway.uploads import ConversionUpload
 
-_CONVERT = "tidegate_apps.convert.gateway.converting:convert"
+_CONVERT = "tidegate_apps.convert.gateway.child:convert"
 _ENDED = {"child_time": "too_hard", "child_memory": "too_much_memory", "child_died": "crashed", "cancelled": "stopping"}
 # What the document alone decides. A crash may be the machine's, so whoever asks again gets another try.
 _CACHED_CODES = frozenset({"encrypted", "broken", "no_pages", "result_too_large"})
@@ -196,3 +200,34 @@ def _xml(found: Result | GatewayRefusal) -> Result:
         # Another one each time: who raises an exception once more makes its traceback longer.
         raise GatewayRefusal(found.code, found.detail)
     return found
+
+
+# The folder of a running gateway: nobody else's, gone with it, and removed by the next one if it was killed.
+
+_PREFIX = "tidegate-gateway-"
+_LOCK = "lock"
+
+
+@contextlib.contextmanager
+def own_folder(inside: Path | None) -> Iterator[Path]:
+    """A new folder *inside* that one, or among the temporary files."""
+    home = Path(tempfile.gettempdir()) if inside is None else inside
+    _sweep(home)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=home))
+    try:
+        with (folder / _LOCK).open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the system lets go of it when we end, however we end
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(home: Path) -> None:
+    """Removes the folders of those that were killed: nobody holds their locks."""
+    for folder in home.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # it is somebody else's, or in use
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                continue
+            with (folder / _LOCK).open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)

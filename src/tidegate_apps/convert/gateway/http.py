@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -13,14 +15,77 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tidegate_apps.convert.gateway.accepting import accepts_xml
-from tidegate_apps.convert.gateway.answers import XmlAnswer
-from tidegate_apps.convert.gateway.conversions import Conversions
-from tidegate_apps.convert.gateway.folders import own_folder
-from tidegate_apps.convert.gateway.intake import receive_upload
-from tidegate_apps.convert.gateway.limits import GatewayLimits
+from tidegate_apps.convert.gateway.config import GatewayLimits, GatewayRefusal, answer
+from tidegate_apps.convert.gateway.conversions import Conversions, Result, own_folder
 from tidegate_apps.convert.gateway.mappings import Mappings
-from tidegate_apps.convert.gateway.refusals import GatewayRefusal, answer
+from tidegate_apps.convert.gateway.uploads import receive_upload
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+
+# The gateway's answer: XML straight from a file, which may be deleted while it is sent.
+
+_CHUNK = 256 * 1024
+
+
+class XmlAnswer(Response):
+    """Opens the file when it is made: from then on nobody can take it away. *delete*: it is the only one to need it."""
+
+    media_type = "application/xml"
+
+    def __init__(self, result: Result, *, delete: bool) -> None:
+        self._file = result.path.open("rb")
+        if delete:
+            Path(result.path).unlink()
+        super().__init__(
+            headers={
+                "Content-Length": str(result.made.size),
+                "Tidegate-Pages": str(result.made.pages),
+                "Tidegate-Scanned-Pages": str(result.made.scans),
+            }
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            while chunk := await asyncio.to_thread(self._file.read, _CHUNK):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+# Whether a client takes what we have.
+
+_OURS = ("application/xml", "text/xml", "application/*", "*/*")
+
+
+def accepts_xml(accept: str) -> bool:
+    """Whether the header Accept allows XML; without one everything is allowed, and q=0 forbids.
+
+    The most exact range that fits decides.
+    """
+    if not accept.strip():
+        return True
+    found: dict[str, float] = {}
+    for part in accept.split(","):
+        kind, *parameters = (each.strip().lower() for each in part.split(";"))
+        found[kind] = max(found.get(kind, 0.0), _quality(parameters))
+    decides = next((kind for kind in _OURS if kind in found), None)
+    if decides in {"text/xml", "application/xml"}:
+        return max(found.get("application/xml", 0.0), found.get("text/xml", 0.0)) > 0
+    return decides is not None and found[decides] > 0
+
+
+def _quality(parameters: list[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
 
 _SWEEP = 30.0  # seconds
 _BY_STATUS = {404: "not_there", 405: "method"}

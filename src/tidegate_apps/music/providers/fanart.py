@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import ProviderClient, ProviderRequest, fits_a_header
-from tidegate_apps.music.contract import (
+from tidegate_apps.music.client import ProviderClient, ProviderRequest, fits_a_header, one_by_one
+from tidegate_apps.music.parsing import BadRow, mapping, mbid, number, text
+from tidegate_apps.music.provider import (
     Batch,
     Enrichment,
     EnrichmentRequest,
+    Field,
     Operation,
     Provider,
     ProviderConnection,
     ProviderContext,
+    ProviderKind,
 )
-from tidegate_apps.music.kind import Field, ProviderKind
-from tidegate_apps.music.one_by_one import one_by_one
-from tidegate_apps.music.reading import BadRow, mapping, mbid, number, text
 
 _ADDRESS = "https://webservice.fanart.tv"
 _KNOWN = "89ad4ac3-39f7-470e-963a-56509c546377"

@@ -8,20 +8,8 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import ProviderClient, ProviderRequest
-from tidegate_apps.music.contract import (
-    LOOK_BACK,
-    Batch,
-    Operation,
-    Play,
-    Provider,
-    ProviderConnection,
-    ProviderContext,
-    RejectedRow,
-    Song,
-)
-from tidegate_apps.music.kind import Field, LoginRedirect, LoginRefused, ProviderKind, Returned
-from tidegate_apps.music.reading import (
+from tidegate_apps.music.client import ProviderClient, ProviderRequest
+from tidegate_apps.music.parsing import (
     BadRow,
     WrongShape,
     mapping,
@@ -34,6 +22,22 @@ from tidegate_apps.music.reading import (
     rows,
     text,
     token,
+)
+from tidegate_apps.music.provider import (
+    LOOK_BACK,
+    Batch,
+    Field,
+    LoginRedirect,
+    LoginRefused,
+    Operation,
+    Play,
+    Provider,
+    ProviderConnection,
+    ProviderContext,
+    ProviderKind,
+    RejectedRow,
+    Returned,
+    Song,
 )
 
 _ADDRESS = "https://ws.audioscrobbler.com"

@@ -7,11 +7,17 @@ import unicodedata
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import ProviderClient, ProviderRequest
-from tidegate_apps.music.contract import Batch, Enrichment, EnrichmentRequest, Operation, Provider, ProviderContext
-from tidegate_apps.music.kind import ProviderKind
-from tidegate_apps.music.one_by_one import one_by_one
-from tidegate_apps.music.reading import mapping, mbid, number, rows, text
+from tidegate_apps.music.client import ProviderClient, ProviderRequest, one_by_one
+from tidegate_apps.music.parsing import mapping, mbid, number, rows, text
+from tidegate_apps.music.provider import (
+    Batch,
+    Enrichment,
+    EnrichmentRequest,
+    Operation,
+    Provider,
+    ProviderContext,
+    ProviderKind,
+)
 
 _ADDRESS = "https://musicbrainz.org"
 _KNOWN = "89ad4ac3-39f7-470e-963a-56509c546377"  # Various Artists, which will always be there

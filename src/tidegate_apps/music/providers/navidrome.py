@@ -2,36 +2,165 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import ProviderClient
-from tidegate_apps.music.contract import (
+from tidegate_apps.music.client import ProviderClient, ProviderRequest, ProviderResponse, ServiceError, Values
+from tidegate_apps.music.merge import MAX_SONGS, PlaylistHead, Playlists
+from tidegate_apps.music.parsing import (
+    BadRow,
+    WrongShape,
+    isrc,
+    mapping,
+    mbid,
+    moment,
+    number,
+    part,
+    read_rows,
+    required_text,
+    rows,
+    text,
+    token,
+)
+from tidegate_apps.music.provider import (
     LOOK_BACK,
     Batch,
+    Field,
     Operation,
     Play,
     Playlist,
     Provider,
     ProviderConnection,
     ProviderContext,
+    ProviderKind,
     RejectedRow,
     Song,
 )
-from tidegate_apps.music.kind import Field, ProviderKind
-from tidegate_apps.music.playlists import Playlists
-from tidegate_apps.music.providers.navidrome_session import PAGE_SIZE, Native
-from tidegate_apps.music.providers.subsonic import Subsonic
-from tidegate_apps.music.reading import (
-    BadRow,
-    mbid,
-    moment,
-    number,
-    read_rows,
-    required_text,
-    text,
-)
-from tidegate_apps.music.way_out import server
+from tidegate_apps.music.transport import server
+
+# Navidrome's own API, which has what was played.
+
+PAGE_SIZE = 200
+_LOGINS = Rate(1, "5s")  # the server allows 5 in 20 s to all users of one address
+_SESSION = "x-nd-authorization"
+_NOT_THERE = frozenset({"not_found", "no_server", "html_answer", "redirected", "not_supported"})
+
+
+class Native:
+    """The server's own API: a session that is renewed by every answer, and a new login when it has ended."""
+
+    def __init__(self, client: ProviderClient, base: str, values: Mapping[str, str], context: ProviderContext) -> None:
+        self._client, self._base, self._values, self._context = client, base, values, context
+        self._session = values.get("session", "")
+        self._login = asyncio.Lock()
+
+    async def scrobbles(self, since: int, start: int) -> list[object] | None:
+        """A page of the log, the oldest first; None when this version has none."""
+        try:
+            answer = await self._ask("scrobble", [*_page("submission_time", "ASC", start), ("from", since)])
+        except ServiceError as error:
+            fault = self._client.verdict(error)
+            if fault is None or fault.code not in _NOT_THERE:
+                raise
+            return None
+        return rows(answer.json, "list of scrobbles")
+
+    async def songs(self, refs: Sequence[str]) -> list[object]:
+        answer = await self._ask("song", [("_start", 0), ("_end", len(refs)), *(("id", ref) for ref in refs)])
+        return rows(answer.json, "list of songs")
+
+    async def last_played(self, start: int) -> list[object]:
+        return rows((await self._ask("song", _page("play_date", "DESC", start))).json, "list of songs")
+
+    async def _ask(self, path: str, query: Values) -> ProviderResponse:
+        session = self._session or await self._logged_in("")
+        try:
+            answer = await self._asked(path, query, session)
+        except ServiceError as error:
+            if error.response.status_code != 401:
+                raise
+            answer = await self._asked(path, query, await self._logged_in(session))
+        self._session = answer.headers.get(_SESSION, "").removeprefix("Bearer ") or self._session
+        return answer
+
+    async def _asked(self, path: str, query: Values, session: str) -> ProviderResponse:
+        headers = {_SESSION: f"Bearer {session}"}
+        return await self._client.ask(ProviderRequest(url=f"{self._base}/api/{path}", query=query, headers=headers))
+
+    async def _logged_in(self, refused: str) -> str:
+        """A session other than the one that was refused. It is kept before it is used."""
+        async with self._login:
+            if self._session and self._session != refused:
+                return self._session
+            await self._context.paces.turn(f"navidrome login {self._base}", _LOGINS)
+            body = {"username": self._values["user"], "password": self._values["password"]}
+            answer = await self._client.ask(ProviderRequest(url=f"{self._base}/auth/login", body=body))
+            session = token(mapping(answer.json, "object").get("token"))
+            if not session:
+                raise WrongShape("token")
+            await self._context.save({"session": session})
+            self._session = session
+            return session
+
+
+def _page(sort: str, order: str, start: int) -> list[tuple[str, str | int]]:
+    return [("_sort", sort), ("_order", order), ("_start", start), ("_end", start + PAGE_SIZE)]
+
+
+# The API of Subsonic, as Navidrome and others speak it. An answer of 200 may be a failure; the rules see to that.
+
+_VERSION, _NAME = "1.16.1", "tidegate"
+
+
+class Subsonic:
+    """Logs in with every request, by a hash of the password and a salt that is used once."""
+
+    def __init__(self, client: ProviderClient, base: str, user: str, password: str) -> None:
+        self._client, self._base, self._user, self._password = client, base, user, password
+
+    async def ping(self) -> None:
+        await self._ask("ping")
+
+    async def heads(self) -> tuple[list[PlaylistHead], list[RejectedRow]]:
+        """The playlists of the user and those shared with everybody."""
+        listed = part(await self._ask("getPlaylists"), "playlists")
+        return read_rows(rows(listed.get("playlist"), "list of playlists"), _head)
+
+    async def songs(self, head: PlaylistHead) -> tuple[Song, ...]:
+        playlist = mapping((await self._ask("getPlaylist", id=head.ref)).get("playlist"), "playlist")
+        songs, _ = read_rows(rows(playlist.get("entry"), "list of songs")[:MAX_SONGS], _subsonic_song)
+        return tuple(songs)
+
+    async def _ask(self, method: str, **given: str) -> Mapping[str, object]:
+        salt = secrets.token_hex(8)
+        token = hashlib.md5(f"{self._password}{salt}".encode(), usedforsecurity=False).hexdigest()
+        login = {"u": self._user, "t": token, "s": salt, "v": _VERSION, "c": _NAME, "f": "json"}
+        answer = await self._client.ask(ProviderRequest(url=f"{self._base}/rest/{method}", query={**login, **given}))
+        return mapping(mapping(answer.json, "object").get("subsonic-response"), "subsonic-response")
+
+
+def _head(row: Mapping[str, object]) -> PlaylistHead:
+    # An empty list of songs is left out, so the count is what tells an empty playlist from one that is not shown.
+    version = f"{text(row.get('changed'))} {text(row.get('songCount'))}" if row.get("changed") else ""
+    return PlaylistHead(
+        ref=required_text(row, "id"), name=text(row.get("name")), about=text(row.get("comment")), version=version
+    )
+
+
+def _subsonic_song(row: Mapping[str, object]) -> Song:
+    return Song(
+        title=required_text(row, "title"),
+        artist=required_text(row, "artist"),
+        album=text(row.get("album")),
+        mbid=mbid(row.get("musicBrainzId")),
+        isrc=isrc(row.get("isrc")),
+        seconds=number(row.get("duration")),
+        ref=text(row.get("id")),
+    )
+
 
 _TOGETHER = 50
 _MAX_PAGES = 500

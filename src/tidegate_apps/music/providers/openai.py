@@ -6,19 +6,19 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import ProviderClient, ProviderRequest, ProviderResponse, ServiceError
-from tidegate_apps.music.contract import (
+from tidegate_apps.music.client import ProviderClient, ProviderRequest, ProviderResponse, ServiceError, refused
+from tidegate_apps.music.parsing import mapping, part, text
+from tidegate_apps.music.provider import (
     Batch,
     Enrichment,
     EnrichmentRequest,
+    Field,
     Operation,
     Provider,
     ProviderConnection,
     ProviderContext,
+    ProviderKind,
 )
-from tidegate_apps.music.kind import Field, ProviderKind
-from tidegate_apps.music.one_by_one import refused
-from tidegate_apps.music.reading import mapping, part, text
 
 _ADDRESS = "https://api.openai.com"
 _TOGETHER = 10

@@ -9,10 +9,11 @@ from typing import TypeVar
 import httpx2
 
 from tidegate import Fault, Target, classify, fault_of
+from tidegate.clock import VirtualClock
 from tidegate.events import Bus
 from tidegate.guard import Tuning
-from tidegate.runtime.clock import VirtualClock
-from tidegate_apps.music.contract import (
+from tidegate_apps.music.client import Limiters
+from tidegate_apps.music.provider import (
     Batch,
     Enrichment,
     EnrichmentRequest,
@@ -22,12 +23,11 @@ from tidegate_apps.music.contract import (
     Provider,
     ProviderConnection,
     ProviderContext,
+    ProviderKind,
 )
-from tidegate_apps.music.factory import kinds, make_provider
-from tidegate_apps.music.kind import ProviderKind
-from tidegate_apps.music.pacing import Limiters
-from tidegate_apps.music.simulator import MusicSimulator
-from tidegate_apps.music.simulators.catalogue import TRACKS
+from tidegate_apps.music.registry import kinds, make_provider
+from tidegate_demo.simulators.music import MusicSimulator
+from tidegate_demo.simulators.music.base import TRACKS
 
 T = TypeVar("T")
 AGENT = "Tidegate/0 (+https://tidegate.example)"

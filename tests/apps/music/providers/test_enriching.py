@@ -10,12 +10,12 @@ import httpx2
 import pytest
 
 from tests.apps.music.providers.building import AGENT, Desk, artists, fault_in, one_found, rows
-from tidegate.core.codes import CORE
+from tidegate.faults.codes import CORE
 from tidegate.testing import VirtualClock
-from tidegate_apps.music.contract import Batch, Enrichment, EnrichmentRequest, Operation, Provider
+from tidegate_apps.music.provider import Batch, Enrichment, EnrichmentRequest, Operation, Provider
 from tidegate_apps.music.providers.musicbrainz import escaped
-from tidegate_apps.music.simulator import NOWHERE, MusicSimulator
-from tidegate_apps.music.simulators.catalogue import ALBUMS, ARTISTS, TRACKS, known_as
+from tidegate_demo.simulators.music import NOWHERE, MusicSimulator
+from tidegate_demo.simulators.music.base import ALBUMS, ARTISTS, TRACKS, known_as
 
 IDS, ART, TAGS = Operation.IDS, Operation.ART, Operation.TAGS
 
@@ -201,7 +201,7 @@ async def test_what_the_model_cannot_do_for_one_entry_is_told_of_it(desk: Desk, 
 
 
 def test_every_fault_of_openai_is_in_one_of_the_tables() -> None:
-    from tidegate_apps.music.simulators.openai import OpenAiService
+    from tidegate_demo.simulators.music.metadata import OpenAiService
 
     assert {*CODES, *OF_ONE_ENTRY, "content_filter", "refusal", "conflict"} == set(OpenAiService.faults)
 
@@ -284,8 +284,8 @@ async def test_a_refusal_names_the_request_for_the_operator(desk: Desk) -> None:
 async def test_a_gateway_is_found_with_and_without_its_version(desk: Desk, tail: str) -> None:
     from dataclasses import replace
 
-    from tidegate_apps.music.contract import ProviderConnection
-    from tidegate_apps.music.factory import kinds, make_provider
+    from tidegate_apps.music.provider import ProviderConnection
+    from tidegate_apps.music.registry import kinds, make_provider
 
     there = replace(desk.there(), addresses={"openai": f"{desk.base}/openai{tail}"})
     provider = make_provider(

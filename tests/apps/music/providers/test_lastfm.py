@@ -10,10 +10,9 @@ import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, plays
 from tidegate.testing import Step
-from tidegate_apps.music.contract import LOOK_BACK
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.kind import LoginRefused, Returned
+from tidegate_apps.music.provider import LOOK_BACK, LoginRefused, Returned
 from tidegate_apps.music.providers.lastfm import signature
+from tidegate_apps.music.registry import kinds
 
 API = "GET /lastfm/2.0/"
 BACK = "http://tidegate.test/callback?provider=lastfm"

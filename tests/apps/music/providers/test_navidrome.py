@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, lists, plays
-from tidegate.core.codes import CORE
+from tidegate.faults.codes import CORE
 from tidegate.testing import RecordedRequest, Step
-from tidegate_apps.music.calls import ServiceError
-from tidegate_apps.music.contract import LOOK_BACK, Batch, Play
-from tidegate_apps.music.simulators.catalogue import TRACKS
-from tidegate_apps.music.simulators.navidrome import SavedList
+from tidegate_apps.music.client import ServiceError
+from tidegate_apps.music.provider import LOOK_BACK, Batch, Play
+from tidegate_demo.simulators.music.base import TRACKS
+from tidegate_demo.simulators.music.navidrome import SavedList
 
 CODES = {
     "code_0_internal": "upstream_failure", "code_0": "call_failed", "code_10": "bad_request",

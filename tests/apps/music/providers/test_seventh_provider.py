@@ -17,9 +17,9 @@ from tests.apps.music.providers.building import AGENT, Desk, Jumping
 from tests.text import names
 from tidegate import classify
 from tidegate.testing import RecordedRequest, Simulator, Status
-from tidegate_apps.music.contract import Operation, ProviderConnection, ProviderContext
-from tidegate_apps.music.factory import GROUP, kinds, load_kinds, make_provider
-from tidegate_apps.music.pacing import Limiters
+from tidegate_apps.music.client import Limiters
+from tidegate_apps.music.provider import Operation, ProviderConnection, ProviderContext
+from tidegate_apps.music.registry import GROUP, kinds, load_kinds, make_provider
 
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "write-a-music-provider.md"
 

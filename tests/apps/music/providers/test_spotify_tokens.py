@@ -12,11 +12,10 @@ import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, lists, plays
 from tidegate.testing import Step, VirtualClock
-from tidegate_apps.music.contract import Provider, ProviderConnection, ProviderContext
-from tidegate_apps.music.factory import kinds, make_provider
-from tidegate_apps.music.kind import LoginRefused, Returned
-from tidegate_apps.music.simulator import NOWHERE, MusicSimulator
-from tidegate_apps.music.simulators.spotify_accounts import SCOPES
+from tidegate_apps.music.provider import LoginRefused, Provider, ProviderConnection, ProviderContext, Returned
+from tidegate_apps.music.registry import kinds, make_provider
+from tidegate_demo.simulators.music import NOWHERE, MusicSimulator
+from tidegate_demo.simulators.music.spotify import SCOPES
 
 TOKEN, ME = "POST /spotify/api/token", "GET /spotify/v1/me"
 KIND = kinds()["spotify"]

@@ -12,12 +12,11 @@ import pytest
 from tests.apps.music.providers.building import AGENT, Desk, fault_in, first_call, lists, rows
 from tidegate import classify
 from tidegate.testing import Step, VirtualClock
-from tidegate_apps.music.calls import ProviderClient, ProviderRequest, ServiceError
-from tidegate_apps.music.contract import Batch, Operation
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.kind import ProviderKind
-from tidegate_apps.music.reading import WrongShape
-from tidegate_apps.music.simulator import NOWHERE, MusicSimulator
+from tidegate_apps.music.client import ProviderClient, ProviderRequest, ServiceError
+from tidegate_apps.music.parsing import WrongShape
+from tidegate_apps.music.provider import Batch, Operation, ProviderKind
+from tidegate_apps.music.registry import kinds
+from tidegate_demo.simulators.music import NOWHERE, MusicSimulator
 
 SIX = ("navidrome", "spotify", "lastfm", "musicbrainz", "fanart", "openai")
 
@@ -68,7 +67,7 @@ def test_no_call_lasts_longer_than_it_may(name: str, fault: str) -> None:
 
 
 def test_all_faults_of_the_wire_are_in_one_of_the_tables() -> None:
-    from tidegate_apps.music.simulators.service import ANY
+    from tidegate_demo.simulators.music.base import ANY
 
     assert sorted([*CODES, *IN_VIRTUAL_TIME]) == sorted(ANY)
     assert sorted(kinds()) == sorted(SIX)

@@ -18,10 +18,20 @@ from pkgutil import iter_modules
 from typing import Protocol, cast
 from xml.parsers.expat import ExpatError, ParserCreate
 
-from tidegate_apps.convert.gateway.document import Box, Content, DocumentHead, DocumentPage, TextLine, TextWord
-from tidegate_apps.convert.gateway.mappings._frame import ContentCounts, document, page_attributes
-from tidegate_apps.convert.gateway.mappings._schema import schema_of
-from tidegate_apps.convert.gateway.xml import Attributes, Xml, attributes, boxed, number
+from tidegate_apps.convert.gateway.document import (
+    Attributes,
+    Box,
+    Content,
+    DocumentHead,
+    DocumentPage,
+    TextLine,
+    TextWord,
+    Xml,
+    attributes,
+    boxed,
+    number,
+)
+from tidegate_apps.convert.gateway.mappings._schema import ContentCounts, document, page_attributes, schema_of
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
 
 __all__ = [

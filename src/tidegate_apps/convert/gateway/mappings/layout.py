@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidegate_apps.convert.gateway.document import DocumentHead, DocumentPage, TextLine
-from tidegate_apps.convert.gateway.mappings._frame import ContentCounts, document, page_attributes
-from tidegate_apps.convert.gateway.mappings._schema import schema_of
-from tidegate_apps.convert.gateway.xml import Attributes, Xml, attributes, boxed, number
+from tidegate_apps.convert.gateway.document import (
+    Attributes,
+    DocumentHead,
+    DocumentPage,
+    TextLine,
+    Xml,
+    attributes,
+    boxed,
+    number,
+)
+from tidegate_apps.convert.gateway.mappings._schema import ContentCounts, document, page_attributes, schema_of
 
 ABOUT = "Every line, word and image, with its place on the page."
 SCHEMA = schema_of("layout", ABOUT, """

@@ -10,10 +10,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from tidegate_apps.convert.gateway.document import DocumentHead, DocumentPage, TextLine
-from tidegate_apps.convert.gateway.mappings._frame import ContentCounts, document, page_attributes
-from tidegate_apps.convert.gateway.mappings._schema import schema_of
-from tidegate_apps.convert.gateway.xml import NONE, Xml, attributes
+from tidegate_apps.convert.gateway.document import NONE, DocumentHead, DocumentPage, TextLine, Xml, attributes
+from tidegate_apps.convert.gateway.mappings._schema import ContentCounts, document, page_attributes, schema_of
 
 ABOUT = "Headings, paragraphs, lists and tables, in their order."
 SCHEMA = schema_of("text", ABOUT, """
