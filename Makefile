@@ -27,7 +27,8 @@ TOGETHER = $(BIN)/python $(PYTEST) -n $(WORKERS) --dist worksteal
 # `full` is for make test-full, `long` for make test-long, and `alone` measures times: see tests/tiers.py.
 QUICK := -m "not full and not long and not alone"
 # Pure rules and tables: no process, no socket, no sleep.
-PURE := $(addprefix tests/unit/,core face machine ops runtime settings store web)
+PURE := $(addprefix tests/unit/,accounts admin basics faults guard jobs notices rules serialization settings \
+	simulation store targets web)
 COMPILE := $(BIN)/uv pip compile -q --universal --generate-hashes --no-annotate --no-header --python-version 3.11 $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
@@ -133,7 +134,7 @@ peers: $(PEERS_VENV)/.ready redis ## Tidegate beside other breakers, retry decor
 soak: $(READY) ## an hour of mixed load with faults: nothing may grow; SOAK="--minutes 30 --database postgres"
 	$(BIN)/python -m tests.soak $(SOAK)
 
-mutants: $(READY) ## change one thing at a time in core and machine and see whether a unit test fails; FILES= chooses
+mutants: $(READY) ## change one thing at a time in faults, guard and rules and see whether a unit test fails; FILES= chooses
 	nice $(BIN)/python -m tools.mutants $(if $(KEEP),--keep) $(FILES)
 
 house: $(READY) ## figures of the layout of src against their targets; HOUSE="--list cycles" lists what was counted
@@ -173,5 +174,5 @@ hooks: $(READY) ## install the git hooks that .pre-commit-config.yaml lists
 ifneq ($(MEMORY),)
 planted: export TMPDIR ?= $(MEMORY)
 endif
-planted: $(READY) browser ## plant 24 bugs, one at a time, and see make test's tests catch each
+planted: $(READY) browser ## plant 31 bugs, one at a time, and see make test's tests catch each
 	$(BIN)/python -m tools.planted_bugs $(BUGS)

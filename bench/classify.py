@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from tidegate.core.classify import classify
+from tidegate.faults.classification import classify
 
 ROUNDS = 5
 VERDICTS = 20_000

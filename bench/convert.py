@@ -25,9 +25,8 @@ from bench.job_loops import at_least
 from bench.row import Row
 from tests.apps.convert import pdfs
 from tidegate_apps.convert.gateway import Embedded
-from tidegate_apps.convert.gateway.converting import convert
+from tidegate_apps.convert.gateway.child import ConversionOrder, convert
 from tidegate_apps.convert.gateway.mappings import NAMES
-from tidegate_apps.convert.gateway.orders import Order
 
 PAGES, IN_FLIGHT, ROUNDS = 20, 20, 3
 EACH = 40  # documents of one round
@@ -91,7 +90,7 @@ def in_a_loop(source: Path) -> None:
 
 def converted(source: Path, mapping: str) -> None:
     result = source.with_suffix(".xml")
-    made = convert(Order(source=str(source), result=str(result), mapping=mapping, pretty=False, most=1 << 30))
+    made = convert(ConversionOrder(source=str(source), result=str(result), mapping=mapping, pretty=False, most=1 << 30))
     result.unlink()
     if made.refused or not made.words:
         raise RuntimeError(f"nothing was converted: {made}")

@@ -13,8 +13,7 @@ from statistics import quantiles
 from bench.pages import Client, serving
 from bench.row import Row, at_most
 from tidegate import Fail, Queue
-from tidegate.jobs import JobFunction
-from tidegate.store import failures
+from tidegate.jobs import JobFunction, settle
 
 JOBS, GROUPS, TIMES = 10_000, 150, 100
 _CODES = ("unauthorized", "not_found", "upstream_failure", "unexpected", "bad_request")
@@ -41,7 +40,7 @@ def fill(url: str, jobs: int = JOBS, groups: int = GROUPS) -> None:
         for number, size in enumerate(reversed(sizes)):  # the largest are the newest, and so on the page
             kinds[number // len(_CODES)].enqueue_many([((number, each),) for each in range(size)])
         asyncio.run(queue.adrain())
-        while queue.store.write(failures.fold):
+        while queue.store.write(settle.fold_failures):
             pass
 
 

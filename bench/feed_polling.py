@@ -13,31 +13,30 @@ from pathlib import Path
 from bench.feeds import AT_ONCE, NETWORKS, Size, floor, serving
 from bench.row import Row, at_most
 from tidegate import Queue, net
-from tidegate.apps import Installed
-from tidegate.face.app import install
+from tidegate.apps import Installed, install
 from tidegate_apps.feeds.app import app
-from tidegate_apps.feeds.fetching import Fetching
+from tidegate_apps.feeds.client import Fetching
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.parsing import parse
-from tidegate_apps.feeds.poller import Poller, PollPolicy, Times
-from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.source import Wanted
+from tidegate_apps.feeds.poller import PollClock, Poller, PollPolicy
+from tidegate_apps.feeds.settings import FeedsSettings
 
 clock = time.perf_counter
 LEAST, LEAST_304 = 0.7, 0.8
 SOURCES, MOST_MS = 100_000, 20.0
 
 
-def added(there: Installed[Settings], urls: list[str]) -> None:
-    there.jobs.sources.add_many([Wanted(feed_url=url) for url in urls], "bench")
+def added(there: Installed[FeedsSettings], urls: list[str]) -> None:
+    there.jobs.sources.add_many([SourceRequest(feed_url=url) for url in urls], "bench")
 
 
-async def round_of(there: Installed[Settings], n: int) -> float:
+async def round_of(there: Installed[FeedsSettings], n: int) -> float:
     """Polls all that are due; the seconds that it took."""
     there.db.write(
         lambda tx: [tx.all("set_due", source_id=id_, due_at=0.0, due_why="asked") for id_ in range(1, n + 1)]
     )
     queue = there.queue
-    times = Times(now=queue.clock.now, monotonic=queue.clock.monotonic, older_than=queue.older_than)
+    times = PollClock(now=queue.clock.now, monotonic=queue.clock.monotonic, older_than=queue.older_than)
     async with net.Client(user_agent="Bench/1", allow=NETWORKS, ports=None, keep=1000) as client:
         policy = PollPolicy(concurrency=AT_ONCE, paced=False)
         poller = Poller(there.db, there.jobs.manager, Fetching(client.get, parse), times, policy)
@@ -61,7 +60,7 @@ def run(size: Size | None = None, rounds: int = 2) -> list[Row]:
             bare = asyncio.run(floor(urls))
             note("bare", bare.seconds)
             with tempfile.TemporaryDirectory() as folder, Queue(f"sqlite:///{Path(folder) / f'{n}.db'}") as queue:
-                there = install(app, queue, Settings())
+                there = install(app, queue, FeedsSettings())
                 added(there, urls)
                 note("ours", asyncio.run(round_of(there, len(urls))))
                 note("bare, 304", asyncio.run(floor(urls, bare.etags)).seconds)
@@ -81,7 +80,7 @@ def run(size: Size | None = None, rounds: int = 2) -> list[Row]:
 def listing(sources: int = SOURCES, url: str | None = None) -> list[Row]:
     """What 95 of 100 pages stay under, over the whole list."""
     with tempfile.TemporaryDirectory() as folder, Queue(url or f"sqlite:///{Path(folder) / 'many.db'}") as queue:
-        there = install(app, queue, Settings())
+        there = install(app, queue, FeedsSettings())
         fill(queue, sources)
         took = sorted(pages(there))
     p95 = took[int(len(took) * 0.95)]
@@ -104,11 +103,11 @@ def fill(queue: Queue, sources: int, disabled: str = "n % 10 = 0") -> None:
         f"case when {disabled} then 'auto' end, case when {disabled} then {now + 172800} else 0 end, {now} "
         f"from {series} as given"
     )
-    queue.store.write(lambda tx: tx.plain(text))
-    queue.store.write(lambda tx: tx.plain("analyze"))
+    queue.store.write(lambda tx: tx.execute(text))
+    queue.store.write(lambda tx: tx.execute("analyze"))
 
 
-def pages(there: Installed[Settings]) -> list[float]:
+def pages(there: Installed[FeedsSettings]) -> list[float]:
     """Milliseconds of each page, from the first to the last."""
     sources, found = there.jobs.sources, list[float]()
     place = (-1.0, 0)

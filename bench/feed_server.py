@@ -12,7 +12,7 @@ import socket
 import sys
 from functools import lru_cache
 
-from tidegate_apps.feeds.simulated_feeds import Written, rss
+from tidegate_demo.simulators.feeds import Written, rss
 
 
 def address(host: int) -> str:

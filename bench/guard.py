@@ -12,8 +12,8 @@ from bench.breaker import aok, apassed, ok, passed
 from bench.row import Row, at_most
 from bench.timing import areturns, nanoseconds, returns
 from tidegate import Target
-from tidegate.core.codes import CORE
-from tidegate.runtime.admission import Admission
+from tidegate.faults.codes import CORE
+from tidegate.guard.key_health import Admission
 
 # As for the breaker: the peer's cost in multiples of a wrapper's, times the share of it that is the target.
 RETRY_SYNC = 0.05 * 14484.2 / 97.5
@@ -47,8 +47,8 @@ def run() -> list[Row]:
 
 def memory() -> Row:
     """State of keys that failed once, without the table that holds them and without the detail of their last fault."""
-    per_key = Target("bench")._caller.keys
-    fault, states, record = CORE["network"].fault("bench"), per_key.states, per_key.failed
+    per_key = Target("bench")._pipeline.keys
+    fault, states, record = CORE["network"].fault("bench"), per_key.states, per_key.record_failure
     keys = [f"tenant-{number:06d}" for number in range(KEYS)]
     gc.collect()
     tracemalloc.start()

@@ -6,8 +6,8 @@ import time
 
 from bench.row import Row
 from tidegate import Queue
-from tidegate.store import claims
-from tidegate.store.dialect import Dialect, compiled
+from tidegate.jobs import claim
+from tidegate.store.sql import Dialect, compiled
 
 _FEW, _MANY, _CLAIM, _TIMES = 10_000, 1_000_000, 50, 20
 _MOST = 1.5  # times what it costs among few
@@ -27,9 +27,9 @@ def claim_row(queue: Queue, what: str) -> Row:
     found = []
     for slices in (1, _MANY // _FEW - 1):
         for _ in range(slices):
-            store.write(lambda tx: tx.all("grow", {"n": _FEW}))
+            store.write(lambda tx: tx.query("grow", {"n": _FEW}))
         if store.dialect is Dialect.POSTGRES:
-            store.write(lambda tx: tx.plain("analyze tg_job"))
+            store.write(lambda tx: tx.execute("analyze tg_job"))
         found.append(min(_claim(queue) for _ in range(_TIMES)))
     few, many = found
     text = f"{many * 1000:.1f} ms, {many / few:.2f}x of {_FEW:,} rows"
@@ -37,9 +37,9 @@ def claim_row(queue: Queue, what: str) -> Row:
 
 
 def _claim(queue: Queue) -> float:
-    lane = claims.Lane("grown", "", "")
+    lane = claim.ReadyKey("grown", "", "")
     began = time.perf_counter()
-    taken = queue.store.write(lambda tx: claims.claim(tx, lane, _CLAIM, "bench", 30))
+    taken = queue.store.write(lambda tx: claim.claim(tx, lane, _CLAIM, "bench", 30))
     took = time.perf_counter() - began
     assert len(taken) == _CLAIM
     return took

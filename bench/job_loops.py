@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 
 from bench.row import Row
 from tidegate import Queue
-from tidegate.jobs import JobFunction
-from tidegate.machine import lifecycle
-from tidegate.store import claims, settling, tallies
-from tidegate.store.tx import Tx
+from tidegate.jobs import JobFunction, claim, outcome, settle
+from tidegate.store.base import Tx
 
 JOBS = 10_000
 THREADS = 32
@@ -55,13 +53,13 @@ class Counting:
 
     def raw_loop(self) -> float:
         """The queue's own statements, batch by batch: no worker, no gate and no handler."""
-        lane = claims.Lane("bench", "", "")
+        lane = claim.ReadyKey("bench", "", "")
         store = self.queue.store
 
         def loop() -> None:
-            while taken := store.write(lambda tx: claims.claim(tx, lane, BATCH, "raw", 30)):
-                ends = [lifecycle.done(job, None) for job in taken]
-                store.write(lambda tx, ends=ends: settling.settle(tx, ends, "raw"))  # type: ignore[misc]
+            while taken := store.write(lambda tx: claim.claim(tx, lane, BATCH, "raw", 30)):
+                ends = [outcome.done(job, None) for job in taken]
+                store.write(lambda tx, ends=ends: settle.settle(tx, ends, "raw"))  # type: ignore[misc]
 
         return rate(JOBS, loop)
 
@@ -98,7 +96,7 @@ class Counting:
 
 def _open(tx: Tx) -> int:
     """How many jobs of the queue are not at their end."""
-    return sum(n for (queue, what), n in tallies.read(tx).items() if queue == "bench" and what in _OPEN)
+    return sum(n for (queue, what), n in settle.read(tx).items() if queue == "bench" and what in _OPEN)
 
 
 @dataclass(slots=True)

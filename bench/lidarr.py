@@ -17,13 +17,13 @@ from fastapi.testclient import TestClient
 from bench.row import Row, at_most, exactly
 from tidegate import Queue
 from tidegate.apps import DbTx, Installed, install
-from tidegate.web.frame import build
+from tidegate.web.app import build
 from tidegate.web.site import Site
 from tidegate_apps.lidarr.app import app
-from tidegate_apps.lidarr.knowing import Seen
-from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.simulator import KEY, LidarrSimulator
-from tidegate_apps.lidarr.states import Submission
+from tidegate_apps.lidarr.models import Submission
+from tidegate_apps.lidarr.records import EntityObservation
+from tidegate_apps.lidarr.settings import LidarrSettings
+from tidegate_demo.simulators.lidarr import KEY, LidarrSimulator
 
 T = TypeVar("T")
 clock = time.perf_counter
@@ -51,17 +51,19 @@ def run(size: Size | None = None) -> list[Row]:
     size = size or Size()
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
-        sim = stack.enter_context(LidarrSimulator(most_kept=10_000))
+        sim = stack.enter_context(LidarrSimulator(max_kept=10_000))
         queue = stack.enter_context(Queue(f"sqlite:///{Path(folder) / 'lidarr.db'}"))
-        there = install(app, queue, Settings.model_validate({"base_url": sim.url, "api_key": KEY, "queue_max": _CAP}))
+        there = install(
+            app, queue, LidarrSettings.model_validate({"base_url": sim.url, "api_key": KEY, "queue_max": _CAP})
+        )
         stack.enter_context(there.closing)
         spare = stack.enter_context(Queue(f"sqlite:///{Path(folder) / 'bare.db'}"))
-        bare = install(app, spare, Settings())
+        bare = install(app, spare, LidarrSettings())
         stack.enter_context(bare.closing)
         return [*putting(there, bare, size), *waking(there, sim, size), *showing(there, size)]
 
 
-def putting(there: Installed[Settings], bare: Installed[Settings], size: Size) -> list[Row]:
+def putting(there: Installed[LidarrSettings], bare: Installed[LidarrSettings], size: Size) -> list[Row]:
     """The jobs alone, with their unique; and all that a look writes: jobs, what is known of each, badges."""
     numbers = range(1, size.albums + 1)
     subs = [Submission("album", n, "ada", f"album-{n}", f"Album {n}", 1, "Nina", "artist-1") for n in numbers]
@@ -74,13 +76,13 @@ def putting(there: Installed[Settings], bare: Installed[Settings], size: Size) -
     ]
 
 
-def waking(there: Installed[Settings], sim: LidarrSimulator, size: Size) -> list[Row]:
+def waking(there: Installed[LidarrSettings], sim: LidarrSimulator, size: Size) -> list[Row]:
     artist = sim.inside.put_artist("artist-1", "Nina")
     for n in range(1, 101):
         sim.inside.put_album(f"album-{n}", artist["id"])
     sim.inside.fill(_CAP - size.free, lasts=86400)
     began = clock()
-    woken = asyncio.run(there.jobs.waker.wake())
+    woken = asyncio.run(there.jobs.waker.run_cycle())
     took = clock() - began
     assert woken is not None
     sends = sum(sim.sent(route) for route in _SENDS)
@@ -91,7 +93,7 @@ def waking(there: Installed[Settings], sim: LidarrSimulator, size: Size) -> list
     ]
 
 
-def showing(there: Installed[Settings], size: Size) -> list[Row]:
+def showing(there: Installed[LidarrSettings], size: Size) -> list[Row]:
     web = TestClient(
         build(Site(queue=there.queue, apps=(there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
     )
@@ -104,12 +106,12 @@ def showing(there: Installed[Settings], size: Size) -> list[Row]:
     return rows
 
 
-def _put(there: Installed[Settings], page: list[Seen], tx: DbTx) -> object:
+def _put(there: Installed[LidarrSettings], page: list[EntityObservation], tx: DbTx) -> object:
     return there.jobs.enricher.recorder.put(tx, page, {})
 
 
-def _seen(n: int) -> Seen:
-    return Seen(
+def _seen(n: int) -> EntityObservation:
+    return EntityObservation(
         kind="album", entity_id=n, user="ada", name=f"Album {n}", artist="Nina", mbid=f"album-{n}", artist_id=1,
         artist_mbid="artist-1",
     )  # fmt: skip

@@ -17,12 +17,12 @@ from typing import Any
 
 from bench.filling import NOW, THREE, Size, fill
 from bench.jobs import postgres_url
-from tidegate.ops import listing
-from tidegate.ops.listing import Filter
-from tidegate.ops.overview import overview
+from tidegate.admin.overview import overview
+from tidegate.jobs import listing
+from tidegate.jobs.listing import Filter
+from tidegate.store.base import Store, Tx
 from tidegate.store.migrate import core_migrations, migrate
-from tidegate.store.opening import open_store
-from tidegate.store.tx import Store, Tx
+from tidegate.store.open import open_store
 
 MOST_LIST, MOST_OVERVIEW = 0.080, 0.040  # seconds, for 95 of 100
 

@@ -82,4 +82,4 @@ def fill(queue: Queue, tracks: int, plays: int) -> None:
     )
     queue.db("music").all("users")  # the tables are there
     for statement in statements:
-        queue.store.write(lambda tx, text=statement: tx.plain(text))  # type: ignore[misc]
+        queue.store.write(lambda tx, text=statement: tx.execute(text))  # type: ignore[misc]

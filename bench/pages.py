@@ -22,9 +22,9 @@ from urllib.parse import urlencode
 
 from bench.filling import THREE, Size, fill
 from bench.jobs import postgres_url
-from tidegate.core.duration import seconds
+from tidegate.durations import seconds
 from tidegate.store.migrate import core_migrations, migrate
-from tidegate.store.opening import open_store
+from tidegate.store.open import open_store
 
 MOST_LIST, MOST_OVERVIEW = 0.150, 0.100  # seconds, for 95 of 100
 _OVERVIEWS = 100  # times that it is asked for

@@ -18,8 +18,7 @@ from typing import Any
 
 from bench.job_loops import BATCH, Counting, counting
 from bench.row import Row, at_most
-from tidegate.machine import lifecycle
-from tidegate.store import claims, rollups, settling, tallies
+from tidegate.jobs import claim, history, outcome, settle
 
 DRAINS = 6
 QUEUES = 50  # whose numbers are put down each time
@@ -36,7 +35,7 @@ def run(drains: int = DRAINS) -> list[Row]:
                 own.fill()
                 _drain(own, took)
             once = _once(own)
-    without, of_life = median(took[False]), once / rollups.SLOT
+    without, of_life = median(took[False]), once / history.SLOT
     share = median(took[True]) / without - 1 + of_life
     return [
         Row(f"SQLite, claim and settle {BATCH} jobs without rollups, CPU", f"{without * 1000:.2f} ms"),
@@ -47,16 +46,16 @@ def run(drains: int = DRAINS) -> list[Row]:
 
 def _drain(own: Counting, took: dict[bool, list[float]]) -> None:
     """The queue's own statements, batch by batch; notes the CPU of each batch, with and without."""
-    lane, store = claims.Lane("bench", "", ""), own.queue.store
+    lane, store = claim.ReadyKey("bench", "", ""), own.queue.store
     with_them = False
     while True:
         began = time.process_time()
-        taken = store.write(lambda tx: claims.claim(tx, lane, BATCH, "raw", 30))
+        taken = store.write(lambda tx: claim.claim(tx, lane, BATCH, "raw", 30))
         if not taken:
             return
-        ends = [lifecycle.done(job, None) for job in taken]
+        ends = [outcome.done(job, None) for job in taken]
         with nullcontext() if with_them else _no_buckets():
-            store.write(lambda tx, ends=ends: settling.settle(tx, ends, "raw"))  # type: ignore[misc]
+            store.write(lambda tx, ends=ends: settle.settle(tx, ends, "raw"))  # type: ignore[misc]
         took[with_them].append(time.process_time() - began)
         with_them = not with_them
 
@@ -64,12 +63,12 @@ def _drain(own: Counting, took: dict[bool, list[float]]) -> None:
 @contextmanager
 def _no_buckets() -> Iterator[None]:
     """Settling as it would be if nobody asked how long attempts took."""
-    real = tallies.took
-    tallies.took = lambda spans: Counter()
+    real = settle.count_durations
+    settle.count_durations = lambda spans: Counter()
     try:
         yield
     finally:
-        tallies.took = real
+        settle.count_durations = real
 
 
 def _once(own: Counting) -> float:
@@ -77,7 +76,7 @@ def _once(own: Counting) -> float:
     took = []
     for n in range(20):
         began = time.perf_counter()
-        own.queue.store.write(lambda tx, n=n: rollups.take(tx, time.time() + n * rollups.SLOT))  # type: ignore[misc]
+        own.queue.store.write(lambda tx, n=n: history.take(tx, time.time() + n * history.SLOT))  # type: ignore[misc]
         took.append(time.perf_counter() - began)
     return min(took)
 

@@ -20,15 +20,13 @@ from bench.row import Row, at_most
 from bench.timing import araises, nanoseconds, raises
 from tidegate import Breaker, Queue, Target
 from tidegate.apps import Installed, install
-from tidegate_apps.tautulli import charting
-from tidegate_apps.tautulli.answers import History
-from tidegate_apps.tautulli.api import bare_client
+from tidegate_apps.tautulli import charts
 from tidegate_apps.tautulli.app import app
-from tidegate_apps.tautulli.client import Tautulli, Wanted
-from tidegate_apps.tautulli.codes import PACK
-from tidegate_apps.tautulli.fetching import Stopped
-from tidegate_apps.tautulli.settings import Settings
-from tidegate_apps.tautulli.syncing import Synced, Syncing
+from tidegate_apps.tautulli.client import PACK, HistoryQuery, Tautulli
+from tidegate_apps.tautulli.guarded_client import SyncStopped, bare_client
+from tidegate_apps.tautulli.models import PlayHistory
+from tidegate_apps.tautulli.settings import TautulliSettings
+from tidegate_apps.tautulli.sync import HistorySync, Synced
 
 clock = time.perf_counter
 
@@ -53,7 +51,7 @@ def run(size: Size | None = None) -> list[Row]:
         folder = stack.enter_context(tempfile.TemporaryDirectory())
         simulated = stack.enter_context(_simulated(size))
         queue = stack.enter_context(Queue(f"sqlite:///{Path(folder) / 'plays.db'}", inline=True))
-        there = install(app, queue, Settings.model_validate({**simulated.settings, "timeout": "60s"}))
+        there = install(app, queue, TautulliSettings.model_validate({**simulated.settings, "timeout": "60s"}))
         stack.enter_context(there.closing)
         return [*calls(there, size), *rejections(there, size), *history(there, size, simulated.busy)]
 
@@ -91,7 +89,7 @@ def _simulated(size: Size) -> Iterator[Simulated]:
             child.wait()
 
 
-def calls(there: Installed[Settings], size: Size) -> list[Row]:
+def calls(there: Installed[TautulliSettings], size: Size) -> list[Row]:
     """One by one in turns, by the clock on the wall, for the simulator is on the same machine.
 
     What else the machine does then delays both alike, and the quicker quarter of each is the least disturbed.
@@ -131,7 +129,7 @@ class Prebuilt:
         raise PREBUILT
 
 
-def rejections(there: Installed[Settings], size: Size) -> list[Row]:
+def rejections(there: Installed[TautulliSettings], size: Size) -> list[Row]:
     """Of its breaker, and of the whole client behind it, which also knows of pauses and rests, in both colours.
 
     Tripped by calls that failed, not by hand: what the target remembers of them is then asked too.
@@ -186,7 +184,7 @@ class Turn:
     cores: float  # how many of them the sync itself had
 
 
-def history(there: Installed[Settings], size: Size, busy: Callable[..., float]) -> list[Row]:
+def history(there: Installed[TautulliSettings], size: Size, busy: Callable[..., float]) -> list[Row]:
     """A first sync in long parts, for the end of each waits for its last rows; some of its pages are read around it.
 
     Most are synced as quickly as the simulator makes pages, with the same processors. At the last it takes its time and
@@ -199,7 +197,7 @@ def history(there: Installed[Settings], size: Size, busy: Callable[..., float]) 
     paced = _turn(there, size.rows, last, busy)
     busy(0)
     assert there.db.all("total")[0][0] == size.rows
-    again = min(_timed(Syncing(there.db, bare_client(there), 500, time.time).run)[0] for _ in range(4))
+    again = min(_timed(HistorySync(there.db, bare_client(there), 500, time.time).run)[0] for _ in range(4))
     rates = [1 / median(getattr(turn, name) for turn in turns) for name in ("raw", "typed", "synced")]
     shares = [median(turn.synced / getattr(turn, name) for turn in turns) for name in ("raw", "typed")]
     working = f"{median(turn.simulator for turn in turns):.0%}, its own process {median(t.cores for t in turns):.0%}"
@@ -215,14 +213,14 @@ def history(there: Installed[Settings], size: Size, busy: Callable[..., float]) 
     return [*rows, *drawings(there, size)]
 
 
-def _turn(there: Installed[Settings], rows: int, part: range, busy: Callable[[], float]) -> Turn:
+def _turn(there: Installed[TautulliSettings], rows: int, part: range, busy: Callable[[], float]) -> Turn:
     client, pages = bare_client(there), part[:: max(500, len(part) // 50 // 500 * 500)]
 
     def read() -> tuple[float, float]:
         return _read(client, pages, lambda page: page.said), _read(client, pages, lambda page: page.plays)
 
     before, spent, own, began = read(), busy(), time.process_time(), clock()
-    with suppress(Stopped):
+    with suppress(SyncStopped):
         _syncing(there, rows, part.stop).run()
     took = clock() - began
     simulator, cores = (busy() - spent) / took, (time.process_time() - own) / took
@@ -230,7 +228,7 @@ def _turn(there: Installed[Settings], rows: int, part: range, busy: Callable[[],
     return Turn(raw, typed, took / len(part), simulator, cores)
 
 
-def _syncing(there: Installed[Settings], rows: int, most: int) -> Syncing:
+def _syncing(there: Installed[TautulliSettings], rows: int, most: int) -> HistorySync:
     """Of so many *rows*, which ends when the first *most* of them have been read."""
     place = [0]
 
@@ -240,13 +238,13 @@ def _syncing(there: Installed[Settings], rows: int, most: int) -> Syncing:
     def stop() -> bool:
         return place[0] >= most
 
-    return Syncing(there.db, bare_client(there), there.settings.page, time.time, stop, told)
+    return HistorySync(there.db, bare_client(there), there.settings.page, time.time, stop, told)
 
 
-def drawings(there: Installed[Settings], size: Size) -> list[Row]:
+def drawings(there: Installed[TautulliSettings], size: Size) -> list[Row]:
     """In the zone in which it takes longest, of some whose hours are those of UTC and some whose are not."""
     before, rows = os.environ.get("TZ"), []
-    for chosen in charting.RANGES.values():
+    for chosen in charts.RANGES.values():
         found = dict[float, str]()
         for zone in ZONES:
             os.environ["TZ"] = zone
@@ -261,11 +259,11 @@ def drawings(there: Installed[Settings], size: Size) -> list[Row]:
     return rows
 
 
-def _read(client: Tautulli, pages: range, look: Callable[[History], object]) -> float:
+def _read(client: Tautulli, pages: range, look: Callable[[PlayHistory], object]) -> float:
     """Seconds in which the simulator can send a row and the client can read it, on pages that begin at these rows."""
     began = clock()
     for start in pages:
-        look(client.get_history(Wanted(start=start, length=500, oldest_first=True)))
+        look(client.get_history(HistoryQuery(start=start, length=500, oldest_first=True)))
     return (clock() - began) / (len(pages) * 500)
 
 
@@ -274,10 +272,10 @@ def _p95(found: Sequence[float]) -> float:
     return sorted(found)[min(len(found) - 1, int(len(found) * 0.95))] * 1000
 
 
-def _drawn(there: Installed[Settings], chosen: charting.Range) -> tuple[float, float]:
+def _drawn(there: Installed[TautulliSettings], chosen: charts.Range) -> tuple[float, float]:
     """Seconds of CPU, which other tenants of the machine cannot inflate, and seconds on the wall."""
     spent, began = time.thread_time(), clock()
-    there.db.read(lambda tx: (tx.all("total"), charting.charts(tx, chosen, time.time())))
+    there.db.read(lambda tx: (tx.all("total"), charts.charts(tx, chosen, time.time())))
     return time.thread_time() - spent, clock() - began
 
 

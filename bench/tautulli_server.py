@@ -10,8 +10,8 @@ from __future__ import annotations
 import sys
 import time
 
-from tidegate.testing import Asked
-from tidegate_apps.tautulli.simulator import TautulliSimulator
+from tidegate.testing import RecordedRequest
+from tidegate_demo.simulators.tautulli import TautulliSimulator
 
 
 class Paced(TautulliSimulator):
@@ -19,16 +19,16 @@ class Paced(TautulliSimulator):
 
     least = 0.0
 
-    def _asked(self, asked: Asked) -> object:
+    def _asked(self, request: RecordedRequest) -> object:
         began = time.perf_counter()
-        found = super()._asked(asked)
+        found = super()._asked(request)
         time.sleep(max(0.0, began + self.least - time.perf_counter()))
         return found
 
 
 def main() -> None:
     rows, per_day = map(int, sys.argv[1:])
-    with Paced(rows=rows, per_day=per_day, most_kept=100) as sim:
+    with Paced(rows=rows, per_day=per_day, max_kept=100) as sim:
         print(sim.url, sim.key, flush=True)
         for line in sys.stdin:
             sim.least = float(line) if line.strip() else sim.least

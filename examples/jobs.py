@@ -17,7 +17,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from tidegate import Backoff, Context, Job, Queue
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 
 queue = Queue(sys.argv[1] if len(sys.argv) > 1 else "sqlite:///orders.db")
 
@@ -71,7 +71,7 @@ def report(orders: int) -> None:
 def _job(number: int) -> Job | None:
     try:
         return queue.get(number)
-    except NotThere:
+    except NotFound:
         return None
 
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests import pgbouncer, postgres
-from tidegate.store.dialect import Dialect
-from tidegate.store.opening import core_statements, open_store
+from tidegate.store.base import Store
+from tidegate.store.open import core_statements, open_store
 from tidegate.store.postgres import PostgresStore
-from tidegate.store.tx import Store
+from tidegate.store.sql import Dialect
 
 APSW, STDLIB, POSTGRES = "sqlite-apsw", "sqlite-stdlib", "postgres"
 PIPELINED = "postgres-pipelined"  # as through a network

@@ -8,9 +8,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tidegate.cli.playing import play
-from tidegate.cli.profiles import PROFILES
-from tidegate.ops.picture import picture
+from tidegate.cli.simulate_play import PROFILES, play
+from tidegate.simulation.chart import picture
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURE = "docs/pictures/outage.svg"

@@ -9,11 +9,10 @@ import sys
 from collections.abc import Collection, Iterator
 from itertools import groupby
 
-from tidegate.core.duration import brief, seconds
-from tidegate.core.pack import Pack
-from tidegate.core.policy import Confirm
-from tidegate.core.rule import ANY, Rule
-from tidegate.core.rules import PACKS
+from tidegate.durations import brief, seconds
+from tidegate.faults.confirm import Confirm
+from tidegate.faults.rule import ANY, Pack, Rule
+from tidegate.rules import PACKS
 
 HEAD = """\
 # Rule packs
@@ -29,7 +28,7 @@ The first rule of the pack that matches decides. If no rule matches, [the genera
 decide. The code "good" means that the response is a success. `fault.rule` ends with the name of the rule, as in
 `spotify:scope-missing`. You can also [write your own pack](../how-to/write-a-rule-pack.md).
 
-`UPDATE_DOCS=1 python -m pytest tests/unit/core/rules/test_docs.py` generates this page from the packs.
+`UPDATE_DOCS=1 python -m pytest tests/unit/rules/test_docs.py` generates this page from the packs.
 """
 
 
@@ -44,7 +43,7 @@ def _section(pack: Pack) -> Iterator[str]:
     for rule in pack.rules:
         code, reach = "good", ""
         if rule.code is not None:
-            code, reach = f"`{rule.code}`", str(rule.reach or pack.book[rule.code].reach)
+            code, reach = f"`{rule.code}`", str(rule.reach or pack.code_book[rule.code].reach)
         yield f"| {rule.name} | {'; '.join(_conditions(rule))} | {code} | {reach} |"
     yield ""
     if pack.codes:

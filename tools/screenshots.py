@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, FloatRect
 from tests.web.browsing import browser, visit
 from tests.web.every_page import Group, every_page
 from tests.web.seeding import seeded
-from tidegate.web.access import COOKIE
+from tidegate.web.auth import COOKIE
 
 # The notices beside a page were seen before, and the chip has its word: the same picture every time.
 SEEN = "sessionStorage.setItem('tidegate.toasts', JSON.stringify([...Array(300).keys()]))"

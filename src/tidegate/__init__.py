@@ -67,8 +67,8 @@ if TYPE_CHECKING:
         Target,
         TooManyRequests,
     )
+    from tidegate.guard.sinks import sinks
     from tidegate.jobs import Again, Context, Done, Fail, Job, JobCancelled, JobFailed, JobForgotten, Queue
-    from tidegate.runtime.sinks import sinks
 else:
     # The same for the running program. Type checkers do not read it, so they still report an unknown name.
     from tidegate._lazy import lazy_names
@@ -92,6 +92,7 @@ else:
                 "Target",
                 "TooManyRequests",
             ),
+            "tidegate.guard.sinks": ("sinks",),
             "tidegate.jobs": (
                 "Again",
                 "Context",
@@ -103,7 +104,6 @@ else:
                 "JobForgotten",
                 "Queue",
             ),
-            "tidegate.runtime.sinks": ("sinks",),
         },
         submodules=("rules",),
     )

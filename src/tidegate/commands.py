@@ -8,14 +8,14 @@ def forget(at: AtServer, city: str) -> None:
         there.db.write(lambda tx: tx.all("forget", {"name": city}))
     at.say({"forgotten": city}, f"forgotten: {city}")
 
-`NUMBER` is the type of an argument that numbers a row. `Stopped` ends a command with one line and the exit code that
+`NUMBER` is the type of an argument that numbers a row. `CliError` ends a command with one line and the exit code that
 says which kind of mistake it was.
 """
 
 from __future__ import annotations
 
-from tidegate.cli.at_store import NUMBER, Stopped, printable
+from tidegate.cli.database import NUMBER, CliError, printable
 from tidegate.cli.exits import Exit
-from tidegate.cli.of_apps import AtServer, at_server
+from tidegate.cli.options import AtServer, at_server
 
-__all__ = ["NUMBER", "AtServer", "Exit", "Stopped", "at_server", "printable"]
+__all__ = ["NUMBER", "AtServer", "CliError", "Exit", "at_server", "printable"]

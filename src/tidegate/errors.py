@@ -4,7 +4,7 @@
     ├── Held                    the call was not made, and nothing was sent
     │   ├── BreakerOpen         the breaker is open
     │   └── TooManyRequests     the breaker is half-open and its permits are taken
-    ├── NotThere                there is no such job, queue or target
+    ├── NotFound                there is no such job, queue or target
     │   └── JobForgotten        the job whose result is asked for was removed, or never existed
     ├── JobFailed               the job whose result is asked for failed
     ├── JobCancelled            the job whose result is asked for was cancelled
@@ -29,7 +29,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tidegate.core.fault import Fault
+    from tidegate.faults.fault import Fault
 
 __all__ = [
     "BreakerOpen",
@@ -38,8 +38,8 @@ __all__ = [
     "JobFailed",
     "JobForgotten",
     "LeaseLost",
-    "NotThere",
-    "Refused",
+    "NotFound",
+    "Rejected",
     "SchemaTooNew",
     "StoreBusy",
     "StoreDamaged",
@@ -144,11 +144,11 @@ class TooManyRequests(Held):
         return "breaker half-open, all permits taken"
 
 
-class NotThere(TidegateError, LookupError):
+class NotFound(TidegateError, LookupError):
     """There is no such job, queue or target."""
 
 
-class JobForgotten(NotThere):
+class JobForgotten(NotFound):
     """The job whose result is asked for was removed, by retention or by a person, or never existed."""
 
     def __init__(self, job: int) -> None:
@@ -187,7 +187,7 @@ class JobCancelled(TidegateError):
         return f"job {self.job} was cancelled"
 
 
-class Refused(TidegateError):
+class Rejected(TidegateError):
     """What a person asked for is not possible as things stand; nothing was changed."""
 
 

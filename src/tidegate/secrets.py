@@ -22,7 +22,7 @@ from secrets import token_bytes
 
 __all__ = ["BadSecret", "Secrets"]
 
-_LEAST = 32  # bytes
+_MIN_KEY_BYTES = 32  # bytes
 
 
 class BadSecret(ValueError):
@@ -99,8 +99,10 @@ class Secrets:
 
 def _long_enough(key: str | bytes) -> bytes:
     raw = key.encode() if isinstance(key, str) else key
-    if len(raw) < _LEAST:
-        raise BadSecret(f"secret_key: it has {len(raw)} bytes; give at least {_LEAST}, such as 64 random hex digits")
+    if len(raw) < _MIN_KEY_BYTES:
+        raise BadSecret(
+            f"secret_key: it has {len(raw)} bytes; give at least {_MIN_KEY_BYTES}, such as 64 random hex digits"
+        )
     return raw
 
 

@@ -143,7 +143,7 @@ def rampage(plan: Plan, folder: Path, restart: Callable[[], None] = lambda: None
     )  # fmt: skip
     Path(orders.effects).touch()
     program = Program(orders)
-    assert not program.q.store.read(lambda tx: tx.all("newest"))[0][0], "the database is not empty"
+    assert not program.q.store.read(lambda tx: tx.query("newest"))[0][0], "the database is not empty"
     feeder = Feeder(program, plan)
     feeder.feed()
     run = Run(Verdict())

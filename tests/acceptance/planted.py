@@ -7,16 +7,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.acceptance.program import Orders, Program
-from tidegate.runtime.clock import SYSTEM
-from tidegate.runtime.job_gates import JobGates
-from tidegate.runtime.stopping import Watchdog, on_signals
-from tidegate.runtime.threads import RealThreads
-from tidegate.runtime.wake import Wake
-from tidegate.runtime.worker import Worker
-from tidegate.runtime.worker_policy import WorkerPolicy
-from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.opening import core_statements
-from tidegate.store.tx import Store
+from tidegate.clock import SYSTEM
+from tidegate.jobs.gates import ClaimGates
+from tidegate.jobs.producer import WakeSignal
+from tidegate.jobs.threads import ThreadExecutors
+from tidegate.jobs.worker import Worker, WorkerPolicy
+from tidegate.process import Watchdog, on_signals
+from tidegate.store.base import Store
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect, Statement
 
 
 def _unfenced(statement: Statement) -> Statement:
@@ -54,10 +53,16 @@ PLANTS: dict[str, Callable[[Statement], Statement]] = {"unfenced": _unfenced, "b
 def work_with(plant: str, program: Program, orders: Orders) -> None:
     policy = WorkerPolicy(concurrency=orders.concurrency, **orders.numbers)
     worker = Worker(
-        planted_store(orders.url, PLANTS[plant]), {job.kind.name: job.kind for job in program.kinds},
-        JobGates({}, lambda: 0.5), clock=SYSTEM, threads=RealThreads(orders.concurrency), wake=Wake(), policy=policy,
-        queues=frozenset({"chaos"}), store_id="planted",
-    )  # fmt: skip
+        planted_store(orders.url, PLANTS[plant]),
+        {job.kind.name: job.kind for job in program.kinds},
+        ClaimGates({}, lambda: 0.5),
+        clock=SYSTEM,
+        executors=ThreadExecutors(orders.concurrency),
+        wake=WakeSignal(),
+        policy=policy,
+        queues=frozenset({"chaos"}),
+        store_id="planted",
+    )
 
     async def main() -> None:
         stop = asyncio.Event()

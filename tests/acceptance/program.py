@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidegate.core.backoff import Backoff
-from tidegate.face.job_function import JobFunction
-from tidegate.face.queue import Queue
-from tidegate.runtime.context import Context
+from tidegate.guard.backoff import Backoff
+from tidegate.jobs.context import Context
+from tidegate.jobs.function import JobFunction
+from tidegate.jobs.queue import Queue
 
 KINDS = ("awaits", "blocks")
 

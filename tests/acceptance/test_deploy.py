@@ -20,9 +20,9 @@ import pytest
 import yaml
 
 from tests.text import numbers
-from tidegate.core.duration import seconds
-from tidegate.runtime.worker_policy import WorkerPolicy
-from tidegate.web.serving import LAST_ANSWERS
+from tidegate.durations import seconds
+from tidegate.jobs.worker import WorkerPolicy
+from tidegate.web.connections import LAST_ANSWERS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

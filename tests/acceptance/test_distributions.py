@@ -78,9 +78,9 @@ USES = {
     "queue": """
         import apsw
         from tidegate import Queue
-        from tidegate.apps import Every
+        from tidegate.apps import ScheduledJob
         with Queue("sqlite:///a.db", driver="apsw") as queue:
-            Every(cron="*/5 * * * *", job=queue.job(queue="a", name="a")(lambda n: None), args=(1,), name="a")
+            ScheduledJob(cron="*/5 * * * *", job=queue.job(queue="a", name="a")(lambda n: None), args=(1,), name="a")
             assert queue.drain().done == 0
     """,
     "postgres": "import psycopg, psycopg_pool, tidegate.store.postgres",

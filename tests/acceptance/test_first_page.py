@@ -19,7 +19,7 @@ from threading import Thread
 import httpx2
 import pytest
 
-from tidegate.core.codes import CORE
+from tidegate.faults.codes import CORE
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "first-page.md"
 COMMAND = Path(sys.executable).with_name("tidegate")

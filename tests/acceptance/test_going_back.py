@@ -19,8 +19,8 @@ from tests.acceptance.crew import crew
 from tests.acceptance.pg_server import own_server
 from tests.acceptance.program import Effect, Orders, Program
 from tests.acceptance.test_pauses import wait_until
-from tidegate.face.job_function import JobFunction
-from tidegate.store.backups import JUMP
+from tidegate.jobs.function import JobFunction
+from tidegate.jobs.restore import JUMP
 
 # Only the fence tells an old attempt from a new one: no lease ends, and all heartbeats are older than what is lost.
 NUMBERS = {"lease": 300.0, "renew_every": 100.0, "margin": 1.0, "sweep_every": 0.3, "poll_every": 0.3, "grace": 5.0}

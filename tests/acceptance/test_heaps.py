@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.processes import COMMAND, wait
-from tidegate.runtime import heaps
+from tidegate import process as tidegate_process
 
 PROGRAM = """
 from tidegate import Queue
@@ -26,7 +26,7 @@ def work(n: int) -> int:
 SIZE = 64 << 20  # glibc sets so much aside for a heap that is not the first, at a multiple of it
 THREADS = 5  # as many heaps there would be
 
-pytestmark = pytest.mark.skipif(not heaps.of_glibc(), reason="the C library is not glibc")
+pytestmark = pytest.mark.skipif(not tidegate_process.is_glibc(), reason="the C library is not glibc")
 
 
 def other_heaps(process: int) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.testing import Asked, Simulator, Step
+from tidegate.testing import RecordedRequest, Simulator, Step
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-in-celery.md"
 CONFIG = """
@@ -87,7 +87,7 @@ def test_the_retries_of_a_task_follow_what_the_failure_means(shop: Path) -> None
     ill = True
     refused: list[float] = []  # when
 
-    def answer(asked: Asked) -> Step:
+    def answer(asked: RecordedRequest) -> Step:
         if ill:
             refused.append(asked.at)
             return Step(503, headers={"Retry-After": "3"})

@@ -39,8 +39,8 @@ def test_a_hundred_workers_that_are_asked_to_stop_end_well_and_lose_nothing(db: 
 
 PROGRAM = """
     import asyncio, logging, sys, time
-    from tidegate.face.queue import Queue
-    from tidegate.runtime.context import Context
+    from tidegate.jobs.queue import Queue
+    from tidegate.jobs.context import Context
 
     logging.basicConfig()
     q = Queue(sys.argv[1])

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from tidegate_apps.feeds.settings import Settings as Feeds
-from tidegate_apps.lidarr.settings import Settings as Lidarr
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.settings import Settings as Music
+from tidegate_apps.feeds.settings import FeedsSettings as Feeds
+from tidegate_apps.lidarr.settings import LidarrSettings as Lidarr
+from tidegate_apps.music.registry import kinds
+from tidegate_apps.music.settings import MusicSettings as Music
 from tidegate_apps.music.settings import table_of
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"

@@ -18,7 +18,7 @@ import psycopg
 from tests.acceptance.checker import rows
 from tests.chaos.program import Effect, awaits, blocks, gives, hoards, joins, kills, orders, sweeps
 from tidegate.errors import StoreError
-from tidegate.face.enqueued import Enqueued
+from tidegate.jobs.function import Enqueued
 
 _BATCH = 40
 _POISON = 501  # of each 2,000 numbers: the job that kills its worker

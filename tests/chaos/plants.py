@@ -14,10 +14,10 @@ from tests.acceptance.planted import PLANTS as STATEMENTS
 from tests.acceptance.planted import changed, planted_store
 from tests.chaos.orders import CALLED, THE_ENQUEUER, Orders
 from tests.chaos.results import content, publish
-from tidegate.runtime.clock import SYSTEM
-from tidegate.store.dialect import Statement
-from tidegate.store.opening import open_store
-from tidegate.store.tx import Store, Tx
+from tidegate.clock import SYSTEM
+from tidegate.store.base import Store, Tx
+from tidegate.store.open import open_store
+from tidegate.store.sql import Statement
 
 T = TypeVar("T")
 

@@ -18,8 +18,8 @@ from tests.chaos.plants import late_file, planted_database
 from tests.chaos.results import Known, publish, sweep
 from tidegate import Backoff, Context, Queue
 from tidegate.children import Limits
-from tidegate.runtime.worker_policy import Tally
-from tidegate.store.tx import Store
+from tidegate.jobs.worker import WorkerStats
+from tidegate.store.base import Store
 
 _ALWAYS = {"queued", "running", "done", "failed"}
 _KNOWN = "select id, fence, state, result from tg_job"
@@ -32,7 +32,9 @@ orders = given()
 class Hasty(Queue):
     """A queue whose workers have short leases, and the planted bug if there is one."""
 
-    def run_worker(self, concurrency: int = 20, *, queues: AbstractSet[str] | None = None, **numbers: Any) -> Tally:
+    def run_worker(
+        self, concurrency: int = 20, *, queues: AbstractSet[str] | None = None, **numbers: Any
+    ) -> WorkerStats:
         return super().run_worker(concurrency, queues=queues, **{**numbers, **NUMBERS})
 
     def _database(self) -> Store:

@@ -18,7 +18,7 @@ from tests.acceptance.pg_server import Server, own_server
 from tests.acceptance.program import Effect, Orders, Program
 from tests.acceptance.test_pauses import begun, stand_still, wait_until
 from tests.chaos.copies import Copies, tidegate
-from tidegate.store.backups import JUMP
+from tidegate.jobs.restore import JUMP
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(900)]
 

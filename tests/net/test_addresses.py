@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.net import BadUrl, Networks, why_blocked
-from tidegate.net.places import next_place, place_of
+from tidegate.net.urls import next_place, parse_url
 
 PUBLIC = (
     "1.1.1.1", "8.8.8.8", "93.184.216.34", "100.63.255.255", "100.128.0.1", "172.15.255.255", "172.32.0.1",
@@ -113,7 +113,7 @@ def test_one_text_is_no_list_of_networks() -> None:
 )
 def test_what_leads_nowhere_or_elsewhere_is_no_address(url: str, says: str) -> None:
     with pytest.raises(BadUrl, match=says):
-        place_of(url, frozenset({80, 443}))
+        parse_url(url, frozenset({80, 443}))
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,12 @@ def test_what_leads_nowhere_or_elsewhere_is_no_address(url: str, says: str) -> N
 def test_the_host_that_is_named_is_the_host_that_is_looked_up(
     url: str, host: str, authority: bytes, target: bytes
 ) -> None:
-    place = place_of(url, frozenset({80, 443}))
+    place = parse_url(url, frozenset({80, 443}))
     assert (place.host, place.authority, place.target) == (host, authority, target)
 
 
 def test_user_and_password_become_a_header_and_leave_the_address() -> None:
-    place = place_of("https://me:p%40ss@example.com/x", None)
+    place = parse_url("https://me:p%40ss@example.com/x", None)
     assert place.url == "https://example.com/x"
     assert place.authorization == b"Basic bWU6cEBzcw=="
     assert next_place(place, "//you:word@other.example/y", None).authorization is None
@@ -145,7 +145,7 @@ def test_user_and_password_become_a_header_and_leave_the_address() -> None:
     "url", ["http://a.example/x#", "http://a.example/x#y", "http://@a.example/x", "http://:@a.example/x"]
 )
 def test_an_address_is_written_in_one_way_alone(url: str) -> None:
-    place = place_of(url, None)
+    place = parse_url(url, None)
     assert (place.url, place.authorization) == ("http://a.example/x", None)
 
 
@@ -161,4 +161,4 @@ def test_an_address_is_written_in_one_way_alone(url: str) -> None:
     ],
 )
 def test_a_redirect_leads_from_where_it_was_met(location: str, leads_to: str) -> None:
-    assert next_place(place_of("https://example.com/a/feed", None), location, None).url == leads_to
+    assert next_place(parse_url("https://example.com/a/feed", None), location, None).url == leads_to

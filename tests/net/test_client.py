@@ -9,7 +9,7 @@ import pytest
 
 from tests.net.serving import OK, PUBLIC, client, names, redirect, serving
 from tidegate import classify, net
-from tidegate.net.line import Line
+from tidegate.net.http1 import SocketStream
 
 
 def page(body: bytes, *headers: str) -> bytes:
@@ -241,15 +241,17 @@ async def test_what_came_beyond_an_answer_is_never_taken_for_the_next_one() -> N
 
 
 def test_a_kept_connection_on_which_something_comes_unasked_is_not_used_again() -> None:
-    line = Line()
+    line = SocketStream()
     assert line.quiet
     line.data_received(b"HTTP/1.1 200 OK")
     assert not line.quiet
 
 
-@pytest.mark.parametrize("closed", [Line.eof_received, lambda line: line.connection_lost(None), Line.close])
-def test_a_kept_connection_that_has_ended_is_not_used_again(closed: Callable[[Line], None]) -> None:
-    line = Line()
+@pytest.mark.parametrize(
+    "closed", [SocketStream.eof_received, lambda line: line.connection_lost(None), SocketStream.close]
+)
+def test_a_kept_connection_that_has_ended_is_not_used_again(closed: Callable[[SocketStream], None]) -> None:
+    line = SocketStream()
     closed(line)
     assert not line.quiet
 
@@ -263,7 +265,7 @@ async def test_an_answer_in_another_protocol_is_broken() -> None:
 
 async def test_one_who_sends_faster_than_we_read_has_to_wait() -> None:
     transport = Held()
-    line = Line()
+    line = SocketStream()
     line.connection_made(transport)
     line.expect(10_000_000)
     while not transport.waits:

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.net.serving import OK, PUBLIC, client
-from tidegate.net.line import Line
+from tidegate.net.http1 import SocketStream
 
 pytestmark = pytest.mark.req("FEED-13")
 
@@ -30,7 +30,7 @@ def test_what_the_loop_has_not_seen_yet_counts_as_well(
     pair: tuple[socket.socket, socket.socket], comes: Callable[[socket.socket], object]
 ) -> None:
     ours, theirs = pair
-    line = Line(ours)
+    line = SocketStream(ours)
     assert line.quiet
     comes(theirs)
     assert not line.quiet
@@ -73,7 +73,7 @@ async def test_a_kept_connection_ends_as_soon_as_something_comes_on_it() -> None
 
 
 def test_a_line_that_rests_ends_with_the_first_byte_and_keeps_none() -> None:
-    line, transport = Line(), Ended()
+    line, transport = SocketStream(), Ended()
     line.connection_made(transport)
     line.rest()
     assert (line.quiet, transport.ended) == (True, False)

@@ -163,7 +163,7 @@ async def test_a_body_without_a_length_is_whole_only_if_its_end_was_said_under_t
 async def test_a_fetch_that_is_cancelled_as_soon_as_tls_stands_leaves_its_socket_to_nobody(
     authority: Authority, tmp_path: Path
 ) -> None:
-    fetches: list[asyncio.Task[net.Fetched]] = []
+    fetches: list[asyncio.Task[net.FetchResponse]] = []
 
     class Cancelling(ssl.SSLObject):
         def do_handshake(self) -> None:

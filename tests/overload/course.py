@@ -9,16 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.jobs.gating import working
 from tests.overload.gateway import Gateway
-from tests.runtime_jobs.gating import working
 from tidegate import Queue, Target
+from tidegate.clock import VirtualClock
 from tidegate.guard import Tuning
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store import tallies
-from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.opening import core_statements
+from tidegate.jobs import settle
+from tidegate.store.base import Store
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect, Statement
 from tidegate.store.sqlite import SqliteStore
-from tidegate.store.tx import Store
 
 TARGET = "gateway"
 STEP = 0.1  # seconds between two arrivals of a handful of jobs
@@ -71,7 +71,7 @@ class Course:
     def play(self) -> None:
         offset = self.clock.now() - self.clock.monotonic()
         self.clock.run(self._main())
-        events = self.queues[0].target(TARGET).events(most=10_000)
+        events = self.queues[0].target(TARGET).events(limit=10_000)
         states = [(each.at - offset, each) for each in reversed(events) if each.kind == "breaker_state_changed"]
         self.moves = [(at, str(each.fields["to"])) for at, each in states]
         for queue in self.queues:
@@ -79,7 +79,7 @@ class Course:
 
     def _opened(self, dice: random.Random) -> Queue:
         made = InMemory(
-            f"sqlite:///{self.folder / 'course.db'}", clock=self.clock, inline=True, tuning=Tuning(dice=dice.random)
+            f"sqlite:///{self.folder / 'course.db'}", clock=self.clock, inline=True, tuning=Tuning(rng=dice.random)
         )
         made.changed = self.changed
         return made
@@ -119,7 +119,7 @@ class Course:
     async def _drained(self) -> None:
         """Until no more wait than come within a second."""
         while (now := self.clock.monotonic()) < self.most:
-            totals = self.queues[0].store.read(tallies.read)
+            totals = self.queues[0].store.read(settle.read)
             waiting = sum(n for (_, stage), n in totals.items() if stage in ("waiting", "ready"))
             self.depth[int(now)] = waiting
             if waiting <= self.load * self.capacity:

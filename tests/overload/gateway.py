@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass, field
 
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
 
 TOLERATED = 1.2  # above so many times its capacity it thrashes
 QUICK = 0.1  # seconds that an answer takes when nobody else waits

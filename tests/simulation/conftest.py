@@ -5,12 +5,12 @@ from weakref import WeakSet
 
 import pytest
 
-from tidegate.machine.breaker import Breaker
-from tidegate.machine.ledger import ledgers
+from tidegate.guard.breaker import Breaker
+from tidegate.guard.breaker_registry import all_totals
 
 
 def _breakers() -> list[Breaker]:
-    return [breaker for each in ledgers() for breaker in each.breakers()]
+    return [breaker for each in all_totals() for breaker in each.breakers()]
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from contextvars import Context, ContextVar, copy_context
 from itertools import count
 from typing import Any, TypeVar, TypeVarTuple
 
-from tidegate.runtime.clock import VirtualClock
-from tidegate.runtime.virtual_loop import Deadlock
+from tidegate.clock import VirtualClock
+from tidegate.clock.virtual_loop import Deadlock
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

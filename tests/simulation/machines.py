@@ -35,7 +35,7 @@ class Machine:
         self.innocent = declared_innocent(self.queue, partial(poison.works, world, self))
         self.poison = declared_poison(self.queue, partial(poison.dies, world, self))
         self.telling = world.mailbox.telling(self.queue)
-        self.queue.alongside(lambda: self.telling.run(every=LOOK))
+        self.queue.add_background_task(lambda: self.telling.run(every=LOOK))
         self.there: dict[str, Installed[Any]] = {each.name: each.install(self.queue) for each in world.parts}
         self._stop = asyncio.Event()
         self._task: asyncio.Task[Any] | None = None

@@ -7,18 +7,18 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tests.runtime_jobs.gating import Refusal
+from tests.jobs.gating import Refusal
 from tidegate import Queue
-from tidegate.core.channel import Channel, Letter, Webhook
-from tidegate.face.telling import Telling
-from tidegate.machine.telling import TellingPolicy
+from tidegate.notices.channels import Channel, Message, Webhook
+from tidegate.notices.dispatcher import NoticeDispatcher
+from tidegate.notices.policy import NoticePolicy
 
 Rows = Callable[..., list[tuple[Any, ...]]]
 CHANNELS = (
-    Channel(name="hook", way=Webhook(url="https://hook.example/in"), level="info"),
-    Channel(name="spare", way=Webhook(url="https://spare.example/in"), standby=True, order=200),
+    Channel(name="hook", config=Webhook(url="https://hook.example/in"), level="info"),
+    Channel(name="spare", config=Webhook(url="https://spare.example/in"), standby=True, order=200),
 )
-POLICY = TellingPolicy(grace=120.0, group=120.0, steady=300.0)
+POLICY = NoticePolicy(grace=120.0, group=120.0, steady=300.0)
 ILLS = ("down", "unavailable", "cuts")
 DELIVERIES = """
 select d.notice, d.channel, d.round_no, d.state, d.code, j.attempt, j.id, d.created_at
@@ -38,10 +38,10 @@ class Mailbox:
         self.came: Counter[tuple[str, str]] = Counter()  # letters that were taken, by channel and id
         self.cut: Counter[tuple[str, str]] = Counter()  # of those, how many times nobody was told so
 
-    def telling(self, queue: Queue) -> Telling:
-        return Telling(queue, CHANNELS, POLICY, address="https://tidegate.example", send=self._send)
+    def telling(self, queue: Queue) -> NoticeDispatcher:
+        return NoticeDispatcher(queue, CHANNELS, POLICY, address="https://tidegate.example", send=self._send)
 
-    def _send(self, channel: Channel, letter: Letter, *, now: float) -> None:
+    def _send(self, channel: Channel, letter: Message, *, now: float) -> None:
         ill, place = self.ill.get(channel.name, ""), (channel.name, "-".join(letter.id.split("-")[2:]))
         self._note("letter", *place, ill)
         if ill == "down":

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from tests.simulation.store_weather import Change
 from tests.simulation.world import Planted
-from tidegate.store.dialect import Statement
+from tidegate.store.sql import Statement
 
 
 def changed(name: str, *changes: tuple[str, str]) -> Change:

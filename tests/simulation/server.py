@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from tests.simulation.store_weather import OnWeather
+from tidegate.accounts.access import Issuer
 from tidegate.apps import Installed
-from tidegate.ops.jwts import Issuer
-from tidegate.web.access import Access
-from tidegate.web.frame import build
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
 
 if TYPE_CHECKING:
@@ -33,9 +33,15 @@ class Server:
         self.queue = OnWeather(world.url, dice, world.planted.changed, clock=world.clock)
         self.there: dict[str, Installed[Any]] = {each.name: each.install(self.queue) for each in world.parts}
         site = Site(
-            queue=self.queue, telling=world.mailbox.telling(self.queue), apps=tuple(self.there.values()), version="0",
-            config=list, hosts=("127.0.0.1",), access=Access([Issuer.own(KEY.derived("jwt"))], KEY), visitor="ada",
-        )  # fmt: skip
+            queue=self.queue,
+            telling=world.mailbox.telling(self.queue),
+            apps=tuple(self.there.values()),
+            version="0",
+            config=list,
+            hosts=("127.0.0.1",),
+            access=Authenticator([Issuer.own(KEY.derived("jwt"))], KEY),
+            visitor="ada",
+        )
         _ = self.queue.store  # opened here: in the thread of requests there is no loop
         self._app = build(site)
         self._thread = ThreadPoolExecutor(1, "simulated-server")

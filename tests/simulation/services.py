@@ -8,11 +8,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.runtime_jobs.gating import Refusal
+from tests.jobs.gating import Refusal
 from tests.simulation.loop import Process, here
 from tidegate import Context, Queue, Target
-from tidegate.core.backoff import Backoff
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
+from tidegate.guard.backoff import Backoff
 
 BRIEF = 300.0  # seconds that a job is kept
 LIMIT = 2  # jobs at a time, at one target
@@ -89,7 +89,7 @@ def declared(queue: Queue, name: str, service: Service) -> Any:
 
 def declared_brief(queue: Queue) -> Any:
     """The kind of job that is soon forgotten, unless another one waits for it."""
-    queue.keep("brief", done=BRIEF, failed=BRIEF, cancelled=BRIEF)
+    queue.set_retention("brief", done=BRIEF, failed=BRIEF, cancelled=BRIEF)
 
     @queue.job(queue="brief", name="brief", attempts=1000)
     async def brief(key: str) -> str:

@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 from tidegate import Queue
 from tidegate.errors import StoreBusy, StoreFull, TidegateError
 from tidegate.guard import Tuning
-from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.opening import core_statements
+from tidegate.store.base import Store, Tx
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect, Statement
 from tidegate.store.sqlite import SqliteStore
-from tidegate.store.tx import Store, Tx
 
 T = TypeVar("T")
 Change = Callable[[Statement], Statement]
@@ -77,7 +77,7 @@ class OnWeather(Queue):
     """A queue whose database is reached through the weather, with statements that may have been tampered with."""
 
     def __init__(self, url: str, dice: random.Random, changed: Change, **more: Any) -> None:
-        super().__init__(url, inline=True, tuning=Tuning(dice=dice.random), **more)
+        super().__init__(url, inline=True, tuning=Tuning(rng=dice.random), **more)
         self._weather_dice, self._changed = dice, changed
 
     def _database(self) -> Store:

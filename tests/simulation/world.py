@@ -28,12 +28,12 @@ from tests.simulation.quiet import loaded_dice, seldom_collected, silence
 from tests.simulation.server import Server
 from tests.simulation.services import Service
 from tests.simulation.store_weather import Change, OnWeather
+from tidegate.clock import VirtualClock
 from tidegate.errors import StoreBusy, StoreFull
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store.now import now_of
+from tidegate.store.base import now_of
 
 if TYPE_CHECKING:
-    from tidegate.store.dialect import Statement
+    from tidegate.store.sql import Statement
 
 T = TypeVar("T")
 SERVICES = ("alpha", "beta", "gamma")

@@ -19,9 +19,8 @@ from pydantic import BaseModel
 from tests.soak import inside
 from tidegate import Backoff, Target
 from tidegate.apps import App, Installed
-from tidegate.runtime import sweeper
-from tidegate.store import rollups
-from tidegate_apps.feeds.parsing.asking import Reader
+from tidegate.jobs import history, maintenance
+from tidegate_apps.feeds.parsing.pool import ParserPool
 
 BURST = 16  # jobs that all the handlers' threads are needed for at the same time
 CONNECTIONS = 8  # that a store keeps at most
@@ -50,7 +49,7 @@ def remembering(tx: Any) -> None:
     """Fills what a connection remembers of statements, else a matter of hours; the next takes the place of another."""
     for n in range(2 * STATEMENTS + 1):
         for _ in range(USES if n < STATEMENTS else 1):
-            tx.plain(f"select {n} as n -- ".ljust(_LENGTH, "-"))
+            tx.execute(f"select {n} as n -- ".ljust(_LENGTH, "-"))
     time.sleep(_LONG)
 
 
@@ -73,7 +72,7 @@ async def warm(store: Any) -> None:
     _warm.add(loop)
     remember(store)
     feed = b"<rss version='2.0'><channel><title>warm</title></channel></rss>".ljust(1_000_000)
-    reader, pool = Reader(), min(32, (os.cpu_count() or 1) + 4)
+    reader, pool = ParserPool(), min(32, (os.cpu_count() or 1) + 4)
     await asyncio.gather(
         *(asyncio.to_thread(time.sleep, _LONG) for _ in range(pool)),
         *(reader.parse(feed, "text/xml", "http://127.0.0.1/") for _ in range(os.cpu_count() or 2)),
@@ -122,8 +121,8 @@ def jobs(there: Installed[Settings]) -> Any:
 
 def forget_soon() -> None:
     """What no setting shortens: a run of an hour would see it grow for all of its time, and pages with it."""
-    sweeper.KEPT_EVENTS = sweeper.KEPT_NOTICES = _FORGOTTEN
-    rollups.KEPT_FINE = int(_FORGOTTEN)
+    maintenance.EVENT_RETENTION = maintenance.NOTICE_RETENTION = _FORGOTTEN
+    history.FINE_RETENTION = int(_FORGOTTEN)
 
 
 app = App[Settings](name="plain", settings=Settings, jobs=jobs, routes=routes)

@@ -10,16 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from tidegate.apps import DbTx, Installed
-from tidegate_apps.demo import seeding
-from tidegate_apps.demo.services import LISTENER
-from tidegate_apps.demo.stage import Stage
-from tidegate_apps.music.library import tables
-from tidegate_apps.music.names import key_of
+from tidegate_apps.music.library import key_of, tables
+from tidegate_demo import stage
+from tidegate_demo.stage import LISTENER, DemoEnvironment
 
 MOST = 15  # bands of ten albums each
 
 
-class Household(Stage):
+class Household(DemoEnvironment):
     """As in the demo, but for people who give away what they have had longest."""
 
     _gone = 0  # bands
@@ -30,7 +28,7 @@ class Household(Stage):
 
     def more_albums(self, bands: int = 10, *, known: bool = False) -> None:
         over = max(0, self._bands + bands - self._gone - MOST)
-        self._give_away(seeding.bands(self._gone, over))  # before the look for those that come, which sees it, too
+        self._give_away(stage.band_names(self._gone, over))  # before the look for those that come, which sees it, too
         self._gone += over
         super().more_albums(bands, known=known)
 

@@ -24,17 +24,15 @@ from tests.processes import toml
 from tests.soak.application import BURST
 from tests.soak.household import Household
 from tests.soak.processes import or_all_ends
-from tidegate import assembly
+from tidegate import server
 from tidegate.apps import App
+from tidegate.apps import simulated as simulated_services
 from tidegate.errors import StoreBusy
 from tidegate.settings import load
-from tidegate_apps.demo.app import demo
-from tidegate_apps.demo.playing import Player, Theatre
-from tidegate_apps.demo.seeding import pdf
-from tidegate_apps.demo.services import Services
-from tidegate_apps.demo.stage import Stage
-from tidegate_apps.demo.story import STORY
-from tidegate_apps.demo.troubles import TROUBLES
+from tidegate_demo.app import demo
+from tidegate_demo.player import DemoRunner, StoryPlayer
+from tidegate_demo.stage import DemoEnvironment, Services, pdf
+from tidegate_demo.story import STORY, TROUBLES
 
 PAGES = (
     "/", "/queue", "/targets", "/failures", "/workers", "/charts", "/notices", "/activity", "/channels", "/settings",
@@ -57,7 +55,7 @@ _TROUBLE = 20.0  # seconds between two services that break
 
 def settings(folder: Path, url: str, port: int, simulated: Mapping[str, Mapping[str, Any]], *, leaks: bool) -> str:
     """The settings of the demo, with a database, services and a retention of our own."""
-    said = tomllib.loads((files("tidegate_apps.demo") / "tidegate.toml").read_text())
+    said = tomllib.loads((files("tidegate_demo") / "tidegate.toml").read_text())
     for name, values in simulated.items():
         for field, value in values.items():
             table = said[name].get(field)
@@ -78,8 +76,8 @@ def running(services: Services, apps: list[App[Any]]) -> Iterator[dict[str, Mapp
     with contextlib.ExitStack() as stack:
         found = {}
         for app in services.under(apps):
-            assert app.simulator is not None
-            simulated = app.simulator()
+            simulated = simulated_services(app)
+            assert simulated is not None
             found[app.name] = simulated.settings(simulated.simulator.start())
             stack.callback(simulated.simulator.stop)
         yield found
@@ -121,7 +119,7 @@ class Browsers:
             client.post("/api/upload", files={"file": (f"{n}.pdf", pdf(f"Page {n}"), "application/pdf")})
 
 
-def break_and_mend(stage: Stage, dice: random.Random) -> None:
+def break_and_mend(stage: DemoEnvironment, dice: random.Random) -> None:
     """What is broken is mended; then something else breaks."""
     for trouble in TROUBLES.values():
         for do in trouble.undo if trouble.on(stage) else ():
@@ -133,7 +131,7 @@ def break_and_mend(stage: Stage, dice: random.Random) -> None:
 class Living:
     """Plain jobs all the time, what people do at the five applications, and services that break."""
 
-    def __init__(self, stage: Stage, plain: Any, stop: threading.Event) -> None:
+    def __init__(self, stage: DemoEnvironment, plain: Any, stop: threading.Event) -> None:
         self._stage, self._plain, self._stop = stage, plain, stop
         self._dice, self._due = random.Random(5), time.monotonic() + 2 * _TROUBLE
         self.put = self.refused = 0
@@ -163,21 +161,21 @@ class Living:
 
 
 def main(folder: Path, url: str, port: int, *, leaks: bool) -> None:
-    found, broken = assembly.there_are()
+    found, broken = server.there_are()
     services, stop = Services(), threading.Event()
-    theatre = Theatre(Household(services), Player(STORY, on=False))
+    theatre = DemoRunner(Household(services), StoryPlayer(STORY, on=False))
     with running(services, found) as simulated:
         file = folder / "tidegate.toml"
         file.write_text(settings(folder, url, port, simulated, leaks=leaks))
         apps = [demo(theatre), *found]
         loaded = load(file=file, environ={}, apps=apps, broken=broken)
-        with assembly.assembled(loaded, apps) as there:
+        with server.assembled(loaded, apps) as there:
             there.queue.store.now()
             print("ready", flush=True)  # noqa: T201
             sys.stdin.readline()  # the others have started
-            theatre.stage.fill(there.apps)
+            theatre.environment.fill(there.apps)
             plain = next(each.jobs for each in there.apps if each.app.name == "plain")
-            browsers, living = Browsers(f"http://127.0.0.1:{port}", stop), Living(theatre.stage, plain, stop)
+            browsers, living = Browsers(f"http://127.0.0.1:{port}", stop), Living(theatre.environment, plain, stop)
             threads = [threading.Thread(target=or_all_ends, args=(each.run,)) for each in (browsers, living)]
             for each in threads:
                 each.start()

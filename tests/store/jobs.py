@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.databases import Database
-from tidegate.core.job import Claimed, Job, JobEvent, NewJob, Outcome, while_mask
-from tidegate.machine import lifecycle
-from tidegate.store import claims, intake, people, tallies
-from tidegate.store.claims import Front, Lane, Renewed
-from tidegate.store.dialect import compiled
-from tidegate.store.intake import Taken
+from tidegate.jobs import actions, claim, insert, outcome
+from tidegate.jobs import settle as job_settle
+from tidegate.jobs.claim import ReadyKey, ReadyTarget, Renewed
+from tidegate.jobs.insert import InsertResult
+from tidegate.jobs.job import AttemptOutcome, Claimed, Job, JobEvent, NewJob, while_mask
+from tidegate.jobs.settle import Settled, settle
+from tidegate.store.base import Row, Store
 from tidegate.store.migrate import core_migrations, migrate
-from tidegate.store.settling import Settled, settle
+from tidegate.store.sql import compiled
 from tidegate.store.sqlite import SqliteStore
-from tidegate.store.tx import Row, Store
 
 LEASE = 30.0
 LIVE = frozenset({"queued", "running"})
-Q = Front("q", "")
+Q = ReadyTarget("q", "")
 
 
 class Clock:
@@ -58,10 +58,10 @@ class Jobs:
 
     # -- putting in ----------------------------------------------------------------------------------------------
 
-    def put(self, *wanted: NewJob) -> list[Taken]:
+    def put(self, *wanted: NewJob) -> list[InsertResult]:
         if len(wanted) == 1:
-            return [self.store.write(lambda tx: intake.enqueue_one(tx, wanted[0]))]
-        return self.store.write(lambda tx: intake.enqueue(tx, wanted))
+            return [self.store.write(lambda tx: insert.enqueue_one(tx, wanted[0]))]
+        return self.store.write(lambda tx: insert.enqueue(tx, wanted))
 
     def one(self, key: object = None, **fields: Any) -> int:
         """One new job's id."""
@@ -73,23 +73,23 @@ class Jobs:
         return self.one(parents=parents, **fields)
 
     def refuse(self, code: str = "bad_request", message: str = "No.", **fields: Any) -> int:
-        return self.store.write(lambda tx: intake.refuse(tx, new(**fields), code, message))
+        return self.store.write(lambda tx: insert.refuse(tx, new(**fields), code, message))
 
     # -- taking --------------------------------------------------------------------------------------------------
 
-    def fronts(self, *queues: str) -> list[Front]:
+    def fronts(self, *queues: str) -> list[ReadyTarget]:
         """Those of these queues, or of all that there are."""
         names = queues or [row[0] for row in self.sql("select distinct queue from tg_job")]
-        return self.store.read(lambda tx: claims.ready(tx, names).fronts)
+        return self.store.read(lambda tx: claim.ready(tx, names).targets)
 
-    def lanes(self, front: Front = Q, after: str | None = None, most: int = 100) -> list[Lane]:
-        return self.store.read(lambda tx: claims.lanes(tx, front, after, most))
+    def lanes(self, front: ReadyTarget = Q, after: str | None = None, most: int = 100) -> list[ReadyKey]:
+        return self.store.read(lambda tx: claim.ready_keys(tx, front, after, most))
 
     def claim(
         self, n: int = 100, worker: str = "w", lane: str = "", queue: str = "q", target: str = ""
     ) -> list[Claimed]:
-        place = Lane(queue, target, lane)
-        return self.store.write(lambda tx: claims.claim(tx, place, n, worker, LEASE))
+        place = ReadyKey(queue, target, lane)
+        return self.store.write(lambda tx: claim.claim(tx, place, n, worker, LEASE))
 
     def take(self, id_: int, worker: str = "w") -> Claimed:
         """Claims everything up to this one job, which must be ready."""
@@ -101,35 +101,35 @@ class Jobs:
         return mine
 
     def suspects(self) -> list[int]:
-        return self.store.read(lambda tx: [each.id for each in claims.suspects(tx, None)])
+        return self.store.read(lambda tx: [each.id for each in claim.suspects(tx, None)])
 
     def take_suspect(self, id_: int, worker: str = "w") -> Claimed:
-        lanes = self.store.read(lambda tx: {each.id: each.lane for each in claims.suspects(tx, None)})
-        (mine,) = self.store.write(lambda tx: claims.claim_suspect(tx, lanes[id_], id_, worker, LEASE))
+        lanes = self.store.read(lambda tx: {each.id: each.lane for each in claim.suspects(tx, None)})
+        (mine,) = self.store.write(lambda tx: claim.claim_suspect(tx, lanes[id_], id_, worker, LEASE))
         return mine
 
     def clear(self, *held: Claimed) -> None:
-        self.store.write(lambda tx: claims.clear_suspects(tx, [(job.id, job.fence) for job in held]))
+        self.store.write(lambda tx: claim.clear_suspects(tx, [(job.id, job.fence) for job in held]))
 
     def renew(self, *held: Claimed, lease: float = LEASE) -> list[Renewed]:
-        return self.store.write(lambda tx: claims.renew(tx, held, lease))
+        return self.store.write(lambda tx: claim.renew(tx, held, lease))
 
     def save(self, job: Claimed, saved: str) -> bool:
-        return self.store.write(lambda tx: claims.save(tx, job.id, job.fence, saved))
+        return self.store.write(lambda tx: claim.save(tx, job.id, job.fence, saved))
 
     def promote(self) -> int:
-        return self.store.write(claims.promote)
+        return self.store.write(claim.promote)
 
     def take_back(self) -> int:
-        rule = claims.LostRule("worker_lost")
-        return self.store.write(lambda tx: claims.take_back(tx, rule, "Three times.", {}, LEASE))
+        rule = claim.LostRule("worker_lost")
+        return self.store.write(lambda tx: claim.rescue_lost(tx, rule, "Three times.", {}, LEASE))
 
     def survive(self, worker: str = "w") -> None:
         """A heartbeat of a worker that was not heard of for a while."""
-        self.store.write(lambda tx: claims.survive(tx, worker))
+        self.store.write(lambda tx: claim.survive(tx, worker))
 
     def expire(self) -> int:
-        return self.store.write(lambda tx: claims.expire(tx, "expired", "Too old."))
+        return self.store.write(lambda tx: claim.expire(tx, "expired", "Too old."))
 
     def die(self, *held: Claimed) -> None:
         """The worker of these jobs is heard of no more, and they are taken back."""
@@ -140,18 +140,18 @@ class Jobs:
 
     # -- ending --------------------------------------------------------------------------------------------------
 
-    def settle(self, *outcomes: Outcome, worker: str = "w") -> Settled:
+    def settle(self, *outcomes: AttemptOutcome, worker: str = "w") -> Settled:
         return self.store.write(lambda tx: settle(tx, outcomes, worker))
 
     def done(self, *ids: int, result: str | None = None) -> None:
         """Claims and finishes these."""
         held = {job.id: job for job in self._all_ready()}
-        self.settle(*(lifecycle.done(held[id_], result) for id_ in ids))
+        self.settle(*(outcome.done(held[id_], result) for id_ in ids))
         self._give_back(held, ids)
 
     def fail(self, *ids: int, code: str = "bad_request") -> None:
         held = {job.id: job for job in self._all_ready()}
-        self.settle(*(lifecycle.failed(held[id_], code, "No.") for id_ in ids))
+        self.settle(*(outcome.failed(held[id_], code, "No.") for id_ in ids))
         self._give_back(held, ids)
 
     def _all_ready(self) -> list[Claimed]:
@@ -161,12 +161,12 @@ class Jobs:
 
     def _give_back(self, held: dict[int, Claimed], ended: tuple[int, ...]) -> None:
         rest = [job for id_, job in held.items() if id_ not in ended]
-        self.settle(*(lifecycle.given_back(job, unsent=True) for job in rest))
+        self.settle(*(outcome.released(job, unsent=True) for job in rest))
 
     # -- people --------------------------------------------------------------------------------------------------
 
     def get(self, id_: int) -> Job:
-        found = self.store.read(lambda tx: people.get(tx, id_))
+        found = self.store.read(lambda tx: actions.get(tx, id_))
         assert found is not None
         return found
 
@@ -174,22 +174,22 @@ class Jobs:
         return " ".join(self.get(id_).stage for id_ in ids)
 
     def events(self, id_: int) -> list[JobEvent]:
-        return self.store.read(lambda tx: people.events(tx, id_))
+        return self.store.read(lambda tx: actions.events(tx, id_))
 
     def history(self, id_: int) -> str:
         return " ".join(event.kind for event in self.events(id_))
 
     def retry(self, id_: int) -> bool:
-        return self.store.write(lambda tx: people.retry(tx, id_, "ada"))
+        return self.store.write(lambda tx: actions.requeue_job(tx, id_, "ada"))
 
     def cancel(self, id_: int) -> str | None:
-        return self.store.write(lambda tx: people.cancel(tx, id_, "ada"))
+        return self.store.write(lambda tx: actions.cancel_job(tx, id_, "ada"))
 
     def forget(self, id_: int) -> bool:
-        return self.store.write(lambda tx: people.forget(tx, id_))
+        return self.store.write(lambda tx: actions.delete_job(tx, id_))
 
     def prune(self, stage: Any, before: float, most: int = 100, queue: str = "q") -> int:
-        return self.store.write(lambda tx: people.prune(tx, queue, stage, before, most))
+        return self.store.write(lambda tx: actions.prune(tx, queue, stage, before, most))
 
     # -- numbers -------------------------------------------------------------------------------------------------
 
@@ -198,7 +198,7 @@ class Jobs:
         return rows(self.store, text)
 
     def tallies(self) -> dict[tuple[str, str], int]:
-        return self.store.read(tallies.read)
+        return self.store.read(job_settle.read)
 
     def check(self) -> None:
         """What must be true of every store, whatever was done to it."""
@@ -233,7 +233,7 @@ def rows(store: Store, text: str) -> list[Row]:
     name = f"test.{abs(hash(text))}"
     with contextlib.suppress(ValueError):  # asked before
         store.add([compiled(name, text, store.dialect)])
-    return store.read(lambda tx: tx.all(name))
+    return store.read(lambda tx: tx.query(name))
 
 
 def sqlite(jobs: Jobs) -> SqliteStore:

@@ -7,7 +7,7 @@ from multiprocessing.connection import Connection
 
 from tidegate.store import postgres  # noqa: F401 - so that the children need not load it
 from tidegate.store.migrate import Migration, migrate
-from tidegate.store.opening import open_store
+from tidegate.store.open import open_store
 
 TABLES = 12
 STEPS = [

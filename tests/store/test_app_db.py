@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from tests.databases import BOTH, Database
-from tidegate.core.events import Notice, NoticeKind
+from tidegate.db import Db, DbTx
 from tidegate.errors import SchemaTooNew, StoreError, UniqueTaken
-from tidegate.face.db import Db, DbTx
-from tidegate.face.queue import Queue
-from tidegate.machine.lifecycle import Done
-from tidegate.runtime.context import Context
+from tidegate.events import Notice, NoticeKind
+from tidegate.jobs.context import Context
+from tidegate.jobs.outcome import Done
+from tidegate.jobs.queue import Queue
 
 pytestmark = pytest.mark.parametrize("db", BOTH, indirect=True)
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.databases import POSTGRES, database
-from tidegate.store.arrays import array
+from tidegate.store.sql import array
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 TEXT |= st.sampled_from(["", "NULL", "null", '"', "\\", '\\"', "{", "}", ",", " ", "\n", '{"a": "\\u0000"}', "%s"])

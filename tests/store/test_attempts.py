@@ -19,14 +19,14 @@ from hypothesis.stateful import (
 from tests.databases import APSW, POSTGRES, STDLIB
 from tests.store.attempt_model import ModelJob
 from tests.store.jobs import LEASE, Jobs
-from tidegate.core.backoff import Backoff
-from tidegate.core.codes import CORE
-from tidegate.core.job import Claimed, Outcome
-from tidegate.machine import lifecycle
-from tidegate.machine.lifecycle import Again, KindPolicy
-from tidegate.store import gate_rows
-from tidegate.store.claims import Front
-from tidegate.store.gate_rows import HoldRow
+from tidegate.faults.codes import CORE
+from tidegate.guard.backoff import Backoff
+from tidegate.jobs import outcome as job_outcome
+from tidegate.jobs.claim import ReadyTarget
+from tidegate.jobs.job import AttemptOutcome, Claimed
+from tidegate.jobs.outcome import Again, KindPolicy
+from tidegate.targets import table as target_table
+from tidegate.targets.table import StoredKeyHealth
 
 MOST_JOBS = 4
 POLICY = KindPolicy(attempts=10, per_code={"conflict": 2}, backoff=Backoff(4, cap=100, jitter=0))
@@ -45,7 +45,7 @@ class Attempts(RuleBasedStateMachine):
     @initialize()
     def empty(self) -> None:
         for table in ("tg_job", "tg_event", "tg_tally", "tg_hold"):
-            self.jobs.store.write(lambda tx, table=table: tx.plain(f"delete from {table}"))  # type: ignore[misc]
+            self.jobs.store.write(lambda tx, table=table: tx.execute(f"delete from {table}"))  # type: ignore[misc]
 
     @property
     def now(self) -> float:
@@ -92,7 +92,7 @@ class Attempts(RuleBasedStateMachine):
     def end(self, pick: int, outcome: Any) -> None:
         """Settles a lease, which may have been lost long ago."""
         lease = self.leases[pick % len(self.leases)]
-        ended: Outcome = outcome(lease)
+        ended: AttemptOutcome = outcome(lease)
         counted = self.model[lease.id].holds(lease.fence)
         self.model[lease.id].ended(
             lease.fence, self.now, str(ended.ending), str(ended.stage), wait=ended.wait or 0.0, refund=ended.refund,
@@ -106,37 +106,37 @@ class Attempts(RuleBasedStateMachine):
     @rule(pick=st.integers(0, 50))
     @precondition(lambda self: self.leases)
     def finish(self, pick: int) -> None:
-        self.end(pick, lambda job: lifecycle.done(job, f'"{job.fence}"'))
+        self.end(pick, lambda job: job_outcome.done(job, f'"{job.fence}"'))
 
     @rule(pick=st.integers(0, 50))
     @precondition(lambda self: self.leases)
     def fail_for_good(self, pick: int) -> None:
-        self.end(pick, lambda job: lifecycle.failed(job, "bad_request", "No."))
+        self.end(pick, lambda job: job_outcome.failed(job, "bad_request", "No."))
 
     @rule(pick=st.integers(0, 50), code=st.sampled_from(["timeout", "conflict", "unauthorized", "not_found"]))
     @precondition(lambda self: self.leases)
     def fail(self, pick: int, code: str) -> None:
-        self.end(pick, lambda job: lifecycle.after_fault(job, CORE[code].fault("test"), POLICY, 0.5))
+        self.end(pick, lambda job: job_outcome.after_fault(job, CORE[code].fault("test"), POLICY, 0.5))
 
     @rule(pick=st.integers(0, 50), delay=st.sampled_from([0, 7]), keep=st.booleans())
     @precondition(lambda self: self.leases)
     def ask_for_another_attempt(self, pick: int, delay: int, keep: bool) -> None:
-        self.end(pick, lambda job: lifecycle.again(job, Again(delay, keep_attempt=keep), POLICY))
+        self.end(pick, lambda job: job_outcome.again(job, Again(delay, keep_attempt=keep), POLICY))
 
     @rule(pick=st.integers(0, 50), wait=st.sampled_from([None, 3.0]))
     @precondition(lambda self: self.leases)
     def release_unsent(self, pick: int, wait: float | None) -> None:
-        self.end(pick, lambda job: lifecycle.given_back(job, unsent=True, wait=wait))
+        self.end(pick, lambda job: job_outcome.released(job, unsent=True, wait=wait))
 
     @rule(pick=st.integers(0, 50))
     @precondition(lambda self: self.leases)
     def shut_down(self, pick: int) -> None:
-        self.end(pick, lambda job: lifecycle.given_back(job, unsent=False))
+        self.end(pick, lambda job: job_outcome.released(job, unsent=False))
 
     @rule(pick=st.integers(0, 50))
     @precondition(lambda self: self.leases)
     def stop_as_asked(self, pick: int) -> None:
-        self.end(pick, lifecycle.stopped)
+        self.end(pick, job_outcome.cancelled)
 
     @rule(pick=st.integers(0, 50))
     @precondition(lambda self: self.leases)
@@ -215,9 +215,11 @@ class Attempts(RuleBasedStateMachine):
     @rule(until=st.sampled_from([None, 10.0]))
     def hold(self, until: float | None) -> None:
         """A shut gate is seen by whoever looks, and changes no job."""
-        row = HoldRow(target="t", lane="", reason="fatal", since=self.now, failures=1, until=until and self.now + until)
-        self.jobs.store.write(lambda tx: gate_rows.put_hold(tx, row))
-        lanes = self.jobs.lanes(Front("q", "t"))
+        row = StoredKeyHealth(
+            target="t", lane="", reason="fatal", since=self.now, failures=1, until=until and self.now + until
+        )
+        self.jobs.store.write(lambda tx: target_table.put_hold(tx, row))
+        lanes = self.jobs.lanes(ReadyTarget("q", "t"))
         ready = any(job.state == "ready" for job in self.model.values())
 
         assert [lane.hold for lane in lanes] == (["fatal"] if ready else [])

@@ -95,7 +95,7 @@ def test_arguments_that_json_cannot_hold_are_refused(
 
 
 def test_how_large_arguments_may_be_is_a_setting(db: Database) -> None:
-    with Queue(db.url, driver=db.driver, most_args=100) as q:
+    with Queue(db.url, driver=db.driver, max_args=100) as q:
         play = declared(q)
         with pytest.raises(ValueError, match=" 100 "):
             play.enqueue(Song(1, "x" * 100))
@@ -170,7 +170,7 @@ def test_a_schema_that_is_newer_than_the_program_is_left_alone(
     db: Database, q: Queue, play: JobFunction[[Song], None]
 ) -> None:
     newer = {"app": "tidegate", "number": len(core_migrations()) + 1, "name": "x", "checksum": "x"}
-    q.store.write(lambda tx: tx.all("migrated", newer))
+    q.store.write(lambda tx: tx.query("migrated", newer))
     before = written(q)
     try:
         with Queue(db.url, driver=db.driver) as late:
@@ -181,7 +181,7 @@ def test_a_schema_that_is_newer_than_the_program_is_left_alone(
                     use()
         assert written(q) == before
     finally:
-        q.store.write(lambda tx: tx.plain("delete from tg_migration where name = 'x'"))
+        q.store.write(lambda tx: tx.execute("delete from tg_migration where name = 'x'"))
 
 
 def test_a_worker_for_a_queue_that_nobody_declared_does_not_begin(q: Queue, play: JobFunction[[Song], None]) -> None:

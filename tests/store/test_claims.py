@@ -7,8 +7,7 @@ import pytest
 
 from tests.databases import EVERY, Database
 from tests.store.jobs import LEASE, Clock, Jobs, new
-from tidegate.machine import lifecycle
-from tidegate.store import claims
+from tidegate.jobs import claim, outcome
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
@@ -61,7 +60,7 @@ def test_only_ready_jobs_are_taken(jobs: Jobs, stage: str) -> None:
             jobs.child(id_)
             jobs.claim()
         case "waiting":
-            jobs.settle(lifecycle.given_back(jobs.take(id_), unsent=True, wait=5))
+            jobs.settle(outcome.released(jobs.take(id_), unsent=True, wait=5))
         case "running":
             jobs.claim()
         case "done":
@@ -84,9 +83,9 @@ def test_a_claim_takes_of_its_own_lane_only(jobs: Jobs, other: dict[str, str]) -
 
 def test_a_cycle_takes_nothing_that_came_after_it_began(jobs: Jobs) -> None:
     old, newer = jobs.one(), jobs.one(priority=9)
-    cycle = claims.Cycle(old, 2.0**40)
+    cycle = claim.DrainSnapshot(old, 2.0**40)
 
-    taken = jobs.store.write(lambda tx: claims.claim(tx, claims.Lane("q", "", ""), 10, "w", LEASE, cycle))
+    taken = jobs.store.write(lambda tx: claim.claim(tx, claim.ReadyKey("q", "", ""), 10, "w", LEASE, cycle))
 
     assert [job.id for job in taken] == [old]
     assert jobs.stage(newer) == "ready"
@@ -96,17 +95,17 @@ def test_a_cycle_takes_nothing_that_fell_due_after_it_began_and_what_a_clock_has
     jobs: Jobs,
 ) -> None:
     fell_due, old = jobs.one(due_at=jobs.clock.now + 10), jobs.one()
-    cycle = claims.Cycle(old, jobs.clock.now + 5)
+    cycle = claim.DrainSnapshot(old, jobs.clock.now + 5)
     jobs.clock.advance(10)
     jobs.promote()
 
-    def taken(cycle: claims.Cycle) -> list[int]:
-        lane = claims.Lane("q", "", "")
-        return [job.id for job in jobs.store.write(lambda tx: claims.claim(tx, lane, 10, "w", LEASE, cycle))]
+    def taken(cycle: claim.DrainSnapshot) -> list[int]:
+        lane = claim.ReadyKey("q", "", "")
+        return [job.id for job in jobs.store.write(lambda tx: claim.claim(tx, lane, 10, "w", LEASE, cycle))]
 
     assert taken(cycle) == [old]
     jobs.clock.advance(-100)
-    assert taken(claims.Cycle(old, jobs.clock.now)) == [fell_due]
+    assert taken(claim.DrainSnapshot(old, jobs.clock.now)) == [fell_due]
 
 
 @EVERYWHERE
@@ -115,7 +114,7 @@ def test_a_claim_that_was_not_heard_of_can_be_asked_for(jobs: Jobs) -> None:
     jobs.claim(1, "ada")
     jobs.claim(1, "bob")
 
-    mine = jobs.store.read(lambda tx: claims.mine(tx, "ada"))
+    mine = jobs.store.read(lambda tx: claim.mine(tx, "ada"))
 
     assert [job.id for job in mine] == [first]
     assert mine[0].fence == 1
@@ -165,7 +164,7 @@ def test_promoting_takes_a_slice_and_the_longest_due_first(jobs: Jobs) -> None:
 
 def test_the_next_moment_at_which_something_is_due_is_known(jobs: Jobs) -> None:
     def due() -> float | None:
-        return jobs.store.read(claims.next_due)
+        return jobs.store.read(claim.next_due)
 
     assert due() is None
     jobs.one(due_at=jobs.clock.now + 60)
@@ -198,7 +197,7 @@ def test_a_running_job_does_not_expire(jobs: Jobs) -> None:
     jobs.clock.advance(20)
 
     assert jobs.expire() == 0
-    assert not jobs.settle(lifecycle.done(held, None)).late
+    assert not jobs.settle(outcome.done(held, None)).late
 
 
 def test_the_children_of_an_expired_job_fail(jobs: Jobs) -> None:

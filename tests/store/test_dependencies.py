@@ -7,16 +7,15 @@ import pytest
 from tests.databases import EVERY
 from tests.store.jobs import Jobs, new
 from tests.text import names
-from tidegate.machine import lifecycle
-from tidegate.store import intake
-from tidegate.store.intake import Taken
-from tidegate.store.tx import Tx
+from tidegate.jobs import insert, outcome
+from tidegate.jobs.insert import InsertResult
+from tidegate.store.base import Tx
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
 
 def parent_results(jobs: Jobs, child: int) -> dict[int, str | None]:
-    rows = jobs.store.read(lambda tx: tx.all("parent_results", {"child": child}))
+    rows = jobs.store.read(lambda tx: tx.query("parent_results", {"child": child}))
     return {parent: result for _, parent, _, result in rows}
 
 
@@ -28,7 +27,7 @@ def test_a_child_waits_for_its_parent_and_can_read_its_result(jobs: Jobs) -> Non
     assert jobs.stage(album) == "blocked"
     (held,) = jobs.claim()
 
-    jobs.settle(lifecycle.done(held, '"id-7"'))
+    jobs.settle(outcome.done(held, '"id-7"'))
 
     assert jobs.stage(album) == "ready"
     assert parent_results(jobs, album) == {artist: '"id-7"'}
@@ -53,7 +52,7 @@ def test_two_parents_that_end_in_one_batch_free_their_child_once(jobs: Jobs) -> 
     first, second, third = (jobs.one() for _ in range(3))
     both, all_three = jobs.child(first, second), jobs.child(first, second, third)
 
-    jobs.settle(*(lifecycle.done(job, None) for job in jobs.claim(2)))
+    jobs.settle(*(outcome.done(job, None) for job in jobs.claim(2)))
 
     assert jobs.stage(both, all_three) == "ready blocked"
     assert jobs.get(all_three).parents_open == 1
@@ -64,7 +63,7 @@ def test_one_that_is_done_and_one_that_failed_in_one_batch_leave_a_failed_child(
     child, other = jobs.child(good, bad), jobs.child(good)
     first, second = jobs.claim(2)
 
-    jobs.settle(lifecycle.done(first, None), lifecycle.failed(second, "gone", "Gone."))
+    jobs.settle(outcome.done(first, None), outcome.failed(second, "gone", "Gone."))
 
     assert jobs.stage(child, other) == "failed ready"
     assert f"Job {bad}," in (jobs.get(child).error_message or "")
@@ -244,7 +243,7 @@ def test_a_child_that_a_person_retries_waits_for_the_parent_that_failed(jobs: Jo
 
     assert jobs.retry(child)
     assert jobs.stage(child) == "blocked"
-    assert jobs.store.read(lambda tx: tx.all("open_parents", {"child": child})) == [(parent, "failed")]
+    assert jobs.store.read(lambda tx: tx.query("open_parents", {"child": child})) == [(parent, "failed")]
     jobs.retry(parent)
     jobs.done(parent)
 
@@ -280,7 +279,7 @@ def test_a_done_parent_is_not_forgotten_before_its_children_have_ended(jobs: Job
     (held,) = jobs.claim()
     assert parent_results(jobs, child) == {done: "7", is_open: None}
     assert not jobs.forget(done)  # the child is running
-    jobs.settle(lifecycle.done(held, None))
+    jobs.settle(outcome.done(held, None))
 
     assert jobs.forget(done)
 
@@ -304,9 +303,9 @@ def test_retention_keeps_a_parent_until_its_children_have_ended(jobs: Jobs, end:
 
 
 def test_parents_may_be_put_in_right_before_their_children(jobs: Jobs) -> None:
-    def work(tx: Tx) -> tuple[int, list[Taken]]:
-        (parent,) = intake.enqueue(tx, [new()])
-        return parent.id, intake.enqueue(tx, [new(parents=(parent.id,)), new(parents=(parent.id,))])
+    def work(tx: Tx) -> tuple[int, list[InsertResult]]:
+        (parent,) = insert.enqueue(tx, [new()])
+        return parent.id, insert.enqueue(tx, [new(parents=(parent.id,)), new(parents=(parent.id,))])
 
     parent, children = jobs.store.write(work)
 
@@ -373,18 +372,18 @@ def test_a_parent_with_many_children_frees_them_all_at_once(jobs: Jobs) -> None:
 def test_many_children_are_put_in_at_once_each_with_its_own_parents(jobs: Jobs) -> None:
     artist, gone, done = (jobs.one() for _ in range(3))
     held = {job.id: job for job in jobs.claim(3)}
-    jobs.settle(lifecycle.done(held[done], None))
-    jobs.settle(lifecycle.failed(held[gone], "gone", "It is gone."))
+    jobs.settle(outcome.done(held[done], None))
+    jobs.settle(outcome.failed(held[gone], "gone", "It is gone."))
     wanted = [
         new(unique_key="a", unique_while=3, parents=(artist,)), new(unique_key="b", unique_while=3, parents=(artist,)),
         new(unique_key="a", unique_while=3, parents=(artist,)), new(parents=(gone,)), new(parents=(done,)),
         new(parents=(artist, done)), new(),
     ]  # fmt: skip
 
-    taken = jobs.store.write(lambda tx: intake.enqueue(tx, wanted))
+    taken = jobs.store.write(lambda tx: insert.enqueue(tx, wanted))
 
-    assert taken[2] == Taken(taken[0].id, created=False)
+    assert taken[2] == InsertResult(taken[0].id, created=False)
     assert [jobs.stage(each.id) for each in taken] == ["blocked"] * 3 + ["failed", "ready", "blocked", "ready"]
-    jobs.settle(lifecycle.done(held[artist], '"id-7"'))
+    jobs.settle(outcome.done(held[artist], '"id-7"'))
     assert [jobs.stage(taken[i].id) for i in (0, 1, 5)] == ["ready"] * 3
     assert parent_results(jobs, taken[5].id) == {artist: '"id-7"', done: None}

@@ -11,7 +11,7 @@ import pytest
 from tests import postgres
 from tests.databases import POSTGRES
 from tests.store.jobs import Jobs, new
-from tidegate.machine import lifecycle
+from tidegate.jobs import outcome
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_everything_works_on_a_server_that_waits_for_its_disk(jobs: Jobs) -> Non
     jobs.put(*(new(str(n)) for n in range(50)))
     child = jobs.child(1, 2)
     held = jobs.claim(50)
-    jobs.settle(*(lifecycle.done(job, "1") for job in held[:40]))
+    jobs.settle(*(outcome.done(job, "1") for job in held[:40]))
     jobs.renew(*held[40:])
     jobs.die(*held[40:])
 

@@ -15,10 +15,10 @@ from tests.postgres import server_url
 from tests.store.jobs import Clock, Jobs, new
 from tidegate import Queue
 from tidegate.errors import StoreBusy, StoreError, UniqueTaken
-from tidegate.store.dialect import Dialect, compiled
-from tidegate.store.opening import core_statements
+from tidegate.store.base import Store, Tx
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect, compiled
 from tidegate.store.sqlite import SqliteStore
-from tidegate.store.tx import Store, Tx
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
@@ -49,7 +49,7 @@ def test_errors_of_the_database_become_ours_and_nothing_is_left(
         error = StoreError  # it may not even try
 
     with pytest.raises(StoreError) as raised:
-        getattr(jobs.store, way)(lambda tx: [tx.all("store_value", {"name": "x"}), tx.all("bad")])
+        getattr(jobs.store, way)(lambda tx: [tx.query("store_value", {"name": "x"}), tx.query("bad")])
 
     assert type(raised.value) is error
     assert raised.value.__cause__ is not None
@@ -63,7 +63,7 @@ def test_what_the_work_raises_comes_through_as_it_is_and_undoes_the_work(jobs: J
         pass
 
     def work(tx: Tx) -> None:
-        tx.all("store_put", {"name": "x", "value": "1"})
+        tx.query("store_put", {"name": "x", "value": "1"})
         raise Own
 
     with pytest.raises(Own):
@@ -71,14 +71,14 @@ def test_what_the_work_raises_comes_through_as_it_is_and_undoes_the_work(jobs: J
     with pytest.raises(Own):
         jobs.store.read(lambda tx: (_ for _ in ()).throw(Own))
 
-    assert jobs.store.read(lambda tx: tx.all("store_value", {"name": "x"})) == []
+    assert jobs.store.read(lambda tx: tx.query("store_value", {"name": "x"})) == []
 
 
 @EVERYWHERE
 @pytest.mark.parametrize("name", ["no such statement", ""])
 def test_a_statement_that_is_not_in_the_book_is_named(jobs: Jobs, name: str) -> None:
     with pytest.raises(KeyError, match=re.escape(repr(name))):
-        jobs.store.read(lambda tx: tx.all(name))
+        jobs.store.read(lambda tx: tx.query(name))
 
 
 @EVERYWHERE
@@ -90,13 +90,13 @@ def test_a_name_stands_once_in_the_book(jobs: Jobs) -> None:
 @EVERYWHERE
 def test_a_closed_store_says_so(db: Database, clock: Clock) -> None:
     store = db.open(clock)
-    store.read(lambda tx: tx.all("clock"))
+    store.read(lambda tx: tx.query("clock"))
     store.close()
     store.close()
 
     for way in (store.write, store.read):
         with pytest.raises(StoreError):
-            way(lambda tx: tx.all("clock"))
+            way(lambda tx: tx.query("clock"))
 
 
 @pytest.mark.parametrize("db", SQLITE, indirect=True)
@@ -106,7 +106,7 @@ def test_closing_waits_for_the_write_that_is_under_way(db: Database, jobs: Jobs)
     def work(tx: Tx) -> str:
         inside.set()
         go_on.wait(60)
-        tx.all("store_put", {"name": "x", "value": "1"})
+        tx.query("store_put", {"name": "x", "value": "1"})
         return "written"
 
     found: list[str] = []
@@ -121,7 +121,7 @@ def test_closing_waits_for_the_write_that_is_under_way(db: Database, jobs: Jobs)
 
     assert found == ["written"]
     jobs.store = db.open(jobs.clock)
-    assert jobs.store.read(lambda tx: tx.all("store_value", {"name": "x"})) == [("1",)]
+    assert jobs.store.read(lambda tx: tx.query("store_value", {"name": "x"})) == [("1",)]
 
 
 @pytest.mark.parametrize("db", SQLITE, indirect=True)
@@ -184,10 +184,10 @@ def test_readers_see_the_last_commit_while_a_writer_is_at_work(db: Database, job
     jobs.one()
 
     def work(tx: Tx) -> int:
-        tx.all("store_put", {"name": "x", "value": "1"})
+        tx.query("store_put", {"name": "x", "value": "1"})
         seen: list[int] = []
         reader = threading.Thread(
-            target=lambda: seen.append(len(jobs.store.read(lambda tx: tx.all("store_value", {"name": "x"}))))
+            target=lambda: seen.append(len(jobs.store.read(lambda tx: tx.query("store_value", {"name": "x"}))))
         )
         reader.start()
         reader.join(60)
@@ -213,7 +213,7 @@ def test_threads_that_come_and_go_leave_no_connection_behind(db: Database, jobs:
 
 @pytest.mark.parametrize("db", [POSTGRES], indirect=True)
 def test_dead_connections_are_replaced_without_anybody_noticing(db: Database, jobs: Jobs) -> None:
-    threads = [threading.Thread(target=lambda: jobs.store.read(lambda tx: tx.all("clock"))) for _ in range(8)]
+    threads = [threading.Thread(target=lambda: jobs.store.read(lambda tx: tx.query("clock"))) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -237,7 +237,7 @@ def test_what_only_reads_is_repeated_when_its_end_is_lost(db: Database, jobs: Jo
     def work(tx: Tx) -> int:
         nonlocal times
         times += 1
-        tx.all("clock")
+        tx.query("clock")
         if times == 1:
             ended(db)
         return times
@@ -273,14 +273,14 @@ def test_a_queue_opens_although_the_server_goes_away_as_its_tables_are_made(db: 
 @pytest.mark.parametrize("db", [POSTGRES], indirect=True)
 def test_a_connection_that_dies_in_the_middle_is_busy_and_nothing_is_written(db: Database, jobs: Jobs) -> None:
     def work(tx: Tx) -> None:
-        tx.all("store_put", {"name": "x", "value": "1"})
+        tx.query("store_put", {"name": "x", "value": "1"})
         ended(db)
-        tx.all("store_value", {"name": "x"})
+        tx.query("store_value", {"name": "x"})
 
     with pytest.raises(StoreBusy):
         jobs.store.write(work)
 
-    assert jobs.store.read(lambda tx: tx.all("store_value", {"name": "x"})) == []
+    assert jobs.store.read(lambda tx: tx.query("store_value", {"name": "x"})) == []
 
 
 @pytest.mark.parametrize("db", [POSTGRES], indirect=True)
@@ -297,10 +297,10 @@ def test_two_that_met_crosswise_are_both_done_in_the_end(db: Database, jobs: Job
     def work(order: tuple[int, int]) -> Callable[[Tx], None]:
         def inside(tx: Tx) -> None:
             tries.append(order[0])
-            tx.all("bump", {"id": order[0]})
+            tx.query("bump", {"id": order[0]})
             if len(tries) <= 2:
                 met.wait(60)
-            tx.all("bump", {"id": order[1]})
+            tx.query("bump", {"id": order[1]})
 
         return inside
 

@@ -17,7 +17,7 @@ from tests.databases import POSTGRES, Database
 from tests.postgres import schema, server_url
 from tests.store.jobs import Clock, Jobs, new
 from tidegate.errors import StoreFull
-from tidegate.machine import lifecycle
+from tidegate.jobs import outcome
 
 _PLACE = "tg_small_disk"
 
@@ -56,14 +56,14 @@ def test_a_server_whose_disk_fills_up_loses_nothing_that_was_acknowledged(small_
         (first,) = jobs.put(new())
         (held,) = jobs.claim()
         # The rest of the disk is for their index, and for what the last of them needs to end.
-        store.write(lambda tx: tx.plain(f"alter table tg_job set tablespace {_PLACE}"))
+        store.write(lambda tx: tx.execute(f"alter table tg_job set tablespace {_PLACE}"))
         ballast = small_disk / "ballast"
         ballast.write_bytes(b"x" * 3_000_000)
 
         known = [first.id, *filled(jobs)]
         ballast.unlink()
         known += [each.id for each in jobs.put(*(new(args=text(n)) for n in range(5)))]  # there is room again
-        jobs.settle(lifecycle.done(held, None))
+        jobs.settle(outcome.done(held, None))
 
         assert [row[0] for row in jobs.sql("select id from tg_job order by id")] == sorted(known)
         assert jobs.stage(first.id) == "done"

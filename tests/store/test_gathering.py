@@ -16,11 +16,10 @@ from tests.databases import POSTGRES, Database
 from tests.postgres import server_url
 from tests.store.jobs import Jobs, new
 from tidegate import Queue
-from tidegate.core.job import NewJob
 from tidegate.errors import StoreBusy
-from tidegate.store.gathering import Gathering
-from tidegate.store.intake import Taken
-from tidegate.store.tx import Store
+from tidegate.jobs.insert import InsertBatcher, InsertResult
+from tidegate.jobs.job import NewJob
+from tidegate.store.base import Store
 
 pytestmark = pytest.mark.parametrize("db", [POSTGRES], indirect=True)
 THREADS = 8
@@ -36,10 +35,10 @@ def held_up(db: Database) -> Iterator[None]:
 
 
 @pytest.fixture
-def gathering(db: Database, jobs: Jobs) -> Iterator[Gathering]:
+def gathering(db: Database, jobs: Jobs) -> Iterator[InsertBatcher]:
     """On connections that wait as long as a slow machine may take."""
     store = Database(db.name, db.url.replace("options=", PATIENT)).open(jobs.clock)
-    yield Gathering(store)
+    yield InsertBatcher(store)
     store.close()
 
 
@@ -57,7 +56,7 @@ def blocked(db: Database) -> bool:
         return bool(server.execute(waits, (db.url.rpartition("application_name=")[2],)).fetchall()[0][0])
 
 
-def behind_one_another(db: Database, gathering: Gathering, jobs: list[NewJob]) -> list[Future[Taken]]:
+def behind_one_another(db: Database, gathering: InsertBatcher, jobs: list[NewJob]) -> list[Future[InsertResult]]:
     """Puts each in by a thread of its own: the first alone, the others while it is at it."""
     pool = ThreadPoolExecutor(len(jobs))
     with held_up(db):
@@ -75,7 +74,7 @@ def transactions(db: Database) -> list[int]:
         return [n for (n,) in server.execute("select count(*) from tg_job group by xmin::text order by 1")]
 
 
-def test_what_comes_while_one_is_at_it_goes_in_one_transaction(db: Database, gathering: Gathering) -> None:
+def test_what_comes_while_one_is_at_it_goes_in_one_transaction(db: Database, gathering: InsertBatcher) -> None:
     found = behind_one_another(db, gathering, [new(args=f"{i}") for i in range(THREADS)])
 
     assert len({each.result().id for each in found}) == THREADS
@@ -83,7 +82,7 @@ def test_what_comes_while_one_is_at_it_goes_in_one_transaction(db: Database, gat
     assert transactions(db) == [1, THREADS - 1]
 
 
-def test_each_gets_the_job_that_it_has_put_in(db: Database, gathering: Gathering) -> None:
+def test_each_gets_the_job_that_it_has_put_in(db: Database, gathering: InsertBatcher) -> None:
     found = behind_one_another(db, gathering, [new(args=f"{i}") for i in range(THREADS)])
 
     with psycopg.connect(db.url) as server:
@@ -91,7 +90,7 @@ def test_each_gets_the_job_that_it_has_put_in(db: Database, gathering: Gathering
     assert [args[each.result().id] for each in found] == [f"{i}" for i in range(THREADS)]
 
 
-def test_one_that_cannot_be_stored_does_not_touch_the_others(db: Database, gathering: Gathering) -> None:
+def test_one_that_cannot_be_stored_does_not_touch_the_others(db: Database, gathering: InsertBatcher) -> None:
     wanted = [new(args=f"{i}") for i in range(THREADS - 1)]
     found = behind_one_another(db, gathering, [*wanted, new(lane="a\0b")])
 
@@ -129,17 +128,17 @@ class Interrupted:
         self.go = threading.Event()
         self.writes = 0
 
-    def write(self, work: object) -> list[Taken]:
+    def write(self, work: object) -> list[InsertResult]:
         self.writes += 1
         assert self.go.wait(60)
         if self.writes > 1:
             raise KeyboardInterrupt
-        return [Taken(1, created=True)]
+        return [InsertResult(1, created=True)]
 
 
 def test_the_others_hear_it_when_the_thread_that_leads_is_interrupted(db: Database) -> None:
     store = Interrupted()
-    gathering = Gathering(cast("Store", store))
+    gathering = InsertBatcher(cast("Store", store))
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(gathering.put, new())
         soon(lambda: store.writes == 1)

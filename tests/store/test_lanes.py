@@ -6,21 +6,21 @@ import pytest
 
 from tests.databases import APSW, POSTGRES, STDLIB
 from tests.store.jobs import Jobs, new
-from tidegate.store import gate_rows
-from tidegate.store.claims import Front
-from tidegate.store.gate_rows import HoldRow
-from tidegate.store.tx import Tx
+from tidegate.jobs.claim import ReadyTarget
+from tidegate.store.base import Tx
+from tidegate.targets import table
+from tidegate.targets.table import StoredKeyHealth
 
 EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
 
 ALL = [(queue, target) for queue in ("p", "q", "r") for target in ("", "s", "t")]
 
 
-def _held(row: HoldRow, tx: Tx) -> None:
-    gate_rows.put_hold(tx, row)
+def _held(row: StoredKeyHealth, tx: Tx) -> None:
+    table.put_hold(tx, row)
 
 
-def places(fronts: list[Front]) -> list[tuple[str, str]]:
+def places(fronts: list[ReadyTarget]) -> list[tuple[str, str]]:
     return [front.place for front in fronts]
 
 
@@ -58,8 +58,8 @@ def test_a_queue_whose_name_is_part_of_another_is_another_queue(jobs: Jobs) -> N
 def test_a_front_says_what_the_store_knows_of_its_gates(jobs: Jobs) -> None:
     now = jobs.clock.now
     jobs.put(new(queue="p"), new(queue="q", target="t"))
-    jobs.store.write(lambda tx: tx.all("queue_pause", {"name": "p", "until": now + 5, "actor": "ada"}))
-    jobs.store.write(lambda tx: tx.all("target_pause", {"name": "t", "until": now + 7, "actor": "ada"}))
+    jobs.store.write(lambda tx: tx.query("queue_pause", {"name": "p", "until": now + 5, "actor": "ada"}))
+    jobs.store.write(lambda tx: tx.query("target_pause", {"name": "t", "until": now + 7, "actor": "ada"}))
 
     paused, held = jobs.fronts()
 
@@ -110,31 +110,31 @@ def test_a_lane_says_what_holds_it(jobs: Jobs) -> None:
     now = jobs.clock.now
     jobs.put(*(new(target="t", lane=lane) for lane in "abcd"))
     for row in (
-        HoldRow(target="t", lane="a", reason="backoff", since=now, until=now + 60, failures=1),
-        HoldRow(target="t", lane="b", reason="fatal", since=now, until=None, failures=1),
-        HoldRow(target="t", lane="c", reason="open", since=now, failures=2),
-        HoldRow(target="other", lane="d", reason="fatal", since=now, until=None, failures=1),
+        StoredKeyHealth(target="t", lane="a", reason="backoff", since=now, until=now + 60, failures=1),
+        StoredKeyHealth(target="t", lane="b", reason="fatal", since=now, until=None, failures=1),
+        StoredKeyHealth(target="t", lane="c", reason="open", since=now, failures=2),
+        StoredKeyHealth(target="other", lane="d", reason="fatal", since=now, until=None, failures=1),
     ):
         jobs.store.write(partial(_held, row))
 
-    found = {lane.lane: (lane.hold, lane.hold_until) for lane in jobs.lanes(Front("q", "t"))}
+    found = {lane.lane: (lane.hold, lane.hold_until) for lane in jobs.lanes(ReadyTarget("q", "t"))}
 
     assert found == {"a": ("backoff", now + 60), "b": ("fatal", None), "c": (None, None), "d": (None, None)}
-    jobs.store.write(lambda tx: tx.all("hold_drop", {"target": "t", "lane": "b"}))
-    assert jobs.lanes(Front("q", "t"))[1].hold is None
+    jobs.store.write(lambda tx: tx.query("hold_drop", {"target": "t", "lane": "b"}))
+    assert jobs.lanes(ReadyTarget("q", "t"))[1].hold is None
 
 
 def test_a_shut_lane_costs_no_write_and_its_jobs_no_attempt(jobs: Jobs) -> None:
     jobs.put(*(new(target="t", lane="a") for _ in range(100)))
-    row = HoldRow(target="t", lane="a", reason="fatal", since=0.0, until=None, failures=1)
-    jobs.store.write(lambda tx: gate_rows.put_hold(tx, row))
+    row = StoredKeyHealth(target="t", lane="a", reason="fatal", since=0.0, until=None, failures=1)
+    jobs.store.write(lambda tx: table.put_hold(tx, row))
     before = (
         jobs.sql("select sum(attempt), sum(fence), count(*) from tg_job"),
         jobs.sql("select count(*) from tg_event"),
     )
 
     for _ in range(10):
-        assert jobs.lanes(Front("q", "t"))[0].hold == "fatal"
+        assert jobs.lanes(ReadyTarget("q", "t"))[0].hold == "fatal"
 
     assert (
         jobs.sql("select sum(attempt), sum(fence), count(*) from tg_job"),

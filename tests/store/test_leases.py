@@ -4,8 +4,8 @@ import pytest
 
 from tests.databases import EVERY, POSTGRES, Database
 from tests.store.jobs import LEASE, Clock, Jobs, new
-from tidegate.core.job import NO_ATTEMPT_LEFT
-from tidegate.machine import lifecycle
+from tidegate.jobs import outcome
+from tidegate.jobs.job import NO_ATTEMPT_LEFT
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
@@ -32,7 +32,7 @@ def test_what_is_no_longer_ours_does_not_come_back_from_a_renewal(jobs: Jobs, lo
     jobs.clock.advance(20)
     jobs.renew(kept)
     if lost_by in ("done", "failed", "gone"):
-        jobs.settle(lifecycle.failed(held, "gone", "Gone.") if lost_by == "failed" else lifecycle.done(held, None))
+        jobs.settle(outcome.failed(held, "gone", "Gone.") if lost_by == "failed" else outcome.done(held, None))
     else:
         jobs.clock.advance(11)
         assert jobs.take_back() == 1
@@ -52,7 +52,7 @@ def test_a_renewal_tells_whom_a_person_wants_stopped(jobs: Jobs) -> None:
     jobs.cancel(stop)
 
     assert {each.id: each.stop_asked for each in jobs.renew(*held)} == {held[0].id: False, stop: True}
-    assert jobs.store.read(lambda tx: tx.all("stop_asked", {"worker": "w"})) == [(stop,)]
+    assert jobs.store.read(lambda tx: tx.query("stop_asked", {"worker": "w"})) == [(stop,)]
 
 
 @EVERYWHERE
@@ -73,7 +73,7 @@ def test_nothing_is_saved_under_a_lost_lease(jobs: Jobs, state: str) -> None:
     id_ = jobs.one()
     late = jobs.take(id_)
     if state == "settled":
-        jobs.settle(lifecycle.done(late, None))
+        jobs.settle(outcome.done(late, None))
     else:
         jobs.die(late)
     if state == "taken over":
@@ -168,7 +168,7 @@ def test_a_worker_whose_death_would_fail_a_job_has_one_more_lease_to_come_back(j
 
     jobs.survive("ada")
     if holds:
-        assert jobs.settle(lifecycle.done(held, None)).counted
+        assert jobs.settle(outcome.done(held, None)).counted
         assert jobs.stage(id_) == "done"
         return
 
@@ -235,19 +235,19 @@ def test_a_suspect_is_cleared_when_an_attempt_comes_to_its_end_and_not_when_it_i
     assert held.suspect == 1
     match end:
         case "done":
-            jobs.settle(lifecycle.done(held, None))
+            jobs.settle(outcome.done(held, None))
         case "again":
-            jobs.settle(lifecycle.again(held, lifecycle.Again(5), lifecycle.KindPolicy()))
+            jobs.settle(outcome.again(held, outcome.Again(5), outcome.KindPolicy()))
         case "failed" | "retried":
-            jobs.settle(lifecycle.failed(held, "bad_request", "No."))
+            jobs.settle(outcome.failed(held, "bad_request", "No."))
         case "cleared":
             jobs.clear(held)
         case "given back":
-            jobs.settle(lifecycle.given_back(held, unsent=True))
+            jobs.settle(outcome.released(held, unsent=True))
         case "unsent":
-            jobs.settle(lifecycle.given_back(held, unsent=True, wait=5))
+            jobs.settle(outcome.released(held, unsent=True, wait=5))
         case "stopped":
-            jobs.settle(lifecycle.given_back(held, unsent=False))
+            jobs.settle(outcome.released(held, unsent=False))
     if end == "retried":
         assert jobs.retry(id_)
 
@@ -272,7 +272,7 @@ def test_a_job_without_another_attempt_fails_with_its_worker(jobs: Jobs, attempt
 def test_deaths_are_counted_apart_from_failures(jobs: Jobs) -> None:
     id_ = jobs.one()
     jobs.die(jobs.take(id_))
-    jobs.settle(lifecycle.given_back(jobs.take(id_), unsent=False))
+    jobs.settle(outcome.released(jobs.take(id_), unsent=False))
     jobs.die(jobs.take(id_))
 
     job = jobs.get(id_)

@@ -14,14 +14,14 @@ import pytest
 from bench.filling import NOW, THREE, Size
 from tests.databases import APSW, POSTGRES, Database, database
 from tests.filled import filled
-from tidegate.ops import listing
-from tidegate.ops.listing import Filter
-from tidegate.ops.overview import overview
-from tidegate.store.dialect import Dialect
-from tidegate.store.opening import core_statements
+from tidegate.admin.overview import overview
+from tidegate.jobs import listing
+from tidegate.jobs.listing import Filter
+from tidegate.store.base import StatementRegistry, Tx
+from tidegate.store.open import core_statements
 from tidegate.store.postgres import PostgresTx
+from tidegate.store.sql import Dialect
 from tidegate.store.sqlite import SqliteTx
-from tidegate.store.tx import Book, Tx
 
 SIZE = Size(ended=200_000, queued=4000, targets=50)
 # Steps of SQLite, rows that PostgreSQL fetches: a look at every job would take many times as much.
@@ -58,7 +58,7 @@ def large(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 def counting(db: Database) -> Iterator[Callable[[Callable[[Tx], Any]], int]]:
     """Runs work in a transaction and says what it cost."""
     if not db.sqlite:
-        book = Book(core_statements(Dialect.POSTGRES))
+        book = StatementRegistry(core_statements(Dialect.POSTGRES))
         with psycopg.connect(db.url) as server:
             server.prepare_threshold = 0
             server.execute("set plan_cache_mode = force_generic_plan")  # as it is for a statement that is used often
@@ -81,7 +81,7 @@ def counting(db: Database) -> Iterator[Callable[[Callable[[Tx], Any]], int]]:
             yield fetched
         return
     connection = apsw.Connection(str(db.path))
-    book = Book(core_statements(Dialect.SQLITE))
+    book = StatementRegistry(core_statements(Dialect.SQLITE))
     count = 0
 
     def step() -> bool:
@@ -120,7 +120,7 @@ def test_the_overview_reads_few_jobs(large: Database) -> None:
 def test_a_look_at_every_job_would_be_noticed(large: Database) -> None:
     with counting(large) as cost:
         if large.sqlite:
-            assert cost(lambda tx: tx.all("counted_jobs")) > 1.5 * MOST[large.name]
+            assert cost(lambda tx: tx.query("counted_jobs")) > 1.5 * MOST[large.name]
         else:
             with pytest.raises(AssertionError, match="it reads the whole table"):
-                cost(lambda tx: tx.all("counted_jobs"))
+                cost(lambda tx: tx.query("counted_jobs"))

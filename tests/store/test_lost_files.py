@@ -14,11 +14,11 @@ import pytest
 
 from tests.databases import SQLITE, Database, database
 from tidegate.errors import StoreDamaged, StoreError, StoreMissing
-from tidegate.face.job_function import JobFunction
-from tidegate.face.queue import Queue
-from tidegate.store import backups
-from tidegate.store.dialect import Dialect
-from tidegate.store.opening import core_statements
+from tidegate.jobs import restore
+from tidegate.jobs.function import JobFunction
+from tidegate.jobs.queue import Queue
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect
 from tidegate.store.sqlite import SqliteStore
 from tidegate.store.sqlite_driver import wal_is_safe
 
@@ -96,7 +96,7 @@ def test_a_file_that_is_removed_or_replaced_acknowledges_nothing(db: Database, h
         with pytest.raises(StoreMissing):
             send.enqueue("after")
         with pytest.raises(StoreMissing):
-            q.store.read(lambda tx: tx.all("clock"))
+            q.store.read(lambda tx: tx.query("clock"))
         assert db.path.exists() == (harm is not remove)  # nobody made an empty one
 
 
@@ -132,7 +132,7 @@ def test_a_file_that_is_cut_acknowledges_nothing_and_is_refused_later(db: Databa
     filled(db)
     with opened(db) as q:
         send = kind_on(q)
-        q.store.read(lambda tx: tx.all("clock"))
+        q.store.read(lambda tx: tx.query("clock"))
 
         size = db.path.stat().st_size
         with db.path.open("r+b") as file:
@@ -141,7 +141,7 @@ def test_a_file_that_is_cut_acknowledges_nothing_and_is_refused_later(db: Databa
         with pytest.raises(StoreDamaged):
             send.enqueue("after")
         with pytest.raises(StoreDamaged):
-            q.store.read(lambda tx: tx.all("clock"))
+            q.store.read(lambda tx: tx.query("clock"))
 
     with pytest.raises((StoreDamaged, StoreMissing)), opened(db) as q:
         kind_on(q).enqueue("later")
@@ -151,14 +151,14 @@ def test_a_copy_with_fewer_jobs_that_is_restored_is_no_damage(db: Database, tmp_
     with opened(db) as q:
         send = kind_on(q)
         send.enqueue("before")
-        backups.backup(q.store, tmp_path / "copy.db")
+        restore.backup(q.store, tmp_path / "copy.db")
         send.enqueue_many([(each,) for each in TEXTS])
 
-        backups.restore(db.path, tmp_path / "copy.db", q.clock.now, db.driver)
+        restore.restore(db.path, tmp_path / "copy.db", q.clock.now, db.driver)
 
         assert send.enqueue("after").created
     with opened(db) as q:
-        assert q.store.read(lambda tx: tx.all("counted_jobs")) == [("mail", "ready", 2)]
+        assert q.store.read(lambda tx: tx.query("counted_jobs")) == [("mail", "ready", 2)]
 
 
 # -- when it is opened -------------------------------------------------------------------------------------------------
@@ -307,7 +307,7 @@ def test_a_damaged_page_is_told_or_every_job_is_right(db: Database, seed: int) -
     try:
         with opened(db) as q:
             assert texts(q, ids) == TEXTS
-            assert q.store.read(lambda tx: tx.all("counted_jobs")) == [("mail", "ready", JOBS)]
+            assert q.store.read(lambda tx: tx.query("counted_jobs")) == [("mail", "ready", JOBS)]
     except StoreDamaged:
         with pytest.raises(StoreDamaged), opened(db) as q:  # and it stays so
             kind_on(q).enqueue("after")
@@ -320,7 +320,7 @@ def test_a_damaged_page_is_told_or_every_job_is_right(db: Database, seed: int) -
 def test_a_copy_can_be_restored_whatever_became_of_the_file(db: Database, tmp_path: Path, how: str) -> None:
     ids = filled(db)
     with opened(db) as q:
-        backups.backup(q.store, tmp_path / "copy.db")
+        restore.backup(q.store, tmp_path / "copy.db")
     if how == "removed":
         db.path.unlink()
     else:
@@ -332,9 +332,9 @@ def test_a_copy_can_be_restored_whatever_became_of_the_file(db: Database, tmp_pa
         other = Database(db.name, f"sqlite:///{tmp_path}/second/jobs.db", db.driver)
         filled(other)
         with opened(other) as q:
-            backups.backup(q.store, tmp_path / "copy.db", replace=True)
+            restore.backup(q.store, tmp_path / "copy.db", replace=True)
 
-    backups.restore(db.path, tmp_path / "copy.db", lambda: 1e9, db.driver)
+    restore.restore(db.path, tmp_path / "copy.db", lambda: 1e9, db.driver)
 
     with opened(db) as q:
         assert texts(q, ids) == TEXTS

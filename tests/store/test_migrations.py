@@ -20,9 +20,9 @@ from tests.postgres import schema
 from tests.store import migrating
 from tests.store.jobs import Clock, Jobs
 from tidegate.errors import SchemaTooNew, StoreError
-from tidegate.store.dialect import Dialect
+from tidegate.store.base import Row, Store, Tx
 from tidegate.store.migrate import CORE, Migration, applied, compare, core_migrations, migrate, migrations_in
-from tidegate.store.tx import Row, Store, Tx
+from tidegate.store.sql import Dialect
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
@@ -132,7 +132,7 @@ def test_a_database_of_a_newer_version_is_left_alone(store: Store, db: Database)
 
 def test_a_hole_in_what_was_applied_is_found(store: Store, clock: Clock) -> None:
     migrate(store, STEPS)
-    store.write(lambda tx: tx.plain("delete from tg_migration where number = 2"))
+    store.write(lambda tx: tx.execute("delete from tg_migration where number = 2"))
 
     with pytest.raises(StoreError, match="step 3 of app"):
         migrate(store, STEPS)
@@ -274,14 +274,14 @@ def tables(db: Database) -> set[str]:
 
 
 def _drop(name: str, tx: Tx) -> None:
-    tx.plain(f"drop table {name}")
+    tx.execute(f"drop table {name}")
 
 
 def clean_up(db: Database, clock: Clock) -> None:
     store = db.open(clock)
     for name in tables(db):
         store.write(partial(_drop, name))
-    store.write(lambda tx: tx.plain("delete from tg_migration"))
+    store.write(lambda tx: tx.execute("delete from tg_migration"))
     store.close()
 
 
@@ -298,7 +298,7 @@ def test_the_kills_would_find_a_step_that_is_not_one_transaction(db: Database, c
     """The check sees tables without their step: that is what a migrator that commits each statement leaves behind."""
     store = db.open(clock)
     migrate(store, [])
-    store.write(lambda tx: tx.plain("create table app_1_0 (a integer, b text)"))
+    store.write(lambda tx: tx.execute("create table app_1_0 (a integer, b text)"))
     store.close()
 
     with pytest.raises(AssertionError):

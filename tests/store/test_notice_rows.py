@@ -12,23 +12,23 @@ import pytest
 
 from tests.databases import Database
 from tests.store.jobs import Clock, Jobs
-from tidegate.core.events import NoticeKind
-from tidegate.store import notice_rows
-from tidegate.store.notice_rows import NewNotice, Place
+from tidegate import outbox
+from tidegate.events import NoticeKind
+from tidegate.outbox import NewNotice, NoticeSubject
 
-HERE = Place(subject="target", name="spotify", lane="7")
+HERE = NoticeSubject(subject="target", name="spotify", lane="7")
 
 
-def notice(kind: str = "fatal", episode: float = 1.0, place: Place = HERE, **fields: Any) -> NewNotice:
+def notice(kind: str = "fatal", episode: float = 1.0, place: NoticeSubject = HERE, **fields: Any) -> NewNotice:
     given = {"level": "error", "title": "It fails", "message": "It failed.", "code": "unauthorized", **fields}
     return NewNotice(kind=kind, episode=episode, place=place, **given)
 
 
 def told(jobs: Jobs, new: NewNotice) -> NewNotice | None:
-    return jobs.store.write(lambda tx: notice_rows.told(tx, new))
+    return jobs.store.write(lambda tx: outbox.record_target_notice(tx, new))
 
 
-def recovered(jobs: Jobs, place: Place = HERE) -> NewNotice | None:
+def recovered(jobs: Jobs, place: NoticeSubject = HERE) -> NewNotice | None:
     return told(jobs, notice("recovered", 99.0, place, level="success", code="", over=True))
 
 
@@ -101,8 +101,8 @@ def test_who_clears_a_key_ends_all_of_it_and_nothing_else(jobs: Jobs) -> None:
     for place, kind in product((HERE, replace(HERE, operation="likes"), replace(HERE, lane="")), ("fatal", "disabled")):
         told(jobs, notice(kind, place=place))
 
-    assert jobs.store.write(lambda tx: notice_rows.dealt_with(tx, "spotify", "7")) == 4
-    left = jobs.store.read(lambda tx: notice_rows.open_of(tx, "spotify"))
+    assert jobs.store.write(lambda tx: outbox.acknowledge_recovered(tx, "spotify", "7")) == 4
+    left = jobs.store.read(lambda tx: outbox.open_of(tx, "spotify"))
     assert [(each.kind, each.lane) for each in left] == [("disabled", ""), ("fatal", "")]
 
 
@@ -142,7 +142,7 @@ def test_old_notices_go_in_slices_after_they_have_ended(jobs: Jobs, clock: Clock
     clock.advance(100)
 
     def pruned(before: float) -> list[int]:
-        return [jobs.store.write(lambda tx: notice_rows.prune(tx, before, 3)) for _ in range(4)]
+        return [jobs.store.write(lambda tx: outbox.prune(tx, before, 3)) for _ in range(4)]
 
     assert pruned(clock.now - 100) == [0, 0, 0, 0]
     assert pruned(clock.now - 99) == [3, 3, 2, 0]
@@ -153,7 +153,7 @@ def test_every_trouble_that_a_target_tells_of_can_be_ended() -> None:
     others = (NoticeKind.RECOVERED, NoticeKind.OWN_LINK, NoticeKind.CLOCK)
     told_of = {kind for kind in NoticeKind if kind not in others}
 
-    assert set(notice_rows.TROUBLES) == told_of
+    assert set(outbox.TROUBLES) == told_of
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ from tests.databases import APSW, BOTH
 from tests.postgres import server_url
 from tests.store.jobs import Clock, Jobs
 from tidegate.errors import StoreBusy, StoreError
-from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.opening import core_statements, open_store
+from tidegate.store.open import core_statements, open_store
 from tidegate.store.postgres import PostgresStore
+from tidegate.store.sql import Dialect, Statement
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_the_url_says_counts_more_than_our_settings(clock: Clock) -> None:
                        "current_setting('lock_timeout')")
     ])  # fmt: skip
 
-    assert store.read(lambda tx: tx.all("s")) == [("mine", "pg_temp", "5s")]
+    assert store.read(lambda tx: tx.query("s")) == [("mine", "pg_temp", "5s")]
     store.close()
 
 

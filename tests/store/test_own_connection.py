@@ -12,8 +12,8 @@ from psycopg.rows import dict_row
 from tests.databases import APSW, POSTGRES, SQLITE, STDLIB, Database
 from tests.postgres import schema
 from tests.store.jobs import Jobs, new
-from tidegate.store import intake
-from tidegate.store.intake import Taken
+from tidegate.jobs import insert
+from tidegate.jobs.insert import InsertResult
 
 EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
 
@@ -25,8 +25,8 @@ def connect(db: Database) -> Any:
     return apsw.Connection(str(db.path)) if db.name == APSW else sqlite3.connect(db.path, isolation_level=None)
 
 
-def put(jobs: Jobs, connection: Any, *wanted: Any) -> list[Taken]:
-    return intake.enqueue(jobs.store.on(connection), wanted)
+def put(jobs: Jobs, connection: Any, *wanted: Any) -> list[InsertResult]:
+    return insert.enqueue(jobs.store.join_transaction(connection), wanted)
 
 
 @EVERYWHERE
@@ -66,7 +66,7 @@ def test_twins_and_parents_work_on_the_users_own_connection(db: Database, jobs: 
 def test_refusing_works_on_the_users_own_connection(db: Database, jobs: Jobs) -> None:
     mine = connect(db)
     mine.execute("begin")
-    id_ = intake.refuse(jobs.store.on(mine), new(), "not_pdf", "No PDF.")
+    id_ = insert.refuse(jobs.store.join_transaction(mine), new(), "not_pdf", "No PDF.")
     mine.execute("commit")
     mine.close()
 
@@ -78,7 +78,7 @@ def test_a_connection_of_the_other_library_is_refused_before_anything_is_written
     other = sqlite3.connect(":memory:") if db.name == APSW else apsw.Connection(":memory:")
 
     with pytest.raises(TypeError, match="librar"):
-        jobs.store.on(other)
+        jobs.store.join_transaction(other)
     other.close()
 
 
@@ -87,7 +87,7 @@ def test_a_connection_to_another_file_is_refused(db: Database, jobs: Jobs, tmp_p
     for name in (str(tmp_path / "other.db"), ":memory:"):
         other = connect(Database(db.name, f"sqlite:///{name}", db.driver))
         with pytest.raises(ValueError, match="another file"):
-            jobs.store.on(other)
+            jobs.store.join_transaction(other)
         other.close()
 
 
@@ -109,7 +109,7 @@ def test_the_same_file_by_another_name_is_the_same_file(db: Database, jobs: Jobs
 )
 def test_only_connections_of_psycopg_are_taken(db: Database, jobs: Jobs, other: object) -> None:
     with pytest.raises(TypeError, match="psycopg"):
-        jobs.store.on(other)
+        jobs.store.join_transaction(other)
 
 
 @pytest.mark.parametrize("db", [POSTGRES], indirect=True)
@@ -117,7 +117,7 @@ def test_a_connection_to_another_schema_is_refused_and_its_transaction_lives_on(
     with schema(fresh=True) as elsewhere, psycopg.connect(elsewhere) as other:
         other.execute("select 1")
         with pytest.raises(ValueError, match="schema"):
-            jobs.store.on(other)
+            jobs.store.join_transaction(other)
         assert other.execute("select 2").fetchone() == (2,)
         other.rollback()
 
@@ -125,10 +125,10 @@ def test_a_connection_to_another_schema_is_refused_and_its_transaction_lives_on(
 @pytest.mark.parametrize("db", [POSTGRES], indirect=True)
 def test_a_connection_is_looked_at_once(db: Database, jobs: Jobs) -> None:
     with psycopg.connect(db.url) as mine:
-        jobs.store.on(mine)
+        jobs.store.join_transaction(mine)
         mine.rollback()
         mine.execute("set search_path = pg_catalog")  # a second look would now complain
-        jobs.store.on(mine)
+        jobs.store.join_transaction(mine)
         mine.rollback()
 
 

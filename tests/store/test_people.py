@@ -6,9 +6,8 @@ import pytest
 
 from tests.databases import EVERY
 from tests.store.jobs import Jobs, new
-from tidegate.core.job import Stage
-from tidegate.machine import lifecycle
-from tidegate.store import people
+from tidegate.jobs import actions, outcome
+from tidegate.jobs.job import StoredState
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
@@ -34,7 +33,7 @@ def in_stage(jobs: Jobs, stage: str) -> int:
 
 @EVERYWHERE
 @pytest.mark.req("CNV-09", "CNV-11", "LID-13")
-@pytest.mark.parametrize("stage", list(Stage))
+@pytest.mark.parametrize("stage", list(StoredState))
 def test_only_what_has_failed_or_was_cancelled_can_be_retried(jobs: Jobs, stage: str) -> None:
     id_ = in_stage(jobs, stage)
     before, history = jobs.get(id_), jobs.events(id_)
@@ -50,7 +49,7 @@ def test_only_what_has_failed_or_was_cancelled_can_be_retried(jobs: Jobs, stage:
 def test_a_retry_starts_the_attempts_anew_and_keeps_history_and_fence(jobs: Jobs) -> None:
     id_ = jobs.one(most_attempts=3)
     jobs.die(jobs.take(id_))
-    jobs.settle(lifecycle.failed(jobs.take(id_), "gone", "Gone.", 410))
+    jobs.settle(outcome.failed(jobs.take(id_), "gone", "Gone.", 410))
     jobs.clock.advance(60)
 
     assert jobs.retry(id_)
@@ -70,12 +69,12 @@ def test_there_is_no_job_to_retry_to_cancel_or_to_forget(jobs: Jobs) -> None:
     assert not jobs.retry(7)
     assert jobs.cancel(7) is None
     assert not jobs.forget(7)
-    assert jobs.store.read(lambda tx: people.get(tx, 7)) is None
+    assert jobs.store.read(lambda tx: actions.get(tx, 7)) is None
     assert jobs.events(7) == []
 
 
 @EVERYWHERE
-@pytest.mark.parametrize("stage", list(Stage))
+@pytest.mark.parametrize("stage", list(StoredState))
 def test_what_is_queued_is_cancelled_what_runs_is_told_and_what_is_final_stays(jobs: Jobs, stage: str) -> None:
     id_ = in_stage(jobs, stage)
     before = jobs.get(id_)
@@ -103,14 +102,14 @@ def test_asking_twice_to_stop_is_asking_once_more(jobs: Jobs) -> None:
 
 
 @EVERYWHERE
-@pytest.mark.parametrize("stage", list(Stage))
+@pytest.mark.parametrize("stage", list(StoredState))
 def test_only_what_is_final_is_forgotten_and_with_all_its_history(jobs: Jobs, stage: str) -> None:
     id_ = in_stage(jobs, stage)
 
     forgotten = jobs.forget(id_)
 
     assert forgotten == (stage in ("done", "failed", "cancelled"))
-    assert (jobs.store.read(lambda tx: people.get(tx, id_)) is None) == forgotten
+    assert (jobs.store.read(lambda tx: actions.get(tx, id_)) is None) == forgotten
     assert not forgotten or jobs.sql(f"select count(*) from tg_event where job = {id_}") == [(0,)]
 
 
@@ -128,19 +127,19 @@ def test_no_number_is_given_twice_not_even_that_of_the_last_job_once_it_is_forgo
         given.append(put())
         jobs.cancel(given[-1])
         assert jobs.forget(given[-1])
-    given.append(in_stage(jobs, Stage.DONE))
+    given.append(in_stage(jobs, StoredState.DONE))
     jobs.clock.advance(100)
-    assert jobs.prune(Stage.DONE, jobs.clock.now, most=3) == 1
+    assert jobs.prune(StoredState.DONE, jobs.clock.now, most=3) == 1
     given += [jobs.one(), jobs.one()]
 
     assert given == sorted(set(given))
 
 
 @pytest.mark.req("LID-16")
-@pytest.mark.parametrize("stage", [Stage.DONE, Stage.FAILED, Stage.CANCELLED])
-def test_old_final_jobs_are_removed_in_slices_the_oldest_first(jobs: Jobs, stage: Stage) -> None:
+@pytest.mark.parametrize("stage", [StoredState.DONE, StoredState.FAILED, StoredState.CANCELLED])
+def test_old_final_jobs_are_removed_in_slices_the_oldest_first(jobs: Jobs, stage: StoredState) -> None:
     old = [in_stage(jobs, stage) for _ in range(5)]
-    others = [in_stage(jobs, each) for each in Stage if each is not stage]
+    others = [in_stage(jobs, each) for each in StoredState if each is not stage]
     jobs.clock.advance(100)
     fresh = in_stage(jobs, stage)
     before = jobs.clock.now - 50
@@ -161,7 +160,7 @@ def test_the_history_tells_each_attempt_from_its_start_to_its_end(jobs: Jobs) ->
     jobs.clock.advance(1)
     first = jobs.take(id_, "ada")
     jobs.clock.advance(2)
-    jobs.settle(lifecycle.failed(first, "timeout", "Slow.", 504), worker="ada")
+    jobs.settle(outcome.failed(first, "timeout", "Slow.", 504), worker="ada")
     jobs.clock.advance(3)
     jobs.retry(id_)
     jobs.clock.advance(4)

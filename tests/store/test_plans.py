@@ -15,9 +15,10 @@ import pytest
 from tests.databases import APSW, POSTGRES, Database, database
 from tests.filled import tidied
 from tests.store.jobs import LEASE, Clock, Jobs
-from tidegate.store import claims, sqlite_driver
-from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.opening import core_statements
+from tidegate.jobs import claim
+from tidegate.store import sqlite_driver
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect, Statement
 
 SMALL, LARGE = 10_000, 200_000
 LANES = 40
@@ -226,7 +227,7 @@ def costs(db: Database) -> dict[str, int]:
     cost = Cost(db)
     lane = {"queue": "q1", "target": "t1", "lane": "lane7"}
     store = db.open(Clock(0.0))
-    ((first,),) = store.write(lambda tx: tx.all("pick", {**lane, "n": 1}))
+    ((first,),) = store.write(lambda tx: tx.query("pick", {**lane, "n": 1}))
     store.close()
     return {
         "pick": cost.of("pick", now=0.0, **lane, n=50),
@@ -299,7 +300,7 @@ def test_what_is_not_due_is_not_looked_at(filled: Database, name: str) -> None:
 
 def test_the_lane_that_was_claimed_is_the_one_that_was_asked_for(filled: Database) -> None:
     store = filled.open(Clock(0.0))
-    taken = store.write(lambda tx: claims.claim(tx, claims.Lane("q1", "t1", "lane7"), 50, "w", LEASE))
+    taken = store.write(lambda tx: claim.claim(tx, claim.ReadyKey("q1", "t1", "lane7"), 50, "w", LEASE))
     store.close()
 
     assert len(taken) == 50

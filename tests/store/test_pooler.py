@@ -17,13 +17,11 @@ from tests.pgbouncer import PgBouncer
 from tests.store.jobs import Clock, Jobs
 from tidegate import Queue
 from tidegate.errors import StoreBusy, StoreError
-from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.looking import looking
-from tidegate.store.opening import check_listen_url, core_statements, open_store
+from tidegate.store.base import Tx
+from tidegate.store.open import check_listen_url, core_statements, open_read_only, open_store, watcher
 from tidegate.store.postgres import PostgresStore
 from tidegate.store.postgres_url import PostgresAddress
-from tidegate.store.tx import Tx
-from tidegate.store.watching import watcher
+from tidegate.store.sql import Dialect, Statement
 
 BACKEND = Statement("backend", "select pg_backend_pid()")
 SETTINGS = Statement(
@@ -68,8 +66,8 @@ def test_settings_hold_in_each_transaction_whatever_connection_it_gets(
     direct: str, pooler: PgBouncer, clock: Clock, pipelined: bool
 ) -> None:
     with closing(opened(pooler.url(direct), clock, pipelined=pipelined)) as store:
-        seen = {store.write(lambda tx: tx.all("settings")[0]) for _ in range(20)}
-        seen |= {store.read(lambda tx: tx.all("settings")[0]) for _ in range(20)}
+        seen = {store.write(lambda tx: tx.query("settings")[0]) for _ in range(20)}
+        seen |= {store.read(lambda tx: tx.query("settings")[0]) for _ in range(20)}
         schema = schema_of(direct)
         assert seen == {(schema, "10s", "5s", "30s", schema)}
 
@@ -122,7 +120,7 @@ def test_a_pooler_without_the_setting_is_named_and_so_is_the_setting(direct: str
         with pytest.raises(StoreError, match=r"PgBouncer.*pooled=true") as raised:
             open_store(url, now=clock)
         assert not isinstance(raised.value, StoreBusy)
-        with pytest.raises(StoreError, match=r"PgBouncer.*pooled=true") as raised, looking(url, clock):
+        with pytest.raises(StoreError, match=r"PgBouncer.*pooled=true") as raised, open_read_only(url, clock):
             pass
         assert not isinstance(raised.value, StoreBusy)
 
@@ -130,11 +128,11 @@ def test_a_pooler_without_the_setting_is_named_and_so_is_the_setting(direct: str
 def test_a_prepared_statement_that_another_client_made_points_to_the_setting(direct: str, clock: Clock) -> None:
     with closing(opened(direct, clock, connections=1)) as store:
         store.add([Statement("prepare", "prepare _pg3_0 as select 1", returns=False)])
-        store.write(lambda tx: tx.all("prepare"))
+        store.write(lambda tx: tx.query("prepare"))
 
         def repeat() -> None:
             for _ in range(10):  # psycopg prepares what it has seen five times
-                store.write(lambda tx: tx.all("backend"))
+                store.write(lambda tx: tx.query("backend"))
 
         with pytest.raises(StoreError, match=r"pooled=true"):
             repeat()
@@ -155,9 +153,9 @@ def test_a_server_connection_that_died_is_replaced_without_an_error(
         psycopg.connect(postgres.server_url(), autocommit=True) as admin,
     ):
         for _ in range(10):
-            before = store.write(lambda tx: tx.all("backend"))[0][0]
+            before = store.write(lambda tx: tx.query("backend"))[0][0]
             admin.execute("select pg_terminate_backend(%s)", (before,))
-            assert store.write(lambda tx: tx.all("backend"))[0][0] != before
+            assert store.write(lambda tx: tx.query("backend"))[0][0] != before
 
 
 def test_a_pooler_that_was_killed_and_came_back_is_used_again(direct: str, clock: Clock) -> None:
@@ -165,10 +163,10 @@ def test_a_pooler_that_was_killed_and_came_back_is_used_again(direct: str, clock
         pgbouncer.running(postgres.server_url()) as pooler,
         closing(opened(pooler.url(direct), clock, connections=2)) as store,
     ):
-        store.write(lambda tx: tx.all("backend"))
+        store.write(lambda tx: tx.query("backend"))
         pooler.kill()
         pooler.start()
-        assert store.write(lambda tx: tx.all("backend"))
+        assert store.write(lambda tx: tx.query("backend"))
 
 
 def test_what_is_checked_on_a_new_connection_is_checked_once_on_each_connection_to_the_server(
@@ -178,15 +176,15 @@ def test_what_is_checked_on_a_new_connection_is_checked_once_on_each_connection_
         checked, used = list[int](), set[int]()
 
         def check(tx: Tx) -> None:
-            checked.append(tx.all("backend")[0][0])
+            checked.append(tx.query("backend")[0][0])
 
         store.checks.add(check)
         for _ in range(3):
             with psycopg.connect(postgres.server_url(), autocommit=True) as admin:
-                used |= {store.write(lambda tx: tx.all("backend"))[0][0] for _ in range(10)}
+                used |= {store.write(lambda tx: tx.query("backend"))[0][0] for _ in range(10)}
                 for pid in used:  # the server is replaced, and the connections to the pooler stay
                     admin.execute("select pg_terminate_backend(%s)", (pid,))
-                store.read(lambda tx: tx.all("backend"))
+                store.read(lambda tx: tx.query("backend"))
         assert sorted(checked) == sorted(used)
         assert len(used) >= 3
 
@@ -196,7 +194,7 @@ def test_a_look_at_a_database_behind_a_pooler_sees_the_schema_of_the_url(
 ) -> None:
     with closing(opened(direct, clock)) as store:
         Jobs(store, clock).migrate()
-        with looking(pooler.url(direct), clock) as found:
+        with open_read_only(pooler.url(direct), clock) as found:
             assert len(found.applied) > 0
             assert found.refuses == ""
 
@@ -250,7 +248,7 @@ def test_a_listen_url_that_is_a_pooler_is_logged_and_work_goes_on(
         until(lambda: [each for each in caplog.records if each.message.startswith("listen_refused")])
         stop.set()
         thread.join(60)
-        assert store.read(lambda tx: tx.all("settings"))
+        assert store.read(lambda tx: tx.query("settings"))
 
 
 @pytest.mark.parametrize(

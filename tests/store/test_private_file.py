@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.face.queue import Queue
-from tidegate.store import backups
+from tidegate.jobs import restore
+from tidegate.jobs.queue import Queue
 
 
 @pytest.fixture(params=[0o022, 0o007, 0o077, 0o000])
@@ -27,8 +27,8 @@ def test_a_new_database_is_not_for_everybody_and_the_umask_decides_about_the_gro
     with Queue(f"sqlite:///{file}", driver=driver) as queue:
         queue.store.now()
         modes = {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()}
-        backups.backup(queue.store, copy)
-    backups.restore(back, copy, lambda: 0.0, driver)
+        restore.backup(queue.store, copy)
+    restore.restore(back, copy, lambda: 0.0, driver)
 
     assert modes == {0o660 & ~umask}
     assert copy.stat().st_mode & 0o777 == 0o600

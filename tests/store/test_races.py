@@ -14,11 +14,10 @@ import pytest
 from tests.databases import POSTGRES, Database
 from tests.postgres import server_url
 from tests.store.jobs import LEASE, Clock, Jobs, new
-from tidegate.core.job import Claimed
-from tidegate.machine import lifecycle
-from tidegate.store import claims, intake, people
-from tidegate.store.settling import Settled, settle
-from tidegate.store.tx import Tx
+from tidegate.jobs import actions, claim, insert, outcome
+from tidegate.jobs.job import Claimed
+from tidegate.jobs.settle import Settled, settle
+from tidegate.store.base import Tx
 
 pytestmark = pytest.mark.parametrize("db", [POSTGRES], indirect=True)
 
@@ -65,11 +64,11 @@ def race(db: Database, jobs: Jobs, clock: Clock) -> Iterator[Race]:
 
 
 def done(*held: Claimed) -> Callable[[Tx], Settled]:
-    return lambda tx: settle(tx, [lifecycle.done(job, None) for job in held], "w")
+    return lambda tx: settle(tx, [outcome.done(job, None) for job in held], "w")
 
 
 def failed(*held: Claimed) -> Callable[[Tx], Settled]:
-    return lambda tx: settle(tx, [lifecycle.failed(job, "gone", "Gone.") for job in held], "w")
+    return lambda tx: settle(tx, [outcome.failed(job, "gone", "Gone.") for job in held], "w")
 
 
 def test_two_parents_that_end_at_once_free_their_child(race: Race, jobs: Jobs) -> None:
@@ -105,7 +104,7 @@ def test_a_child_that_is_put_in_while_its_parent_ends_is_not_forgotten(
     (held,) = jobs.claim()
 
     def put(tx: Tx) -> int:
-        return intake.enqueue(tx, [new(parents=(parent,))])[0].id
+        return insert.enqueue(tx, [new(parents=(parent,))])[0].id
 
     if order == "parent first":
         _, child = race.run(end(held), put)
@@ -121,7 +120,7 @@ def test_a_parent_is_retried_while_the_other_is_done(race: Race, jobs: Jobs) -> 
     jobs.fail(a)
     held = jobs.take(b)
 
-    race.run(lambda tx: people.retry(tx, a, "ada"), done(held))
+    race.run(lambda tx: actions.requeue_job(tx, a, "ada"), done(held))
 
     assert (jobs.stage(child), jobs.get(child).parents_open) == ("blocked", 1)
     jobs.done(a)
@@ -134,7 +133,7 @@ def test_a_parent_is_done_while_the_other_is_retried(race: Race, jobs: Jobs) -> 
     jobs.fail(a)
     held = jobs.take(b)
 
-    race.run(done(held), lambda tx: people.retry(tx, a, "ada"))
+    race.run(done(held), lambda tx: actions.requeue_job(tx, a, "ada"))
 
     assert (jobs.stage(child), jobs.get(child).parents_open) == ("blocked", 1)
 
@@ -145,7 +144,7 @@ def test_a_child_is_retried_while_its_parent_is_done(race: Race, jobs: Jobs) -> 
     jobs.cancel(child)
     held = jobs.take(parent)
 
-    race.run(done(held), lambda tx: people.retry(tx, child, "ada"))
+    race.run(done(held), lambda tx: actions.requeue_job(tx, child, "ada"))
     assert jobs.stage(child) == "ready"
 
 
@@ -155,7 +154,7 @@ def test_a_parent_is_done_while_its_child_is_retried(race: Race, jobs: Jobs) -> 
     jobs.cancel(child)
     held = jobs.take(parent)
 
-    race.run(lambda tx: people.retry(tx, child, "ada"), done(held))
+    race.run(lambda tx: actions.requeue_job(tx, child, "ada"), done(held))
     assert jobs.stage(child) == "ready"
 
 
@@ -167,7 +166,7 @@ def test_of_a_worker_that_ends_and_one_that_takes_back_only_one_counts(race: Rac
     jobs.clock.advance(LEASE + 1)
 
     def take(tx: Tx) -> int:
-        return claims.take_back(tx, claims.LostRule("worker_lost"), "Lost.", {}, LEASE)
+        return claim.rescue_lost(tx, claim.LostRule("worker_lost"), "Lost.", {}, LEASE)
 
     if first == "settle":
         settled, taken = race.run(done(held), take)
@@ -180,10 +179,10 @@ def test_of_a_worker_that_ends_and_one_that_takes_back_only_one_counts(race: Rac
 
 def test_a_claim_passes_by_what_somebody_else_is_taking(race: Race, jobs: Jobs) -> None:
     jobs.put(*(new() for _ in range(6)))
-    lane = claims.Lane("q", "", "")
+    lane = claim.ReadyKey("q", "", "")
 
     one, two = race.run(
-        lambda tx: claims.claim(tx, lane, 3, "a", LEASE), lambda tx: claims.claim(tx, lane, 3, "b", LEASE)
+        lambda tx: claim.claim(tx, lane, 3, "a", LEASE), lambda tx: claim.claim(tx, lane, 3, "b", LEASE)
     )
 
     assert {job.id for job in one}.isdisjoint({job.id for job in two})
@@ -194,13 +193,13 @@ def test_a_claim_passes_by_what_somebody_else_is_taking(race: Race, jobs: Jobs) 
 @pytest.mark.parametrize("first", ["claim", "cancel"])
 def test_a_job_that_is_cancelled_while_it_is_claimed_is_told_or_not_run(race: Race, jobs: Jobs, first: str) -> None:
     id_ = jobs.one()
-    lane = claims.Lane("q", "", "")
+    lane = claim.ReadyKey("q", "", "")
 
     def take(tx: Tx) -> list[Claimed]:
-        return claims.claim(tx, lane, 1, "w", LEASE)
+        return claim.claim(tx, lane, 1, "w", LEASE)
 
     def stop(tx: Tx) -> str | None:
-        return people.cancel(tx, id_, "ada")
+        return actions.cancel_job(tx, id_, "ada")
 
     claimed, answer = race.run(take, stop) if first == "claim" else race.run(stop, take)[::-1]
 
@@ -211,7 +210,7 @@ def test_the_numbers_are_right_when_a_waiting_job_is_cancelled_just_as_it_become
     id_ = jobs.one(due_at=jobs.clock.now + 5)
     jobs.clock.advance(5)
 
-    race.run(claims.promote, lambda tx: people.cancel(tx, id_, "ada"))
+    race.run(claim.promote, lambda tx: actions.cancel_job(tx, id_, "ada"))
 
     assert jobs.stage(id_) == "cancelled"
 
@@ -220,7 +219,10 @@ def test_one_of_two_who_retry_the_same_job_is_told_that_it_is_queued(race: Race,
     id_ = jobs.one()
     jobs.fail(id_)
 
-    assert race.run(lambda tx: people.retry(tx, id_, "ada"), lambda tx: people.retry(tx, id_, "bob")) == (True, False)
+    assert race.run(lambda tx: actions.requeue_job(tx, id_, "ada"), lambda tx: actions.requeue_job(tx, id_, "bob")) == (
+        True,
+        False,
+    )
     assert jobs.history(id_).count("retried") == 1
 
 
@@ -228,7 +230,7 @@ def test_a_job_that_is_retried_is_not_pruned_at_the_same_moment(race: Race, jobs
     id_ = jobs.one()
     jobs.fail(id_)
 
-    race.run(lambda tx: people.retry(tx, id_, "ada"), lambda tx: people.forget(tx, id_))
+    race.run(lambda tx: actions.requeue_job(tx, id_, "ada"), lambda tx: actions.delete_job(tx, id_))
 
     assert jobs.stage(id_) == "ready"
 
@@ -239,7 +241,7 @@ def test_nothing_is_left_of_a_job_that_is_removed_while_a_late_result_comes(race
     jobs.die(late)
     jobs.done(id_)
 
-    race.run(lambda tx: people.forget(tx, id_), done(late))
+    race.run(lambda tx: actions.delete_job(tx, id_), done(late))
 
     assert jobs.sql("select count(*) from tg_event") == [(0,)]
 
@@ -248,14 +250,14 @@ def test_two_actions_on_one_job_are_two_events(race: Race, jobs: Jobs) -> None:
     id_ = jobs.one()
     jobs.take(id_)
 
-    race.run(lambda tx: people.cancel(tx, id_, "ada"), lambda tx: people.cancel(tx, id_, "bob"))
+    race.run(lambda tx: actions.cancel_job(tx, id_, "ada"), lambda tx: actions.cancel_job(tx, id_, "bob"))
 
     assert [event.actor for event in jobs.events(id_) if event.kind == "cancel_asked"] == ["ada", "bob"]
 
 
 def test_a_twin_that_is_given_up_while_it_is_met_leaves_room_for_the_new_one(race: Race, jobs: Jobs) -> None:
     def rolled_back(tx: Tx) -> None:
-        intake.enqueue(tx, [new("x")])
+        insert.enqueue(tx, [new("x")])
 
     class Undone(Exception):
         pass
@@ -280,7 +282,7 @@ def test_a_twin_that_is_given_up_while_it_is_met_leaves_room_for_the_new_one(rac
 
 def test_the_lead_goes_to_one_of_two_who_ask_at_once(race: Race, jobs: Jobs) -> None:
     def lead(name: str) -> Callable[[Tx], list[Any]]:
-        return lambda tx: tx.all("lead", {"name": "sweeper", "holder": name, "lease": 10.0})
+        return lambda tx: tx.query("lead", {"name": "sweeper", "holder": name, "lease": 10.0})
 
     assert race.run(lead("a"), lead("b")) == ([(1,)], [])
     jobs.clock.advance(11)
@@ -289,7 +291,7 @@ def test_the_lead_goes_to_one_of_two_who_ask_at_once(race: Race, jobs: Jobs) -> 
 
 def test_a_tick_of_a_schedule_goes_to_one_of_two_who_ask_at_once(race: Race, jobs: Jobs) -> None:
     def tick(tx: Tx) -> list[Any]:
-        return tx.all("schedule_tick", {"name": "nightly", "at": jobs.clock.now})
+        return tx.query("schedule_tick", {"name": "nightly", "at": jobs.clock.now})
 
     one, two = race.run(tick, tick)
 

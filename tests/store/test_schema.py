@@ -13,7 +13,7 @@ import pytest
 
 from tests.databases import APSW, POSTGRES, STDLIB, Database
 from tests.store.jobs import Jobs
-from tidegate.core.job import Stage
+from tidegate.jobs.job import StoredState
 
 EVERYWHERE = pytest.mark.parametrize("db", [APSW, STDLIB, POSTGRES], indirect=True)
 REFUSALS = (apsw.ConstraintError, sqlite3.IntegrityError, psycopg.errors.IntegrityError)
@@ -77,7 +77,7 @@ def legal(row: Values) -> bool:
 
 
 @pytest.mark.req("CNV-12", "CNV-11")
-@pytest.mark.parametrize("stage", list(Stage))
+@pytest.mark.parametrize("stage", list(StoredState))
 def test_the_database_refuses_every_illegal_row(raw: Any, stage: str) -> None:
     names = (
         "lease_by", "lease_until", "claimed_at", "result", "error_code", "error_message", "finished_at", "parents_open",

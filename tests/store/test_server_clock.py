@@ -7,11 +7,11 @@ import pytest
 from tests.databases import POSTGRES
 from tests.store.jobs import LEASE, Jobs
 from tidegate.errors import StoreBusy
-from tidegate.machine import lifecycle
-from tidegate.machine.lifecycle import Again, KindPolicy
+from tidegate.jobs import outcome
+from tidegate.jobs.outcome import Again, KindPolicy
+from tidegate.store.base import Tx
+from tidegate.store.clock import ServerClock
 from tidegate.store.clock_steps import CONFIRMED
-from tidegate.store.server_clock import ServerClock
-from tidegate.store.tx import Tx
 
 DAY = 86400.0
 
@@ -49,7 +49,7 @@ def test_leases_retries_and_expiry_move_with_the_clock(jobs: Jobs, step: float) 
     there.check()
     running, retried, queued = jobs.one(), jobs.one(), jobs.one(expires_in=3600.0, lane="x")
     first, second = jobs.claim()
-    jobs.settle(lifecycle.again(second, Again(60.0), KindPolicy()))
+    jobs.settle(outcome.again(second, Again(60.0), KindPolicy()))
     assert {first.id, second.id} == {running, retried}
 
     jobs.clock.advance(step)
@@ -72,7 +72,7 @@ def test_heartbeats_move_with_the_clock_so_no_live_worker_is_forgotten(jobs: Job
     host = Host(jobs)
     host.check()
     row = {"id": "a", "host": "h", "pid": 1, "queues": "[]", "stopping": 0, "outdated": 0, "beat": 1}
-    jobs.store.write(lambda tx: tx.all("worker_seen", row))
+    jobs.store.write(lambda tx: tx.query("worker_seen", row))
 
     jobs.clock.advance(step)
     host.check()
@@ -105,7 +105,7 @@ def test_times_move_with_each_of_several_steps(jobs: Jobs, steps: tuple[float, .
     host.check()
     running, retried = jobs.one(), jobs.one()
     second = next(each for each in jobs.claim() if each.id == retried)
-    jobs.settle(lifecycle.again(second, Again(6 * 3600.0), KindPolicy()))
+    jobs.settle(outcome.again(second, Again(6 * 3600.0), KindPolicy()))
     leased, due = jobs.get(running).lease_until, jobs.get(retried).due_at
     assert leased is not None
     for step in steps:

@@ -7,44 +7,68 @@ import pytest
 
 from tests.databases import EVERY
 from tests.store.jobs import LEASE, Jobs, new
-from tidegate.core.backoff import Backoff
-from tidegate.core.codes import CORE
-from tidegate.core.job import Claimed, Ending, Outcome, Stage
-from tidegate.machine import lifecycle
-from tidegate.machine.lifecycle import Again, KindPolicy
+from tidegate.faults.codes import CORE
+from tidegate.guard.backoff import Backoff
+from tidegate.jobs import outcome as job_outcome
+from tidegate.jobs.job import AttemptOutcome, Claimed, OutcomeKind, StoredState
+from tidegate.jobs.outcome import Again, KindPolicy
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 POLICY = KindPolicy(backoff=Backoff(10, jitter=0))
 
 
-def fault(job: Claimed, code: str = "timeout", **fields: Any) -> Outcome:
-    return lifecycle.after_fault(job, CORE[code].fault("test", **fields), POLICY, 0.5)
+def fault(job: Claimed, code: str = "timeout", **fields: Any) -> AttemptOutcome:
+    return job_outcome.after_fault(job, CORE[code].fault("test", **fields), POLICY, 0.5)
 
 
-OUTCOMES: dict[str, tuple[Callable[[Claimed], Outcome], str, int, float, str | None, str | None, str | None]] = {
+OUTCOMES: dict[str, tuple[Callable[[Claimed], AttemptOutcome], str, int, float, str | None, str | None, str | None]] = {
     # how it ends: (the outcome, stage, attempt, seconds until it is due, result, error, last code)
-    "done": (lambda job: lifecycle.done(job, '{"n":1}'), "done", 1, 0, '{"n":1}', None, None),
-    "done without a result": (lambda job: lifecycle.done(job, None), "done", 1, 0, None, None, None),
-    "failed": (lambda job: lifecycle.failed(job, "gone", "Gone.", 410), "failed", 1, 0, None, "gone", "gone"),
-    "stopped": (lifecycle.stopped, "cancelled", 1, 0, None, None, None),
-    "again": (lambda job: lifecycle.again(job, Again("5m"), POLICY), "waiting", 1, 300, None, None, None),
-    "again at once": (lambda job: lifecycle.again(job, Again(), POLICY), "ready", 1, 0, None, None, None),
+    "done": (lambda job: job_outcome.done(job, '{"n":1}'), "done", 1, 0, '{"n":1}', None, None),
+    "done without a result": (lambda job: job_outcome.done(job, None), "done", 1, 0, None, None, None),
+    "failed": (lambda job: job_outcome.failed(job, "gone", "Gone.", 410), "failed", 1, 0, None, "gone", "gone"),
+    "stopped": (job_outcome.cancelled, "cancelled", 1, 0, None, None, None),
+    "again": (lambda job: job_outcome.again(job, Again("5m"), POLICY), "waiting", 1, 300, None, None, None),
+    "again at once": (lambda job: job_outcome.again(job, Again(), POLICY), "ready", 1, 0, None, None, None),
     "again, unsent": (
-        lambda job: lifecycle.again(job, Again("5m", keep_attempt=True, code="overloaded"), POLICY),
-        "waiting", 0, 300, None, None, "overloaded",
+        lambda job: job_outcome.again(job, Again("5m", keep_attempt=True, code="overloaded"), POLICY),
+        "waiting",
+        0,
+        300,
+        None,
+        None,
+        "overloaded",
     ),
     "fault": (lambda job: fault(job, status=504), "waiting", 1, 10, None, None, "timeout"),
     "fault with Retry-After": (
-        lambda job: fault(job, "rate_limited", retry_after=90.0), "waiting", 1, 90, None, None, "rate_limited",
+        lambda job: fault(job, "rate_limited", retry_after=90.0),
+        "waiting",
+        1,
+        90,
+        None,
+        None,
+        "rate_limited",
     ),
-    "given back": (lambda job: lifecycle.given_back(job, unsent=False), "ready", 1, 0, None, None, None),
-    "given back unsent": (lambda job: lifecycle.given_back(job, unsent=True), "ready", 0, 0, None, None, None),
+    "given back": (lambda job: job_outcome.released(job, unsent=False), "ready", 1, 0, None, None, None),
+    "given back unsent": (lambda job: job_outcome.released(job, unsent=True), "ready", 0, 0, None, None, None),
     "held": (
-        lambda job: lifecycle.given_back(job, unsent=True, wait=7, code="unauthorized"),
-        "waiting", 0, 7, None, None, "unauthorized",
+        lambda job: job_outcome.released(job, unsent=True, wait=7, code="unauthorized"),
+        "waiting",
+        0,
+        7,
+        None,
+        None,
+        "unauthorized",
     ),
-    "not begun": (lambda job: lifecycle.not_begun(job, "expired", "Old."), "failed", 0, 0, None, "expired", "expired"),
-}  # fmt: skip
+    "not begun": (
+        lambda job: job_outcome.not_started(job, "expired", "Old."),
+        "failed",
+        0,
+        0,
+        None,
+        "expired",
+        "expired",
+    ),
+}
 
 
 @EVERYWHERE
@@ -115,7 +139,7 @@ def test_what_goes_well_at_last_leaves_the_last_fault_as_it_was(jobs: Jobs) -> N
     jobs.settle(fault(jobs.take(id_), "upstream_failure", status=503))
     jobs.clock.advance(60)
     jobs.promote()
-    jobs.settle(lifecycle.done(jobs.take(id_), None))
+    jobs.settle(job_outcome.done(jobs.take(id_), None))
 
     found = jobs.get(id_)
     assert (found.stage, found.last_code, found.last_status) == ("done", "upstream_failure", 503)
@@ -137,7 +161,8 @@ def test_a_batch_is_settled_as_a_whole(jobs: Jobs) -> None:
     jobs.put(*(new(queue="q") for _ in range(200)))
     held = jobs.claim(200)
     outcomes = [
-        lifecycle.done(job, None) if job.id % 3 else lifecycle.failed(job, "gone", "Gone.") for job in reversed(held)
+        job_outcome.done(job, None) if job.id % 3 else job_outcome.failed(job, "gone", "Gone.")
+        for job in reversed(held)
     ]
 
     settled = jobs.settle(*outcomes)
@@ -155,14 +180,14 @@ def test_a_late_worker_cannot_settle_the_lease_it_lost(jobs: Jobs) -> None:
     fresh = jobs.take(id_, "fresh")
     before = jobs.get(id_)
 
-    settled = jobs.settle(lifecycle.done(late, '"late"'), worker="late")
+    settled = jobs.settle(job_outcome.done(late, '"late"'), worker="late")
 
     assert settled.counted == frozenset()
     assert [outcome.job for outcome in settled.late] == [late]
     assert jobs.get(id_) == before
     stale = [event for event in jobs.events(id_) if event.kind == "stale_result"]
     assert [(event.fence, event.attempt, event.message, event.actor) for event in stale] == [(1, 1, "done", "late")]
-    jobs.settle(lifecycle.done(fresh, '"fresh"'), worker="fresh")
+    jobs.settle(job_outcome.done(fresh, '"fresh"'), worker="fresh")
     assert jobs.get(id_).result == '"fresh"'
 
 
@@ -178,7 +203,7 @@ def test_no_late_outcome_changes_a_job_whatever_has_become_of_it(jobs: Jobs, how
     elif now != "ready":
         fresh = jobs.take(id_)
         if now != "running":
-            jobs.settle(lifecycle.done(fresh, "1") if now == "done" else lifecycle.failed(fresh, "gone", "Gone."))
+            jobs.settle(job_outcome.done(fresh, "1") if now == "done" else job_outcome.failed(fresh, "gone", "Gone."))
     before, numbers = jobs.get(id_), jobs.tallies()
 
     for _ in range(3):
@@ -195,7 +220,7 @@ def test_the_result_of_a_job_that_is_gone_is_late_and_leaves_nothing(jobs: Jobs)
     jobs.done(id_)
     jobs.forget(id_)
 
-    assert jobs.settle(lifecycle.done(late, None)).late
+    assert jobs.settle(job_outcome.done(late, None)).late
     assert jobs.sql("select count(*) from tg_event") == [(0,)]
 
 
@@ -216,7 +241,7 @@ def test_a_settle_whose_answer_was_lost_can_be_sent_again(jobs: Jobs, how: str) 
 def test_an_attempt_ends_once_even_within_one_batch(jobs: Jobs) -> None:
     id_ = jobs.one()
     held = jobs.take(id_)
-    first, second = lifecycle.given_back(held, unsent=False), lifecycle.done(held, "1")
+    first, second = job_outcome.released(held, unsent=False), job_outcome.done(held, "1")
 
     settled = jobs.settle(first, second)
 
@@ -232,7 +257,7 @@ def test_an_old_and_a_new_attempt_at_one_job_are_told_apart_in_one_batch(jobs: J
     fresh = jobs.take(id_)
     jobs.clock.advance(1)
 
-    settled = jobs.settle(lifecycle.done(old, '"old"'), lifecycle.done(fresh, '"fresh"'))
+    settled = jobs.settle(job_outcome.done(old, '"old"'), job_outcome.done(fresh, '"fresh"'))
 
     assert [outcome.job.fence for outcome in settled.late] == [1]
     assert jobs.get(id_).result == '"fresh"'
@@ -248,7 +273,7 @@ def test_a_late_one_does_not_keep_the_others_of_its_batch_out(jobs: Jobs) -> Non
     jobs.clock.advance(20)
     jobs.take_back()
 
-    settled = jobs.settle(lifecycle.done(late, None), lifecycle.done(good, None))
+    settled = jobs.settle(job_outcome.done(late, None), job_outcome.done(good, None))
 
     assert settled.counted == {kept}
     assert jobs.stage(lost, kept) == "ready done"
@@ -261,7 +286,7 @@ def test_no_text_of_a_handler_keeps_a_batch_out(jobs: Jobs, text: str) -> None:
     bad, good = jobs.one(), jobs.one()
     first, second = jobs.claim(2)
 
-    jobs.settle(lifecycle.failed(first, text or "x", text), lifecycle.done(second, None))
+    jobs.settle(job_outcome.failed(first, text or "x", text), job_outcome.done(second, None))
 
     assert jobs.stage(bad, good) == "failed done"
     assert len(jobs.get(bad).error_message or "") <= 2000
@@ -271,7 +296,7 @@ def test_no_text_of_a_handler_keeps_a_batch_out(jobs: Jobs, text: str) -> None:
 def test_a_status_that_is_none_keeps_nobody_out(jobs: Jobs, status: int) -> None:
     id_ = jobs.one()
 
-    jobs.settle(lifecycle.failed(jobs.take(id_), "gone", "Gone.", status))
+    jobs.settle(job_outcome.failed(jobs.take(id_), "gone", "Gone.", status))
 
     assert (jobs.stage(id_), jobs.get(id_).last_status) == ("failed", None)
 
@@ -310,7 +335,7 @@ def test_the_fence_never_goes_back(jobs: Jobs, refund: bool) -> None:
     for _ in range(5):
         held = jobs.take(id_)
         fences.append(held.fence)
-        jobs.settle(lifecycle.given_back(held, unsent=refund))
+        jobs.settle(job_outcome.released(held, unsent=refund))
 
     assert fences == [1, 2, 3, 4, 5]
     assert jobs.get(id_).attempt == (0 if refund else 5)
@@ -321,5 +346,8 @@ def test_every_ending_has_its_row() -> None:
 
     endings = {outcome(job).ending for outcome, *_ in OUTCOMES.values()}
 
-    assert endings == set(Ending) - {Ending.LOST}
-    assert {outcome(job).stage for outcome, *_ in OUTCOMES.values()} == set(Stage) - {Stage.BLOCKED, Stage.RUNNING}
+    assert endings == set(OutcomeKind) - {OutcomeKind.LOST}
+    assert {outcome(job).stage for outcome, *_ in OUTCOMES.values()} == set(StoredState) - {
+        StoredState.BLOCKED,
+        StoredState.RUNNING,
+    }

@@ -12,9 +12,9 @@ import pytest
 from tests.databases import APSW, SQLITE, Database
 from tests.store.jobs import Jobs, new, sqlite
 from tidegate.errors import StoreError
-from tidegate.machine import lifecycle
-from tidegate.store.dialect import Dialect
-from tidegate.store.opening import core_statements
+from tidegate.jobs import outcome
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect
 from tidegate.store.sqlite import SqliteStore
 
 BOTH_LIBRARIES = pytest.mark.parametrize("db", SQLITE, indirect=True)
@@ -30,7 +30,7 @@ def test_a_copy_that_is_made_while_others_write_is_whole(db: Database, jobs: Job
         while not stop.is_set():
             held = jobs.claim(2)
             jobs.put(new(), new())
-            jobs.settle(*(lifecycle.done(job, None) for job in held))
+            jobs.settle(*(outcome.done(job, None) for job in held))
             n += 1
         return n
 
@@ -77,7 +77,7 @@ def test_a_copy_is_not_begun_anew_when_others_write(jobs: Jobs, tmp_path: Path) 
 
     assert [done for done, _ in heard[:-1]] == [500 * n for n in range(1, len(heard))]
     copy = Jobs(Database(APSW, f"sqlite:///{tmp_path}/copy.db", "apsw").open(jobs.clock), jobs.clock)
-    assert copy.store.read(lambda tx: tx.all("counted_jobs"))[0][2] == 1200
+    assert copy.store.read(lambda tx: tx.query("counted_jobs"))[0][2] == 1200
     copy.store.close()
 
 

@@ -15,9 +15,9 @@ import pytest
 from tests.databases import APSW, SQLITE, STDLIB, Database, database
 from tests.store.jobs import Clock, Jobs, new, sqlite
 from tidegate.errors import StoreBusy, StoreError
-from tidegate.store import local_disk, sqlite_driver
-from tidegate.store.dialect import Dialect
-from tidegate.store.opening import core_statements
+from tidegate.store import sqlite_driver, sqlite_files
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect
 from tidegate.store.sqlite import SqliteStore
 
 BOTH_LIBRARIES = pytest.mark.parametrize("db", SQLITE, indirect=True)
@@ -175,11 +175,11 @@ def test_one_job_writes_three_pages_and_no_more(db: Database, clock: Clock) -> N
 @BOTH_LIBRARIES
 def test_several_processes_write_to_one_file(db: Database, jobs: Jobs) -> None:
     code = (
-        "import sys, time\nfrom tidegate.store.opening import open_store\nfrom tidegate.store import intake\n"
-        "from tidegate.core.job import NewJob\nstore = open_store(sys.argv[1], now=time.time, driver=sys.argv[2])\n"
+        "import sys, time\nfrom tidegate.store.open import open_store\nfrom tidegate.jobs import insert as intake\n"
+        "from tidegate.jobs.job import NewJob\nstore = open_store(sys.argv[1], now=time.time, driver=sys.argv[2])\n"
         "three = [NewJob(queue='q', kind='k', args='1')] * 3\n"
         "for n in range(40):\n    store.write(lambda tx: intake.enqueue(tx, three))\n"
-        "print(store.read(lambda tx: len(tx.all('fronts', {'queues': '\\nq\\n', 'sep': '\\n', 'most': 9}))))"
+        "print(store.read(lambda tx: len(tx.query('fronts', {'queues': '\\nq\\n', 'sep': '\\n', 'most': 9}))))"
     )
     children = [
         subprocess.Popen([sys.executable, "-c", code, db.url, db.driver or ""], stdout=subprocess.PIPE)
@@ -212,9 +212,9 @@ def test_a_network_file_system_is_refused(tmp_path: Path, kind: str) -> None:
     mounts.write_text(f"/dev/sda / ext4 rw 0 0\nserver:/x {tmp_path}/net {kind} rw 0 0\n")
 
     with pytest.raises(StoreError, match=f"network file system \\({kind}\\)"):
-        local_disk.require(str(tmp_path / "net" / "deep" / "jobs.db"), str(mounts))
-    local_disk.require(str(tmp_path / "network.db"), str(mounts))
-    local_disk.require(str(tmp_path / "nets" / "jobs.db"), str(mounts))
+        sqlite_files.require(str(tmp_path / "net" / "deep" / "jobs.db"), str(mounts))
+    sqlite_files.require(str(tmp_path / "network.db"), str(mounts))
+    sqlite_files.require(str(tmp_path / "nets" / "jobs.db"), str(mounts))
 
 
 def test_the_nearest_mount_decides_and_links_are_followed(tmp_path: Path) -> None:
@@ -224,13 +224,13 @@ def test_the_nearest_mount_decides_and_links_are_followed(tmp_path: Path) -> Non
     (tmp_path / "my disk" / "n").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "my disk" / "n")
 
-    local_disk.require(str(tmp_path / "my disk" / "jobs.db"), str(mounts))
+    sqlite_files.require(str(tmp_path / "my disk" / "jobs.db"), str(mounts))
     for path in ("my disk/n/jobs.db", "link/jobs.db", "other/jobs.db"):
         with pytest.raises(StoreError):
-            local_disk.require(str(tmp_path / path), str(mounts))
+            sqlite_files.require(str(tmp_path / path), str(mounts))
 
 
 def test_where_mounts_cannot_be_read_nothing_is_said(tmp_path: Path) -> None:
-    local_disk.require(str(tmp_path / "jobs.db"), str(tmp_path / "no such file"))
+    sqlite_files.require(str(tmp_path / "jobs.db"), str(tmp_path / "no such file"))
     (tmp_path / "odd").write_text("\n\nnonsense\n")
-    local_disk.require(str(tmp_path / "jobs.db"), str(tmp_path / "odd"))
+    sqlite_files.require(str(tmp_path / "jobs.db"), str(tmp_path / "odd"))

@@ -13,7 +13,7 @@ import pytest
 from tests.databases import SQLITE, Database
 from tests.store.jobs import Clock, Jobs, new, sqlite
 from tidegate.errors import StoreFull
-from tidegate.machine import lifecycle
+from tidegate.jobs import outcome
 
 BOTH_LIBRARIES = pytest.mark.parametrize("db", SQLITE, indirect=True)
 
@@ -28,7 +28,7 @@ def test_a_full_disk_is_said_nothing_is_half_written_and_it_goes_on_when_there_i
     store = sqlite(jobs)
 
     def room(pages: int) -> None:
-        store.write(lambda tx: tx.plain(f"pragma max_page_count = {pages}"))
+        store.write(lambda tx: tx.execute(f"pragma max_page_count = {pages}"))
 
     used = jobs.sql("pragma page_count")[0][0]
     room(used)
@@ -41,7 +41,7 @@ def test_a_full_disk_is_said_nothing_is_half_written_and_it_goes_on_when_there_i
     assert jobs.renew(held)[0].extended  # what needs no room goes on
     room(1_000_000)
     jobs.put(*(new(args="x" * 20_000) for _ in range(10)))
-    jobs.settle(lifecycle.done(held, None))
+    jobs.settle(outcome.done(held, None))
 
     assert jobs.sql("select count(*) from tg_job") == [(30,)]
     assert store.check() == []
@@ -52,11 +52,11 @@ def test_on_a_full_disk_those_who_fit_are_written(jobs: Jobs) -> None:
     store = sqlite(jobs)
     jobs.put(*(new(args="x" * 3000) for _ in range(200)))
     for job in jobs.claim(200):
-        jobs.settle(lifecycle.done(job, None))
+        jobs.settle(outcome.done(job, None))
         jobs.forget(job.id)  # pages that can be used again
     free, used = jobs.sql("pragma freelist_count")[0][0], jobs.sql("pragma page_count")[0][0]
     assert free > 50
-    store.write(lambda tx: tx.plain(f"pragma max_page_count = {used}"))
+    store.write(lambda tx: tx.execute(f"pragma max_page_count = {used}"))
 
     def work(n: int) -> bool:
         try:

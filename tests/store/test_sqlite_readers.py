@@ -12,7 +12,7 @@ import pytest
 
 from tests.databases import APSW, Database, database
 from tests.store.jobs import Jobs, sqlite
-from tidegate.store.tx import Tx
+from tidegate.store.base import Tx
 
 
 @pytest.fixture
@@ -42,15 +42,15 @@ def test_readers_that_are_not_needed_any_more_are_closed(jobs: Jobs) -> None:
 
 def test_readers_keep_little_of_a_large_database(jobs: Jobs) -> None:
     store, readers = sqlite(jobs), 5
-    store.write(lambda tx: tx.plain("create table large (text text)"))
+    store.write(lambda tx: tx.execute("create table large (text text)"))
     rows = "with recursive s(i) as (select 1 union all select i + 1 from s where i < 5000)"
-    store.write(lambda tx: tx.plain(f"insert into large {rows} select hex(zeroblob(500)) from s"))  # 5 MB
+    store.write(lambda tx: tx.execute(f"insert into large {rows} select hex(zeroblob(500)) from s"))  # 5 MB
     before = apsw.memory_used()
     together = threading.Barrier(readers)
 
     def look(tx: Tx) -> None:
         together.wait(30)
-        tx.plain("select count(*) from large where text like '%1%'")
+        tx.execute("select count(*) from large where text like '%1%'")
 
     with ThreadPoolExecutor(readers) as pool:
         list(pool.map(lambda _: store.read(look), range(readers)))

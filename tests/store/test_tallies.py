@@ -10,12 +10,11 @@ import pytest
 
 from tests.databases import POSTGRES, Database
 from tests.store.jobs import Clock, Jobs, new
-from tidegate.core.job import Claimed, Outcome, Stage
 from tidegate.errors import UniqueTaken
-from tidegate.machine import lifecycle
-from tidegate.machine.lifecycle import Again, KindPolicy
-from tidegate.store import intake, tallies
-from tidegate.store.tx import Tx
+from tidegate.jobs import insert, outcome, settle
+from tidegate.jobs.job import AttemptOutcome, Claimed, StoredState
+from tidegate.jobs.outcome import Again, KindPolicy
+from tidegate.store.base import Tx
 
 
 def test_a_new_store_has_no_numbers(jobs: Jobs) -> None:
@@ -37,11 +36,11 @@ def test_adding_up_changes_no_number_and_leaves_one_row_for_each(jobs: Jobs) -> 
     jobs.fail(1)
     before = {key: n for key, n in jobs.tallies().items() if n}
 
-    assert jobs.store.write(tallies.fold) > len(before)
+    assert jobs.store.write(settle.fold_counters) > len(before)
 
     assert jobs.tallies() == before
     assert jobs.sql("select count(*) from tg_tally") == [(len(before),)]
-    assert jobs.store.write(tallies.fold) == 0  # what stands in one row is not written once more
+    assert jobs.store.write(settle.fold_counters) == 0  # what stands in one row is not written once more
 
 
 @pytest.mark.req("CNV-15")
@@ -60,7 +59,7 @@ def test_failures_and_retries_are_counted_for_ever(jobs: Jobs) -> None:
 
 def test_a_transaction_that_fails_leaves_no_number(jobs: Jobs) -> None:
     def work(tx: Tx) -> None:
-        intake.enqueue(tx, [new()])
+        insert.enqueue(tx, [new()])
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -81,7 +80,7 @@ def test_nothing_is_lost_while_others_add_and_two_leaders_add_up(db: Database, j
     def fold(mine: Jobs) -> int:
         taken = 0
         while not stop.is_set():
-            taken += mine.store.write(tallies.fold)
+            taken += mine.store.write(settle.fold_counters)
         return taken
 
     with ThreadPoolExecutor(4) as pool:
@@ -142,12 +141,12 @@ class Life:
 
     def settle(self) -> None:
         chosen = [self.held.pop(self.dice.randrange(len(self.held))) for _ in range(min(3, len(self.held)))]
-        ways: list[Callable[[Claimed], Outcome]] = [
-            lambda job: lifecycle.done(job, "1"),
-            lambda job: lifecycle.failed(job, self.dice.choice(["gone", "timeout"]), "No."),
-            lambda job: lifecycle.again(job, Again(self.dice.choice([0, 5])), KindPolicy()),
-            lambda job: lifecycle.given_back(job, unsent=self.dice.random() < 0.5),
-            lifecycle.stopped,
+        ways: list[Callable[[Claimed], AttemptOutcome]] = [
+            lambda job: outcome.done(job, "1"),
+            lambda job: outcome.failed(job, self.dice.choice(["gone", "timeout"]), "No."),
+            lambda job: outcome.again(job, Again(self.dice.choice([0, 5])), KindPolicy()),
+            lambda job: outcome.released(job, unsent=self.dice.random() < 0.5),
+            outcome.cancelled,
         ]
         self.jobs.settle(*(self.dice.choice(ways)(job) for job in chosen))
         if self.dice.random() < 0.2:
@@ -167,7 +166,7 @@ class Life:
         if self.dice.random() < 0.5:
             self.jobs.forget(self.some())
         else:
-            stage = self.dice.choice([Stage.DONE, Stage.FAILED, Stage.CANCELLED])
+            stage = self.dice.choice([StoredState.DONE, StoredState.FAILED, StoredState.CANCELLED])
             self.jobs.prune(stage, self.jobs.clock.now - 20, 3, "a")
 
     def wait(self) -> None:
@@ -182,7 +181,7 @@ class Life:
         self.ids.append(self.jobs.refuse(queue="b"))
 
     def fold(self) -> None:
-        self.jobs.store.write(tallies.fold)
+        self.jobs.store.write(settle.fold_counters)
 
 
 @pytest.mark.parametrize("seed", range(4))

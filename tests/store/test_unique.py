@@ -9,9 +9,9 @@ import pytest
 
 from tests.databases import Database
 from tests.store.jobs import LIVE, Clock, Jobs, new
-from tidegate.core.job import JobState, while_mask
 from tidegate.errors import UniqueTaken
-from tidegate.machine import lifecycle
+from tidegate.jobs import outcome
+from tidegate.jobs.job import JobState, while_mask
 
 FINAL = ("done", "failed", "cancelled")
 ALL_MASKS = [frozenset(LIVE | set(some)) for n in range(4) for some in itertools.combinations(FINAL, n)]
@@ -133,9 +133,9 @@ def test_a_running_job_comes_back_to_the_queue_under_its_own_unique(jobs: Jobs, 
     if ending == "lost":
         jobs.die(held)
     elif ending == "again":
-        jobs.settle(lifecycle.again(held, lifecycle.Again("5s"), lifecycle.KindPolicy()))
+        jobs.settle(outcome.again(held, outcome.Again("5s"), outcome.KindPolicy()))
     else:
-        jobs.settle(lifecycle.given_back(held, unsent=True))
+        jobs.settle(outcome.released(held, unsent=True))
 
     assert jobs.get(id_).state == "queued"
     assert jobs.put(new("x"))[0].id == id_

@@ -24,7 +24,7 @@ from tidegate import (
 )
 from tidegate.events import Event, Notice, Subscription
 from tidegate.faults import Code, CodeBook, Confirm, Level, Reach, Reason
-from tidegate.guard import Add, Answer, Counts, Health, Hold, Part, Permit, SelfGuard
+from tidegate.guard import Add, Answer, Counts, Health, Hold, NetworkGuardPolicy, Permit, TargetKey
 
 
 class Play:
@@ -82,7 +82,7 @@ async def breaking(breaker: Breaker) -> None:
 spotify = Target(
     "spotify", "sync", rules=rules.spotify, backoff=Backoff("30s", cap="30m"), breaker=None, cooldown=None, groups=None,
     rate=Rate(10, "1s"), concurrency=4, confirm=(Confirm("unauthorized", times=2, apart="30s", probe=None),),
-    probe=None, probe_every="10s", behind="hold", deadline="30s", self_guard=SelfGuard(hosts=20),
+    probe=None, probe_every="10s", when_open="hold", deadline="30s", self_guard=NetworkGuardPolicy(hosts=20),
 )  # fmt: skip
 Target("feeds", breaker={"consecutive": "5"})  # type: ignore[arg-type]
 Target("feeds", breaker={"failures": 5})  # type: ignore[arg-type]
@@ -110,7 +110,7 @@ async def guarding(client: TautulliClient) -> None:
     playlists("mine", least=3)  # type: ignore[call-arg]
 
     part = spotify.key(7)
-    assert_type(part, Part)
+    assert_type(part, TargetKey)
     assert_type(part.call(client.get_history, 5, most=3), list[Play])
     assert_type(await part.acall(client.aget_history, 5), list[Play])
     part.call(client.get_history, "5")  # type: ignore[arg-type]
@@ -125,7 +125,7 @@ async def guarding(client: TautulliClient) -> None:
     assert_type(api.get_history(5), list[Play])
 
 
-def asking(part: Part) -> None:
+def asking(part: TargetKey) -> None:
     holds = part.explain("recent")
     assert_type(holds, list[Hold])
     assert_type((holds[0].since, holds[0].until, holds[0].message), tuple[float, float | None, str])
@@ -149,7 +149,7 @@ def held() -> None:
 
 
 async def hearing() -> None:
-    with tidegate.subscribe(user=7, most=10) as events:
+    with tidegate.subscribe(user=7, limit=10) as events:
         assert_type(events, Subscription)
         for event in events:
             assert_type(event, Event)

@@ -20,7 +20,7 @@ async def fetch(tls: ssl.SSLContext) -> None:
     ) as client:
         assert_type(client, net.Client)
         answer = await client.get("https://example.com/", headers={"If-None-Match": '"7"'}, total=timedelta(seconds=5))
-        assert_type(answer, net.Fetched)
+        assert_type(answer, net.FetchResponse)
         assert_type((answer.status, answer.body, answer.url), tuple[int, bytes, str])
         assert_type(answer.headers["ETag"], str)
         assert_type(answer.history, tuple[tuple[int, str], ...])

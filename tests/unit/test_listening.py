@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from tidegate.web.serving import PortTaken, listening_at
+from tidegate.web.connections import PortTaken, listening_at
 
 
 def test_head_and_body_of_an_answer_leave_at_once_on_every_connection() -> None:

@@ -15,7 +15,7 @@ LOOKED_AT = (ast.Call, ast.Attribute, ast.ExceptHandler, ast.Assign, ast.Compare
 Rule = Callable[[ast.AST, str], bool]
 
 # Where the time of day is read, and handed on from; and simulated services, which hold no lease.
-CLOCKS = ("tidegate/runtime/clock.py", "tidegate/machine/moments.py", "tidegate/web/", "tidegate_apps/")
+CLOCKS = ("tidegate/clock/__init__.py", "tidegate/durations.py", "tidegate/web/", "tidegate_apps/", "tidegate_demo/")
 MIGRATORS = ("tidegate/store/migrate.py",)
 
 
@@ -65,7 +65,7 @@ def _script_outside_the_migrator(node: ast.AST, path: str) -> bool:
 
 def _time_of_day(node: ast.AST, path: str) -> bool:
     named = isinstance(node, ast.Attribute) and _dotted(node) in ("time.time", "time.time_ns", "datetime.now")
-    compared = path.startswith("tidegate/machine/moments.py")
+    compared = path.startswith("tidegate/durations.py")
     return named and not compared and not path.startswith(CLOCKS)
 
 
@@ -149,15 +149,15 @@ MORE_EXAMPLES = (
 # rule -> file -> why it may
 ALLOWED = {
     "time is handed in, so that no lease hangs on the clock of a wall": {
-        "tidegate/runtime/schedules.py": "whether a schedule ever comes does not depend on when it is asked",
+        "tidegate/jobs/scheduler.py": "whether a schedule ever comes does not depend on when it is asked",
     },
     "what went wrong is never thrown away unseen": {
-        "tidegate/core/pack.py": "a rule of a user that cannot read an answer does not match it",
-        "tidegate/runtime/stopping.py": "there is nothing left to tell it to: the process ends",
-        "tidegate_apps/music/loop.py": "a provider that is thrown away cannot be closed twice",
+        "tidegate/faults/rule.py": "a rule of a user that cannot read an answer does not match it",
+        "tidegate/process.py": "there is nothing left to tell it to: the process ends",
+        "tidegate_apps/music/sync_loop.py": "a provider that is thrown away cannot be closed twice",
     },
     "signatures are compared in constant time": {
-        "tidegate_apps/music/simulators/lastfm.py": "a simulated service has no secret",
+        "tidegate_demo/simulators/music/lastfm.py": "a simulated service has no secret",
     },
 }
 
@@ -181,7 +181,7 @@ def broken(rule: Rule, found: Iterable[tuple[ast.AST, str]]) -> list[str]:
 def test_the_rule_holds(said: str) -> None:
     rule, example = RULES[said]
     examples = [example, *(text for name, text in MORE_EXAMPLES if name == said)]
-    assert all(broken(rule, nodes(text, "tidegate/runtime/leases.py")) for text in examples)
+    assert all(broken(rule, nodes(text, "tidegate/jobs/leases.py")) for text in examples)
     found = broken(rule, written())
     allowed = ALLOWED.get(said, {})
     assert [each for each in found if each.rpartition(":")[0] not in allowed] == []

@@ -15,7 +15,7 @@ from tests.web.api.building import Shop, filled, shop
 from tests.web.seeding import END, seeded
 from tests.web.serving import running
 from tidegate import Queue
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
 from tidegate.web.site import Site
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from tests.web.api.building import Shop, listening, served, shop
-from tidegate.web.live.policy import LivePolicy
+from tidegate.web.site import LivePolicy
 
 _EVERY, _AT_ONCE = 0.5, 24  # seconds, and events with each change
 _MB = 2**20
@@ -50,7 +50,7 @@ def serve(folder: str, port: int = 0) -> None:
         with listening(app, port) as address:
             _say(address)
             for _ in sys.stdin:
-                _say(len(app.state.live.clients))
+                _say(len(app.state.live.subscribers))
 
 
 def _say(what: object) -> None:

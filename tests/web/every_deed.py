@@ -12,27 +12,25 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop
-from tidegate import assembly
+from tidegate import outbox, server
+from tidegate.accounts import access, users
+from tidegate.accounts.access import Issuer, Role
 from tidegate.cli.demo import settled
-from tidegate.core.channel import Channel, Webhook
-from tidegate.core.events import Notice, NoticeKind
-from tidegate.ops import accounts, bulk, jwts
-from tidegate.ops.jwts import Issuer
-from tidegate.ops.listing import Filter
-from tidegate.ops.rights import Role
-from tidegate.store import notice_rows
-from tidegate.store.dialect import statements
-from tidegate.store.tx import Tx
-from tidegate.web.access import COOKIE, Access
-from tidegate.web.frame import build
+from tidegate.events import Notice, NoticeKind
+from tidegate.jobs.bulk import service
+from tidegate.jobs.listing import Filter
+from tidegate.notices.channels import Channel, Webhook
+from tidegate.store.base import Tx
+from tidegate.store.sql import statements
+from tidegate.web.app import build
+from tidegate.web.auth import COOKIE, Authenticator
 from tidegate.web.site import Site
-from tidegate_apps.convert.files import job_of
-from tidegate_apps.convert.handlers import QUEUE as CONVERT
-from tidegate_apps.demo.playing import Player, Theatre
-from tidegate_apps.demo.services import Services
-from tidegate_apps.demo.stage import Stage
-from tidegate_apps.lidarr.handlers import LOOKS, WAKES
-from tidegate_apps.lidarr.wake import QUEUE as LIDARR
+from tidegate_apps.convert.jobs import QUEUE as CONVERT
+from tidegate_apps.convert.models import job_of
+from tidegate_apps.lidarr.jobs import LOOKS, WAKES
+from tidegate_apps.lidarr.submit_cycle import QUEUE as LIDARR
+from tidegate_demo.player import DemoRunner, StoryPlayer
+from tidegate_demo.stage import DemoEnvironment, Services
 
 KEY = Issuer.own(b"k" * 32)
 OPML = b'<opml version="2.0"><body><outline type="rss" xmlUrl="https://{}.example/feed"/></body></opml>'
@@ -53,12 +51,12 @@ class Whole:
     """The server with all applications and the demo. Nobody works on its jobs."""
 
     app: FastAPI
-    there: assembly.Assembled
+    there: server.Assembled
     session: str  # of ada, who is an admin
 
     def jobs(self, queue: str, state: str) -> list[int]:
         return [id_ for (id_,) in self.there.queue.store.read(
-            lambda tx: tx.all("planted.of_queue", {"queue": queue, "state": state})
+            lambda tx: tx.query("planted.of_queue", {"queue": queue, "state": state})
         )]  # fmt: skip
 
     def first(self, queue: str, state: str = "ready") -> int:
@@ -86,7 +84,7 @@ class Whole:
     def failed(self, queue: str, job: int | None = None) -> int:
         """A job of that queue which has given up."""
         found = self.first(queue) if job is None else job
-        self.there.queue.store.write(lambda tx: tx.all("planted.fail", {"id": found}))
+        self.there.queue.store.write(lambda tx: tx.query("planted.fail", {"id": found}))
         return found
 
     def idle(self, queue: str, path: str) -> Asked:
@@ -101,47 +99,47 @@ class Whole:
         about = Notice(
             kind=NoticeKind.FATAL, target=f"t{now}", key="", episode=now, title="T", message="M", code="gone"
         )  # fmt: skip
-        self.there.queue.store.write(lambda tx: notice_rows.told(tx, notice_rows.of_target(about, "")))
-        return int(self.there.queue.store.read(lambda tx: tx.all("notices", {"before": 2**62, "n": 1}))[0][0])
+        self.there.queue.store.write(lambda tx: outbox.record_target_notice(tx, outbox.of_target(about, "")))
+        return int(self.there.queue.store.read(lambda tx: tx.query("notices", {"before": 2**62, "n": 1}))[0][0])
 
     def bulk(self) -> int:
         """One that is under way."""
         self.failed("mail")
         wanted = Filter(queue="mail", state="failed")
-        n = self.there.queue.store.read(lambda tx: bulk.preview(tx, "retry", wanted)).n
-        found = bulk.begin(self.there.queue.store, "retry", wanted, "otto", expected=n)
+        n = self.there.queue.store.read(lambda tx: service.preview(tx, "retry", wanted)).n
+        found = service.begin(self.there.queue.store, "retry", wanted, "otto", expected=n)
         assert found is not None
         return found.id
 
     def token(self) -> dict[str, str]:
         now = self.there.queue.clock.now()
-        return {"authorization": f"Bearer {jwts.made(KEY, 'ada', Role.ADMIN, 3600, now)}"}
+        return {"authorization": f"Bearer {access.issue_token(KEY, 'ada', Role.ADMIN, 3600, now)}"}
 
 
 @contextmanager
 def whole(folder: Path) -> Iterator[Whole]:
     """The server of the demo, filled."""
-    theatre = Theatre(Stage(Services()), Player((), on=False))
+    theatre = DemoRunner(DemoEnvironment(Services()), StoryPlayer((), on=False))
     loaded, apps = settled(theatre, folder, 0)
-    with assembly.assembled(loaded, apps, simulators=True) as there:
+    with server.assembled(loaded, apps, simulators=True) as there:
         queue = there.queue
-        there.telling.channels = (Channel(name="hook", way=Webhook(url="http://127.0.0.1:1/")),)
+        there.telling.channels = (Channel(name="hook", config=Webhook(url="http://127.0.0.1:1/")),)
         Shop(folder, queue=queue).fill()
-        theatre.stage.fill(there.apps)
-        theatre.stage.more_albums(8)
+        theatre.environment.fill(there.apps)
+        theatre.environment.more_albums(8)
         queue.drain(LOOKS)
         # As after the first trouble: what is ended with it must not be a line of its own.
-        queue.store.write(lambda tx: tx.all("target_new", {"name": "lastfm"}))
+        queue.store.write(lambda tx: tx.query("target_new", {"name": "lastfm"}))
         queue.store.add(statements(_PLANT, queue.store.dialect, "planted."))
 
         def people(tx: Tx) -> str:
             for name, role in (("ada", "admin"), ("otto", "operator")):
-                accounts.add_user(tx, name, role, "no password fits")
-            accounts.begin_session(tx, "otto")
-            return accounts.begin_session(tx, "ada")
+                users.add_user(tx, name, role, "no password fits")
+            users.begin_session(tx, "otto")
+            return users.begin_session(tx, "ada")
 
         session = queue.store.write(people)
-        site = Site(queue=queue, telling=there.telling, apps=tuple(there.apps), access=Access([KEY]))
+        site = Site(queue=queue, telling=there.telling, apps=tuple(there.apps), access=Authenticator([KEY]))
         yield Whole(app=build(site), there=there, session=session)
 
 

@@ -15,13 +15,13 @@ from tests.apps.music.shown import music_site
 from tests.web.seeding import END
 from tests.web.serving import running
 from tidegate import Queue
-from tidegate.apps import App, Installed
+from tidegate.accounts import users
+from tidegate.apps import App, Installed, install
 from tidegate.apps import Page as AppPage
-from tidegate.face.app import install
-from tidegate.ops import accounts, listing
-from tidegate.ops.listing import Filter
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store.tx import Tx
+from tidegate.clock import VirtualClock
+from tidegate.jobs import listing
+from tidegate.jobs.listing import Filter
+from tidegate.store.base import Tx
 from tidegate.web.site import Site
 
 PAGES = {
@@ -114,15 +114,15 @@ BREAKING: App[Any] = App(name="breaking", pages=[AppPage(path="/broken", show=_b
 def people(tx: Tx) -> dict[str, str]:
     """Adds three people and two tokens; returns the secret of a session of each."""
     for name, role in (("ada", "admin"), ("otto", "operator"), ("vera", "viewer")):
-        accounts.add_user(tx, name, role, "no password fits this")
-    accounts.add_token(tx, "backup", "viewer", "ada")
-    accounts.add_token(tx, "watcher", "poller", "otto", "30d")
-    return {name: accounts.begin_session(tx, name) for name in ("ada", "otto", "vera")}
+        users.add_user(tx, name, role, "no password fits this")
+    users.add_token(tx, "backup", "viewer", "ada")
+    users.add_token(tx, "watcher", "poller", "otto", "30d")
+    return {name: users.begin_session(tx, name) for name in ("ada", "otto", "vera")}
 
 
 def a_job(q: Queue, wanted: Filter) -> str:
     """The path of the newest job that matches."""
-    found = q.store.read(lambda tx: listing.jobs(tx, wanted, most=1))
+    found = q.store.read(lambda tx: listing.jobs(tx, wanted, limit=1))
     return f"/jobs/{found.items[0].id}"
 
 

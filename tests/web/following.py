@@ -11,10 +11,10 @@ from typing import Any
 import httpx2
 
 from tests.web.api.building import Shop
-from tidegate.web.access import COOKIE
-from tidegate.web.live.policy import LivePolicy
+from tidegate.web.auth import COOKIE
+from tidegate.web.site import LivePolicy
 
-QUICK = LivePolicy(look_every=0.1, soonest=0.02, beat=0.1, behind=60, kept=5, queued=8)
+QUICK = LivePolicy(poll_interval=0.1, soonest=0.02, beat=0.1, behind=60, kept=5, queued=8)
 STREAM = {"Accept": "text/event-stream"}
 Message = dict[str, Any]
 

@@ -10,12 +10,11 @@ from playwright.sync_api import Page, expect
 
 from tests.web.api.building import Shop
 from tests.web.browsing import Visit
-from tidegate import Queue
-from tidegate.ops import accounts
-from tidegate.store import notice_rows
-from tidegate.store.notice_rows import NewNotice, Place
-from tidegate.store.tx import Tx
-from tidegate.web.access import COOKIE
+from tidegate import Queue, outbox
+from tidegate.accounts import users
+from tidegate.outbox import NewNotice, NoticeSubject
+from tidegate.store.base import Tx
+from tidegate.web.auth import COOKIE
 
 T = TypeVar("T")
 SIXTY = 60_000  # milliseconds, for what needs some anyway
@@ -41,20 +40,20 @@ def pause(there: Shop, by: str = "ada") -> None:
 
 def tell(queue: Queue, episode: float = 1.0, level: str = "error", name: str = "mailer", **more: bool) -> None:
     new = NewNotice(
-        kind="fatal" if level == "error" else level, level=level, place=Place(subject="target", name=name),
+        kind="fatal" if level == "error" else level, level=level, place=NoticeSubject(subject="target", name=name),
         episode=episode, title=f"{name} has notice {episode:g}", message="The service refused the credentials.",
         code=f"code-{episode:g}", over=more.get("over", False),
     )  # fmt: skip
-    queue.put(lambda tx: notice_rows.raised(tx, new))
+    queue.run_in_transaction(lambda tx: outbox.raise_notice(tx, new))
 
 
 def sign_in(tab: Visit, there: Shop, role: str) -> str:
     """The session of a new user, which the browser has from now on."""
 
     def add(tx: Tx) -> str:
-        accounts.add_user(tx, "ada", "admin", "no password fits")
-        accounts.add_user(tx, role, role, "no password fits")
-        return accounts.begin_session(tx, role)
+        users.add_user(tx, "ada", "admin", "no password fits")
+        users.add_user(tx, role, role, "no password fits")
+        return users.begin_session(tx, role)
 
     secret = there.queue.store.write(add)
     tab.page.context.add_cookies([{"name": COOKIE, "value": secret, "url": tab.base}])

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from tidegate import Again, Backoff, BreakerOptions, Capacity, Context, Cooldown, Fail, Queue, Target
-from tidegate.face.job_function import JobFunction
+from tidegate.clock import VirtualClock
 from tidegate.guard import Tuning
-from tidegate.machine import shared_breaker
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store import claims, gate_rows
-from tidegate.store.claims import Lane
-from tidegate.store.tx import Tx
+from tidegate.jobs import claim
+from tidegate.jobs.claim import ReadyKey
+from tidegate.jobs.function import JobFunction
+from tidegate.store.base import Tx
+from tidegate.targets import breaker, table
 
 END = 1_794_753_000.0  # 2026-11-15 14:30 UTC
 LENGTH = 3 * 3600.0
@@ -65,7 +65,7 @@ ALBUMS = [
 def seeded(folder: Path) -> Iterator[Queue]:
     """The queue of a server that has seen some troubles; its clock stands still."""
     clock = VirtualClock(END - LENGTH)
-    with Queue(f"sqlite:///{folder / 'tidegate.db'}", clock=clock, inline=True, tuning=Tuning(dice=lambda: 0.5)) as q:
+    with Queue(f"sqlite:///{folder / 'tidegate.db'}", clock=clock, inline=True, tuning=Tuning(rng=lambda: 0.5)) as q:
         play(q, clock)
         yield q
 
@@ -163,7 +163,7 @@ def _of_listeners(q: Queue, left: Callable[[], float]) -> Kinds:
 
 
 def _of_files(q: Queue) -> Kinds:
-    gateway = Target("gateway", backoff=None, breaker={**BREAKER, "timeout": 120}, behind="fail-fast")
+    gateway = Target("gateway", backoff=None, breaker={**BREAKER, "timeout": 120}, when_open="fail-fast")
     openai = Target("openai")
 
     @q.job(queue="convert", name="convert pdf", target=gateway, attempts=3, backoff=Backoff("5s", factor=3, cap="45s"))
@@ -241,15 +241,15 @@ def _at_the_end(tx: Tx) -> None:
             "outdated": 0,
             "beat": 1,
         }
-        tx.all("worker_seen", about)
-    rows, now = gate_rows.locked(tx, ["gateway"])
+        tx.query("worker_seen", about)
+    rows, now = table.lock_targets(tx, ["gateway"])
     before = rows["gateway"].breaker
     assert now is not None
-    opened = shared_breaker.half_opened(shared_breaker.opened(before, now - 130, now - 10), now - 10)
-    gate_rows.put_breaker(tx, "gateway", before, replace(opened, good=1))
+    opened = breaker.half_open(breaker.force_open(before, now - 130, now - 10), now - 10)
+    table.put_breaker(tx, "gateway", before, replace(opened, good=1))
     for name, ago, unhealthy in (("fanart.tv", 2.0, 0), ("weather", 400.0, 0)):
         said = {"hydra-77": {"at": now - ago, "unhealthy": unhealthy, "reasons": {}, "breakers": {}, "dropped": 0}}
-        tx.all("target_report", {"name": name, "summary": json.dumps(said)})
+        tx.query("target_report", {"name": name, "summary": json.dumps(said)})
 
 
 def _more(q: Queue, kinds: Kinds) -> None:
@@ -266,7 +266,7 @@ def _more(q: Queue, kinds: Kinds) -> None:
 
 
 def _claimed(tx: Tx) -> None:
-    claims.claim(tx, Lane("convert", "gateway", ""), 1, "atlas-311", 30.0)
+    claim.claim(tx, ReadyKey("convert", "gateway", ""), 1, "atlas-311", 30.0)
     for feed in ("40", "41"):
-        claims.claim(tx, Lane("feeds", "feed", feed), 1, "atlas-311", 30.0)
-    claims.claim(tx, Lane("sync", "navidrome", ""), 2, "atlas-1207", 12.0)
+        claim.claim(tx, ReadyKey("feeds", "feed", feed), 1, "atlas-311", 30.0)
+    claim.claim(tx, ReadyKey("sync", "navidrome", ""), 2, "atlas-1207", 12.0)

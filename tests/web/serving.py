@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import uvicorn
 
-from tidegate.web.frame import build
+from tidegate.web.app import build
 from tidegate.web.site import Site
 
 

@@ -10,15 +10,13 @@ import pytest
 from fastapi import Request, Response
 from starlette.testclient import TestClient
 
-from tidegate import Fail, Queue, Target
-from tidegate.apps import Installed, Page
-from tidegate.core.codes import Code
-from tidegate.core.fault import Reach, Reason
-from tidegate.face.app import App, install
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store import notice_rows
-from tidegate.store.notice_rows import NewNotice, Place
-from tidegate.web.frame import build
+from tidegate import Fail, Queue, Target, outbox
+from tidegate.apps import App, Installed, Page, install
+from tidegate.clock import VirtualClock
+from tidegate.faults.codes import Code
+from tidegate.faults.fault import Reach, Reason
+from tidegate.outbox import NewNotice, NoticeSubject
+from tidegate.web.app import build
 from tidegate.web.problems import Problem
 from tidegate.web.site import Site
 
@@ -43,10 +41,15 @@ def pages(tmp_path: Path) -> Iterator[TestClient]:
         for code in ("not_found", "no_stamp"):
             send.enqueue(code)
             told = NewNotice(
-                kind="fatal", level="error", place=Place(subject="target", name="pigeons", lane=code), episode=1.0,
-                title=f"Pigeons: {code}", message="They do not fly.", code=code,
-            )  # fmt: skip
-            q.store.write(lambda tx, told=told: notice_rows.raised(tx, told))  # type: ignore[misc]
+                kind="fatal",
+                level="error",
+                place=NoticeSubject(subject="target", name="pigeons", lane=code),
+                episode=1.0,
+                title=f"Pigeons: {code}",
+                message="They do not fly.",
+                code=code,
+            )
+            q.store.write(lambda tx, told=told: outbox.raise_notice(tx, told))  # type: ignore[misc]
         q.drain()
         with TestClient(
             build(Site(queue=q, apps=[install(app, q)])), client=("127.0.0.1", 50000), base_url=HERE

@@ -18,9 +18,8 @@ from tests.web.api.building import Shop
 from tests.web.browsing import Visit, visit
 from tests.web.living import SIXTY, TOASTS, chip, pause, sign_in, tell
 from tests.web.serving import running
-from tidegate.ops import accounts
-from tidegate.web.live.policy import LivePolicy
-from tidegate.web.site import Site
+from tidegate.accounts import users
+from tidegate.web.site import LivePolicy, Site
 
 # -- one connection, or none -----------------------------------------------------------------------------------------
 
@@ -133,7 +132,7 @@ def test_without_a_stream_the_page_asks_every_ten_seconds(opened: Browser, addre
 def test_a_page_says_that_its_reader_is_signed_out(tab: Visit, there: Shop) -> None:
     secret = sign_in(tab, there, "operator")
     page = chip(tab.go("/targets"))
-    there.queue.store.write(lambda tx: accounts.end_session(tx, secret))
+    there.queue.store.write(lambda tx: users.end_session(tx, secret))
     pause(there)
 
     expect(page.locator("#live")).to_have_attribute("data-state", "gone")

@@ -12,9 +12,9 @@ import pytest
 
 from tests.web.every_deed import OPML, Whole, whole
 from tests.web.test_every_deed import lines
+from tidegate.audit import ACTIONS
 from tidegate.cli import root
-from tidegate.ops.activity import ACTIONS
-from tidegate_apps.lidarr.wake import QUEUE as LIDARR
+from tidegate_apps.lidarr.submit_cycle import QUEUE as LIDARR
 
 Words = Callable[[Whole], list[object]]
 NOWHERE = "http://127.0.0.1:1"

@@ -10,13 +10,14 @@ import pytest
 
 from tests.web.api.house import routes_of
 from tests.web.every_deed import DEEDS, NONE, Whole, whole
-from tidegate.ops import activity
-from tidegate.ops.activity import ACTIONS, Line
-from tidegate.store.activity_rows import Wanted
+from tidegate import audit
+from tidegate.audit import ACTIONS, AuditFilter, AuditLine
 
 
-def lines(there: Whole) -> list[Line]:
-    return there.there.queue.store.read(lambda tx: activity.listed(tx, Wanted(accounts=True), most=1000)).items
+def lines(there: Whole) -> list[AuditLine]:
+    return there.there.queue.store.read(
+        lambda tx: audit.list_activity(tx, AuditFilter(accounts=True), limit=1000)
+    ).items
 
 
 @pytest.mark.timeout(600)

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.web.browsing import Visit, visit
 from tests.web.every_page import Group, every_page
 from tidegate import Queue
-from tidegate.web.access import COOKIE
+from tidegate.web.auth import COOKIE
 
 AXE = Axe()
 # A notice is shown once to each tab; these tabs have never seen one.

@@ -15,16 +15,14 @@ from tests.databases import POSTGRES, Database
 from tests.text import message
 from tests.web.api.building import Shop, listening, served, shop
 from tests.web.following import QUICK, following, paused, the
-from tidegate import Queue
-from tidegate.ops import accounts
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store import notice_rows
-from tidegate.store.notice_rows import NewNotice, Place
-from tidegate.store.tx import Tx
-from tidegate.web.frame import build
-from tidegate.web.live.policy import LivePolicy
-from tidegate.web.live.seen import SILENT
-from tidegate.web.site import Site
+from tidegate import Queue, outbox
+from tidegate.accounts import users
+from tidegate.clock import VirtualClock
+from tidegate.outbox import NewNotice, NoticeSubject
+from tidegate.store.base import Tx
+from tidegate.web.app import build
+from tidegate.web.live.watcher import SILENT
+from tidegate.web.site import LivePolicy, Site
 
 
 @pytest.fixture
@@ -40,11 +38,16 @@ def address(app: FastAPI) -> Iterator[str]:
 
 def noticed(there: Shop, episode: float = 1.0, level: str = "error", user: str | None = None) -> None:
     new = NewNotice(
-        kind="fatal", level=level, place=Place(subject="target", name="mailer", lane=user or ""), episode=episode,
-        title="mailer needs your attention", message="The service refused the credentials.", code=f"code-{episode:g}",
+        kind="fatal",
+        level=level,
+        place=NoticeSubject(subject="target", name="mailer", lane=user or ""),
+        episode=episode,
+        title="mailer needs your attention",
+        message="The service refused the credentials.",
+        code=f"code-{episode:g}",
         user=user,
-    )  # fmt: skip
-    there.queue.put(lambda tx: notice_rows.raised(tx, new))
+    )
+    there.queue.run_in_transaction(lambda tx: outbox.raise_notice(tx, new))
 
 
 async def test_whoever_comes_is_told_how_things_are(there: Shop, address: str) -> None:
@@ -63,8 +66,8 @@ async def test_whoever_comes_is_told_how_things_are(there: Shop, address: str) -
 async def test_a_notice_for_one_user_is_told_to_nobody_else_now_or_later(there: Shop, address: str) -> None:
     def people(tx: Tx) -> dict[str, str]:
         for name, role in (("ada", "admin"), ("bob", "viewer")):
-            accounts.add_user(tx, name, role, "no password fits this")
-        return {name: accounts.begin_session(tx, name) for name in ("ada", "bob")}
+            users.add_user(tx, name, role, "no password fits this")
+        return {name: users.begin_session(tx, name) for name in ("ada", "bob")}
 
     sessions = await asyncio.to_thread(there.queue.store.write, people)
     async with (
@@ -176,14 +179,14 @@ async def test_a_worker_that_falls_silent_is_told(tmp_path: Path) -> None:
     ):
         async with following(address) as messages:
             assert (await the("here", messages))["about"]["engine"] == "none"
-            q.put(lambda tx: tx.all("worker_seen", about))
+            q.run_in_transaction(lambda tx: tx.query("worker_seen", about))
             assert (await the("now", messages))["about"]["engine"] == "working"
             clock.advance(SILENT - 0.1)
             assert (await the("beat", messages))["about"]["engine"] == "working"
             clock.advance(0.2)
             while (silent := (await the("beat", messages))["about"])["engine"] != "silent":
                 pass
-            q.put(lambda tx: tx.all("worker_seen", about))
+            q.run_in_transaction(lambda tx: tx.query("worker_seen", about))
             while (await the("beat", messages))["about"]["engine"] != "working":
                 pass
 
@@ -193,7 +196,7 @@ async def test_a_worker_that_falls_silent_is_told(tmp_path: Path) -> None:
 
 def test_a_silent_worker_is_told_within_15_s_of_its_last_word() -> None:
     numbers = LivePolicy()
-    assert SILENT + numbers.look_every + numbers.soonest < 15
+    assert SILENT + numbers.poll_interval + numbers.soonest < 15
 
 
 async def test_a_database_that_is_away_is_told_and_the_stream_goes_on(there: Shop, address: str) -> None:

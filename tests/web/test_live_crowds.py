@@ -18,8 +18,8 @@ from fastapi import FastAPI
 from tests.web.api.building import Shop, listening, served
 from tests.web.crowd import crowds, measured
 from tests.web.following import QUICK, STREAM, following, paused, the
-from tidegate.web.live.client import Client
-from tidegate.web.live.policy import LivePolicy
+from tidegate.web.live.hub import Subscriber
+from tidegate.web.site import LivePolicy
 
 
 @pytest.fixture
@@ -40,14 +40,14 @@ async def until(true: Callable[[], bool]) -> None:
 
 
 async def until_nobody_follows(app: FastAPI) -> None:
-    await until(lambda: not app.state.live.clients)
+    await until(lambda: not app.state.live.subscribers)
 
 
 async def test_nothing_is_left_of_a_client_that_has_gone(app: FastAPI, address: str) -> None:
     for _ in range(5):
         async with following(address) as messages:
             await the("here", messages)
-            assert len(app.state.live.clients) >= 1
+            assert len(app.state.live.subscribers) >= 1
     await until_nobody_follows(app)
 
 
@@ -66,7 +66,7 @@ async def test_a_stream_ends_after_its_time_and_when_the_server_ends(there: Shop
 
 
 async def test_there_is_an_end_to_how_many_may_follow(there: Shop) -> None:
-    with listening(served(there, live=LivePolicy(most=1))) as address:
+    with listening(served(there, live=LivePolicy(max_subscribers=1))) as address:
         async with following(address) as messages, httpx2.AsyncClient(timeout=60) as client:
             await the("here", messages)
             answer = await client.get(f"{address}/live", headers=STREAM)
@@ -92,7 +92,7 @@ class Wire:
 async def test_a_client_with_too_much_unsent_is_cut_off_and_nobody_waits_for_it(app: FastAPI) -> None:
     board, wire = app.state.live, Wire()
     await board.known()
-    slow, quick = board.join(None, wire), board.join(None)
+    slow, quick = board.subscribe(None, wire), board.subscribe(None)
     for n in range(QUICK.queued):
         assert not wire.cut or n == QUICK.queued - 1
         board.publish([("now", {"n": n}, None)])
@@ -112,7 +112,7 @@ async def test_a_client_that_is_dropped_hears_of_it_though_it_reads_nothing() ->
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         line.connect(server.sockets[0].getsockname())
         writer = await joined
-        slow = Client(1, 0.0, writer.transport)
+        slow = Subscriber(1, 0.0, writer.transport)
         writer.write(b"x" * 5_000_000)
         slow.drop()
         ended = select.poll()
@@ -133,7 +133,7 @@ async def test_pages_fetch_one_after_the_other_and_those_that_fetch_nothing_hold
 async def test_a_burst_of_news_drops_nobody(app: FastAPI) -> None:
     board, wire = app.state.live, Wire()
     await board.known()
-    client = board.join(None, wire)
+    client = board.subscribe(None, wire)
     board.publish(("now", {"n": n}, None) for n in range(50 * QUICK.queued))
 
     assert not wire.cut
@@ -144,7 +144,7 @@ async def test_a_burst_of_news_drops_nobody(app: FastAPI) -> None:
 async def test_a_client_that_takes_nothing_for_too_long_is_cut_off(there: Shop) -> None:
     board, wire = served(there, live=replace(QUICK, behind=0.3)).state.live, Wire()
     await board.known()
-    client = board.join(None, wire)
+    client = board.subscribe(None, wire)
     client.sending_since = time.monotonic()
     await until(lambda: wire.cut)
 

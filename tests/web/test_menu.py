@@ -12,32 +12,32 @@ from fastapi import Request, Response
 from starlette.testclient import TestClient
 
 from tests.web.api.building import Shop, client_of, served, shop
+from tidegate.accounts import users
+from tidegate.accounts.access import OF_PEOPLE, Permission, Role
 from tidegate.apps import App, Installed, Page
-from tidegate.ops import accounts
-from tidegate.ops.rights import OF_PEOPLE, Right, Role
-from tidegate.web import ANYONE, needs
-from tidegate.web.access import COOKIE
+from tidegate.web import PUBLIC, requires
+from tidegate.web.auth import COOKIE
 
 # Who may open a page that needs this; one that says nothing is for everybody who is known.
-WHO: dict[Right | str | None, tuple[Role, ...]] = {
+WHO: dict[Permission | str | None, tuple[Role, ...]] = {
     None: OF_PEOPLE,
-    ANYONE: OF_PEOPLE,
-    Right.SEE: OF_PEOPLE,
-    Right.PUT_IN: (Role.OPERATOR, Role.ADMIN),
-    Right.MANAGE: (Role.ADMIN,),
+    PUBLIC: OF_PEOPLE,
+    Permission.SEE: OF_PEOPLE,
+    Permission.PUT_IN: (Role.OPERATOR, Role.ADMIN),
+    Permission.MANAGE: (Role.ADMIN,),
 }
 
 
-def path_for(right: Right | str | None) -> str:
+def path_for(right: Permission | str | None) -> str:
     return f"/for/{right or 'all'}".replace("_", "-")
 
 
 def pages() -> App[Any]:
-    def page(right: Right | str | None) -> Page[Any]:
+    def page(right: Permission | str | None) -> Page[Any]:
         def show(request: Request, there: Installed[Any]) -> Response:
             return Response("here")
 
-        return Page(path=path_for(right), title=f"For {right}", show=show if right is None else needs(right)(show))
+        return Page(path=path_for(right), title=f"For {right}", show=show if right is None else requires(right)(show))
 
     return App[Any](name="paged", pages=[page(right) for right in WHO])
 
@@ -53,7 +53,7 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
 def client(there: Shop) -> Iterator[TestClient]:
     def add(tx: Any) -> None:
         for role in reversed(OF_PEOPLE):  # an admin is the first
-            accounts.add_user(tx, f"a-{role}", role, "no password fits")
+            users.add_user(tx, f"a-{role}", role, "no password fits")
 
     there.queue.store.write(add)
     with client_of(served(there, pages())) as found:
@@ -62,7 +62,7 @@ def client(there: Shop) -> Iterator[TestClient]:
 
 @pytest.mark.parametrize("role", OF_PEOPLE)
 def test_each_role_is_shown_what_it_may_open_and_all_of_it(there: Shop, client: TestClient, role: Role) -> None:
-    client.cookies.set(COOKIE, there.queue.store.write(lambda tx: accounts.begin_session(tx, f"a-{role}")))
+    client.cookies.set(COOKIE, there.queue.store.write(lambda tx: users.begin_session(tx, f"a-{role}")))
 
     (menu,) = re.findall(r'<nav id="menu".*?</nav>', client.get("/").text, re.DOTALL)
     paths = re.findall(r'href="([^"]+)"', menu)

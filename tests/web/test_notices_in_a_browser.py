@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, expect
 from tests.web.api.building import Shop
 from tests.web.browsing import Visit, visit
 from tests.web.living import TOASTS, chip, sign_in, tell
-from tidegate.ops import notices
+from tidegate.notices import inbox
 
 
 def test_a_notice_shows_once_and_again_to_a_browser_that_comes_later(
@@ -41,7 +41,7 @@ def test_dismissing_an_error_marks_it_as_read_for_all(tab: Visit, there: Shop, o
         expect(page.locator(TOASTS)).to_have_count(0)
         expect(other.page.locator(TOASTS)).to_have_count(0)
         expect(page.locator("#bell")).to_have_attribute("aria-label", "Notices")
-    assert there.queue.store.read(notices.unread) == 0
+    assert there.queue.store.read(inbox.unread) == 0
     assert page.goto(f"{address}/targets") is not None
     assert page.locator("#said").inner_text() == ""
     assert tab.complaints == []
@@ -78,7 +78,7 @@ def test_good_news_goes_by_itself_but_not_under_the_pointer(tab: Visit, there: S
     page.mouse.move(5, 400)
     page.clock.run_for(7000)
     expect(toast).to_have_count(0)
-    assert there.queue.store.read(notices.unread) == 1  # nobody has said that it was read
+    assert there.queue.store.read(inbox.unread) == 1  # nobody has said that it was read
 
 
 @pytest.mark.full
@@ -90,5 +90,5 @@ def test_who_may_only_look_dismisses_for_themselves(tab: Visit, there: Shop) -> 
     expect(page.locator(TOASTS)).to_have_count(0)
     page.wait_for_timeout(500)
 
-    assert there.queue.store.read(notices.unread) == 1
+    assert there.queue.store.read(inbox.unread) == 1
     assert tab.complaints == []

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tidegate import assembly
+from tidegate import server
+from tidegate.apps import simulated as simulated_services
 from tidegate.settings import load
 from tidegate.web.pages.notices import place_of
 
@@ -37,13 +38,13 @@ class Told:
 
 def test_every_application_can_be_run_on_its_simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    apps, broken = assembly.there_are()
+    apps, broken = server.there_are()
     assert broken == {}
     loaded = load(environ={}, apps=apps)
 
-    with assembly.assembled(loaded, apps, simulators=True) as there:
+    with server.assembled(loaded, apps, simulators=True) as there:
         assert [each.app.name for each in there.apps] == [app.name for app in apps]
-        assert set(there.simulators) == {app.name for app in apps if app.simulator is not None} != set()
+        assert set(there.simulators) == {app.name for app in apps if simulated_services(app) is not None} != set()
         # Whoever starts it is told what to do with them, where that is not plain.
         address = there.simulators["feeds"].url
         assert f"{address}/feed/1 to {address}/feed/12" in there.uses["feeds"]
@@ -54,19 +55,19 @@ def test_every_application_can_be_run_on_its_simulator(tmp_path: Path, monkeypat
 
 def test_whoever_runs_the_applications_keeps_to_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    apps = [app for app in assembly.there_are()[0] if app.name == "tautulli"]
+    apps = [app for app in server.there_are()[0] if app.name == "tautulli"]
     for value, simulated in (("true", {"tautulli"}), ("false", set())):
         loaded = load(environ={"TIDEGATE_SIMULATORS": value}, apps=apps)
-        with assembly.assembled(loaded, apps) as there:
+        with server.assembled(loaded, apps) as there:
             assert set(there.simulators) == simulated
 
 
 def test_what_a_simulator_says_nothing_of_stays_as_it_was_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    apps = [app for app in assembly.there_are()[0] if app.name == "music"]
+    apps = [app for app in server.there_are()[0] if app.name == "music"]
     (tmp_path / "tidegate.toml").write_text('[music]\nreprobe = "5m"\n[music.spotify]\nevery = "17s"\n')
 
-    with assembly.assembled(load(environ={}, apps=apps), apps, simulators=True) as there:
+    with server.assembled(load(environ={}, apps=apps), apps, simulators=True) as there:
         settings = there.apps[0].settings
 
         assert (float(settings.reprobe), float(settings.spotify.every)) == (300.0, 17.0)

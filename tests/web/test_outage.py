@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from tests.web.test_pages import client
 from tidegate import Breaker, Queue
-from tidegate.machine.ledger import ledgers
+from tidegate.guard.breaker_registry import all_totals
 from tidegate.web.site import Site
 
 
@@ -25,7 +25,7 @@ def test_an_outage_is_drawn_when_somebody_asks_and_leaves_no_trace_in_the_server
     caplog.set_level(logging.DEBUG, "tidegate")
     kept = Breaker("kept")
     assert kept.state == "closed"
-    before = {ledger.name for ledger in ledgers()}
+    before = {ledger.name for ledger in all_totals()}
 
     assert '<svg class="outage"' not in pages.get("/targets/gateway").text
     text = pages.get("/targets/gateway?outage=2h").text
@@ -35,7 +35,7 @@ def test_an_outage_is_drawn_when_somebody_asks_and_leaves_no_trace_in_the_server
     assert "<style" not in text
     assert 'data-gate="open"' in text  # at this pace no gate closes
     assert 'data-gate="open"' not in pages.get("/targets/navidrome?outage=2h").text
-    assert {ledger.name for ledger in ledgers()} == before
+    assert {ledger.name for ledger in all_totals()} == before
     assert [each.message for each in caplog.records if each.name.startswith("tidegate.breaker")] == []
 
 

@@ -20,16 +20,15 @@ from starlette.testclient import TestClient
 
 from tests.text import message, names
 from tidegate import Again, Fail, Queue, Target
-from tidegate.face.app import App, Installed, Page, install
-from tidegate.ops import target_reports
-from tidegate.ops.words import JOBS, TARGETS
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
+from tidegate.apps import App, Installed, Page, install
+from tidegate.clock import VirtualClock
+from tidegate.labels import JOBS, TARGETS
+from tidegate.store.base import Tx, now_of
+from tidegate.targets import reports
 from tidegate.web import page
-from tidegate.web.frame import build
-from tidegate.web.pages import help_pages
-from tidegate.web.pages.saying import COOKIE, Said, local_path
+from tidegate.web.app import build
+from tidegate.web.pages import system
+from tidegate.web.pages.forms import COOKIE, Flash, local_path
 from tidegate.web.site import Site
 
 HERE = "http://127.0.0.1"
@@ -93,7 +92,7 @@ def test_a_name_with_odd_characters_can_be_acted_on_and_leads_back(odd: Queue) -
         assert found.status_code == 200
         assert "goes on." in found.text
         assert html.escape(ODD)[:20] in found.text
-        assert odd.store.read(lambda tx: target_reports.one(tx, ODD)).report.paused_until is None
+        assert odd.store.read(lambda tx: reports.one(tx, ODD)).report.paused_until is None
 
 
 def test_what_looks_like_a_secret_in_the_arguments_is_not_shown(odd: Queue) -> None:
@@ -173,7 +172,7 @@ def test_a_target_that_a_program_guards_tells_the_breaker_of_the_program(q: Queu
 
     def told(tx: Tx) -> None:
         said = {"hydra-77": {"at": now_of(tx), "unhealthy": 1, "reasons": [], "breakers": {"plex": shut}}}
-        tx.all("target_report", {"name": "plex", "summary": json.dumps(said)})
+        tx.query("target_report", {"name": "plex", "summary": json.dumps(said)})
 
     q.store.write(told)
     text = re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", pages.get("/targets/plex").text))
@@ -284,34 +283,34 @@ def test_a_form_leads_back_to_where_it_was_asked(pages: TestClient) -> None:
     assert found.headers["location"] == "/queue?a=b"
 
 
-@pytest.mark.parametrize("cookie", ["", "x", "e30=", Said(text="x", tone="<b>").dumped(), "W10=", "bnVsbA==", "é"])
+@pytest.mark.parametrize("cookie", ["", "x", "e30=", Flash(text="x", tone="<b>").dump(), "W10=", "bnVsbA==", "é"])
 def test_a_message_that_is_not_ours_is_not_shown(cookie: str) -> None:
-    assert Said.loaded(cookie) is None
+    assert Flash.load(cookie) is None
 
 
 def test_a_message_can_only_undo_what_the_table_names() -> None:
-    said = Said(text="Hello", undo="https://example.org", of="x")
+    said = Flash(text="Hello", undo="https://example.org", of="x")
 
-    assert Said.loaded(said.dumped()) == said
+    assert Flash.load(said.dump()) == said
     assert said.undo_path == ""
-    assert Said(text="Hello", undo="resume_target", of="a/b").undo_path == "/targets/a%2Fb/resume"
+    assert Flash(text="Hello", undo="resume_target", of="a/b").undo_path == "/targets/a%2Fb/resume"
 
 
 @pytest.mark.parametrize("sign", ["a", '"', "ع", "鴨", "🌊"])
 def test_what_is_said_fits_into_a_cookie_in_every_script(sign: str) -> None:
-    said = Said(text=f"Key {sign * 200} rests.", undo="enable_key", of=sign * 60, key=sign * 60)
-    assert len(said.dumped()) < 3800
-    assert Said.loaded(said.dumped()) == said
+    said = Flash(text=f"Key {sign * 200} rests.", undo="enable_key", of=sign * 60, key=sign * 60)
+    assert len(said.dump()) < 3800
+    assert Flash.load(said.dump()) == said
 
-    long = Said(text=sign * 3000, undo="enable_key", of="spotify", key="7")
-    found = Said.loaded(long.dumped())
-    assert len(long.dumped()) < 3800
+    long = Flash(text=sign * 3000, undo="enable_key", of="spotify", key="7")
+    found = Flash.load(long.dump())
+    assert len(long.dump()) < 3800
     assert found is not None
     assert found.text.startswith(sign * 100)
     assert found.text.endswith("…")
     assert found.undo_path == "/targets/spotify/enable"
 
-    endless = Said.loaded(Said(text="Done.", undo="enable_key", of="x", key=sign * 3000).dumped())
+    endless = Flash.load(Flash(text="Done.", undo="enable_key", of="x", key=sign * 3000).dump())
     assert endless is not None
     assert (endless.text, endless.undo_path) == ("Done.", "")
 
@@ -339,7 +338,7 @@ def test_a_pause_without_a_good_end_changes_nothing(
 
     assert "Nothing was changed" in found.text
     assert says in found.text
-    assert q.store.read(lambda tx: target_reports.one(tx, "lidarr")).report.paused_until is None
+    assert q.store.read(lambda tx: reports.one(tx, "lidarr")).report.paused_until is None
 
 
 def test_every_link_and_form_stays_under_the_base_path(q: Queue) -> None:
@@ -389,8 +388,8 @@ def test_every_code_has_a_page_and_a_state_has_a_meaning(pages: TestClient) -> N
 def test_help_names_only_documents_that_are_there_and_every_state() -> None:
     root = Path(__file__).parents[2]
 
-    assert [path for _, path, _ in help_pages.DOCS if not (root / path).is_file()] == []
-    assert set(help_pages.MEANINGS) == {*TARGETS, *JOBS}
+    assert [path for _, path, _ in system.DOCS if not (root / path).is_file()] == []
+    assert set(system.MEANINGS) == {*TARGETS, *JOBS}
 
 
 def test_the_pages_of_an_application_are_in_the_navigation_and_in_the_frame(tmp_path: Path) -> None:

@@ -11,9 +11,10 @@ from playwright.sync_api import Browser, Page, expect
 from tests.web.browsing import Visit, told, visit
 from tests.web.seeding import END
 from tidegate import Queue
-from tidegate.ops import listing, target_reports
-from tidegate.ops.listing import Filter
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
+from tidegate.jobs import listing
+from tidegate.jobs.listing import Filter
+from tidegate.targets import reports
 from tidegate.web.site import Site
 
 PAGES = (
@@ -45,7 +46,7 @@ def tab(opened: Browser, served: str) -> Iterator[Visit]:
 
 
 def jobs_of(q: Queue, **wanted: str) -> list[int]:
-    return [line.id for line in q.store.read(lambda tx: listing.jobs(tx, Filter(**wanted), most=500)).items]  # type: ignore[arg-type]
+    return [line.id for line in q.store.read(lambda tx: listing.jobs(tx, Filter(**wanted), limit=500)).items]  # type: ignore[arg-type]
 
 
 @pytest.mark.timeout(600)  # all of them, however busy the machine is
@@ -90,11 +91,11 @@ def test_a_target_is_paused_and_resumed_without_script(tab: Visit, q: Queue) -> 
 
     told(page, "good", "spotify", "15:30", undo="/targets/spotify/resume")
     assert page.url.endswith("/targets/spotify")
-    assert q.store.read(lambda tx: target_reports.one(tx, "spotify")).report.paused_by == "local"
+    assert q.store.read(lambda tx: reports.one(tx, "spotify")).report.paused_by == "local"
 
     page.get_by_role("button", name="Undo").click()
     told(page, "good", "spotify")
-    assert q.store.read(lambda tx: target_reports.one(tx, "spotify")).report.paused_until is None
+    assert q.store.read(lambda tx: reports.one(tx, "spotify")).report.paused_until is None
     page.reload()
     expect(page.locator("#said")).to_have_text("")
 
@@ -190,7 +191,7 @@ def test_a_key_that_was_refused_is_cleared(tab: Visit, q: Queue) -> None:
     page.get_by_role("button", name="Clear key 7").click()
 
     told(page, "good", "7", "spotify")
-    assert "7" not in {key.lane for key in q.store.read(lambda tx: target_reports.one(tx, "spotify")).keys}
+    assert "7" not in {key.lane for key in q.store.read(lambda tx: reports.one(tx, "spotify")).keys}
 
 
 @pytest.mark.full

@@ -12,12 +12,12 @@ from starlette.testclient import TestClient
 from tests.text import message, names, numbers
 from tests.web.api.building import HERE, client_of
 from tests.web.api.building import Shop as Place
-from tidegate.ops import account_events, accounts
-from tidegate.web.access import COOKIE
-from tidegate.web.frame import build
+from tidegate.accounts import users
+from tidegate.web.app import build
+from tidegate.web.auth import COOKIE
 
 GOOD = "correct horse battery"
-DIGEST = accounts.digest_of(GOOD)
+DIGEST = users.digest_of(GOOD)
 FORM = {"origin": HERE}
 
 
@@ -34,8 +34,8 @@ def ada(there: Place, nobody: TestClient) -> TestClient:
 
     def add(tx: Any) -> str:
         for name, role in (("ada", "admin"), ("otto", "operator"), ("vera", "viewer")):
-            accounts.add_user(tx, name, role, DIGEST)
-        return accounts.begin_session(tx, "ada")
+            users.add_user(tx, name, role, DIGEST)
+        return users.begin_session(tx, "ada")
 
     nobody.cookies.set(COOKIE, there.queue.store.write(add))
     return nobody
@@ -48,11 +48,11 @@ def send(client: TestClient, path: str, **form: str) -> str:
 
 
 def roles(there: Place) -> dict[str, str]:
-    return {each.name: each.role for each in there.queue.store.read(accounts.users)}
+    return {each.name: each.role for each in there.queue.store.read(users.users)}
 
 
 def last(there: Place) -> str:
-    event = there.queue.store.read(account_events.newest)[0]
+    event = there.queue.store.read(users.newest)[0]
     return f"{event.kind} {event.name} by {event.actor}"
 
 
@@ -75,15 +75,15 @@ def test_the_first_person_is_an_admin_and_then_everybody_signs_in(there: Place, 
 def test_somebody_is_added_changed_signed_out_and_removed(there: Place, ada: TestClient) -> None:
     assert send(ada, "/people/add", name=" bob ", role="viewer", password=GOOD).startswith("good bob ")
     assert roles(there)["bob"] == "viewer"
-    assert accounts.fits(GOOD, there.queue.store.read(lambda tx: accounts.kept_of(tx, "bob")))
+    assert users.fits(GOOD, there.queue.store.read(lambda tx: users.kept_of(tx, "bob")))
     assert names(send(ada, "/people/bob/role", role="operator"), "good", "bob", "viewer", "operator")
     assert roles(there)["bob"] == "operator"
     assert last(there) == "user_role_changed bob by ada"
     assert numbers(send(ada, "/people/bob/sign-out")) == []
-    there.queue.store.write(lambda tx: accounts.begin_session(tx, "bob"))
+    there.queue.store.write(lambda tx: users.begin_session(tx, "bob"))
     assert numbers(send(ada, "/people/bob/sign-out")) == [1]
     assert send(ada, "/people/bob/password", password="another good one").startswith("good bob ")
-    assert accounts.fits("another good one", there.queue.store.read(lambda tx: accounts.kept_of(tx, "bob")))
+    assert users.fits("another good one", there.queue.store.read(lambda tx: users.kept_of(tx, "bob")))
     assert 'action="/people/bob/remove"' in ada.get("/people/bob/remove").text
     assert "bob" in roles(there)  # asking removes nobody
     assert send(ada, "/people/bob/remove").startswith("good bob ")
@@ -182,7 +182,7 @@ def test_what_is_asked_of_nobody_changes_nothing(there: Place, ada: TestClient, 
 
 def test_only_admins_find_people_in_the_menu(there: Place, ada: TestClient) -> None:
     for name, seen in {"ada": (True, True), "otto": (False, True), "vera": (False, False)}.items():
-        ada.cookies.set(COOKIE, there.queue.store.write(lambda tx, name=name: accounts.begin_session(tx, name)))  # type: ignore[misc]
+        ada.cookies.set(COOKIE, there.queue.store.write(lambda tx, name=name: users.begin_session(tx, name)))  # type: ignore[misc]
         page = ada.get("/").text
         assert ('href="/people"' in page, 'href="/settings"' in page) == seen, name
         assert f"Signed in as {name} (" in page
@@ -193,4 +193,4 @@ def test_another_site_changes_nobody(there: Place, ada: TestClient) -> None:
         answer = ada.post(path, headers={"origin": "https://evil.example"}, data=form)
         assert answer.status_code == 403
     assert "otto" in roles(there)
-    assert there.queue.store.read(accounts.tokens) == []
+    assert there.queue.store.read(users.tokens) == []

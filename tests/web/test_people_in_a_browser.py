@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.web.browsing import told, visit
 from tidegate import Queue
-from tidegate.ops import accounts
+from tidegate.accounts import users
 
 GOOD = "correct horse battery"
 
@@ -23,7 +23,7 @@ def sign_in(page: Page, name: str, password: str = GOOD) -> None:
 
 @pytest.mark.full
 def test_an_admin_adds_somebody_who_then_sees_and_may_not_act(opened: Browser, served: str, q: Queue) -> None:
-    q.store.write(lambda tx: accounts.add_user(tx, "ada", "admin", accounts.digest_of(GOOD)))
+    q.store.write(lambda tx: users.add_user(tx, "ada", "admin", users.digest_of(GOOD)))
     with visit(opened, served, script=False) as tab:
         page = tab.go("/people")
         sign_in(page, "ada", "a wrong password")
@@ -71,5 +71,5 @@ def test_a_token_is_made_read_and_removed(opened: Browser, served: str, q: Queue
         page.locator("a[href='/tokens/ci/remove']").click()
         page.get_by_role("button", name="Remove ci").click()
         told(page, "good", "ci")
-        assert q.store.read(accounts.tokens) == []
+        assert q.store.read(users.tokens) == []
         assert tab.complaints == []

@@ -9,9 +9,8 @@ from tests.web.api.building import Shop
 from tests.web.browsing import visit
 from tests.web.living import SIXTY, chip, sign_in
 from tests.web.serving import running
-from tidegate.ops import accounts
-from tidegate.web.live.policy import LivePolicy
-from tidegate.web.site import Site
+from tidegate.accounts import users
+from tidegate.web.site import LivePolicy, Site
 
 
 @pytest.mark.full
@@ -21,6 +20,6 @@ def test_without_any_news_the_next_check_tells_a_page_that_its_reader_is_signed_
     with running(Site(queue=there.queue, live=LivePolicy(longest=0.5))) as address, visit(opened, address) as tab:
         sign_in(tab, there, "operator")
         page = chip(tab.go("/help"))
-        there.queue.store.write(lambda tx: accounts.sign_out(tx, "operator", "ada"))
+        there.queue.store.write(lambda tx: users.sign_out(tx, "operator", "ada"))
         expect(page.locator("#live")).to_have_attribute("data-state", "gone", timeout=SIXTY)
         expect(page.locator("#stale p")).to_be_visible()

@@ -14,9 +14,9 @@ import pytest
 from fastapi.responses import Response
 
 from tests.web.api.building import Shop, app_with, listening, served, shop
-from tidegate.web.connections import Patience
+from tidegate.web.connections import ConnectionTimeouts
 
-QUICK = Patience(head=0.3, grace=0.3, look_every=0.05)
+QUICK = ConnectionTimeouts(head=0.3, grace=0.3, poll_interval=0.05)
 HEAD = b"POST /api/v1/classify HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n"
 DEADLINE = 60.0  # seconds; nothing here takes one
 
@@ -45,7 +45,9 @@ def address(there: Shop) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def calm(there: Shop) -> Iterator[str]:
     """A server that looks at nobody's time: only sizes and numbers count."""
-    with listening(served(there), patience=Patience(head=1000, grace=1000, look_every=1000, most=3)) as found:
+    with listening(
+        served(there), patience=ConnectionTimeouts(head=1000, grace=1000, poll_interval=1000, max_connections=3)
+    ) as found:
         yield found
 
 
@@ -208,7 +210,9 @@ def test_who_asks_for_another_protocol_is_answered_in_this_one_and_the_log_says_
 
 
 def test_who_is_refused_while_the_body_still_comes_hears_why_and_may_ask_again(there: Shop) -> None:
-    hasty = Patience(head=1000, grace=0, rate=1, look_every=0.005)  # cuts at once who sends what nobody hears
+    hasty = ConnectionTimeouts(
+        head=1000, grace=0, rate=1, poll_interval=0.005
+    )  # cuts at once who sends what nobody hears
     body, asking = b"x" * 500_000, b"GET /health/live HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n"
     with listening(served(there), patience=hasty) as address, connected(address) as line:
         line.sendall(HEAD.replace(b"/classify", b"/nowhere") + b"content-length: %d\r\n\r\n" % len(body))
@@ -220,7 +224,7 @@ def test_who_is_refused_while_the_body_still_comes_hears_why_and_may_ask_again(t
 
 
 def test_who_is_refused_and_never_ends_is_not_heard_for_ever(there: Shop) -> None:
-    short = Patience(head=1000, grace=1000, hear_out=0.1, look_every=0.02)
+    short = ConnectionTimeouts(head=1000, grace=1000, hear_out=0.1, poll_interval=0.02)
     with listening(served(there), patience=short) as address, connected(address) as line:
         line.sendall(HEAD.replace(b"/classify", b"/nowhere") + b"transfer-encoding: chunked\r\n\r\n")
         assert line.recv(65_536).startswith(b"HTTP/1.1 404 ")

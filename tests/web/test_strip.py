@@ -11,23 +11,20 @@ import pytest
 from fastapi import APIRouter, Depends, Response
 from starlette.testclient import TestClient
 
-from tidegate import Queue
-from tidegate.apps import App, Page, Strip, install
+from tidegate import Queue, outbox
+from tidegate.admin import overview
+from tidegate.apps import App, Page, StatusStrip, install
 from tidegate.events import Notice, NoticeKind
-from tidegate.ops import overview
-from tidegate.store import notice_rows
-from tidegate.web import ANYONE, needs, owner_session
-from tidegate.web.frame import build
-from tidegate.web.live.looking import Looking
-from tidegate.web.live.policy import LivePolicy
-from tidegate.web.live.seen import Seen, look, news
-from tidegate.web.site import Site
+from tidegate.web import PUBLIC, owner_session, requires
+from tidegate.web.app import build
+from tidegate.web.live.watcher import Snapshot, StoreWatcher, changes, take_snapshot
+from tidegate.web.site import LivePolicy, Site
 
 HERE = "http://127.0.0.1"
-SAID = Strip(mark="Simulated", title="<b>Step 1</b>", text="Look & see.", links=[("/targets", "Targets")])
+SAID = StatusStrip(mark="Simulated", title="<b>Step 1</b>", text="Look & see.", links=[("/targets", "Targets")])
 
 
-def site(q: Queue, strip: Callable[[Any], Strip | None] | None) -> Site:
+def site(q: Queue, strip: Callable[[Any], StatusStrip | None] | None) -> Site:
     return Site(queue=q, apps=[install(App[Any](name="demo", strip=strip), q)])
 
 
@@ -55,17 +52,17 @@ def test_without_a_strip_pages_are_as_they_were(q: Queue) -> None:
 
 
 def test_another_strip_is_news_for_open_pages(q: Queue) -> None:
-    seen = q.store.read(lambda tx: look(tx, 0))
+    seen = q.store.read(lambda tx: take_snapshot(tx, 0))
     seen = replace(seen, events=(), overview=q.store.read(overview.overview))
     other = replace(seen, strips=(SAID,))
 
-    assert [kind for kind, _, _ in news(seen, seen)] == []
-    assert [kind for kind, _, _ in news(seen, other)] == ["now"]
+    assert [kind for kind, _, _ in changes(seen, seen)] == []
+    assert [kind for kind, _, _ in changes(seen, other)] == ["now"]
 
 
 def test_those_who_follow_are_told_of_the_strip_that_there_is(q: Queue) -> None:
-    found: Queued[Seen | None] = Queued()
-    looking = Looking(site(q, lambda _: SAID), LivePolicy(), None, found.put)
+    found: Queued[Snapshot | None] = Queued()
+    looking = StoreWatcher(site(q, lambda _: SAID), LivePolicy(), None, found.put)
     looking.start()
     try:
         seen = found.get(timeout=60)
@@ -81,7 +78,7 @@ def test_visitors_are_one_owner_where_the_site_says_so_and_else_each_browser_is_
         router = APIRouter()
 
         @router.get("/whose")
-        @needs(ANYONE)
+        @requires(PUBLIC)
         def whose(owner: Annotated[str, Depends(owner_session)]) -> str:
             return owner
 
@@ -125,7 +122,7 @@ def test_what_an_application_asks_of_people_about_one_key_leads_to_the_page_of_t
     notice = Notice(
         kind=NoticeKind.FATAL, target="albums", key=key, episode=1.0, title="An album is odd", message="Look at it."
     )
-    q.store.write(lambda tx: notice_rows.told(tx, notice_rows.of_target(notice, key, None)))
+    q.store.write(lambda tx: outbox.record_target_notice(tx, outbox.of_target(notice, key, None)))
     pages = [
         Page[Any](path=path, title=title, show=lambda request, there: Response())
         for path, title in (("/albums", "Albums"), (page, ""))

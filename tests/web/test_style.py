@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tidegate.ops.words import JOBS, TARGETS
-from tidegate.web.pages import looks, notices, rendering, telling
+from tidegate.labels import JOBS, TARGETS
+from tidegate.web.pages import formatters, notices, render
 
-CSS = (rendering.STATIC / "tidegate.css").read_text(encoding="utf-8")
+CSS = (render.STATIC / "tidegate.css").read_text(encoding="utf-8")
 SOURCES = Path(__file__).parents[2] / "src"
 EVERY_RULE = "".join(path.read_text(encoding="utf-8") for path in SOURCES.glob("**/static/*.css"))
-TEMPLATES = sorted(rendering.TEMPLATES.glob("*.html"))
+TEMPLATES = sorted(render.TEMPLATES.glob("*.html"))
 TONES = ("good", "busy", "warn", "bad", "calm")
 PAIRS = [
     *(("text", ground, 4.5) for ground in ("ground", "panel", "sunken", "accent-ground")),
@@ -78,13 +78,13 @@ def test_every_variable_that_is_used_is_declared() -> None:
 
 
 def test_every_state_has_an_icon_and_a_tone_that_are_there() -> None:
-    words = [*TARGETS.values(), *JOBS.values(), *looks.OTHERS.values()]
-    icons = {word.icon for word in words} | {icon for _, icon in looks.NEEDS.values()}
-    icons |= {icon for _, icon in notices.LEVELS.values()} | {row[1] for row in telling.ROWS}
-    tones = {word.tone for word in words} | {tone for tone, _ in looks.NEEDS.values()}
-    tones |= {tone for tone, _ in notices.LEVELS.values()} | {row[0] for row in telling.ROWS}
+    words = [*TARGETS.values(), *JOBS.values(), *formatters.OTHERS.values()]
+    icons = {word.icon for word in words} | {icon for _, icon in formatters.NEEDS.values()}
+    icons |= {icon for _, icon in notices.LEVELS.values()} | {row[1] for row in formatters.ROWS}
+    tones = {word.tone for word in words} | {tone for tone, _ in formatters.NEEDS.values()}
+    tones |= {tone for tone, _ in notices.LEVELS.values()} | {row[0] for row in formatters.ROWS}
 
-    assert icons <= rendering.icons()
+    assert icons <= render.icons()
     assert tones <= set(TONES)
     assert all(f".{tone} {{" in CSS for tone in TONES)
 
@@ -111,7 +111,7 @@ def test_every_class_of_a_template_has_a_rule(path: Path) -> None:
 def test_every_icon_that_a_template_names_is_in_the_sprite(path: Path) -> None:
     named = set(re.findall(r"icon\(\"([a-z]+)\"", path.read_text(encoding="utf-8")))
 
-    assert named <= rendering.icons()
+    assert named <= render.icons()
 
 
 @pytest.mark.parametrize(
@@ -129,4 +129,4 @@ def test_every_icon_that_a_template_names_is_in_the_sprite(path: Path) -> None:
     ],
 )
 def test_what_every_page_loads_is_small(name: str, most: int) -> None:
-    assert (rendering.STATIC / name).stat().st_size <= most
+    assert (render.STATIC / name).stat().st_size <= most

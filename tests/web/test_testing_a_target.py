@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 
 from tests.text import message, names
 from tidegate import Queue, Target
-from tidegate.store import gate_rows
-from tidegate.web.frame import build
+from tidegate.targets import table
+from tidegate.web.app import build
 from tidegate.web.site import Site
 
 HERE = "http://127.0.0.1"
@@ -61,7 +61,7 @@ def test_what_came_of_it_is_said_and_is_done(q: Queue, pages: TestClient) -> Non
 
     assert names(said(pages), 1, 7, "mailer")
 
-    row = q.store.read(lambda tx: gate_rows.target(tx, "mailer"))
+    row = q.store.read(lambda tx: table.target(tx, "mailer"))
     assert row is not None
     assert row.breaker.state == "half-open"
     assert re.search(r'class="events".*\bjob 1\b', pages.get("/targets/mailer").text, re.DOTALL)

@@ -9,11 +9,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from tidegate import Queue
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store import gate_rows
-from tidegate.store.gate_rows import HoldRow
-from tidegate.store.tx import Tx
-from tidegate.web.frame import build
+from tidegate.clock import VirtualClock
+from tidegate.store.base import Tx
+from tidegate.targets import table
+from tidegate.targets.table import StoredKeyHealth
+from tidegate.web.app import build
 from tidegate.web.site import Site
 
 HERE = "http://127.0.0.1"
@@ -53,8 +53,8 @@ def test_what_is_tried_at_this_moment_is_tried_now(mail: Queue, clock: VirtualCl
     now = clock.now()
 
     def ill(tx: Tx) -> None:
-        tx.all("target_new", {"name": "api"})
-        gate_rows.put_hold(tx, HoldRow(
+        tx.query("target_new", {"name": "api"})
+        table.put_hold(tx, StoredKeyHealth(
             target="api", lane="", reason="backoff", since=now - 60, until=now + 0.5, failures=3, code="network",
         ))  # fmt: skip
 
@@ -62,7 +62,7 @@ def test_what_is_tried_at_this_moment_is_tried_now(mail: Queue, clock: VirtualCl
 
     shown = seen(mail, path)
     assert 'data-label="Next try">now</td>' in shown
-    mail.store.write(lambda tx: gate_rows.put_hold(tx, HoldRow(
+    mail.store.write(lambda tx: table.put_hold(tx, StoredKeyHealth(
         target="api", lane="", reason="backoff", since=now - 60, until=now + 90, failures=3, code="network",
     )))  # fmt: skip
     assert 'data-label="Next try">now</td>' not in seen(mail, path)

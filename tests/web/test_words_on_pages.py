@@ -13,9 +13,9 @@ from tests.text import names
 from tests.web.api.building import HERE, client_of
 from tests.web.every_page import people
 from tidegate import Again, Queue
-from tidegate.ops.rights import Right
-from tidegate.web.access import COOKIE
-from tidegate.web.frame import build
+from tidegate.accounts.access import Permission
+from tidegate.web.app import build
+from tidegate.web.auth import COOKIE
 from tidegate.web.site import Site
 
 
@@ -37,8 +37,8 @@ def test_what_a_role_may_not_do_is_said_in_words(pages: TestClient, q: Queue) ->
     pages.cookies.set(COOKIE, q.store.write(people)["vera"])
     refused = pages.get("/settings")
     assert refused.status_code == 403
-    assert names(refused.text, "viewer", Right.SEE_SETTINGS.words)
-    assert "_" not in "".join(right.words for right in Right)
+    assert names(refused.text, "viewer", Permission.SEE_SETTINGS.words)
+    assert "_" not in "".join(right.words for right in Permission)
 
 
 def test_no_button_of_the_overview_is_about_nothing(pages: TestClient) -> None:
@@ -65,7 +65,7 @@ def test_a_failure_that_cannot_be_retried_offers_no_retry(tmp_path: Path) -> Non
         fresh.drain()
         assert f'action="/jobs/{barred}/retry"' in client.get(f"/jobs/{barred}").text
         assert "Retry…" in client.get("/failures").text
-        fresh.bar(barred)
+        fresh.forbid_retry(barred)
         assert f'action="/jobs/{barred}/retry"' not in client.get(f"/jobs/{barred}").text
         assert "Retry…" not in client.get("/failures").text
 

@@ -5,22 +5,23 @@ from __future__ import annotations
 from tests.apps.demo.test_story import SEEN
 from tests.apps.feeds.test_lists_and_hints import HAPPENED
 from tests.wording import catalogue
-from tidegate_apps.demo.facts import Facts
-from tidegate_apps.demo.story import STORY, ended
-from tidegate_apps.demo.troubles import TROUBLES
-from tidegate_apps.feeds import looks as feeds
-from tidegate_apps.feeds.telling import REASONS, WHEN
-from tidegate_apps.lidarr import looks as lidarr
-from tidegate_apps.lidarr.wake import Woken
+from tidegate_apps.feeds import pages as feeds
+from tidegate_apps.feeds.notices import REASONS, WHEN
+from tidegate_apps.lidarr import service as lidarr
+from tidegate_apps.lidarr.submit_cycle import CycleReport
+from tidegate_demo.stage import Facts
+from tidegate_demo.story import STORY, TROUBLES, ended
 
-WOKEN = Woken(
+WOKEN = CycleReport(
     at=0.0, ended_at=1.0, eligible=7, submitted=1, failed=4, remaining=2, depth=9, own=0, outcome="held",
     message="It said no.", code=None, failures=1, failing_since=None,
 )  # fmt: skip
 
 
 def test_applications() -> None:
-    found = {f"feeds/{kind}/{actor}/{detail}": feeds.happened(kind, actor, detail) for kind, actor, detail in HAPPENED}
+    found = {
+        f"feeds/{kind}/{actor}/{detail}": feeds.describe_event(kind, actor, detail) for kind, actor, detail in HAPPENED
+    }
     found |= {f"feeds/reason/{code}": text for code, text in REASONS.items()}
     found |= {f"feeds/next_poll/{why}": text for why, text in WHEN.items()}
     for n, (step, (facts, _)) in enumerate(zip(STORY, SEEN, strict=True), 1):

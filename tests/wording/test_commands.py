@@ -18,8 +18,8 @@ import pytest
 from tests.wording import catalogue
 from tidegate import Target
 from tidegate.cli import root
-from tidegate.face.queue import Queue
-from tidegate.machine.lifecycle import Fail
+from tidegate.jobs.outcome import Fail
+from tidegate.jobs.queue import Queue
 
 Command = Callable[[str], str]
 PASSWORD = b"correct horse battery\n"
@@ -194,7 +194,7 @@ def test_commands_at_a_database(command: Command) -> None:
 
 def test_commands_in_an_empty_folder(command: Command) -> None:
     Path("empty.py").write_text("q = 1\n")
-    two = "from tidegate.face.queue import Queue\na = Queue('sqlite:///a.db')\nb = Queue('sqlite:///b.db')\n"
+    two = "from tidegate.jobs.queue import Queue\na = Queue('sqlite:///a.db')\nb = Queue('sqlite:///b.db')\n"
     Path("two.py").write_text(two)
     Path("broken.py").write_text("1 / 0\n")
     Path("needy.py").write_text("import nobody_has_this\n")

@@ -8,9 +8,9 @@ from tests.unit.web.test_charts import START, STEP, point, queue, target
 from tests.unit.web.test_policy import CASES, words
 from tests.wording import catalogue
 from tidegate import Target
-from tidegate.ops import report
-from tidegate.ops.history import Calls
-from tidegate.ops.outage import Outage
+from tidegate.jobs.history import CallCounts
+from tidegate.simulation import report
+from tidegate.simulation.outage import Outage
 from tidegate.testing import simulate
 
 
@@ -19,7 +19,7 @@ def test_figures() -> None:
         f"policy/{name}": "\n".join(f"{row}: {value}" for row, value in words(**numbers).items())
         for name, (numbers, _) in CASES.items()
     }
-    calls = Calls(at=START + STEP, good=3, bad=1, rejected=9)
+    calls = CallCounts(at=START + STEP, good=3, bad=1, rejected=9)
     charts = {
         "queue": queue(point(1, 10, 1, 0.5, 3), point(2, 1190, 2, 2.5, 7, 120)),
         "quiet": queue(point(1)),

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from tests.unit.core.test_plain_json import NOT_WRITTEN
-from tests.unit.core.test_refusals import REFUSED
-from tests.unit.core.test_serial import BAD
-from tests.unit.face.queueing import handler
-from tests.unit.face.test_declaring import WRONG as WRONG_KINDS
-from tests.unit.face.test_misuse import WRONG as WRONG_TARGETS
-from tests.unit.machine.test_breaker_input import NUMBERS
+from tests.unit.guard.test_breaker_input import NUMBERS
+from tests.unit.guard.test_misuse import WRONG as WRONG_TARGETS
+from tests.unit.guard.test_refusals import REFUSED
+from tests.unit.jobs.queueing import handler
+from tests.unit.jobs.test_declare import WRONG as WRONG_KINDS
+from tests.unit.serialization.test_plain_json import NOT_WRITTEN
+from tests.unit.serialization.test_serialization import BAD
 from tests.wording import catalogue
 from tidegate import Breaker, BreakerOpen, Held, Queue, Target, TooManyRequests
-from tidegate.core.serial import Serial
+from tidegate.serialization import Serial
 
 HELD: dict[str, Held] = {
     "held/open": BreakerOpen("api", None, "breaker", 0, 120, 120),

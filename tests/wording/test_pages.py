@@ -18,11 +18,11 @@ from tests.web.every_page import AWAY, BREAKING, EMPTY, JOBS, PAGES, a_job, conf
 from tests.web.seeding import END, seeded
 from tests.wording import catalogue
 from tidegate import Queue
-from tidegate.assembly import there_are
-from tidegate.face.app import install
-from tidegate.runtime.clock import VirtualClock
-from tidegate.web.frame import build
-from tidegate.web.pages.saying import COOKIE, Said
+from tidegate.apps import install
+from tidegate.clock import VirtualClock
+from tidegate.server import there_are
+from tidegate.web.app import build
+from tidegate.web.pages.forms import COOKIE, Flash
 from tidegate.web.site import Site
 
 _UNSAID = re.compile(r"<(script|style|svg|template)\b.*?</\1>|<!--.*?-->", re.DOTALL)
@@ -79,7 +79,7 @@ def test_messages_of_forms(tmp_path: Path) -> None:
             method, page = route.split(" ", 1)
             path, sent = ask(there)
             answer = client.request(method, path, follow_redirects=False, **sent)
-            told = Said.loaded(answer.cookies.get(COOKIE) or "")
+            told = Flash.load(answer.cookies.get(COOKIE) or "")
             if told is not None:
                 text = re.sub(r" \(ConnectError.*", "", catalogue.timeless(told.text))  # as the system says it
                 found[page] = f"{told.tone}: {_NUMBER.sub('#', text)}"

@@ -10,23 +10,23 @@ from typing import Any
 
 import pytest
 
+from tests.admin.test_target_status import CASES, NOW
+from tests.admin.workers import seen
 from tests.databases import APSW, database
-from tests.ops.test_standing import CASES, NOW
-from tests.ops.workers import seen
-from tests.runtime_jobs.gating import Service, play, queue_on, working
+from tests.jobs.gating import Service, play, queue_on, working
 from tests.wording import catalogue
-from tidegate import Backoff, Capacity, Rate, Target
-from tidegate.face.queue import Queue
-from tidegate.machine import shared_breaker
-from tidegate.machine.lifecycle import Fail
-from tidegate.machine.opened import OpenedBy
-from tidegate.ops import account_events, actions, activity, overview
-from tidegate.ops.standing import standing
-from tidegate.ops.words import JOBS, TARGETS
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store import gate_rows
-from tidegate.store.gate_rows import HoldRow
-from tidegate.store.tx import Tx
+from tidegate import Backoff, Capacity, Rate, Target, audit
+from tidegate.accounts import users
+from tidegate.admin import overview
+from tidegate.clock import VirtualClock
+from tidegate.guard.breaker_policy import OpenedBy
+from tidegate.jobs.outcome import Fail
+from tidegate.jobs.queue import Queue
+from tidegate.labels import JOBS, TARGETS
+from tidegate.store.base import Tx
+from tidegate.targets import actions, breaker, table
+from tidegate.targets.status import standing
+from tidegate.targets.table import StoredKeyHealth
 
 START = 1_700_000_000.0
 
@@ -59,12 +59,11 @@ def test_states() -> None:
 def test_events_and_deeds() -> None:
     fields = {"role": "operator", "was": "viewer", "sessions": "2"}
     found = {
-        f"account/{kind}": f"bob {account_events.AccountEvent(1, NOW, kind, 'bob', 'ada', fields).text}"
-        for kind in account_events.KINDS
+        f"account/{kind}": f"bob {users.AccountEvent(1, NOW, kind, 'bob', 'ada', fields).text}" for kind in users.KINDS
     }
-    found |= {f"deed/{action}": text for action, text in activity.ACTIONS.items()}
-    found |= {f"subject/{subject}": text for subject, text in activity.SUBJECTS.items()}
-    found |= {f"origin/{origin}": text for origin, text in activity.ORIGINS.items()}
+    found |= {f"deed/{action}": text for action, text in audit.ACTIONS.items()}
+    found |= {f"subject/{subject}": text for subject, text in audit.SUBJECTS.items()}
+    found |= {f"origin/{origin}": text for origin, text in audit.ORIGINS.items()}
     catalogue.compare("deeds", found)
 
 
@@ -145,21 +144,21 @@ def hold(tx: Tx, **fields: Any) -> None:
         "target": "svc", "lane": "7", "reason": "backoff", "since": START, "until": START + 3600, "failures": 3,
         "code": "timeout", "message": "",
     }  # fmt: skip
-    gate_rows.put_hold(tx, HoldRow(**{**about, **fields}))
+    table.put_hold(tx, StoredKeyHealth(**{**about, **fields}))
 
 
 def shut(until: float | None = None) -> Callable[[Queue], None]:
     def opened(tx: Tx) -> None:
         row, now = actions.require_target(tx, "svc")
-        after = shared_breaker.opened(row.breaker, now, until, rule=OpenedBy.RUN)
-        gate_rows.put_breaker(tx, "svc", row.breaker, after)
+        after = breaker.force_open(row.breaker, now, until, rule=OpenedBy.CONSECUTIVE)
+        table.put_breaker(tx, "svc", row.breaker, after)
 
     return lambda q: q.store.write(opened)
 
 
 def probed(q: Queue) -> None:
     shut()(q)
-    q.store.write(lambda tx: tx.all("target_rules", {"name": "svc", "rules": '{"probe_every": 90}'}))
+    q.store.write(lambda tx: tx.query("target_rules", {"name": "svc", "rules": '{"probe_every": 90}'}))
 
 
 # What is done to the target svc or to its key 7, which then say why they are held.
@@ -194,7 +193,7 @@ def of_job(case: Callable[[Queue, VirtualClock], int]) -> Callable[[Queue, Virtu
 
 def of_target(act: Callable[[Queue], object]) -> Callable[[Queue, VirtualClock], str]:
     def ask(q: Queue, _: VirtualClock) -> str:
-        q.store.write(lambda tx: tx.all("target_new", {"name": "svc"}))
+        q.store.write(lambda tx: tx.query("target_new", {"name": "svc"}))
         act(q)
         svc = q.target("svc")
         (why,) = svc.explain() or svc.key("7").explain()
@@ -301,9 +300,9 @@ def test_overview(q: Queue, clock: VirtualClock) -> None:
     send.enqueue(9)
     play(clock, drain)
     keep("unclassified")
-    q.store.write(lambda tx: tx.all("target_new", {"name": "svc"}))
+    q.store.write(lambda tx: tx.query("target_new", {"name": "svc"}))
     q.store.write(lambda tx: hold(tx, reason="fatal", until=None, message="It said no.", code="unauthorized"))
-    q.store.write(lambda tx: tx.all("target_new", {"name": "api"}))
+    q.store.write(lambda tx: tx.query("target_new", {"name": "api"}))
     q.target("api").pause("1h", by="ada")
     keep("targets")
     catalogue.compare("overview", found)
@@ -313,7 +312,7 @@ def test_more_targets_than_are_shown(q: Queue) -> None:
     found: dict[str, str] = {}
     for n in range(14):
         name = f"svc{n:02}"
-        q.store.write(lambda tx, name=name: tx.all("target_new", {"name": name}))  # type: ignore[misc]
+        q.store.write(lambda tx, name=name: tx.query("target_new", {"name": name}))  # type: ignore[misc]
         q.store.write(lambda tx, name=name: hold(tx, target=name, reason="fatal", until=None))  # type: ignore[misc]
         if n >= 12:
             need = q.store.read(overview.overview).needs[-1]

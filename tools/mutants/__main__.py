@@ -3,7 +3,7 @@
     make mutants
     python -m tools.mutants [--keep | --report] [--sample N] [FILE ...]
 
-FILE is a pattern such as 'src/tidegate/machine/*.py'; without one, all that pyproject.toml names. A mutant that
+FILE is a pattern such as 'src/tidegate/guard/*.py'; without one, all that pyproject.toml names. A mutant that
 survives shows a hole in the tests, or code that does nothing, or is no change at all: the last are listed in
 tools/mutants/explained.toml, each with its reason. Ends with 1 if fewer are killed than pyproject.toml demands,
 or if the list names a mutant that is gone or killed.

@@ -7,15 +7,15 @@ from typing import Any
 
 import click
 
-from tidegate.cli.at_store import NUMBER, by_option, command_at_store, many, say, store_at, table, when
+from tidegate.cli.database import NUMBER, by_option, command_at_store, many, say, store_at, table, when
 from tidegate.cli.exits import Exit
-from tidegate.cli.groups import Group
-from tidegate.ops import bulk as ops
-from tidegate.store.bulk_rows import Bulk, Item
-from tidegate.store.tx import Tx
+from tidegate.cli.root import CommandGroup
+from tidegate.jobs.bulk import service
+from tidegate.jobs.bulk.table import BulkItem, BulkOperation
+from tidegate.store.base import Tx
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def bulk() -> None:
     """Lists and shows what was done to many jobs at once, and cancels what is under way."""
 
@@ -26,12 +26,12 @@ def bulk() -> None:
 def list_(limit: int, url: str, driver: str | None, as_json: bool) -> int:
     """Lists them, the newest first."""
     with store_at(url, driver) as store:
-        found = store.read(lambda tx: ops.listed(tx, most=limit)).items
+        found = store.read(lambda tx: service.list_operations(tx, limit=limit)).items
     say([_document(each) for each in found], as_json, lambda: _rows(found))
     return Exit.OK
 
 
-def _rows(found: list[Bulk]) -> list[str]:
+def _rows(found: list[BulkOperation]) -> list[str]:
     head = ("ID", "ACTION", "STATE", "DONE", "REFUSED", "BY", "FROM", "STARTED")
     rows = [
         (str(each.id), each.action, each.state, f"{each.done:,} of {each.expected:,}", f"{each.refused:,}", each.actor,
@@ -49,17 +49,17 @@ def _rows(found: list[Bulk]) -> list[str]:
 def show(bulk_id: int, everything: bool, limit: int, url: str, driver: str | None, as_json: bool) -> int:
     """Shows how far one is, and which jobs were refused and why."""
 
-    def read(tx: Tx) -> tuple[Bulk, list[Item]]:
-        return ops.require(tx, bulk_id), ops.items(tx, bulk_id, refused_only=not everything, most=limit).items
+    def read(tx: Tx) -> tuple[BulkOperation, list[BulkItem]]:
+        return service.require(tx, bulk_id), service.items(tx, bulk_id, refused_only=not everything, limit=limit).items
 
     with store_at(url, driver) as store:
         one, items = store.read(read)
-    document = {**_document(one), "items": [asdict(each) for each in items]}
+    document = {**_document(one), "items": [asdict(item) for item in items]}
     say(document, as_json, lambda: _detail(one, items))
     return Exit.OK
 
 
-def _detail(one: Bulk, items: list[Item]) -> list[str]:
+def _detail(one: BulkOperation, items: list[BulkItem]) -> list[str]:
     about = [
         ("action", one.action), ("state", one.state), ("says", one.says), ("jobs", _words(one)),
         ("done", f"{one.done:,} of {one.expected:,}"), ("changed", f"{one.changed:,}"),
@@ -67,11 +67,11 @@ def _detail(one: Bulk, items: list[Item]) -> list[str]:
         ("started", when(one.started_at)), ("ended", when(one.ended_at)), ("ended by", one.ended_by or ""),
     ]  # fmt: skip
     lines = [f"bulk action {one.id}", *(f"  {name:<10} {text}" for name, text in about if text)]
-    rows = [(str(each.job), each.outcome, each.why) for each in items]
+    rows = [(str(item.job), item.outcome, item.why) for item in items]
     return [*lines, "", *table(rows, ("JOB", "OUTCOME", "WHY"))] if rows else lines
 
 
-def _words(one: Bulk) -> str:
+def _words(one: BulkOperation) -> str:
     return ", ".join(f"{name} {value}" for name, value in one.filter.items()) or "any"
 
 
@@ -82,11 +82,11 @@ def _words(one: Bulk) -> str:
 def cancel(bulk_id: int, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Ends one that is under way: what is done stays done, the rest is not."""
     with store_at(url, driver) as store:
-        one = store.write(lambda tx: ops.cancel(tx, bulk_id, by))
+        one = store.write(lambda tx: service.cancel(tx, bulk_id, by))
         store.announce()
     say(_document(one), as_json, lambda: [f"Cancelled after {many(one.done, 'job')}; {one.says}."])
     return Exit.OK
 
 
-def _document(one: Bulk) -> dict[str, Any]:
+def _document(one: BulkOperation) -> dict[str, Any]:
     return {**asdict(one), "filter": dict(one.filter), "done": one.done}

@@ -4,21 +4,122 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
+import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
-from tidegate.cli.curl_dump import headers_of, heard
+from tidegate.admin.classification import ObservedResponse, packs, verdict
 from tidegate.cli.exits import Exit
 from tidegate.cli.root import suggestion
-from tidegate.cli.verdict import lines
-from tidegate.core.pack import Pack
-from tidegate.ops.verdicts import Heard, packs, verdict
-from tidegate.runtime.clock import SYSTEM
+from tidegate.clock import SYSTEM
+from tidegate.durations import brief, seconds
+from tidegate.faults.fault import Fault, Reach, Reason
+from tidegate.faults.rule import Pack
+
+# Reads an answer as `curl -i` prints it: status line, headers, a blank line, the body.
+
+_STATUS = re.compile(rb"HTTP/[0-9](?:\.[0-9])?[ \t]+([1-5][0-9]{2})(?:[ \t][^\r\n]*)?\r?(?:\n|\Z)")
+_END = re.compile(rb"\r?\n\r?\n")
+
+
+def parse_dump(dump: bytes) -> ObservedResponse | None:
+    """The last answer in *dump*: earlier ones are redirects, proxies and "100 Continue". None when there is none."""
+    rest = dump.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n \t")
+    found: ObservedResponse | None = None
+    while (line := _STATUS.match(rest)) is not None:
+        status, rest = int(line[1]), rest[line.end() :]
+        if rest.startswith((b"\n", b"\r\n")):  # no header at all
+            head, rest = b"", rest[2:] if rest.startswith(b"\r\n") else rest[1:]
+        else:
+            end = _END.search(rest)
+            head, rest = (rest, b"") if end is None else (rest[: end.start()], rest[end.end() :])
+        found = ObservedResponse(
+            status_code=status, headers=headers_of(head.decode("latin-1").splitlines()), content=rest
+        )
+    return found
+
+
+def headers_of(lines: list[str]) -> dict[str, str]:
+    """Headers by lower-case name; a name that stands twice has its values joined, a line that is none is left out."""
+    found: dict[str, str] = {}
+    for each in lines:
+        name, colon, value = each.partition(":")
+        name, value = name.strip().lower(), value.strip()
+        if colon and name:
+            found[name] = f"{found[name]}, {value}" if name in found else value
+    return found
+
+
+# A verdict as people read it.
+
+_WIDTH, _LABEL = 80, 16
+
+WHOSE = {
+    Reason.TRANSIENT: "the service's, and it may pass",
+    Reason.THROTTLED: "ours: we called too often",
+    Reason.OVERLOADED: "the service's: it has more to do than it can",
+    Reason.CANCELLED: "nobody's: we stopped the call ourselves",
+    Reason.AUTH: "the account's: it must be allowed again",
+    Reason.QUOTA: "the account's: its plan or its balance",
+    Reason.CONFIG: "the operator's: a setting is wrong",
+    Reason.CONTRACT: "the service's or ours: we do not speak the same language",
+    Reason.ITEM: "of this one request alone",
+}
+REACHES = {
+    Reach.ITEM: "this one item; everything else goes on",
+    Reach.OPERATION: "this kind of call; others go on",
+    Reach.CREDENTIAL: "this account; others go on",
+    Reach.TARGET: "the whole service",
+    Reach.SELF: "our own machine; the service is not to blame",
+}
+_BREAKER = {True: "a failure", False: "a success: the service did answer", None: "neither a failure nor a success"}
+
+
+def lines(fault: Fault | None, seen: object, rule_pack: Pack | None) -> Iterator[str]:
+    """The verdict, at most 80 columns wide."""
+    if fault is None:
+        status = f" (status {seen.status_code})" if isinstance(seen, ObservedResponse) else ""
+        yield f"a good answer{status}"
+        return
+    yield f"{fault.code}: {'fatal, a retry does not help' if fault.fatal else 'retriable'}"
+    yield ""
+    yield from _row("what happened", fault.message)
+    yield from _row("what to do", fault.advice)
+    yield from _row("whose fault", WHOSE[fault.reason])
+    yield from _row("reaches", REACHES[fault.reach])
+    if fault.retry_after is not None:
+        yield from _row("retry after", f"{brief(fault.retry_after)}, as the service asks")
+    yield from _row("for a breaker", _BREAKER[fault.counts_as_failure])
+    yield from _row("in the log", str(fault.level))
+    yield from _row("decided by", f"{fault.rule}{' (no rule knew it)' if fault.unclassified else ''}")
+    yield from _doubts(fault, rule_pack)
+
+
+def _doubts(fault: Fault, rule_pack: Pack | None) -> Iterator[str]:
+    for each in () if rule_pack is None else rule_pack.confirm:
+        if each.code == fault.code and each.times > 1 and each.probe is None:
+            apart = f", at least {brief(seconds(each.apart))} apart" if each.apart else ""
+            yield from _row(
+                "believed", f"by a target after {each.times} sightings{apart}; until then as {each.until_then}"
+            )
+
+
+def _row(label: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=f"  {label:<{_LABEL}}",
+        subsequent_indent=" " * (_LABEL + 2),
+        break_on_hyphens=False,
+    )
+
 
 # The classifier looks at 4 kB; a dump may have long headers and redirects before them.
-_MOST = 1_000_000
+_MAX_BODY = 1_000_000
 _PACKS = packs()
 
 
@@ -74,7 +175,7 @@ def classify(
         seen: object = message
     elif status is not None:
         content = _body(body, body_file, dump)
-        seen = Heard(status_code=status, headers=headers_of(list(headers)), content=content, url=url)
+        seen = ObservedResponse(status_code=status, headers=headers_of(list(headers)), content=content, url=url)
     else:
         if headers or body is not None or body_file is not None:
             raise click.UsageError("a header or a body needs --status beside it, such as --status 200")
@@ -103,24 +204,24 @@ def _body(body: str | None, body_file: str | None, dump: str | None) -> bytes:
     return b"" if source is None else _read(source)
 
 
-def _dumped(dump: str | None, url: str) -> Heard:
+def _dumped(dump: str | None, url: str) -> ObservedResponse:
     if dump is None and sys.stdin.isatty():
         raise click.UsageError(
             "there is nothing to classify; give --status, --message, or what `curl -i` printed on standard input"
         )
-    found = heard(_read(dump or "-"))
+    found = parse_dump(_read(dump or "-"))
     if found is None:
         raise click.UsageError(
             "this is not what `curl -i` prints; its first line is to read like 'HTTP/1.1 503 Service Unavailable'"
         )
-    return Heard(status_code=found.status_code, headers=found.headers, content=found.content, url=url)
+    return ObservedResponse(status_code=found.status_code, headers=found.headers, content=found.content, url=url)
 
 
 def _read(source: str) -> bytes:
     if source == "-":
-        return sys.stdin.buffer.read(_MOST)
+        return sys.stdin.buffer.read(_MAX_BODY)
     try:
         with Path(source).open("rb") as file:
-            return file.read(_MOST)
+            return file.read(_MAX_BODY)
     except OSError as error:
         raise click.UsageError(f"{source}: it cannot be read ({error.strerror or type(error).__name__})") from error

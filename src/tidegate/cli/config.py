@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 from collections import Counter
 from difflib import get_close_matches
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
 
-from tidegate.cli import tables
-from tidegate.cli.at_store import Stopped, many, plain_mistakes, say, table
-from tidegate.cli.configured import config_option, load_settings
+from tidegate.cli import output
+from tidegate.cli.database import CliError, many, plain_mistakes, say, table
 from tidegate.cli.exits import Exit
-from tidegate.cli.groups import Group
+from tidegate.cli.options import config_option, installed, load_settings
+from tidegate.cli.root import CommandGroup
 
 if TYPE_CHECKING:
     from tidegate.settings import Effective, SettingsError
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 _HEAD = ("KEY", "VALUE", "FROM")
 
 
-class ShowUnlessSaid(Group):
+class ShowUnlessSaid(CommandGroup):
     """`tidegate config KEY` is `tidegate config show KEY`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -50,7 +53,7 @@ def show(key: str | None, config: Path | None, as_json: bool) -> int:
     every = loaded.effective()
     found = [each for each in every if key is None or each.key == key or each.key.startswith(f"{key}.")]
     if not found and key is not None:
-        raise Stopped(f"there is no key {key!r}{_meant(key, every)}", Exit.NOT_FOUND)
+        raise CliError(f"there is no key {key!r}{_meant(key, every)}", Exit.NOT_FOUND)
     one = len(found) == 1 and found[0].key == key
     if as_json:
         say(found[0].as_json() if one else [each.as_json() for each in found], as_json, list)
@@ -66,7 +69,7 @@ def show(key: str | None, config: Path | None, as_json: bool) -> int:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def check(config: Path | None, as_json: bool) -> int:
     """Says whether the settings can be used, and every mistake in them. Exit code 3: they cannot."""
-    from tidegate.settings.problems import SettingsError
+    from tidegate.settings.location import SettingsError
 
     try:
         loaded = load_settings(config)
@@ -87,8 +90,8 @@ def _summary(given: Counter[str]) -> str:
 
 
 def _refused(error: SettingsError, as_json: bool) -> int:
-    problems = [{"where": each.where, "what": each.what} for each in error.problems]
-    say({"ok": False, "problems": problems}, as_json, lambda: [str(each) for each in error.problems])
+    problems = [{"where": problem.where, "what": problem.what} for problem in error.problems]
+    say({"ok": False, "problems": problems}, as_json, lambda: [str(problem) for problem in error.problems])
     return Exit.CONFIGURATION
 
 
@@ -96,7 +99,7 @@ def _meant(key: str, every: list[Effective]) -> str:
     names = {each.key for each in every} | {each.key.rpartition(".")[0] for each in every} - {""}
     ends = {name.rpartition(".")[2]: name for name in names}
     close = get_close_matches(key, [*names, *config.commands], n=1) or [
-        ends[each] for each in get_close_matches(key, ends, n=1)
+        ends[match] for match in get_close_matches(key, ends, n=1)
     ]
     return f"; did you mean {close[0]!r}?" if close else "; `tidegate config` shows them all"
 
@@ -115,7 +118,7 @@ def _about(one: Effective, file: Path | None) -> list[str]:
 
 def _print(found: list[Effective]) -> None:
     rows = [(each.key, each.value, each.origin) for each in found]
-    if not (tables.is_terminal() and _drawn(rows)):
+    if not (output.is_terminal() and _drawn(rows)):
         for line in table(rows, _HEAD):
             click.echo(line)
 
@@ -135,3 +138,62 @@ def _drawn(rows: list[tuple[str, str, str]]) -> bool:
         drawn.add_row(*(Text(cell, style) for cell in row))
     Console(file=sys.stdout, highlight=False).print(drawn)
     return True
+
+
+# `tidegate init`: a settings file to start from.
+
+_PRIVATE = 0o600  # secrets may come to stand in it
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path), required=False, default=Path("tidegate.toml"))
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def init(path: Path, force: bool, as_json: bool) -> int:
+    """Writes a settings file with every key in it: what it is for, and its default, commented out.
+
+    PATH is ./tidegate.toml if it is not given; of a folder, it is the tidegate.toml in it.
+    """
+    from tidegate.settings.location import FILE
+
+    path = path / FILE if path.is_dir() else path
+    apps, broken = installed()
+    from tidegate.settings import sample
+
+    with plain_mistakes():
+        text = sample(apps)
+    _write(path, text, force=force)
+    for name, why in broken.items():
+        click.echo(f"tidegate: the application {name!r} is left out, it cannot be used: {why}", err=True)
+    where = "" if path == Path(FILE) else f" --config {quote(str(path))}"
+    steps = [f"tidegate {verb}{where}" for verb in ("config", "serve", "doctor")]
+    say({"file": str(path), "next": steps}, as_json, lambda: _lines(path, steps))
+    return Exit.OK
+
+
+def _write(path: Path, text: str, *, force: bool) -> None:
+    try:
+        with open(path, "w" if force else "x", encoding="utf-8", opener=_private) as file:
+            file.write(text)
+    except FileExistsError as error:
+        raise CliError(f"{path} is there already; --force writes over it", Exit.REFUSED) from error
+    except OSError as error:
+        raise CliError(f"{path} cannot be written ({(error.strerror or '').lower()})", Exit.CONFIGURATION) from error
+
+
+def _private(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags, _PRIVATE)
+    with contextlib.suppress(OSError):  # a file that was there, or a disk without modes
+        os.chmod(path, _PRIVATE)  # noqa: PTH101 - an opener has no Path
+    return descriptor
+
+
+def _lines(path: Path, steps: list[str]) -> list[str]:
+    says = ("shows what counts", "starts page, API and workers", "checks that all is well")
+    width = max(map(len, steps))
+    return [
+        f"Wrote {path}. Every line in it is a default; take the # away before those that you change.",
+        "",
+        "Next:",
+        *(f"  {step:<{width}}  {what}" for step, what in zip(steps, says, strict=True)),
+    ]

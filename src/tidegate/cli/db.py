@@ -7,22 +7,22 @@ from typing import Any
 
 import click
 
-from tidegate.cli.at_store import Stopped, command_at_store, many, pending, say, shown_url, sqlite_path, store_at
+from tidegate.cli.database import CliError, command_at_store, many, pending, say, shown_url, sqlite_path, store_at
 from tidegate.cli.exits import Exit
-from tidegate.cli.groups import Group
-from tidegate.cli.long_work import Work, long_work
-from tidegate.ops import reports
-from tidegate.runtime.clock import SYSTEM
-from tidegate.store import backups
+from tidegate.cli.output import InterruptibleWork, long_work
+from tidegate.cli.root import CommandGroup
+from tidegate.clock import SYSTEM
+from tidegate.jobs import reports
+from tidegate.jobs import restore as job_restore
+from tidegate.store.base import Store
 from tidegate.store.migrate import applied, core_migrations
 from tidegate.store.migrate import migrate as apply
-from tidegate.store.opening import check_url, identify, open_store
+from tidegate.store.open import check_url, identify, open_store
 from tidegate.store.sqlite import SqliteStore
 from tidegate.store.sqlite_files import remove_marker
-from tidegate.store.tx import Store
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def db() -> None:
     """Brings a database up to date, copies it, puts a copy back, and checks it."""
 
@@ -49,7 +49,7 @@ def migrate(new: bool, url: str, driver: str | None, as_json: bool) -> int:
     return Exit.OK
 
 
-def _steps_done(work: Work) -> str:
+def _steps_done(work: InterruptibleWork) -> str:
     return f"{work.done} of {many(work.total, 'step')} were applied; run it again for the others"
 
 
@@ -72,7 +72,7 @@ def status(url: str, driver: str | None, as_json: bool) -> int:
 
 
 def _contents(store: Store) -> dict[str, Any]:
-    epoch = store.read(lambda tx: tx.all("store_value", {"name": "epoch"}))
+    epoch = store.read(lambda tx: tx.query("store_value", {"name": "epoch"}))
     queues = store.read(reports.queues)
     workers = [worker for worker in store.read(reports.workers) if worker.there]
     return {
@@ -104,7 +104,7 @@ def backup(file: Path, replace: bool, url: str, driver: str | None, as_json: boo
     """Copies a SQLite database into FILE, whole and consistent, while others write."""
     watched = long_work(lambda _: "no copy was made", as_json=as_json)
     with store_at(url, driver, bare=True) as store, watched as work:
-        backups.backup(store, file, replace=replace, stages=work)
+        job_restore.backup(store, file, replace=replace, stages=work)
     say({"file": str(file), "bytes": file.stat().st_size}, as_json, lambda: [f"{file}: {file.stat().st_size} bytes"])
     return Exit.OK
 
@@ -124,19 +124,19 @@ def restore(file: Path | None, yes: bool, url: str, driver: str | None, as_json:
     check_url(url, driver)
     path = sqlite_path(url)
     if path is None and file is not None:
-        raise Stopped("PostgreSQL is restored with pg_restore; then run this without FILE", Exit.REFUSED)
+        raise CliError("PostgreSQL is restored with pg_restore; then run this without FILE", Exit.REFUSED)
     if path is not None and file is None:
         raise click.UsageError("give the FILE of the copy")
     if not yes:
         lost = "what is in the database now is lost by this"
         taken = "whatever runs now loses its lease by this, and is queued again"
-        raise Stopped(f"{taken if path is None else lost}; say --yes", Exit.REFUSED)
+        raise CliError(f"{taken if path is None else lost}; say --yes", Exit.REFUSED)
     if path is not None and file is not None:
         with long_work(lambda _: "the database is as it was", as_json=as_json) as work:
-            found = backups.restore(path, file, SYSTEM.now, driver, stages=work)
+            found = job_restore.restore(path, file, SYSTEM.now, driver, stages=work)
     else:
         with store_at(url, driver) as store:
-            found = store.write(lambda tx: backups.restored(tx, store.dialect))
+            found = store.write(lambda tx: job_restore.restored(tx, store.dialect))
     say(
         {"epoch": found.epoch, "requeued": found.requeued}, as_json,
         lambda: [f"Restored, epoch {found.epoch}; {many(found.requeued, 'job')} that ran queued again."],
@@ -149,6 +149,6 @@ def restore(file: Path | None, yes: bool, url: str, driver: str | None, as_json:
 def check(url: str, driver: str | None, as_json: bool) -> int:
     """Looks for damage, and counts every job. Exit code 1: something is wrong."""
     with store_at(url, driver) as store:
-        wrong = backups.wrong_with(store)
+        wrong = job_restore.wrong_with(store)
     say({"ok": not wrong, "wrong": wrong}, as_json, lambda: wrong or ["All is well."])
     return Exit.NEGATIVE if wrong else Exit.OK

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -14,16 +16,60 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidegate.cli.at_store import Stopped, plain_mistakes
+from tidegate.cli.database import CliError, plain_mistakes
 from tidegate.cli.exits import Exit
-from tidegate.cli.scratch import scratch
 
 if TYPE_CHECKING:
     from tidegate.apps import App
     from tidegate.settings import Loaded
-    from tidegate_apps.demo.playing import Theatre
+    from tidegate_demo.player import DemoRunner
 
-_PACKAGE = "tidegate_apps.demo"
+
+# A directory that is gone when its process is, however that ends.
+
+_REMOVE_TIMEOUT = 10  # seconds
+# What was ended at once may have written a file a moment ago, so it is looked twice.
+_REMOVE = """
+import pathlib, shutil, sys, time
+sys.stdin.buffer.read()
+for _ in range(40):
+    shutil.rmtree(sys.argv[1], ignore_errors=True)
+    if not pathlib.Path(sys.argv[1]).exists():
+        break
+    time.sleep(0.25)
+"""
+
+
+@contextlib.contextmanager
+def scratch(prefix: str) -> Iterator[Path]:
+    """A directory of its own, removed at the end.
+
+    A second Ctrl-C, or a kill, leaves a process no time for that. So another one waits for its end, and does it then.
+    """
+    folder = Path(tempfile.mkdtemp(prefix=prefix))
+    try:
+        with _removed_after_us(folder):
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _removed_after_us(folder: Path) -> Iterator[None]:
+    """Its input ends when we do. It is in a session of its own, for what ends us must not end it."""
+    quiet = subprocess.DEVNULL
+    waiting = subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-I", "-S", "-c", _REMOVE, str(folder)], stdin=subprocess.PIPE, stdout=quiet, stderr=quiet,
+        start_new_session=True, cwd="/",
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it goes on without us
+            waiting.communicate(timeout=_REMOVE_TIMEOUT)
+
+
+_PACKAGE = "tidegate_demo"
 _NEEDED = ("convert", "feeds", "music", "lidarr", "tautulli")
 _HOST = "127.0.0.1"
 _PREFIX = "tidegate-demo-"
@@ -46,12 +92,11 @@ def demo(port: int, story: str, speed: float, keep: bool, as_json: bool) -> int:
     on every page what happens. Then break something yourself. Ctrl-C ends it, and nothing is left.
     """
     _check_installed()
-    from tidegate_apps.demo.playing import Player, Theatre
-    from tidegate_apps.demo.services import Services
-    from tidegate_apps.demo.stage import Stage
-    from tidegate_apps.demo.story import STORY
+    from tidegate_demo.player import DemoRunner, StoryPlayer
+    from tidegate_demo.stage import DemoEnvironment, Services
+    from tidegate_demo.story import STORY
 
-    theatre = Theatre(Stage(Services()), Player(STORY, speed=speed, on=story == "on"))
+    theatre = DemoRunner(DemoEnvironment(Services()), StoryPlayer(STORY, speed=speed, on=story == "on"))
     with plain_mistakes(), _ended_by_signals(), _directory(keep, as_json=as_json) as folder:
         _served(theatre, folder, port, as_json=as_json)
     return Exit.OK
@@ -59,44 +104,44 @@ def demo(port: int, story: str, speed: float, keep: bool, as_json: bool) -> int:
 
 def _check_installed() -> None:
     """Before anything of them is imported: the demo has all of them."""
-    from tidegate.face.installed_apps import known
+    from tidegate.apps import known
 
     missing = [name for name in _NEEDED if name not in known()]
     if missing:
         needs = f"the demo needs more than is installed, for {', '.join(missing)}: pip install 'tidegate[all]'"
-        raise Stopped(needs, Exit.CONFIGURATION)
+        raise CliError(needs, Exit.CONFIGURATION)
 
 
-def _served(theatre: Theatre, folder: Path, port: int, *, as_json: bool) -> None:
-    from tidegate import assembly
-    from tidegate.runtime.log_lines import write_log
-    from tidegate.web.serving import PortTaken, listening_at
-    from tidegate_apps.demo.app import HOME
-    from tidegate_apps.demo.seeding import VISITOR
+def _served(runner: DemoRunner, folder: Path, port: int, *, as_json: bool) -> None:
+    from tidegate import server
+    from tidegate.logs import write_log
+    from tidegate.web.connections import PortTaken, listening_at
+    from tidegate_demo.app import HOME
+    from tidegate_demo.stage import VISITOR
 
-    loaded, apps = settled(theatre, folder, port)
+    loaded, apps = settled(runner, folder, port)
     write_log(loaded.values.log.level, loaded.values.log.format)
     try:
         at = listening_at(_HOST, port)
     except PortTaken as error:
-        raise Stopped(str(error), Exit.CONFIGURATION) from error
-    with at, assembly.assembled(loaded, apps, simulators=True) as there:
+        raise CliError(str(error), Exit.CONFIGURATION) from error
+    with at, server.assembled(loaded, apps, simulators=True) as there:
         there.visitor = VISITOR
         try:
-            theatre.open(there.apps)
-            assembly.serve(there, at, ready=lambda address: _say(f"{address}{HOME}", folder, as_json=as_json))
+            runner.open(there.apps)
+            server.serve(there, at, ready=lambda address: _say(f"{address}{HOME}", folder, as_json=as_json))
         finally:
-            theatre.close()
+            runner.close()
 
 
-def settled(theatre: Theatre, folder: Path, port: int) -> tuple[Loaded, list[App[Any]]]:
+def settled(runner: DemoRunner, folder: Path, port: int) -> tuple[Loaded, list[App[Any]]]:
     """The settings of the demo, in a file of *folder*, and its applications, the demo among them."""
-    from tidegate import assembly
+    from tidegate import server
     from tidegate.settings import load
-    from tidegate_apps.demo.app import demo
+    from tidegate_demo.app import demo
 
-    found, broken = assembly.there_are()
-    apps = [demo(theatre), *theatre.stage.services.under(found)]
+    found, broken = server.there_are()
+    apps = [demo(runner), *runner.environment.services.under(found)]
     settings = folder / "tidegate.toml"
     settings.write_bytes((files(_PACKAGE) / "tidegate.toml").read_bytes())
     flags: dict[str, Any] = {

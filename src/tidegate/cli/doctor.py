@@ -15,24 +15,25 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tidegate.cli.at_store import many, plain_mistakes, printable, say
-from tidegate.cli.configured import config_option, installed
+from tidegate.accounts import users
+from tidegate.admin import doctor as admin_doctor
+from tidegate.admin.doctor import CheckStatus, Finding, error_finding, ok_finding, warn_finding
+from tidegate.cli.database import many, plain_mistakes, printable, say
 from tidegate.cli.exits import Exit
-from tidegate.cli.tables import is_terminal
-from tidegate.ops import accounts, checkup, checkup_channels, checkup_work
-from tidegate.ops.checkup import Finding, Status, warn, well, wrong
-from tidegate.runtime.clock import SYSTEM
+from tidegate.cli.options import config_option, installed
+from tidegate.cli.output import is_terminal
+from tidegate.clock import SYSTEM
 from tidegate.secrets import BadSecret, Secrets
-from tidegate.settings.problems import Problem
+from tidegate.settings.location import SettingsProblem
 from tidegate.store.migrate import Migration, core_migrations, migrations_in
-from tidegate.store.opening import check_url, file_of
+from tidegate.store.open import check_url, file_of
 
 if TYPE_CHECKING:
-    from tidegate.face.app import App
+    from tidegate.apps import App
     from tidegate.settings import Loaded
-    from tidegate.store.tx import Tx
+    from tidegate.store.base import Tx
 
-_COLOURS = {Status.OK: "green", Status.WARN: "yellow", Status.ERROR: "red"}
+_COLOURS = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.ERROR: "red"}
 
 
 @click.command()
@@ -55,27 +56,27 @@ def doctor(config: Path | None, url: str | None, driver: str | None, network: bo
         database = _url(loaded, config, url)
         somebody: list[bool] = []
         if database is not None:
-            steps = [step for each in apps if loaded and each.name in loaded.apps for step in _steps(each)]
-            findings += checkup.database(
+            steps = [step for app in apps if loaded and app.name in loaded.apps for step in _steps(app)]
+            findings += admin_doctor.database(
                 database, SYSTEM.now, driver=driver, steps=[*core_migrations(), *steps],
                 checks=(
-                    checkup_work.workers, checkup_work.targets, checkup_channels.told,
+                    admin_doctor.workers, admin_doctor.targets, admin_doctor.check_channels,
                     partial(_ask_for_users, somebody),
                 ),
             )  # fmt: skip
         findings += _security(loaded, database, signs_in=any(somebody))
         if network and loaded is not None:
-            from tidegate.ops.checkup_network import reachable
+            from tidegate.admin.doctor import reachable
 
             findings += reachable(loaded.addresses())
-    counts = Counter(each.status for each in findings)
-    errors, warnings = counts[Status.ERROR], counts[Status.WARN]
+    counts = Counter(finding.status for finding in findings)
+    errors, warnings = counts[CheckStatus.ERROR], counts[CheckStatus.WARN]
     bad = bool(errors or (strict and warnings))
     document = {
         "ok": not bad,
         "errors": errors,
         "warnings": warnings,
-        "findings": [each.as_json() for each in findings],
+        "findings": [finding.as_json() for finding in findings],
     }
     if as_json:
         say(document, as_json, list)
@@ -87,42 +88,42 @@ def doctor(config: Path | None, url: str | None, driver: str | None, network: bo
 def _settings(
     config: Path | None, url: str | None, apps: list[App[Any]], broken: dict[str, str]
 ) -> tuple[Loaded | None, list[Finding]]:
-    from tidegate.face.installed_apps import lacking
+    from tidegate.apps import lacking
     from tidegate.settings import SettingsError, load
 
     try:
         loaded = load(file=config, flags={"url": url}, apps=apps, broken=broken)
     except SettingsError as error:
-        return None, [_problem(each) for each in error.problems]
+        return None, [_problem(problem) for problem in error.problems]
     given = sum(each.origin != "default" for each in loaded.effective())
     where = "There is no settings file" if loaded.file is None else f"{loaded.file} can be used"
     values = f"{many(given, 'value')} given, the others are defaults" if given else "all values are defaults"
-    found = [well("settings.valid", f"{where}; {values}.")]
+    found = [ok_finding("settings.valid", f"{where}; {values}.")]
     found += [
-        well(f"settings.apps.{name}", f"The application {name} is left out; it needs pip install '{wanted}'.")
+        ok_finding(f"settings.apps.{name}", f"The application {name} is left out; it needs pip install '{wanted}'.")
         for name, wanted in lacking().items()
     ]
     if loaded.values.simulators:
         fact = "The applications call simulators, not the real services."
-        found.append(warn("settings.simulators", fact, "Take simulators out of the settings."))
+        found.append(warn_finding("settings.simulators", fact, "Take simulators out of the settings."))
     found += [
-        well(f"settings.{each.name}", fact)
-        for each in apps
-        if each.name in loaded.apps and each.advice is not None
-        for fact in each.advice(loaded.app(each.name))
+        ok_finding(f"settings.{app.name}", fact)
+        for app in apps
+        if app.name in loaded.apps and app.advice is not None
+        for fact in app.advice(loaded.app(app.name))
     ]
     return loaded, found
 
 
-def _problem(problem: Problem, name: str = "settings.valid") -> Finding:
+def _problem(problem: SettingsProblem, name: str = "settings.valid") -> Finding:
     what, _, fix = problem.what.rpartition("; ")
-    return wrong(name, f"{problem.where}: {what or fix}.", fix if what else "tidegate config check")
+    return error_finding(name, f"{problem.where}: {what or fix}.", fix if what else "tidegate config check")
 
 
 def _url(loaded: Loaded | None, config: Path | None, url: str | None) -> str | None:
     """The database, even if something else is wrong with the settings."""
     from tidegate.settings import SettingsError, store_url
-    from tidegate.settings.place import DEFAULT_URL
+    from tidegate.settings.location import DEFAULT_URL
 
     if loaded is not None:
         return loaded.values.url
@@ -143,7 +144,7 @@ def _steps(app: App[Any]) -> list[Migration]:
 
 
 def _ask_for_users(answer: list[bool], tx: Tx) -> Iterable[Finding]:
-    answer.append(accounts.anybody(tx))
+    answer.append(users.anybody(tx))
     return ()
 
 
@@ -152,18 +153,18 @@ def _security(loaded: Loaded | None, url: str | None, *, signs_in: bool) -> list
     if loaded is not None:
         host = loaded.values.server.host
         if host == "localhost" or ip_address(host).is_loopback:
-            found.append(well("security.bind", f"The server listens on {host}: only this machine can reach it."))
+            found.append(ok_finding("security.bind", f"The server listens on {host}: only this machine can reach it."))
         elif signs_in:
-            found.append(well("security.bind", f"The server listens on {host}: whoever reaches it must sign in."))
+            found.append(ok_finding("security.bind", f"The server listens on {host}: whoever reaches it must sign in."))
         else:
             fact = (
                 f"The server is to listen on {host}, which others reach, and nobody has a password: it does not start."
             )
-            found.append(wrong("security.bind", fact, "tidegate user add NAME --role admin"))
+            found.append(error_finding("security.bind", fact, "tidegate user add NAME --role admin"))
         found += _key(loaded)
     secret = {} if loaded is None else loaded.secret_files()
     path = None if url is None else file_of(url)
-    return [*found, *checkup.private({**({Path(path): "the database"} if path else {}), **secret})]
+    return [*found, *admin_doctor.private({**({Path(path): "the database"} if path else {}), **secret})]
 
 
 def _key(loaded: Loaded) -> list[Finding]:
@@ -174,24 +175,24 @@ def _key(loaded: Loaded) -> list[Finding]:
     try:
         Secrets.in_file(file)
     except BadSecret as error:
-        return [_problem(Problem(*str(error).split(": ", 1)), "security.key")]
-    return [well("security.key", f"The key of the server is in {file.name}.")]
+        return [_problem(SettingsProblem(*str(error).split(": ", 1)), "security.key")]
+    return [ok_finding("security.key", f"The key of the server is in {file.name}.")]
 
 
 def _lines(findings: list[Finding], errors: int, warnings: int) -> list[str]:
     lines = []
     for group, members in groupby(findings, key=lambda each: each.group):
         lines.append(group.capitalize())
-        for each in members:
-            lines.append(f"  {_mark(each.status)} {printable(each.fact)}")
-            lines += [f"{'':8} fix: {printable(each.fix)}"] if each.fix else []
+        for member in members:
+            lines.append(f"  {_mark(member.status)} {printable(member.fact)}")
+            lines += [f"{'':8} fix: {printable(member.fix)}"] if member.fix else []
     if errors or warnings:
         parts = [many(n, what) for n, what in ((errors, "error"), (warnings, "warning")) if n]
         return [*lines, "", f"{', '.join(parts)}."]
     return [*lines, "", "All is well."]
 
 
-def _mark(status: Status) -> str:
+def _mark(status: CheckStatus) -> str:
     word = f"{status:<5}"
     plain = not is_terminal() or "NO_COLOR" in os.environ
-    return word if plain else click.style(word, fg=_COLOURS[status], bold=status is not Status.OK)
+    return word if plain else click.style(word, fg=_COLOURS[status], bold=status is not CheckStatus.OK)

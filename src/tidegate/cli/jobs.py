@@ -3,41 +3,177 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import click
 
-from tidegate.cli.at_store import NUMBER, by_option, command_at_store, say, show_what, store_at, table, when
+from tidegate.cli.database import NUMBER, by_option, command_at_store, many, say, show_what, store_at, table, when
 from tidegate.cli.exits import Exit
-from tidegate.cli.explain import lines_of
-from tidegate.cli.groups import Group
-from tidegate.cli.many_jobs import Verb, act, acting, filtered
-from tidegate.cli.numbers import duration
-from tidegate.ops import actions, job_actions, listing, reports
-from tidegate.ops.listing import Filter
-from tidegate.ops.masking import shown_json, shown_message
-from tidegate.ops.reports import JobLine, JobReport, QueueReport
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
+from tidegate.cli.options import duration
+from tidegate.cli.output import long_work
+from tidegate.cli.root import CommandGroup
+from tidegate.cli.targets import lines_of
+from tidegate.errors import NotFound, Rejected, UniqueTaken
+from tidegate.faults.redaction import shown_json, shown_message
+from tidegate.jobs import actions, listing, reports
+from tidegate.jobs.bulk import service
+from tidegate.jobs.bulk.service import BulkOutcome
+from tidegate.jobs.bulk.table import RUNNING
+from tidegate.jobs.listing import STATES, Count, Filter
+from tidegate.jobs.reports import JobReport, JobSummary, QueueReport
+from tidegate.store.base import Store, Tx, now_of
+
+# What is done to jobs: to those that are named, each for itself, or to all that match a filter.
+
+_MAX_NAMED = 20  # ids that are written out for people
+
+FILTERS = (
+    click.option("--state", type=click.Choice(STATES), metavar="STATE", callback=lambda ctx, param, value: value or "",
+                 help=f"In this state: {', '.join(STATES)}."),
+    click.option("--queue", default="", help="Of this queue."),
+    click.option("--kind", default="", help="Of this kind."),
+    click.option("--target", default="", help="Of this target."),
+    click.option("--code", default="", help="Whose last failure has this code."),
+    click.option("--older", metavar="TIME", callback=duration, help="Made at least so long ago, such as 1h."),
+    click.option("--younger", metavar="TIME", callback=duration, help="Made at most so long ago, such as 1d."),
+)  # fmt: skip
 
 
-@click.group(cls=Group)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verb:
+    """What is done, and how it is told."""
+
+    name: str  # one of jobs.bulk.service.ACTIONS
+    one: Callable[[Tx, int, str], Any]  # to one job, by whom
+    which: str  # the jobs that are meant by a filter
+    doing: str
+    done: str
+
+
+def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options that say which jobs are meant."""
+    for option in reversed(FILTERS):
+        command = option(command)
+    return command
+
+
+def action_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the ids, the filters, --expect, --by and where the database is."""
+    expect = click.option("--expect", type=click.IntRange(0), help="Do it to all that match, if they are so many.")
+    ids = click.argument("ids", type=NUMBER, nargs=-1, metavar="[ID]...")
+    return ids(filter_options(expect(by_option(command_at_store(command)))))
+
+
+def act(
+    verb: Verb,
+    *,
+    ids: tuple[int, ...],
+    expect: int | None,
+    by: str,
+    url: str,
+    driver: str | None,
+    as_json: bool,
+    **which: Any,
+) -> int:
+    """Does it, and returns the exit code."""
+    wanted = Filter(**which)
+    chosen = wanted != Filter()
+    if ids and (chosen or expect is not None):
+        raise click.UsageError("give ids, or a filter with --expect, not both")
+    if not ids and not chosen:
+        raise click.UsageError("give the ids of jobs, or a filter such as --queue or --code")
+    if wanted.state:
+        verb = replace(verb, which=f"{wanted.state} job")
+    with store_at(url, driver) as store:
+        if ids:
+            return _each(store, verb, ids, by, as_json)
+        if expect is None:
+            return _counted(verb, store.read(lambda tx: service.preview(tx, verb.name, wanted)), as_json)
+        with long_work(lambda work: f"{work.done:,} of {work.total:,} {verb.done}", as_json=as_json) as work:
+            try:
+                found = service.run(store, verb.name, wanted, by, expected=expect, progress=work(verb.doing))
+            finally:
+                store.announce()
+    _say(verb, found, as_json, lambda: _outcome(verb, found), dry_run=False)
+    return Exit.NEGATIVE if found.refused or not found.matched else Exit.OK
+
+
+def _counted(verb: Verb, found: Count, as_json: bool) -> int:
+    if found.capped:
+        line = f"{found} {verb.which}s found; that is too many at once, narrow it down."
+    elif not found.n:
+        line = _nothing(verb)
+    else:
+        line = f"{many(found.n, verb.which)} found; to {verb.name}, say --expect {found.n}."
+    _say(verb, BulkOutcome(found.n), as_json, lambda: [line], dry_run=True)
+    return Exit.OK if found.n else Exit.NEGATIVE
+
+
+def _outcome(verb: Verb, found: BulkOutcome) -> list[str]:
+    if not found.matched:
+        return [_nothing(verb)]
+    lines = [f"{many(found.changed, 'job')} {verb.done} (bulk action {found.bulk})."]
+    if found.left:
+        named = ", ".join(map(str, found.left[:_MAX_NAMED]))
+        others = found.refused - _MAX_NAMED
+        lines.append(f"Left as they are: {named}{f' and {others:,} more' if others > 0 else ''}.")
+        lines.append(f"Why: tidegate bulk show {found.bulk}")
+    if found.state == RUNNING:
+        lines.append(f"Somebody else goes on with it; how far it is: tidegate bulk show {found.bulk}")
+    return lines
+
+
+def _nothing(verb: Verb) -> str:
+    return f"Nothing to {verb.name}: no {verb.which} matches."
+
+
+def _say(verb: Verb, found: BulkOutcome, as_json: bool, lines: Callable[[], list[str]], *, dry_run: bool) -> None:
+    say({"action": verb.name, **found.as_json(), "dry_run": dry_run}, as_json, lines)
+
+
+def _each(store: Store, verb: Verb, ids: tuple[int, ...], by: str, as_json: bool) -> int:
+    """Each job in a transaction of its own; the exit code is that of the first mistake."""
+    found: list[dict[str, Any]] = []
+    code = Exit.OK
+    for job in ids:
+        said, ended = _one(store, verb, job, by)
+        found.append({"job": job, "done": ended is Exit.OK, "says": said})
+        code = code or ended
+    store.announce()
+    say(found, as_json, lambda: [f"job {each['job']}: {each['says'] or verb.done}" for each in found])
+    return code
+
+
+def _one(store: Store, verb: Verb, job: int, by: str) -> tuple[str, Exit]:
+    try:
+        said = store.write(lambda tx: verb.one(tx, job, by))
+    except NotFound as error:
+        return str(error), Exit.NOT_FOUND
+    except Rejected as error:
+        return str(error), Exit.REFUSED
+    except UniqueTaken:
+        return "another job has taken its place", Exit.REFUSED
+    return "it runs, and was told to stop" if said == "asked" else "", Exit.OK
+
+
+@click.group(cls=CommandGroup)
 def jobs() -> None:
     """Lists, shows, retries, cancels and forgets jobs, and pauses queues."""
 
 
 @jobs.command("list")
-@filtered
+@filter_options
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="At most so many.")
 @command_at_store
 def list_(limit: int, url: str, driver: str | None, as_json: bool, **which: Any) -> int:
     """Lists jobs, the newest first."""
     wanted = Filter(**which)
-    return show_what(lambda tx: listing.jobs(tx, wanted, most=limit).items, _job_lines, url, driver, as_json=as_json)
+    return show_what(lambda tx: listing.jobs(tx, wanted, limit=limit).items, _job_lines, url, driver, as_json=as_json)
 
 
-def _job_lines(found: Sequence[JobLine]) -> list[str]:
+def _job_lines(found: Sequence[JobSummary]) -> list[str]:
     head = ("ID", "STATE", "QUEUE", "KIND", "TARGET", "KEY", "ATTEMPT", "CODE", "AT")
     rows = [
         (str(job.id), job.state, job.queue, job.kind, job.target, job.key, f"{job.attempt}/{job.most_attempts}",
@@ -82,7 +218,7 @@ def _detail(found: JobReport) -> list[str]:
         ("message", shown_message(job.error_message or job.last_message or "")),
     ]  # fmt: skip
     lines = [f"job {job.id}", *(f"  {name:<10} {text}" for name, text in about if text)]
-    lines += ["", *lines_of(found.whys)] if found.whys else []
+    lines += ["", *lines_of(found.reasons)] if found.reasons else []
     events = [
         (when(event.at), event.kind, str(event.attempt), event.code or "", event.actor or "") for event in found.events
     ]
@@ -94,15 +230,13 @@ def _shown(text: str | None) -> str:
     return "" if text is None else json.dumps(shown_json(text), ensure_ascii=False)
 
 
-_RETRY = Verb(name="retry", one=job_actions.retry, which="failed job", doing="Retrying", done="queued again")
-_CANCEL = Verb(
-    name="cancel", one=job_actions.cancel, which="queued or running job", doing="Cancelling", done="cancelled"
-)
-_FORGET = Verb(name="forget", one=job_actions.forget, which="ended job", doing="Forgetting", done="forgotten")
+_RETRY = Verb(name="retry", one=actions.retry, which="failed job", doing="Retrying", done="queued again")
+_CANCEL = Verb(name="cancel", one=actions.cancel, which="queued or running job", doing="Cancelling", done="cancelled")
+_FORGET = Verb(name="forget", one=actions.forget, which="ended job", doing="Forgetting", done="forgotten")
 
 
 @jobs.command()
-@acting
+@action_options
 def retry(**asked: Any) -> int:
     """Queues failed jobs again: the ones named, or all that match a filter.
 
@@ -112,7 +246,7 @@ def retry(**asked: Any) -> int:
 
 
 @jobs.command()
-@acting
+@action_options
 def cancel(**asked: Any) -> int:
     """Cancels jobs, the ones named or all that match a filter; one that runs is told to stop.
 
@@ -122,7 +256,7 @@ def cancel(**asked: Any) -> int:
 
 
 @jobs.command()
-@acting
+@action_options
 def forget(**asked: Any) -> int:
     """Removes jobs that have ended, with their history, and frees what they hold.
 

@@ -17,23 +17,23 @@ from tidegate.cli.exits import Exit
 
 # verb -> (module with a command of that name, what the list of verbs says)
 VERBS = {
-    "init": ("tidegate.cli.init", "Write a settings file to start from."),
+    "init": ("tidegate.cli.config", "Write a settings file to start from."),
     "demo": ("tidegate.cli.demo", "Show in three minutes what it does, on simulated services."),
     "serve": ("tidegate.cli.serve", "Serve the page and the API, and work on jobs."),
-    "worker": ("tidegate.cli.worker", "Work on the jobs of a program."),
+    "worker": ("tidegate.cli.serve", "Work on the jobs of a program."),
     "jobs": ("tidegate.cli.jobs", "List, show, retry, cancel and forget jobs."),
     "bulk": ("tidegate.cli.bulk", "Show what was done to many jobs at once, and cancel what is under way."),
-    "activity": ("tidegate.cli.activity", "Show who did what, from where, before and after."),
+    "activity": ("tidegate.cli.monitoring", "Show who did what, from where, before and after."),
     "targets": ("tidegate.cli.targets", "Show how targets are; pause, test, clear, enable, disable or reset them."),
-    "channels": ("tidegate.cli.channels", "List where notices go beside the page, and test one of them."),
-    "explain": ("tidegate.cli.explain", "Say why a job is not running, or what stands before a target."),
-    "user": ("tidegate.cli.user", "Say who may sign in, and as what."),
-    "token": ("tidegate.cli.token", "Make and remove what programs show instead of a password."),
+    "channels": ("tidegate.cli.monitoring", "List where notices go beside the page, and test one of them."),
+    "explain": ("tidegate.cli.targets", "Say why a job is not running, or what stands before a target."),
+    "user": ("tidegate.cli.accounts", "Say who may sign in, and as what."),
+    "token": ("tidegate.cli.accounts", "Make and remove what programs show instead of a password."),
     "db": ("tidegate.cli.db", "Migrate, copy, restore and check a database."),
     "config": ("tidegate.cli.config", "Show every setting that counts, and where it comes from."),
     "doctor": ("tidegate.cli.doctor", "Check settings, database, workers and targets; change nothing."),
     "classify": ("tidegate.cli.classify", "Say what an answer or an error message means."),
-    "export": ("tidegate.cli.export", "Write rules for alerts, and dashboards."),
+    "export": ("tidegate.cli.monitoring", "Write rules for alerts, and dashboards."),
     "simulate": ("tidegate.cli.simulate", "Play an outage on a virtual clock and show what the gates do."),
 }
 
@@ -46,7 +46,7 @@ OURS = {
     "tautulli": "Keeps what was played on Plex, from the history of Tautulli.",
 }
 
-LONGEST = 200  # characters of a first sentence; each has the room it needs
+MAX_SENTENCE = 200  # characters of a first sentence; each has the room it needs
 _NOT_WRITTEN = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
@@ -56,7 +56,7 @@ class Verbs(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
-            from tidegate.cli.of_apps import AtServer
+            from tidegate.cli.options import AtServer
 
             ctx.obj = AtServer(cmd_name)
             return _command_of(cmd_name)
@@ -83,13 +83,13 @@ def _apps() -> list[str]:
     """The applications that are installed, by their entry points: none is imported."""
     from importlib.metadata import entry_points
 
-    return sorted({each.name for each in entry_points(group="tidegate.apps")})
+    return sorted({point.name for point in entry_points(group="tidegate.apps")})
 
 
 def _command_of(app: str) -> click.Command | None:
     """The command that an application brings; None when it brings none."""
+    from tidegate.apps import load
     from tidegate.errors import TidegateError
-    from tidegate.face.installed_apps import load
 
     try:
         where = load(app).commands
@@ -110,7 +110,7 @@ def _command_of(app: str) -> click.Command | None:
 def _not_cut_short(command: click.Command) -> None:
     """Lets the list of its commands say the whole first sentence of each, as those of the verbs do."""
     for each in command.commands.values() if isinstance(command, click.Group) else ():
-        each.short_help = each.get_short_help_str(LONGEST)
+        each.short_help = each.get_short_help_str(MAX_SENTENCE)
         _not_cut_short(each)
 
 
@@ -162,3 +162,20 @@ def suggestion(given: str, known: Sequence[str] | dict[str, tuple[str, str]]) ->
     """What was probably meant, or all there is."""
     close = get_close_matches(given.lower(), known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
+
+
+# A verb with verbs of its own, such as `tidegate jobs list`; an unknown one gets a suggestion.
+
+
+class CommandGroup(click.Group):
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows = [(name, self.commands[name].get_short_help_str(MAX_SENTENCE)) for name in self.list_commands(ctx)]
+        with formatter.section("Verbs"):
+            formatter.write_dl(rows)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            raise click.UsageError(f"there is no {args[0]!r}; {suggestion(args[0], list(self.commands))}", ctx)
+        return super().resolve_command(ctx, args)

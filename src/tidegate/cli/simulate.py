@@ -1,19 +1,145 @@
-"""`tidegate simulate`: an outage on the virtual clock, as a table, as JSON and as a picture."""
+"""The options of `simulate` for numbers of one's own, and their mistakes in one line."""
 
 from __future__ import annotations
 
 import json
+import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
-from tidegate.cli import numbers
+from tidegate.cli import options as cli_options
 from tidegate.cli.exits import Exit
-from tidegate.cli.playing import Played, Scale, play, show
-from tidegate.cli.profiles import PROFILES
-from tidegate.ops import report
-from tidegate.ops.picture import picture
+from tidegate.cli.options import duration
+from tidegate.cli.simulate_play import PROFILES, PlayedSimulation, ProfileOptions, Scale, SimulationProfile, play, show
+from tidegate.faults.classification import classify
+from tidegate.faults.codes import CORE
+from tidegate.simulation import report
+from tidegate.simulation.chart import picture
+
+# The tour: what the library does, in three outages.
+
+_WELCOME = """\
+Tidegate keeps a program working while the services it calls do not.
+Below, three services go down. Time is virtual, the gates are the real ones."""
+
+_BACKOFF = """\
+Each failure doubles the wait. A person is told once when the wait is at its
+longest, and once when all is well again."""
+_BREAKER = """\
+Five failures in a row open the breaker. It lets a call try every two minutes,
+and closes after three good ones."""
+_OUTAGE_TEXT = """\
+No call is made before the time that the service named."""
+_STOPS: tuple[tuple[str, str, str, str, dict[str, float]], ...] = (
+    ("1. A sync loop; the service is down for two hours", _BACKOFF, "sync", "2h down", {}),
+    (
+        "2. A busy client; the service is down for an hour",
+        _BREAKER,
+        "tautulli",
+        "1h down",
+        {"every": 10, "lasts": 7200},
+    ),
+    ("3. 429: a service that asks for patience", _OUTAGE_TEXT, "sync", "1h 429 retry-after 20m", {"lasts": 10800}),
+)
+
+
+def guide(svg: str | None) -> None:
+    """Prints the tour; the first outage is also drawn, into *svg* or a new file."""
+    click.echo(_WELCOME)
+    verdict = classify(ConnectionRefusedError(111, "Connection refused"))
+    if verdict is not None:
+        click.echo("\nFirst, each failure gets a meaning. What is 'connection refused'?")
+        click.echo(f"{verdict.code}, retriable: {verdict.message}\n{verdict.advice}")
+    place = svg or str(Path(tempfile.mkdtemp(prefix="tidegate-")) / "outage.svg")
+    for number, (title, says, profile, outage, times) in enumerate(_STOPS):
+        played = play(PROFILES[profile], outage=outage, every=times.get("every"), lasts=times.get("lasts"))
+        click.echo(f"\n{title}\n{'=' * len(title)}\n{says}\n")
+        show(played)
+        if number == 0:
+            draw(played, place)
+    click.echo(f"\nThe first outage as a picture: {place}")
+    click.echo("Next:  tidegate simulate --profile own --base 10s --cap 5m --outage '1h down'")
+    click.echo("       curl -si https://api.example.org/thing | tidegate classify")
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_COOLDOWN = "write it as CODE=TIMES/REST, such as network=10/12h"
+# The option's name here -> the breaker's own.
+_OF_BREAKER = {
+    "consecutive": "consecutive",
+    "min_requests": "min_requests",
+    "failure_ratio": "failure_ratio",
+    "interval": "interval",
+    "open_for": "timeout",
+    "max_open": "max_timeout",
+}
+
+
+def _cooldowns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, tuple[int, float]]:
+    found: dict[str, tuple[int, float]] = {}
+    for each in value:
+        code, _, row = each.partition("=")
+        times, _, rest = row.partition("/")
+        if not times.isdecimal() or not int(times) or not rest:
+            raise click.BadParameter(f"{each!r} is not understood; {_COOLDOWN}", ctx, param)
+        if code not in CORE:
+            from tidegate.cli.root import suggestion
+
+            raise click.BadParameter(f"there is no code {code!r}; {suggestion(code, list(CORE))}", ctx, param)
+        found[code] = (int(times), duration(ctx, param, rest) or 0.0)
+    return found
+
+
+_OPTIONS = (
+    click.option("--base", metavar="TIME", callback=duration, help="Backoff: the first wait."),
+    click.option("--cap", metavar="TIME", callback=duration, help="Backoff: the longest wait."),
+    click.option("--factor", type=click.FloatRange(1, 1000), help="Backoff: by how much each wait grows."),
+    click.option("--jitter", type=click.FloatRange(0, 1), help="Backoff: give or take this share of a wait."),
+    click.option("--breaker/--no-breaker", default=None, help="With a breaker, or without."),
+    click.option("--consecutive", type=click.IntRange(1), help="Breaker: opens after so many failures in a row."),
+    click.option("--min-requests", type=click.IntRange(1), help="Breaker: fewer calls than this never open it."),
+    click.option("--failure-ratio", type=click.FloatRange(0, 1, min_open=True), help="Breaker: opens at this share."),
+    click.option("--interval", metavar="TIME", callback=duration, help="Breaker: it counts anew after this."),
+    click.option("--open-for", metavar="TIME", callback=duration, help="Breaker: how long it stays open."),
+    click.option("--max-open", metavar="TIME", callback=duration, help="Breaker: it grows with the outage to this."),
+    click.option("--breaker-per", type=click.Choice(["target", "key"]), help="Breaker: whose calls one counts."),
+    click.option("--cooldown", metavar="CODE=TIMES/REST", multiple=True, callback=_cooldowns,
+                 help="Rest after so many failures of one code, such as network=10/12h; may be repeated."),
+)  # fmt: skip
+
+
+def options(command: F) -> F:
+    """Adds all of them to a command."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def chosen_options(profile: SimulationProfile, own: Mapping[str, Any]) -> SimulationProfile:
+    """The profile with the numbers of the command line in place of its own."""
+    of_breaker = {name: own[option] for option, name in _OF_BREAKER.items() if own[option] is not None}
+    if own["breaker"] is False and of_breaker:
+        raise click.UsageError("--no-breaker goes with no other number of the breaker; leave one of them out")
+    try:
+        return ProfileOptions(
+            base=own["base"],
+            cap=own["cap"],
+            factor=own["factor"],
+            jitter=own["jitter"],
+            breaker=own["breaker"],
+            breaker_per=own["breaker_per"],
+            breaker_numbers=of_breaker,
+            cooldown=own["cooldown"],
+        ).over(profile)
+    except ValueError as error:
+        raise click.UsageError(str(error).replace("Backoff.", "--")) from error
+
+
+# `tidegate simulate`: an outage on the virtual clock, as a table, as JSON and as a picture.
 
 
 @click.command()
@@ -30,9 +156,11 @@ from tidegate.ops.picture import picture
     " ending in 'at 1h' to say when; several with commas; none.",
 )
 @click.option(
-    "--every", metavar="TIME", callback=numbers.duration, help="The pause between two calls, such as 30s or 5m."
+    "--every", metavar="TIME", callback=cli_options.duration, help="The pause between two calls, such as 30s or 5m."
 )
-@click.option("--for", "lasts", metavar="TIME", callback=numbers.duration, help="How long is played, such as 6h or 7d.")
+@click.option(
+    "--for", "lasts", metavar="TIME", callback=cli_options.duration, help="How long is played, such as 6h or 7d."
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same result.")
 @click.option(
     "--retry", type=click.IntRange(1, 101), default=1, show_default=True, help="Attempts of each call in all."
@@ -40,7 +168,7 @@ from tidegate.ops.picture import picture
 @click.option("--probe", is_flag=True, help="A health probe, asked every 10 s, ends the open state instead of time.")
 @click.option("--keys", type=click.IntRange(0, 100_000), default=0, help="The calls belong to this many keys in turn.")
 @click.option("--failing-keys", type=click.IntRange(1), help="Only this many keys have the outage.  [default: all]")
-@numbers.options
+@options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.option("--svg", metavar="FILE", help="Also draw the timeline into FILE.")
 @click.option(
@@ -71,11 +199,9 @@ def simulate(
     A plain loop, which asks every time, and a loop of three tries are played beside it.
     """  # noqa: D301 - the mark keeps the lines of an example apart
     if tour:
-        from tidegate.cli.tour import guide
-
         guide(svg)
         return Exit.OK
-    chosen = numbers.chosen(PROFILES[profile], own)
+    chosen = chosen_options(PROFILES[profile], own)
     if probe:
         chosen = chosen.probed()
     scale = Scale(retry=retry, keys=keys, failing_keys=failing_keys, seed=seed)
@@ -91,7 +217,7 @@ def simulate(
     return Exit.OK
 
 
-def draw(played: Played, svg: str) -> None:
+def draw(played: PlayedSimulation, svg: str) -> None:
     """Writes the picture; a place that cannot be written is the user's mistake."""
     try:
         Path(svg).write_text(picture(played.result, played.title), encoding="utf-8")

@@ -9,21 +9,91 @@ from typing import Any
 
 import click
 
-from tidegate.cli.at_store import by_option, command_at_store, say, show_what, store_at, table, when
+from tidegate.cli.database import NUMBER, by_option, command_at_store, say, show_what, store_at, table, when
 from tidegate.cli.exits import Exit
-from tidegate.cli.explain import lines_of
-from tidegate.cli.groups import Group
-from tidegate.cli.numbers import duration
-from tidegate.ops import actions, target_reports, trials
-from tidegate.ops.target_reports import TargetDetail, TargetReport
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
+from tidegate.cli.options import duration
+from tidegate.cli.root import CommandGroup
+from tidegate.jobs import explain as job_explain
+from tidegate.jobs import reports
+from tidegate.store.base import Tx, now_of
+from tidegate.targets import actions
+from tidegate.targets import explain as target_explain
+from tidegate.targets import reports as target_reports
+from tidegate.targets.explain import WaitReason
+from tidegate.targets.reports import TargetDetail, TargetReport
+
+# `tidegate explain`: why a job is not running, or what stands before a target; who ends it, and when.
+
+_ENDED_BY = {
+    "time": "by itself",
+    "person": "by a person",
+    "probe": "when a probe succeeds",
+    "call": "when a call comes back",
+    "job": "when that job is done",
+    "worker": "by a worker",
+}
+
+
+def lines_of(reasons: list[WaitReason]) -> list[str]:
+    """Each reason in three lines: what, since and until when, who ends it."""
+    found: list[str] = []
+    for n, why in enumerate(reasons, 1):
+        times = [f"since {when(why.since)}"] if why.since is not None else []
+        times += [f"until {when(why.until)}"] if why.until is not None else []
+        ends = _ENDED_BY[str(why.ended_by)]
+        found += [
+            f"{n}. {why.reason} ({why.subject})",
+            f"   {why.message}",
+            f"   {', '.join([*times, f'ends {ends}'])}",
+        ]
+    return found
+
+
+@click.group(cls=CommandGroup)
+def explain() -> None:
+    """Says why a job is not running, or what stands before a target."""
+
+
+@explain.command()
+@click.argument("job_id", type=NUMBER, metavar="ID")
+@command_at_store
+def job(job_id: int, url: str, driver: str | None, as_json: bool) -> int:
+    """Says why a job is not running, the first reason first."""
+    with store_at(url, driver) as store:
+        found = store.read(lambda tx: reports.job(tx, job_id))
+    about = found.job
+
+    def lines() -> list[str]:
+        head = f"job {about.id} ({about.kind}, queue {about.queue}) is {about.state}"
+        return [f"{head}." if not found.reasons else f"{head}, and not running:", *lines_of(found.reasons)]
+
+    document = {"job": about.id, "state": str(about.state), "reasons": [why.as_json() for why in found.reasons]}
+    say(document, as_json, lines)
+    return Exit.OK
+
+
+@explain.command()
+@click.argument("name")
+@click.option("--key", help="One key of it, such as a user or a feed.")
+@command_at_store
+def target(name: str, key: str | None, url: str, driver: str | None, as_json: bool) -> int:
+    """Says what stands before the jobs of a target, or of one key of it."""
+    with store_at(url, driver) as store:
+        whys = store.read(lambda tx: target_explain.target(tx, name, "" if key is None else key))
+    who = name if key is None else f"key {key} of {name}"
+    say(
+        {"target": name, "key": key, "reasons": [why.as_json() for why in whys]},
+        as_json,
+        lambda: [f"Nothing stands before {who}."] if not whys else [f"before {who}:", *lines_of(whys)],
+    )
+    return Exit.OK
+
 
 _FOR = "For how long, such as 30m, 2h or 1d."
 _key_option = click.option("--key", default="", help="One key of it, such as a user or a feed.")
 
 
-@click.group(cls=Group)
+@click.group(cls=CommandGroup)
 def targets() -> None:
     """Shows how targets are, and pauses, tests, clears, enables, disables or resets them."""
 
@@ -56,7 +126,7 @@ def _detail(found: TargetDetail) -> list[str]:
     report = found.report
     lines = [f"{report.name}: {report.word}. {report.reason}", f"breaker {report.breaker} since {when(report.since)}"]
     lines += [f"{name} {value}" for name, value in report.rules.items()]
-    lines += ["", *lines_of(found.whys)] if found.whys else []
+    lines += ["", *lines_of(found.reasons)] if found.reasons else []
     keys = [(row.lane or "-", row.reason, row.code or "", when(row.until) or "a person acts") for row in found.keys]
     lines += ["", *table(keys, ("KEY", "HELD BY", "CODE", "UNTIL"))] if keys else []
     events = [(when(event.at), event.kind, event.lane or "", event.actor) for event in found.events[:20]]
@@ -66,7 +136,7 @@ def _detail(found: TargetDetail) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class TargetCommand:
     """What is done to a target, and what is said of its result; False means that there was nothing to do."""
 
     work: Callable[[Tx], Any]
@@ -74,7 +144,7 @@ class Action:
     shown: Callable[[Any], Any] = lambda result: result  # as JSON
 
 
-def _action(describe: Callable[..., Action]) -> click.Command:
+def _action(describe: Callable[..., TargetCommand]) -> click.Command:
     """The verb that does what *describe* says of a target: it has the name of it, its options, and --by."""
     own = list(getattr(describe, "__click_params__", ()))
 
@@ -97,19 +167,19 @@ def _action(describe: Callable[..., Action]) -> click.Command:
 
 @_action
 @click.option("--for", "lasts", required=True, metavar="TIME", callback=duration, help=_FOR)
-def pause(name: str, lasts: float, by: str) -> Action:
+def pause(name: str, lasts: float, by: str) -> TargetCommand:
     """Claims no job of a target for a time."""
 
     def work(tx: Tx) -> float:
         return actions.pause_target(tx, name, now_of(tx) + lasts, by)
 
-    return Action(work, lambda until: f"{name} is paused until {when(until)}.")
+    return TargetCommand(work, lambda until: f"{name} is paused until {when(until)}.")
 
 
 @_action
-def resume(name: str, by: str) -> Action:
+def resume(name: str, by: str) -> TargetCommand:
     """Ends the pause of a target."""
-    return Action(
+    return TargetCommand(
         lambda tx: actions.resume_target(tx, name, by),
         lambda was: f"{name} goes on." if was else f"{name} was not paused.",
     )
@@ -117,10 +187,10 @@ def resume(name: str, by: str) -> Action:
 
 @_action
 @_key_option
-def clear(name: str, key: str, by: str) -> Action:
+def clear(name: str, key: str, by: str) -> TargetCommand:
     """Forgets all state of a target's key, as after new credentials: its jobs go at once."""
     who = _who(name, key)
-    return Action(
+    return TargetCommand(
         lambda tx: actions.clear_key(tx, name, key, by),
         lambda was: f"{who} is cleared." if was else f"There was nothing to clear of {who}.",
     )
@@ -128,10 +198,10 @@ def clear(name: str, key: str, by: str) -> Action:
 
 @_action
 @_key_option
-def enable(name: str, key: str, by: str) -> Action:
+def enable(name: str, key: str, by: str) -> TargetCommand:
     """Ends the rest of a target's key, whoever ordered it."""
     who = _who(name, key)
-    return Action(
+    return TargetCommand(
         lambda tx: actions.enable_key(tx, name, key, by),
         lambda was: f"{who} is enabled." if was else f"{who} was not disabled.",
     )
@@ -140,29 +210,31 @@ def enable(name: str, key: str, by: str) -> Action:
 @_action
 @_key_option
 @click.option("--for", "lasts", metavar="TIME", callback=duration, help=f"{_FOR} Without it until `enable`.")
-def disable(name: str, key: str, lasts: float | None, by: str) -> Action:
+def disable(name: str, key: str, lasts: float | None, by: str) -> TargetCommand:
     """Claims no job of a target's key, for a time or until it is enabled."""
 
     def work(tx: Tx) -> None:
         until = None if lasts is None else now_of(tx) + lasts
         actions.disable_key(tx, name, key, by, until)
 
-    return Action(work, lambda _: f"{_who(name, key)} is disabled.")
+    return TargetCommand(work, lambda _: f"{_who(name, key)} is disabled.")
 
 
 @_action
-def reset(name: str, by: str) -> Action:
+def reset(name: str, by: str) -> TargetCommand:
     """Closes the breaker of a target and forgets its counts."""
-    return Action(
+    return TargetCommand(
         lambda tx: actions.reset_breaker(tx, name, by), lambda was: f"The breaker of {name} was {was} and is closed."
     )
 
 
 @_action
 @click.option("--key", help="One key of it, such as a user or a feed; without it any.")
-def test(name: str, key: str | None, by: str) -> Action:
+def test(name: str, key: str | None, by: str) -> TargetCommand:
     """Tests a target now: one job that waits behind it goes at once."""
-    return Action(lambda tx: trials.begin(tx, name, by, key), lambda trial: trial.says, lambda trial: trial.as_json())
+    return TargetCommand(
+        lambda tx: job_explain.begin(tx, name, by, key), lambda trial: trial.says, lambda trial: trial.as_json()
+    )
 
 
 def _who(name: str, key: str) -> str:

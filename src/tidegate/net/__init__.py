@@ -11,10 +11,9 @@ Every failure is a `FetchError`; an answer is an answer, whatever its status. It
 
 from __future__ import annotations
 
-from tidegate.net.addresses import Networks, why_blocked
-from tidegate.net.agent import user_agent
-from tidegate.net.client import Client, Fetched
-from tidegate.net.failures import (
+from tidegate.net.addresses import Networks, Resolver, system_resolver, why_blocked
+from tidegate.net.client import Client, FetchResponse, user_agent
+from tidegate.net.errors import (
     BadRedirect,
     BadUrl,
     BlockedAddress,
@@ -28,7 +27,6 @@ from tidegate.net.failures import (
     TooSlow,
     Unreachable,
 )
-from tidegate.net.resolving import Resolver, system_resolver
 
 __all__ = [
     "BadRedirect",
@@ -39,7 +37,7 @@ __all__ = [
     "Client",
     "CutShort",
     "FetchError",
-    "Fetched",
+    "FetchResponse",
     "Networks",
     "Refused",
     "Resolver",

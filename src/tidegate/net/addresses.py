@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+
+from tidegate.threads import DaemonPool
 
 _V4 = tuple(
     (IPv4Network(network), why)
@@ -58,7 +64,7 @@ class Networks:
     def __init__(self, networks: Iterable[str] = ()) -> None:
         if isinstance(networks, str):
             raise TypeError(f"allow: {networks!r} is one text; give a list of networks")
-        read = [_network(each) for each in networks]
+        read = [_network(network) for network in networks]
         self._v4 = tuple(each for each in read if isinstance(each, IPv4Network))
         self._v6 = tuple(each for each in read if isinstance(each, IPv6Network))
 
@@ -99,3 +105,29 @@ def _network(text: object) -> IPv4Network | IPv6Network:
         return ip_network(str(text))
     except ValueError as error:
         raise ValueError(f"allow: {text!r} is no network ({error}); give one such as 10.0.0.0/8 or fd00::/8") from error
+
+
+# From a name to its addresses.
+
+Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
+"""The addresses of a host, as text, the best first; OSError when there are none."""
+
+
+@lru_cache(maxsize=1)
+def _threads_of(pid: int) -> DaemonPool:  # noqa: ARG001 - what it is cached by: threads do not survive a fork
+    # Lookups hang for as long as the system likes, also after nobody waits for them. They have threads of their own, so
+    # that they hold up nothing else, and so many that names without an answer do not hold up the others.
+    return DaemonPool(256, "tidegate-dns")
+
+
+async def system_resolver(host: str, port: int) -> Sequence[str]:
+    """What the operating system says."""
+    loop = asyncio.get_running_loop()
+    found = await loop.run_in_executor(_threads_of(os.getpid()), _look_up, host, port)
+    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+
+
+def _look_up(
+    host: str, port: int
+) -> list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]]:
+    return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP))

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-from tidegate.net.failures import Broken, CutShort, TooBig
+from tidegate.net.errors import Broken, CutShort, TooBig
 
 _RATIO_FROM = 1_000_000  # decoded bytes below which nobody asks how well they were packed
-_MOST_MEMBERS = 1000  # each costs a copy of what follows it
+_MAX_MEMBERS = 1000  # each costs a copy of what follows it
 _MAGIC = b"\x1f\x8b"
 
 ACCEPTED = "gzip, deflate, br" if find_spec("brotli") else "gzip, deflate"
@@ -19,7 +19,7 @@ ACCEPTED = "gzip, deflate, br" if find_spec("brotli") else "gzip, deflate"
 class Decoder(Protocol):
     """Unpacks piece by piece; what it returns is at most *most* bytes, or little more."""
 
-    def feed(self, data: bytes, most: int) -> bytes: ...
+    def feed(self, data: bytes, limit: int) -> bytes: ...
 
     @property
     def more(self) -> bool:
@@ -33,10 +33,10 @@ class Decoder(Protocol):
 class Body:
     """Collects a body of at most *most* bytes, unpacked at most *ratio* times beyond the first megabyte."""
 
-    def __init__(self, encoding: str, most: int, ratio: float) -> None:
+    def __init__(self, encoding: str, limit: int, ratio: float) -> None:
         self._decoder = _decoder_of(encoding)
         self._parts: list[bytes] = []
-        self._most, self._ratio = most, ratio
+        self._limit, self._ratio = limit, ratio
         self._packed = self.size = 0
 
     def feed(self, data: bytes) -> None:
@@ -46,7 +46,7 @@ class Body:
             self._add(data)
             return
         while data or self._decoder.more:
-            self._add(self._decoder.feed(data, self._most - self.size + 1))
+            self._add(self._decoder.feed(data, self._limit - self.size + 1))
             data = b""
 
     def done(self) -> bytes:
@@ -60,8 +60,8 @@ class Body:
 
     def _add(self, part: bytes) -> None:
         self.size += len(part)
-        if self.size > self._most:
-            raise TooBig(f"the body has more than {self._most} bytes")
+        if self.size > self._limit:
+            raise TooBig(f"the body has more than {self._limit} bytes")
         if self.size > _RATIO_FROM and self.size > self._ratio * self._packed:
             raise TooBig(f"the body unpacks to more than {self._ratio:g} times its size")
         if part:
@@ -77,7 +77,7 @@ class _Gzip:
         self._left = b""
         self.more = False
 
-    def feed(self, data: bytes, most: int) -> bytes:
+    def feed(self, data: bytes, limit: int) -> bytes:
         data, self._left = self._left + data, b""
         if self._inner.eof:
             if len(data) < len(_MAGIC):
@@ -86,11 +86,11 @@ class _Gzip:
             if not data.startswith(_MAGIC):
                 self.more = False
                 return b""
-            if self._members == _MOST_MEMBERS:
-                raise TooBig(f"the packed body has more than {_MOST_MEMBERS} members")
+            if self._members == _MAX_MEMBERS:
+                raise TooBig(f"the packed body has more than {_MAX_MEMBERS} members")
             self._inner = _gzip_member()
             self._members += 1
-        got = _inflate(self._inner, data, most)
+        got = _inflate(self._inner, data, limit)
         self._left = self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
         self.more = bool(self._left)
         return got
@@ -108,7 +108,7 @@ class _Deflate:
         self._left = b""
         self.more = False
 
-    def feed(self, data: bytes, most: int) -> bytes:
+    def feed(self, data: bytes, limit: int) -> bytes:
         data, self._left = self._left + data, b""
         if self._inner is None:
             if len(data) < 2:
@@ -119,7 +119,7 @@ class _Deflate:
         if self._inner.eof:
             self.more = False
             return b""
-        got = _inflate(self._inner, data, most)
+        got = _inflate(self._inner, data, limit)
         self._left = self._inner.unconsumed_tail
         self.more = bool(self._left)
         return got
@@ -133,9 +133,9 @@ def _gzip_member() -> zlib._Decompress:
     return zlib.decompressobj(16 + zlib.MAX_WBITS)
 
 
-def _inflate(inner: zlib._Decompress, data: bytes, most: int) -> bytes:
+def _inflate(inner: zlib._Decompress, data: bytes, limit: int) -> bytes:
     try:
-        return inner.decompress(data, most)
+        return inner.decompress(data, limit)
     except zlib.error as error:
         raise Broken(f"the packed body cannot be unpacked: {error}") from error
 
@@ -148,12 +148,12 @@ class _Brotli:
         self._inner: Any = brotli.Decompressor()
         self.more = False
 
-    def feed(self, data: bytes, most: int) -> bytes:
+    def feed(self, data: bytes, limit: int) -> bytes:
         if data and self._inner.is_finished():
             return b""
         try:
             # It may allocate nearly twice what it is told.
-            got: bytes = self._inner.process(data, output_buffer_limit=max(1, min(most, 1 << 19)))
+            got: bytes = self._inner.process(data, output_buffer_limit=max(1, min(limit, 1 << 19)))
         except self._error as error:
             raise Broken(f"the packed body cannot be unpacked: {error}") from error
         # Its own word on whether there is more is wrong near the end: only an empty answer is.

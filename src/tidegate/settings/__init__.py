@@ -15,22 +15,21 @@ from typing import TYPE_CHECKING
 __all__ = [
     "Effective",
     "Loaded",
-    "Problem",
     "Seconds",
     "Settings",
     "SettingsError",
+    "SettingsProblem",
     "load",
     "sample",
     "store_url",
 ]
 
 if TYPE_CHECKING:
-    from tidegate.face.written import Seconds
+    from tidegate.durations import Seconds
     from tidegate.settings.effective import Effective
-    from tidegate.settings.loading import Loaded, load
+    from tidegate.settings.loader import Loaded, load
+    from tidegate.settings.location import SettingsError, SettingsProblem, store_url
     from tidegate.settings.models import Settings
-    from tidegate.settings.place import store_url
-    from tidegate.settings.problems import Problem, SettingsError
     from tidegate.settings.sample_file import sample
 else:
     from tidegate._lazy import lazy_names
@@ -38,12 +37,11 @@ else:
     __getattr__, __dir__ = lazy_names(
         globals(),
         {
-            "tidegate.face.written": ("Seconds",),
+            "tidegate.durations": ("Seconds",),
             "tidegate.settings.effective": ("Effective",),
-            "tidegate.settings.loading": ("Loaded", "load"),
+            "tidegate.settings.loader": ("Loaded", "load"),
+            "tidegate.settings.location": ("SettingsError", "SettingsProblem", "store_url"),
             "tidegate.settings.models": ("Settings",),
-            "tidegate.settings.place": ("store_url",),
-            "tidegate.settings.problems": ("Problem", "SettingsError"),
             "tidegate.settings.sample_file": ("sample",),
         },
     )

@@ -7,14 +7,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr
 
-from tidegate.core.checks import valid_name
-from tidegate.face.written import Seconds
-from tidegate.ops.jwts import Issuer
+from tidegate.accounts.access import Issuer
+from tidegate.durations import Seconds
 from tidegate.secrets import BadSecret, Secrets
-from tidegate.settings.notices import Channels, Notices
-from tidegate.settings.part import Part
-from tidegate.settings.place import DEFAULT_PORT, DEFAULT_URL
-from tidegate.store.opening import check_listen_url, check_url
+from tidegate.settings.location import DEFAULT_PORT, DEFAULT_URL
+from tidegate.settings.notices import Channels, NoticeSettings
+from tidegate.settings.schema import SettingsSection
+from tidegate.store.open import check_listen_url, check_url
+from tidegate.validation import valid_name
 
 ALL = "*"  # every application, every queue
 
@@ -81,7 +81,7 @@ def _name(name: str) -> str:
 Name = Annotated[str, AfterValidator(_name)]
 
 
-class Server(Part):
+class ServerSettings(SettingsSection):
     """The page and the API."""
 
     host: Annotated[str, AfterValidator(_address)] = Field(
@@ -98,7 +98,7 @@ class Server(Part):
     )
 
 
-class Jwt(Part):
+class Jwt(SettingsSection):
     """JSON Web Tokens of somebody else, beside those that `tidegate token jwt` makes."""
 
     public_key: Annotated[str, AfterValidator(_public_key)] = Field(
@@ -109,7 +109,7 @@ class Jwt(Part):
     audience: str = Field(default="tidegate", min_length=1, description="Whom they must be meant for (aud).")
 
 
-class Worker(Part):
+class WorkerSettings(SettingsSection):
     """The workers that run beside the server."""
 
     concurrency: int = Field(default=20, ge=1, le=10_000, description="Jobs at the same time.")
@@ -119,7 +119,7 @@ class Worker(Part):
     )
 
 
-class Log(Part):
+class Log(SettingsSection):
     """What is written to the log."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
@@ -130,7 +130,7 @@ class Log(Part):
     )
 
 
-class QueueRetention(Part):
+class QueueRetention(SettingsSection):
     """How long jobs of one queue are kept; what is not given is as in [retention]."""
 
     done: Seconds | None = Field(default=None, description="How long jobs that are done are kept.")
@@ -138,7 +138,7 @@ class QueueRetention(Part):
     cancelled: Seconds | None = Field(default=None, description="How long jobs that were cancelled are kept.")
 
 
-class Retention(Part):
+class Retention(SettingsSection):
     """How long finished jobs are kept. A section [retention.QUEUE] says it for one queue."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -159,7 +159,7 @@ class Retention(Part):
         return {queue: kept for queue, kept in found.items() if kept}
 
 
-class Settings(Part):
+class Settings(SettingsSection):
     """The settings of the server, of its workers and of the commands."""
 
     url: Annotated[str, AfterValidator(_database)] = Field(
@@ -183,12 +183,12 @@ class Settings(Part):
     secret_key_file: str = Field(
         default="tidegate.key", min_length=1, description="Where that key is; made at the first start, for its owner."
     )
-    server: Server = Server()
+    server: ServerSettings = ServerSettings()
     jwt: Jwt = Jwt()
-    worker: Worker = Worker()
+    worker: WorkerSettings = WorkerSettings()
     log: Log = Log()
     retention: Retention = Retention()
-    notices: Notices = Notices()
+    notices: NoticeSettings = NoticeSettings()
     channels: Channels = Channels()
 
     @property

@@ -9,16 +9,15 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, ConfigDict, Field, SecretStr, model_validator
 
-from tidegate.core.channel import PAGE, PORTS, Apprise, Channel, Mail, Webhook, in_order
-from tidegate.face.written import Seconds
-from tidegate.machine.quiet_hours import QuietHours
-from tidegate.machine.telling import TellingPolicy
-from tidegate.runtime.channels.webhook import key_of
-from tidegate.settings.part import Part
+from tidegate.durations import Seconds
+from tidegate.notices.channels import PAGE, PORTS, Apprise, Channel, Mail, Webhook, in_order
+from tidegate.notices.policy import NoticePolicy, QuietHours
+from tidegate.notices.senders import key_of
+from tidegate.settings.schema import SettingsSection
 
 _MAIL = re.compile(r"[^@\s<>\",]+@[^@\s<>\",]+")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
-_LEAST_SECRET = 16
+_MIN_SECRET_LENGTH = 16
 # What each kind needs, and may be given beside.
 _NEEDS = {"webhook": ("url",), "smtp": ("host", "sender", "to"), "apprise": ("url",)}
 _MAY = {"webhook": ("secret",), "smtp": ("port", "security", "user", "password", "ca_file"), "apprise": ()}
@@ -62,7 +61,7 @@ def _hours(text: str) -> str:
 Address = Annotated[str, AfterValidator(_address)]
 
 
-class ChannelSettings(Part):
+class ChannelSettings(SettingsSection):
     """One way to reach people, beside the page."""
 
     kind: Literal["webhook", "smtp", "apprise"] = Field(description="webhook, smtp or apprise (ntfy, Telegram, ...).")
@@ -101,14 +100,14 @@ class ChannelSettings(Part):
             raise ValueError("url must begin with http:// or https:// and name a host, and a port only as a number")
         if self.kind == "apprise" and not re.match("[A-Za-z][A-Za-z0-9+.-]*://", url):
             raise ValueError("url must be one that apprise knows, such as ntfys://ntfy.sh/topic")
-        if secret and len(key_of(secret)) < _LEAST_SECRET:
-            raise ValueError(f"secret must have {_LEAST_SECRET} bytes or more; make one: openssl rand -hex 32")
+        if secret and len(key_of(secret)) < _MIN_SECRET_LENGTH:
+            raise ValueError(f"secret must have {_MIN_SECRET_LENGTH} bytes or more; make one: openssl rand -hex 32")
         if self.password.get_secret_value() and not self.user:
             raise ValueError("password needs user, the name that it belongs to")
         return self
 
     def channel(self, name: str) -> Channel:
-        return Channel(name=name, way=self._way(), level=self.level, order=self.order, standby=self.standby)
+        return Channel(name=name, config=self._way(), level=self.level, order=self.order, standby=self.standby)
 
     def _way(self) -> Webhook | Mail | Apprise:
         url = self.url.get_secret_value()
@@ -122,7 +121,7 @@ class ChannelSettings(Part):
         )  # fmt: skip
 
 
-class Channels(Part):
+class Channels(SettingsSection):
     """Where people are told beside the page: a section [channels.NAME] for each channel."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
@@ -142,7 +141,7 @@ class Channels(Part):
         return in_order(tuple(said.channel(name) for name, said in self.__pydantic_extra__.items()))
 
 
-class Notices(Part):
+class NoticeSettings(SettingsSection):
     """When people are told, and what is too little to be told."""
 
     address: Annotated[str, AfterValidator(_link)] = Field(
@@ -177,9 +176,9 @@ class Notices(Part):
         default=Seconds("7d"), description="How long a person is not mailed again about the same provider."
     )
 
-    def policy(self) -> TellingPolicy:
+    def policy(self) -> NoticePolicy:
         quiet = QuietHours.of(self.quiet, ZoneInfo(self.zone)) if self.quiet else None
-        return TellingPolicy(
+        return NoticePolicy(
             grace=float(self.breaker), group=float(self.group), steady=float(self.steady), flaps=self.flaps,
             steady_after_flaps=float(self.steady_after_flaps), quiet=quiet, stuck=float(self.stuck),
             no_worker=float(self.no_worker), paused=float(self.paused), patience=float(self.patience),

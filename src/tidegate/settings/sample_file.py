@@ -9,12 +9,12 @@ from enum import Enum
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
-from tidegate.face.written import Seconds
+from tidegate.durations import Seconds
 from tidegate.settings.models import Settings
-from tidegate.settings.tree import UNSET, Key, Section, section_of, tree_of
+from tidegate.settings.schema import UNSET, Key, Section, section_of, tree_of
 
 if TYPE_CHECKING:
-    from tidegate.face.app import App
+    from tidegate.apps import App
 
 _HEAD = """\
 # The settings of Tidegate. Take the # away before a line to change it; `tidegate config` shows what counts.

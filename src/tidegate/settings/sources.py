@@ -10,9 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Any
 
-from tidegate.settings.place import FILE_VARIABLE, LINK_VALUE, SettingsFile
-from tidegate.settings.problems import Problem, meant
-from tidegate.settings.tree import PREFIX, Key, Path, Section, Shape, section_of, variables_of
+from tidegate.settings.location import FILE_VARIABLE, LINK_VALUE, SettingsFile, SettingsProblem, meant
+from tidegate.settings.schema import PREFIX, Key, Path, Section, ValueShape, section_of, variables_of
 
 # Names with our prefix that are no keys.
 OTHERS = frozenset({FILE_VARIABLE})
@@ -36,7 +35,7 @@ class Given:
 Found = dict[Path, Given]
 
 
-def from_file(tree: Section, file: SettingsFile, problems: list[Problem]) -> Found:
+def from_file(tree: Section, file: SettingsFile, problems: list[SettingsProblem]) -> Found:
     found: Found = {}
     for key, value in _walk(tree, tree, file.content, file.shown, problems):
         found[key.path] = Given(
@@ -46,7 +45,7 @@ def from_file(tree: Section, file: SettingsFile, problems: list[Problem]) -> Fou
 
 
 def _walk(
-    tree: Section, section: Section, table: Mapping[str, Any], file: str, problems: list[Problem]
+    tree: Section, section: Section, table: Mapping[str, Any], file: str, problems: list[SettingsProblem]
 ) -> Iterator[tuple[Key, Any]]:
     for name, value in table.items():
         path = (*section.path, name)
@@ -56,14 +55,16 @@ def _walk(
         where = f"{file}: {'.'.join(path)}"
         match part:
             case None:
-                problems.append(Problem(where, _unknown(tree, section, name, is_table=isinstance(value, Mapping))))
+                problems.append(
+                    SettingsProblem(where, _unknown(tree, section, name, is_table=isinstance(value, Mapping)))
+                )
             case Key():
                 yield part, value
             case Section() if isinstance(value, Mapping):
                 yield from _walk(tree, part, value, file, problems)
             case Section():
                 problems.append(
-                    Problem(where, f"it is a section, not a value; write [{'.'.join(path)}] above its keys")
+                    SettingsProblem(where, f"it is a section, not a value; write [{'.'.join(path)}] above its keys")
                 )
 
 
@@ -81,7 +82,7 @@ def _unknown(tree: Section, section: Section, name: str, *, is_table: bool) -> s
     return f"there is no such {what}; " + (f"there are: {', '.join(section.parts)}" if section.parts else "take it out")
 
 
-def from_variables(tree: Section, environ: Mapping[str, str], problems: list[Problem]) -> Found:
+def from_variables(tree: Section, environ: Mapping[str, str], problems: list[SettingsProblem]) -> Found:
     """The name with our prefix before the names that an application also takes. An empty value is none."""
     known = variables_of(tree)
     found: Found = {}
@@ -93,7 +94,9 @@ def from_variables(tree: Section, environ: Mapping[str, str], problems: list[Pro
             value = _read(key, text)
         except ValueError:
             problems.append(
-                Problem(variable, f"{'it' if key.secret else repr(text)[:60]} is no JSON; give {_SHAPES[key.shape]}")
+                SettingsProblem(
+                    variable, f"{'it' if key.secret else repr(text)[:60]} is no JSON; give {_SHAPES[key.shape]}"
+                )
             )
             continue
         found[key.path] = Given(key=key, value=value, origin=variable, where=variable)
@@ -105,7 +108,7 @@ def from_variables(tree: Section, environ: Mapping[str, str], problems: list[Pro
             and not _linked(variable, text)
         ):
             near = meant(variable, known, "; unset it", prefix=PREFIX)
-            problems.append(Problem(variable, f"there is no such setting{near}"))
+            problems.append(SettingsProblem(variable, f"there is no such setting{near}"))
     return found
 
 
@@ -125,15 +128,15 @@ def from_flags(tree: Section, flags: Mapping[str, Any]) -> Found:
 
 
 _SHAPES = {
-    Shape.LIST: 'names with commas between them, or ["one", "two"]',
-    Shape.JSON: 'a table such as {"name": "value"}',
+    ValueShape.LIST: 'names with commas between them, or ["one", "two"]',
+    ValueShape.JSON: 'a table such as {"name": "value"}',
 }
 
 
 def _read(key: Key, text: str) -> Any:
-    if key.shape is Shape.JSON or (key.shape is Shape.LIST and text.lstrip().startswith("[")):
+    if key.shape is ValueShape.JSON or (key.shape is ValueShape.LIST and text.lstrip().startswith("[")):
         return json.loads(text)
-    if key.shape is Shape.LIST:
+    if key.shape is ValueShape.LIST:
         return [each.strip() for each in text.split(",") if each.strip()]
     return text
 

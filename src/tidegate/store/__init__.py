@@ -1,1 +1,1 @@
-"""The core's SQL: one text for SQLite and PostgreSQL, and the two ways to run it."""
+"""The database engine: one text of SQL for SQLite and PostgreSQL, and the two ways to run it."""

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from tidegate.core.events import NoticeKind
-from tidegate.machine.filling import Filling
-from tidegate.store import notice_rows
-from tidegate.store.notice_rows import NewNotice, Place
-from tidegate.store.tx import Tx
+from tidegate import outbox
+from tidegate.events import NoticeKind
+from tidegate.guard.capacity import FillLevel
+from tidegate.outbox import NewNotice, NoticeSubject
+from tidegate.store.base import Tx
 
 TOLERATED = 5.0  # seconds by which a clock may be corrected at once, as NTP does
 NOTICED = 60.0  # seconds: users are notified of a larger step
@@ -32,14 +32,14 @@ SHIFTS = "shift_"  # how the names of the statements begin that move the times o
 _NONE_LATER = 1e18  # a time after which nothing was written
 
 
-class Step(NamedTuple):
+class ClockStep(NamedTuple):
     """A step forward: *at* is the time that the clock showed after it."""
 
     at: float
     by: float
 
 
-def cutoff(now: float, age: float, steps: Iterable[Step]) -> float:
+def cutoff(now: float, age: float, steps: Iterable[ClockStep]) -> float:
     """The time that the clock showed *age* seconds ago."""
     found = now - age
     for step in sorted(steps, reverse=True):
@@ -48,12 +48,12 @@ def cutoff(now: float, age: float, steps: Iterable[Step]) -> float:
     return found
 
 
-def with_step(steps: Sequence[Step], now: float, by: float) -> tuple[Step, ...]:
+def with_step(steps: Sequence[ClockStep], now: float, by: float) -> tuple[ClockStep, ...]:
     """The steps that still count after the clock has moved by *by* seconds, to *now*."""
     # A step back undoes the steps to a time that lies ahead now. What is left of them is a smaller step forward.
     kept = tuple(step for step in steps if step.at <= now)
     left = sum(step.by for step in steps if step.at > now) + by
-    return (*kept, Step(now, left))[-MAX_STEPS:] if left > 0 else kept
+    return (*kept, ClockStep(now, left))[-MAX_STEPS:] if left > 0 else kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +78,9 @@ class Shift:
 def shift(tx: Tx, step: Shift) -> None:
     """Moves the times of unfinished work."""
     for name in _SHIFTS:
-        tx.all(name, step.params)
-    for name, kept in tx.all("kept_capacities"):
-        tx.all("target_capacity", {"name": name, "capacity": Filling.loaded(kept).shifted(step.moved).dumped()})
+        tx.query(name, step.params)
+    for name, kept in tx.query("kept_capacities"):
+        tx.query("target_capacity", {"name": name, "capacity": FillLevel.load(kept).shift(step.moved).dump()})
 
 
 def shift_applications(tx: Tx, total: float, followed: Mapping[str, float], step: Shift) -> dict[str, float]:
@@ -93,7 +93,7 @@ def shift_applications(tx: Tx, total: float, followed: Mapping[str, float], step
     for name in tx.named(SHIFTS):
         app = name.partition(".")[0]
         if by := total - followed.get(app, total):
-            tx.all(name, replace(step, by=by).params)
+            tx.query(name, replace(step, by=by).params)
         found[app] = total
     return found
 
@@ -107,18 +107,18 @@ def is_behind(tx: Tx, app: str) -> bool:
 
 def read(tx: Tx) -> dict[str, object] | None:
     """What is stored about the clock; None when nothing is."""
-    rows = tx.all("store_value", {"name": _ROW})
+    rows = tx.query("store_value", {"name": _ROW})
     return json.loads(rows[0][0]) if rows else None
 
 
 def lock(tx: Tx) -> bool:
     """Locks what is stored about the clock. False when another process has it, which checks the clock right now."""
-    tx.all("store_put", {"name": _ROW, "value": "null"})
-    return bool(tx.all("clock_lock", {"name": _ROW}))
+    tx.query("store_put", {"name": _ROW, "value": "null"})
+    return bool(tx.query("clock_lock", {"name": _ROW}))
 
 
 def write(tx: Tx, values: dict[str, object]) -> None:
-    tx.all("clock_write", {"name": _ROW, "value": json.dumps(values)})
+    tx.query("clock_write", {"name": _ROW, "value": json.dumps(values)})
 
 
 def notify(tx: Tx, where: str, now: float, by: float, what_happens: str, *, over: bool = False) -> None:
@@ -126,15 +126,23 @@ def notify(tx: Tx, where: str, now: float, by: float, what_happens: str, *, over
     if abs(by) < NOTICED:
         return
     direction = "ahead" if by > 0 else "back"
-    notice_rows.raised(tx, NewNotice(
-        kind=NoticeKind.CLOCK, level="warning", place=Place(subject=notice_rows.SERVER, name=where), episode=now,
-        title=f"The clock of {where} was set {direction}", message=f"It moved {direction} by {_spelled(abs(by))}.",
-        advice=f"{what_happens} Check the time of that machine and its time synchronization (NTP).", over=over,
-    ))  # fmt: skip
+    outbox.raise_notice(
+        tx,
+        NewNotice(
+            kind=NoticeKind.CLOCK,
+            level="warning",
+            place=NoticeSubject(subject=outbox.SERVER, name=where),
+            episode=now,
+            title=f"The clock of {where} was set {direction}",
+            message=f"It moved {direction} by {_spelled(abs(by))}.",
+            advice=f"{what_happens} Check the time of that machine and its time synchronization (NTP).",
+            over=over,
+        ),
+    )
 
 
 def end_notice(tx: Tx, where: str) -> None:
-    notice_rows.ended(tx, Place(subject=notice_rows.SERVER, name=where), (NoticeKind.CLOCK,))
+    outbox.resolve_notices(tx, NoticeSubject(subject=outbox.SERVER, name=where), (NoticeKind.CLOCK,))
 
 
 def _spelled(seconds: float) -> str:

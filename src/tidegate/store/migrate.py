@@ -8,10 +8,9 @@ from functools import cache, partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from tidegate.core.progress import Progress, unheard
 from tidegate.errors import SchemaTooNew, StoreError
-from tidegate.store.dialect import Dialect, script
-from tidegate.store.tx import Store, Tx
+from tidegate.store.base import Progress, Store, Tx, unheard
+from tidegate.store.sql import Dialect, script
 
 CORE = "tidegate"
 _CREATE = """create table if not exists tg_migration (
@@ -66,7 +65,7 @@ def core_migrations() -> list[Migration]:
 def applied(store: Store) -> list[Applied]:
     """What has been applied, in order. Writes nothing, whatever database that is."""
     there = "has_migrations_sqlite" if store.dialect is Dialect.SQLITE else "has_migrations_postgres"
-    return store.read(lambda tx: _applied(tx) if tx.all(there) else [])
+    return store.read(lambda tx: _applied(tx) if tx.query(there) else [])
 
 
 def migrate(store: Store, migrations: list[Migration], progress: Progress = unheard) -> list[Migration]:
@@ -89,8 +88,8 @@ def compare(found: list[Applied], migrations: list[Migration]) -> list[Migration
 
     SchemaTooNew, or StoreError when what was applied is not how these migrations begin.
     """
-    known = {(each.app, each.number): each for each in migrations}
-    apps = {each.app for each in migrations}
+    known = {(migration.app, migration.number): migration for migration in migrations}
+    apps = {migration.app for migration in migrations}
     last: dict[str, int] = {}
     for each in found:
         if each.app not in apps:
@@ -105,7 +104,7 @@ def compare(found: list[Applied], migrations: list[Migration]) -> list[Migration
             )
         if mine.checksum != each.checksum:
             raise StoreError(f"step {each.number} of {each.app} was changed after it was applied")
-    return [each for each in migrations if each.number > last.get(each.app, 0)]
+    return [migration for migration in migrations if migration.number > last.get(migration.app, 0)]
 
 
 class Schema:
@@ -118,7 +117,7 @@ class Schema:
 
     def fits(self, tx: Tx, count: int | None = None) -> bool:
         """False when it is too new. *count*: how many migrations were applied, where the caller knows."""
-        found = int(tx.all("migration_count")[0][0]) if count is None else count
+        found = int(tx.query("migration_count")[0][0]) if count is None else count
         if found != self._seen:
             try:
                 compare(_applied(tx), self._known)
@@ -133,8 +132,8 @@ def _apply(dialect: Dialect, migration: Migration, tx: Tx) -> bool:
     if any((each.app, each.number) == (migration.app, migration.number) for each in _applied(tx)):
         return False
     for line in script(migration.text, dialect):
-        tx.plain(line)
-    tx.all(
+        tx.execute(line)
+    tx.query(
         "migrated",
         {"app": migration.app, "number": migration.number, "name": migration.name, "checksum": migration.checksum},
     )
@@ -142,9 +141,9 @@ def _apply(dialect: Dialect, migration: Migration, tx: Tx) -> bool:
 
 
 def _prepare(tx: Tx) -> None:
-    tx.one_migrator()
-    tx.plain(_CREATE)
+    tx.lock_migrations()
+    tx.execute(_CREATE)
 
 
 def _applied(tx: Tx) -> list[Applied]:
-    return [Applied(*row) for row in tx.all("migrations")]
+    return [Applied(*row) for row in tx.query("migrations")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
@@ -17,13 +18,43 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
-from tidegate.store.announcing import Announcer
-from tidegate.store.arrays import array
-from tidegate.store.dialect import Dialect, Statement
+from tidegate.store.base import Params, Row, StatementRegistry, Tx
+from tidegate.store.clock import ServerClock, SteadyClock
 from tidegate.store.postgres_url import BEHIND_POOLER, UNREACHABLE, PostgresAddress
-from tidegate.store.server_clock import ServerClock
-from tidegate.store.steady_clock import SteadyClock
-from tidegate.store.tx import Book, Params, Row, Tx
+from tidegate.store.sql import Dialect, Statement, array
+
+# One announcement for a burst of changes.
+
+
+class NotifyThrottle:
+    """Lets through one announcement per *every* seconds, and one more after a burst."""
+
+    def __init__(self, send: Callable[[], None], every: float = 0.01) -> None:
+        self._send = send
+        self._every = every
+        self._lock = threading.Lock()
+        self._last = 0.0
+        self._timer: threading.Timer | None = None
+
+    def announce(self) -> None:
+        with self._lock:
+            now = time.monotonic()
+            wait = self._last + self._every - now
+            if wait > 0:
+                if self._timer is None:
+                    self._timer = threading.Timer(wait, self._late)
+                    self._timer.daemon = True
+                    self._timer.start()
+                return
+            self._last = now
+        self._send()
+
+    def _late(self) -> None:
+        with self._lock:
+            self._timer = None
+            self._last = time.monotonic()
+        self._send()
+
 
 T = TypeVar("T")
 _log = logging.getLogger("tidegate.store")
@@ -44,20 +75,20 @@ _MAX_BACKENDS = 1000  # server connections behind a pooler that are remembered
 class PostgresTx:
     """Runs statements on one connection; a `{rows}` statement runs once, over arrays."""
 
-    __slots__ = ("_book", "_connection", "_now")
+    __slots__ = ("_registry", "_connection", "_now")
 
-    def __init__(self, connection: psycopg.Connection[Row], book: Book, now: float | None) -> None:
+    def __init__(self, connection: psycopg.Connection[Row], registry: StatementRegistry, now: float | None) -> None:
         self._connection = connection
-        self._book = book
+        self._registry = registry
         self._now = now
 
-    def all(self, name: str, params: Params | None = None) -> list[Row]:
-        return self._run(self._book[name], {"now": self._now, **(params or {})})
+    def query(self, name: str, params: Params | None = None) -> list[Row]:
+        return self._run(self._registry[name], {"now": self._now, **(params or {})})
 
-    def many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
+    def query_many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
         if not rows:
             return []
-        statement = self._book[name]
+        statement = self._registry[name]
         shared = {"now": self._now, **(params or {})}
         if len(rows) == 1:  # plain values cost half as much as arrays of one
             return self._run(statement.one or statement, {**shared, **rows[0]})
@@ -65,12 +96,12 @@ class PostgresTx:
         return self._run(statement, {**shared, **arrays})
 
     def named(self, beginning: str) -> list[str]:
-        return self._book.beginning(beginning)
+        return self._registry.beginning(beginning)
 
-    def plain(self, sql: str) -> None:
+    def execute(self, sql: str) -> None:
         self._connection.execute(sql)
 
-    def one_migrator(self) -> None:
+    def lock_migrations(self) -> None:
         # Another one may take its time with a large table, and so may we; but nobody waits long for our locks on it.
         self._connection.execute("set local statement_timeout = 0")
         self._connection.execute(_LONG)
@@ -126,13 +157,13 @@ class PostgresStore:
         self.keeps_time = now is None
         self._steady: SteadyClock | None = None
         self._of_server: ServerClock | None = None
-        self._book = Book(statements)
-        self._announcer = Announcer(self._notify)
+        self._registry = StatementRegistry(statements)
+        self._announcer = NotifyThrottle(self._notify)
         self._known: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
         self._checked: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
         self._checked_backends: set[Row] = set()  # behind a pooler, whose connections outlive those to the server
         self.checks: set[Callable[[Tx], object]] = set()
-        self._most = connections
+        self._limit = connections
         self._pool = ConnectionPool(
             address.conninfo, min_size=1, max_size=connections, kwargs=address.arguments, timeout=patience, open=False,
             reconnect_timeout=60, name="tidegate", configure=None if address.pooled else _configured,
@@ -154,22 +185,22 @@ class PostgresStore:
     def read(self, work: Callable[[Tx], T]) -> T:
         return self._transaction(work, _READING)
 
-    def on(self, connection: Any) -> Tx:
+    def join_transaction(self, connection: Any) -> Tx:
         if not isinstance(connection, psycopg.Connection):
             raise TypeError(f"connection: {type(connection).__module__} is another driver; the queue uses psycopg")
         if connection not in self._known:
-            if PostgresTx(connection, self._book, None).place() != self.read(_place):
+            if PostgresTx(connection, self._registry, None).place() != self.read(_place):
                 raise ValueError("connection: it is open on another database, or another schema, than the queue")
             self._known.add(connection)
-        return PostgresTx(connection, self._book, self._now())
+        return PostgresTx(connection, self._registry, self._now())
 
     def add(self, statements: Iterable[Statement]) -> None:
-        self._book.add(statements)
+        self._registry.add(statements)
 
     def now(self) -> float:
         if self._clock is not None:
             return self._clock()
-        return float(self.read(lambda tx: tx.all("clock"))[0][0])
+        return float(self.read(lambda tx: tx.query("clock"))[0][0])
 
     def keep_steady(self, clock: SteadyClock) -> None:
         if self._clock is None:
@@ -194,7 +225,7 @@ class PostgresStore:
 
     def _notify(self) -> None:
         with contextlib.suppress(StoreError):  # they also look by themselves
-            self.write(lambda tx: tx.all("notify"))
+            self.write(lambda tx: tx.query("notify"))
 
     @property
     def listen(self) -> Callable[[Callable[[], None], threading.Event], None] | None:
@@ -233,7 +264,7 @@ class PostgresStore:
             except _Untouched as error:
                 # After a restart of the server all connections are dead, and nobody knows until one is used.
                 dead += 1
-                if dead > self._most:
+                if dead > self._limit:
                     raise StoreBusy(str(error.__cause__).strip()) from error.__cause__
             except (pg_errors.DeadlockDetected, pg_errors.SerializationFailure) as error:
                 # The server has taken all of it back, and says that the same will do another time.
@@ -295,11 +326,11 @@ class PostgresStore:
         self._checked_backends.add(new)
 
     def _begun(self, connection: psycopg.Connection[Row], *, writes: bool) -> Tx:
-        tx, steady = PostgresTx(connection, self._book, self._now()), self._steady
+        tx, steady = PostgresTx(connection, self._registry, self._now()), self._steady
         if steady is None:
             return tx
         now = steady.now_for_writing(tx) if writes else steady.now_for_reading(tx)
-        return PostgresTx(connection, self._book, now)
+        return PostgresTx(connection, self._registry, now)
 
 
 class _Untouched(Exception):

@@ -6,22 +6,56 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
-from tidegate.core.progress import Progress, unheard
 from tidegate.errors import StoreDamaged, StoreError
-from tidegate.store import local_disk, one_library
-from tidegate.store.combine import Combiner
-from tidegate.store.dialect import Dialect, Statement
-from tidegate.store.sqlite_driver import Driver, connect, make_private, same_file
+from tidegate.store import sqlite_files
+from tidegate.store.base import Params, Progress, Row, StatementRegistry, Tx, unheard
+from tidegate.store.clock import SteadyClock
+from tidegate.store.group_commit import GroupCommit
+from tidegate.store.sql import Dialect, Statement
+from tidegate.store.sqlite_driver import Driver, connect, library, make_private, same_file
 from tidegate.store.sqlite_files import OpenFiles, lacks_pages, read_marker
-from tidegate.store.steady_clock import SteadyClock
-from tidegate.store.tx import Book, Params, Row, Tx
+
+# One SQLite library per file in a process: when one of two closes the file, the locks of the other are gone.
+
+_lock = threading.Lock()
+_open: dict[str, tuple[str, int]] = {}  # file -> library, and how many stores have it open
+
+
+def take(path: str, driver: str | None) -> str:
+    """The library to open a file with: the one that was asked for, or else the one that has it open already.
+
+    StoreError when another one has; every `take` is ended by a `leave`.
+    """
+    file = str(Path(path).resolve())
+    with _lock:
+        used, stores = _open.get(file, ("", 0))
+        wanted = used if driver is None and used else library(driver)
+        if used and wanted != used:
+            raise StoreError(
+                f"the file is open with {used} in this process, and {wanted} beside it would corrupt it; "
+                f"give driver={used!r}"
+            )
+        _open[file] = (wanted, stores + 1)
+        return wanted
+
+
+def leave(path: str) -> None:
+    file = str(Path(path).resolve())
+    with _lock:
+        used, stores = _open.get(file, ("", 0))
+        if stores > 1:
+            _open[file] = (used, stores - 1)
+        else:
+            _open.pop(file, None)
+
 
 T = TypeVar("T")
 Now = Callable[[], float]
 
-_MOST_IDLE = 8
+_MAX_IDLE = 8
 _READ_CACHE = 512  # kB of pages that each reader keeps; what others write takes them away, and the system has them, too
 _FORGOTTEN = 1000  # reads that others made: a reader that was not needed for so many is closed
 _FORKED = "the store was opened before a fork; open it in the child, SQLite does not survive it"
@@ -30,18 +64,18 @@ _FORKED = "the store was opened before a fork; open it in the child, SQLite does
 class SqliteTx:
     """Runs statements on one connection; a `{rows}` statement runs once for each row."""
 
-    __slots__ = ("_book", "_execute", "_now")
+    __slots__ = ("_registry", "_execute", "_now")
 
-    def __init__(self, execute: Callable[[str, Params], list[Row]], book: Book, now: float) -> None:
+    def __init__(self, execute: Callable[[str, Params], list[Row]], registry: StatementRegistry, now: float) -> None:
         self._execute = execute
-        self._book = book
+        self._registry = registry
         self._now = now
 
-    def all(self, name: str, params: Params | None = None) -> list[Row]:
-        return self._execute(self._book[name].sql, {"now": self._now, **(params or {})})
+    def query(self, name: str, params: Params | None = None) -> list[Row]:
+        return self._execute(self._registry[name].sql, {"now": self._now, **(params or {})})
 
-    def many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
-        sql = self._book[name].sql
+    def query_many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
+        sql = self._registry[name].sql
         if len(rows) == 1:
             return self._execute(sql, {"now": self._now, **(params or {}), **rows[0]})
         shared, found = {"now": self._now, **(params or {})}, list[Row]()
@@ -50,12 +84,12 @@ class SqliteTx:
         return found
 
     def named(self, beginning: str) -> list[str]:
-        return self._book.beginning(beginning)
+        return self._registry.beginning(beginning)
 
-    def plain(self, sql: str) -> None:
+    def execute(self, sql: str) -> None:
         self._execute(sql, {})
 
-    def one_migrator(self) -> None:
+    def lock_migrations(self) -> None:
         """The writer's lock is enough."""
 
     def others_write(self, table: str) -> bool:
@@ -80,25 +114,25 @@ class SqliteStore:
     ) -> None:
         self.url = f"sqlite:///{path}"
         path = os.path.abspath(path)  # noqa: PTH100 - the program may change its folder later
-        local_disk.require(path)
-        self.driver = one_library.take(path, driver)
+        sqlite_files.require(path)
+        self.driver = take(path, driver)
         self.path, self._patience = path, patience  # seconds that other processes may hold the file
         self._clock = now
         self._steady: SteadyClock | None = None
-        self._book = Book(statements)
+        self._registry = StatementRegistry(statements)
         self.checks: set[Callable[[Tx], object]] = set()  # made by nobody: the file that was opened stays the same
         try:
-            local_disk.require_writable(path)
+            sqlite_files.require_writable(path)
             if read_marker(path) is None:
                 make_private(path)
             self._files = OpenFiles.opened(path)
             self._writer = self._connected()
         except BaseException:
-            one_library.leave(path)
+            leave(path)
             raise
         if not durable:  # what happens in virtual time need not outlive a power cut, and a day has many commits
             self._writer.execute("pragma synchronous = off")
-        self._combiner = Combiner(self._writer, self._require_files)
+        self._combiner = GroupCommit(self._writer, self._require_files)
         self._reads = 0
         # Readers that nobody uses at the moment, the last used at the end, and which read it was that each made last.
         self._idle: list[tuple[Driver, int]] = []
@@ -124,7 +158,7 @@ class SqliteStore:
     def _write_steadily(self, work: Callable[[Tx], T]) -> T:
         steady = self._steady
         if steady is None:
-            return self._combiner.run(lambda: work(SqliteTx(self._writer.execute, self._book, self._clock())))
+            return self._combiner.run(lambda: work(SqliteTx(self._writer.execute, self._registry, self._clock())))
         before = steady.anchor
         try:
             return self._combiner.run(lambda: work(self._begun(self._writer, steady.now_for_writing)))
@@ -133,7 +167,9 @@ class SqliteStore:
             raise
 
     def _begun(self, connection: Driver, now: Callable[[Tx], float]) -> Tx:
-        return SqliteTx(connection.execute, self._book, now(SqliteTx(connection.execute, self._book, self._clock())))
+        return SqliteTx(
+            connection.execute, self._registry, now(SqliteTx(connection.execute, self._registry, self._clock()))
+        )
 
     def read(self, work: Callable[[Tx], T]) -> T:
         with self._reader() as reader:
@@ -144,7 +180,7 @@ class SqliteStore:
             reader.execute("commit")
             return result
 
-    def on(self, connection: Any) -> Tx:
+    def join_transaction(self, connection: Any) -> Tx:
         module = type(connection).__module__.partition(".")[0]
         if module != self.driver:
             raise TypeError(
@@ -153,10 +189,10 @@ class SqliteStore:
         self._require_files(acknowledging=False)
         if not same_file(connection, self.path):
             raise ValueError("connection: it is open on another file than the queue")
-        return SqliteTx(lambda sql, params: list(connection.execute(sql, params)), self._book, self._clock())
+        return SqliteTx(lambda sql, params: list(connection.execute(sql, params)), self._registry, self._clock())
 
     def add(self, statements: Iterable[Statement]) -> None:
-        self._book.add(statements)
+        self._registry.add(statements)
 
     def now(self) -> float:
         return self._clock()
@@ -224,7 +260,7 @@ class SqliteStore:
         if self._files.damaged:  # to write the log into a file that was cut would hide what it lacks
             self._writer.keep_log()
         self._writer.close()
-        one_library.leave(self.path)
+        leave(self.path)
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Driver]:
@@ -256,7 +292,7 @@ class SqliteStore:
             self._reads += 1
             self._idle.append((reader, self._reads))
             oldest, last = self._idle[0]
-            if len(self._idle) <= _MOST_IDLE and self._reads - last < _FORGOTTEN:
+            if len(self._idle) <= _MAX_IDLE and self._reads - last < _FORGOTTEN:
                 return []
             del self._idle[0]
             return [oldest]

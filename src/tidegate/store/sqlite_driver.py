@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
-from tidegate.core.progress import Progress
 from tidegate.errors import StoreBusy, StoreDamaged, StoreError, StoreFull, UniqueTaken
+from tidegate.store.base import Progress
 
 Row = tuple[Any, ...]
 

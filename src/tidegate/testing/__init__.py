@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 __all__ = [
-    "Asked",
     "Deadlock",
     "EventLog",
     "Hang",
-    "Made",
     "Outage",
+    "RecordedCall",
+    "RecordedRequest",
     "ScriptedTarget",
     "Simulation",
     "Simulator",
@@ -28,15 +28,14 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from tidegate.ops.outage import Outage
-    from tidegate.ops.simulate import Simulation
-    from tidegate.runtime.clock import VirtualClock
-    from tidegate.runtime.virtual_loop import Deadlock
-    from tidegate.testing.event_log import EventLog
-    from tidegate.testing.jobs import work_for
-    from tidegate.testing.scripted import Hang, Made, ScriptedTarget, Status, StatusError
+    from tidegate.clock import VirtualClock
+    from tidegate.clock.virtual_loop import Deadlock
+    from tidegate.simulation.outage import Outage
+    from tidegate.simulation.play import Simulation
+    from tidegate.testing.events import EventLog, work_for
+    from tidegate.testing.scripted import Hang, RecordedCall, ScriptedTarget, Status, StatusError
     from tidegate.testing.simulation import simulate
-    from tidegate.testing.simulator.asked import Asked
+    from tidegate.testing.simulator.requests import RecordedRequest
     from tidegate.testing.simulator.service import Simulator
     from tidegate.testing.simulator.steps import Step
 else:
@@ -45,15 +44,14 @@ else:
     __getattr__, __dir__ = lazy_names(
         globals(),
         {
-            "tidegate.ops.outage": ("Outage",),
-            "tidegate.ops.simulate": ("Simulation",),
-            "tidegate.runtime.clock": ("VirtualClock",),
-            "tidegate.runtime.virtual_loop": ("Deadlock",),
-            "tidegate.testing.event_log": ("EventLog",),
-            "tidegate.testing.jobs": ("work_for",),
-            "tidegate.testing.scripted": ("Hang", "Made", "ScriptedTarget", "Status", "StatusError"),
+            "tidegate.clock": ("VirtualClock",),
+            "tidegate.clock.virtual_loop": ("Deadlock",),
+            "tidegate.simulation.outage": ("Outage",),
+            "tidegate.simulation.play": ("Simulation",),
+            "tidegate.testing.events": ("EventLog", "work_for"),
+            "tidegate.testing.scripted": ("Hang", "RecordedCall", "ScriptedTarget", "Status", "StatusError"),
             "tidegate.testing.simulation": ("simulate",),
-            "tidegate.testing.simulator.asked": ("Asked",),
+            "tidegate.testing.simulator.requests": ("RecordedRequest",),
             "tidegate.testing.simulator.service": ("Simulator",),
             "tidegate.testing.simulator.steps": ("Step",),
         },

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from tidegate.runtime.clock import VirtualClock
-    from tidegate.testing.event_log import EventLog
+    from tidegate.clock import VirtualClock
+    from tidegate.testing.events import EventLog
 
 
 @pytest.fixture
 def virtual_clock() -> VirtualClock:
     """A clock that jumps instead of waiting: `Target(..., clock=virtual_clock)`."""
-    from tidegate.runtime.clock import VirtualClock
+    from tidegate.clock import VirtualClock
 
     return VirtualClock()
 
@@ -23,7 +23,7 @@ def virtual_clock() -> VirtualClock:
 @pytest.fixture
 def tide_events() -> Iterator[EventLog]:
     """The events of a bus that only this test uses: `Target(..., tuning=Tuning(bus=tide_events.bus))`."""
-    from tidegate.testing.event_log import EventLog
+    from tidegate.testing.events import EventLog
 
     log = EventLog()
     yield log

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from tidegate.core.duration import Duration, seconds
-from tidegate.ops.outage import Ill, Outage, Trouble
-from tidegate.runtime.clock import SYSTEM, Clock
+from tidegate.clock import SYSTEM, Clock
+from tidegate.durations import Duration, seconds
+from tidegate.simulation.outage import FailureMode, FailurePeriod, Outage
 
 # How long a call hangs before its client gives up, where nothing else is said.
 HANGS = 30.0
@@ -54,7 +54,7 @@ class StatusError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Made:
+class RecordedCall:
     """One call that reached the service. *at* is the clock's monotonic time, *outcome* what the script said."""
 
     at: float
@@ -86,7 +86,7 @@ class ScriptedTarget:
         clock: Clock = SYSTEM,
         seed: int = 0,
     ) -> None:
-        self.calls: list[Made] = []
+        self.calls: list[RecordedCall] = []
         self._script = deque(script)
         self._answer = answer
         self._outage = Outage.parse(outage, lead=0) if isinstance(outage, str) else outage or Outage()
@@ -101,20 +101,20 @@ class ScriptedTarget:
 
     def count(self, *, failed: bool | None = None, since: float = 0.0, until: float = float("inf")) -> int:
         """How many calls reached it, from *since* up to *until* on the clock; *failed*: only those, or the others."""
-        return sum(1 for each in self.calls if since <= each.at < until and failed in (None, each.failed))
+        return sum(1 for call in self.calls if since <= call.at < until and failed in (None, call.failed))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         outcome = self.met(args, kwargs)
         if isinstance(outcome, Hang):
             self.clock.sleep(seconds(outcome.lasts))
-        return ended(outcome, args, kwargs)
+        return raise_or_return(outcome, args, kwargs)
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
         """As calling it, awaited; a hang can be cancelled."""
         outcome = self.met(args, kwargs)
         if isinstance(outcome, Hang):
             await self.clock.asleep(seconds(outcome.lasts))
-        return ended(outcome, args, kwargs)
+        return raise_or_return(outcome, args, kwargs)
 
     def met(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
         """What a call meets now; it is on record from here on."""
@@ -124,7 +124,7 @@ class ScriptedTarget:
             outcome = outcome_of(trouble)
         else:
             outcome = self._script.popleft() if self._script else self._answer
-        self.calls.append(Made(at=at, args=args, kwargs=kwargs, outcome=outcome, failed=_is_failure(outcome)))
+        self.calls.append(RecordedCall(at=at, args=args, kwargs=kwargs, outcome=outcome, failed=_is_failure(outcome)))
         return outcome
 
     def transport(self) -> Any:
@@ -132,18 +132,20 @@ class ScriptedTarget:
 
         An answer that is a dict or a list is sent as JSON.
         """
-        from tidegate.testing.transports import Transport
+        from tidegate.testing.simulator.transport import ScriptedTransport
 
-        return Transport(self)
+        return ScriptedTransport(self)
 
     def async_transport(self) -> Any:
         """As `transport()`, for `AsyncClient`."""
-        from tidegate.testing.transports import AsyncTransport
+        from tidegate.testing.simulator.transport import AsyncScriptedTransport
 
-        return AsyncTransport(self)
+        return AsyncScriptedTransport(self)
 
 
-def ended(outcome: object, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = MappingProxyType({})) -> Any:
+def raise_or_return(
+    outcome: object, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = MappingProxyType({})
+) -> Any:
     """How a call ends that met *outcome*; a hang is over."""
     match outcome:
         case Hang():
@@ -159,14 +161,14 @@ def ended(outcome: object, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any]
     return outcome(*args, **kwargs) if callable(outcome) else outcome
 
 
-def outcome_of(trouble: Trouble) -> object:
+def outcome_of(trouble: FailurePeriod) -> object:
     """What a call meets in that trouble, as a step of a script."""
     match trouble.ill:
-        case Ill.DOWN:
+        case FailureMode.DOWN:
             return ConnectionRefusedError(111, "Connection refused")
-        case Ill.HANG:
+        case FailureMode.HANG:
             return Hang()
-        case Ill.STATUS:
+        case FailureMode.STATUS:
             return Status(trouble.status, retry_after=trouble.retry_after)
 
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
-from tidegate.core.checks import whole
-from tidegate.core.duration import Duration, seconds
-from tidegate.core.events import Event, EventKind
-from tidegate.core.retry import Retry
-from tidegate.face.profiles import Tuning
-from tidegate.face.target import Target
-from tidegate.machine.gate import Hold
-from tidegate.ops.calls import Calls
-from tidegate.ops.outage import Outage
-from tidegate.ops.simulate import Plan, Simulation, Told, play
-from tidegate.runtime.bus import Bus
-from tidegate.runtime.clock import VirtualClock
-from tidegate.testing.scripted import Hang, ended, outcome_of
+from tidegate.clock import VirtualClock
+from tidegate.durations import Duration, seconds
+from tidegate.events import Bus, Event, EventKind
+from tidegate.guard.backoff import Retry
+from tidegate.guard.hold import Hold
+from tidegate.guard.profiles import Tuning
+from tidegate.guard.target import Target
+from tidegate.simulation import outage as simulation_outage
+from tidegate.simulation import report
+from tidegate.simulation.chart import inside
+from tidegate.simulation.outage import Outage
+from tidegate.simulation.play import SentNotice, SimulatedCalls, Simulation, SimulationPlan, play
+from tidegate.testing.scripted import Hang, outcome_of, raise_or_return
+from tidegate.validation import whole
 
 _OPERATION = "call"
 
@@ -48,13 +50,13 @@ def simulate(
     *failing_keys* have the outage, or all. A call that hangs delays those after it, as in a loop; with *overlap* they
     do not wait for it, as requests of many users do. The same *seed* gives the same result.
     """
-    whole(keys, field="keys", least=0)
+    whole(keys, field="keys", minimum=0)
     if failing_keys is not None:
-        whole(failing_keys, field="failing_keys", most=max(keys, 1))
-    plan = Plan(
+        whole(failing_keys, field="failing_keys", maximum=max(keys, 1))
+    plan = SimulationPlan(
         outage=Outage.parse(outage) if isinstance(outage, str) else outage,
-        every=seconds(every, field="every", least=0.001),
-        lasts=seconds(lasts, field="lasts", least=0.001),
+        every=seconds(every, field="every", minimum=0.001),
+        lasts=seconds(lasts, field="lasts", minimum=0.001),
         keys=keys,
         failing_keys=keys if failing_keys is None else failing_keys,
         overlap=overlap,
@@ -66,7 +68,7 @@ class _Service:
     """A scripted target with a lighter record: a day of calls at one a second is 86,400 of them."""
 
     def __init__(self, outage: Outage, clock: VirtualClock, seed: int) -> None:
-        self.calls = Calls()
+        self.calls = SimulatedCalls()
         self._trouble = outage.trouble
         self._clock = clock
         self._roll = random.Random(seed).random
@@ -75,13 +77,13 @@ class _Service:
         outcome = self._met(fails=fails)
         if isinstance(outcome, Hang):
             self._clock.sleep(seconds(outcome.lasts))
-        return ended(outcome)
+        return raise_or_return(outcome)
 
     async def acall(self, *, fails: bool = True) -> object:
         outcome = self._met(fails=fails)
         if isinstance(outcome, Hang):
             await self._clock.asleep(seconds(outcome.lasts))
-        return ended(outcome)
+        return raise_or_return(outcome)
 
     def _met(self, *, fails: bool) -> object:
         at = self._clock.monotonic()
@@ -92,7 +94,7 @@ class _Service:
 
 class _Stage:
     def __init__(
-        self, make: Callable[..., Target], plan: Plan, retry: Retry | int | None, seed: int, *, probe: bool
+        self, make: Callable[..., Target], plan: SimulationPlan, retry: Retry | int | None, seed: int, *, probe: bool
     ) -> None:
         self._clock = VirtualClock(start=0)
         self._news: list[Event] = []
@@ -103,7 +105,7 @@ class _Stage:
         extra = {"probe": self._health} if probe else {}
         self._target = make(
             clock=self._clock,
-            tuning=Tuning(bus=bus, dice=random.Random(seed + 2).random),
+            tuning=Tuning(bus=bus, rng=random.Random(seed + 2).random),
             self_guard=False,  # one target alone says nothing about our own link
             **extra,
         )
@@ -140,15 +142,17 @@ class _Stage:
         breaker = (self._target if not self._keys else self._target.key(0)).breaker
         return breaker is not None and breaker.state == "half-open"
 
-    def calls(self) -> Calls:
+    def calls(self) -> SimulatedCalls:
         return self._service.calls
 
     def probes(self) -> int:
         return len(self._health.calls)
 
-    def told(self) -> Sequence[Told]:
+    def told(self) -> Sequence[SentNotice]:
         return [
-            Told(event.at, notice.title, notice.message) for event in self._news if (notice := event.notice) is not None
+            SentNotice(event.at, notice.title, notice.message)
+            for event in self._news
+            if (notice := event.notice) is not None
         ]
 
     def noticed(self) -> Sequence[float]:
@@ -158,3 +162,38 @@ class _Stage:
         opened = event.kind is EventKind.BREAKER_STATE_CHANGED and event.fields.get("to") == "open"
         if opened or event.kind in (EventKind.NOTICE, EventKind.TARGET_DISABLED):
             self._news.append(event)
+
+
+# An outage played against the numbers of a target, drawn for its page. Runs in a child process of the server.
+#
+# There the breaker that is played counts in no metric of the server and writes into no log of it.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayRequest:
+    """The numbers as the store has them, one of `in_force.LENGTHS`, and the seconds between two calls."""
+
+    rules: dict[str, Any]
+    length: str
+    every: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayChart:
+    """The picture, the same in a sentence, and what was counted: name, Tidegate, a plain loop, a loop of 3 tries."""
+
+    svg: str
+    summary: str
+    held: int  # calls that the gates did not let through
+    rows: list[list[str]]
+
+
+def draw(request: ReplayRequest) -> ReplayChart:
+    """ValueError when the numbers make no gate."""
+    gates, length = simulation_outage.gates(request.rules), simulation_outage.LENGTHS[request.length]
+    if gates is None:
+        raise ValueError("rules: no gate would close in an outage")
+    breaker: Any = gates.breaker or False
+    make = partial(Target, "target", "jobs", backoff=gates.backoff, cooldown=gates.cooldown, breaker=breaker)
+    result = simulate(make, outage=length.outage, every=request.every, lasts=length.lasts, probe=gates.probe)
+    return ReplayChart(svg=inside(result), summary=report.summary(result), held=result.held, rows=report.rows(result))

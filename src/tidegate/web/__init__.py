@@ -8,41 +8,47 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 __all__ = [
-    "ANYONE",
+    "PUBLIC",
+    "HttpServer",
+    "Permission",
     "PortTaken",
     "Problem",
-    "Right",
-    "Server",
     "Site",
     "body_limit",
     "build",
     "client_network",
+    "current_principal",
     "current_user",
     "form",
     "listening_at",
-    "needs",
     "not_signed_in",
     "number_of",
     "owner_session",
     "page",
     "problem",
-    "said",
+    "redirect_with_flash",
+    "requires",
     "url_of",
-    "who_asks",
 ]
 
 if TYPE_CHECKING:
-    from tidegate.ops.rights import Right
-    from tidegate.web.access import ANYONE, needs
-    from tidegate.web.for_apps import body_limit, current_user, form, not_signed_in, problem, who_asks
-    from tidegate.web.frame import build
-    from tidegate.web.owners import owner_session
-    from tidegate.web.pages.paging import number_of
-    from tidegate.web.pages.rendering import page
-    from tidegate.web.pages.saying import said
+    from tidegate.accounts.access import Permission
+    from tidegate.web.app import build
+    from tidegate.web.auth import PUBLIC, requires
+    from tidegate.web.connections import HttpServer, PortTaken, listening_at, url_of
+    from tidegate.web.extension import (
+        body_limit,
+        current_principal,
+        current_user,
+        form,
+        not_signed_in,
+        owner_session,
+        problem,
+    )
+    from tidegate.web.pages.forms import number_of, redirect_with_flash
+    from tidegate.web.pages.render import page
     from tidegate.web.problems import Problem
     from tidegate.web.proxies import client_network
-    from tidegate.web.serving import PortTaken, Server, listening_at, url_of
     from tidegate.web.site import Site
 else:
     from tidegate._lazy import lazy_names
@@ -50,17 +56,23 @@ else:
     __getattr__, __dir__ = lazy_names(
         globals(),
         {
-            "tidegate.ops.rights": ("Right",),
-            "tidegate.web.access": ("ANYONE", "needs"),
-            "tidegate.web.for_apps": ("body_limit", "current_user", "form", "not_signed_in", "problem", "who_asks"),
-            "tidegate.web.frame": ("build",),
-            "tidegate.web.owners": ("owner_session",),
-            "tidegate.web.pages.paging": ("number_of",),
-            "tidegate.web.pages.rendering": ("page",),
-            "tidegate.web.pages.saying": ("said",),
+            "tidegate.accounts.access": ("Permission",),
+            "tidegate.web.app": ("build",),
+            "tidegate.web.auth": ("PUBLIC", "requires"),
+            "tidegate.web.connections": ("HttpServer", "PortTaken", "listening_at", "url_of"),
+            "tidegate.web.extension": (
+                "body_limit",
+                "current_principal",
+                "current_user",
+                "form",
+                "not_signed_in",
+                "owner_session",
+                "problem",
+            ),
+            "tidegate.web.pages.forms": ("number_of", "redirect_with_flash"),
+            "tidegate.web.pages.render": ("page",),
             "tidegate.web.problems": ("Problem",),
             "tidegate.web.proxies": ("client_network",),
-            "tidegate.web.serving": ("PortTaken", "Server", "listening_at", "url_of"),
             "tidegate.web.site": ("Site",),
         },
     )

@@ -11,25 +11,32 @@ import asyncio
 import contextlib
 import logging
 import math
+import os
 import socket
 import struct
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from tidegate.errors import TidegateError
 
 _log = logging.getLogger("tidegate.web")
 
-_MOST_FILES = 65_536
-_AGAIN = 10.0  # seconds between two words about the same
-_AT_ONCE = struct.pack("ii", 1, 0)  # of SO_LINGER
+_MAX_FILES = 65_536
+_LOG_INTERVAL = 10.0  # seconds between two words about the same
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # of SO_LINGER
 _STALL = 1.0  # seconds more than a look should wait for the next: then it is we who stood still
 FRAMING_PER_BYTE = 16  # bytes of framing that each byte of a body may cost: a chunk of one byte costs five
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class ConnectionTimeouts:
     """How long a client may take, in seconds, and how much it may send before it says something."""
 
     head: float = 10.0  # for the head of a request, from the first byte or, of the first one, from the connection on
@@ -37,9 +44,9 @@ class Patience:
     rate: float = 10_000.0  # bytes in a second with which a body must come
     hear_out: float = 60.0  # for the rest of a body whose answer is out
     read_rate: float = 1_000.0  # and with which an answer must be read
-    most_head: int = 65_536  # bytes of head and trailers, and of framing beyond what the body is worth
-    most: int = 1_000_000  # connections at once
-    look_every: float = 1.0
+    max_head_bytes: int = 65_536  # bytes of head and trailers, and of framing beyond what the body is worth
+    max_connections: int = 1_000_000  # connections at once
+    poll_interval: float = 1.0
 
 
 def room() -> int:
@@ -47,20 +54,20 @@ def room() -> int:
     try:
         import resource
     except ImportError:  # a system without such limits
-        return _MOST_FILES // 2
+        return _MAX_FILES // 2
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    wanted = _MAX_FILES if hard == resource.RLIM_INFINITY else min(hard, _MAX_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         soft = wanted
-    return (_MOST_FILES if soft == resource.RLIM_INFINITY else soft) // 2
+    return (_MAX_FILES if soft == resource.RLIM_INFINITY else soft) // 2
 
 
-def patient(patience: Patience | None = None) -> type[asyncio.Protocol]:
+def patient(patience: ConnectionTimeouts | None = None) -> type[asyncio.Protocol]:
     """The protocol of a server's connections, for `uvicorn.Config(http=...)`: one for each server."""
-    watch = Watch(patience or Patience(most=room()))
+    watch = ConnectionMonitor(patience or ConnectionTimeouts(max_connections=room()))
 
-    class Watched(Line):
+    class Watched(TrackedConnection):
         def __init__(self, *args: Any, **more: Any) -> None:
             super().__init__(*args, **more)
             self.watch = watch
@@ -76,17 +83,17 @@ def quiet_when_full(loop: asyncio.AbstractEventLoop) -> None:
         nonlocal said
         if "out of system resource" not in context["message"]:
             loop.default_exception_handler(context)
-        elif loop.time() - said > _AGAIN:
+        elif loop.time() - said > _LOG_INTERVAL:
             said = loop.time()
             _log.error("no_file_left_for_connections")
 
     loop.set_exception_handler(handle)
 
 
-def break_off(transport: Any) -> None:
+def abort_connection(transport: Any) -> None:
     """Ends a connection with all that was not sent on it, which the system would else keep for minutes."""
     with contextlib.suppress(OSError):  # it has ended by itself
-        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
     transport.abort()
 
 
@@ -94,24 +101,24 @@ class HeadTooLong(Exception):
     """Stops the parser, which reports it as a malformed request."""
 
 
-class Watch:
+class ConnectionMonitor:
     """Looks at all connections of a server while there are any."""
 
-    def __init__(self, patience: Patience) -> None:
+    def __init__(self, patience: ConnectionTimeouts) -> None:
         self.patience = patience
-        self.lines: set[Line] = set()
+        self.lines: set[TrackedConnection] = set()
         self.ended: Counter[str] = Counter()
         self._looking = False
 
-    def come(self, line: Line) -> bool:
+    def come(self, line: TrackedConnection) -> bool:
         """Whether there is room for one more."""
-        if len(self.lines) >= self.patience.most:
+        if len(self.lines) >= self.patience.max_connections:
             self.ended["full"] += 1
             return False
         self.lines.add(line)
         if not self._looking:
             self._looking = True
-            line.loop.call_later(self.patience.look_every, self._look, line.loop)
+            line.loop.call_later(self.patience.poll_interval, self._look, line.loop)
         return True
 
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -129,13 +136,13 @@ class Watch:
             self.ended.clear()
         self._looking = bool(self.lines)
         if self._looking:
-            loop.call_later(self.patience.look_every, self._look, loop)
+            loop.call_later(self.patience.poll_interval, self._look, loop)
 
 
-class Line(HttpToolsProtocol):
+class TrackedConnection(HttpToolsProtocol):
     """One connection, and since when it waits for what."""
 
-    watch: Watch
+    watch: ConnectionMonitor
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -151,7 +158,7 @@ class Line(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
         self._since = self._looked = self.loop.time()
-        self._slack = self.watch.patience.most_head
+        self._slack = self.watch.patience.max_head_bytes
         if self.watch.come(self):
             super().connection_made(transport)
         else:
@@ -168,7 +175,7 @@ class Line(HttpToolsProtocol):
             self._since = self.loop.time()
         # Parse no more than may be framing: the end of a request inside of the same read would hide what exceeds it.
         while data and not self.transport.is_closing():
-            size = max(1, min(self._slack, self.watch.patience.most_head))
+            size = max(1, min(self._slack, self.watch.patience.max_head_bytes))
             part, data = data[:size], data[size:]
             self._slack -= len(part)
             super().data_received(part)
@@ -190,11 +197,11 @@ class Line(HttpToolsProtocol):
     def _add_to_head(self, size: int) -> None:
         """Ends the parsing of a head that is too long: `_slack` would not see one that comes in a single read."""
         self._head += size
-        if self._head > self.watch.patience.most_head:
+        if self._head > self.watch.patience.max_head_bytes:
             raise HeadTooLong
 
     def send_400_response(self, msg: str) -> None:
-        if self._head > self.watch.patience.most_head:
+        if self._head > self.watch.patience.max_head_bytes:
             self.cut("long")
         else:
             super().send_400_response(msg)
@@ -210,7 +217,7 @@ class Line(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._since, self._in_body = None, False
-        self._slack = self.watch.patience.most_head
+        self._slack = self.watch.patience.max_head_bytes
         super().on_message_complete()
 
     def _unsupported_upgrade_warning(self) -> None:
@@ -232,7 +239,7 @@ class Line(HttpToolsProtocol):
             self._unread, self._unread_since = unread, now
         if self._since is None or self.transport.is_closing():
             return ""
-        if passed > patience.look_every + _STALL:
+        if passed > patience.poll_interval + _STALL:
             self._since += passed
         if not self._in_body:
             if self._owes_an_answer():
@@ -252,7 +259,7 @@ class Line(HttpToolsProtocol):
         self.watch.ended[reason] += 1
         answering = self.cycle.response_started if self._in_body else self._owes_an_answer()
         if reason == "unread" or answering:
-            break_off(self.transport)
+            abort_connection(self.transport)
             return
         if self._in_body:
             self.cycle.disconnected = True
@@ -266,3 +273,67 @@ class Line(HttpToolsProtocol):
     def _say(self, status: bytes, more: bytes = b"") -> None:
         self.transport.write(b"HTTP/1.1 " + status + b"\r\n" + more + b"content-length: 0\r\nconnection: close\r\n\r\n")
         self.transport.close()
+
+
+# How our servers listen, the page's and the gateway's: the same limits, the same stop, the same silence.
+
+LAST_ANSWERS = 5  # seconds that requests under way have after a stop
+UNREAD_SECONDS = 60.0  # seconds that the kernel keeps what a client does not take
+_BACKLOG = 512  # connections that may wait until they are accepted
+
+
+class PortTaken(TidegateError):
+    """Somebody else listens there, or there is no such address."""
+
+
+def listening_at(host: str, port: int) -> socket.socket:
+    """A socket on that address; PortTaken when it cannot be had."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        made = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        # Its own text says the address once more, in the words of Python.
+        why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else "no address"
+        raise PortTaken(f"{_shown(host, port)} cannot be used ({why}); choose another with --port") from error
+    # Each connection inherits these. Head and body of an answer are two writes: the second would wait 40 ms for a
+    # client that keeps its connection to acknowledge the first.
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sys.platform == "linux":
+        # What the kernel has taken from us for a client that never reads, it would keep for a quarter of an hour.
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
+    return made
+
+
+def url_of(at: socket.socket) -> str:
+    """Where a browser finds what listens there."""
+    return f"http://{_shown(*at.getsockname()[:2])}"
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class HttpServer(uvicorn.Server):
+    """Serves an ASGI application. Signals are for whoever started it.
+
+    There are at most *most* connections at once, and never more than half of the files that may be open.
+    """
+
+    def __init__(self, app: ASGIApp, *, limit: int | None = None) -> None:
+        fitting = room()
+        patience = ConnectionTimeouts(max_connections=fitting if limit is None else min(limit, fitting))
+        super().__init__(
+            uvicorn.Config(
+                app, log_config=None, access_log=False, server_header=False, proxy_headers=False, lifespan="on",
+                http=patient(patience),
+                loop="asyncio", ws="none", timeout_graceful_shutdown=LAST_ANSWERS, backlog=_BACKLOG,
+            )
+        )  # fmt: skip
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        quiet_when_full(asyncio.get_running_loop())
+        await super().serve(sockets)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import CollectorRegistry
 
+from tidegate.admin.metrics import MAX_TARGETS, BreakerFigures, Figures, QueueFigures, ReportedBreaker, figures
 from tidegate.errors import StoreError
-from tidegate.ops.figures import MOST_TARGETS, BreakerFigures, Figures, QueueFigures, Told, figures
-from tidegate.runtime.metrics import BreakerCollector
-from tidegate.runtime.reporting import this_program
+from tidegate.guard.sinks import BreakerCollector
+from tidegate.jobs import reports
+from tidegate.jobs.reports import QueueReport
+from tidegate.store.base import Tx
+from tidegate.store.migrate import CORE, applied, core_migrations
+from tidegate.targets.reporter import this_program
+from tidegate.web.problems import Problem
 from tidegate.web.site import Site, site_of
 
 if TYPE_CHECKING:
@@ -23,7 +29,7 @@ if TYPE_CHECKING:
     from prometheus_client.samples import Sample
 
 
-def router() -> APIRouter:
+def metrics_router() -> APIRouter:
     found = APIRouter(include_in_schema=False)
     found.add_api_route("/metrics", metrics, methods=["GET"])
     return found
@@ -32,13 +38,13 @@ def router() -> APIRouter:
 def metrics(request: Request) -> Response:
     """In the format that the Accept header asks for."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Numbers(site_of(request)))
+    registry.register(StoreCollector(site_of(request)))
     encode, kind = choose_encoder(request.headers.get("accept", ""))
     return Response(encode(registry), media_type=kind, headers={"Cache-Control": "no-store"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Numbers:
+class StoreCollector:
     """A collector. With the database away it tells what this process knows, and that the database is away."""
 
     site: Site
@@ -82,28 +88,28 @@ def _of_queues(queues: list[QueueFigures]) -> Iterator[Metric]:
     retries = CounterMetricFamily("manual_retry", "Jobs that a person queued again", labels=["queue"])
     expired = CounterMetricFamily("tidegate_lease_expired", "Leases that ran out", labels=["queue"])
     took = HistogramMetricFamily("job_processing_duration_seconds", "How long attempts took", labels=["queue"])
-    for each in queues:
-        name = [each.name]
-        depth.add_metric(name, each.depth)
-        active.add_metric(name, each.active)
-        oldest.add_metric(name, each.oldest_age)
-        for code, n in each.failed.items():
-            failed.add_metric([each.name, code], n)
-        retries.add_metric(name, each.manual_retries)
-        expired.add_metric(name, each.lease_expired)
-        buckets = [("+Inf" if bound == float("inf") else str(bound), n) for bound, n in each.durations.buckets]
-        took.add_metric(name, buckets, each.durations.sum)
+    for queue in queues:
+        name = [queue.name]
+        depth.add_metric(name, queue.depth)
+        active.add_metric(name, queue.active)
+        oldest.add_metric(name, queue.oldest_age)
+        for code, n in queue.failed.items():
+            failed.add_metric([queue.name, code], n)
+        retries.add_metric(name, queue.manual_retries)
+        expired.add_metric(name, queue.lease_expired)
+        buckets = [("+Inf" if bound == float("inf") else str(bound), n) for bound, n in queue.durations.buckets]
+        took.add_metric(name, buckets, queue.durations.sum)
     yield from (depth, active, oldest, failed, retries, expired, took)
 
 
-def _of_breakers(rows: list[BreakerFigures], others: list[Told]) -> Iterator[Metric]:
+def _of_breakers(rows: list[BreakerFigures], others: list[ReportedBreaker]) -> Iterator[Metric]:
     """Those that are rows, and those of this process; of one name, the row counts for all processes.
 
     Of a breaker that other processes have as well, such as a worker that does the work, the worst state shows.
     """
     families = list(BreakerCollector().collect())
     own = {sample.labels["name"] for family in families for sample in family.samples} - {row.name for row in rows}
-    shown = set(sorted(own)[: MOST_TARGETS - len(rows)])
+    shown = set(sorted(own)[: MAX_TARGETS - len(rows)])
     for family in families:
         samples = [sample for sample in family.samples if sample.labels["name"] in shown]
         worst = _WORST.get(family.name)
@@ -113,7 +119,7 @@ def _of_breakers(rows: list[BreakerFigures], others: list[Told]) -> Iterator[Met
         yield family
 
 
-def _at_worst(sample: Sample, others: list[Told], value: Callable[[Told], int]) -> Sample:
+def _at_worst(sample: Sample, others: list[ReportedBreaker], value: Callable[[ReportedBreaker], int]) -> Sample:
     theirs = [value(each) for each in others if each.name == sample.labels["name"]]
     return sample._replace(value=max([sample.value, *theirs]))
 
@@ -137,7 +143,7 @@ def _add_moves(family: Metric, row: BreakerFigures) -> None:
         family.add_sample("circuit_breaker_state_transitions_total", labels, n)
 
 
-_WORST: Mapping[str, Callable[[Told], int]] = {
+_WORST: Mapping[str, Callable[[ReportedBreaker], int]] = {
     "circuit_breaker_state": lambda each: each.state,
     "circuit_breaker_consecutive_failures": lambda each: each.consecutive_failures,
 }
@@ -179,3 +185,71 @@ def _of_channels(found: Figures) -> Iterator[Metric]:
     for (name, outcome), n in found.deliveries.items():
         sent.add_metric([name, outcome], n)
     yield from (failing, sent)
+
+
+# /health: is the process alive, can it do its part, and will somebody do the work? Three questions, three answers.
+#
+# A service that is down makes none of them red: that is what this program is for.
+
+_WAITING = ("waiting", "ready")
+
+
+def health_router() -> APIRouter:
+    found = APIRouter(prefix="/health", include_in_schema=False)
+    found.add_api_route("/live", live, methods=["GET"])
+    found.add_api_route("/ready", ready, methods=["GET"])
+    found.add_api_route("/workers", workers, methods=["GET"])
+    return found
+
+
+async def live(request: Request) -> Response:
+    """The process answers."""
+    return _well(version=site_of(request).version)
+
+
+def ready(request: Request) -> Response:
+    """The database is there, and up to date."""
+    site = site_of(request)
+    site.read(lambda tx: tx.query("clock"))
+    missing = _missing(site)
+    if missing:
+        said = f"The schema of the database lacks {len(missing)} steps; run: tidegate db migrate."
+        raise Problem("not_ready", said, missing=missing)
+    return _well()
+
+
+def _missing(site: Site) -> list[str]:
+    there = {each.number for each in applied(site.queue.store) if each.app == CORE}
+    return [
+        f"{migration.number:04} {migration.name}" for migration in core_migrations() if migration.number not in there
+    ]
+
+
+def workers(request: Request) -> Response:
+    """Somebody takes the jobs of every queue that has some."""
+    queues, there = site_of(request).read(_looked)
+    alone = [queue for queue in queues if _left_alone(queue)]
+    if alone:
+        names = ", ".join(each.name for each in alone[:5])
+        reasons = [
+            {"queue": each.name, "waiting": sum(each.jobs.get(stage, 0) for stage in _WAITING), "workers": 0}
+            for each in alone[:50]
+        ]
+        raise Problem("no_workers", f"No worker is there for: {names}.", reasons=reasons)
+    return _well(workers=there)
+
+
+def _looked(tx: Tx) -> tuple[list[QueueReport], int]:
+    return reports.queues(tx), sum(
+        worker.there and not worker.stopping and not worker.outdated for worker in reports.workers(tx)
+    )
+
+
+def _left_alone(queue: QueueReport) -> bool:
+    # A queue that a person has paused waits for that person.
+    waits = any(queue.jobs.get(stage, 0) > 0 for stage in _WAITING)
+    return waits and not queue.workers and queue.paused_until is None
+
+
+def _well(**more: Any) -> Response:
+    return Response(json.dumps({"status": "ok", **more}), media_type="application/json")

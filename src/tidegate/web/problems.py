@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
-from fastapi import HTTPException, Response
+from fastapi import HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel
 from starlette.types import Receive, Scope, Send
 
-from tidegate.core.codes import Code, CodeBook
-from tidegate.core.fault import Level
 from tidegate.errors import (
     Held,
     LeaseLost,
-    NotThere,
-    Refused,
+    NotFound,
+    Rejected,
     SchemaTooNew,
     StoreBusy,
     StoreDamaged,
@@ -27,14 +29,16 @@ from tidegate.errors import (
     TidegateError,
     UniqueTaken,
 )
-from tidegate.ops.idempotency import AnswerNotKept, InFlight, OtherBody
-from tidegate.ops.masking import cut
+from tidegate.faults.codes import Code, CodeBook
+from tidegate.faults.fault import Level
+from tidegate.faults.redaction import cut
+from tidegate.idempotency import AnswerNotKept, InFlight, OtherBody
 from tidegate.web.site import Site
 
 MEDIA_TYPE = "application/problem+json"
 REQUEST_ID = "tidegate.request_id"  # in the scope
-_MOST_DETAIL = 500
-_MOST_PATH = 200
+_MAX_DETAIL = 500
+_MAX_PATH = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +98,11 @@ API_CODES: dict[str, ApiCode] = {row.name: row for row in _ROWS}
 
 # What the layers below raise; the first that fits.
 _RAISED: tuple[tuple[type[TidegateError], str], ...] = (
-    (NotThere, "not_there"),
+    (NotFound, "not_there"),
     (OtherBody, "key_reused"),
     (InFlight, "key_in_flight"),
     (AnswerNotKept, "answer_not_kept"),
-    (Refused, "refused"),
+    (Rejected, "refused"),
     (LeaseLost, "refused"),
     (UniqueTaken, "unique_taken"),
     (Held, "held"),
@@ -137,7 +141,7 @@ class Problem(HTTPException):
         self.retry_after = None if retry_after is None or not math.isfinite(retry_after) else max(0.0, retry_after)
         self.more = more
         super().__init__(
-            status or (500 if found is None else found.status), cut(detail, _MOST_DETAIL), dict(headers or {})
+            status or (500 if found is None else found.status), cut(detail, _MAX_DETAIL), dict(headers or {})
         )
 
 
@@ -167,10 +171,10 @@ def _raised(error: TidegateError, code: str, site: Site) -> Problem:
     return Problem(code, f"{str(error).rstrip('.')}.")
 
 
-def document(problem: Problem, scope: Scope, book: CodeBook) -> dict[str, Any]:
+def document(problem: Problem, scope: Scope, code_book: CodeBook) -> dict[str, Any]:
     """The JSON of a problem."""
     row = API_CODES.get(problem.code)
-    known: Code | None = book.get(problem.code)
+    known: Code | None = code_book.get(problem.code)
     if row is not None:
         title, advice, retriable = row.title, row.advice, row.retriable
     elif known is not None:
@@ -183,7 +187,7 @@ def document(problem: Problem, scope: Scope, book: CodeBook) -> dict[str, Any]:
         "title": problem.title or title,
         "status": problem.status_code,
         "detail": problem.detail or advice or title,
-        "instance": cut(str(scope.get("path", "")), _MOST_PATH),
+        "instance": cut(str(scope.get("path", "")), _MAX_PATH),
         "code": problem.code,
         "class": "retriable" if retriable else "fatal",
         "retriable": retriable,
@@ -193,13 +197,13 @@ def document(problem: Problem, scope: Scope, book: CodeBook) -> dict[str, Any]:
     }
 
 
-def answer(problem: Problem, scope: Scope, book: CodeBook) -> Response:
+def problem_response(problem: Problem, scope: Scope, code_book: CodeBook) -> Response:
     """The problem as a response, with Retry-After where there is a time that helps."""
-    text = json.dumps(document(problem, scope, book), ensure_ascii=False).encode("utf-8", "replace")
+    text = json.dumps(document(problem, scope, code_book), ensure_ascii=False).encode("utf-8", "replace")
     return Response(text, problem.status_code, headers=headers_of(problem), media_type=MEDIA_TYPE)
 
 
-class Told(Response):
+class ProblemResponse(Response):
     """A problem that is rendered when it is sent, because only then it is known which request it answers."""
 
     def __init__(self, problem: Problem) -> None:
@@ -207,7 +211,7 @@ class Told(Response):
         self.problem = problem
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await answer(self.problem, scope, scope["app"].state.site.codes)(scope, receive, send)
+        await problem_response(self.problem, scope, scope["app"].state.site.codes)(scope, receive, send)
 
 
 def headers_of(problem: Problem) -> dict[str, str]:
@@ -218,8 +222,98 @@ def headers_of(problem: Problem) -> dict[str, str]:
     return found
 
 
-def level_of(code: str, book: CodeBook) -> Level:
+def level_of(code: str, code_book: CodeBook) -> Level:
     """How loud the log is: ERROR only when a person must act."""
     if code == "internal":
         return Level.ERROR
-    return book[code].level if code in book else Level.WARN
+    return code_book[code].level if code in code_book else Level.WARN
+
+
+# What is wrong with a request, field by field, in plain sentences; never with what was sent.
+
+_MAX_ERRORS = 20
+_MAX_NAME = 100
+_BRANCH = re.compile(r"[-\[]|^(?:float|int|str|bool|datetime|dict|none)$")  # pydantic's names for parts of a union
+
+# By pydantic's type of error, with what it says of it.
+_SENTENCES: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "missing": lambda ctx: "it is missing",
+    "extra_forbidden": lambda ctx: "there is no such field",
+    "int_type": lambda ctx: "give a whole number",
+    "int_parsing": lambda ctx: "give a whole number",
+    "int_from_float": lambda ctx: "give a whole number",
+    "int_parsing_size": lambda ctx: "the number is too large",
+    "float_type": lambda ctx: "give a number",
+    "float_parsing": lambda ctx: "give a number",
+    "finite_number": lambda ctx: "give a finite number",
+    "bool_type": lambda ctx: "give true or false",
+    "bool_parsing": lambda ctx: "give true or false",
+    "string_type": lambda ctx: "give a text",
+    "string_too_short": lambda ctx: f"give at least {ctx['min_length']} characters",
+    "string_too_long": lambda ctx: f"give at most {ctx['max_length']} characters",
+    "string_pattern_mismatch": lambda ctx: "it has characters that are not allowed",
+    "greater_than": lambda ctx: f"give more than {ctx['gt']:g}",
+    "greater_than_equal": lambda ctx: f"give {ctx['ge']} or more",
+    "less_than_equal": lambda ctx: f"give {ctx['le']} or less",
+    "literal_error": lambda ctx: f"give one of: {ctx['expected']}",
+    "enum": lambda ctx: f"give one of: {ctx['expected']}",
+    "model_attributes_type": lambda ctx: "give a JSON object",
+    "model_type": lambda ctx: "give a JSON object",
+    "dict_type": lambda ctx: "give a JSON object",
+    "list_type": lambda ctx: "give a list",
+    "too_long": lambda ctx: f"give at most {ctx['max_length']} entries",
+    "value_error": lambda ctx: str(ctx["error"]),
+}
+
+
+def problem_of_validation(request: Request, error: RequestValidationError) -> Problem:
+    """What a request that does not fit its route is told."""
+    found = error.errors()
+    if any(each["type"] == "json_invalid" for each in found):
+        return Problem("malformed", "body: it is no JSON.")
+    model = _body_model(request)
+    # What may be left out is a union with None, and is told twice what is wrong.
+    errors = [_field(each, model) for each in found if each["type"] != "none_required"][:_MAX_ERRORS]
+    return invalid(errors)
+
+
+def invalid(errors: Sequence[Mapping[str, str]]) -> Problem:
+    """A problem that names fields: each with `field` and `message`."""
+    first = errors[0]
+    said = f"{first['field']}: {first['message']}"
+    return Problem("invalid", said if said.endswith("?") else f"{said}.", errors=[dict(error) for error in errors])
+
+
+def wrong(field: str, message: str) -> Problem:
+    """One field is not as it should be."""
+    return invalid([{"field": field, "message": message.rstrip(".")}])
+
+
+def meant(given: str, known: Iterable[str]) -> str:
+    """A suggestion for a name that nobody knows."""
+    close = get_close_matches(given, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _field(error: Mapping[str, Any], model: type[BaseModel] | None) -> dict[str, str]:
+    place, *names = (str(part) for part in error["loc"] if not _BRANCH.search(str(part)))
+    say = _SENTENCES.get(error["type"])
+    message = str(error["msg"]) if say is None else say(error.get("ctx") or {})
+    if error["type"] == "extra_forbidden" and names:
+        message += meant(names[-1], _known(model, names[:-1])) if place == "body" else ""
+    return {"field": cut(".".join(names) or place, _MAX_NAME), "message": cut(message, 200)}
+
+
+def _body_model(request: Request) -> type[BaseModel] | None:
+    field = getattr(request.scope.get("route"), "body_field", None)
+    found = None if field is None else field.field_info.annotation
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+
+
+def _known(model: type[BaseModel] | None, path: Sequence[str]) -> list[str]:
+    """The names of the fields at a place inside a body."""
+    for name in path:
+        field = None if model is None else model.model_fields.get(name)
+        inner = None if field is None else field.annotation
+        model = inner if isinstance(inner, type) and issubclass(inner, BaseModel) else None
+    return [] if model is None else [field.alias or name for name, field in model.model_fields.items()]

@@ -127,4 +127,4 @@ def _parse_hop(hop: str) -> Address | None:
 
 
 def _is_in(found: Address | None, networks: Sequence[Network]) -> bool:
-    return found is not None and any(found in each for each in networks)
+    return found is not None and any(found in network for network in networks)

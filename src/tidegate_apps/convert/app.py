@@ -5,42 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidegate.apps import App, Every, Installed, Page, Simulated
-from tidegate_apps.convert import handlers
+from tidegate.apps import App, Installed, Page, ScheduledJob
+from tidegate_apps.convert import jobs as convert_jobs
 from tidegate_apps.convert.codes import CODES, TARGET
-from tidegate_apps.convert.pages import show, show_help, show_one  # each is marked with the right that it needs
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.pages import show, show_help, show_one
+from tidegate_apps.convert.settings import ConvertSettings
 
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
 
-def jobs(there: Installed[Settings]) -> handlers.Jobs:
-    return handlers.declare(there)
+def jobs(app: Installed[ConvertSettings]) -> convert_jobs.ConvertJobs:
+    return convert_jobs.declare(app)
 
 
-def schedules(there: Installed[Settings]) -> Iterable[Every]:
-    yield Every(cron="*/10 * * * *", job=there.jobs.retention, name="convert: old files")
-    yield Every(cron="17 * * * *", job=there.jobs.sweep, name="convert: files without a job")
+def schedules(app: Installed[ConvertSettings]) -> Iterable[ScheduledJob]:
+    yield ScheduledJob(cron="*/10 * * * *", job=app.jobs.retention, name="convert: old files")
+    yield ScheduledJob(cron="17 * * * *", job=app.jobs.sweep, name="convert: files without a job")
 
 
-def routes(there: Installed[Settings]) -> APIRouter:
-    from tidegate_apps.convert.routes import routes as all_of_them
+def routes(app: Installed[ConvertSettings]) -> APIRouter:
+    from tidegate_apps.convert.api import routes as all_of_them
 
-    return all_of_them(there)
-
-
-def simulator() -> Simulated:
-    from tidegate_apps.convert.simulator import simulated
-
-    return simulated()
+    return all_of_them(app)
 
 
-app = App[Settings](
+app = App[ConvertSettings](
     name="convert",
     title="Convert",
     about="PDF files become XML.",
-    settings=Settings,
+    settings=ConvertSettings,
     codes=CODES,
     package="tidegate_apps.convert",
     jobs=jobs,
@@ -53,6 +47,5 @@ app = App[Settings](
     ],
     targets=[TARGET],
     help="/convert/help",
-    commands="tidegate_apps.convert.commands:convert",
-    simulator=simulator,
+    commands="tidegate_apps.convert.cli:convert",
 )

@@ -1,16 +1,17 @@
+# ruff: noqa: RUF001 - the apostrophes of these lines are given
 """The ten codes, the line for people of each, what every answer of the gateway means, and how often it is tried again.
 
 One table each. Everything that shows a code or a line takes it from here: job records, API, page, log and command.
 """
 
-# ruff: noqa: RUF001 - the apostrophes of these lines are given
-
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from tidegate import rules
 from tidegate.faults import Code, Level, Reach, Reason
+from tidegate.web import Problem
 from tidegate_apps.convert.storage import StorageError
 
 TARGET = "convert-gateway"
@@ -70,19 +71,28 @@ PACK = rules.Pack(
         rules.Rule(name="ill", code="GW_5XX", status=range(500, 600)),
         rules.Rule(name="bad-answer", code="GW_5XX", test=lambda seen: isinstance(seen.error, BadAnswer)),
         rules.Rule(name="storage", code="IO_ERROR", test=lambda seen: isinstance(seen.error, StorageError)),
-        rules.Rule(name="timeout", code="GW_TIMEOUT", kind=rules.Kind.TIMEOUT),
-        rules.Rule(name="address", code=REFUSED.name, kind=(rules.Kind.BAD_URL, rules.Kind.CERTIFICATE)),
+        rules.Rule(name="timeout", code="GW_TIMEOUT", kind=rules.ExceptionKind.TIMEOUT),
         rules.Rule(
-            name="network", code="GW_5XX",
+            name="address", code=REFUSED.name, kind=(rules.ExceptionKind.BAD_URL, rules.ExceptionKind.CERTIFICATE)
+        ),
+        rules.Rule(
+            name="network",
+            code="GW_5XX",
             kind=(
-                rules.Kind.DNS, rules.Kind.REFUSED, rules.Kind.RESET, rules.Kind.UNREACHABLE, rules.Kind.TLS,
-                rules.Kind.CONNECT, rules.Kind.PROTOCOL, rules.Kind.CUT,
+                rules.ExceptionKind.DNS,
+                rules.ExceptionKind.REFUSED,
+                rules.ExceptionKind.RESET,
+                rules.ExceptionKind.UNREACHABLE,
+                rules.ExceptionKind.TLS,
+                rules.ExceptionKind.CONNECT,
+                rules.ExceptionKind.PROTOCOL,
+                rules.ExceptionKind.CUT,
             ),
         ),
         rules.Rule(name="unforeseen", code=UNKNOWN, test=lambda seen: isinstance(seen.error, Unforeseen)),
     ],
     codes=CODES,
-)  # fmt: skip
+)
 
 # What is tried once more and not as often as the settings say: codes, and rules of which the code does not tell.
 ONCE_MORE = frozenset({"IO_ERROR", UNKNOWN, f"{TARGET}:bad-answer"})
@@ -107,9 +117,9 @@ def size_shown(size: int) -> str:
     return f"{size // MEGABYTE} MB" if size % MEGABYTE == 0 else f"{size:,} bytes"
 
 
-def too_large(most: int) -> str:
+def too_large(limit: int) -> str:
     """The line of TOO_LARGE for a limit of so many bytes."""
-    return f"File exceeds {size_shown(most)} limit."
+    return f"File exceeds {size_shown(limit)} limit."
 
 
 def shown(code: str | None) -> str | None:
@@ -132,3 +142,13 @@ def unpromised(code: str) -> str:
     for promise in PROMISES:
         line = line.removesuffix(promise)
     return line
+
+
+# Answers that none of the ten codes stands for.
+
+
+def problem_without_code(kind: str, detail: str, **more: Any) -> Problem:
+    """A refusal with a type, and no code."""
+    found = Problem(kind, detail, **more)
+    found.more["code"] = None
+    return found

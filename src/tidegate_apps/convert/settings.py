@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from tidegate.apps import address_of
+from tidegate.apps import validate_url
 from tidegate.guard import Seconds
 from tidegate_apps.convert.codes import MEGABYTE
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
@@ -19,7 +19,7 @@ def _mapping(value: str) -> str:
 
 
 def _address(value: str) -> str:
-    return address_of(value, "one such as http://gateway:8400, or nothing for the one that is built in", login=True)
+    return validate_url(value, "one such as http://gateway:8400, or nothing for the one that is built in", login=True)
 
 
 def _patience(value: Seconds) -> Seconds:
@@ -41,7 +41,7 @@ def _window(value: Seconds) -> Seconds:
     return value
 
 
-class Settings(BaseModel):
+class ConvertSettings(BaseModel):
     """PDF files become XML."""
 
     model_config = ConfigDict(frozen=True)

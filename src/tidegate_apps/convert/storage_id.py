@@ -13,21 +13,21 @@ import secrets
 from tidegate.apps import DbTx, Installed
 from tidegate.events import Notice, NoticeKind
 from tidegate_apps.convert.codes import TARGET
-from tidegate_apps.convert.settings import Settings
-from tidegate_apps.convert.storage import ID, Storage, StorageAway, Taken
+from tidegate_apps.convert.settings import ConvertSettings
+from tidegate_apps.convert.storage import ID, KeyTaken, Storage, StorageAway
 
 _log = logging.getLogger("tidegate.convert")
 
 _KEY = "storage"  # of the notice
-_LONGEST = 100  # characters of an id
+_MAX_ID_LENGTH = 100  # characters of an id
 _ADVICE = "Mount it. If convert.storage names a new place on purpose: tidegate convert storage adopt."
 
 
 class StorageId:
     """Checks the storage of one application, and tells people once when it is away."""
 
-    def __init__(self, there: Installed[Settings], storage: Storage) -> None:
-        self._there, self._storage = there, storage
+    def __init__(self, app: Installed[ConvertSettings], storage: Storage) -> None:
+        self._app, self._storage = app, storage
         self._away = False
 
     def require(self) -> None:
@@ -55,25 +55,25 @@ class StorageId:
         def forget(tx: DbTx) -> None:
             row = tx.one("storage_id")
             tx.all("storage_forget")
-            tx.noted(by, "target_cleared", self._there.app.name, _KEY, was=None if row is None else {"id": row[0]})
+            tx.noted(by, "target_cleared", self._app.app.name, _KEY, was=None if row is None else {"id": row[0]})
 
-        self._there.db.write(forget)
+        self._app.db.write(forget)
         self._begin(found)
         self._tell_back()
 
     def _expected(self) -> str | None:
-        row = self._there.db.one("storage_id")
+        row = self._app.db.one("storage_id")
         return None if row is None else str(row[0])
 
     def _found(self) -> str | None:
         if self._storage.size(ID) is None:
             return None
         with self._storage.open(ID) as file:
-            return file.read(_LONGEST).decode("ascii", "replace").strip() or None
+            return file.read(_MAX_ID_LENGTH).decode("ascii", "replace").strip() or None
 
     def _files_are_missing(self) -> bool:
         """Whether files of jobs are known, and none of the newest is there: an earlier version wrote no id."""
-        sources = [str(source) for (source,) in self._there.db.all("newest_sources", n=5)]
+        sources = [str(source) for (source,) in self._app.db.all("newest_sources", n=5)]
         return bool(sources) and all(self._storage.size(source) is None for source in sources)
 
     def _begin(self, found: str | None) -> None:
@@ -81,13 +81,13 @@ class StorageId:
         if found is None:
             self._write_id(secrets.token_hex(8))
             found = self._found()
-        self._there.db.all("storage_begin", id=found)
+        self._app.db.all("storage_begin", id=found)
 
     def _write_id(self, id_: str) -> None:
         with self._storage.draft() as draft:
             draft.add(f"{id_}\n".encode())
             draft.seal()
-            with contextlib.suppress(Taken):  # another process was first, and its id counts
+            with contextlib.suppress(KeyTaken):  # another process was first, and its id counts
                 self._storage.put(draft, ID, replace=self._storage.size(ID) == 0)
 
     def _tell_away(self) -> None:
@@ -105,7 +105,7 @@ class StorageId:
         self._tell(NoticeKind.RECOVERED, "The files of convert are back", "Uploads and conversions go on.")
 
     def _tell(self, kind: NoticeKind, title: str, message: str, advice: str = "") -> None:
-        now = self._there.queue.clock.now()
+        now = self._app.queue.clock.now()
         notice = Notice(
             kind=kind, target=TARGET, key=_KEY, episode=now, title=title, message=message, advice=advice,
             code="" if kind is NoticeKind.RECOVERED else "IO_ERROR",
@@ -114,4 +114,4 @@ class StorageId:
         def write(tx: DbTx) -> None:
             tx.tell(notice)
 
-        self._there.db.write(write)
+        self._app.db.write(write)

@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
-from tidegate_apps.feeds.source import Source, Wanted, check_url
+from tidegate_apps.feeds.models import Source, SourceRequest, check_url
+from tidegate_apps.feeds.sources import Sources
 
-MOST_BYTES = 5_000_000
-_MOST_FEEDS = 100_000
-_MOST_NAME = 200
-_MOST_DEPTH = 100
+MAX_BYTES = 5_000_000
+_MAX_FEEDS = 100_000
+_MAX_NAME = 200
+_MAX_DEPTH = 100
 
 
 class NoOpml(ValueError):
     """The file is none that can be read."""
 
 
-def read(text: bytes) -> tuple[list[Wanted], int]:
+def parse_opml(text: bytes) -> tuple[list[SourceRequest], int]:
     """The feeds of a list, each address once, and how many outlines had an address that is none.
 
     NoOpml for what is no OPML, or declares anything of its own: that is how small files become large.
     """
-    if len(text) > MOST_BYTES:
-        raise NoOpml(f"file: it is too large; give at most {MOST_BYTES // 1_000_000} MB")
-    found: dict[str, Wanted] = {}
+    if len(text) > MAX_BYTES:
+        raise NoOpml(f"file: it is too large; give at most {MAX_BYTES // 1_000_000} MB")
+    found: dict[str, SourceRequest] = {}
     refused = 0
     for attributes in _outlines(text):
         given = attributes.get("xmlurl", "")
@@ -38,10 +40,10 @@ def read(text: bytes) -> tuple[list[Wanted], int]:
         except ValueError:
             refused += 1
             continue
-        name = " ".join((attributes.get("title") or attributes.get("text") or "").split())[:_MOST_NAME]
-        found.setdefault(url, Wanted(feed_url=url, name=name))
-        if len(found) > _MOST_FEEDS:
-            raise NoOpml(f"file: it lists too many feeds; give at most {_MOST_FEEDS:,}")
+        name = " ".join((attributes.get("title") or attributes.get("text") or "").split())[:_MAX_NAME]
+        found.setdefault(url, SourceRequest(feed_url=url, name=name))
+        if len(found) > _MAX_FEEDS:
+            raise NoOpml(f"file: it lists too many feeds; give at most {_MAX_FEEDS:,}")
     return list(found.values()), refused
 
 
@@ -52,8 +54,8 @@ def _outlines(text: bytes) -> list[dict[str, str]]:
     def start(name: str, attributes: dict[str, str]) -> None:
         nonlocal root, depth
         root, depth = root or name.lower(), depth + 1
-        if depth > _MOST_DEPTH:
-            raise NoOpml(f"file: its folders are too deep; give at most {_MOST_DEPTH} levels")
+        if depth > _MAX_DEPTH:
+            raise NoOpml(f"file: its folders are too deep; give at most {_MAX_DEPTH} levels")
         if name.lower() == "outline":
             found.append({key.lower(): value for key, value in attributes.items()})
 
@@ -81,17 +83,17 @@ def _outlines(text: bytes) -> list[dict[str, str]]:
     return found
 
 
-def written(sources: Iterable[Source], now: float) -> Iterator[str]:
+def write_opml(sources: Iterable[Source], now: float) -> Iterator[str]:
     """The lines of a list."""
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield '<opml version="2.0">'
     made = format_datetime(datetime.fromtimestamp(now, UTC))
     yield f"<head><title>Feeds</title><dateCreated>{made}</dateCreated></head>"
     yield "<body>"
-    for each in sources:
-        if each.feed_url:
-            name = quoteattr(_plain(each.name))
-            yield f'<outline type="rss" text={name} title={name} xmlUrl={quoteattr(_plain(each.feed_url))}/>'
+    for source in sources:
+        if source.feed_url:
+            name = quoteattr(_plain(source.name))
+            yield f'<outline type="rss" text={name} title={name} xmlUrl={quoteattr(_plain(source.feed_url))}/>'
     yield "</body>"
     yield "</opml>"
 
@@ -99,3 +101,42 @@ def written(sources: Iterable[Source], now: float) -> Iterator[str]:
 def _plain(text: str) -> str:
     """Without characters that no XML may hold."""
     return "".join(char for char in text if char.isprintable())
+
+
+# Lists of feeds go in piece by piece, so that the way can be shown, and an end in the middle loses nothing.
+
+_PIECE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What came of a list."""
+
+    added: int
+    there: int  # were there already
+    refused: int  # have no address that could be one
+
+
+def add_all(
+    sources: Sources,
+    requests: Sequence[SourceRequest],
+    refused: int,
+    by: str,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Imported:
+    """Adds those that are not there; *progress* hears how many were looked at, of how many."""
+    added = 0
+    progress(0, len(requests))
+    for start in range(0, len(requests), _PIECE):
+        piece = requests[start : start + _PIECE]
+        added += sum(made is not None for made in sources.add_many(piece, by, place=start, of=len(requests)))
+        progress(start + len(piece), len(requests))
+    return Imported(added, len(requests) - added, refused)
+
+
+def every(sources: Sources) -> Iterator[Source]:
+    """All sources, page by page."""
+    after = 0
+    while rows := sources.list_sources(after, _PIECE):
+        yield from rows
+        after = rows[-1].id

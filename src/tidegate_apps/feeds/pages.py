@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -9,28 +10,144 @@ from urllib.parse import urlsplit
 from fastapi import Request, Response
 
 from tidegate.apps import DbTx, Installed
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.web import number_of, page, problem
-from tidegate_apps.feeds import looks, telling
-from tidegate_apps.feeds.looks import DAY, Look, Piece
-from tidegate_apps.feeds.recording import state_of
-from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.source import Source, public
-from tidegate_apps.feeds.source_rows import matching
-from tidegate_apps.feeds.verdicts import FeedState, name_of
+from tidegate_apps.feeds import notices
+from tidegate_apps.feeds.codes import MANUAL, ErrorType
+from tidegate_apps.feeds.models import AUTO, Source, matching, public
+from tidegate_apps.feeds.notices import REASONS, WHEN
+from tidegate_apps.feeds.poll_results import state_of
+from tidegate_apps.feeds.settings import FeedsSettings
+from tidegate_apps.feeds.state import OK, OWN, UNMODIFIED, DueReason, FeedState, name_of
 
-_PAGE = 50
-_MOST_BEATS = 500
+# How a feed is, in a state, a sentence and a bar of its last day. Pure.
+
+DAY = 86400.0
+_SLOTS = 48
+_RANK = {"": 0, "good": 1, "calm": 2, "warn": 3, "bad": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class FeedStatusLabel:
+    """A state of the pages, the word for it if it is another one, and the reason."""
+
+    token: str
+    word: str
+    reason: str
+
+
+def status_label(source: Source, state: FeedState | None, now: float) -> FeedStatusLabel:
+    """The first that is true."""
+    if source.feed_disabled_at is not None:
+        return _disabled(source, state, now)
+    if not source.enabled:
+        return FeedStatusLabel("paused", "Switched off", "The source is switched off, so nothing is polled.")
+    if not source.feed_url:
+        return FeedStatusLabel("paused", "No address", "The source has no address of a feed.")
+    if state is None or state.last_polled_at is None:
+        return FeedStatusLabel("new", "", "It was not polled yet.")
+    return _polled(state)
+
+
+def _disabled(source: Source, state: FeedState | None, now: float) -> FeedStatusLabel:
+    reason, by = source.feed_disable_reason or "", source.disabled_by
+    why = REASONS.get(reason, reason)
+    if reason == MANUAL:
+        return FeedStatusLabel("paused", "Disabled", f"Disabled by {by}; only a person enables it again.")
+    often = state.rest.failing_count if state is not None and by == AUTO else 0
+    times = f", {often} times in a row" if often > 1 else ""
+    said = "" if by == AUTO else f" Disabled by {by}."
+    if source.rests_until is not None and source.rests_until <= now:
+        return FeedStatusLabel(
+            "probing", "", f"Its rest is over; one poll finds out whether it is well. Before, {why}.{said}"
+        )
+    return FeedStatusLabel("disabled", "", f"{why[:1].upper()}{why[1:]}{times}.{said}")
+
+
+def _polled(state: FeedState) -> FeedStatusLabel:
+    kind = state.last_error_type
+    if kind is None:
+        return FeedStatusLabel("ok", "", "")
+    if state.due_why == DueReason.OWN_LINK:
+        return FeedStatusLabel("degraded", "", "Our own network seemed to be down, so nothing is known of the feed.")
+    why = REASONS.get(kind, kind)
+    detail = f" ({state.last_error})" if state.last_error else ""
+    said = f"{why[:1].upper()}{why[1:]}{detail}."
+    if kind == ErrorType.UNEXPECTED:
+        return FeedStatusLabel("action", "Unclassified", f"{said} It is polled on; please look at it.")
+    token = "limited" if kind == ErrorType.RATE_LIMITED else "degraded"
+    often = state.consecutive_errors
+    return FeedStatusLabel(token, "", said if often < 2 else f"{said[:-1]}, {often} failures since the last success.")
+
+
+def next_poll(state: FeedState | None) -> str:
+    """Why the next poll is when it is."""
+    return "" if state is None or state.due_at is None else WHEN.get(state.due_why, state.due_why)
+
+
+def describe_event(kind: str, actor: str, detail: str | None) -> str:
+    """One line of the history of a feed."""
+    why = REASONS.get(detail or "", detail or "")
+    match kind:
+        case "disabled" if actor == AUTO:
+            return f"It rests: {why}"
+        case "disabled":
+            return "It was disabled" if detail == MANUAL else f"It was disabled: {why}"
+        case "enabled":
+            return "A poll after its rest was good, so it is enabled again" if actor == AUTO else "It was enabled"
+        case "moved":
+            return f"It was moved to {public(detail or '')}"
+    return f"It was {kind}"
+
+
+def tone_of(outcome: str) -> str:
+    return {OK: "good", UNMODIFIED: "good", OWN: "calm", "unexpected": "bad"}.get(outcome, "warn")
+
+
+Piece = tuple[float, float, str, str]  # from, to, tone, words
+
+
+def day_bar(beats: Iterable[tuple[Any, ...]], now: float) -> list[Piece]:
+    """The last day in half hours: the worst that happened in each."""
+    wide = DAY / _SLOTS
+    worst: dict[int, tuple[str, str, int]] = {}
+    for at, outcome, *_ in beats:
+        slot = int((at - (now - DAY)) // wide)
+        if 0 <= slot < _SLOTS or at == now:
+            slot = min(slot, _SLOTS - 1)
+            tone, word, n = worst.get(slot, ("", "", 0))
+            if _RANK[tone_of(outcome)] > _RANK[tone]:
+                tone, word = tone_of(outcome), WORDS.get(outcome, outcome)
+            worst[slot] = (tone, word, n + 1)
+    start = now - DAY
+    return [
+        (start + slot * wide, start + (slot + 1) * wide * 0.999, tone, f"{word}, {n} polls" if n > 1 else word)
+        for slot, (tone, word, n) in sorted(worst.items())
+    ]
+
+
+WORDS = {OK: "read", UNMODIFIED: "not modified", OWN: "our own network was down"}
+
+
+def bar_words(beats: list[tuple[Any, ...]]) -> str:
+    """The bar for those who do not see it."""
+    bad = sum(tone_of(beat[1]) in ("warn", "bad") for beat in beats)
+    polls = "1 poll" if len(beats) == 1 else f"{len(beats)} polls"
+    return f"{polls} in the last day, {bad} failed" if beats else "no poll in the last day"
+
+
+_PAGE_SIZE = 50
+_MAX_BEATS = 500
 _TABS = ("", "failing", "disabled", "unclassified")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class FeedRow:
     """One feed as the pages show it."""
 
     source: Source
     state: FeedState | None
-    look: Look
+    look: FeedStatusLabel
     why_then: str
     bar: list[Piece]
     bar_words: str
@@ -47,16 +164,16 @@ class Line:
         return urlsplit(url).path if self.source.name == name_of(url) else ""
 
 
-def show_all(request: Request, there: Installed[Settings]) -> Response:
+def show_all(request: Request, app: Installed[FeedsSettings]) -> Response:
     """The list. Tabs, search and paging are plain links."""
     asked = request.query_params
     tab = asked.get("state", "") if asked.get("state", "") in _TABS else ""
     like = asked.get("q", "")[:200].strip()
-    return _list(request, there, tab, like, number_of(asked.get("after", "")) or 0)
+    return _list(request, app, tab, like, number_of(asked.get("after", "")) or 0)
 
 
-def _list(request: Request, there: Installed[Settings], tab: str, like: str, after: int = 0) -> Response:
-    now, elsewhere = there.queue.clock.now(), bool(there.settings.source_manager_url)
+def _list(request: Request, app: Installed[FeedsSettings], tab: str, like: str, after: int = 0) -> Response:
+    now, elsewhere = app.queue.clock.now(), bool(app.settings.source_manager_url)
 
     def read(tx: DbTx) -> dict[str, Any]:
         found = _sources(tx, tab, like, after, elsewhere=elsewhere)
@@ -65,35 +182,35 @@ def _list(request: Request, there: Installed[Settings], tab: str, like: str, aft
         if elsewhere:
             total, disabled = known, tx.all("count_resting")[0][0]
         return {
-            "lines": [_line(tx, each, now) for each in found[:_PAGE]],
-            "more_after": found[_PAGE - 1].id if len(found) > _PAGE else None,
+            "lines": [_line(tx, each, now) for each in found[:_PAGE_SIZE]],
+            "more_after": found[_PAGE_SIZE - 1].id if len(found) > _PAGE_SIZE else None,
             "total": total, "items": items,
             "unpolled": unpolled, "known": known,
             "counts": {"": total, "failing": failing, "disabled": disabled, "unclassified": unclassified},
         }  # fmt: skip
 
-    seen = there.db.read(read)
+    seen = app.db.read(read)
     return page(
         request, "feeds/all.html", **seen, tab=tab, tabs=_TABS, like=like, paged=bool(after), start=now - DAY, end=now,
-        elsewhere=there.settings.source_manager_url, polls=there.settings.poll,
-        simulated=there.settings.simulated,
+        elsewhere=app.settings.source_manager_url, polls=app.settings.poll,
+        simulated=app.settings.simulated,
     )  # fmt: skip
 
 
-def show_one(request: Request, there: Installed[Settings]) -> Response:
+def show_one(request: Request, app: Installed[FeedsSettings]) -> Response:
     """One feed: how it is, what it brought, what happened to it."""
     given = request.path_params["key"]
     # What notices speak of: all that are unclassified, or a host.
-    if given == telling.UNCLASSIFIED:
-        return _list(request, there, "unclassified", "")
-    if given.startswith(telling.HOST):
-        return _list(request, there, "", given.removeprefix(telling.HOST).partition(":")[0])
-    now = there.queue.clock.now()
+    if given == notices.UNCLASSIFIED:
+        return _list(request, app, "unclassified", "")
+    if given.startswith(notices.HOST):
+        return _list(request, app, "", given.removeprefix(notices.HOST).partition(":")[0])
+    now = app.queue.clock.now()
 
     def read(tx: DbTx) -> dict[str, Any]:
         number = number_of(given)
         if number is None:
-            raise NotThere("there is no such feed")
+            raise NotFound("there is no such feed")
         source = _source(tx, number)
         return {
             "line": _line(tx, source, now),
@@ -103,17 +220,26 @@ def show_one(request: Request, there: Installed[Settings]) -> Response:
         }
 
     try:
-        seen = there.db.read(read)
-    except NotThere as error:
+        seen = app.db.read(read)
+    except NotFound as error:
         return problem(404, "not_there", detail=f"{error}.")
     return page(
-        request, "feeds/one.html", **seen, start=now - DAY, end=now, tone_of=looks.tone_of, words=looks.WORDS,
-        public=public, happened=looks.happened, elsewhere=there.settings.source_manager_url, polls=there.settings.poll,
-    )  # fmt: skip
+        request,
+        "feeds/one.html",
+        **seen,
+        start=now - DAY,
+        end=now,
+        tone_of=tone_of,
+        words=WORDS,
+        public=public,
+        happened=describe_event,
+        elsewhere=app.settings.source_manager_url,
+        polls=app.settings.poll,
+    )
 
 
 def _sources(tx: DbTx, tab: str, like: str, after: int, *, elsewhere: bool) -> list[Source]:
-    n = _PAGE + 1
+    n = _PAGE_SIZE + 1
     if like:
         known = (
             (lambda **asked: [_source(tx, row[0]) for row in tx.all("states_found", **asked)]) if elsewhere else None
@@ -138,7 +264,7 @@ def _source(tx: DbTx, id_: int) -> Source:
         return Source(*row)
     known = tx.one("states", source_id=id_)
     if known is None:
-        raise NotThere(f"there is no feed {id_}")
+        raise NotFound(f"there is no feed {id_}")
     state = state_of(known)
     rest = state.rest
     return Source(
@@ -147,13 +273,13 @@ def _source(tx: DbTx, id_: int) -> Source:
     )  # fmt: skip
 
 
-def _line(tx: DbTx, source: Source, now: float) -> Line:
+def _line(tx: DbTx, source: Source, now: float) -> FeedRow:
     row, more = tx.one("states", source_id=source.id), tx.one("details", source_id=source.id)
     state = None if row is None else state_of(row)
-    beats = tx.all("beats", source_id=source.id, since=now - DAY, n=_MOST_BEATS)
+    beats = tx.all("beats", source_id=source.id, since=now - DAY, n=_MAX_BEATS)
     _, _, title, link, malformed, items, last_new_at = more or (0, 0, None, None, None, 0, None)
-    return Line(
-        source=source, state=state, look=looks.look_of(source, state, now), why_then=looks.next_poll(state),
-        bar=looks.day_bar(beats, now), bar_words=looks.bar_words(beats), title=title, link=link, malformed=malformed,
+    return FeedRow(
+        source=source, state=state, look=status_label(source, state, now), why_then=next_poll(state),
+        bar=day_bar(beats, now), bar_words=bar_words(beats), title=title, link=link, malformed=malformed,
         items=items, last_new_at=last_new_at,
     )  # fmt: skip

@@ -7,30 +7,124 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from tidegate.apps import Db
 from tidegate.errors import StoreError
-from tidegate.guard import SelfGuard
-from tidegate_apps.feeds import dues, poll_log, telling, verdicts
-from tidegate_apps.feeds.blaming import Blame
-from tidegate_apps.feeds.fetching import Fetching
-from tidegate_apps.feeds.matrix import PollError, untyped
-from tidegate_apps.feeds.pacing import Pace
+from tidegate.guard import NetworkGuardPolicy
+from tidegate_apps.feeds import notices
+from tidegate_apps.feeds import state as feed_state
+from tidegate_apps.feeds.client import Fetching
+from tidegate_apps.feeds.codes import PollError, untyped
+from tidegate_apps.feeds.host_guard import FailureAttribution
 from tidegate_apps.feeds.parsing import Feed
-from tidegate_apps.feeds.recording import Finished, SourceManager, state_of
-from tidegate_apps.feeds.verdicts import FeedState, Verdict
-from tidegate_apps.feeds.waiting import Waiting
-from tidegate_apps.feeds.writing import PATIENCE, UNEXPECTED, Place, Writer
+from tidegate_apps.feeds.poll_results import (
+    RETRY_DELAYS,
+    UNEXPECTED,
+    PollResultWriter,
+    PollStorage,
+    SourceManager,
+    state_of,
+)
+from tidegate_apps.feeds.state import FeedState, PollResult, PollVerdict
 
-LOOK = 1.0  # seconds between two looks at what is due
-_PAGE = 500
-_MOST_KNOWN = 20_000
-_STALE = 5.0  # seconds after which what is known of a feed is read again before its poll
-_CHORES_EVERY = 60.0
-_SLICE = 5000  # rows that are forgotten in one go
+# Feeds whose poll is due and has not begun: one of a host after the other, the hosts in turns. Pure.
+
+QueuedFeed = tuple[FeedState, float]  # a feed, and when what is known of it was read
+
+
+class HostQueues:
+    """A line for each host, and a line of the hosts that nobody asks at the moment."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, deque[QueuedFeed]] = {}
+        self._hosts: deque[str] = deque()  # that have something waiting, and nothing under way
+        self._asked: set[str] = set()  # that have something under way
+
+    @property
+    def hosts(self) -> int:
+        """Hosts that can be asked now."""
+        return len(self._hosts)
+
+    def put(self, state: FeedState, read: float) -> None:
+        line = self._lines.setdefault(state.host, deque())
+        line.append((state, read))
+        if len(line) == 1 and state.host not in self._asked:
+            self._hosts.append(state.host)
+
+    def put_first(self, state: FeedState, read: float) -> None:
+        """Before all others, because somebody waits for it; one that is in line already comes forward."""
+        line = self._lines.setdefault(state.host, deque())
+        old = next((each for each in line if each[0].source_id == state.source_id), None)
+        if old is not None and old[0].due_at == feed_state.POLL_NOW:
+            return
+        if old is not None:
+            line.remove(old)
+        line.appendleft((state, read))
+        if state.host not in self._asked:
+            if state.host in self._hosts:
+                self._hosts.remove(state.host)
+            self._hosts.appendleft(state.host)
+
+    def __contains__(self, state: FeedState) -> bool:
+        return any(each.source_id == state.source_id for each, _ in self._lines.get(state.host, ()))
+
+    def take(self) -> QueuedFeed:
+        """The next one, if there are `hosts`; nothing else of its host is given out before that is `free`."""
+        host = self._hosts.popleft()
+        line = self._lines[host]
+        found = line.popleft()
+        if not line:
+            del self._lines[host]
+        self._asked.add(host)
+        return found
+
+    def free(self, host: str) -> None:
+        """What was under way at this host has ended."""
+        self._asked.discard(host)
+        if host in self._lines:
+            first = self._lines[host][0][0].due_at == feed_state.POLL_NOW
+            (self._hosts.appendleft if first else self._hosts.append)(host)
+
+
+# How fast overdue feeds are polled, so that a pause of ours is no wave for others.
+
+_MIN_RATE = 2.0  # polls per second
+_CATCH_UP = 2.5  # times the mean
+
+
+class PollRateLimiter:
+    """So many polls a second, and no more than a second's worth at once."""
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self._monotonic = monotonic
+        self._rate = _MIN_RATE
+        self._left, self._at = 1.0, monotonic()
+
+    def usual(self, polls_per_second: float) -> None:
+        """So many are polled when all goes well."""
+        self._rate = max(_MIN_RATE, _CATCH_UP * polls_per_second)
+
+    def take(self) -> bool:
+        """Whether one more may begin now."""
+        now = self._monotonic()
+        self._left = min(max(1.0, self._rate), self._left + (now - self._at) * self._rate)
+        self._at = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+POLL_INTERVAL = 1.0  # seconds between two looks at what is due
+_PAGE_SIZE = 500
+_MAX_KNOWN = 20_000
+_STATE_MAX_AGE = 5.0  # seconds after which what is known of a feed is read again before its poll
+_MAINTENANCE_EVERY = 60.0
+_BATCH_SIZE = 5000  # rows that are forgotten in one go
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,16 +133,16 @@ class PollPolicy:
 
     concurrency: int = 32
     paced: bool = True  # many that are overdue are not all polled at once
-    guard: SelfGuard | None = field(default_factory=SelfGuard)
+    guard: NetworkGuardPolicy | None = field(default_factory=NetworkGuardPolicy)
     host_guard: bool = False  # a host whose feeds fail together is to blame, and none of them
     history: float = 7 * 86400.0  # of polls
     events: float = 365 * 86400.0  # of what else happened to sources
     items: int = 5000  # of one feed
-    look: float = LOOK
+    poll_interval: float = POLL_INTERVAL
 
 
 @dataclass(slots=True)
-class Tally:
+class PollCounts:
     """What a poller has done."""
 
     polled: int = 0
@@ -57,13 +151,13 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
+class PollClock:
     """A clock and dice, handed in."""
 
     now: Callable[[], float]
     monotonic: Callable[[], float]
     older_than: Callable[[float], float]  # the time before which all is that many seconds old
-    dice: Callable[[], float] = random.random
+    rng: Callable[[], float] = random.random
 
 
 class Poller:
@@ -74,36 +168,36 @@ class Poller:
         db: Db,
         manager: SourceManager,
         fetching: Fetching,
-        times: Times,
+        times: PollClock,
         policy: PollPolicy | None = None,
-        blame: Blame | None = None,
+        attribution: FailureAttribution | None = None,
     ) -> None:
         """*blame* is what a poller before this one has found out of our own network, and of hosts."""
         self._db, self._manager, self._fetching, self._times = db, manager, fetching, times
         self._policy = policy or PollPolicy()
-        self._blame = blame or Blame(self._policy.guard, hosts=self._policy.host_guard)
-        self.tally = Tally()
-        self._waiting = Waiting()
-        self._flying: dict[str, asyncio.Task[None]] = {}  # by host
+        self._attribution = attribution or FailureAttribution(self._policy.guard, hosts=self._policy.host_guard)
+        self.tally = PollCounts()
+        self._queues = HostQueues()
+        self._in_flight: dict[str, asyncio.Task[None]] = {}  # by host
         self._known: set[int] = set()  # waiting, under way, or not recorded yet
         self._recorded: set[int] = set()  # since the last look began: what it sees of them may be older
-        self._stir = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._after = (-1.0, 0)  # how far the due ones were read
         self._look_at = self._asked_at = 0.0
         self._all_read = False
-        self._pace = Pace(times.monotonic)
-        self._chores_at = 0.0
+        self._rate_limiter = PollRateLimiter(times.monotonic)
+        self._maintenance_at = 0.0
         self._writer = self._new_writer()
 
-    async def run(self, stop: Callable[[], bool], *, drain: bool = False) -> Tally:
+    async def run(self, stop: Callable[[], bool], *, drain: bool = False) -> PollCounts:
         """Until *stop* says so; with *drain*, until nothing is due."""
-        self._stir, self._writer, self._look_at = asyncio.Event(), self._new_writer(), 0.0  # of this loop
+        self._wakeup, self._writer, self._look_at = asyncio.Event(), self._new_writer(), 0.0  # of this loop
         writing = asyncio.create_task(self._writer.run())
         try:
             while not stop():
                 if writing.done():
                     writing.result()
-                self._stir.clear()
+                self._wakeup.clear()
                 await self._look()
                 self._start(paced=self._policy.paced and not drain)
                 if drain and not self._known:
@@ -121,86 +215,86 @@ class Poller:
     async def _look(self) -> None:
         """Reads more of what is due, when there is little to do."""
         # By hosts, not by feeds: one host with many that wait must not keep the others out of sight.
-        enough = self._waiting.hosts > self._policy.concurrency or len(self._known) > _MOST_KNOWN
+        enough = self._queues.hosts > self._policy.concurrency or len(self._known) > _MAX_KNOWN
         try:
             await self._look_for_asked()
             if enough or self._times.monotonic() < self._look_at:
                 return
             rows = await self._due(self._times.now(), self._after)
-            await self._chores()
+            await self._maintenance()
         except StoreError as error:
-            poll_log.log.error("due_not_read error=%s", type(error).__name__)
-            self._look_at = self._asked_at = self._times.monotonic() + PATIENCE[1]
+            notices.log.error("due_not_read error=%s", type(error).__name__)
+            self._look_at = self._asked_at = self._times.monotonic() + RETRY_DELAYS[1]
             return
         read = self._times.monotonic()
         fresh = [row for row in rows if row[0] not in self._known]
         for row in fresh:
             if row[0] not in self._recorded:
                 self._known.add(row[0])
-                self._waiting.put(state_of(row), read)
-        if len(rows) < _PAGE:
-            self._after, self._look_at, self._all_read = (-1.0, 0), read + self._policy.look, not fresh
+                self._queues.put(state_of(row), read)
+        if len(rows) < _PAGE_SIZE:
+            self._after, self._look_at, self._all_read = (-1.0, 0), read + self._policy.poll_interval, not fresh
         else:
             self._after = (rows[-1][6], rows[-1][0])
 
     async def _due(self, at: float, after: tuple[float, int]) -> list[tuple[Any, ...]]:
         self._recorded.clear()
-        return await self._db.aall("due", at=at, after_due=after[0], after=after[1], n=_PAGE)
+        return await self._db.aall("due", at=at, after_due=after[0], after=after[1], n=_PAGE_SIZE)
 
     async def _look_for_asked(self) -> None:
         """What somebody waits for comes before all that is overdue, however much that is."""
         if not self._known or self._times.monotonic() < self._asked_at:
             return
-        rows = await self._due(dues.AT_ONCE, (-1.0, 0))
+        rows = await self._due(feed_state.POLL_NOW, (-1.0, 0))
         read = self._times.monotonic()
-        self._asked_at = read + self._policy.look
+        self._asked_at = read + self._policy.poll_interval
         for row in reversed(rows):
             state = state_of(row)
-            under_way = row[0] in self._known and state not in self._waiting
+            under_way = row[0] in self._known and state not in self._queues
             if not under_way and row[0] not in self._recorded:
                 self._known.add(row[0])
-                self._waiting.put_first(state, read)
+                self._queues.put_first(state, read)
 
-    async def _chores(self) -> None:
+    async def _maintenance(self) -> None:
         """Now and then: how many polls a second are usual here, and what is old enough to be forgotten."""
-        if self._times.monotonic() < self._chores_at:
+        if self._times.monotonic() < self._maintenance_at:
             return
-        self._chores_at = self._times.monotonic() + _CHORES_EVERY
+        self._maintenance_at = self._times.monotonic() + _MAINTENANCE_EVERY
         await self._db.aall("move_back", now_is=self._times.now())
         usual = float((await self._db.aall("pace"))[0][0])
-        self._pace.usual(usual)
-        self._blame.usual(usual)
+        self._rate_limiter.usual(usual)
+        self._attribution.usual(usual)
         older_than, loop = self._times.older_than, asyncio.get_running_loop()
         for name, kept in (("prune_beats", self._policy.history), ("prune_events", self._policy.events)):
-            await self._db.aall(name, before=await loop.run_in_executor(None, older_than, kept), n=_SLICE)
+            await self._db.aall(name, before=await loop.run_in_executor(None, older_than, kept), n=_BATCH_SIZE)
         if self._writer.odd is not False and not await self._db.aall("feeds_by_error", type=UNEXPECTED, after=0, n=1):
-            await self._db.awrite(lambda tx: tx.settled(telling.TARGET, telling.UNCLASSIFIED))
+            await self._db.awrite(lambda tx: tx.settled(notices.TARGET, notices.UNCLASSIFIED))
             self._writer.odd = False
 
     # -- polling -------------------------------------------------------------------------------------------------
 
     def _start(self, *, paced: bool) -> None:
-        while len(self._flying) < self._policy.concurrency and not self._writer.busy:
-            if not self._waiting.hosts or (paced and not self._pace.take()):
+        while len(self._in_flight) < self._policy.concurrency and not self._writer.busy:
+            if not self._queues.hosts or (paced and not self._rate_limiter.take()):
                 return
-            state, read = self._waiting.take()
-            self._flying[state.host] = asyncio.create_task(self._fly(state, read))
+            state, read = self._queues.take()
+            self._in_flight[state.host] = asyncio.create_task(self._run_poll(state, read))
 
-    async def _fly(self, state: FeedState, read: float) -> None:
-        finished: Finished | None = None
+    async def _run_poll(self, state: FeedState, read: float) -> None:
+        finished: PollResult | None = None
         try:
-            fresh = state if self._times.monotonic() - read <= _STALE else await self._again(state)
+            fresh = state if self._times.monotonic() - read <= _STATE_MAX_AGE else await self._again(state)
             if fresh is not None:
                 finished = await self._poll(fresh)
                 self._writer.put(finished)
         except StoreError as error:  # it is due still, and looked at again
-            poll_log.log.error("feed_not_read source_id=%s error=%s", state.source_id, type(error).__name__)
+            notices.log.error("feed_not_read source_id=%s error=%s", state.source_id, type(error).__name__)
         finally:
-            del self._flying[state.host]
-            self._waiting.free(state.host)
+            del self._in_flight[state.host]
+            self._queues.free(state.host)
             if finished is None:
                 self._known.discard(state.source_id)
-            self._stir.set()
+            self._wakeup.set()
 
     async def _again(self, state: FeedState) -> FeedState | None:
         """What is known of a feed that has waited for its turn; None when it is not due any more."""
@@ -209,50 +303,50 @@ class Poller:
         due = found is not None and found.due_at is not None and found.due_at <= self._times.now()
         return found if due else None
 
-    async def _poll(self, state: FeedState) -> Finished:
+    async def _poll(self, state: FeedState) -> PollResult:
         times, began = self._times, self._times.monotonic()
         feed: Feed | None = None
         try:
             success, feed = await self._fetching.poll(state, times.now())
-            verdict = verdicts.succeeded(state, success, times.now(), times.dice())
-            self._blame.answered(state, times.monotonic())
+            verdict = feed_state.record_success(state, success, times.now(), times.rng())
+            self._attribution.record_answer(state, times.monotonic())
         except Exception as error:  # whatever it is, it is the outcome of this poll, and of no other
             verdict = self._failed(state, error)
         ms = round(1000 * (times.monotonic() - began))
-        return Finished(before=state, verdict=verdict, at=times.now(), ms=ms, feed=feed)
+        return PollResult(before=state, verdict=verdict, at=times.now(), ms=ms, feed=feed)
 
-    def _failed(self, state: FeedState, error: Exception) -> Verdict:
+    def _failed(self, state: FeedState, error: Exception) -> PollVerdict:
         typed = error if isinstance(error, PollError) else untyped(error, state.feed_url)
         times = self._times
-        own, spared = self._blame.failed(state, typed, times.monotonic())
-        return verdicts.failed(state, typed, times.now(), times.dice(), own=own, spared=spared)
+        own, spared = self._attribution.record_failure(state, typed, times.monotonic())
+        return feed_state.record_failure(state, typed, times.now(), times.rng(), own_network=own, host_excused=spared)
 
     # -- the loop ------------------------------------------------------------------------------------------------
 
-    def _new_writer(self) -> Writer:
-        place = Place(self._db, self._manager, self._policy.items)
-        return Writer(place, self._blame, self._times.now, self._heard_of)
+    def _new_writer(self) -> PollResultWriter:
+        place = PollStorage(self._db, self._manager, self._policy.items)
+        return PollResultWriter(place, self._attribution, self._times.now, self._heard_of)
 
-    def _heard_of(self, each: Finished, counted: bool) -> None:
+    def _heard_of(self, each: PollResult, counted: bool) -> None:
         """It was recorded, or it was dropped."""
         self._known.discard(each.before.source_id)
         self._recorded.add(each.before.source_id)
         self.tally.polled += counted
         self.tally.failed += counted and each.verdict.error is not None
         self.tally.dropped += not counted
-        self._stir.set()
+        self._wakeup.set()
 
     async def _wait(self) -> None:
         """Until a poll has ended or was recorded, or it is time to look again."""
-        wait = max(0.01, min(self._policy.look, self._look_at - self._times.monotonic()))
+        wait = max(0.01, min(self._policy.poll_interval, self._look_at - self._times.monotonic()))
         try:
-            await asyncio.wait_for(self._stir.wait(), wait)
+            await asyncio.wait_for(self._wakeup.wait(), wait)
         except TimeoutError:
             return
 
     async def _end(self, writing: asyncio.Task[None]) -> None:
         """What is under way counts no more; what has ended does."""
-        flying = list(self._flying.values())
+        flying = list(self._in_flight.values())
         for task in flying:
             task.cancel()
         await asyncio.gather(*flying, return_exceptions=True)

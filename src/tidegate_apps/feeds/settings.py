@@ -6,18 +6,18 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, Field, SecretStr
 
-from tidegate.apps import address_of
+from tidegate.apps import validate_url
 from tidegate.guard import Seconds
 
 
 def _address(value: str) -> str:
-    return address_of(value, "one such as https://sources.example.org, or nothing to keep the sources here")
+    return validate_url(value, "one such as https://sources.example.org, or nothing to keep the sources here")
 
 
 Fraction = Annotated[float, Field(gt=0, le=1)]
 
 
-class Settings(BaseModel):
+class FeedsSettings(BaseModel):
     """What can be set; each with what it is good for."""
 
     interval: Seconds = Field(default=Seconds("1h"), ge=60, description="Between two polls of one feed.")

@@ -6,16 +6,113 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from tidegate.apps import Db, DbTx
-from tidegate.errors import Refused
-from tidegate_apps.feeds import dues, resting, telling
-from tidegate_apps.feeds.dues import Why
-from tidegate_apps.feeds.matrix import rest_of
-from tidegate_apps.feeds.mirroring import mirrored
-from tidegate_apps.feeds.source import AUTO, Change, Source, Wanted, public
-from tidegate_apps.feeds.source_rows import active_from, found_in, matching, standing
-from tidegate_apps.feeds.verdicts import host_of, name_of
+from tidegate.errors import Rejected
+from tidegate_apps.feeds import notices, state
+from tidegate_apps.feeds.codes import MANUAL, REASONS, rest_of
+from tidegate_apps.feeds.models import (
+    AUTO,
+    Change,
+    Source,
+    SourceRequest,
+    active_from,
+    found_in,
+    matching,
+    public,
+    standing,
+)
+from tidegate_apps.feeds.state import DueReason, host_of, name_of
 
-_SLICE = 500
+# A feed rests, or goes on: what is written of it, what people are told, and what the poller does then.
+
+
+def disable(tx: DbTx, id_: int, reason: str, by: str, at: float, *, recorded: bool) -> Source:
+    """The source as it is then; ValueError for an unknown reason. *recorded*: the poller has written its own state."""
+    if reason not in REASONS:
+        raise ValueError(f"reason: {reason[:40]!r} is not known; give one of: {', '.join(REASONS)}")
+    found = found_in(tx, id_, lock=True)
+    if _only_a_person_ends_it(found, by):
+        return found
+    rest = rest_of(reason)
+    until = None if rest is None else at + rest
+    able = active_from(found.feed_url, enabled=found.enabled) is not None
+    tx.all(
+        "set_rest", id=id_, feed_disabled_at=at, feed_disable_reason=reason, disabled_by=by,
+        active_from=until if able else None,
+    )  # fmt: skip
+    tx.all("add_event", source_id=id_, at=at, kind="disabled", actor=by, detail=reason)
+    if by != AUTO:
+        became = {"state": "disabled", "why": reason, "until": until, "feed": found.name}
+        tx.noted(by, "target_disabled", notices.TARGET, id_, was=standing(found), became=became)
+    if not recorded:
+        tx.all(
+            "set_state_rest", source_id=id_, rest_at=at, rest_until=until, rest_reason=reason, rest_by=by,
+            due_at=until if able else None, due_why=str(DueReason.COOLDOWN),
+        )  # fmt: skip
+    if reason != MANUAL:
+        tx.tell(notices.resting(id_, found.name, reason, at))
+    return found_in(tx, id_)
+
+
+def enable(tx: DbTx, id_: int, by: str, at: float, *, recorded: bool) -> tuple[Source, Source]:
+    """The source as it was and as it is then; the same when only a person ends its rest, or it does not rest."""
+    found = found_in(tx, id_, lock=True)
+    if found.feed_disabled_at is None or _only_a_person_ends_it(found, by):
+        return found, found
+    active = active_from(found.feed_url, enabled=found.enabled)
+    tx.all("set_rest", id=id_, feed_disabled_at=None, feed_disable_reason=None, disabled_by=None, active_from=active)
+    tx.all("add_event", source_id=id_, at=at, kind="enabled", actor=by, detail=found.feed_disable_reason)
+    if by != AUTO:
+        became = {"state": "enabled", "feed": found.name}
+        tx.noted(by, "target_enabled", notices.TARGET, id_, was=standing(found), became=became)
+    if not recorded:
+        tx.all(
+            "set_state_rest", source_id=id_, rest_at=None, rest_until=None, rest_reason=None, rest_by=None,
+            due_at=None if active is None else state.POLL_NOW, due_why=str(DueReason.ASKED),
+        )  # fmt: skip
+    if by == AUTO:
+        tx.tell(notices.recovered(id_, found.name, at))
+    else:
+        tx.settled(notices.TARGET, id_)
+    return found, found_in(tx, id_)
+
+
+def _only_a_person_ends_it(source: Source, by: str) -> bool:
+    return by == AUTO and source.feed_disable_reason == MANUAL
+
+
+# What the poller knows of a feed follows what its source says.
+
+
+def mirror_change(tx: DbTx, was: Source, now: Source, at: float) -> None:
+    """Writes what a change of a source, at the time *at*, means for its polls."""
+    if not now.feed_url:
+        tx.all("remove_state", source_id=now.id)
+        return
+    due = now.active_from  # at once, when it does not rest
+    tx.many("add_state", [{
+        "source_id": now.id, "name": now.name, "feed_url": now.feed_url, "host": host_of(now.feed_url),
+        "interval_s": now.interval, "due_at": due, "due_why": str(DueReason.NEW),
+    }])  # fmt: skip
+    if not was.feed_url and now.feed_disabled_at is not None:
+        rest = rest_of(now.feed_disable_reason or "")
+        tx.all(
+            "set_state_rest", source_id=now.id, rest_at=now.feed_disabled_at, rest_reason=now.feed_disable_reason,
+            rest_until=None if rest is None else now.feed_disabled_at + rest, rest_by=now.disabled_by, due_at=due,
+            due_why=str(DueReason.COOLDOWN),
+        )  # fmt: skip
+    elif was.feed_url != now.feed_url:
+        tx.all(
+            "set_address", source_id=now.id, feed_url=now.feed_url, host=host_of(now.feed_url), due_at=due,
+            due_why=str(DueReason.NEW),
+        )  # fmt: skip
+    elif was.active_from != now.active_from:
+        tx.all("set_due", source_id=now.id, due_at=due, due_why=str(DueReason.COOLDOWN if due else DueReason.NEW))
+    elif was.interval != now.interval:
+        # Sooner only if nothing but the interval made it wait.
+        tx.all("sooner", source_id=now.id, due_at=at + now.interval, due_why=str(DueReason.INTERVAL))
+
+
+_BATCH_SIZE = 500
 
 
 class Sources:
@@ -27,10 +124,10 @@ class Sources:
     # -- asking --------------------------------------------------------------------------------------------------
 
     def get(self, id_: int) -> Source:
-        """NotThere when there is no such source."""
+        """NotFound when there is no such source."""
         return self._db.read(lambda tx: found_in(tx, id_))
 
-    def listed(self, after: int = 0, n: int = 100, like: str = "", *, whole: bool = True) -> list[Source]:
+    def list_sources(self, after: int = 0, n: int = 100, like: str = "", *, whole: bool = True) -> list[Source]:
         """By number; with *like*, those that have it in their names or addresses, of which *whole* sees the secrets."""
         if like:
             return self._db.read(lambda tx: matching(tx, like, after, n, whole=whole))
@@ -57,55 +154,70 @@ class Sources:
 
     # -- changing ------------------------------------------------------------------------------------------------
 
-    def add(self, wanted: Wanted, by: str) -> Source:
+    def add(self, request: SourceRequest, by: str) -> Source:
         """Refused when there is one with that address."""
-        made = self.add_many([wanted], by)[0]
+        made = self.add_many([request], by)[0]
         if made is None:
-            raise Refused(f"there is a source with that feed_url already: {self.at(wanted.feed_url or '')}")
+            raise Rejected(f"there is a source with that feed_url already: {self.at(request.feed_url or '')}")
         return self.get(made)
 
-    def add_many(self, wanted: Sequence[Wanted], by: str, *, place: int = 0, of: int | None = None) -> list[int | None]:
+    def add_many(
+        self, requests: Sequence[SourceRequest], by: str, *, place: int = 0, of: int | None = None
+    ) -> list[int | None]:
         """All in one transaction; None for each whose address is there already.
 
         *place* and *of*: where they stand in a list of so many, for their first polls.
         """
-        return self._db.write(lambda tx: self._added(tx, wanted, by, place, of or len(wanted)))
+        return self._db.write(lambda tx: self._added(tx, requests, by, place, of or len(requests)))
 
-    def _added(self, tx: DbTx, wanted: Sequence[Wanted], by: str, start: int, of: int) -> list[int | None]:
+    def _added(self, tx: DbTx, requests: Sequence[SourceRequest], by: str, start: int, of: int) -> list[int | None]:
         at = self._now()
         made: list[int | None] = []
         states = []
-        for place, each in enumerate(wanted, start):
-            interval = each.interval or self._interval
+        for place, request in enumerate(requests, start):
+            interval = request.interval or self._interval
             row = tx.one(
-                "add_source", name=each.name or name_of(each.feed_url), feed_url=each.feed_url, interval_s=interval,
-                enabled=int(each.enabled), active_from=active_from(each.feed_url, enabled=each.enabled), at=at,
-            )  # fmt: skip
+                "add_source",
+                name=request.name or name_of(request.feed_url),
+                feed_url=request.feed_url,
+                interval_s=interval,
+                enabled=int(request.enabled),
+                active_from=active_from(request.feed_url, enabled=request.enabled),
+                at=at,
+            )
             made.append(None if row is None else int(row[0]))
             if row is None:
                 continue
             tx.all("add_event", source_id=row[0], at=at, kind="added", actor=by, detail=None)
-            if each.feed_url:
-                due_at, why = (dues.AT_ONCE, Why.NEW) if of == 1 else dues.first(at, interval, place, of)
-                states.append({
-                    "source_id": row[0], "name": each.name or name_of(each.feed_url), "feed_url": each.feed_url,
-                    "host": host_of(each.feed_url), "interval_s": interval, "due_why": str(why),
-                    "due_at": due_at if each.enabled else None,
-                })  # fmt: skip
+            if request.feed_url:
+                due_at, why = (state.POLL_NOW, DueReason.NEW) if of == 1 else state.first(at, interval, place, of)
+                states.append(
+                    {
+                        "source_id": row[0],
+                        "name": request.name or name_of(request.feed_url),
+                        "feed_url": request.feed_url,
+                        "host": host_of(request.feed_url),
+                        "interval_s": interval,
+                        "due_why": str(why),
+                        "due_at": due_at if request.enabled else None,
+                    }
+                )
         if states:
             tx.many("add_state", states)
             self._wake(tx)
         if by != AUTO and start == 0:
-            self._noted_new(tx, by, wanted, made, of)
+            self._noted_new(tx, by, requests, made, of)
         return made
 
-    def _noted_new(self, tx: DbTx, by: str, wanted: Sequence[Wanted], made: Sequence[int | None], of: int) -> None:
+    def _noted_new(
+        self, tx: DbTx, by: str, requests: Sequence[SourceRequest], made: Sequence[int | None], of: int
+    ) -> None:
         """One line for what somebody added, however many there are; of a list it is written with the first piece."""
         if of > 1:
-            tx.noted(by, "target_imported", telling.TARGET, became={"listed": of})
+            tx.noted(by, "target_imported", notices.TARGET, became={"listed": of})
         elif made and made[0] is not None:
-            name = wanted[0].name or name_of(wanted[0].feed_url)
-            tx.noted(by, "target_added", telling.TARGET, made[0], became={"feed": name})
+            name = requests[0].name or name_of(requests[0].feed_url)
+            tx.noted(by, "target_added", notices.TARGET, made[0], became={"feed": name})
 
     def change(self, id_: int, change: Change, by: str) -> Source:
         """The source with other values; its rest stays as it is, and so does what somebody else changes meanwhile."""
@@ -121,7 +233,7 @@ class Sources:
             url = wanted.feed_url
             other = tx.one("source_at", feed_url=url) if url else None
             if other is not None and other[0] != id_:
-                raise Refused(f"there is a source with that feed_url already: {other[0]}")
+                raise Rejected(f"there is a source with that feed_url already: {other[0]}")
             active = active_from(url, enabled=wanted.enabled)
             if active is not None and was.feed_disabled_at is not None:
                 rest = rest_of(was.feed_disable_reason or "")
@@ -132,36 +244,36 @@ class Sources:
             )  # fmt: skip
             tx.all("add_event", source_id=id_, at=at, kind="changed", actor=by, detail=None)
             now = found_in(tx, id_)
-            mirrored(tx, was, now, at)
+            mirror_change(tx, was, now, at)
             self._wake(tx)
             if by != AUTO:
                 before = _values(was)
                 after = {name: value for name, value in _values(now).items() if value != before[name]}
                 was_so, became = {name: before[name] for name in after}, {"feed": now.name, **after}
-                tx.noted(by, "target_changed", telling.TARGET, id_, was=was_so, became=became)
+                tx.noted(by, "target_changed", notices.TARGET, id_, was=was_so, became=became)
             return now
 
         return self._db.write(work)
 
     def remove(self, id_: int, by: str) -> None:
-        """With its items and its history; NotThere when there is no such source."""
+        """With its items and its history; NotFound when there is no such source."""
 
         def first(tx: DbTx) -> None:
             found = found_in(tx, id_, lock=True)
             was = {"feed": found.name, **standing(found)}
-            tx.noted(by, "target_removed", telling.TARGET, id_, was=was, became={"state": "gone"})
+            tx.noted(by, "target_removed", notices.TARGET, id_, was=was, became={"state": "gone"})
             tx.all("remove_source", id=id_)
             tx.all("remove_state", source_id=id_)
             tx.all("remove_beats", source_id=id_)
             tx.all("remove_events", source_id=id_)
-            tx.settled(telling.TARGET, id_)
+            tx.settled(notices.TARGET, id_)
 
         self._db.write(first)
-        while len(self._db.all("remove_items", source_id=id_, n=_SLICE)) == _SLICE:
+        while len(self._db.all("remove_items", source_id=id_, n=_BATCH_SIZE)) == _BATCH_SIZE:
             pass
 
     def disable(self, id_: int, reason: str, by: str) -> Source:
-        """NotThere for an unknown source, ValueError for an unknown reason."""
+        """NotFound for an unknown source, ValueError for an unknown reason."""
         return self._db.write(lambda tx: self.disable_in(tx, id_, reason, by))
 
     def enable(self, id_: int, by: str) -> Source:
@@ -174,8 +286,8 @@ class Sources:
     def poll_all(self, ids: Sequence[int], by: str = AUTO) -> list[Source]:
         """The same for several: so many at a time that nobody waits long to write, and of those all or none."""
         found: list[Source] = []
-        for start in range(0, len(ids), _SLICE):
-            some = ids[start : start + _SLICE]
+        for start in range(0, len(ids), _BATCH_SIZE):
+            some = ids[start : start + _BATCH_SIZE]
             found += self._db.write(partial(self._asked_for, ids=some, by=by, of=0 if start else len(ids)))
         return found
 
@@ -187,26 +299,26 @@ class Sources:
             only = found[0] if of == 1 else None
             many = {"feeds": of} if only is None else {"feed": only.name}
             became = {"state": "polled now", **many}
-            tx.noted(by, "target_asked", telling.TARGET, None if only is None else only.id, became=became)
+            tx.noted(by, "target_asked", notices.TARGET, None if only is None else only.id, became=became)
         return found
 
     def _polled_at_once(self, tx: DbTx, id_: int) -> Source:
         found = found_in(tx, id_, lock=True)
         if not found.enabled or not found.feed_url:
-            raise Refused("the source is switched off, or has no feed_url; change that first")
+            raise Rejected("the source is switched off, or has no feed_url; change that first")
         if found.active_from is None or found.active_from > self._now():
-            raise Refused("the feed is disabled; enable it first")
-        tx.all("set_due", source_id=id_, due_at=dues.AT_ONCE, due_why=str(Why.ASKED))
+            raise Rejected("the feed is disabled; enable it first")
+        tx.all("set_due", source_id=id_, due_at=state.POLL_NOW, due_why=str(DueReason.ASKED))
         return found
 
     # -- in a transaction of somebody else's ---------------------------------------------------------------------
 
     def disable_in(self, tx: DbTx, id_: int, reason: str, by: str, *, recorded: bool = False) -> Source:
         """*recorded*: the poller has written in this transaction what it means for its own state."""
-        return resting.disable(tx, id_, reason, by, self._now(), recorded=recorded)
+        return disable(tx, id_, reason, by, self._now(), recorded=recorded)
 
     def enable_in(self, tx: DbTx, id_: int, by: str, *, recorded: bool = False) -> Source:
-        was, now = resting.enable(tx, id_, by, self._now(), recorded=recorded)
+        was, now = enable(tx, id_, by, self._now(), recorded=recorded)
         if was != now and not recorded:
             self._wake(tx)
         return now

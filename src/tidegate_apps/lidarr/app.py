@@ -5,55 +5,49 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidegate.apps import App, Every, Installed, Page, Simulated
-from tidegate_apps.lidarr import handlers
+from tidegate.apps import App, Installed, Page, ScheduledJob
+from tidegate_apps.lidarr import jobs as lidarr_jobs
 from tidegate_apps.lidarr.codes import CODES
-from tidegate_apps.lidarr.settings import Settings
+from tidegate_apps.lidarr.settings import LidarrSettings
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
 
 
-def jobs(there: Installed[Settings]) -> handlers.Jobs:
-    return handlers.declare(there)
+def jobs(app: Installed[LidarrSettings]) -> lidarr_jobs.LidarrJobs:
+    return lidarr_jobs.declare(app)
 
 
-def schedules(there: Installed[Settings]) -> Iterable[Every]:
+def schedules(app: Installed[LidarrSettings]) -> Iterable[ScheduledJob]:
     """Every minute the job that wakes the sender is put in, unless it is there. Without a Lidarr there is none."""
-    if there.settings.configured:
-        yield Every(cron="* * * * *", job=there.jobs.wakes, name="lidarr: wakes")
-        yield Every(cron="*/10 * * * *", job=there.jobs.look, args=(False,), name="lidarr: what it has")
+    if app.settings.configured:
+        yield ScheduledJob(cron="* * * * *", job=app.jobs.wakes, name="lidarr: wakes")
+        yield ScheduledJob(cron="*/10 * * * *", job=app.jobs.look, args=(False,), name="lidarr: what it has")
 
 
-def routes(there: Installed[Settings]) -> APIRouter:
-    from tidegate_apps.lidarr.routes import routes as all_of_them
+def routes(app: Installed[LidarrSettings]) -> APIRouter:
+    from tidegate_apps.lidarr.api import routes as all_of_them
 
-    return all_of_them(there)
+    return all_of_them(app)
 
 
-def show(request: Request, there: Installed[Settings]) -> Response:
+def show(request: Request, app: Installed[LidarrSettings]) -> Response:
     from tidegate_apps.lidarr import pages
 
-    return pages.show(request, there)
+    return pages.show(request, app)
 
 
-def show_tracks(request: Request, there: Installed[Settings]) -> Response:
+def show_tracks(request: Request, app: Installed[LidarrSettings]) -> Response:
     from tidegate_apps.lidarr import pages
 
-    return pages.show_tracks(request, there)
+    return pages.show_tracks(request, app)
 
 
-def simulator() -> Simulated:
-    from tidegate_apps.lidarr.simulator import simulated
-
-    return simulated()
-
-
-app = App[Settings](
+app = App[LidarrSettings](
     name="lidarr",
     title="Lidarr",
     about="Music that is missing is sent to Lidarr, as it has room.",
-    settings=Settings,
+    settings=LidarrSettings,
     codes=CODES,
     package="tidegate_apps.lidarr",
     jobs=jobs,
@@ -63,6 +57,5 @@ app = App[Settings](
         Page(path="/lidarr", title="Lidarr", icon="download", show=show),
         Page(path="/lidarr/tracks", show=show_tracks),
     ],
-    commands="tidegate_apps.lidarr.commands:lidarr",
-    simulator=simulator,
+    commands="tidegate_apps.lidarr.cli:lidarr",
 )

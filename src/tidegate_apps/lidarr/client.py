@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self
@@ -11,9 +11,10 @@ from typing import Any, Self
 import httpx2
 
 from tidegate import Fault, classify, net
-from tidegate_apps.lidarr.codes import PACK
+from tidegate_apps.lidarr.codes import FOLDER_AWAY, PACK
+from tidegate_apps.lidarr.settings import LidarrSettings
 
-_MOST_LISTED = 500  # downloads of one look at the queue; its total is exact however many there are
+_MAX_LISTED = 500  # downloads of one look at the queue; its total is exact however many there are
 _DEPTH_TIME = 6.0  # seconds for that look
 _ALBUM_SEARCH = "AlbumSearch"
 
@@ -35,14 +36,14 @@ BAD = (httpx2.HTTPError, LidarrError, AlreadyThere, LookupError, ValueError, Typ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Artist:
+class LidarrArtist:
     id: int
     name: str
     mbid: str
     monitored: bool
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Artist:
+    def of(cls, found: Mapping[str, Any]) -> LidarrArtist:
         return cls(
             id=int(found.get("id") or 0), name=str(found.get("artistName") or ""),
             mbid=str(found.get("foreignArtistId") or ""), monitored=bool(found.get("monitored")),
@@ -50,7 +51,7 @@ class Artist:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Album:
+class LidarrAlbum:
     id: int
     title: str
     mbid: str
@@ -60,7 +61,7 @@ class Album:
     tracks: int = 0
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Album:
+    def of(cls, found: Mapping[str, Any]) -> LidarrAlbum:
         counted = found.get("statistics") or {}
         return cls(
             id=int(found["id"]), title=str(found.get("title") or ""), mbid=str(found.get("foreignAlbumId") or ""),
@@ -118,18 +119,18 @@ class Lidarr:
 
     async def downloads(self) -> Downloads:
         # Whoever waits to send waits for this answer.
-        asked = {"page": 1, "pageSize": _MOST_LISTED}
+        asked = {"page": 1, "pageSize": _MAX_LISTED}
         found = _read(await self._http.get("/queue", params=asked, timeout=min(_DEPTH_TIME, self._timeout)))
         listed = frozenset(int(each["albumId"]) for each in found.get("records", ()) if each.get("albumId"))
         return Downloads(int(found["totalRecords"]), listed)
 
-    async def artist(self, mbid: str) -> Artist | None:
+    async def artist(self, mbid: str) -> LidarrArtist | None:
         found = await self._list("/artist", mbId=mbid)
-        return Artist.of(found[0]) if found else None
+        return LidarrArtist.of(found[0]) if found else None
 
-    async def album(self, mbid: str) -> Album | None:
+    async def album(self, mbid: str) -> LidarrAlbum | None:
         found = await self._list("/album", foreignAlbumId=mbid)
-        return Album.of(found[0]) if found else None
+        return LidarrAlbum.of(found[0]) if found else None
 
     async def knows(self, kind: str, lidarr_id: int) -> bool:
         """Whether an id of its own still stands for something."""
@@ -158,37 +159,37 @@ class Lidarr:
     async def watch_artist(self, artist: int) -> None:
         await self._send("PUT", "/artist/editor", {"artistIds": [artist], "monitored": True})
 
-    async def watch_albums(self, albums: Iterable[int]) -> list[Album]:
+    async def watch_albums(self, albums: Iterable[int]) -> list[LidarrAlbum]:
         """Has them monitored; returns them as Lidarr then has them."""
         found = await self._send("PUT", "/album/monitor", {"albumIds": list(albums), "monitored": True})
-        return [Album.of(each) for each in found or ()]
+        return [LidarrAlbum.of(each) for each in found or ()]
 
     async def search(self, album: int) -> None:
         await self._send("POST", "/command", {"name": _ALBUM_SEARCH, "albumIds": [album]})
 
     # -- what needs the metadata service behind it ---------------------------------------------------------------------
 
-    async def lookup_artist(self, mbid: str) -> Artist:
+    async def lookup_artist(self, mbid: str) -> LidarrArtist:
         """The artist as the metadata service has it; LidarrError (unknown_music, nameless) when it has none."""
-        found = Artist.of((await self._get("/artist/lookup", term=f"lidarr:{mbid}"))[0])
+        found = LidarrArtist.of((await self._get("/artist/lookup", term=f"lidarr:{mbid}"))[0])
         if not found.name:
-            raise LidarrError(PACK.book["nameless"].fault("nameless"))
+            raise LidarrError(PACK.code_book["nameless"].fault("nameless"))
         return found
 
-    async def add_artist(self, artist: Artist, setup: Setup, wanted: Iterable[str]) -> Artist:
+    async def add_artist(self, artist: LidarrArtist, setup: Setup, wanted: Iterable[str]) -> LidarrArtist:
         """Adds one, with the albums that are *wanted* monitored and no other; nothing is searched."""
         # `monitor` is left out: "none" would switch off the artist as well, and with it every album of his.
         options = {"albumsToMonitor": list(wanted), "searchForMissingAlbums": False}
-        return Artist.of(await self._send("POST", "/artist", _new_artist(artist, setup, options)))
+        return LidarrArtist.of(await self._send("POST", "/artist", _new_artist(artist, setup, options)))
 
-    async def add_album(self, mbid: str, artist: Artist, setup: Setup) -> Album:
+    async def add_album(self, mbid: str, artist: LidarrArtist, setup: Setup) -> LidarrAlbum:
         """Adds one, monitored; nothing is searched. Lidarr wants the artist as a whole, and ignores a mere id."""
         made = _new_artist(artist, setup, {"searchForMissingAlbums": False})
         body = {
             "foreignAlbumId": mbid, "monitored": True, "anyReleaseOk": True, "artistId": artist.id,
             "addOptions": {"searchForNewAlbum": False}, "artist": {**made, **({"id": artist.id} if artist.id else {})},
         }  # fmt: skip
-        return Album.of(await self._send("POST", "/album", body))
+        return LidarrAlbum.of(await self._send("POST", "/album", body))
 
     # -- on the wire -------------------------------------------------------------------------------------------------
 
@@ -196,7 +197,7 @@ class Lidarr:
         """A list: only an empty one says that there is nothing."""
         found = await self._get(path, **params)
         if not isinstance(found, list):
-            raise LidarrError(PACK.book["bad_answer"].fault("no-list", detail=f"{path} answered with no list"))
+            raise LidarrError(PACK.code_book["bad_answer"].fault("no-list", detail=f"{path} answered with no list"))
         return found
 
     async def _get(self, path: str, **params: Any) -> Any:
@@ -206,7 +207,7 @@ class Lidarr:
         return _read(await self._http.request(method, path, json=body))
 
 
-def _new_artist(artist: Artist, setup: Setup, options: Mapping[str, Any]) -> dict[str, Any]:
+def _new_artist(artist: LidarrArtist, setup: Setup, options: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "artistName": artist.name, "foreignArtistId": artist.mbid, "monitored": True, "monitorNewItems": "none",
         "addOptions": options, **setup.as_json(),
@@ -227,5 +228,56 @@ def fault_of(error: Exception) -> Fault:
     if isinstance(error, LidarrError):
         return error.fault
     if isinstance(error, AlreadyThere):
-        return PACK.book["not_listed"].fault("exists", status=400)
-    return classify(error, PACK) or PACK.book["unexpected"].fault("handler")
+        return PACK.code_book["not_listed"].fault("exists", status=400)
+    return classify(error, PACK) or PACK.code_book["unexpected"].fault("handler")
+
+
+# Where Lidarr puts new music: its root folder and its profiles, as it says and as the settings want.
+
+_CACHE_SECONDS = 600.0  # seconds
+
+
+@dataclass(slots=True)
+class Places:
+    """What Lidarr says is believed for some minutes: it hardly ever changes."""
+
+    settings: LidarrSettings
+    now: Callable[[], float]
+    _setup: Setup | None = None
+    _at: float = 0.0
+
+    async def of(self, lidarr: Lidarr) -> Setup:
+        now = self.now()
+        if self._setup is None or not 0 <= now - self._at < _CACHE_SECONDS:
+            self._setup, self._at = await _found_setup(lidarr, self.settings), now
+        return self._setup
+
+    def forget(self) -> None:
+        """What was believed is not true any more."""
+        self._setup = None
+
+
+async def _found_setup(lidarr: Lidarr, settings: LidarrSettings) -> Setup:
+    """LidarrError (profile_missing, root_folder_away) when there is none that could be used."""
+    folders = await lidarr.root_folders()
+    quality, metadata = await lidarr.profiles("quality"), await lidarr.profiles("metadata")
+    folder = next((each for each in folders if settings.root_folder in ("", each["path"])), None)
+    if folder is None:
+        raise LidarrError(
+            PACK.code_book["profile_missing"].fault("root-folder", detail=f"asked for {settings.root_folder!r}")
+        )
+    if not folder.get("accessible", True) or folder.get("freeSpace", settings.least_free) < settings.least_free:
+        raise LidarrError(PACK.code_book[FOLDER_AWAY.name].fault("root-folder", detail=str(folder["path"])))
+    return Setup(
+        root_folder=str(folder["path"]),
+        quality_profile=_profile(quality, settings.quality_profile, folder.get("defaultQualityProfileId")),
+        metadata_profile=_profile(metadata, settings.metadata_profile, folder.get("defaultMetadataProfileId")),
+    )
+
+
+def _profile(there: dict[str, int], name: str, usual: Any) -> int:
+    if name in there:
+        return there[name]
+    if name or not there:
+        raise LidarrError(PACK.code_book["profile_missing"].fault("profile", detail=f"asked for {name!r}"))
+    return int(usual) if usual in there.values() else next(iter(there.values()))

@@ -2,71 +2,168 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
+from urllib.parse import quote
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Path, Request, Response
+from fastapi.responses import RedirectResponse
 
 from tidegate.apps import DbTx, Installed
-from tidegate.web import number_of, page
-from tidegate_apps.lidarr import looks, reading
-from tidegate_apps.lidarr.badges import LOOKS
-from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.states import TABS
+from tidegate.errors import NotFound, Rejected
+from tidegate.web import Permission, current_user, number_of, page, problem, redirect_with_flash, requires
+from tidegate_apps.lidarr import service
+from tidegate_apps.lidarr.models import BADGE_STYLES, TABS
+from tidegate_apps.lidarr.settings import LidarrSettings
 
-_PAGE = 50
-_MOST_UNSENDABLE = 20
-MOST_COUNTED = 10_000  # in one state; what is more shows as that with a plus
+_PAGE_SIZE = 50
+_MAX_UNSENDABLE = 20
+MAX_COUNTED = 10_000  # in one state; what is more shows as that with a plus
 WORDS = {
     "": "All", "queued": "Queued", "artist": "Waiting for an artist", "retrying": "Retrying", "gave_up": "Gave up",
     "submitted": "Submitted", "cancelled": "Cancelled",
 }  # fmt: skip
 
 
-def show(request: Request, there: Installed[Settings]) -> Response:
+def show(request: Request, app: Installed[LidarrSettings]) -> Response:
     """The queue. Tabs and paging are plain links."""
-    asked, now = request.query_params, there.queue.clock.now()
+    asked, now = request.query_params, app.queue.clock.now()
     tab = asked.get("state", "") if asked.get("state", "") in TABS else ""
     cursor = asked.get("after", "")[:80]
 
     def read(tx: DbTx) -> tuple[list[Any], dict[int, str], str | None, list[Any]]:
         try:
-            found, following = reading.listed(tx, tab, cursor, _PAGE)
+            found, following = service.list_entries(tx, tab, cursor, _PAGE_SIZE)
         except ValueError:
-            found, following = reading.listed(tx, tab, "", _PAGE)
-        return found, reading.causes_of(tx, found), following, tx.all("unsendable", n=_MOST_UNSENDABLE + 1)
+            found, following = service.list_entries(tx, tab, "", _PAGE_SIZE)
+        return found, service.causes_of(tx, found), following, tx.all("unsendable", n=_MAX_UNSENDABLE + 1)
 
-    entries, causes, following, unsendable = there.db.read(read)
-    standing = reading.standing(there)
-    held = looks.held_words(standing.last, full=standing.full)
+    entries, causes, following, unsendable = app.db.read(read)
+    standing = service.submit_status(app)
+    held = service.held_words(standing.last, full=standing.full)
     return page(
-        request, "lidarr/queue.html", standing=standing, tab=tab, words=WORDS, further=following, paged=bool(cursor),
+        request,
+        "lidarr/queue.html",
+        standing=standing,
+        tab=tab,
+        words=WORDS,
+        further=following,
+        paged=bool(cursor),
         rows=[
-            (each, looks.look_of(each, now, held, causes.get(each.id, "")), LOOKS.get(each.lidarr_status or ""))
-            for each in entries
+            (
+                entry,
+                service.status_label(entry, now, held, causes.get(entry.id, "")),
+                BADGE_STYLES.get(entry.lidarr_status or ""),
+            )
+            for entry in entries
         ],
-        result=None if standing.last is None else looks.woken_words(standing.last),
-        looked=None if standing.look is None else looks.look_words(standing.look),
-        looking=None if standing.looking is None else looks.looking_words(standing.looking[0]),
-        looks=LOOKS, unsendable=unsendable[:_MOST_UNSENDABLE], more_unsendable=len(unsendable) > _MOST_UNSENDABLE,
-    )  # fmt: skip
+        result=None if standing.last is None else service.woken_words(standing.last),
+        looked=None if standing.look is None else service.look_words(standing.look),
+        looking=None if standing.looking is None else service.looking_words(standing.looking[0]),
+        looks=BADGE_STYLES,
+        unsendable=unsendable[:_MAX_UNSENDABLE],
+        more_unsendable=len(unsendable) > _MAX_UNSENDABLE,
+    )
 
 
-def show_tracks(request: Request, there: Installed[Settings], most: int = MOST_COUNTED) -> Response:
+def show_tracks(request: Request, app: Installed[LidarrSettings], limit: int = MAX_COUNTED) -> Response:
     """Artists, albums and tracks with what Lidarr says of them; more than *most* in one state are not counted."""
     asked = request.query_params
     kind = asked.get("kind", "track") if asked.get("kind") in ("artist", "album") else "track"
-    status = asked.get("status", "") if asked.get("status", "") in LOOKS else ""
+    status = asked.get("status", "") if asked.get("status", "") in BADGE_STYLES else ""
     after = number_of(asked.get("after", "")) or 0
 
     def read(tx: DbTx) -> tuple[list[Any], dict[str, int]]:
-        place = {"kind": kind, "after": after, "n": _PAGE + 1}
+        place = {"kind": kind, "after": after, "n": _PAGE_SIZE + 1}
         rows = tx.all("badges_in", status=status, **place) if status else tx.all("badges", **place)
-        counts = {each: tx.all("count_in", kind=kind, status=each, n=most + 1)[0][0] for each in LOOKS}
+        counts = {style: tx.all("count_in", kind=kind, status=style, n=limit + 1)[0][0] for style in BADGE_STYLES}
         return rows, {each: n for each, n in counts.items() if n}
 
-    rows, counts = there.db.read(read)
+    rows, counts = app.db.read(read)
     return page(
-        request, "lidarr/tracks.html", kind=kind, chosen=status, rows=rows[:_PAGE], looks=LOOKS, counts=counts,
-        most=most,
-        further=rows[_PAGE - 1][1] if len(rows) > _PAGE else None, paged=bool(after),
-    )  # fmt: skip
+        request,
+        "lidarr/tracks.html",
+        kind=kind,
+        chosen=status,
+        rows=rows[:_PAGE_SIZE],
+        looks=BADGE_STYLES,
+        counts=counts,
+        most=limit,
+        further=rows[_PAGE_SIZE - 1][1] if len(rows) > _PAGE_SIZE else None,
+        paged=bool(after),
+    )
+
+
+# What people do on the page: forms that work without script; and the way into Lidarr.
+
+Number = Annotated[int, Path(ge=1, le=2**53)]
+
+
+def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
+    found = APIRouter()
+
+    @found.post("/lidarr/wake")
+    @requires(Permission.PUT_IN)
+    def wake(request: Request) -> Response:
+        try:
+            made = service.wake_now(app, current_user(request))
+        except Rejected as error:
+            return redirect_with_flash(request, "/lidarr", str(error), tone="bad")
+        return redirect_with_flash(
+            request, "/lidarr", "It is woken now." if made.created else "It is being woken already."
+        )
+
+    @found.post("/lidarr/look")
+    @requires(Permission.PUT_IN)
+    def look(request: Request) -> Response:
+        try:
+            made = service.look_now(app, current_user(request))
+        except Rejected as error:
+            return redirect_with_flash(request, "/lidarr", str(error), tone="bad")
+        now, already = (
+            "Everything in the library is looked for in Lidarr now.",
+            "It is looking already, or goes on soon.",
+        )
+        return redirect_with_flash(request, "/lidarr", now if made.created else already)
+
+    @found.post("/lidarr/retry")
+    @requires(Permission.RETRY)
+    def retry_all(request: Request) -> Response:
+        n = service.retry_all(app, current_user(request))
+        return redirect_with_flash(
+            request, "/lidarr", f"{n} put back into the queue." if n else "There is nothing to retry."
+        )
+
+    @found.post("/lidarr/{id}/retry")
+    @requires(Permission.RETRY)
+    def retry(request: Request, id: Number) -> Response:  # noqa: A002 - as in the path
+        try:
+            entry = service.retry(app, id, current_user(request))
+        except (NotFound, Rejected) as error:
+            return redirect_with_flash(request, "/lidarr", f"{str(error).capitalize()}.", tone="bad")
+        words = f"{entry.name} is in the queue again." if entry.stage != "blocked" else (
+            f"{entry.name} is in the queue again, behind its artist."
+        )  # fmt: skip
+        return redirect_with_flash(request, "/lidarr", words)
+
+    @found.post("/lidarr/{id}/cancel")
+    @requires(Permission.CANCEL)
+    def cancel(request: Request, id: Number) -> Response:  # noqa: A002
+        try:
+            entry = service.cancel(app, id, current_user(request))
+        except (NotFound, Rejected) as error:
+            return redirect_with_flash(request, "/lidarr", f"{str(error).capitalize()}.", tone="bad")
+        return redirect_with_flash(
+            request, "/lidarr", f"{entry.name} is cancelled, and is not sent unless you undo that."
+        )
+
+    @found.get("/lidarr/to/{kind}/{id}")
+    @requires(Permission.SEE)
+    def into_lidarr(kind: str, id: Number) -> Response:  # noqa: A002
+        """The page of Lidarr about it; there is none while it is queued, or was given up."""
+        row = app.db.one("shown", kind=kind, entity_id=id)
+        if row is None or row[5] is None or not BADGE_STYLES[row[5]].link or not row[7]:
+            return problem(404, "not_there", detail="Lidarr has no page about this.")
+        page = "artist" if kind == "artist" else "album"
+        return RedirectResponse(f"{app.settings.base_url}/{page}/{quote(row[7], safe='')}", 302)
+
+    return found

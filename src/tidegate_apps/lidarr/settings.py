@@ -6,15 +6,15 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
-from tidegate.apps import address_of
+from tidegate.apps import validate_url
 from tidegate.guard import Seconds
 
 
 def _address(value: str) -> str:
-    return address_of(value, "one such as http://lidarr:8686, or nothing to send nothing")
+    return validate_url(value, "one such as http://lidarr:8686, or nothing to send nothing")
 
 
-class Settings(BaseModel):
+class LidarrSettings(BaseModel):
     """What can be set; each with what it is good for."""
 
     model_config = ConfigDict(frozen=True)

@@ -4,35 +4,133 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import httpx2
 
 from tidegate import Again, Breaker, Context, Done, Fail, Fault, Held
 from tidegate.apps import Installed
-from tidegate.guard import Depth
-from tidegate_apps.lidarr import telling
-from tidegate_apps.lidarr.badges import badge_of
-from tidegate_apps.lidarr.client import BAD, AlreadyThere, Lidarr, LidarrError, fault_of
+from tidegate.guard import QueueDepth
+from tidegate_apps.lidarr import notices
+from tidegate_apps.lidarr.client import (
+    BAD,
+    AlreadyThere,
+    Lidarr,
+    LidarrAlbum,
+    LidarrArtist,
+    LidarrError,
+    Places,
+    Setup,
+    fault_of,
+)
 from tidegate_apps.lidarr.codes import FIVE_IN_A_ROW, FOLDER_AWAY, METADATA_DOWN, PACK, PERMANENT, REFUSED
-from tidegate_apps.lidarr.places import Places
-from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.states import Submission
-from tidegate_apps.lidarr.submitting import Accepted, Means, submit_album, submit_artist
+from tidegate_apps.lidarr.models import Submission, badge_of
+from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.music.library import Library
 
-_log = logging.getLogger("tidegate.lidarr")
+# How one entry gets into Lidarr: the calls in the order that works, each of which may be the last one before a crash.
+#
+# Every attempt looks first. So whatever an earlier one has sent is found and not sent again, whether its answer was
+# lost, or we were, before it was written down.
 
 T = TypeVar("T")
+_POLL_INTERVAL = 1.0  # seconds, while the albums of a new artist come into being
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The result of a submission, as the job keeps it."""
+
+    lidarr_id: int
+    status: str
+    new: bool = False  # it was not there before
+    at: float = 0.0
+
+
+class MetadataGuard(Protocol):
+    """Calls behind the breaker of the metadata service."""
+
+    async def __call__(self, call: Callable[..., Awaitable[T]], /, *args: Any) -> T: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitContext:
+    """What a submission works with."""
+
+    lidarr: Lidarr
+    metadata: MetadataGuard
+    setup: Callable[[], Awaitable[Setup]]
+    now: Callable[[], float]
+    elapsed: Callable[[], float]  # seconds of monotonic time
+    sleep: Callable[[float], Awaitable[None]]
+    refresh_wait: float
+
+
+async def submit_artist(context: SubmitContext, sub: Submission, wanted: Sequence[str]) -> Accepted:
+    lidarr = context.lidarr
+    found, new = await lidarr.artist(sub.musicbrainz_id), False
+    if found is None:
+        setup = await context.setup()
+        known = await context.metadata(lidarr.lookup_artist, sub.musicbrainz_id)
+        try:
+            found, new = await context.metadata(lidarr.add_artist, known, setup, wanted), True
+        except AlreadyThere:
+            found = await lidarr.artist(sub.musicbrainz_id)
+        if found is None:
+            raise LidarrError(PACK.code_book["not_listed"].fault("exists"))
+    if not found.monitored:
+        await lidarr.watch_artist(found.id)
+    return Accepted(found.id, "monitored", new, context.now())
+
+
+async def submit_album(
+    context: SubmitContext, sub: Submission, artist: Accepted | None, *, search: Callable[[int], Awaitable[None]]
+) -> Accepted:
+    """*artist* is that of the album, if known; *search* begins a search, unless an earlier attempt has."""
+    lidarr = context.lidarr
+    album, new = await _listed(context, sub, artist.at if artist is not None and artist.new else 0.0), False
+    if album is None:
+        setup = await context.setup()
+        owner = LidarrArtist(
+            id=artist.lidarr_id if artist else 0, name=sub.artist or sub.name, mbid=sub.artist_mbid, monitored=True
+        )
+        try:
+            album, new = await context.metadata(lidarr.add_album, sub.musicbrainz_id, owner, setup), True
+        except AlreadyThere:
+            album = await lidarr.album(sub.musicbrainz_id)
+        if album is None:
+            raise LidarrError(PACK.code_book["not_listed"].fault("exists"))
+    if album.tracks and album.files >= album.tracks:
+        return Accepted(album.id, "available", new, context.now())
+    watched = await lidarr.watch_albums([album.id])
+    if not any(each.id == album.id and each.monitored for each in watched):
+        raise LidarrError(PACK.code_book["not_monitored"].fault("verify"))
+    await search(album.id)
+    return Accepted(album.id, "monitored", new, context.now())
+
+
+async def _listed(context: SubmitContext, sub: Submission, added_at: float) -> LidarrAlbum | None:
+    """The album as Lidarr lists it. Those of an artist that was just added come into being within seconds."""
+    # The time is of an earlier job, and the clock may have been set back since.
+    wait = min(added_at + context.refresh_wait - context.now(), context.refresh_wait)
+    until = context.elapsed() + wait
+    while True:
+        album = await context.lidarr.album(sub.musicbrainz_id)
+        if album is not None or context.elapsed() >= until:
+            return album
+        await context.sleep(_POLL_INTERVAL)
+
+
+_log = logging.getLogger("tidegate.lidarr")
 _UNSURE = frozenset({0, 502, 504})  # what says nothing of whether Lidarr has taken what was sent
 _TRIAL_WAKES = 5  # that an entry lets pass after it was the one that tried the metadata service
-_MOST_HELD = 500  # entries that one wake finds the metadata service away for, before it ends
+_MAX_HELD = 500  # entries that one wake finds the metadata service away for, before it ends
 
 
 @dataclass(slots=True)
-class Cycle:
+class SubmitCycle:
     """One wake, as its submissions see it."""
 
     lidarr: Lidarr
@@ -49,31 +147,31 @@ class Cycle:
 class Submitter:
     """What is kept between two wakes: where Lidarr puts things, and how its metadata service is."""
 
-    there: Installed[Settings]
+    app: Installed[LidarrSettings]
     library: Library
     transport: Any = None  # of httpx2, for a Lidarr without sockets
-    cycle: Cycle | None = None
+    cycle: SubmitCycle | None = None
     metadata: Breaker = field(init=False)
     # Albums by job: searches that may have begun although no answer said so.
     _unsure: dict[int, int] = field(default_factory=dict)
     _places: Places = field(init=False)
 
     def __post_init__(self) -> None:
-        clock = self.there.queue.clock
-        self._places = Places(self.there.settings, clock.now)
+        clock = self.app.queue.clock
+        self._places = Places(self.app.settings, clock.now)
         self.metadata = Breaker(
             "lidarr-metadata", timeout=120, counts_as_failure=_counts, clock=clock.monotonic, **FIVE_IN_A_ROW
         )
 
     def opened(self) -> Lidarr:
-        settings = self.there.settings
+        settings = self.app.settings
         return Lidarr(
             settings.base_url, settings.api_key.get_secret_value(), float(settings.timeout), transport=self.transport
         )
 
     # -- before a submission -------------------------------------------------------------------------------------------
 
-    async def depth(self) -> Depth:
+    async def depth(self) -> QueueDepth:
         """How many downloads Lidarr has, and which of the albums that we sent are among them."""
         async with self._calling() as lidarr:
             try:
@@ -82,30 +180,30 @@ class Submitter:
                 if self.cycle is not None:
                     self.cycle.trouble = fault_of(error)
                 raise
-        since = self.there.queue.clock.now() - float(self.there.settings.credit_time)
-        sent = await self._at_store(lambda: self.there.db.all("lately_sent", since=since))
+        since = self.app.queue.clock.now() - float(self.app.settings.credit_time)
+        sent = await self._run_blocking(lambda: self.app.db.all("lately_sent", since=since))
         ours = [*sent, *self._unsure.items()]
-        return Depth(seen.total, landed=[job for job, lidarr_id in ours if lidarr_id in seen.albums])
+        return QueueDepth(seen.total, landed=[job for job, lidarr_id in ours if lidarr_id in seen.albums])
 
     # -- a submission --------------------------------------------------------------------------------------------------
 
     async def submit(self, sub: Submission, job: Context) -> Done[Accepted]:
-        clock, cycle = self.there.queue.clock, self.cycle
+        clock, cycle = self.app.queue.clock, self.cycle
         began = clock.monotonic()
         async with self._calling() as lidarr:
-            means = Means(
+            means = SubmitContext(
                 lidarr=lidarr, metadata=self._behind, setup=lambda: self._places.of(lidarr), now=clock.now,
-                elapsed=clock.monotonic, sleep=clock.asleep, refresh_wait=float(self.there.settings.refresh_wait),
+                elapsed=clock.monotonic, sleep=clock.asleep, refresh_wait=float(self.app.settings.refresh_wait),
             )  # fmt: skip
             try:
                 if sub.entity_type == "artist" and self.metadata.state == "open":
                     await self._behind(_nothing)  # raises: there is no need to ask Lidarr anything first
                 await self._places.of(lidarr)
                 if sub.entity_type == "artist":
-                    wanted = await self._at_store(lambda: self.there.db.all("wanted_of", job=job.id))
+                    wanted = await self._run_blocking(lambda: self.app.db.all("wanted_of", job=job.id))
                     accepted = await submit_artist(means, sub, [mbid for (mbid,) in wanted])
                 else:
-                    artist = await self._at_store(lambda: self._artist_of(sub, job))
+                    artist = await self._run_blocking(lambda: self._artist_of(sub, job))
                     accepted = await submit_album(means, sub, artist, search=lambda album: _search(lidarr, job, album))
             except Held:
                 self._held()
@@ -116,7 +214,7 @@ class Submitter:
         took = clock.monotonic() - began
 
         def recorded() -> None:
-            telling.submitted(sub, took)
+            notices.log_submitted(sub, took)
             if cycle is not None:
                 cycle.submitted += 1
 
@@ -127,11 +225,11 @@ class Submitter:
         for result in job.parent_results.values():
             if result is not None:
                 return Accepted(**result)
-        row = self.there.db.one("entity", kind="artist", entity_id=sub.artist_id)
+        row = self.app.db.one("entity", kind="artist", entity_id=sub.artist_id)
         return Accepted(int(row[2]), "monitored") if row is not None and row[2] is not None else None
 
     def _accepted(self, sub: Submission, job: Context, accepted: Accepted) -> list[Any]:
-        db, kind, id_ = self.there.db, sub.entity_type, sub.entity_id
+        db, kind, id_ = self.app.db, sub.entity_type, sub.entity_id
         return [
             db.bind("accepted", kind=kind, entity_id=id_, status=accepted.status, lidarr_id=accepted.lidarr_id),
             db.bind(
@@ -145,7 +243,7 @@ class Submitter:
 
     def _failed(self, sub: Submission, job: Context, error: Exception) -> NoReturn:
         """Ends the attempt: for good, or by the ladder. Only what all of Lidarr suffers from counts against it."""
-        fault, settings, cycle = fault_of(error), self.there.settings, self.cycle
+        fault, settings, cycle = fault_of(error), self.app.settings, self.cycle
         message = f"{fault.message.rstrip('.')} (HTTP {fault.status})." if fault.status else fault.message
         permanent = settings.permanent and fault.code in PERMANENT
         keep_place = self._may_search(job)
@@ -156,7 +254,7 @@ class Submitter:
             raise Again(keep_attempt=True, keep_place=keep_place) from error
         failures = job.attempt - job.deaths
         exhausted = failures >= settings.attempts
-        telling.failed(sub, message, failures)
+        notices.log_failed(sub, message, failures)
         if fault.unclassified:
             _log.error("submission_broke job=%s attempt=%s", job.id, job.attempt, exc_info=error)
         if cycle is not None:
@@ -194,15 +292,15 @@ class Submitter:
         if self.cycle is None:
             return
         self.cycle.held += 1
-        if self.cycle.held >= _MOST_HELD:
-            self.cycle.trouble = PACK.book[METADATA_DOWN].fault("breaker")
+        if self.cycle.held >= _MAX_HELD:
+            self.cycle.trouble = PACK.code_book[METADATA_DOWN].fault("breaker")
             self.cycle.end()
 
     # -- small things --------------------------------------------------------------------------------------------------
 
     async def _behind(self, call: Callable[..., Awaitable[T]], *args: Any) -> T:
         """A trial that fails tells of the metadata service and not of the entry: it is given back, uncharged."""
-        if not self.there.settings.breaker:
+        if not self.app.settings.breaker:
             return await call(*args)
         trial = self.metadata.state != "closed"
         try:
@@ -213,7 +311,7 @@ class Submitter:
                 raise
             self._held()
             # Not in the next wakes: what fails by itself alone must not be the only one that is ever tried.
-            delay = _TRIAL_WAKES * float(self.there.settings.submit_interval)
+            delay = _TRIAL_WAKES * float(self.app.settings.submit_interval)
             raise Again(
                 delay, keep_attempt=True, code=fault.code, message=fault.message, status=fault.status or None
             ) from error
@@ -227,8 +325,8 @@ class Submitter:
         async with self.opened() as lidarr:
             yield lidarr
 
-    async def _at_store(self, work: Callable[[], T]) -> T:
-        return await self.there.queue.at_store(work)
+    async def _run_blocking(self, work: Callable[[], T]) -> T:
+        return await self.app.queue.run_blocking(work)
 
 
 async def _nothing() -> None: ...

@@ -5,62 +5,56 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidegate.apps import App, Every, Installed, Page, Simulated
-from tidegate_apps.music import handlers
-from tidegate_apps.music.codes import CODES
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.settings import SETTINGS, Settings
+from tidegate.apps import App, Installed, Page, ScheduledJob
+from tidegate_apps.music import jobs as music_jobs
+from tidegate_apps.music.health import CODES
+from tidegate_apps.music.registry import kinds
+from tidegate_apps.music.settings import SETTINGS, MusicSettings
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
 
 
-def jobs(there: Installed[Settings]) -> handlers.Jobs:
-    return handlers.declare(there, kinds())
+def jobs(app: Installed[MusicSettings]) -> music_jobs.MusicJobs:
+    return music_jobs.declare(app, kinds())
 
 
-def schedules(there: Installed[Settings]) -> Iterable[Every]:
+def schedules(app: Installed[MusicSettings]) -> Iterable[ScheduledJob]:
     """Every minute the job that syncs is put in, unless it is there: so one runs, whatever happens to the last."""
-    if there.jobs.sync is not None:
-        yield Every(cron="* * * * *", job=there.jobs.sync, name="music")
+    if app.jobs.sync is not None:
+        yield ScheduledJob(cron="* * * * *", job=app.jobs.sync, name="music")
 
 
-def routes(there: Installed[Settings]) -> APIRouter:
-    from tidegate_apps.music.routes import routes as all_of_them
+def routes(app: Installed[MusicSettings]) -> APIRouter:
+    from tidegate_apps.music.api import routes as all_of_them
 
-    return all_of_them(there)
+    return all_of_them(app)
 
 
-def show_connections(request: Request, there: Installed[Settings]) -> Response:
+def show_connections(request: Request, app: Installed[MusicSettings]) -> Response:
     from tidegate_apps.music import pages
 
-    return pages.show_connections(request, there)
+    return pages.show_connections(request, app)
 
 
-def show_connect(request: Request, there: Installed[Settings]) -> Response:
+def show_connect(request: Request, app: Installed[MusicSettings]) -> Response:
     from tidegate_apps.music import pages
 
-    return pages.show_connect(request, there)
+    return pages.show_connect(request, app)
 
 
-def show_library(request: Request, there: Installed[Settings]) -> Response:
+def show_library(request: Request, app: Installed[MusicSettings]) -> Response:
     from tidegate_apps.music import pages
 
-    return pages.show_library(request, there)
+    return pages.show_library(request, app)
 
 
-def advice(settings: Settings) -> Iterable[str]:
+def advice(settings: MusicSettings) -> Iterable[str]:
     if settings.sync and not settings.contact:
         yield "Services are not told whom to write to when music is synced: music.contact is not set."
 
 
-def simulator() -> Simulated:
-    from tidegate_apps.music.simulator import simulated
-
-    return simulated()
-
-
-app = App[Settings](
+app = App[MusicSettings](
     name="music",
     title="Music",
     about="Plays, playlists and pictures of every user, from the services that they use.",
@@ -76,7 +70,6 @@ app = App[Settings](
         Page(path="/music/connect/{provider}", show=show_connect),
     ],
     targets=tuple(kinds()),
-    commands="tidegate_apps.music.commands:music",
-    simulator=simulator,
+    commands="tidegate_apps.music.cli:music",
     advice=advice,
 )

@@ -11,14 +11,23 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tidegate.apps import Db, DbTx
-from tidegate.errors import NotThere
+from tidegate.errors import NotFound
 from tidegate.net import Networks
 from tidegate.secrets import BadSecret, Secrets
-from tidegate_apps.music.entering import WrongValue, account, asked_for, checked, complete, entered, hidden, leading
-from tidegate_apps.music.kind import Kind
-from tidegate_apps.music.way_out import HOME, LOOPBACK_REFUSED, is_loopback, server, why_not
+from tidegate_apps.music.provider import ProviderKind
+from tidegate_apps.music.registry import (
+    WrongValue,
+    account,
+    asked_for,
+    check_value,
+    complete,
+    enter_values,
+    hidden,
+    leading,
+)
+from tidegate_apps.music.transport import HOME, LOOPBACK_REFUSED, is_loopback, server, why_not
 
-_SLICE = 500
+_BATCH_SIZE = 500
 LOOPBACK = "_loopback"  # among what is kept encrypted, beside what was entered
 
 _ON, _OFF = "connected", "not connected"
@@ -29,7 +38,7 @@ class Replaced(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ConnectionRow:
     """The fields are the columns."""
 
     user: str
@@ -75,23 +84,23 @@ class Connections:
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def of(self, user: str) -> list[Row]:
-        return [Row(*row) for row in self._db.all("connections_of", user_id=user)]
+    def of(self, user: str) -> list[ConnectionRow]:
+        return [ConnectionRow(*row) for row in self._db.all("connections_of", user_id=user)]
 
-    def get(self, user: str, provider: str) -> Row | None:
+    def get(self, user: str, provider: str) -> ConnectionRow | None:
         row = self._db.one("connection", user_id=user, provider=provider)
-        return None if row is None else Row(*row)
+        return None if row is None else ConnectionRow(*row)
 
-    def changed(self, after: int) -> list[Row]:
+    def changed(self, after: int) -> list[ConnectionRow]:
         """What changed since a version, in that order; those that were removed are among it."""
-        found: list[Row] = []
+        found: list[ConnectionRow] = []
         while True:
-            rows = self._db.all("connections", after=found[-1].version if found else after, n=_SLICE)
-            found += [Row(*row) for row in rows]
-            if len(rows) < _SLICE:
+            rows = self._db.all("connections", after=found[-1].version if found else after, n=_BATCH_SIZE)
+            found += [ConnectionRow(*row) for row in rows]
+            if len(rows) < _BATCH_SIZE:
                 return found
 
-    def values(self, row: Row) -> dict[str, str]:
+    def values(self, row: ConnectionRow) -> dict[str, str]:
         """What was entered, decrypted; BadSecret when the key of the server is another one now."""
         if not row.kept:
             return {}
@@ -100,14 +109,14 @@ class Connections:
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
-    def loopback(self, row: Row) -> bool:
+    def loopback(self, row: ConnectionRow) -> bool:
         """Whether its server may be on this machine: an admin or the settings entered the address."""
         return LOOPBACK in self.values(row)
 
     def put(
         self,
         user: str,
-        kind: Kind,
+        kind: ProviderKind,
         values: Mapping[str, str],
         declared: str = "",
         *,
@@ -120,7 +129,9 @@ class Connections:
         """
         checks = {each.name: each for each in kind.fields}
         kept = {
-            name: checked(checks[name], value) if name in checks else value for name, value in values.items() if value
+            name: check_value(checks[name], value) if name in checks else value
+            for name, value in values.items()
+            if value
         }
         if loopback:
             kept[LOOPBACK] = "yes"
@@ -147,7 +158,7 @@ class Connections:
     def enter(
         self,
         user: str,
-        kind: Kind,
+        kind: ProviderKind,
         given: Mapping[str, str],
         *,
         blanks_stay: bool = False,
@@ -166,9 +177,9 @@ class Connections:
         except BadSecret:
             before = {}
         told = [(each, given.get(each.name, "").strip()) for each in leading(kind)]
-        if any(value and checked(each, value) != before.get(each.name) for each, value in told):
+        if any(value and check_value(each, value) != before.get(each.name) for each, value in told):
             before = {}
-        values = entered(kind, given, before if blanks_stay else None)
+        values = enter_values(kind, given, before if blanks_stay else None)
         hidden = {each.name for each in kind.fields if each.hidden}
         stays = {} if kind.oauth is None else {name: value for name, value in before.items() if name in hidden}
         if kind.oauth is not None and kind.oauth.required and not (stays and asked_for(kind)):
@@ -177,18 +188,18 @@ class Connections:
             self._refuse_loopback(kind, values)
         return self.put(user, kind, {**stays, **values}, loopback=loopback, by=by)
 
-    def _refuse_loopback(self, kind: Kind, values: Mapping[str, str]) -> None:
+    def _refuse_loopback(self, kind: ProviderKind, values: Mapping[str, str]) -> None:
         """WrongValue when an address names this machine, and the settings do not allow that for everybody."""
         for name in (each.name for each in kind.fields if each.check is server and each.name in values):
             if is_loopback(values[name]) and why_not("127.0.0.1", self._networks) is not None:
                 raise WrongValue(f"it names {LOOPBACK_REFUSED}", name)
 
-    def save(self, row: Row, kind: Kind, changes: Mapping[str, str]) -> None:
+    def save(self, row: ConnectionRow, kind: ProviderKind, changes: Mapping[str, str]) -> None:
         """Keeps what the provider changed in its credentials; Replaced when they are somebody else's by now."""
 
         def write(tx: DbTx) -> bool:
             found = tx.one("lock_connection", user_id=row.user, provider=row.provider)
-            there = None if found is None else Row(*found)
+            there = None if found is None else ConnectionRow(*found)
             if there is None or not there.there or there.generation != row.generation:
                 return False
             values = {**self.values(there), **changes}
@@ -199,8 +210,8 @@ class Connections:
         if not self._db.write(write):
             raise Replaced(f"{row.provider} of {row.user} was connected anew")
 
-    def ask(self, user: str, provider: str, *, by: str = "") -> None:
-        """Somebody wants it to be synced now. NotThere when there is no such connection."""
+    def request_sync(self, user: str, provider: str, *, by: str = "") -> None:
+        """Somebody wants it to be synced now. NotFound when there is no such connection."""
 
         def write(tx: DbTx) -> bool:
             self._wake(tx)
@@ -211,7 +222,7 @@ class Connections:
             return True
 
         if not self._db.write(write):
-            raise NotThere(f"{user} is not connected to {provider}")
+            raise NotFound(f"{user} is not connected to {provider}")
 
     def remove(self, user: str, provider: str, *, by: str = "") -> None:
         """Disconnects: the credentials are gone, what they brought stays."""
@@ -227,7 +238,7 @@ class Connections:
         self._forget(user, provider)
         self._db.write(write)
 
-    def declare(self, user: str, kind: Kind, values: Mapping[str, str]) -> bool:
+    def declare(self, user: str, kind: ProviderKind, values: Mapping[str, str]) -> bool:
         """Connects as the settings say, unless that was done before; what people changed since then stays.
 
         WrongValue when that could never be called.
@@ -245,7 +256,7 @@ class Connections:
         self.put(user, kind, values, self._secrets().encrypt(purpose, digest), loopback=True)
         return True
 
-    def _written(self, user: str, kind: Kind, values: Mapping[str, str]) -> dict[str, str]:
+    def _written(self, user: str, kind: ProviderKind, values: Mapping[str, str]) -> dict[str, str]:
         secret = {each.name for each in kind.fields if each.secret or each.hidden}
         known = {each.name for each in kind.fields}
         shown = {name: value for name, value in values.items() if name in known and name not in secret}
@@ -261,3 +272,46 @@ def _next(tx: DbTx) -> int:
 
 def _purpose(user: str, provider: str) -> str:
     return f"music {provider} of {user}"
+
+
+# Logins at a service that were begun here: whoever comes back from one must have gone there from here.
+
+_LIFETIME_SECONDS = 600.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class OAuthState:
+    """A login that somebody has begun."""
+
+    user: str
+    provider: str
+    verifier: str = field(repr=False)
+
+
+class OAuthStates:
+    """Keeps what each was begun with, encrypted, for a few minutes; safe under threads."""
+
+    def __init__(self, db: Db, secrets: Callable[[], Secrets], now: Callable[[], float]) -> None:
+        self._db, self._secrets, self._now = db, secrets, now
+
+    def begin(self, state: str, journey: OAuthState) -> None:
+        kept = self._secrets().encrypt(f"music journey {state}", json.dumps({"verifier": journey.verifier}))
+        now = self._now()
+
+        def write(tx: DbTx) -> None:
+            tx.all("forget_journeys", before=now - _LIFETIME_SECONDS)
+            whose = {"user_id": journey.user, "provider": journey.provider}
+            tx.all("begin_journey", state=hidden(state), kept=kept, at=now, **whose)
+
+        self._db.write(write)
+
+    def finish(self, state: str, user: str, provider: str) -> OAuthState | None:
+        """The login that *state* belongs to, once; None when it is another user's, another provider's, or too old."""
+        row = self._db.one("end_journey", state=hidden(state))
+        if row is None or (row[0], row[1]) != (user, provider) or self._now() - row[3] > _LIFETIME_SECONDS:
+            return None
+        try:
+            kept: dict[str, str] = json.loads(self._secrets().decrypt(f"music journey {state}", row[2]))
+        except BadSecret:
+            return None
+        return OAuthState(user, provider, kept["verifier"])

@@ -9,45 +9,46 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Protocol
 
-from tidegate import Backoff, Target
+from tidegate import Backoff, Fault, Target
 from tidegate.apps import Db, DbTx
 from tidegate.events import Bus
-from tidegate.guard import Health, Part, Tuning
-from tidegate_apps.music.contract import Clock
-from tidegate_apps.music.kind import Kind
-from tidegate_apps.music.settings import Settings
+from tidegate.faults import Code, Reach, Reason
+from tidegate.guard import Health, Hold, TargetKey, Tuning
+from tidegate_apps.music.library_writer import SyncOperation
+from tidegate_apps.music.provider import Operation, ProviderClock, ProviderKind
+from tidegate_apps.music.settings import MusicSettings
 
 _log = logging.getLogger("tidegate.music")
 
 
-class ClockOfAll(Clock, Protocol):
+class BlockingClock(ProviderClock, Protocol):
     """Time for both colours."""
 
     def sleep(self, wait: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outside:
+class SyncDependencies:
     """What the health of a process needs of the world. *store*: where its notices become rows; None: nowhere."""
 
-    clock: ClockOfAll
+    clock: BlockingClock
     store: str | None = None
     bus: Bus | None = None
-    dice: Callable[[], float] = random.random
+    rng: Callable[[], float] = random.random
 
 
 class Healths:
     """One for the process, so that a turn of the job that ends forgets nothing."""
 
-    def __init__(self, kinds: Mapping[str, Kind], settings: Settings, outside: Outside) -> None:
+    def __init__(self, kinds: Mapping[str, ProviderKind], settings: MusicSettings, outside: SyncDependencies) -> None:
         self._kinds, self._settings, self._outside = kinds, settings, outside
         self._targets: dict[str, Target] = {}
         self._caught_up: set[str] = set()
 
-    def of(self, user: str, provider: str) -> Part:
+    def of(self, user: str, provider: str) -> TargetKey:
         return self.target(provider).key(user)
 
     def target(self, provider: str) -> Target:
@@ -80,8 +81,8 @@ class Healths:
         """Goes on with what an earlier process has kept."""
         for user, provider, operation, failures, since, until, code, detail in db.all("healths"):
             kind = self._kinds.get(provider)
-            if kind is not None and code in kind.rules.book:
-                fault = kind.rules.book[code].fault("kept", detail=detail)
+            if kind is not None and code in kind.rules.code_book:
+                fault = kind.rules.code_book[code].fault("kept", detail=detail)
                 self.of(user, provider).restore(
                     fault, failures=failures, since=since, until=until, operation=operation or None
                 )
@@ -100,12 +101,12 @@ class Healths:
             db.write(write)
 
 
-def _target(kind: Kind, settings: Settings, outside: Outside) -> Target:
+def _target(kind: ProviderKind, settings: MusicSettings, outside: SyncDependencies) -> Target:
     backoff = Backoff(
         float(settings.backoff_base), cap=max(float(settings.backoff_cap), float(settings.backoff_base)),
         jitter=settings.backoff_jitter,
     )  # fmt: skip
-    tuning = Tuning(cap_notice=settings.cap_notice, dice=outside.dice, bus=outside.bus)
+    tuning = Tuning(cap_notice=settings.cap_notice, rng=outside.rng, bus=outside.bus)
     return Target(
         kind.name, "sync", title=kind.title, rules=kind.rules, backoff=backoff, breaker=False, confirm=kind.confirm,
         deadline=float(settings.deadline), reprobe_every=float(settings.reprobe) or None,
@@ -123,3 +124,142 @@ def _rows(user: str, provider: str, ill: list[Health]) -> list[dict[str, object]
         for each in ill
         if each.fault is not None and each.failures
     ]  # fmt: skip
+
+
+# How each operation is, as people read it; written a little later and many at once, because nothing depends on it.
+
+_DETAIL = 300
+
+
+@dataclass(slots=True, kw_only=True)
+class OperationState:
+    """The fields are the columns. Times are UNIX time."""
+
+    user_id: str
+    provider: str
+    operation: str
+    tried_at: float | None = None
+    success_at: float | None = None
+    began_at: float | None = None  # it is at it now
+    items: int = 0  # that the last success brought
+    bad: int = 0
+    failures: int = 0
+    failed_since: float | None = None
+    code: str | None = None
+    message: str | None = None
+    advice: str | None = None
+    detail: str | None = None
+    held: str | None = None
+    next_at: float | None = None
+
+    def begin(self, now: float) -> None:
+        self.began_at = now
+
+    def succeed(self, now: float, items: int, bad: int, due: float) -> None:
+        self.tried_at = self.success_at = now
+        self.items, self.bad, self.next_at = items, bad, due
+        self.well()
+
+    def idle(self, now: float, due: float | None) -> None:
+        self.tried_at = now
+        self.plan(None, due)
+
+    def fail(self, now: float, fault: Fault, failures: int, hold: Hold | None, due: float | None) -> None:
+        self.tried_at, self.began_at = now, None
+        self.failed_since = self.failed_since if self.failures and self.failed_since is not None else now
+        self.failures = max(1, failures)
+        self.code, self.message, self.advice = fault.code, fault.message, fault.advice
+        self.detail = fault.detail[:_DETAIL]
+        self.plan(hold, due)
+
+    def plan(self, hold: Hold | None, due: float | None) -> None:
+        """It is not called now: why, and when it is."""
+        self.began_at = None
+        self.held = None if hold is None else _HELD.get(str(hold.reason), "other")
+        self.next_at = due
+
+    def well(self) -> None:
+        self.began_at, self.failures, self.failed_since, self.held = None, 0, None, None
+        self.code = self.message = self.advice = self.detail = None
+
+
+_HELD = {"fatal": "fatal", "backoff": "backoff", "retry_after": "retry_after"}
+_COLUMNS = [field.name for field in fields(OperationState)]
+
+
+def read(rows: list[tuple[object, ...]]) -> list[OperationState]:
+    return [OperationState(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]  # type: ignore[arg-type]  # as the table has it
+
+
+class OperationStates:
+    """Those of one process. What changed is written by `flush`, in one transaction."""
+
+    def __init__(self, db: Db, now: Callable[[], float]) -> None:
+        self._db, self._now = db, now
+        self._all: dict[SyncOperation, OperationState] = {}
+        self._changed: dict[SyncOperation, None] = {}
+
+    def load(self, *, forget: bool) -> None:
+        """What an earlier process left; *forget*: its failures and waits are no more."""
+        if forget:
+            self._db.all("forget_all_health")
+        for state in read(self._db.all("states")):
+            state.began_at = None
+            self._all[_lane(state)] = state
+
+    def of(self, operation: SyncOperation) -> OperationState:
+        if operation not in self._all:
+            self._all[operation] = OperationState(
+                user_id=operation.user, provider=operation.provider, operation=str(operation.operation)
+            )
+        return self._all[operation]
+
+    def changed(self, operation: SyncOperation) -> None:
+        self._changed[operation] = None
+
+    def forget(self, user: str, provider: str) -> None:
+        """A connection is gone, with all that was known of it."""
+        for lane in [each for each in self._all if (each.user, each.provider) == (user, provider)]:
+            del self._all[lane]
+            self._changed.pop(lane, None)
+
+    @property
+    def waiting(self) -> bool:
+        return bool(self._changed)
+
+    def taken(self) -> list[dict[str, object]]:
+        """The rows to write, once."""
+        lanes, self._changed = list(self._changed), {}
+        return [{name: getattr(self._all[lane], name) for name in _COLUMNS} for lane in lanes if lane in self._all]
+
+    def put_back(self, rows: list[dict[str, object]]) -> None:
+        """They could not be written; what is true by then is written next time."""
+        for row in rows:
+            self.changed(SyncOperation(str(row["user_id"]), str(row["provider"]), Operation(str(row["operation"]))))
+
+    def write(self, rows: list[dict[str, object]]) -> None:
+        if rows:
+            self._db.write(lambda tx: tx.many("put_states", rows))
+
+
+def _lane(state: OperationState) -> SyncOperation:
+    return SyncOperation(state.user_id, state.provider, Operation(state.operation))
+
+
+# Codes of its own.
+
+UNREADABLE = Code(
+    name="MUSIC_UNREADABLE",
+    reason=Reason.AUTH,
+    reach=Reach.CREDENTIAL,
+    message="What was entered for this connection cannot be read, because the key of the server is another one now.",
+    advice="Connect again on the page Music, or put the former key back.",
+)
+UNUSABLE = Code(
+    name="MUSIC_UNUSABLE",
+    reason=Reason.TRANSIENT,
+    reach=Reach.CREDENTIAL,
+    message="This connection could not be set up. It is tried again every half minute.",
+    advice="Check what was entered. If it is right, the log of the server says what went wrong.",
+)
+CODES: tuple[Code, ...] = (UNREADABLE, UNUSABLE)

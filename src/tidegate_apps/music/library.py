@@ -9,11 +9,15 @@ It works whether or not the application music runs beside: the tables are made w
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from dataclasses import dataclass
-from typing import Literal, get_args
+from functools import lru_cache
+from typing import Any, Generic, Literal, TypeVar, get_args
 
 from tidegate import Queue
 from tidegate.apps import Db
+from tidegate.errors import NotFound
 from tidegate.jobs import BoundStatement
 
 EntityKind = Literal["artist", "album", "track"]
@@ -82,14 +86,14 @@ class Library:
     def users(self) -> list[str]:
         return [row[0] for row in self._db.all("users")]
 
-    def artists(self, user: str, *, after: int = 0, most: int = 500) -> list[Artist]:
-        return [Artist(*row) for row in self._db.all("artists_of", user_id=user, after=after, n=most)]
+    def artists(self, user: str, *, after: int = 0, limit: int = 500) -> list[Artist]:
+        return [Artist(*row) for row in self._db.all("artists_of", user_id=user, after=after, n=limit)]
 
-    def albums(self, user: str, *, after: int = 0, most: int = 500) -> list[Album]:
-        return [Album(*row) for row in self._db.all("albums_of", user_id=user, after=after, n=most)]
+    def albums(self, user: str, *, after: int = 0, limit: int = 500) -> list[Album]:
+        return [Album(*row) for row in self._db.all("albums_of", user_id=user, after=after, n=limit)]
 
-    def tracks(self, user: str, *, after: int = 0, most: int = 500) -> list[Track]:
-        return [Track(*row) for row in self._db.all("tracks_of", user_id=user, after=after, n=most)]
+    def tracks(self, user: str, *, after: int = 0, limit: int = 500) -> list[Track]:
+        return [Track(*row) for row in self._db.all("tracks_of", user_id=user, after=after, n=limit)]
 
     def artist(self, id_: int) -> Artist | None:
         """None when there is none, or when it was merged into another one."""
@@ -113,9 +117,124 @@ class Library:
 
     def put(self, *badges: BoundStatement) -> None:
         """Writes badges, in one transaction."""
-        self._db.write(lambda tx: [tx.run(each) for each in badges])
+        self._db.write(lambda tx: [tx.run(badge) for badge in badges])
 
 
 def tables(queue: Queue) -> Db:
     """The tables of music in this database, whoever asks first."""
     return queue.db(NAME, PACKAGE)
+
+
+# When two names are one: what people and services write differently is left out. Pure.
+
+MAX_NAME = 300  # characters of a name that count; a longer one is cut
+_GUEST = re.compile(r"[\s(\[]+(?:feat|featuring|ft)\b\.?(?:\s|(?=[^\w\s])).*$", re.IGNORECASE)
+_MARKS = re.compile(r"[^\w\s]|_")
+_ARTICLE = re.compile(r"^the\s+(?!the$)(?=\S)")
+_SPACE = re.compile(r"\s+")
+
+
+@lru_cache(maxsize=20_000)
+def key_of(name: str) -> str:
+    """The name without case, accents, punctuation, a leading "the" and what follows "feat."; never empty for a name.
+
+    Names of marks alone ("!!!", "+/-") stay as they are.
+    """
+    whole = unicodedata.normalize("NFKC", name[:MAX_NAME]).casefold().strip()
+    bare = _GUEST.sub("", whole)
+    bare = "".join(each for each in unicodedata.normalize("NFKD", bare) if not unicodedata.combining(each))
+    bare = _SPACE.sub(" ", _MARKS.sub(" ", bare.replace("&", " and ").replace("'", "").replace("’", ""))).strip()  # noqa: RUF001
+    return _ARTICLE.sub("", bare) or _SPACE.sub(" ", whole)
+
+
+def clean(text: str, limit: int = MAX_NAME) -> str:
+    """As every database takes it: no NUL, no half of a surrogate pair, not at any length."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode().strip()[:limit]
+
+
+# The library page by page: from one place of an index on, so that the thousandth page costs what the first does.
+
+T = TypeVar("T")
+SHELVES = ("artists", "albums", "tracks")
+_FIRST = (2**53, 2**53)
+_MOMENT = re.compile(r"(\d{1,17}(?:\.\d{1,17})?)-(\d{1,16})", re.ASCII)  # of a play, exactly
+_CURSOR = re.compile(r"(\d{1,16})-(\d{1,16})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Paged(Generic[T]):
+    items: list[T]
+    next_cursor: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LibraryEntry:
+    """An artist, an album or a track, as it is shown."""
+
+    id: int
+    name: str
+    mbid: str | None
+    plays: int
+    played_at: float | None
+    picture: tuple[str, int] | None  # "artist" or "album", and whose
+    artist: str | None = None
+    album: str | None = None
+    tags: tuple[str, ...] = ()
+    seconds: float | None = None
+    badge: Badge | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlayLine:
+    id: int
+    at: float
+    provider: str
+    title: str
+    artist: str
+    album: str | None
+    picture: tuple[str, int] | None
+
+
+def entries(db: Db, shelf: str, user: str, *, like: str = "", cursor: str = "", n: int = 50) -> Paged[LibraryEntry]:
+    """The most played first; with *like*, those whose names have that in them, by name, and no further page."""
+    if shelf not in SHELVES:
+        raise NotFound(f"there is no shelf {shelf[:40]!r}")
+    if like.strip():
+        rows = db.all(f"find_{shelf}", user_id=user, like=db.containing(key_of(like.strip())), n=n)
+        return Paged([_entry(shelf, row) for row in rows], None)
+    plays, before = _place(cursor)
+    rows = db.all(f"page_{shelf}", user_id=user, plays=plays, before=before, n=n + 1)
+    found = [_entry(shelf, row) for row in rows[:n]]
+    return Paged(found, f"{found[-1].plays}-{found[-1].id}" if len(rows) > n else None)
+
+
+def plays(db: Db, user: str, *, cursor: str = "", n: int = 50) -> Paged[PlayLine]:
+    """The newest first."""
+    place = _MOMENT.fullmatch(cursor)
+    at, before = (float(place[1]), min(int(place[2]), 2**53)) if place else (float(2**53), 2**53)
+    rows = db.all("page_plays", user_id=user, at=at, before=before, n=n + 1)
+    found = [
+        PlayLine(row[0], row[1], row[2], row[4], row[5], row[7], None if row[8] is None else ("album", row[9]))
+        for row in rows[:n]
+    ]
+    following = f"{found[-1].at!r}-{found[-1].id}" if len(rows) > n else None
+    return Paged(found, following)
+
+
+def _place(cursor: str) -> tuple[int, int]:
+    found = _CURSOR.fullmatch(cursor)
+    return (min(int(found[1]), 2**53), min(int(found[2]), 2**53)) if found else _FIRST
+
+
+def _entry(shelf: str, row: tuple[Any, ...]) -> LibraryEntry:
+    id_, name, mbid, plays_, played_at, art = row[:6]
+    more: dict[str, Any] = {}
+    if shelf == "artists":
+        more = {"tags": tuple(filter(None, row[6].split(", "))), "picture": ("artist", id_) if art else None}
+    elif shelf == "albums":
+        more = {"artist": row[6], "picture": ("album", id_) if art else None}
+    else:
+        more = {"artist": row[6], "album": row[8], "seconds": row[10], "picture": ("album", row[9]) if art else None}
+    word, tone, icon, tooltip, href = row[-5:]
+    badge = None if word is None else Badge(word=word, tone=tone, icon=icon, tooltip=tooltip, href=href)
+    return LibraryEntry(id=id_, name=name, mbid=mbid, plays=plays_, played_at=played_at, badge=badge, **more)

@@ -3,49 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from tidegate.apps import Installed
-from tidegate.web import Right, number_of, page, who_asks
-from tidegate_apps.music import shelves
-from tidegate_apps.music.asking import kind_of, lines_of, offer_of, user_of
-from tidegate_apps.music.entering import WrongValue, asked_for
-from tidegate_apps.music.kind import Kind
-from tidegate_apps.music.looks import line_of
-from tidegate_apps.music.settings import Settings, of_kind, operator_values
+from tidegate.errors import NotFound
+from tidegate.web import Permission, current_principal, form, number_of, page, redirect_with_flash, requires
+from tidegate_apps.music import library
+from tidegate_apps.music.connections import Connections
+from tidegate_apps.music.provider import ProviderKind
+from tidegate_apps.music.registry import WrongValue, asked_for
+from tidegate_apps.music.service import (
+    AT_A_PAGE,
+    has_called,
+    kind_of,
+    line_of,
+    lines_of,
+    may_reach_loopback,
+    offer_of,
+    outcome,
+    user_of,
+    wait_for_sync,
+)
+from tidegate_apps.music.settings import MusicSettings, of_kind, operator_values
 
-_PAGE = 48
+_PAGE_SIZE = 48
 _SHELVES = ("artists", "albums", "tracks", "plays", "playlists")
-_MOST_BAD = 20
+_MAX_BAD = 20
 
 
-def show_connections(request: Request, there: Installed[Settings]) -> Response:
+def show_connections(request: Request, app: Installed[MusicSettings]) -> Response:
     """Every provider as it is for one user."""
     user = user_of(request, request.query_params.get("user", ""))
-    who = who_asks(request)
-    users = [row[0] for row in there.db.all("users")] if who is not None and who.may(Right.MANAGE) else []
-    lines = lines_of(there, user)
+    who = current_principal(request)
+    users = [row[0] for row in app.db.all("users")] if who is not None and who.has_permission(Permission.MANAGE) else []
+    lines = lines_of(app, user)
     bad = [
-        (line.kind, there.db.all("bad_of", user_id=user, provider=line.kind.name, n=_MOST_BAD))
+        (line.kind, app.db.all("bad_of", user_id=user, provider=line.kind.name, n=_MAX_BAD))
         for line in lines
         if any(work.state.bad for work in line.works)
     ]
     return page(
         request, "music/connections.html", lines=lines, user=user, mine=user == user_of(request), users=users, bad=bad,
-        totals=_totals(there, user), syncs=there.settings.sync,
-        facts=_facts(there) if who is not None and who.may(Right.SEE_SETTINGS) else [],
+        totals=_totals(app, user), syncs=app.settings.sync,
+        facts=_facts(app) if who is not None and who.has_permission(Permission.SEE_SETTINGS) else [],
     )  # fmt: skip
 
 
-def _facts(there: Installed[Settings]) -> list[tuple[str, str]]:
+def _facts(app: Installed[MusicSettings]) -> list[tuple[str, str]]:
     """How it is set up, without a value that is secret."""
-    settings, kinds = there.settings, list(there.jobs.kinds.values())
+    settings, kinds = app.settings, list(app.jobs.kinds.values())
     found = []
     for kind in kinds:
         table, given = of_kind(settings, kind), operator_values(settings, kind)
-        lacks = [each.label for each in kind.fields if each.operator and each.required and each.name not in given]
+        lacks = [field.label for field in kind.fields if field.operator and field.required and field.name not in given]
         said = f"every {table.every}" if table.enabled else "switched off"
         found.append((kind.title, f"{said}; not set: {', '.join(lacks)}" if lacks and table.enabled else said))
     return [
@@ -57,31 +69,31 @@ def _facts(there: Installed[Settings]) -> list[tuple[str, str]]:
     ]
 
 
-def show_connect(request: Request, there: Installed[Settings]) -> Response:
+def show_connect(request: Request, app: Installed[MusicSettings]) -> Response:
     """What a provider asks for."""
-    return connect_page(request, there, kind_of(there, request.path_params["provider"]))
+    return connect_page(request, app, kind_of(app, request.path_params["provider"]))
 
 
 def connect_page(
     request: Request,
-    there: Installed[Settings],
-    kind: Kind,
+    app: Installed[MusicSettings],
+    kind: ProviderKind,
     given: Mapping[str, str] | None = None,
     wrong: WrongValue | None = None,
 ) -> Response:
     """The form, with what is known; *given* was entered a moment ago and is *wrong*, and no secret is shown again."""
-    row = there.jobs.connections.get(user_of(request), kind.name)
+    row = app.jobs.connections.get(user_of(request), kind.name)
     before = {} if row is None or not row.there else row.shown_values()
     fields = asked_for(kind)
-    shown = {each.name: (given or {}).get(each.name, before.get(each.name, each.default)) for each in fields}
+    shown = {field.name: (given or {}).get(field.name, before.get(field.name, field.default)) for field in fields}
     return page(
         request, "music/connect.html", status=200 if wrong is None else 422, kind=kind, fields=fields, shown=shown,
-        line=line_of(offer_of(there, kind), row, []), entered=bool(before), wrong=wrong,
-        labels={each.name: each.label for each in fields},
+        line=line_of(offer_of(app, kind), row, []), entered=bool(before), wrong=wrong,
+        labels={field.name: field.label for field in fields},
     )  # fmt: skip
 
 
-def show_library(request: Request, there: Installed[Settings]) -> Response:
+def show_library(request: Request, app: Installed[MusicSettings]) -> Response:
     """One shelf of the library."""
     asked = request.query_params
     user = user_of(request, asked.get("user", ""))
@@ -89,20 +101,79 @@ def show_library(request: Request, there: Installed[Settings]) -> Response:
     like, cursor = asked.get("q", "")[:200].strip(), asked.get("after", "")[:60]
     values: dict[str, Any] = {"entries": [], "plays": [], "playlists": [], "next_cursor": None}
     if shelf == "plays":
-        found = shelves.plays(there.db, user, cursor=cursor, n=_PAGE)
+        found = library.plays(app.db, user, cursor=cursor, n=_PAGE_SIZE)
         values.update(plays=found.items, next_cursor=found.next_cursor)
     elif shelf == "playlists":
-        rows = there.db.all("playlists_of", user_id=user, after=number_of(cursor) or 0, n=_PAGE + 1)
-        values.update(playlists=rows[:_PAGE], next_cursor=rows[_PAGE - 1][0] if len(rows) > _PAGE else None)
+        rows = app.db.all("playlists_of", user_id=user, after=number_of(cursor) or 0, n=_PAGE_SIZE + 1)
+        values.update(
+            playlists=rows[:_PAGE_SIZE], next_cursor=rows[_PAGE_SIZE - 1][0] if len(rows) > _PAGE_SIZE else None
+        )
     else:
-        some = shelves.entries(there.db, shelf, user, like=like, cursor=cursor, n=_PAGE)
+        some = library.entries(app.db, shelf, user, like=like, cursor=cursor, n=_PAGE_SIZE)
         values.update(entries=some.items, next_cursor=some.next_cursor)
-    titles = {kind.name: kind.title for kind in there.jobs.kinds.values()}
+    titles = {kind.name: kind.title for kind in app.jobs.kinds.values()}
     return page(
-        request, "music/library.html", **values, shelf=shelf, like=like, most=_PAGE, paged=bool(cursor),
-        user=user, mine=user == user_of(request), totals=_totals(there, user), titles=titles,
+        request, "music/library.html", **values, shelf=shelf, like=like, most=_PAGE_SIZE, paged=bool(cursor),
+        user=user, mine=user == user_of(request), totals=_totals(app, user), titles=titles,
     )  # fmt: skip
 
 
-def _totals(there: Installed[Settings], user: str) -> dict[str, int]:
-    return dict(zip(_SHELVES, there.db.all("totals", user_id=user)[0], strict=True))
+def _totals(app: Installed[MusicSettings], user: str) -> dict[str, int]:
+    return dict(zip(_SHELVES, app.db.all("totals", user_id=user)[0], strict=True))
+
+
+# What people do on the page: forms that work without script.
+
+Sent = Annotated[dict[str, str], Depends(form)]
+PAGE = "/music"
+CALLED = "was called"
+
+
+def forms_router(app: Installed[MusicSettings]) -> APIRouter:
+    found = APIRouter()
+    connections: Connections = app.jobs.connections
+
+    @found.post("/music/connect/{provider}")
+    @requires(Permission.PUT_IN)
+    def connect(request: Request, provider: str, sent: Sent) -> Response:
+        kind, user = kind_of(app, provider), user_of(request)
+        given = {name: value for name, value in sent.items() if name != "back"}
+        asked = app.queue.clock.now()
+        try:
+            connections.enter(user, kind, given, blanks_stay=True, loopback=may_reach_loopback(request), by=user)
+        except WrongValue as error:
+            return connect_page(request, app, kind, given, wrong=error)
+        return told(request, app, kind, "is connected", asked)
+
+    @found.post("/music/disconnect/{provider}")
+    @requires(Permission.PUT_IN)
+    def disconnect(request: Request, provider: str) -> Response:
+        kind, user = kind_of(app, provider), user_of(request)
+        connections.remove(user, kind.name, by=user)
+        return redirect_with_flash(
+            request, PAGE, f"{kind.title} is disconnected. What it brought stays in the library."
+        )
+
+    @found.post("/music/sync/{provider}")
+    @requires(Permission.PUT_IN)
+    def sync(request: Request, provider: str) -> Response:
+        kind, user = kind_of(app, provider), user_of(request)
+        asked = app.queue.clock.now()
+        try:
+            connections.request_sync(user, kind.name, by=user)
+        except NotFound:
+            return redirect_with_flash(request, PAGE, f"{kind.title} is not connected.", tone="warn")
+        return told(request, app, kind, CALLED, asked)
+
+    return found
+
+
+def told(request: Request, app: Installed[MusicSettings], kind: ProviderKind, done: str, asked: float) -> Response:
+    """Back to the page, with how the call went if that is known soon."""
+    line = wait_for_sync(app, user_of(request), kind, asked, AT_A_PAGE) if app.settings.sync else None
+    if done == CALLED and line is not None and not has_called(line.works, asked):
+        return redirect_with_flash(
+            request, PAGE, f"{kind.title} was not called: {line.look.reason or line.look.word}", tone="warn"
+        )
+    text, tone = outcome(kind, done, line)
+    return redirect_with_flash(request, PAGE, text, tone=tone)

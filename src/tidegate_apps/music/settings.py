@@ -9,16 +9,16 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, create_model, fiel
 
 from tidegate.guard import Seconds
 from tidegate.net import Networks
-from tidegate_apps.music.calls import fits_a_header
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.kind import Kind
-from tidegate_apps.music.way_out import HOME
+from tidegate_apps.music.client import fits_a_header
+from tidegate_apps.music.provider import ProviderKind
+from tidegate_apps.music.registry import kinds
+from tidegate_apps.music.transport import HOME
 
-_SHORTEST = 10.0  # seconds
-_SOONEST_PROBE = 60.0  # seconds
+_MIN_INTERVAL = 10.0  # seconds
+_MIN_PROBE_INTERVAL = 60.0  # seconds
 
 
-class Settings(BaseModel):
+class MusicSettings(BaseModel):
     """What can be set; each with what it is good for."""
 
     model_config = ConfigDict(extra="forbid")
@@ -70,8 +70,8 @@ class Settings(BaseModel):
     @field_validator("reprobe")
     @classmethod
     def _not_too_often(cls, value: Seconds) -> Seconds:
-        if 0 < float(value) < _SOONEST_PROBE:
-            raise ValueError(f"{float(value):g} s is too often; give {_SOONEST_PROBE:g} s or more, or 0 for never")
+        if 0 < float(value) < _MIN_PROBE_INTERVAL:
+            raise ValueError(f"{float(value):g} s is too often; give {_MIN_PROBE_INTERVAL:g} s or more, or 0 for never")
         return value
 
     @field_validator("allow_networks", "server_networks")
@@ -96,13 +96,13 @@ def setting_of_address(kind: str, address: str) -> str:
     return f"{rest}_url" if rest else "url"
 
 
-def table_of(kind: Kind) -> type[ProviderSettings]:
+def table_of(kind: ProviderKind) -> type[ProviderSettings]:
     """The table of one provider."""
     fields: dict[str, Any] = {
         "enabled": (bool, Field(default=True, description=f"Whether {kind.title} is called at all.")),
-        "every": (Seconds, Field(default=Seconds(kind.every), ge=_SHORTEST, description="Between two syncs.")),
+        "every": (Seconds, Field(default=Seconds(kind.every), ge=_MIN_INTERVAL, description="Between two syncs.")),
     }
-    for each in (each for each in kind.fields if each.operator):
+    for each in (field for field in kind.fields if field.operator):
         said = f"{each.label} of {kind.title}, for all users." + (f" {each.hint}" if each.hint else "")
         of_type: Any = SecretStr if each.secret else str
         fields[each.name] = (of_type, Field(default=of_type(each.default), description=said))
@@ -112,34 +112,36 @@ def table_of(kind: Kind) -> type[ProviderSettings]:
     return create_model(f"{kind.name.capitalize()}Settings", __base__=ProviderSettings, __doc__=kind.about, **fields)
 
 
-def with_tables(known: Mapping[str, Kind]) -> type[Settings]:
+def with_tables(known: Mapping[str, ProviderKind]) -> type[MusicSettings]:
     """The settings with a table for each provider."""
     tables: dict[str, Any] = {}
     for kind in known.values():
         table = table_of(kind)
         tables[kind.name] = (table, Field(default_factory=table, description=kind.about))
-    return cast("type[Settings]", create_model("Settings", __base__=Settings, __doc__=Settings.__doc__, **tables))
+    return cast(
+        "type[MusicSettings]", create_model("Settings", __base__=MusicSettings, __doc__=MusicSettings.__doc__, **tables)
+    )
 
 
-def of_kind(settings: Settings, kind: Kind) -> ProviderSettings:
+def of_kind(settings: MusicSettings, kind: ProviderKind) -> ProviderSettings:
     """The table of a provider; its defaults where the settings were made before it was there."""
     found = getattr(settings, kind.name, None)
     return found if isinstance(found, ProviderSettings) else table_of(kind)()
 
 
-def operator_values(settings: Settings, kind: Kind) -> dict[str, str]:
+def operator_values(settings: MusicSettings, kind: ProviderKind) -> dict[str, str]:
     """What the operator has entered for all users."""
     table = of_kind(settings, kind)
-    found = {each.name: _plain(getattr(table, each.name)) for each in kind.fields if each.operator}
+    found = {field.name: _plain(getattr(table, field.name)) for field in kind.fields if field.operator}
     return {name: value for name, value in found.items() if value}
 
 
-def addresses(settings: Settings, kind: Kind) -> dict[str, str]:
+def addresses(settings: MusicSettings, kind: ProviderKind) -> dict[str, str]:
     table = of_kind(settings, kind)
     return {name: getattr(table, setting_of_address(kind.name, name)) for name in kind.addresses}
 
 
-def declared(settings: Settings) -> dict[tuple[str, str], dict[str, str]]:
+def declared(settings: MusicSettings) -> dict[tuple[str, str], dict[str, str]]:
     """The connections of the settings, by user and provider."""
     return {
         (user, provider): {name: value.get_secret_value() for name, value in values.items()}

@@ -1,77 +1,234 @@
-"""The client behind its breaker, made when it is first needed: whoever only looks at the store has none."""
+"""`/api/v1/tautulli`: the stored history, how the sync is, and a sync now; and the form of the page."""
 
 from __future__ import annotations
 
-import logging
-from functools import cached_property
-from typing import Any, Protocol
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any
 
-import httpx2
+from fastapi import APIRouter, Query, Request, Response
+from pydantic import BaseModel, Field, PlainSerializer, WithJsonSchema
 
-from tidegate import Breaker, Target
-from tidegate.apps import Installed
-from tidegate_apps.tautulli.client import Tautulli, Times
-from tidegate_apps.tautulli.codes import PACK, TARGET
-from tidegate_apps.tautulli.settings import Settings
+from tidegate.apps import DbTx, Installed
+from tidegate.errors import Rejected
+from tidegate.jobs import Enqueued
+from tidegate.web import Permission, Problem, current_user, redirect_with_flash, requires
+from tidegate_apps.tautulli import store
+from tidegate_apps.tautulli.client import TARGET
+from tidegate_apps.tautulli.jobs import BY_PERSON
+from tidegate_apps.tautulli.settings import TautulliSettings
+from tidegate_apps.tautulli.store import Freshness
+from tidegate_apps.tautulli.sync import Synced
+
+# What goes out of the API: ISO-8601 times in UTC, durations in seconds.
 
 
-class Clock(Protocol):
-    def now(self) -> float: ...
-
-    def monotonic(self) -> float: ...
+def iso(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-class Api:
-    """Every call of Tautulli in this process goes through here, and so through one breaker."""
+Moment = Annotated[
+    float,
+    PlainSerializer(iso, return_type=str, when_used="unless-none"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
 
-    def __init__(self, there: Installed[Settings], transport: httpx2.BaseTransport | None = None) -> None:
-        self._there, self._transport = there, transport
 
-    @cached_property
-    def target(self) -> Target:
-        queue = self._there.queue
-        return Target(
-            TARGET, "sync", rules=PACK, backoff=None, breaker=self._there.settings.breaker, clock=queue.clock,
-            # Its page shows it to people; a virtual clock has no threads that could tell of it.
-            store=None if queue.inline else queue.url,
+class PlayShown(BaseModel):
+    """One play."""
+
+    row_id: int
+    started: Moment
+    stopped: Moment | None
+    duration: int
+    paused: int
+    user: str
+    user_id: int | None
+    platform: str
+    product: str
+    player: str
+    media_type: str
+    rating_key: int | None
+    title: str = Field(description="The series, the artist or the film.")
+    full_title: str
+    year: int | None
+    transcode_decision: str
+    percent_complete: int | None
+    watched_status: float | None
+
+
+class HistoryShown(BaseModel):
+    """A page of the stored history. With *stale_since*, nothing newer than that is known."""
+
+    items: list[PlayShown]
+    next_cursor: str | None
+    synced_at: Moment | None
+    stale_since: Moment | None
+
+
+class BreakerShown(BaseModel):
+    """The breaker of the calls, as the process that syncs knows it."""
+
+    name: str
+    state: str
+    since: Moment | None
+    next_trial: Moment | None
+    failures_in_a_row: int
+    requests: int
+    successes: int
+    failures: int
+
+
+class StatusShown(BaseModel):
+    """How the sync is."""
+
+    url: str
+    plays: int
+    synced_at: Moment | None
+    stale_since: Moment | None
+    tried_at: Moment | None
+    outcome: str | None
+    code: str | None
+    message: str | None
+    breaker: BreakerShown
+
+
+def play_shown(row: Sequence[Any]) -> PlayShown:
+    return PlayShown(**dict(zip(PlayShown.model_fields, row, strict=True)))
+
+
+def breaker_shown(name: str, fresh: Freshness) -> BreakerShown:
+    said = fresh.state.breaker
+    return BreakerShown(
+        name=name, state=fresh.breaker, since=said.get("since"), next_trial=fresh.next_trial,
+        failures_in_a_row=said.get("failures_in_a_row", 0), requests=said.get("requests", 0),
+        successes=said.get("successes", 0), failures=said.get("failures", 0),
+    )  # fmt: skip
+
+
+def status_shown(name: str, url: str, fresh: Freshness, plays: int) -> StatusShown:
+    state = fresh.state
+    return StatusShown(
+        url=url, plays=plays, synced_at=state.synced_at, stale_since=fresh.stale_since, tried_at=state.tried_at,
+        outcome=state.outcome, code=state.code, message=state.message, breaker=breaker_shown(name, fresh),
+    )  # fmt: skip
+
+
+MAX_ID = 2**53 - 1
+Text = Annotated[str, Query(max_length=300, pattern=r"^[^\x00]*$")]
+
+
+def routes(app: Installed[TautulliSettings]) -> APIRouter:
+    if app.settings.url:
+        app.jobs.api.begin()
+    router = APIRouter()
+    router.include_router(_api(app), prefix="/api/v1/tautulli", tags=["tautulli"])
+    router.include_router(_forms(app), include_in_schema=False)
+    return router
+
+
+def _api(app: Installed[TautulliSettings]) -> APIRouter:
+    router = APIRouter()
+
+    @router.get("/history")
+    @requires(Permission.SEE)
+    def tautulli_history(
+        user: Text = "",
+        title: Text = "",
+        platform: Text = "",
+        media_type: Text = "",
+        after: datetime | None = None,
+        before: datetime | None = None,
+        limit: Annotated[int, Query(ge=1, le=500)] = 100,
+        cursor: Annotated[str, Query(max_length=40)] = "",
+    ) -> HistoryShown:
+        """What is stored, the newest first. It is served while Tautulli is away, and `stale_since` says since when."""
+        started, row_id = _place(cursor) if cursor else (_moment(before, MAX_ID), 0)
+        asked = {
+            "started": started, "row_id": row_id, "since": _moment(after, -MAX_ID), "person": user, "show": title,
+            "platform": platform, "media_type": media_type, "n": limit + 1,
+        }  # fmt: skip
+        fresh, rows = app.db.read(
+            lambda tx: (
+                store.freshness(tx, app.settings, app.queue.clock.now()),
+                tx.all("plays", **asked),
+            )
+        )
+        following = f"{rows[limit - 1][1]}_{rows[limit - 1][0]}" if len(rows) > limit else None
+        return HistoryShown(
+            items=[play_shown(row) for row in rows[:limit]], next_cursor=following,
+            synced_at=fresh.state.synced_at, stale_since=fresh.stale_since,
         )  # fmt: skip
 
-    def begin(self) -> None:
-        """The numbers of the breaker are there from now on, not only from the first call on."""
-        _ = self.target
+    @router.get("/status")
+    @requires(Permission.SEE)
+    def tautulli_status() -> StatusShown:
+        """How the sync is, and its breaker."""
+        fresh, total = app.db.read(
+            lambda tx: (store.freshness(tx, app.settings, app.queue.clock.now()), tx.all("total")[0])
+        )
+        return status_shown(TARGET, app.settings.url, fresh, int(total[0]))
 
-    @cached_property
-    def client(self) -> Tautulli:
-        return self.target.wrap(bare_client(self._there, self._transport))
+    @router.post("/sync", status_code=202)
+    @requires(Permission.PUT_IN)
+    def tautulli_sync(request: Request) -> dict[str, int]:
+        """Syncs now, whatever the breaker says: the first call is a trial."""
+        if not app.settings.url:
+            raise Problem("refused", "No address of Tautulli is set; set tautulli.url first.")
+        return {"job": sync_now(app, current_user(request)).id}
 
-    @property
-    def breaker(self) -> Breaker:
-        found = self.target.breaker
-        if found is None:  # the settings always have its numbers
-            raise RuntimeError(f"the target {TARGET} has no breaker")
-        return found
-
-    def let_try(self) -> None:
-        """A person asked: what stands in the way is forgotten, and the next call is a trial."""
-        if self.target.unhealthy():
-            self.target.clear()
-        self.breaker.half_open()
+    return router
 
 
-def bare_client(there: Installed[Settings], transport: httpx2.BaseTransport | None = None) -> Tautulli:
-    """The client without a gate. *transport*: for a Tautulli without sockets."""
-    settings = there.settings
-    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it says every address, and the key is in it
-    times = Times(begin=float(settings.timeout), total=float(settings.total), clock=there.queue.clock.monotonic)
-    client = Tautulli(settings.url, settings.api_key.get_secret_value(), times, transport)
-    there.closing.callback(client.close)
-    return client
+def _forms(app: Installed[TautulliSettings]) -> APIRouter:
+    router = APIRouter()
+
+    @router.post("/tautulli/sync")
+    @requires(Permission.PUT_IN)
+    def sync(request: Request) -> Response:
+        if not app.settings.url:
+            return redirect_with_flash(
+                request, "/tautulli", "Nothing is synced: no address of Tautulli is set.", tone="bad"
+            )
+        sync_now(app, current_user(request))
+        return redirect_with_flash(request, "/tautulli", "Tautulli is asked now. What is new appears here.")
+
+    return router
 
 
-def picture(breaker: Breaker, clock: Clock) -> dict[str, Any]:
-    """The breaker in plain values, its times as UNIX time; what pages and commands read from the store."""
-    offset, until = clock.now() - clock.monotonic(), breaker.until
-    return {
-        "state": breaker.state, "since": breaker.since + offset, "until": None if until is None else until + offset,
-        "failures_in_a_row": breaker.run, **breaker.counts._asdict(),
-    }  # fmt: skip
+def sync_now(app: Installed[TautulliSettings], by: str) -> Enqueued[Synced]:
+    """Puts a sync in. One that waits for its time makes room for it; one that runs is as good."""
+    made = app.db.write(lambda tx: _put_in(app, tx, by))
+    if made.created or app.queue.get(made.id).state != "queued":
+        return made
+    try:
+        app.queue.cancel(made.id)
+    except Rejected:  # it has begun or ended meanwhile
+        return made
+    return app.db.write(lambda tx: _put_in(app, tx, by))
+
+
+def _put_in(app: Installed[TautulliSettings], tx: DbTx, by: str) -> Enqueued[Synced]:
+    """The job, and who asked for it."""
+    made: Enqueued[Synced] = app.jobs.sync.options(connection=tx).enqueue(BY_PERSON)
+    if made.created:
+        tx.noted(by, "target_asked", TARGET, became={"state": "synced now"})
+    return made
+
+
+def _moment(given: datetime | None, otherwise: int) -> int:
+    if given is None:
+        return otherwise
+    aware = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+    return int(aware.timestamp())
+
+
+def _place(cursor: str) -> tuple[int, int]:
+    try:
+        started, _, row_id = cursor.partition("_")
+        found = int(started), int(row_id)
+    except ValueError as error:
+        raise Problem("bad_cursor") from error
+    if not all(-MAX_ID <= each <= MAX_ID for each in found):
+        raise Problem("bad_cursor")
+    return found

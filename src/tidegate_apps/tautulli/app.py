@@ -5,47 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tidegate.apps import App, Every, Installed, Page, Simulated
-from tidegate_apps.tautulli import handlers
-from tidegate_apps.tautulli.codes import CODES, TARGET
-from tidegate_apps.tautulli.settings import Settings
+from tidegate.apps import App, Installed, Page, ScheduledJob
+from tidegate_apps.tautulli import jobs as tautulli_jobs
+from tidegate_apps.tautulli.client import CODES, TARGET
+from tidegate_apps.tautulli.settings import TautulliSettings
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
 
 
-def jobs(there: Installed[Settings]) -> handlers.Jobs:
-    return handlers.declare(there)
+def jobs(app: Installed[TautulliSettings]) -> tautulli_jobs.TautulliJobs:
+    return tautulli_jobs.declare(app)
 
 
-def schedules(there: Installed[Settings]) -> Iterable[Every]:
-    if there.settings.url:
-        yield Every(cron=there.settings.times, job=there.jobs.sync, args=(handlers.BY_CLOCK,), name="tautulli: history")
+def schedules(app: Installed[TautulliSettings]) -> Iterable[ScheduledJob]:
+    if app.settings.url:
+        yield ScheduledJob(
+            cron=app.settings.times, job=app.jobs.sync, args=(tautulli_jobs.BY_CLOCK,), name="tautulli: history"
+        )
 
 
-def routes(there: Installed[Settings]) -> APIRouter:
-    from tidegate_apps.tautulli.routes import routes as all_of_them
+def routes(app: Installed[TautulliSettings]) -> APIRouter:
+    from tidegate_apps.tautulli.api import routes as all_of_them
 
-    return all_of_them(there)
+    return all_of_them(app)
 
 
-def show(request: Request, there: Installed[Settings]) -> Response:
+def show(request: Request, app: Installed[TautulliSettings]) -> Response:
     from tidegate_apps.tautulli.pages import show as plays
 
-    return plays(request, there)
+    return plays(request, app)
 
 
-def simulator() -> Simulated:
-    from tidegate_apps.tautulli.simulator import simulated
-
-    return simulated()
-
-
-app = App[Settings](
+app = App[TautulliSettings](
     name="tautulli",
     title="Tautulli",
     about="What was played on Plex, also while Tautulli is away.",
-    settings=Settings,
+    settings=TautulliSettings,
     codes=CODES,
     package="tidegate_apps.tautulli",
     jobs=jobs,
@@ -53,6 +49,5 @@ app = App[Settings](
     routes=routes,
     pages=[Page(path="/tautulli", title="Plays", icon="play", show=show)],
     targets=[TARGET],
-    commands="tidegate_apps.tautulli.commands:tautulli",
-    simulator=simulator,
+    commands="tidegate_apps.tautulli.cli:tautulli",
 )

@@ -8,28 +8,63 @@ with Tautulli("http://tautulli:8181", key) as client:
 from __future__ import annotations
 
 import json
+import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import date
 from typing import Any, Self
+from weakref import WeakSet
 
 import httpx2
 from pydantic_core import from_json
 
-from tidegate import net
-from tidegate_apps.tautulli import answers
-from tidegate_apps.tautulli.answers import Activity, History, Place, Status
-from tidegate_apps.tautulli.lines import Lines
+from tidegate import Fault, net, rules
+from tidegate.faults import Code
+from tidegate_apps.tautulli import models
+from tidegate_apps.tautulli.models import Activity, GeoLocation, PlayHistory, TautulliStatus
+
+# The connections of a client, so that a thread which is to stop need not wait for one that waits for an answer.
+
+_OPENED = ("connection.connect_tcp.complete", "connection.start_tls.complete")
+
+
+class ConnectionTracker:
+    """All that are open. *cuts* says how often they were cut."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = WeakSet[socket.socket]()
+        self.cuts = 0
+        self.heard: dict[str, Any] = {"trace": self._heard}  # for the requests whose lines these are
+
+    def cut(self) -> None:
+        """Whoever waits on one of them, waits no more. The next request opens a new one."""
+        with self._lock:
+            self.cuts += 1
+            for line in self._open:
+                # Closing it would wake nobody. One that is gone, or became one of TLS, cannot be shut down.
+                with suppress(OSError):
+                    line.shutdown(socket.SHUT_RDWR)
+            self._open.clear()
+
+    def _heard(self, event: str, said: Mapping[str, Any]) -> None:
+        if event in _OPENED:
+            line = said["return_value"].get_extra_info("socket")
+            if line is not None:
+                with self._lock:
+                    self._open.add(line)
+
 
 _REDIRECTS = 3
-_MOST_BYTES = 64 * 1024 * 1024  # a page of 500 rows has about 1 MB
+_MAX_BYTES = 64 * 1024 * 1024  # a page of 500 rows has about 1 MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Times:
+class ClientTiming:
     """How long a call may take, in seconds: until the answer begins, and in all."""
 
     begin: float = 10.0
@@ -38,7 +73,7 @@ class Times:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class HistoryQuery:
     """Which rows of the history. Days are those of Tautulli's own time zone, and are included."""
 
     start: int = 0
@@ -68,7 +103,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class TautulliResponse:
     """What came back: enough of it for a verdict."""
 
     status_code: int
@@ -79,7 +114,7 @@ class Answered:
 class TautulliError(Exception):
     """Tautulli refused or failed a call; *message* is what it said. The answer is in *response*."""
 
-    def __init__(self, message: str, response: Answered) -> None:
+    def __init__(self, message: str, response: TautulliResponse) -> None:
         self.message = message
         self.response = response
         super().__init__(message or f"HTTP status {response.status_code} without a message")
@@ -105,21 +140,21 @@ class Tautulli:
     """
 
     def __init__(
-        self, url: str, key: str, times: Times | None = None, transport: httpx2.BaseTransport | None = None
+        self, url: str, key: str, times: ClientTiming | None = None, transport: httpx2.BaseTransport | None = None
     ) -> None:
         """*transport*: for a Tautulli without sockets."""
         self._url = f"{url.rstrip('/')}/api/v2"
         self._key = key
-        self._times = times or Times()
-        self.lines = Lines()
+        self._times = times or ClientTiming()
+        self.lines = ConnectionTracker()
         headers = {"User-Agent": net.user_agent()}
         self._http = httpx2.Client(timeout=self._times.begin, transport=transport, headers=headers)
 
-    def status(self, check: str = "") -> Status:
+    def status(self, check: str = "") -> TautulliStatus:
         """Whether it is there; with the check `database`, also whether its database is sound."""
         message, data = self._asked("status", {"check": check} if check else {})
         found = data.get("integrity_check") if isinstance(data, Mapping) else None
-        return Status(message, None if found is None else answers.text(found))
+        return TautulliStatus(message, None if found is None else models.text(found))
 
     def server_status(self) -> bool:
         """Whether Tautulli is connected to Plex. It says nothing of the health of Tautulli."""
@@ -129,32 +164,32 @@ class Tautulli:
     def arnold(self) -> str:
         """A line of a film."""
         message, data = self._asked("arnold", {})
-        return answers.text(data) or message
+        return models.text(data) or message
 
-    def get_history(self, wanted: Wanted, begun: Callable[[], object] = lambda: None) -> History:
+    def get_history(self, query: HistoryQuery, begun: Callable[[], object] = lambda: None) -> PlayHistory:
         """A page of the history. *begun* is called when its answer begins: Tautulli has made it by then."""
-        answer = self._sent("get_history", wanted.as_query(), begun)
+        answer = self._sent("get_history", query.as_query(), begun)
         _, data = _opened(answer)
-        found = answers.history_of(data if isinstance(data, Mapping) else {})
+        found = models.history_of(data if isinstance(data, Mapping) else {})
         # Behind the first page, an answer of the database may have none: somebody deleted rows meanwhile, or it counts
         # some that it does not send. A failed query has no draw.
-        ended = wanted.start > 0 and found.draw
-        if wanted.expected and not found.rows and not ended:
+        ended = query.start > 0 and found.draw
+        if query.expected and not found.rows and not ended:
             raise EmptyHistory("no rows, although there were some", answer)
         return found
 
     def get_activity(self, session_key: str = "") -> Activity:
         """What is played right now."""
         _, data = self._asked("get_activity", {"session_key": session_key} if session_key else {})
-        return answers.activity_of(data if isinstance(data, Mapping) else {})
+        return models.activity_of(data if isinstance(data, Mapping) else {})
 
-    def get_geoip_lookup(self, ip_address: str) -> Place:
+    def get_geoip_lookup(self, ip_address: str) -> GeoLocation:
         """Where an address is; TautulliError when that is not known."""
         answer = self._sent("get_geoip_lookup", {"ip_address": ip_address})
         _, data = _opened(answer)
         if not isinstance(data, Mapping) or data.get("error"):
-            raise TautulliError(answers.text(data.get("error") if isinstance(data, Mapping) else None), answer)
-        return answers.place_of(data)
+            raise TautulliError(models.text(data.get("error") if isinstance(data, Mapping) else None), answer)
+        return models.place_of(data)
 
     def close(self) -> None:
         self._http.close()
@@ -168,7 +203,9 @@ class Tautulli:
     def _asked(self, command: str, query: Mapping[str, str]) -> tuple[str, Any]:
         return _opened(self._sent(command, query))
 
-    def _sent(self, command: str, query: Mapping[str, str], begun: Callable[[], object] = lambda: None) -> Answered:
+    def _sent(
+        self, command: str, query: Mapping[str, str], begun: Callable[[], object] = lambda: None
+    ) -> TautulliResponse:
         asked = {"apikey": self._key, "cmd": command, "out_type": "json", **query}
         request = self._http.build_request("GET", self._url, params=asked, extensions=self.lines.heard)
         end, cuts = self._times.clock() + self._times.total, self.lines.cuts
@@ -182,7 +219,7 @@ class Tautulli:
             raise CancelledError("its line was cut")
         return answer
 
-    def _followed(self, request: httpx2.Request, end: float, begun: Callable[[], object]) -> Answered:
+    def _followed(self, request: httpx2.Request, end: float, begun: Callable[[], object]) -> TautulliResponse:
         """The answer at the end of the redirects; one that would carry the key elsewhere is the answer itself."""
         followed = 0
         while True:
@@ -191,7 +228,7 @@ class Tautulli:
                 if onward is None or followed == _REDIRECTS or not _may_follow(request.url, onward.url):
                     if response.status_code < 300:
                         begun()
-                    return Answered(response.status_code, dict(response.headers), self._body(response, end))
+                    return TautulliResponse(response.status_code, dict(response.headers), self._body(response, end))
             request, followed = onward, followed + 1
 
     def _body(self, response: httpx2.Response, end: float) -> bytes:
@@ -201,8 +238,8 @@ class Tautulli:
             size += len(piece)
             if self._times.clock() > end:
                 raise httpx2.ReadTimeout(f"the answer took longer than {self._times.total:g} s")
-            if size > _MOST_BYTES:
-                raise httpx2.RemoteProtocolError(f"the answer is longer than {_MOST_BYTES} bytes")
+            if size > _MAX_BYTES:
+                raise httpx2.RemoteProtocolError(f"the answer is longer than {_MAX_BYTES} bytes")
         return b"".join(pieces)
 
 
@@ -211,7 +248,7 @@ def _may_follow(here: httpx2.URL, there: httpx2.URL) -> bool:
     return here.host == there.host and (here.scheme, there.scheme) != ("https", "http")
 
 
-def _opened(answer: Answered) -> tuple[str, Any]:
+def _opened(answer: TautulliResponse) -> tuple[str, Any]:
     """The message and the data of a good answer; TautulliError for the others."""
     if answer.status_code >= 300:
         raise TautulliError(_message(answer), answer)
@@ -219,7 +256,7 @@ def _opened(answer: Answered) -> tuple[str, Any]:
     response = document.get("response") if isinstance(document, Mapping) else None
     if not isinstance(response, Mapping) or "result" not in response:
         raise NoEnvelope("there is no response in it", answer.content[:1000].decode("utf-8", "replace"), 0)
-    message = answers.text(response.get("message"))
+    message = models.text(response.get("message"))
     if response["result"] != "success":
         raise TautulliError(message, answer)
     return message, response.get("data")
@@ -232,8 +269,32 @@ def _read(content: bytes) -> Any:
         return json.loads(content)  # which takes more, and says what is wrong as everybody knows it
 
 
-def _message(answer: Answered) -> str:
+def _message(answer: TautulliResponse) -> str:
     try:
-        return answers.text(json.loads(answer.content)["response"]["message"])
+        return models.text(json.loads(answer.content)["response"]["message"])
     except (ValueError, KeyError, TypeError):
         return ""
+
+
+# The codes that only Tautulli has, which come with the rule pack of the service, and what to do about a few.
+
+TARGET = "tautulli-api"
+PACK = rules.tautulli
+CODES: tuple[Code, ...] = tuple(PACK.codes)
+
+# Where the advice for any service says too little.
+_ADVICE = {
+    "unauthorized": "Set tautulli.api_key to the key in the settings of Tautulli (Web Interface), and start again.",
+    "bad_address": "Set tautulli.url to the address of Tautulli, with its root if it has one, and start again.",
+    "api_off": "Switch the API on in the settings of Tautulli (Web Interface); then sync now.",
+}
+
+
+def no_rows(error: Exception) -> Fault | None:
+    """The fault of a good answer without rows where there were some: of that, only the sync knows."""
+    return PACK.code_book["empty_history"].fault("no-rows") if isinstance(error, EmptyHistory) else None
+
+
+def advice_for(fault: Fault) -> str:
+    """What people read of a fault: what happened, and what they can do."""
+    return f"{fault.message} {_ADVICE.get(fault.code, fault.advice)}"

@@ -9,12 +9,12 @@ from cronsim import CronSim, CronSimError
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from tidegate import BreakerOptions
-from tidegate.apps import address_of
+from tidegate.apps import validate_url
 from tidegate.guard import Seconds
 
 
 def _address(value: str) -> str:
-    return address_of(value, "one such as http://tautulli:8181, or nothing to sync nothing").removesuffix("/api/v2")
+    return validate_url(value, "one such as http://tautulli:8181, or nothing to sync nothing").removesuffix("/api/v2")
 
 
 def _times(value: str) -> str:
@@ -25,7 +25,7 @@ def _times(value: str) -> str:
     return value
 
 
-class Settings(BaseModel):
+class TautulliSettings(BaseModel):
     """What was played on a Plex server, from the history that Tautulli keeps."""
 
     model_config = ConfigDict(frozen=True)
@@ -65,7 +65,7 @@ class Settings(BaseModel):
         }  # fmt: skip
 
 
-def next_time(settings: Settings, after: float, ticks: int = 1) -> float:
+def next_time(settings: TautulliSettings, after: float, ticks: int = 1) -> float:
     """When the history is synced the next time after a moment, or so many times later."""
-    found = CronSim(settings.times, datetime.fromtimestamp(after, UTC))
-    return [next(found) for _ in range(ticks)][-1].timestamp()
+    cron_sim = CronSim(settings.times, datetime.fromtimestamp(after, UTC))
+    return [next(cron_sim) for _ in range(ticks)][-1].timestamp()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from tidegate.testing import Asked, Simulator, Step
+from tidegate.testing import RecordedRequest, Simulator, Step
 
 URL = "s3://bucket/files"
 _MOST = 4 * 1024 * 1024
@@ -23,7 +23,7 @@ class Bucket:
     sim: Simulator
     kept: dict[str, bytes] = field(default_factory=dict)
 
-    def answer(self, asked: Asked) -> Step:
+    def answer(self, asked: RecordedRequest) -> Step:
         key = asked.params["key"]
         if asked.method == "PUT":
             if asked.headers.get("if-none-match") == "*" and key in self.kept:
@@ -35,7 +35,7 @@ class Bucket:
         about = {"ETag": '"1"', "Last-Modified": "Mon, 16 Nov 2026 02:00:00 GMT"}
         return Step(200, self.kept[key], about)
 
-    def remove(self, asked: Asked) -> Step:
+    def remove(self, asked: RecordedRequest) -> Step:
         keys = re.findall("<Key>(.*?)</Key>", asked.text)
         for key in keys:
             self.kept.pop(key, None)
@@ -46,7 +46,7 @@ class Bucket:
 @contextmanager
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
     """A bucket that URL names, for whoever opens that meanwhile."""
-    with Simulator(most_body=_MOST) as sim:
+    with Simulator(max_body=_MOST) as sim:
         found = Bucket(sim)
         sim.on("/bucket/{key:path}", found.answer)
         sim.on("POST /bucket", found.remove)

@@ -17,16 +17,16 @@ from tests.databases import Database
 from tests.web.api.building import HERE
 from tidegate import Queue
 from tidegate.apps import Installed, install
+from tidegate.clock import VirtualClock
 from tidegate.guard import Tuning
-from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import Secrets
 from tidegate.testing import Simulator
-from tidegate.web.access import Access
-from tidegate.web.frame import build
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
 from tidegate_apps.convert.app import app
-from tidegate_apps.convert.files import File, file_of, job_of
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.models import File, file_of, job_of
+from tidegate_apps.convert.settings import ConvertSettings
 
 XML = b"<?xml version='1.0'?><document><p>tide</p></document>"
 _numbers = itertools.count()
@@ -45,7 +45,7 @@ def pdf(n: int | None = None, size: int = 0) -> bytes:
 class Place:
     """Everything that one test needs."""
 
-    there: Installed[Settings]
+    there: Installed[ConvertSettings]
     clock: VirtualClock
     gateway: Simulator
     folder: Path
@@ -114,12 +114,12 @@ def place(db: Database, folder: Path, **settings: Any) -> Iterator[Place]:
         sim.on("GET /health", {"status": "ok"})
         sim.on("POST /process", XML)
         queue = stack.enter_context(
-            Queue(db.url, driver=db.driver, clock=clock, inline=True, tuning=Tuning(dice=lambda: 0.5))
+            Queue(db.url, driver=db.driver, clock=clock, inline=True, tuning=Tuning(rng=lambda: 0.5))
         )
         given = {"gateway_url": sim.url, "storage": str(files), "least_free": 0.0, "anonymous": True, **settings}
-        there = install(app, queue, Settings(**given))
+        there = install(app, queue, ConvertSettings(**given))
         stack.push(there.closing)
-        site = Site(queue=queue, apps=[there], access=Access(secrets=KEY))
+        site = Site(queue=queue, apps=[there], access=Authenticator(secrets=KEY))
         client = stack.enter_context(TestClient(build(site), client=("127.0.0.1", 50000), base_url=HERE))
         client.get("/convert")  # a browser has its cookie by the time it uploads
         yield Place(there, clock, sim, files, site, client)

@@ -22,11 +22,11 @@ import sys
 from tidegate import Queue
 from tidegate.apps import install
 from tidegate_apps.convert.app import app
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.settings import ConvertSettings
 
 url, gateway = sys.argv[1:]
 with Queue(url) as queue:
-    there = install(app, queue, Settings(gateway_url=gateway, gateway_timeout=120, retry_after=0.1))
+    there = install(app, queue, ConvertSettings(gateway_url=gateway, gateway_timeout=120, retry_after=0.1))
     print("working", flush=True)
     queue.run_worker(4, queues={"convert"}, lease=8.0, renew_every=1.0, margin=1.0, grace=1.0)
 """

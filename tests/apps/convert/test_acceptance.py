@@ -15,11 +15,11 @@ from tidegate import Queue
 from tidegate.apps import install
 from tidegate.guard import Seconds
 from tidegate.testing import Step
-from tidegate_apps.convert import upkeep
+from tidegate_apps.convert import jobs as convert_jobs
 from tidegate_apps.convert.app import app
 from tidegate_apps.convert.gateway import Mappings
-from tidegate_apps.convert.settings import Settings
-from tidegate_apps.convert.simulator import FAILURES, PROCESS, GatewaySimulator
+from tidegate_apps.convert.settings import ConvertSettings
+from tidegate_demo.simulators.convert import FAILURES, PROCESS, GatewaySimulator
 
 pytestmark = pytest.mark.req("CNV-19")
 
@@ -124,10 +124,10 @@ def test_a_download_is_not_ready_and_after_retention_it_is_expired(
     server.ended(done)
     server.ended(waiting)
     assert server.client.get(f"/api/jobs/{done}/download").status_code == 200
-    settings = Settings(storage=str(folder / "tidegate-files"), keep_xml=Seconds(0.001))
+    settings = ConvertSettings(storage=str(folder / "tidegate-files"), keep_xml=Seconds(0.001))
     with Queue(f"sqlite:///{folder / 'tidegate.db'}") as queue:
         there = install(app, queue, settings)
-        assert upkeep.retention(there, there.jobs.storage)["xml"] >= 1
+        assert convert_jobs.apply_retention(there, there.jobs.storage)["xml"] >= 1
         there.closing.close()
     assert code_of(server.client.get(f"/api/jobs/{done}/download")) == (404, "EXPIRED")
 

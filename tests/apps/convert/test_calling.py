@@ -22,12 +22,11 @@ from tests.databases import database
 from tidegate import net
 from tidegate.guard import Seconds
 from tidegate.testing import Hang, Simulator, Step
-from tidegate_apps.convert.calling import Asked, Gateway, limits_of
+from tidegate_apps.convert.client import ConversionStopped, ConvertRequest, Gateway, limits_of
 from tidegate_apps.convert.codes import BadAnswer
-from tidegate_apps.convert.folder import FileDraft
 from tidegate_apps.convert.gateway import GatewayLimits
-from tidegate_apps.convert.in_time import Stopped
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.settings import ConvertSettings
+from tidegate_apps.convert.storage import FileDraft
 
 # It would take an hour; each byte comes long before any client is tired of waiting for it.
 DRIPPING: dict[str, Any] = {"body": b"<a>" + b"x" * 72_000 + b"</a>", "drip": "0.05s", "piece": 1}
@@ -60,8 +59,8 @@ def sim() -> Iterator[Simulator]:
 
 def asked(url: str, folder: Path, stop: Any = lambda: False, patience: float = 1.0, **more: Any) -> int:
     with ExitStack() as stack, FileDraft(folder) as draft:
-        gateway = Gateway(Settings(gateway_url=url, gateway_timeout=Seconds(patience)), stack, **more)
-        return gateway.convert(Asked(BytesIO(b"%PDF-"), "text", "7"), draft, stop)
+        gateway = Gateway(ConvertSettings(gateway_url=url, gateway_timeout=Seconds(patience)), stack, **more)
+        return gateway.convert(ConvertRequest(BytesIO(b"%PDF-"), "text", "7"), draft, stop)
 
 
 def test_it_says_who_asks(sim: Simulator, tmp_path: Path) -> None:
@@ -87,13 +86,13 @@ def test_headers_that_only_drip_are_a_timeout_too(tmp_path: Path) -> None:
 @pytest.mark.req("CNV-08")
 def test_a_probe_ends_however_slowly_its_answer_comes() -> None:
     with dripping_head() as url, ExitStack() as stack, pytest.raises(httpx2.ReadTimeout):
-        Gateway(Settings(gateway_url=url), stack, probe=0.5).probe()
+        Gateway(ConvertSettings(gateway_url=url), stack, probe=0.5).probe()
 
 
 @pytest.mark.req("CNV-07")
 def test_whoever_lost_its_lease_does_not_wait_for_a_silent_gateway(sim: Simulator, tmp_path: Path) -> None:
     sim.on("POST /process", Hang("1h"))
-    with pytest.raises(Stopped):
+    with pytest.raises(ConversionStopped):
         asked(sim.url, tmp_path, lambda: sim.count("POST /process") > 0, patience=3000)
 
 
@@ -101,7 +100,7 @@ def test_whoever_lost_its_lease_does_not_wait_for_a_silent_gateway(sim: Simulato
 def test_whoever_lost_its_lease_does_not_wait_for_the_rest_of_an_answer(sim: Simulator, tmp_path: Path) -> None:
     sim.on("POST /process", Step(200, **DRIPPING))
     looks = itertools.count()
-    with pytest.raises(Stopped):
+    with pytest.raises(ConversionStopped):
         asked(sim.url, tmp_path, lambda: next(looks) > 5, patience=3000)
 
 
@@ -115,10 +114,10 @@ def test_more_xml_than_anybody_keeps_is_a_bad_answer(sim: Simulator, tmp_path: P
 
 def test_the_gateway_that_is_built_in_works_as_long_as_somebody_waits() -> None:
     usual = GatewayLimits()
-    short, long = (limits_of(Settings(gateway_timeout=Seconds(waits))) for waits in ("3m", "30m"))
+    short, long = (limits_of(ConvertSettings(gateway_timeout=Seconds(waits))) for waits in ("3m", "30m"))
     assert (short.cpu, short.time) == (usual.cpu, usual.time)
     assert (long.cpu, long.time) == (600, 1500)
-    assert limits_of(Settings(most_bytes=2048)).pdf_bytes == 2048
+    assert limits_of(ConvertSettings(most_bytes=2048)).pdf_bytes == 2048
 
 
 @pytest.mark.parametrize(
@@ -132,7 +131,7 @@ def test_the_gateway_that_is_built_in_works_as_long_as_somebody_waits() -> None:
 )  # fmt: skip
 def test_settings_that_could_not_work_are_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(ValueError, match="give"):
-        Settings(**wrong)  # type: ignore[arg-type]
+        ConvertSettings(**wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.req("CNV-16")

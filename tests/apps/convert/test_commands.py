@@ -18,7 +18,7 @@ from tests.apps.convert.processes import COMMAND
 from tests.text import numbers
 from tests.web.serving import running
 from tidegate.cli.root import run
-from tidegate.runtime.engine import Engine
+from tidegate.server import WorkerThread
 from tidegate.testing import Simulator, Step
 from tidegate_apps.convert.codes import LINES
 
@@ -75,7 +75,7 @@ def test_what_is_there_is_not_written_over(tmp_path: Path, capsys: pytest.Captur
 def test_a_server_does_it(place: Place, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.pdf").write_bytes(b"%PDF-1.7 a")
     (tmp_path / "b.pdf").write_bytes(b"no")
-    engine = Engine(lambda stop: place.queue.arun_worker(2, stop=stop, queues={"convert"}))
+    engine = WorkerThread(lambda stop: place.queue.arun_worker(2, stop=stop, queues={"convert"}))
     engine.start()
     try:
         code = run(

@@ -10,7 +10,7 @@ import pytest
 
 from tidegate.cli.root import run
 from tidegate_apps.convert.codes import TEN
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.settings import ConvertSettings
 
 PAGE = Path("docs/how-to/run-convert.md").read_text(encoding="utf-8")
 
@@ -25,8 +25,8 @@ def test_the_settings_are_all_there_with_their_defaults() -> None:
     found = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
     assert found is not None
     shown = tomllib.loads(found[1])["convert"]
-    assert Settings(**shown) == Settings()
-    assert set(shown) == set(Settings.model_fields)
+    assert ConvertSettings(**shown) == ConvertSettings()
+    assert set(shown) == set(ConvertSettings.model_fields)
 
 
 @pytest.mark.req("CNV-18")

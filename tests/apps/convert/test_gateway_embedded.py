@@ -11,14 +11,14 @@ import pytest
 
 from tests.apps.convert import pdfs
 from tests.apps.convert.asking import process, refusal, valid
-from tidegate_apps.convert.calling import Gateway
+from tidegate_apps.convert.client import Gateway
 from tidegate_apps.convert.gateway import Embedded
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.settings import ConvertSettings
 
 
 def test_it_takes_what_the_application_takes_and_no_more() -> None:
     with ExitStack() as closing:
-        url = Gateway(Settings(most_bytes=len(pdfs.text())), closing).url
+        url = Gateway(ConvertSettings(most_bytes=len(pdfs.text())), closing).url
 
         valid(process(url, pdfs.text()))
         assert refusal(process(url, pdfs.text() + b" ")) == (413, "too_large")
@@ -30,7 +30,7 @@ def test_it_takes_what_the_application_takes_and_no_more() -> None:
 def test_one_that_cannot_be_started_is_one_that_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "not there"))
     with ExitStack() as closing:
-        gateway = Gateway(Settings(), closing)
+        gateway = Gateway(ConvertSettings(), closing)
         with pytest.raises(httpx2.ConnectError):
             gateway.probe()
         (tmp_path / "not there").mkdir()

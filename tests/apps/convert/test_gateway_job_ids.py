@@ -14,9 +14,9 @@ import pytest
 from tests.apps.convert import pdfs
 from tests.apps.convert.asking import process, refusal, valid
 from tidegate_apps.convert.gateway import Embedded, GatewayLimits
+from tidegate_apps.convert.gateway.config import GatewayRefusal
 from tidegate_apps.convert.gateway.conversions import Conversions
-from tidegate_apps.convert.gateway.intake import Received
-from tidegate_apps.convert.gateway.refusals import Refused
+from tidegate_apps.convert.gateway.uploads import ConversionUpload
 
 _NUMBERS = count()
 
@@ -56,7 +56,7 @@ def refused_and_kept(folder: Path, limits: GatewayLimits, pdf: bytes) -> tuple[s
 
     async def main() -> tuple[str, int]:
         conversions = Conversions(folder, limits)
-        with pytest.raises(Refused) as refused:
+        with pytest.raises(GatewayRefusal) as refused:
             await conversions.result(asked(folder, "7", pdf))
         found = refused.value.code, conversions.kept
         await conversions.close()
@@ -104,7 +104,7 @@ def test_what_nobody_can_wait_for_is_refused_and_the_end_ends_all(tmp_path: Path
         second = asyncio.create_task(conversions.result(asked(tmp_path, "2")))
         while conversions.waiting == 0:  # noqa: ASYNC110 - it has only a number
             await asyncio.sleep(0.001)
-        with pytest.raises(Refused, match="busy") as busy:
+        with pytest.raises(GatewayRefusal, match="busy") as busy:
             await conversions.result(asked(tmp_path, "3"))
         assert busy.value.row.retry_after == 5
         await conversions.close()
@@ -157,11 +157,11 @@ def test_only_so_many_bytes_of_answers_are_kept(tmp_path: Path) -> None:
     assert kept_after(tmp_path, GatewayLimits(kept_bytes=3000), [0, 1, 2]) == (1, 1)
 
 
-def asked(folder: Path, job_id: str, pdf: bytes | None = None) -> Received:
+def asked(folder: Path, job_id: str, pdf: bytes | None = None) -> ConversionUpload:
     body = pdf or pdfs.text(20)
     path = folder / f"upload-{next(_NUMBERS)}.pdf"
     path.write_bytes(body)
-    return Received(
+    return ConversionUpload(
         path=path, size=len(body), sha256=sha256(body).hexdigest(), mapping="layout", pretty=False, job_id=job_id
     )
 

@@ -13,12 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
-from tidegate_apps.convert.gateway.accepting import accepts_xml
-from tidegate_apps.convert.gateway.document import Box, Line, Word
-from tidegate_apps.convert.gateway.extraction import iso_date
+from tidegate_apps.convert.gateway.document import (
+    Box,
+    TextLine,
+    TextWord,
+    TooLong,
+    Xml,
+    attributes,
+    boxed,
+    clean,
+    number,
+)
+from tidegate_apps.convert.gateway.http import accepts_xml
 from tidegate_apps.convert.gateway.mappings.text import blocks, cells, usual_size
-from tidegate_apps.convert.gateway.places import Frame, around
-from tidegate_apps.convert.gateway.xml import TooLong, Xml, attributes, boxed, clean, number
+from tidegate_apps.convert.gateway.pdf import Frame, around, iso_date
 
 _ANY = st.text(st.characters(exclude_categories=()))  # surrogates and control signs too
 
@@ -59,7 +67,7 @@ def test_every_box_has_four_numbers_that_a_schema_takes(box: tuple[float, float,
 
 def test_no_more_is_written_than_allowed() -> None:
     out = io.BytesIO()
-    xml = Xml(out, most=1000)
+    xml = Xml(out, limit=1000)
     xml.begin("document")
 
     with pytest.raises(TooLong):
@@ -128,12 +136,14 @@ def test_the_header_accept_decides_whether_xml_is_welcome(accept: str, ok: bool)
     assert accepts_xml(accept) is ok
 
 
-def line(said: str, y: float, *, x: float = 72, size: float = 10, broken: bool = False) -> Line:
+def line(said: str, y: float, *, x: float = 72, size: float = 10, broken: bool = False) -> TextLine:
     box = Box(x, y, 5.0 * len(said), size)
-    return Line(words=tuple(Word(word, box) for word in said.split()), box=box, size=size, font="", broken=broken)
+    return TextLine(
+        words=tuple(TextWord(word, box) for word in said.split()), box=box, size=size, font="", broken=broken
+    )
 
 
-def told(*lines: Line) -> list[tuple[str, int, str]]:
+def told(*lines: TextLine) -> list[tuple[str, int, str]]:
     return [(block.kind, block.level, block.text) for block in blocks(lines, 10)]
 
 
@@ -143,9 +153,9 @@ def test_lines_that_stand_close_together_are_one_paragraph() -> None:
     assert told(*page) == [("paragraph", 0, "a b c d"), ("paragraph", 0, "e f")]
 
 
-def row(y: float, *said: str, size: float = 10) -> Line:
-    words = tuple(Word(each, Box(72 + 100 * column, y, 50, size)) for column, each in enumerate(said))
-    return Line(words=words, box=around([word.box for word in words]), size=size, font="")
+def row(y: float, *said: str, size: float = 10) -> TextLine:
+    words = tuple(TextWord(each, Box(72 + 100 * column, y, 50, size)) for column, each in enumerate(said))
+    return TextLine(words=words, box=around([word.box for word in words]), size=size, font="")
 
 
 def test_lines_with_gaps_are_the_rows_of_a_table_and_one_alone_is_none() -> None:

@@ -15,7 +15,7 @@ from tests.apps.convert.asking import process, refusal, valid
 from tests.apps.convert.waiting import until
 from tests.text import names
 from tidegate_apps.convert.gateway import Embedded, GatewayLimits
-from tidegate_apps.convert.gateway.refusals import ROWS
+from tidegate_apps.convert.gateway.config import ROWS
 
 LIMIT = 100_000
 BOUNDARY = {"Content-Type": "multipart/form-data; boundary=b", "Accept": "application/xml"}

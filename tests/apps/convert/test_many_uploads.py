@@ -15,11 +15,11 @@ from tests.processes import Place, wait
 from tests.web.api.building import listening
 from tidegate import Queue
 from tidegate.apps import install
-from tidegate.web.access import Access
-from tidegate.web.frame import build
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
 from tidegate_apps.convert.app import app
-from tidegate_apps.convert.settings import Settings
+from tidegate_apps.convert.settings import ConvertSettings
 from tools import figures
 
 pytestmark = pytest.mark.skipif(not PEAKS.exists(), reason="only Linux counts the peak of memory anew")
@@ -29,8 +29,8 @@ pytestmark = pytest.mark.skipif(not PEAKS.exists(), reason="only Linux counts th
 def server(folder: Path, at_once: int) -> Iterator[str]:
     """The address of one in this process that takes *at_once* uploads at a time, and works on nothing."""
     with Queue(f"sqlite:///{folder / 't.db'}") as queue:
-        there = install(app, queue, Settings(storage=str(folder), least_free=0.0, uploads_at_once=at_once))
-        with there.closing, listening(build(Site(queue=queue, apps=[there], access=Access(secrets=KEY)))) as url:
+        there = install(app, queue, ConvertSettings(storage=str(folder), least_free=0.0, uploads_at_once=at_once))
+        with there.closing, listening(build(Site(queue=queue, apps=[there], access=Authenticator(secrets=KEY)))) as url:
             yield url
 
 

@@ -14,10 +14,10 @@ from tests.apps.convert.buckets import URL, bucket
 from tests.apps.convert.building import ELSEWHERE, XML, Place, code_of, pdf, type_of
 from tests.apps.convert.building import place as made
 from tests.databases import database
-from tidegate.store import people
-from tidegate.store.tx import Tx
-from tidegate.testing import Asked, Status, Step
-from tidegate_apps.convert import upkeep
+from tidegate.jobs import actions
+from tidegate.store.base import Tx
+from tidegate.testing import RecordedRequest, Status, Step
+from tidegate_apps.convert import jobs
 from tidegate_apps.convert.codes import LINES
 
 DAY = 86400.0
@@ -151,7 +151,7 @@ def test_retention_spares_files_when_the_clock_steps(each: Place, step: float) -
 
     for minutes in (0, 20):  # before the new time is believed, and after
         each.work(60 * minutes)
-        assert upkeep.retention(each.there, storage) == {"pdf": 0, "xml": 0, "jobs": 0}
+        assert jobs.apply_retention(each.there, storage) == {"pdf": 0, "xml": 0, "jobs": 0}
         assert each.get(done)["links"]["download"] is not None
 
 
@@ -174,16 +174,16 @@ def test_retention_removes_pdf_and_xml_in_their_time_and_never_what_is_in_work(e
     each.work(1, concurrency=1)
     each.clock.advance(6 * DAY)
     waiting = each.new()
-    assert upkeep.retention(each.there, each.there.jobs.storage) == {"pdf": 0, "xml": 0, "jobs": 0}
+    assert jobs.apply_retention(each.there, each.there.jobs.storage) == {"pdf": 0, "xml": 0, "jobs": 0}
 
     each.clock.advance(2 * DAY)
-    assert upkeep.retention(each.there, each.there.jobs.storage)["pdf"] == 2
+    assert jobs.apply_retention(each.there, each.there.jobs.storage)["pdf"] == 2
     assert each.get(done)["links"]["download"] is not None
     assert each.get(failed)["links"]["retry"] is None
     assert code_of(each.client.post(f"/api/jobs/{failed}/retry")) == (404, "EXPIRED")
 
     each.clock.advance(23 * DAY)
-    assert upkeep.retention(each.there, each.there.jobs.storage) == {"pdf": 0, "xml": 1, "jobs": 0}
+    assert jobs.apply_retention(each.there, each.there.jobs.storage) == {"pdf": 0, "xml": 1, "jobs": 0}
     assert each.files("xml") == []
     found = each.get(done)
     assert (found["status"], found["expired"], found["links"]["download"]) == ("complete", True, None)
@@ -202,7 +202,7 @@ def test_what_has_lost_its_pdf_to_retention_is_retried_nowhere_and_keeps_its_cod
     each.work(1)
     assert "/retry" in each.client.get(f"/jobs/{each.number(job)}").text
     each.clock.advance(8 * DAY)
-    upkeep.retention(each.there, each.there.jobs.storage)
+    jobs.apply_retention(each.there, each.there.jobs.storage)
 
     assert "/retry" not in each.client.get(f"/jobs/{each.number(job)}").text
     refused = each.client.post(f"/api/v1/jobs/{each.number(job)}/retry")
@@ -240,14 +240,14 @@ def test_retention_waits_for_a_retry_that_is_not_committed_yet(tmp_path: Path) -
         under_way, release = threading.Event(), threading.Event()
 
         def retrying(tx: Tx) -> bool:
-            done = people.retry(tx, number, "ada")
+            done = actions.requeue_job(tx, number, "ada")
             under_way.set()
             assert release.wait(60)
             return done
 
         retry = pool.submit(place.queue.store.write, retrying)
         assert under_way.wait(60)
-        removing = pool.submit(upkeep.retention, place.there, place.there.jobs.storage)
+        removing = pool.submit(jobs.apply_retention, place.there, place.there.jobs.storage)
         wait([removing], 1.0)  # as it would be by now, if it did not wait
         release.set()
         assert retry.result(60)
@@ -294,7 +294,7 @@ def test_a_file_that_goes_just_before_it_is_opened_is_expired_and_not_counted(
         job = place.new()
         place.work(1)
 
-        def seen_for_the_last_time(asked: Asked) -> Step:
+        def seen_for_the_last_time(asked: RecordedRequest) -> Step:
             found = s3.answer(asked)
             if asked.path.endswith(".xml"):
                 s3.kept.pop(asked.params["key"], None)
@@ -359,10 +359,10 @@ def test_files_that_no_job_knows_are_swept_and_no_others(each: Place) -> None:
     now = each.clock.now()
     for path in each.folder.glob("*/*"):
         os.utime(path, (now - 3000, now - 3000))
-    assert upkeep.sweep(each.there, each.there.jobs.storage)["removed"] == 0, "an upload may be about to name it"
+    assert jobs.sweep_storage(each.there, each.there.jobs.storage)["removed"] == 0, "an upload may be about to name it"
     for path in each.folder.glob("*/*"):
         os.utime(path, (now - 4000, now - 4000))
-    assert upkeep.sweep(each.there, each.there.jobs.storage)["removed"] == 3
+    assert jobs.sweep_storage(each.there, each.there.jobs.storage)["removed"] == 3
     assert (each.folder / "other/keep.txt").exists()
     assert each.client.get(f"/api/jobs/{job}/download").status_code == 200
     each.work(1)

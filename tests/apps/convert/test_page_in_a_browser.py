@@ -18,11 +18,11 @@ from tests.web.serving import running
 from tidegate import Queue
 from tidegate.apps import install
 from tidegate.guard import Seconds
-from tidegate.runtime.engine import Engine
+from tidegate.server import WorkerThread
 from tidegate.web.site import Site
 from tidegate_apps.convert.app import app
-from tidegate_apps.convert.settings import Settings
-from tidegate_apps.convert.simulator import FAILURES, PROCESS, GatewaySimulator
+from tidegate_apps.convert.settings import ConvertSettings
+from tidegate_demo.simulators.convert import FAILURES, PROCESS, GatewaySimulator
 
 pytestmark = pytest.mark.skipif(chromium() is None, reason=NO_BROWSER)
 
@@ -33,14 +33,14 @@ class Served:
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.sim = stack.enter_context(GatewaySimulator())
         self.queue = stack.enter_context(Queue(f"sqlite:///{folder / 'jobs.db'}"))
-        settings = Settings(
+        settings = ConvertSettings(
             gateway_url=self.sim.url, storage=str(folder / "files"), least_free=0, most_bytes=1024 * 1024,
             probe_every=Seconds(0.3), retry_after=Seconds(0.1), anonymous=True,
         )  # fmt: skip
         self.there = install(app, self.queue, settings)
         stack.push(self.there.closing)
         self.base = stack.enter_context(running(Site(queue=self.queue, apps=[self.there])))
-        engine = Engine(lambda stop: self.queue.arun_worker(4, stop=stop))
+        engine = WorkerThread(lambda stop: self.queue.arun_worker(4, stop=stop))
         engine.start()
         stack.callback(engine.join, 30)
         stack.callback(engine.ask)

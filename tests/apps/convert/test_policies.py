@@ -11,13 +11,13 @@ import pytest
 from tests.apps.convert.building import XML, Place
 from tests.apps.convert.building import place as made
 from tests.databases import database
-from tests.runtime_jobs.gating import breaker_of
+from tests.jobs.gating import breaker_of
 from tests.text import numbers
 from tidegate import classify
-from tidegate.store import gate_rows
+from tidegate.targets import table
 from tidegate.testing import Hang, Status, Step
 from tidegate_apps.convert.codes import LINES, PACK, BadAnswer, Unforeseen
-from tidegate_apps.convert.handlers import Order
+from tidegate_apps.convert.jobs import ConvertJob
 from tidegate_apps.convert.storage import StorageError
 
 TARGET = "convert-gateway"
@@ -236,13 +236,13 @@ def test_a_full_disk_holds_the_queue_and_spends_no_attempt(small_disk: Path, tmp
 
 @pytest.mark.req("CNV-04")
 def test_what_nobody_expected_is_unknown_and_tried_once_more(place: Place) -> None:
-    order = Order("no\0name", "text", "0" * 64, 7, "ada")  # the system cannot even ask for a file of that name
+    order = ConvertJob("no\0name", "text", "0" * 64, 7, "ada")  # the system cannot even ask for a file of that name
     job = place.there.jobs.convert.enqueue(order).id
     place.work(100)
     found = place.queue.row(job)
     assert (found.state, found.error_code, found.attempt) == ("failed", "UNKNOWN", 2)
     assert found.error_message == LINES["UNKNOWN"]
-    row = place.queue.store.read(lambda tx: gate_rows.target(tx, TARGET))
+    row = place.queue.store.read(lambda tx: table.target(tx, TARGET))
     assert row is None or row.breaker.totals == (0, 0, 0), "it says nothing about the gateway"
 
 

@@ -12,8 +12,8 @@ import pytest
 from starlette.requests import Request
 
 from tidegate.web import Problem
-from tidegate_apps.convert.receiving import Received, check_length, name_of, receive
 from tidegate_apps.convert.storage import PIECE
+from tidegate_apps.convert.uploads import UploadReceiver, check_length, name_of, receive
 
 KIND = b"multipart/form-data; boundary=b"
 FILE = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.pdf"\r\nContent-Type: application/pdf\r\n\r\n'
@@ -65,8 +65,8 @@ class Sent:
         return {"type": "http.request", "body": piece, "more_body": more}
 
 
-def got(sent: Sent, draft: Heard | None = None, most: int = 10_000_000) -> Received:
-    found = Received(draft or Heard(), most)
+def got(sent: Sent, draft: Heard | None = None, most: int = 10_000_000) -> UploadReceiver:
+    found = UploadReceiver(draft or Heard(), most)
     asyncio.run(receive(sent.request, found, 30))
     return found
 
@@ -143,7 +143,7 @@ def test_an_upload_that_takes_too_long_ends() -> None:
     headers = [(b"content-type", KIND)]
     request = Request({"type": "http", "method": "POST", "path": "/", "headers": headers}, never)
     with pytest.raises(Problem) as told:
-        asyncio.run(receive(request, Received(Heard(), 1000), 0.05))
+        asyncio.run(receive(request, UploadReceiver(Heard(), 1000), 0.05))
     assert told.value.status_code == 408
 
 

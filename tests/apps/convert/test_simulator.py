@@ -10,7 +10,7 @@ import pytest
 from tests.apps.convert import pdfs
 from tests.apps.convert.asking import process, valid
 from tidegate_apps.convert.gateway import MAPPINGS, Embedded
-from tidegate_apps.convert.simulator import FAILURES, PROCESS, GatewaySimulator, simulated
+from tidegate_demo.simulators.convert import FAILURES, PROCESS, GatewaySimulator, simulated
 
 _SILENT = {"hangs", "resets", "cut_off"}
 

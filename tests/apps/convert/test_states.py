@@ -11,15 +11,15 @@ import pytest
 
 from tests.apps.convert.building import XML, Place
 from tidegate import Context
-from tidegate.core.codes import CORE
-from tidegate.core.job import Claimed
-from tidegate.errors import LeaseLost, Refused, StoreError
-from tidegate.store import claims
-from tidegate.store.dialect import compiled
-from tidegate.store.tx import Tx
+from tidegate.errors import LeaseLost, Rejected, StoreError
+from tidegate.faults.codes import CORE
+from tidegate.jobs import claim
+from tidegate.jobs.job import Claimed
+from tidegate.store.base import Tx
+from tidegate.store.sql import compiled
 from tidegate.testing import Status
 from tidegate_apps.convert.codes import LINES
-from tidegate_apps.convert.handlers import Converting, Order
+from tidegate_apps.convert.jobs import Converting, ConvertJob
 
 
 def told(place: Place, job: str) -> list[str]:
@@ -41,7 +41,7 @@ def test_a_job_goes_its_way_and_no_other(each: Place) -> None:
     # Nothing leads out of complete, and nothing but a retry out of failed.
     assert each.queue.retry(each.number(job)) is False
     assert each.client.post(f"/api/jobs/{job}/retry").status_code == 409
-    with pytest.raises(Refused, match="cancelled"):
+    with pytest.raises(Rejected, match="cancelled"):
         each.queue.cancel(each.number(each.new()))
 
 
@@ -136,7 +136,7 @@ def test_an_xml_that_was_finished_is_taken_by_its_hash_and_the_gateway_is_not_as
     """The worker died between the rename and the settling."""
     job = each.new()
     convert = each.there.jobs.convert.kind
-    order: Order = convert.parameters.decode(each.queue.row(each.number(job)).args)["order"]
+    order: ConvertJob = convert.parameters.decode(each.queue.row(each.number(job)).args)["order"]
     _begin(each, job, {"pending": {"sha256": _sha(XML), "bytes": len(XML)}})
     _put(each, order, XML)
     each.clock.advance(60)
@@ -153,7 +153,9 @@ def test_an_xml_that_was_finished_is_taken_by_its_hash_and_the_gateway_is_not_as
 @pytest.mark.parametrize("pending", [None, {"sha256": "0" * 64, "bytes": 3}])
 def test_an_xml_with_another_hash_is_not_trusted(place: Place, pending: Any) -> None:
     job = place.new()
-    order: Order = place.there.jobs.convert.kind.parameters.decode(place.queue.row(place.number(job)).args)["order"]
+    order: ConvertJob = place.there.jobs.convert.kind.parameters.decode(place.queue.row(place.number(job)).args)[
+        "order"
+    ]
     _begin(place, job, {} if pending is None else {"pending": pending})
     _put(place, order, b"<half")
     place.clock.advance(60)
@@ -168,7 +170,9 @@ def test_an_xml_with_another_hash_is_not_trusted(place: Place, pending: Any) -> 
 @pytest.mark.parametrize("keeps", [0, 1], ids=["before it kept the hash", "after it kept the hash"])
 def test_a_worker_that_lost_its_lease_publishes_nothing(place: Place, keeps: int) -> None:
     job = place.new()
-    order: Order = place.there.jobs.convert.kind.parameters.decode(place.queue.row(place.number(job)).args)["order"]
+    order: ConvertJob = place.there.jobs.convert.kind.parameters.decode(place.queue.row(place.number(job)).args)[
+        "order"
+    ]
     if keeps:
         _put(place, order, b"<newer/>")  # whoever has the lease now was quicker
     work = Converting(place.there, place.there.jobs.storage, place.there.jobs.storage_id, place.there.jobs.gateway)
@@ -185,7 +189,7 @@ def test_a_worker_lost_three_times_is_unknown(place: Place) -> None:
     for _ in range(2):
         _begin(place, job, {})
         place.clock.advance(60)
-        place.queue.store.write(lambda tx: claims.take_back(tx, claims.LostRule(lost.name), lost.message, {}, 30.0))
+        place.queue.store.write(lambda tx: claim.rescue_lost(tx, claim.LostRule(lost.name), lost.message, {}, 30.0))
     _begin(place, job, {})
     place.clock.advance(60)
     place.work(30)  # the worker takes it back, and does not try it
@@ -204,7 +208,7 @@ def test_a_worker_lost_three_times_is_unknown(place: Place) -> None:
 
 
 def _run(name: str, tx: Tx) -> object:
-    return tx.all(name, {})
+    return tx.query(name, {})
 
 
 def _begin(place: Place, job: str, saved: dict[str, Any]) -> Claimed:
@@ -212,12 +216,12 @@ def _begin(place: Place, job: str, saved: dict[str, Any]) -> Claimed:
     number = place.number(job)
 
     def work(tx: Tx) -> Claimed:
-        (front,) = claims.ready(tx, ["convert"]).fronts
-        (lane,) = claims.lanes(tx, front, None, 10)
-        taken = claims.claim(tx, lane, 1, "dead", 30.0)
-        (found,) = taken or claims.claim_suspect(tx, lane, number, "dead", 30.0)
+        (front,) = claim.ready(tx, ["convert"]).targets
+        (lane,) = claim.ready_keys(tx, front, None, 10)
+        taken = claim.claim(tx, lane, 1, "dead", 30.0)
+        (found,) = taken or claim.claim_suspect(tx, lane, number, "dead", 30.0)
         assert found.id == number
-        assert claims.save(tx, found.id, found.fence, json.dumps(saved))
+        assert claim.save(tx, found.id, found.fence, json.dumps(saved))
         return found
 
     return place.queue.store.write(work)
@@ -241,7 +245,7 @@ def _sha(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _put(place: Place, order: Order, content: bytes) -> None:
+def _put(place: Place, order: ConvertJob, content: bytes) -> None:
     with place.there.jobs.storage.draft() as draft:
         draft.add(content)
         draft.seal()

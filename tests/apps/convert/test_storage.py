@@ -14,9 +14,18 @@ from obstore.store import MemoryStore
 from tests.apps.convert.buckets import URL, bucket
 from tests.apps.convert.building import XML, place
 from tests.databases import database
-from tidegate_apps.convert.folder import Folder, told
-from tidegate_apps.convert.objects import Objects
-from tidegate_apps.convert.storage import Storage, StorageError, StorageFull, Taken, digest, pieces, storage_at
+from tidegate_apps.convert.jobs import storage_at
+from tidegate_apps.convert.storage import (
+    Folder,
+    KeyTaken,
+    Storage,
+    StorageError,
+    StorageFull,
+    digest,
+    pieces,
+    storage_errors,
+)
+from tidegate_apps.convert.storage_s3 import Objects
 
 # Such as s3://bucket/test of a server for tests, which the variables of AWS name; what is in it goes.
 REAL = os.environ.get("TEST_S3_URL", "")
@@ -61,7 +70,7 @@ def test_a_file_is_put_read_measured_and_removed(storage: Storage) -> None:
 
 def test_a_second_file_under_one_key_is_refused_unless_it_is_meant(storage: Storage) -> None:
     put(storage, "xml/a.xml", b"first")
-    with pytest.raises(Taken):
+    with pytest.raises(KeyTaken):
         put(storage, "xml/a.xml", b"second")
     with storage.open("xml/a.xml") as file:
         assert file.read() == b"first"
@@ -110,9 +119,9 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 @pytest.mark.req("CNV-04")
 @pytest.mark.parametrize(("number", "kind"), [(errno.ENOSPC, StorageFull), (errno.EDQUOT, StorageFull)])
 def test_a_full_disk_is_told_apart_from_a_broken_one(number: int, kind: type[StorageError]) -> None:
-    with pytest.raises(kind), told():
+    with pytest.raises(kind), storage_errors():
         raise OSError(number, "full")
-    with pytest.raises(StorageError) as other, told():
+    with pytest.raises(StorageError) as other, storage_errors():
         raise OSError(errno.EIO, "broken")
     assert not isinstance(other.value, StorageFull)
 
@@ -138,7 +147,7 @@ def test_an_object_store_behind_a_url_gets_whole_files_under_the_prefix(monkeypa
         content = b"x" * 300_000
         put(storage, "xml/a.xml", content)
         assert s3.kept == {"files/xml/a.xml": content}
-        with pytest.raises(Taken):
+        with pytest.raises(KeyTaken):
             put(storage, "xml/a.xml", b"late")
         assert storage.size("xml/a.xml") == len(content)
         assert digest(storage, "xml/a.xml") == (hashlib.sha256(content).hexdigest(), len(content))

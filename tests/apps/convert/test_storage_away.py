@@ -10,7 +10,7 @@ import pytest
 
 from tests.apps.convert.building import XML, Place, code_of, place
 from tests.databases import database
-from tidegate_apps.convert import upkeep
+from tidegate_apps.convert import jobs
 from tidegate_apps.convert.storage import ID, Draft, Storage, StorageAway, StorageError
 from tidegate_apps.convert.storage_id import StorageId
 
@@ -145,7 +145,7 @@ def test_a_file_that_is_really_gone_is_still_called_expired(place: Place) -> Non
         xml.unlink()
 
     assert code_of(place.client.get(f"/api/jobs/{job}/download")) == (404, "EXPIRED")
-    assert upkeep.sweep(place.there, place.there.jobs.storage)["removed"] == 0
+    assert jobs.sweep_storage(place.there, place.there.jobs.storage)["removed"] == 0
 
 
 class Full:

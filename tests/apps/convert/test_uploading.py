@@ -16,13 +16,13 @@ from tests.apps.convert.buckets import URL, bucket
 from tests.apps.convert.building import ELSEWHERE, Place, code_of, pdf
 from tests.apps.convert.building import place as made
 from tests.databases import database
-from tidegate.ops.rights import LOCAL
+from tidegate.accounts.access import LOCAL
 from tidegate.testing import Status
 from tidegate.web import Problem
-from tidegate.web.access import WHO
+from tidegate.web.auth import WHO
 from tidegate_apps.convert.codes import LINES, TEN
-from tidegate_apps.convert.files import File, file_of
-from tidegate_apps.convert.uploading import Uploads
+from tidegate_apps.convert.models import File, file_of
+from tidegate_apps.convert.service import Uploads
 
 
 @pytest.mark.req("CNV-01")
@@ -149,7 +149,7 @@ def test_a_disk_that_fails_with_a_database_that_cannot_be_written_is_an_io_error
     place: Place, broken: str
 ) -> None:
     def room(pages: int) -> None:
-        place.queue.store.write(lambda tx: tx.plain(f"pragma max_page_count = {pages}"))
+        place.queue.store.write(lambda tx: tx.execute(f"pragma max_page_count = {pages}"))
 
     (place.folder).mkdir()
     (place.folder / broken).write_text("in the way")

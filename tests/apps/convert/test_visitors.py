@@ -13,11 +13,11 @@ from starlette.testclient import TestClient
 from tests.apps.convert.building import Place, code_of, pdf, type_of
 from tests.apps.convert.building import place as made
 from tests.databases import database
-from tidegate.ops import accounts
-from tidegate.store.tx import Tx
-from tidegate.web.access import COOKIE
-from tidegate_apps.convert.files import PUBLIC_ID
-from tidegate_apps.convert.visitors import Upload, VisitorQuota
+from tidegate.accounts import users
+from tidegate.store.base import Tx
+from tidegate.web.auth import COOKIE
+from tidegate_apps.convert.models import PUBLIC_ID
+from tidegate_apps.convert.service import Upload, VisitorQuota
 
 Making = Callable[..., Place]
 
@@ -49,8 +49,8 @@ def add_user(place: Place) -> str:
     """Adds a user; returns the secret of a session."""
 
     def work(tx: Tx) -> str:
-        accounts.add_user(tx, "ada", "admin", "no password fits")
-        return accounts.begin_session(tx, "ada")
+        users.add_user(tx, "ada", "admin", "no password fits")
+        return users.begin_session(tx, "ada")
 
     return place.queue.store.write(work)
 

@@ -14,10 +14,9 @@ from lxml import etree
 from tests.apps.convert import pdfs
 from tests.apps.convert.asking import schema_of
 from tidegate_apps.convert.gateway import MAPPINGS, GatewayLimits, Mappings
-from tidegate_apps.convert.gateway.converting import convert
+from tidegate_apps.convert.gateway.child import ConversionOrder, convert
+from tidegate_apps.convert.gateway.config import ROWS
 from tidegate_apps.convert.gateway.document import Content
-from tidegate_apps.convert.gateway.orders import Order
-from tidegate_apps.convert.gateway.refusals import ROWS
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/convert-xml.md").read_text()
 _NUMBER = re.compile(r"-?\d+\.\d\d")
@@ -31,7 +30,7 @@ def example(mapping: str) -> bytes:
 def written(mapping: str, folder: Path) -> bytes:
     source, result = folder / "sample.pdf", folder / "sample.xml"
     source.write_bytes(pdfs.sample())
-    convert(Order(source=str(source), result=str(result), mapping=mapping, pretty=True, most=100_000))
+    convert(ConversionOrder(source=str(source), result=str(result), mapping=mapping, pretty=True, most=100_000))
     return result.read_bytes()
 
 

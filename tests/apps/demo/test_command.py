@@ -16,9 +16,9 @@ from urllib.request import urlopen
 import pytest
 
 from tests.text import names
+from tidegate import apps
 from tidegate.cli.exits import Exit
 from tidegate.cli.root import run
-from tidegate.face import installed_apps
 
 PATIENCE = 120  # seconds
 COMMAND = [str(Path(sys.executable).with_name("tidegate")), "demo"]
@@ -78,8 +78,8 @@ def _taken(port: str, own: dict[str, str], tmp_path: Path, first: str) -> None:
 def test_it_says_what_to_install_when_an_application_is_not_there(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    there = {name: each for name, each in installed_apps.known().items() if name != "feeds"}
-    monkeypatch.setattr(installed_apps, "known", lambda: there)
+    there = {name: each for name, each in apps.known().items() if name != "feeds"}
+    monkeypatch.setattr(apps, "known", lambda: there)
 
     assert run(["demo"]) == Exit.CONFIGURATION
     said = "tidegate: the demo needs more than is installed, for feeds: pip install 'tidegate[all]'\n"

@@ -12,15 +12,13 @@ import pytest
 
 from tests.text import numbers
 from tests.web.serving import running
-from tidegate import assembly
+from tidegate import server
 from tidegate.cli.demo import settled
-from tidegate.runtime.engine import Engine
+from tidegate.server import WorkerThread
 from tidegate.web.site import Site
-from tidegate_apps.demo.playing import Player, Theatre
-from tidegate_apps.demo.seeding import VISITOR
-from tidegate_apps.demo.services import Services
-from tidegate_apps.demo.stage import Stage
-from tidegate_apps.demo.story import STORY
+from tidegate_demo.player import DemoRunner, StoryPlayer
+from tidegate_demo.stage import VISITOR, DemoEnvironment, Services
+from tidegate_demo.story import STORY
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -33,11 +31,11 @@ STEPS = [replace(step, lasts=86_400) for step in STORY]
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Theatre]]:
-    theatre = Theatre(Stage(Services()), Player(STEPS))
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, DemoRunner]]:
+    theatre = DemoRunner(DemoEnvironment(Services()), StoryPlayer(STEPS))
     loaded, apps = settled(theatre, tmp_path_factory.mktemp("demo"), 0)
-    with assembly.assembled(loaded, apps, simulators=True) as there, ExitStack() as stack:
-        engine = Engine(lambda stop: there.queue.arun_worker(20, stop=stop, grace=2))
+    with server.assembled(loaded, apps, simulators=True) as there, ExitStack() as stack:
+        engine = WorkerThread(lambda stop: there.queue.arun_worker(20, stop=stop, grace=2))
         engine.start()
         stack.callback(engine.join, 60)
         stack.callback(engine.ask)
@@ -59,7 +57,7 @@ def step(page: Page, number: int) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(600)
 def test_the_story_happens_and_every_page_it_leads_to_shows_it(
-    demo: tuple[str, Theatre], look: Callable[..., Visit]
+    demo: tuple[str, DemoRunner], look: Callable[..., Visit]
 ) -> None:
     from playwright.sync_api import expect
 
@@ -140,7 +138,7 @@ def test_the_story_happens_and_every_page_it_leads_to_shows_it(
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (360, "dark")])
 def test_the_page_of_the_demo_is_for_everybody_and_nothing_stands_out_of_it(
-    demo: tuple[str, Theatre], look: Callable[..., Visit], width: int, scheme: str
+    demo: tuple[str, DemoRunner], look: Callable[..., Visit], width: int, scheme: str
 ) -> None:
     from axe_playwright_python.sync_playwright import Axe  # type: ignore[import-untyped]
 
@@ -154,7 +152,7 @@ def test_the_page_of_the_demo_is_for_everybody_and_nothing_stands_out_of_it(
 
 @pytest.mark.full
 @pytest.mark.timeout(300)
-def test_buttons_break_and_mend_without_a_script(demo: tuple[str, Theatre], look: Callable[..., Visit]) -> None:
+def test_buttons_break_and_mend_without_a_script(demo: tuple[str, DemoRunner], look: Callable[..., Visit]) -> None:
     from playwright.sync_api import expect
 
     base, theatre = demo
@@ -167,13 +165,13 @@ def test_buttons_break_and_mend_without_a_script(demo: tuple[str, Theatre], look
 
     expect(page.locator("#service-gone .state")).to_have_class("state bad")
     expect(page.locator("#said .said.good")).to_contain_text("11")
-    assert theatre.stage.services.feeds.state(11) == "gone"
+    assert theatre.environment.services.feeds.state(11) == "gone"
     rests(visit.page, f"{base}/feeds/11")
 
     page = visit.go("/demo")
     page.locator("#service-gone").get_by_role("button", name="Mend it").click()
     expect(page.locator("#service-gone")).to_contain_text("Well")
-    assert theatre.stage.services.feeds.state(11) == "well"
+    assert theatre.environment.services.feeds.state(11) == "well"
 
 
 def rests(page: Page, url: str) -> None:
@@ -189,13 +187,13 @@ def rests(page: Page, url: str) -> None:
 
 
 @pytest.mark.full
-def test_every_button_breaks_its_service_and_mends_it(demo: tuple[str, Theatre]) -> None:
+def test_every_button_breaks_its_service_and_mends_it(demo: tuple[str, DemoRunner]) -> None:
     from starlette.testclient import TestClient
 
-    from tidegate.web.frame import build
-    from tidegate_apps.demo.troubles import TROUBLES
+    from tidegate.web.app import build
+    from tidegate_demo.story import TROUBLES
 
-    stage = demo[1].stage
+    stage = demo[1].environment
     site = Site(queue=stage["demo"].queue, apps=[stage["demo"]])
     client = TestClient(
         build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1", headers={"origin": "http://127.0.0.1"}

@@ -14,7 +14,7 @@ import pytest
 PATIENCE = 60  # seconds
 PROGRAM = """
 import pathlib, sys
-from tidegate.cli.scratch import scratch
+from tidegate.cli.demo import scratch
 
 with scratch("tidegate-demo-") as folder:
     (folder / "inner").mkdir()

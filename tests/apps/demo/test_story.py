@@ -10,17 +10,14 @@ import pypdfium2  # type: ignore[import-untyped]
 import pytest
 
 from tests.text import names, numbers
-from tidegate import assembly
+from tidegate import server
 from tidegate.settings import load
-from tidegate_apps.demo import seeding
-from tidegate_apps.demo.app import MARK, demo, shown, strip
-from tidegate_apps.demo.facts import Facts
-from tidegate_apps.demo.playing import Player, Theatre
-from tidegate_apps.demo.services import Services
-from tidegate_apps.demo.stage import Stage
-from tidegate_apps.demo.story import STORY, Step, ended
-from tidegate_apps.demo.troubles import TROUBLES
-from tidegate_apps.music.simulator import NOWHERE
+from tidegate_demo import stage as tidegate_demo_stage
+from tidegate_demo.app import MARK, demo, shown, strip
+from tidegate_demo.player import DemoRunner, StoryPlayer
+from tidegate_demo.simulators.music import NOWHERE
+from tidegate_demo.stage import DemoEnvironment, Facts, Services
+from tidegate_demo.story import STORY, TROUBLES, StoryStep, ended
 
 NOTHING = Facts()
 # What each step waits for, and the numbers that it then tells.
@@ -81,62 +78,62 @@ def test_nothing_is_called_safe_that_was_lost() -> None:
 
 # -- playing -----------------------------------------------------------------------------------------------------------
 
-ONE = Step(
-    title="One.", do=[Stage.rush], say=lambda facts: f"{facts.plays} plays", watch="", look=[],
+ONE = StoryStep(
+    title="One.", do=[DemoEnvironment.rush], say=lambda facts: f"{facts.plays} plays", watch="", look=[],
     seen=lambda facts: facts.plays > 0, lasts=10, patience=5,
 )  # fmt: skip
-TWO = replace(ONE, title="Two.", do=[Stage.revoke], seen=lambda facts: facts.plays > 9)
+TWO = replace(ONE, title="Two.", do=[DemoEnvironment.revoke], seen=lambda facts: facts.plays > 9)
 
 
 def test_a_step_is_done_once_and_ends_when_it_has_lasted_and_was_seen() -> None:
-    player = Player([ONE, TWO])
+    player = StoryPlayer([ONE, TWO])
 
-    assert list(player.tick(100, NOTHING)) == [Stage.rush]
+    assert list(player.tick(100, NOTHING)) == [DemoEnvironment.rush]
     assert (player.place, player.played[0].words) == (0, "0 plays")
     assert list(player.tick(105, Facts(plays=3))) == []
     assert (player.played[0].words, player.played[0].seen_at) == ("3 plays", 105)
     assert list(player.tick(109, NOTHING)) == []  # what was seen stays seen
-    assert list(player.tick(110, Facts(plays=4))) == [Stage.revoke]
+    assert list(player.tick(110, Facts(plays=4))) == [DemoEnvironment.revoke]
     assert (player.place, player.played[0].state, player.played[0].words) == (1, "over", "4 plays")
 
 
 def test_a_step_waits_for_what_it_tells_and_then_goes_on_without(caplog: pytest.LogCaptureFixture) -> None:
-    player = Player([ONE, TWO])
+    player = StoryPlayer([ONE, TWO])
     player.tick(100, NOTHING)
 
     assert list(player.tick(114.9, NOTHING)) == []
-    assert list(player.tick(115, NOTHING)) == [Stage.revoke]
+    assert list(player.tick(115, NOTHING)) == [DemoEnvironment.revoke]
     assert (player.played[0].state, player.played[0].seen_at) == ("over", None)
     assert "demo_step_not_seen step=1" in caplog.text
 
 
 def test_somebody_who_has_seen_enough_gets_the_next_step() -> None:
-    player = Player([ONE, TWO])
+    player = StoryPlayer([ONE, TWO])
     player.tick(100, NOTHING)
     player.hurry()
 
-    assert list(player.tick(101, NOTHING)) == [Stage.revoke]
+    assert list(player.tick(101, NOTHING)) == [DemoEnvironment.revoke]
     assert list(player.tick(102, NOTHING)) == []
     assert player.place == 1  # it was one step, not all of them
     assert (player.played[0].state, player.played[0].hurried) == ("over", True)  # nobody waited for it in vain
 
 
 def test_a_story_that_is_twice_as_fast_has_steps_that_are_half_as_long_and_as_much_patience() -> None:
-    player = Player([ONE, TWO], speed=2)
+    player = StoryPlayer([ONE, TWO], speed=2)
     player.tick(100, NOTHING)
 
     assert list(player.tick(109.9, NOTHING)) == []
-    assert list(player.tick(110, NOTHING)) == [Stage.revoke]
+    assert list(player.tick(110, NOTHING)) == [DemoEnvironment.revoke]
     assert list(player.tick(115, Facts(plays=10))) == []
     assert player.over
 
 
 def test_a_story_that_is_off_does_nothing_and_may_be_played_later_and_ended() -> None:
-    player = Player([ONE], on=False)
+    player = StoryPlayer([ONE], on=False)
     assert (list(player.tick(100, NOTHING)), player.over, player.told) == ([], True, False)
 
     player.again()
-    assert list(player.tick(101, NOTHING)) == [Stage.rush]
+    assert list(player.tick(101, NOTHING)) == [DemoEnvironment.rush]
     player.end()
     assert (list(player.tick(102, NOTHING)), player.over, player.told) == ([], True, True)
     assert (player.played[0].state, player.played[0].hurried) == ("over", True)
@@ -145,10 +142,10 @@ def test_a_story_that_is_off_does_nothing_and_may_be_played_later_and_ended() ->
 # -- what is shown -----------------------------------------------------------------------------------------------------
 
 
-def theatre(*, on: bool = True) -> Theatre:
+def theatre(*, on: bool = True) -> DemoRunner:
     services = Services()
     services.music.connect("local", NOWHERE)
-    return Theatre(Stage(services), Player([ONE, TWO], on=on))
+    return DemoRunner(DemoEnvironment(services), StoryPlayer([ONE, TWO], on=on))
 
 
 def test_the_strip_says_which_step_it_is_and_what_is_measured() -> None:
@@ -170,14 +167,14 @@ def test_without_a_story_the_strip_says_what_is_broken() -> None:
     found = theatre(on=False)
     well = strip(found).text
 
-    found.stage.services.gateway.state = "unavailable"
+    found.environment.services.gateway.state = "unavailable"
     assert strip(found).text != well
     assert names(strip(found).text, TROUBLES["gateway"].service, TROUBLES["gateway"].ill)
     assert (shown(found)["broken"], shown(found)["at"]) == (1, None)
 
 
 def test_every_trouble_has_its_words_and_is_off_at_first() -> None:
-    stage = theatre().stage
+    stage = theatre().environment
 
     assert len(TROUBLES) >= 10
     for trouble in TROUBLES.values():
@@ -189,8 +186,8 @@ def test_every_trouble_has_its_words_and_is_off_at_first() -> None:
 
 def test_the_settings_of_the_demo_are_settings_of_its_applications() -> None:
     found = theatre()
-    apps = [demo(found), *found.stage.services.under(assembly.there_are()[0])]
-    with as_file(files("tidegate_apps.demo") / "tidegate.toml") as file:
+    apps = [demo(found), *found.environment.services.under(server.there_are()[0])]
+    with as_file(files("tidegate_demo") / "tidegate.toml") as file:
         loaded = load(file=file, environ={}, apps=apps)
 
     assert loaded.apps == ("demo", "convert", "feeds", "lidarr", "music", "tautulli")
@@ -198,14 +195,14 @@ def test_the_settings_of_the_demo_are_settings_of_its_applications() -> None:
 
 
 def test_the_files_of_the_demo_are_pdf_files() -> None:
-    with pypdfium2.PdfDocument(seeding.pdf("Tide table (May) 1")) as document:
+    with pypdfium2.PdfDocument(tidegate_demo_stage.pdf("Tide table (May) 1")) as document:
         assert len(document) == 1
         assert document[0].get_textpage().get_text_bounded() == "Tide table May 1"
 
 
 def test_no_two_bands_of_the_demo_have_the_same_name() -> None:
-    names = seeding.bands(0, 250)
+    names = tidegate_demo_stage.band_names(0, 250)
 
     assert len(set(names)) == 250
-    assert names[:3] == seeding.bands(0, 3)
-    assert seeding.bands(120, 5) == names[120:125]
+    assert names[:3] == tidegate_demo_stage.band_names(0, 3)
+    assert tidegate_demo_stage.band_names(120, 5) == names[120:125]

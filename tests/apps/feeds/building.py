@@ -13,30 +13,29 @@ import pytest
 
 from tests.databases import Database
 from tidegate import Queue, net
-from tidegate.apps import Installed
-from tidegate.face.app import install
-from tidegate.guard import SelfGuard
-from tidegate.runtime.clock import VirtualClock
+from tidegate.apps import Installed, install
+from tidegate.clock import VirtualClock
+from tidegate.guard import NetworkGuardPolicy
 from tidegate_apps.feeds.app import app
-from tidegate_apps.feeds.fetching import Fetching, Parse
-from tidegate_apps.feeds.matrix import ErrorType, PollError
+from tidegate_apps.feeds.client import Fetching, Parse
+from tidegate_apps.feeds.codes import ErrorType, PollError
+from tidegate_apps.feeds.models import Source, SourceRequest
 from tidegate_apps.feeds.parsing import Feed, ParseError
-from tidegate_apps.feeds.parsing.values import rows_of
-from tidegate_apps.feeds.poller import Poller, PollPolicy, Tally, Times
-from tidegate_apps.feeds.recording import state_of
-from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.source import Source, Wanted
+from tidegate_apps.feeds.parsing.pool import rows_of
+from tidegate_apps.feeds.poll_results import state_of
+from tidegate_apps.feeds.poller import PollClock, PollCounts, Poller, PollPolicy
+from tidegate_apps.feeds.settings import FeedsSettings
 from tidegate_apps.feeds.sources import Sources
-from tidegate_apps.feeds.verdicts import FeedState
+from tidegate_apps.feeds.state import FeedState
 
 HOUR, DAY = 3600.0, 86400.0
-Answer = net.Fetched | Exception
+Answer = net.FetchResponse | Exception
 World = Callable[[str, Mapping[str, str]], Answer]
 
 
-def fetched(status: int = 200, body: str = "", url: str = "http://a.example/f", **headers: str) -> net.Fetched:
+def fetched(status: int = 200, body: str = "", url: str = "http://a.example/f", **headers: str) -> net.FetchResponse:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return net.Fetched(status=status, headers=httpx2.Headers(named), body=body.encode(), url=url)
+    return net.FetchResponse(status=status, headers=httpx2.Headers(named), body=body.encode(), url=url)
 
 
 def entry(guid: str, title: str = "") -> list[object]:
@@ -59,7 +58,7 @@ class Desk:
     """The feeds of one database, and the world as they see it."""
 
     queue: Queue
-    there: Installed[Settings]
+    there: Installed[FeedsSettings]
     clock: VirtualClock
     policy: PollPolicy = field(default_factory=lambda: PollPolicy(paced=False, guard=None))
     answers: dict[str, Any] = field(default_factory=dict)  # by address: an answer, or a function of its headers
@@ -70,7 +69,7 @@ class Desk:
     @contextlib.contextmanager
     def opened(cls, db: Database, clock: VirtualClock, **settings: Any) -> Iterator[Self]:
         with Queue(db.url, driver=db.driver, clock=clock, inline=True) as queue:
-            there = install(app, queue, Settings(**settings))
+            there = install(app, queue, FeedsSettings(**settings))
             yield cls(queue, there, clock)
             there.closing.close()
 
@@ -84,15 +83,15 @@ class Desk:
         return self.clock.now()
 
     def add(self, url: str = "http://a.example/f", **more: Any) -> Source:
-        return self.sources.add(Wanted(feed_url=url, **more), "ada")
+        return self.sources.add(SourceRequest(feed_url=url, **more), "ada")
 
-    async def _get(self, url: str, *, headers: Mapping[str, str] | None = None) -> net.Fetched:
+    async def _get(self, url: str, *, headers: Mapping[str, str] | None = None) -> net.FetchResponse:
         self.asked.append((url, dict(headers or {})))
         answer = self.answers.get(url, fetched(body="one two", url=url))
         answer = answer(headers) if callable(answer) else answer
         if isinstance(answer, Exception):
             raise answer
-        assert isinstance(answer, net.Fetched)
+        assert isinstance(answer, net.FetchResponse)
         return answer
 
     @property
@@ -100,11 +99,11 @@ class Desk:
         return Fetching(self._get, words)
 
     def poller(self, get: Any = None, parse: Parse = words) -> Poller:
-        times = Times(
+        times = PollClock(
             now=self.clock.now,
             monotonic=self.clock.monotonic,
             older_than=lambda age: self.clock.now() - age,
-            dice=lambda: 0.5,
+            rng=lambda: 0.5,
         )
         manager = self.manager or self.there.jobs.manager
         return Poller(self.there.db, manager, Fetching(get or self._get, parse), times, self.policy)
@@ -113,16 +112,16 @@ class Desk:
         """As the job of this server makes one for each of its turns."""
         made = self.there.jobs.poller
         assert made is not None
-        times = Times(
+        times = PollClock(
             now=self.clock.now,
             monotonic=self.clock.monotonic,
             older_than=lambda age: self.clock.now() - age,
-            dice=lambda: 0.5,
+            rng=lambda: 0.5,
         )
         found: Poller = made(self.fetching, times)
         return found
 
-    def poll(self, poller: Poller | None = None) -> Tally:
+    def poll(self, poller: Poller | None = None) -> PollCounts:
         """Polls what is due now."""
         return self.clock.run((poller or self.poller()).run(lambda: False, drain=True))
 
@@ -149,9 +148,9 @@ class Desk:
 
     def notices(self) -> list[tuple[str, str, bool]]:
         """Kind, title and whether it goes on; the newest first."""
-        from tidegate.ops import notices
+        from tidegate.notices import inbox
 
-        listed = self.queue.store.read(notices.listed)
+        listed = self.queue.store.read(inbox.list_notices)
         return [(line.kind, line.title, line.open) for line in listed.items]
 
 
@@ -166,4 +165,4 @@ def poll_error(kind: str) -> PollError:
     return PollError(ErrorType(kind), kind)
 
 
-GUARD = SelfGuard()
+GUARD = NetworkGuardPolicy()

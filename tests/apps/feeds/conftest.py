@@ -8,7 +8,7 @@ import pytest
 
 from tests.apps.feeds.building import Desk
 from tests.databases import BOTH, Database
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
 
 
 @pytest.fixture(params=BOTH)

@@ -13,17 +13,16 @@ from starlette.testclient import TestClient
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched
 from tests.databases import Database
 from tidegate import Target, net
+from tidegate.accounts import access
+from tidegate.accounts.access import Issuer, Role
 from tidegate.apps import DbTx
-from tidegate.ops import jwts
-from tidegate.ops.jwts import Issuer
-from tidegate.ops.rights import Role
-from tidegate.runtime.clock import VirtualClock
-from tidegate.web.access import Access
-from tidegate.web.frame import build
+from tidegate.clock import VirtualClock
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
-from tidegate_apps.feeds.managing import There, said, tell_there
-from tidegate_apps.feeds.source import Change, Source
-from tidegate_apps.feeds.verdicts import FeedState
+from tidegate_apps.feeds.models import Change, Source
+from tidegate_apps.feeds.source_manager import RemoteSources, source_event_fields, tell_there
+from tidegate_apps.feeds.state import FeedState
 
 ISSUER = Issuer.own(b"k" * 32)
 URL, ELSEWHERE = "http://a.example/f", "http://b.example/f"
@@ -38,7 +37,7 @@ class Pair:
         self.refuse: httpx2.Response | None = None
         self._words: list[tuple[int, str]] = []
         target = Target("source-manager", clock=poller.clock)
-        poller.manager = There(poller.there.db, target, self._client, poller.clock.now, self._put_in)
+        poller.manager = RemoteSources(poller.there.db, target, self._client, poller.clock.now, self._put_in)
 
     def _put_in(self, _: DbTx, state: FeedState, moved_from: str) -> None:
         self._words.append((state.source_id, moved_from))
@@ -49,7 +48,7 @@ class Pair:
     def _answer(self, request: httpx2.Request) -> httpx2.Response:
         if self.refuse is not None:
             return self.refuse
-        token = jwts.made(ISSUER, "robot", Role.POLLER, 600, self.manager.now)
+        token = access.issue_token(ISSUER, "robot", Role.POLLER, 600, self.manager.now)
         answer = self._web.request(
             request.method, str(request.url), content=request.read(),
             headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
@@ -74,10 +73,10 @@ class Pair:
         for id_, moved_from in self._words:
             state = self.poller.state(id_)
             asyncio.run(tell_there(self._client(), state, moved_from))
-            self.poller.there.db.all("told", **said(state))
+            self.poller.there.db.all("told", **source_event_fields(state))
         self._words.clear()
 
-    def poll(self, answer: net.Fetched) -> None:
+    def poll(self, answer: net.FetchResponse) -> None:
         self.poller.answers[URL] = self.poller.answers[ELSEWHERE] = answer
         self.poller.there.db.all("set_due", source_id=1, due_at=0.0, due_why="asked")
         self.poller.poll()
@@ -97,7 +96,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
         Desk.opened(database("poller"), clock, source_manager_url="http://127.0.0.1") as poller,
         Desk.opened(database("manager"), clock, poll=False) as manager,
         TestClient(
-            build(Site(queue=manager.queue, apps=(manager.there,), access=Access([ISSUER]))),
+            build(Site(queue=manager.queue, apps=(manager.there,), access=Authenticator([ISSUER]))),
             client=("127.0.0.1", 50000),
             base_url="http://127.0.0.1",
         ) as web,
@@ -168,7 +167,7 @@ def test_what_a_person_has_switched_off_no_word_of_a_poller_switches(pair: Pair)
 @pytest.mark.req("FEED-12", "FEED-13")
 def test_a_feed_that_has_moved_moves_at_the_other_server(pair: Pair) -> None:
     pair.add()
-    moved = net.Fetched(status=200, headers=fetched().headers, body=b"one", url=ELSEWHERE, history=((301, URL),))
+    moved = net.FetchResponse(status=200, headers=fetched().headers, body=b"one", url=ELSEWHERE, history=((301, URL),))
     for _ in range(3):
         pair.tell()
         assert pair.source().feed_url == URL
@@ -214,7 +213,7 @@ def test_a_list_from_before_a_word_was_told_does_not_undo_it(pair: Pair) -> None
     pair.poll(fetched(410))
 
     def told() -> None:
-        pair.poller.there.db.all("told", **said(pair.poller.state()))
+        pair.poller.there.db.all("told", **source_event_fields(pair.poller.state()))
 
     pair.during_list = told  # the list does not show the rest, which is told by the time that it is adopted
     pair.refresh()
@@ -228,7 +227,7 @@ def test_the_page_of_a_poller_counts_and_finds_the_sources_of_the_other_server(p
     pair.poller.answers[f"{URL}1"] = fetched(410)
     pair.poller.clock.advance(5)
     pair.poller.poll()
-    site = Site(queue=pair.poller.queue, apps=(pair.poller.there,), access=Access([ISSUER]))
+    site = Site(queue=pair.poller.queue, apps=(pair.poller.there,), access=Authenticator([ISSUER]))
     with TestClient(build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1") as web:
         for query, names in (("", {"0", "1", "2"}), ("?state=disabled", {"1"}), ("?q=feed+2", {"2"})):
             text = web.get(f"/feeds{query}").text

@@ -14,14 +14,13 @@ from starlette.testclient import TestClient
 from tests.apps.feeds.building import HOUR, Desk, fetched
 from tests.databases import Database
 from tests.text import message, numbers
-from tidegate.ops import accounts, jwts
-from tidegate.ops.jwts import Issuer
-from tidegate.ops.rights import Role
-from tidegate.runtime.clock import VirtualClock
-from tidegate.web.access import Access
-from tidegate.web.frame import build
+from tidegate.accounts import access, users
+from tidegate.accounts.access import Issuer, Role
+from tidegate.clock import VirtualClock
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
-from tidegate_apps.feeds.routes import shapes
+from tidegate_apps.feeds import api_models
 
 ISSUER = Issuer.own(b"k" * 32)
 URL = "http://a.example/f"
@@ -29,7 +28,7 @@ URL = "http://a.example/f"
 
 @pytest.fixture
 def client(desk: Desk) -> Iterator[TestClient]:
-    site = Site(queue=desk.queue, apps=(desk.there,), access=Access([ISSUER]))
+    site = Site(queue=desk.queue, apps=(desk.there,), access=Authenticator([ISSUER]))
     with TestClient(
         build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1", raise_server_exceptions=False
     ) as found:
@@ -37,7 +36,7 @@ def client(desk: Desk) -> Iterator[TestClient]:
 
 
 def bearer(desk: Desk, role: Role, name: str = "robot") -> dict[str, str]:
-    return {"Authorization": f"Bearer {jwts.made(ISSUER, name, role, 600, desk.now)}"}
+    return {"Authorization": f"Bearer {access.issue_token(ISSUER, name, role, 600, desk.now)}"}
 
 
 def path(what: str = "", id_: int = 1) -> str:
@@ -68,7 +67,7 @@ def test_a_text_that_no_database_can_look_for_is_refused_by_its_field(client: Te
 
 
 def test_behind_a_path_a_new_source_is_where_its_answer_says(desk: Desk) -> None:
-    site = Site(queue=desk.queue, apps=(desk.there,), access=Access([ISSUER]), base="/tide")
+    site = Site(queue=desk.queue, apps=(desk.there,), access=Authenticator([ISSUER]), base="/tide")
     with TestClient(build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1") as client:
         made = client.post("/tide/api/v1/sources", json={"feed_url": URL})
         assert made.headers["location"] == f"/tide{path(id_=made.json()['id'])}"
@@ -173,13 +172,13 @@ def test_who_has_no_token_learns_nothing_else(desk: Desk, client: TestClient) ->
 @pytest.mark.req("FEED-09")
 def test_neither_the_sign_in_of_this_machine_nor_an_api_token_switches_a_feed(desk: Desk, client: TestClient) -> None:
     desk.add(URL)
-    secret = desk.queue.store.write(lambda tx: accounts.add_token(tx, "t", Role.ADMIN, "ada"))
+    secret = desk.queue.store.write(lambda tx: users.add_token(tx, "t", Role.ADMIN, "ada"))
     for headers in ({}, {"Authorization": f"Bearer {secret}"}, {"Authorization": "Bearer nonsense"}):
         for what in ("/feed-disable", "/feed-enable"):
             answer = client.patch(path(what), json={"reason": "gone"}, headers=headers)
             assert answer.status_code == 401
             assert "Bearer" in answer.headers["www-authenticate"]
-    expired = jwts.made(ISSUER, "robot", Role.POLLER, 60, desk.now - 3600)
+    expired = access.issue_token(ISSUER, "robot", Role.POLLER, 60, desk.now - 3600)
     assert client.patch(path("/feed-enable"), headers={"Authorization": f"Bearer {expired}"}).status_code == 401
     assert client.patch(path("/feed-enable"), headers=bearer(desk, Role.VIEWER)).status_code == 403
     assert desk.sources.get(1).feed_disabled_at is None
@@ -302,7 +301,7 @@ def test_the_state_of_a_feed_can_be_read(desk: Desk, client: TestClient) -> None
     desk.poll()
     desk.answers[URL] = fetched(404)
     assert client.post(path("/poll")).status_code == 202
-    assert client.get(path()).json()["feed_state"]["next_poll_at"] == shapes.iso(desk.now)
+    assert client.get(path()).json()["feed_state"]["next_poll_at"] == api_models.iso(desk.now)
     desk.poll()
 
     state = client.get(path()).json()["feed_state"]
@@ -326,7 +325,7 @@ def test_a_list_goes_out_as_it_came_in(desk: Desk, client: TestClient) -> None:
     assert out.headers["content-disposition"].startswith("attachment")
     again = client.post("/api/v1/sources/opml", content=out.content, headers=kind).json()
     assert again == {"added": 0, "already_there": 3, "refused": 0}
-    assert [each.name for each in desk.sources.listed()] == ["Feed & 0", "Feed & 1", "Feed & 2"]
+    assert [each.name for each in desk.sources.list_sources()] == ["Feed & 0", "Feed & 1", "Feed & 2"]
     bad = client.post("/api/v1/sources/opml", content="<html/>", headers=kind)
     assert (bad.status_code, bad.json()["code"]) == (422, "invalid")
 
@@ -424,7 +423,7 @@ def test_a_server_that_does_not_poll_offers_no_poll(tmp_path: Path) -> None:
     found = Database("sqlite-apsw", f"sqlite:///{tmp_path / 'kept.db'}", "apsw")
     with Desk.opened(found, VirtualClock(), poll=False) as desk:
         desk.add(URL)
-        site = Site(queue=desk.queue, apps=(desk.there,), access=Access([ISSUER]))
+        site = Site(queue=desk.queue, apps=(desk.there,), access=Authenticator([ISSUER]))
         with TestClient(
             build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1", raise_server_exceptions=False
         ) as client:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_apps.feeds.parsing.cleaning import Cleaner, moment, plain, visible
+from tidegate_apps.feeds.parsing.text import Cleaner, moment, plain, visible
 
 REL = "noopener noreferrer nofollow"
 CLEANER = Cleaner("https://feed.example/dir/feed.xml")

@@ -10,7 +10,7 @@ import pytest
 
 from tidegate import classify, net
 from tidegate_apps.feeds.parsing import ParseError, parse
-from tidegate_apps.feeds.simulator import STATES, FeedSimulator, simulated
+from tidegate_demo.simulators.feeds import STATES, FeedSimulator, simulated
 
 # What a poll of each state comes to: a status, a code of the classifier, or that it cannot be parsed.
 WELL = ("well", "atom", "json", "latin", "malformed", "gzip", "slow", "chunked", "unvalidated", "restless", "stuck",

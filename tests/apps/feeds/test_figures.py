@@ -12,24 +12,24 @@ from click.testing import CliRunner
 from tests.apps.feeds.building import HOUR, Desk, fetched, lines
 from tidegate import net
 from tidegate.cli.root import tidegate
-from tidegate_apps.feeds import figures
+from tidegate_apps.feeds import app as feed_app
 from tidegate_apps.feeds.app import app
-from tidegate_apps.feeds.handlers import QUEUE
-from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.source import Wanted
+from tidegate_apps.feeds.jobs import QUEUE
+from tidegate_apps.feeds.models import SourceRequest
+from tidegate_apps.feeds.settings import FeedsSettings
 
 _PAGE = Path(__file__).parents[3] / "docs/reference/metrics.md"
 
 
 def told(desk: Desk) -> dict[tuple[str, ...], float]:
     """All that is told, by name and labels; without what is 0."""
-    samples = [sample for family in figures.metrics(desk.there) for sample in family.samples]
+    samples = [sample for family in feed_app.metrics(desk.there) for sample in family.samples]
     return {(sample.name, *sample.labels.values()): sample.value for sample in samples if sample.value}
 
 
 def test_polls_are_counted_by_how_they_ended_and_feeds_by_how_they_are(desk: Desk) -> None:
     urls = [f"http://{name}.example/" for name in ("well", "gone", "down", "odd", "new")]
-    desk.sources.add_many([Wanted(feed_url=url) for url in urls[:4]], "ada")
+    desk.sources.add_many([SourceRequest(feed_url=url) for url in urls[:4]], "ada")
     for url, answer in zip(urls[1:], (fetched(410), net.Unreachable("no"), fetched(418)), strict=False):
         desk.answers[url] = answer
     desk.clock.advance(10)
@@ -52,7 +52,7 @@ def test_polls_are_counted_by_how_they_ended_and_feeds_by_how_they_are(desk: Des
 
 def test_every_metric_is_on_the_page(quick: Desk) -> None:
     rows = []
-    for family in figures.metrics(quick.there):
+    for family in feed_app.metrics(quick.there):
         name = family.name + ("_total" if family.type == "counter" else "")
         labels = sorted({label for sample in family.samples for label in sample.labels})
         shown = ", ".join(f"`{label}`" for label in labels)
@@ -65,7 +65,7 @@ def test_every_metric_is_on_the_page(quick: Desk) -> None:
 )
 def test_who_polls_is_asked_for_somebody_to_write_to(given: dict[str, object], warned: bool) -> None:
     assert app.advice is not None
-    assert bool(list(app.advice(Settings.model_validate(given)))) is warned
+    assert bool(list(app.advice(FeedsSettings.model_validate(given)))) is warned
 
 
 def test_doctor_tells_what_an_application_advises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

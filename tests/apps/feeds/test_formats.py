@@ -10,7 +10,7 @@ import pytest
 
 from tests.apps.feeds import samples
 from tests.apps.feeds.child import AUTHOR, DIGEST, GUID, HTML, KEY, LINK, PUBLISHED, TITLE, UPDATED, read
-from tidegate_apps.feeds.parsing.values import ParseError
+from tidegate_apps.feeds.parsing.pool import ParseError
 
 
 def at(*when: int) -> float:

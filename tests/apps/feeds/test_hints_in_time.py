@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched, words
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.parsing import Feed
 from tidegate_apps.feeds.poller import PollPolicy
-from tidegate_apps.feeds.source import Wanted
 
 URL = "http://a.example/f"
 
@@ -96,7 +96,7 @@ def test_a_failure_forgets_nothing_of_what_the_feed_asked_for(quick: Desk) -> No
 
 @pytest.mark.req("FEED-15")
 def test_those_that_asked_for_rare_polls_are_caught_up_with_at_their_own_pace(quick: Desk) -> None:
-    quick.sources.add_many([Wanted(feed_url=f"http://h{i}.example/f", interval=60.0) for i in range(600)], "ada")
+    quick.sources.add_many([SourceRequest(feed_url=f"http://h{i}.example/f", interval=60.0) for i in range(600)], "ada")
     quick.clock.advance(60)
     quick.poll(quick.poller(parse=Asking(ttl=DAY)))  # from now on 600 polls a day
     quick.clock.advance(3 * DAY)  # all of them are overdue now

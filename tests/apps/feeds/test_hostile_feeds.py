@@ -6,7 +6,7 @@ import pytest
 
 from tidegate.children import Children, Limits
 from tidegate_apps.feeds.parsing import Feed, ParseError, parse
-from tidegate_apps.feeds.parsing.asking import Reader, Reading
+from tidegate_apps.feeds.parsing.pool import ParserPool, Reading
 
 URL = "https://feed.example/"
 MB = 1_000_000
@@ -86,8 +86,8 @@ async def test_what_goes_beyond_its_limits_is_a_parse_error(limits: Limits, says
     among = Children(1)
     try:
         with pytest.raises(ParseError, match=says):
-            await Reader(Reading(limits=limits), among).parse(RSS + b"<a>x</a>" * 200_000, "text/xml", URL)
-        assert (await Reader(among=among).parse(GOOD, "", URL)).title == "good"
+            await ParserPool(Reading(limits=limits), among).parse(RSS + b"<a>x</a>" * 200_000, "text/xml", URL)
+        assert (await ParserPool(among=among).parse(GOOD, "", URL)).title == "good"
     finally:
         among.close()
 

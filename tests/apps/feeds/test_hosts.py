@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched, lines
-from tidegate_apps.feeds.hosts import Hosts
+from tidegate_apps.feeds.host_guard import HostGuard
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.poller import PollPolicy
-from tidegate_apps.feeds.source import Wanted
-from tidegate_apps.feeds.verdicts import FeedState
+from tidegate_apps.feeds.state import FeedState
 
 ON = PollPolicy(paced=False, guard=None, host_guard=True)
 FEEDS = [f"http://one.example/{n}" for n in range(5)]
@@ -33,7 +33,7 @@ def down(desk: Desk, status: int, n: int = 5) -> None:
 def host(quick: Desk) -> Desk:
     """Five feeds of one host and one of another, all of them well."""
     quick.policy = ON
-    quick.sources.add_many([Wanted(feed_url=url) for url in [*FEEDS, "http://two.example/"]], "ada")
+    quick.sources.add_many([SourceRequest(feed_url=url) for url in [*FEEDS, "http://two.example/"]], "ada")
     quick.clock.advance(60)
     return quick
 
@@ -126,13 +126,13 @@ def test_hosts_whose_feeds_are_gone_are_forgotten_unless_people_have_heard_of_th
     def feed(n: int, host: str) -> FeedState:
         return FeedState(source_id=n, name="", feed_url=f"http://{host}/{n}", host=host, interval=HOUR)
 
-    hosts = Hosts(on=True)
+    hosts = HostGuard(on=True)
     for n in range(3):
-        hosts.answered(feed(n, "known:80"), 0.0)
+        hosts.record_answer(feed(n, "known:80"), 0.0)
     hosts.told(hosts.news())
     for day in range(20):
         for n in range(500):
-            hosts.answered(feed(n, f"{n}.{day}.example:80"), day * DAY)
+            hosts.record_answer(feed(n, f"{n}.{day}.example:80"), day * DAY)
     assert len(hosts) <= 1001  # of two days, and the one
-    hosts.answered(feed(0, "known:80"), 20 * DAY)
+    hosts.record_answer(feed(0, "known:80"), 20 * DAY)
     assert hosts.news() == []  # they have heard that it is well

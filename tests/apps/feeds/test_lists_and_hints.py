@@ -9,15 +9,14 @@ import pytest
 
 from tests.apps.feeds.building import DAY, GUARD, HOUR, fetched, poll_error
 from tidegate import net
-from tidegate.guard import Rest
-from tidegate_apps.feeds import looks, opml
-from tidegate_apps.feeds.dues import Hints
-from tidegate_apps.feeds.fetching import hints_of, moved_to, retry_after
-from tidegate_apps.feeds.own_link import Link
+from tidegate.guard import CooldownState
+from tidegate_apps.feeds import opml, pages
+from tidegate_apps.feeds.client import hints_of, moved_to, retry_after
+from tidegate_apps.feeds.host_guard import FeedNetworkGuard
+from tidegate_apps.feeds.models import Source, public
+from tidegate_apps.feeds.notices import REASONS
 from tidegate_apps.feeds.parsing import Feed
-from tidegate_apps.feeds.source import Source, public
-from tidegate_apps.feeds.telling import REASONS
-from tidegate_apps.feeds.verdicts import FeedState
+from tidegate_apps.feeds.state import FeedState, Hints
 
 NOW = 1_700_000_000.0
 FEED = Feed(title=None, link=None, ttl=0.0, skip_hours=(), skip_days=(), malformed=None, rows="{}")
@@ -101,8 +100,8 @@ def test_people_see_an_address_without_its_password(url: str, shown: str) -> Non
 
 
 def test_a_list_survives_the_way_out_and_in() -> None:
-    text = "\n".join(opml.written([SOURCE, replace(SOURCE, feed_url=None)], NOW)).encode()
-    [found], refused = opml.read(text)
+    text = "\n".join(opml.write_opml([SOURCE, replace(SOURCE, feed_url=None)], NOW)).encode()
+    [found], refused = opml.parse_opml(text)
 
     assert (found.feed_url, found.name, refused) == (SOURCE.feed_url, "A & <b>", 0)
 
@@ -111,7 +110,7 @@ def test_folders_capitals_and_doubles_of_a_list_are_understood() -> None:
     text = b"""<?xml version="1.0"?><OPML><body><outline text="f"><OUTLINE TITLE="T" XMLURL="http://a.example/1"/>
         <outline text="x" xmlUrl=" http://a.example/1 "/><outline text="no"/><outline xmlUrl="gopher://x/"/>
         </outline></body></OPML>"""
-    found, refused = opml.read(text)
+    found, refused = opml.parse_opml(text)
 
     assert [(each.feed_url, each.name) for each in found] == [("http://a.example/1", "T")]
     assert refused == 1
@@ -119,7 +118,7 @@ def test_folders_capitals_and_doubles_of_a_list_are_understood() -> None:
 
 def test_many_folders_beside_each_other_are_no_deep_ones() -> None:
     folder = b"<outline>" * 99 + b"</outline>" * 99
-    found, _ = opml.read(b"<opml>" + folder * 3 + b"<outline xmlUrl='http://a.example/1'/></opml>")
+    found, _ = opml.parse_opml(b"<opml>" + folder * 3 + b"<outline xmlUrl='http://a.example/1'/></opml>")
     assert len(found) == 1
 
 
@@ -138,7 +137,7 @@ def test_many_folders_beside_each_other_are_no_deep_ones() -> None:
 )
 def test_what_is_no_list_is_refused_with_a_reason(text: bytes) -> None:
     with pytest.raises(opml.NoOpml, match=r"^file: "):
-        opml.read(text)
+        opml.parse_opml(text)
 
 
 def test_each_situation_of_a_feed_has_its_state_and_its_sentence() -> None:
@@ -146,7 +145,7 @@ def test_each_situation_of_a_feed_has_its_state_and_its_sentence() -> None:
     rests = replace(
         SOURCE, feed_disabled_at=NOW, feed_disable_reason="not_found", disabled_by="auto", active_from=NOW + DAY
     )
-    ran = replace(polled, rest=Rest(run_code="not_found", run_length=3))
+    ran = replace(polled, rest=CooldownState(failing_code="not_found", failing_count=3))
     rows = [
         (SOURCE, None, "new", "not polled yet"),
         (replace(SOURCE, enabled_n=0), polled, "paused", "switched off"),
@@ -161,7 +160,7 @@ def test_each_situation_of_a_feed_has_its_state_and_its_sentence() -> None:
         (replace(rests, feed_disable_reason="manual", disabled_by="ada", active_from=None), ran, "paused", "by ada"),
     ]
     for source, state, token, words in rows:
-        found = looks.look_of(source, state, NOW)
+        found = pages.status_label(source, state, NOW)
         assert (found.token, words in found.reason) == (token, True), (token, found)
 
 
@@ -179,7 +178,7 @@ HAPPENED = [
 
 
 def test_what_happened_to_a_feed_is_told_apart() -> None:
-    said = [looks.happened(*each) for each in HAPPENED]
+    said = [pages.describe_event(*each) for each in HAPPENED]
 
     assert len(set(said)) == len(HAPPENED)
     assert said[2].endswith(" https://b.example/f")
@@ -193,11 +192,11 @@ def test_a_day_is_a_bar_of_half_hours_with_the_worst_of_each() -> None:
         (NOW - 2 * HOUR, "unmodified", 304),
         (NOW - 2 * DAY, "ok", 200),
     ]
-    found = looks.day_bar(beats, NOW)
+    found = pages.day_bar(beats, NOW)
 
     assert [(tone, words) for _, _, tone, words in found] == [("good", "not modified"), ("warn", "network, 2 polls")]
     assert all(NOW - DAY <= start < end <= NOW for start, end, _, _ in found)
-    assert looks.bar_words([])
+    assert pages.bar_words([])
 
 
 @pytest.mark.req("FEED-04")
@@ -205,28 +204,28 @@ def test_a_day_is_a_bar_of_half_hours_with_the_worst_of_each() -> None:
     "cause", [net.BlockedAddress("h", "10.0.0.1", "private"), net.BadUrl("x"), net.Busy("x"), None]
 )
 def test_what_was_never_sent_proves_nothing_of_our_own_link(cause: Exception | None) -> None:
-    link = Link(GUARD)
+    link = FeedNetworkGuard(GUARD)
     error = poll_error("network")
     error.__cause__ = net.Unreachable("no network")
     for n in range(20):
-        link.failed(replace(STATE, source_id=n, host=f"h{n}"), error, 1.0)
+        link.record_failure(replace(STATE, source_id=n, host=f"h{n}"), error, 1.0)
     assert link.lost
     refused = poll_error("network")
     refused.__cause__, refused.untyped = cause, cause is None
     for n in range(20, 100):
-        assert not link.failed(replace(STATE, source_id=n, host=f"h{n}"), refused, 1.0)
+        assert not link.record_failure(replace(STATE, source_id=n, host=f"h{n}"), refused, 1.0)
     assert link.lost
 
 
 def test_where_few_feeds_are_polled_more_time_is_looked_at() -> None:
-    link = Link(GUARD)
+    link = FeedNetworkGuard(GUARD)
     link.usual(40 / HOUR)
     fault = poll_error("network")
     fault.__cause__ = net.Unreachable("no network")
-    own = [link.failed(replace(STATE, source_id=n, host=f"h{n}"), fault, 90.0 * n) for n in range(40)]
+    own = [link.record_failure(replace(STATE, source_id=n, host=f"h{n}"), fault, 90.0 * n) for n in range(40)]
 
     assert own.index(True) == 9  # the tenth host is enough, although the first was seen a quarter of an hour ago
     assert all(own[9:])
-    link.answered(replace(STATE, source_id=3, host="h3"), 90.0 * 41)
-    narrow = Link(GUARD)
-    assert not any(narrow.failed(replace(STATE, source_id=n, host=f"h{n}"), fault, 90.0 * n) for n in range(40))
+    link.record_answer(replace(STATE, source_id=3, host="h3"), 90.0 * 41)
+    narrow = FeedNetworkGuard(GUARD)
+    assert not any(narrow.record_failure(replace(STATE, source_id=n, host=f"h{n}"), fault, 90.0 * n) for n in range(40))

@@ -14,12 +14,12 @@ import pytest
 
 from bench.feed_polling import fill, pages
 from tests.apps.feeds.building import DAY, HOUR, Desk
-from tidegate.guard import RestChange
-from tidegate_apps.feeds import dues, poll_log, verdicts
-from tidegate_apps.feeds.matrix import ErrorType, PollError, type_of_status
-from tidegate_apps.feeds.recording import Finished
-from tidegate_apps.feeds.source import Wanted
-from tidegate_apps.feeds.verdicts import FeedState, Success
+from tidegate.guard import CooldownChange
+from tidegate_apps.feeds import notices
+from tidegate_apps.feeds import state as feed_state
+from tidegate_apps.feeds.codes import ErrorType, PollError, type_of_status
+from tidegate_apps.feeds.models import SourceRequest
+from tidegate_apps.feeds.state import FeedState, PollResult, Success
 
 PLANS = {
     "sqlite": "explain query plan ",
@@ -44,10 +44,10 @@ def test_a_page_of_active_sources_is_a_range_of_the_index(desk: Desk, statement:
 
 def test_what_is_due_is_a_range_of_an_index_too(desk: Desk) -> None:
     # With few rows, PostgreSQL rightly reads the table.
-    desk.sources.add_many([Wanted(feed_url=f"http://h{n}.example/f") for n in range(3000)], "ada")
+    desk.sources.add_many([SourceRequest(feed_url=f"http://h{n}.example/f") for n in range(3000)], "ada")
     dialect = str(desk.queue.store.dialect)
     if dialect == "postgres":
-        desk.queue.store.write(lambda tx: tx.plain("analyze feeds_state"))
+        desk.queue.store.write(lambda tx: tx.execute("analyze feeds_state"))
     shown = _plan(desk, "due", PLANS[dialect], at=desk.now, after_due=-1.0, after=0, n=500)
 
     assert "feeds_state_due" in shown
@@ -64,12 +64,12 @@ def test_every_active_source_is_on_exactly_one_page(quick: Desk) -> None:
 
 def _plan(desk: Desk, name: str, explain: str, **params: object) -> str:
     """What the database is going to do."""
-    from tidegate.store.dialect import bodies, compiled
+    from tidegate.store.sql import bodies, compiled
 
     text = (desk.there.db._text,)[0]  # noqa: SLF001 - the very statement that is run
     statement = compiled(name, explain + bodies(text)[name], desk.queue.store.dialect)
     desk.queue.store.add([replace(statement, name=f"plan.{name}", returns=True)])
-    rows = desk.queue.store.read(lambda tx: tx.all(f"plan.{name}", params))
+    rows = desk.queue.store.read(lambda tx: tx.query(f"plan.{name}", params))
     return "\n".join(str(row[-1]) for row in rows) + "\n"
 
 
@@ -91,13 +91,15 @@ def weather(dice: Random) -> list[tuple[float, int]]:
     return found
 
 
-def answered(state: FeedState, status: int, now: float, roll: float) -> verdicts.Verdict:
+def answered(state: FeedState, status: int, now: float, roll: float) -> feed_state.PollVerdict:
     if status in (200, 304):
-        return verdicts.succeeded(state, Success(status=status, body_hash="x"), now, roll)
+        return feed_state.record_success(state, Success(status=status, body_hash="x"), now, roll)
     kind = type_of_status(status) if status else ErrorType.NETWORK
     assert kind is not None
     asked = 5400.0 if status == 429 else None
-    return verdicts.failed(state, PollError(kind, str(status), status_code=status, retry_after=asked), now, roll)
+    return feed_state.record_failure(
+        state, PollError(kind, str(status), status_code=status, retry_after=asked), now, roll
+    )
 
 
 @pytest.mark.full
@@ -112,9 +114,9 @@ def test_days_with_many_failures_are_level_and_loud_for_nothing_that_is_expected
         minutes, changes = lived(n, interval, days)
 
     assert set(levels) - {logging.INFO} == {logging.WARNING}
-    assert changes[RestChange.DISABLED] > 20
-    assert changes[RestChange.ENABLED] > 5
-    assert changes["probe"] >= changes[RestChange.ENABLED]
+    assert changes[CooldownChange.DISABLED] > 20
+    assert changes[CooldownChange.ENABLED] > 5
+    assert changes["probe"] >= changes[CooldownChange.ENABLED]
     mean = sum(minutes.values()) / (days * 24 * 60)
     assert max(minutes.values()) <= 3 * mean
 
@@ -141,7 +143,7 @@ def lived(n: int, interval: float, days: float) -> tuple[Counter[int], Counter[s
     states = [
         FeedState(source_id=i, name="", feed_url=f"http://h{i}/f", host=f"h{i}", interval=interval) for i in range(n)
     ]
-    due = [(dues.first(0.0, interval, i, n)[0], i) for i in range(n)]
+    due = [(feed_state.first(0.0, interval, i, n)[0], i) for i in range(n)]
     heapq.heapify(due)
     minutes: Counter[int] = Counter()
     changes: Counter[str] = Counter()
@@ -153,7 +155,7 @@ def lived(n: int, interval: float, days: float) -> tuple[Counter[int], Counter[s
         status = next(status for at, status in reversed(weathers[i]) if at <= now)
         found = answered(state, status, now, dice.random())
         minutes[int(now // 60)] += 1
-        poll_log.say(Finished(before=state, verdict=found, at=now, ms=1))
+        notices.log_poll(PollResult(before=state, verdict=found, at=now, ms=1))
         changes[found.change] += 1
         states[i] = found.state
         assert found.state.due_at is not None

@@ -6,7 +6,7 @@ import pytest
 
 from tidegate import Cooldown, net
 from tidegate.faults import Level
-from tidegate_apps.feeds.matrix import (
+from tidegate_apps.feeds.codes import (
     COOLDOWN,
     MATRIX,
     REASONS,
@@ -122,10 +122,10 @@ def test_an_exception_that_nobody_foresaw_is_unexpected_loud_and_keeps_its_cause
 
 
 def test_every_type_and_reason_has_words_for_people() -> None:
-    from tidegate_apps.feeds.dues import Why
-    from tidegate_apps.feeds.telling import REASONS as WORDS
-    from tidegate_apps.feeds.telling import WHEN
+    from tidegate_apps.feeds.notices import REASONS as WORDS
+    from tidegate_apps.feeds.notices import WHEN
+    from tidegate_apps.feeds.state import DueReason
 
     assert set(WORDS) == {*map(str, ErrorType), "manual"}
-    assert set(WHEN) == set(map(str, Why))
+    assert set(WHEN) == set(map(str, DueReason))
     assert all(code_of(kind).message for kind in ErrorType)

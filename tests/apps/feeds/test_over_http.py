@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 
 from tidegate import Queue, net
-from tidegate.face.app import install
+from tidegate.apps import install
 from tidegate_apps.feeds.app import app
-from tidegate_apps.feeds.fetching import Fetching
-from tidegate_apps.feeds.handlers import user_agent
+from tidegate_apps.feeds.client import Fetching
+from tidegate_apps.feeds.jobs import user_agent
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.parsing import parse
-from tidegate_apps.feeds.poller import Poller, PollPolicy, Times
-from tidegate_apps.feeds.recording import state_of
-from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.simulator import STATES, FeedSimulator
-from tidegate_apps.feeds.source import Wanted
-from tidegate_apps.feeds.verdicts import FeedState
+from tidegate_apps.feeds.poll_results import state_of
+from tidegate_apps.feeds.poller import PollClock, Poller, PollPolicy
+from tidegate_apps.feeds.settings import FeedsSettings
+from tidegate_apps.feeds.state import FeedState
+from tidegate_demo.simulators.feeds import STATES, FeedSimulator
 
 # What each state of the simulator comes to: the type of the error and its status; None is a success.
 ERRORS: dict[str, tuple[str, int]] = {
@@ -73,13 +73,15 @@ class Round:
     def __init__(self, folder: Path, sim: FeedSimulator) -> None:
         self.sim = sim
         self.queue = Queue(f"sqlite:///{folder / 'feeds.db'}")
-        self.there = install(app, self.queue, Settings())
+        self.there = install(app, self.queue, FeedsSettings())
         self.lines: list[logging.LogRecord] = []
 
     def add(self, *states: str) -> None:
         for state in states:
             self.sim.now(state, state)
-        self.there.jobs.sources.add_many([Wanted(feed_url=self.sim.feed(state), name=state) for state in states], "ada")
+        self.there.jobs.sources.add_many(
+            [SourceRequest(feed_url=self.sim.feed(state), name=state) for state in states], "ada"
+        )
         for n in range(1, len(states) + 1):
             self.there.db.all("set_due", source_id=n, due_at=0.0, due_why="asked")
 
@@ -92,12 +94,14 @@ class Round:
         async def main() -> None:
             clock = self.queue.clock
             async with net.Client(
-                user_agent=user_agent(Settings(contact="https://example.org/bot")),
+                user_agent=user_agent(FeedsSettings(contact="https://example.org/bot")),
                 allow=["127.0.0.0/8"],
                 ports=None,
                 total=total,
             ) as client:
-                times = Times(now=clock.now, monotonic=clock.monotonic, older_than=clock.older_than, dice=lambda: 0.5)
+                times = PollClock(
+                    now=clock.now, monotonic=clock.monotonic, older_than=clock.older_than, rng=lambda: 0.5
+                )
                 policy = PollPolicy(paced=False, guard=None)
                 poller = Poller(self.there.db, self.there.jobs.manager, Fetching(client.get, parse), times, policy)
                 await poller.run(lambda: False, drain=True)
@@ -227,7 +231,7 @@ def test_a_private_address_is_refused_unless_it_is_allowed(fresh: Round) -> None
     async def main() -> None:
         clock = fresh.queue.clock
         async with net.Client(user_agent="test", ports=None) as client:
-            times = Times(now=clock.now, monotonic=clock.monotonic, older_than=clock.older_than)
+            times = PollClock(now=clock.now, monotonic=clock.monotonic, older_than=clock.older_than)
             fetching = Fetching(client.get, parse)
             await Poller(fresh.there.db, fresh.there.jobs.manager, fetching, times).run(lambda: False, drain=True)
 
@@ -245,7 +249,7 @@ def test_a_bug_in_the_parser_is_loud_and_is_nobodys_fault(fresh: Round) -> None:
 
         clock = fresh.queue.clock
         async with net.Client(user_agent="test", allow=["127.0.0.0/8"], ports=None) as client:
-            times = Times(now=clock.now, monotonic=clock.monotonic, older_than=clock.older_than)
+            times = PollClock(now=clock.now, monotonic=clock.monotonic, older_than=clock.older_than)
             fetching = Fetching(client.get, broken)  # type: ignore[arg-type]
             await Poller(fresh.there.db, fresh.there.jobs.manager, fetching, times).run(lambda: False, drain=True)
 

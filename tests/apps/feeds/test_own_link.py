@@ -8,8 +8,8 @@ import pytest
 
 from tests.apps.feeds.building import GUARD, HOUR, Desk, lines
 from tidegate import net
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.poller import PollPolicy
-from tidegate_apps.feeds.source import Wanted
 
 URL = "http://a.example/f"
 
@@ -20,7 +20,7 @@ def test_when_our_own_link_is_down_nothing_is_counted_and_it_is_said_once(
 ) -> None:
     quick.policy = PollPolicy(paced=False, guard=GUARD)
     caplog.set_level(logging.INFO)
-    quick.sources.add_many([Wanted(feed_url=f"http://h{n}.example/f", interval=60.0) for n in range(40)], "ada")
+    quick.sources.add_many([SourceRequest(feed_url=f"http://h{n}.example/f", interval=60.0) for n in range(40)], "ada")
     quick.clock.advance(60)
     poller = quick.poller()
     down = net.Unreachable("no network")
@@ -50,7 +50,7 @@ def test_that_our_own_link_is_down_is_known_from_one_turn_of_polling_to_the_next
     quick: Desk, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    quick.sources.add_many([Wanted(feed_url=f"http://h{n}.example/f") for n in range(40)], "ada")
+    quick.sources.add_many([SourceRequest(feed_url=f"http://h{n}.example/f") for n in range(40)], "ada")
     for n in range(40):
         quick.answers[f"http://h{n}.example/f"] = net.Unreachable("no network")
     turns = 24
@@ -70,7 +70,7 @@ def test_a_server_that_starts_when_the_network_is_back_ends_what_the_last_one_sa
 ) -> None:
     caplog.set_level(logging.INFO)
     quick.policy = PollPolicy(paced=False, guard=GUARD)
-    quick.sources.add_many([Wanted(feed_url=f"http://h{n}.example/f") for n in range(40)], "ada")
+    quick.sources.add_many([SourceRequest(feed_url=f"http://h{n}.example/f") for n in range(40)], "ada")
     quick.clock.advance(60)
     for n in range(40):
         quick.answers[f"http://h{n}.example/f"] = net.Unreachable("no network")
@@ -96,7 +96,7 @@ REFUSED = (
 @pytest.mark.parametrize("failure", REFUSED, ids=[type(each).__name__ for each in REFUSED])
 def test_what_is_refused_or_answered_badly_says_nothing_of_our_own_link(quick: Desk, failure: Exception) -> None:
     quick.policy = PollPolicy(paced=False, guard=GUARD)
-    quick.sources.add_many([Wanted(feed_url=f"http://h{n}.example/f") for n in range(30)], "ada")
+    quick.sources.add_many([SourceRequest(feed_url=f"http://h{n}.example/f") for n in range(30)], "ada")
     for n in range(20):
         quick.answers[f"http://h{n}.example/f"] = failure
     poller = quick.poller()

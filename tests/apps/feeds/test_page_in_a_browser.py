@@ -12,7 +12,7 @@ import pytest
 from tests.apps.feeds.test_over_http import Round
 from tests.web.serving import running
 from tidegate.web.site import Site
-from tidegate_apps.feeds.simulator import FeedSimulator
+from tidegate_demo.simulators.feeds import FeedSimulator
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

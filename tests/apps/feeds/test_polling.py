@@ -11,11 +11,11 @@ import pytest
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched, lines
 from tidegate import net
-from tidegate_apps.feeds.matrix import PollError
+from tidegate_apps.feeds.codes import PollError
+from tidegate_apps.feeds.models import Change, SourceRequest
 from tidegate_apps.feeds.parsing import Feed, ParseError
-from tidegate_apps.feeds.parsing.values import rows_of
+from tidegate_apps.feeds.parsing.pool import rows_of
 from tidegate_apps.feeds.poller import Poller
-from tidegate_apps.feeds.source import Change, Wanted
 
 URL = "http://a.example/f"
 GONE, MISSING, BUSY = fetched(410), fetched(404), fetched(429, Retry_After="7200")
@@ -90,16 +90,18 @@ def test_polls_and_rests_move_with_a_step_of_the_stores_clock(desk: Desk, step: 
 
 def test_a_feed_that_nobody_named_is_called_what_it_calls_itself(desk: Desk) -> None:
     urls = [f"http://a.example/{n}" for n in range(3)]
-    desk.sources.add_many([Wanted(feed_url=urls[0], name="Mine"), *(Wanted(feed_url=url) for url in urls[1:])], "ada")
+    desk.sources.add_many(
+        [SourceRequest(feed_url=urls[0], name="Mine"), *(SourceRequest(feed_url=url) for url in urls[1:])], "ada"
+    )
 
-    def renamed(_: Mapping[str, str]) -> net.Fetched:
+    def renamed(_: Mapping[str, str]) -> net.FetchResponse:
         desk.sources.change(3, Change(feed_url=urls[2], name="Changed meanwhile"), "ada")
         return fetched(body="one")
 
     desk.answers[urls[2]] = renamed
     desk.clock.advance(5)
     desk.poll()
-    assert [each.name for each in desk.sources.listed()] == ["Mine", urls[1], "Changed meanwhile"]
+    assert [each.name for each in desk.sources.list_sources()] == ["Mine", urls[1], "Changed meanwhile"]
     assert [desk.state(n).name for n in (1, 2, 3)] == ["Mine", urls[1], "Changed meanwhile"]
 
 
@@ -233,7 +235,7 @@ def test_a_retry_after_moves_the_next_poll_and_nothing_is_disabled(desk: Desk) -
 def test_a_feed_that_has_moved_is_followed_after_three_polls(desk: Desk) -> None:
     source = desk.add(URL)
     there = "http://b.example/f"
-    desk.answers[URL] = net.Fetched(
+    desk.answers[URL] = net.FetchResponse(
         status=200, headers=fetched().headers, body=b"one", url=there, history=((301, URL),)
     )  # fmt: skip
     for n in range(3):
@@ -273,7 +275,7 @@ def test_a_poll_that_fails_keeps_its_address_and_what_is_behind_it(
 
 def test_a_feed_does_not_move_to_where_another_one_is(desk: Desk) -> None:
     source, other = desk.add(URL), desk.add("http://b.example/f")
-    desk.answers[URL] = net.Fetched(
+    desk.answers[URL] = net.FetchResponse(
         status=304, headers=fetched().headers, body=b"", url="http://b.example/f", history=((308, URL),)
     )
     for _ in range(5):
@@ -288,7 +290,7 @@ def test_a_feed_does_not_move_to_where_another_one_is(desk: Desk) -> None:
 def test_what_a_person_does_during_a_poll_counts_more_than_the_poll(desk: Desk) -> None:
     source = desk.add(URL)
 
-    def disabled_meanwhile(_: Mapping[str, str]) -> net.Fetched:
+    def disabled_meanwhile(_: Mapping[str, str]) -> net.FetchResponse:
         desk.sources.disable(source.id, "manual", "ada")
         return fetched(body="one")
 
@@ -323,7 +325,7 @@ def test_a_poll_that_is_cut_off_writes_nothing_and_is_due_still(quick: Desk) -> 
     async def main() -> Poller:
         begun = asyncio.Event()
 
-        async def hangs(url: str, *, headers: Any = None) -> net.Fetched:
+        async def hangs(url: str, *, headers: Any = None) -> net.FetchResponse:
             begun.set()
             await asyncio.sleep(1e9)
             return fetched()

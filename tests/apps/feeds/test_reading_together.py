@@ -9,7 +9,7 @@ import pytest
 
 from tidegate.children import ChildError, Children, Limits
 from tidegate_apps.feeds.parsing import Feed, ParseError, parse
-from tidegate_apps.feeds.parsing.asking import Reader, Reading
+from tidegate_apps.feeds.parsing.pool import ParserPool, Reading
 
 URL = "https://a.example/"
 
@@ -31,7 +31,7 @@ async def test_many_feeds_at_once_get_their_own_answers() -> None:
 
 async def test_a_feed_that_breaks_its_reader_breaks_for_itself_alone() -> None:
     # An answer that is longer than a reader may give ends the call, as running out of memory does.
-    reader = Reader(Reading(limits=Limits(answer_mb=1), small=10_000_000))
+    reader = ParserPool(Reading(limits=Limits(answer_mb=1), small=10_000_000))
     items = "".join(f"<item><guid>{n}</guid><description>{'x' * 30_000}</description></item>" for n in range(50))
     bodies = [feed("large", items) if n == 20 else feed(str(n)) for n in range(40)]
     found = await asyncio.gather(*(reader.parse(body, "", URL) for body in bodies), return_exceptions=True)
@@ -41,7 +41,7 @@ async def test_a_feed_that_breaks_its_reader_breaks_for_itself_alone() -> None:
 
 @pytest.mark.req("FEED-03")
 async def test_a_reader_that_is_not_installed_is_an_error_of_each_poll_that_waited() -> None:
-    reader = Reader(Reading(function="tidegate_apps.feeds.parsing.nowhere:read_all"))
+    reader = ParserPool(Reading(function="tidegate_apps.feeds.parsing.nowhere:read_all"))
     asked = (reader.parse(feed(str(n)), "", URL) for n in range(20))
     assert {type(answer) for answer in await asyncio.gather(*asked, return_exceptions=True)} == {ChildError}
 
@@ -50,7 +50,7 @@ async def test_a_reader_that_is_not_installed_is_an_error_of_each_poll_that_wait
 async def test_that_no_process_can_be_started_is_not_the_fault_of_a_feed() -> None:
     among = Children(1)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    reading = asyncio.ensure_future(Reader(among=among).parse(feed("good"), "", URL))
+    reading = asyncio.ensure_future(ParserPool(among=among).parse(feed("good"), "", URL))
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))  # none but those that are open already
     try:
         with pytest.raises(ChildError):

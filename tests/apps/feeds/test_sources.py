@@ -8,10 +8,10 @@ import pytest
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched
 from tests.text import numbers
-from tidegate.errors import NotThere, Refused, StoreError
-from tidegate.ops import activity
-from tidegate.store.activity_rows import Wanted as WantedDeeds
-from tidegate_apps.feeds.source import Change, Wanted, check_url
+from tidegate import audit
+from tidegate.audit import AuditFilter as WantedDeeds
+from tidegate.errors import NotFound, Rejected, StoreError
+from tidegate_apps.feeds.models import Change, SourceRequest, check_url
 
 
 def active(desk: Desk) -> list[int]:
@@ -31,8 +31,8 @@ def test_a_source_has_no_rest_while_it_is_active(desk: Desk) -> None:
 @pytest.mark.req("FEED-08")
 def test_the_active_ones_have_an_address_are_enabled_and_inside_no_rest(desk: Desk) -> None:
     plain = desk.add("http://a.example/1")
-    desk.sources.add(Wanted(feed_url=None, name="none"), "ada")
-    desk.sources.add(Wanted(feed_url="", name="empty"), "ada")
+    desk.sources.add(SourceRequest(feed_url=None, name="none"), "ada")
+    desk.sources.add(SourceRequest(feed_url="", name="empty"), "ada")
     desk.add("http://a.example/2", enabled=False)
     rests = desk.add("http://a.example/3")
     manual = desk.add("http://a.example/4")
@@ -81,9 +81,9 @@ def test_pages_go_on_where_the_last_one_ended(desk: Desk) -> None:
 def test_an_unknown_source_or_reason_is_refused(desk: Desk) -> None:
     source = desk.add()
 
-    with pytest.raises(NotThere):
+    with pytest.raises(NotFound):
         desk.sources.disable(source.id + 1, "gone", "ada")
-    with pytest.raises(NotThere):
+    with pytest.raises(NotFound):
         desk.sources.enable(source.id + 1, "ada")
     with pytest.raises(ValueError, match="reason"):
         desk.sources.disable(source.id, "rate_limited", "ada")
@@ -119,13 +119,13 @@ def test_a_feed_that_rests_keeps_its_rest_when_its_address_is_taken_away_and_giv
 def test_a_feed_past_its_rest_can_be_polled_now_and_one_that_rests_cannot(desk: Desk) -> None:
     source = desk.add()
     desk.sources.disable(source.id, "upstream_failure", "auto")
-    with pytest.raises(Refused, match="enable it first"):
+    with pytest.raises(Rejected, match="enable it first"):
         desk.sources.poll_now(source.id)
     desk.clock.advance(6 * HOUR)
     desk.sources.poll_now(source.id)
     assert desk.poll().polled == 1
     desk.sources.disable(source.id, "manual", "ada")
-    with pytest.raises(Refused, match="enable it first"):
+    with pytest.raises(Rejected, match="enable it first"):
         desk.sources.poll_now(source.id)
 
 
@@ -163,11 +163,11 @@ def test_a_change_says_only_what_it_changes_so_that_two_at_once_keep_each_others
 def test_one_address_is_one_source(desk: Desk) -> None:
     first, second = desk.add("http://a.example/1"), desk.add("http://a.example/2")
 
-    with pytest.raises(Refused, match=f"already: {first.id}"):
+    with pytest.raises(Rejected, match=f"already: {first.id}"):
         desk.add("http://a.example/1")
-    with pytest.raises(Refused, match="already"):
+    with pytest.raises(Rejected, match="already"):
         desk.sources.change(second.id, Change(feed_url="http://a.example/1"), "ada")
-    made = desk.sources.add_many([Wanted(feed_url=f"http://a.example/{n}") for n in (2, 3)], "ada")
+    made = desk.sources.add_many([SourceRequest(feed_url=f"http://a.example/{n}") for n in (2, 3)], "ada")
     assert made[0] is None
     assert made[1] == desk.sources.at("http://a.example/3")
 
@@ -202,7 +202,7 @@ def test_what_is_removed_leaves_nothing(desk: Desk) -> None:
     for statement in ("states", "details"):
         assert desk.there.db.one(statement, source_id=source.id) is None
     assert desk.there.db.all("beats", source_id=source.id, since=0.0, n=9) == []
-    with pytest.raises(NotThere):
+    with pytest.raises(NotFound):
         desk.sources.remove(source.id, "ada")
 
 
@@ -210,10 +210,10 @@ def test_names_and_addresses_are_found_by_a_part_of_them(desk: Desk) -> None:
     desk.add("http://a.example/100%25", name="Big_News")
     desk.add("http://b.example/2", name="Other")
 
-    assert [each.name for each in desk.sources.listed(like="g_n")] == ["Big_News"]
-    assert [each.name for each in desk.sources.listed(like="B.EXAMPLE")] == ["Other"]
-    assert desk.sources.listed(like="_x_") == []
-    assert [each.name for each in desk.sources.listed(like="100%")] == ["Big_News"]
+    assert [each.name for each in desk.sources.list_sources(like="g_n")] == ["Big_News"]
+    assert [each.name for each in desk.sources.list_sources(like="B.EXAMPLE")] == ["Other"]
+    assert desk.sources.list_sources(like="_x_") == []
+    assert [each.name for each in desk.sources.list_sources(like="100%")] == ["Big_News"]
 
 
 @pytest.mark.req("FEED-07")
@@ -232,7 +232,7 @@ def test_the_database_refuses_a_source_that_cannot_be(desk: Desk, change: str) -
     desk.add()
 
     with pytest.raises(StoreError):
-        desk.queue.store.write(lambda tx: tx.plain(change))
+        desk.queue.store.write(lambda tx: tx.execute(change))
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_what_people_switch_is_in_the_activity_and_what_the_poller_does_is_not(d
     desk.sources.enable(source.id, "ada")
     desk.sources.disable(source.id, "manual", "bob")
 
-    found = desk.queue.store.read(lambda tx: activity.listed(tx, WantedDeeds())).items
+    found = desk.queue.store.read(lambda tx: audit.list_activity(tx, WantedDeeds())).items
 
     assert {(each.deed.place.name, each.deed.place.lane) for each in found} == {("feeds", str(source.id))}
     assert [(each.deed.actor, each.deed.action, each.deed.was, each.deed.became) for each in found] == [
@@ -277,7 +277,7 @@ def test_what_people_change_of_a_feed_is_in_the_activity_with_what_differs(desk:
     desk.sources.poll_now(source.id)
     desk.sources.remove(source.id, "bob")
 
-    found = desk.queue.store.read(lambda tx: activity.listed(tx, WantedDeeds(actor="bob"))).items
+    found = desk.queue.store.read(lambda tx: audit.list_activity(tx, WantedDeeds(actor="bob"))).items
 
     assert [(each.deed.action, each.deed.place.lane, each.before(str), each.after(str)) for each in found] == [
         ("target_removed", "1", ANY, ANY), ("target_asked", "1", "", ANY), ("target_changed", "1", ANY, ANY),
@@ -288,12 +288,12 @@ def test_what_people_change_of_a_feed_is_in_the_activity_with_what_differs(desk:
 
 
 def test_a_list_of_feeds_and_a_poll_of_many_are_one_line_each(desk: Desk) -> None:
-    wanted = [Wanted(feed_url=f"https://{n}.example/feed") for n in range(3)]
+    wanted = [SourceRequest(feed_url=f"https://{n}.example/feed") for n in range(3)]
     ids = [id_ for id_ in desk.sources.add_many(wanted, "bob") if id_ is not None]
     desk.sources.add_many(wanted, "bob", place=500, of=503)
     desk.sources.poll_all(ids, "bob")
 
-    found = desk.queue.store.read(lambda tx: activity.listed(tx, WantedDeeds(actor="bob"))).items
+    found = desk.queue.store.read(lambda tx: audit.list_activity(tx, WantedDeeds(actor="bob"))).items
 
     assert [(each.deed.action, numbers(each.after(str))) for each in found] == [
         ("target_asked", [3]), ("target_imported", [3]),
@@ -303,15 +303,15 @@ def test_a_list_of_feeds_and_a_poll_of_many_are_one_line_each(desk: Desk) -> Non
 def test_a_poll_of_very_many_is_asked_for_in_pieces_and_is_one_line(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate_apps.feeds.sources._SLICE", 2)
-    wanted = [Wanted(feed_url=f"https://{n}.example/feed") for n in range(5)]
+    monkeypatch.setattr("tidegate_apps.feeds.sources._BATCH_SIZE", 2)
+    wanted = [SourceRequest(feed_url=f"https://{n}.example/feed") for n in range(5)]
     ids = [id_ for id_ in desk.sources.add_many(wanted, "auto") if id_ is not None]
     desk.sources.disable(ids[3], "manual", "ann")
 
-    with pytest.raises(Refused, match="disabled"):
+    with pytest.raises(Rejected, match="disabled"):
         desk.sources.poll_all(ids, "bob")
 
     assert [desk.state(id_).due_why == "asked" for id_ in ids] == [True, True, False, False, False]
     desk.sources.poll_all(ids[:3], "bob")
-    found = desk.queue.store.read(lambda tx: activity.listed(tx, WantedDeeds(actor="bob"))).items
+    found = desk.queue.store.read(lambda tx: audit.list_activity(tx, WantedDeeds(actor="bob"))).items
     assert [each.after(str) for each in found] == ["polled now, feeds 3", "polled now, feeds 5"]

@@ -9,8 +9,8 @@ import pytest
 
 from tests.apps.feeds.building import HOUR, Desk, fetched, lines
 from tidegate import net
-from tidegate_apps.feeds.poller import PollPolicy, Tally
-from tidegate_apps.feeds.source import Wanted
+from tidegate_apps.feeds.models import SourceRequest
+from tidegate_apps.feeds.poller import PollCounts, PollPolicy
 
 URL = "http://a.example/f"
 
@@ -22,7 +22,7 @@ def test_one_feed_of_a_host_at_a_time_and_many_hosts_at_once(quick: Desk) -> Non
     flying: list[str] = []
     most = 0
 
-    async def slow(url: str, *, headers: Any = None) -> net.Fetched:
+    async def slow(url: str, *, headers: Any = None) -> net.FetchResponse:
         nonlocal most
         host = url.split("/")[2]
         assert host not in flying
@@ -40,7 +40,7 @@ def test_a_feed_that_falls_due_while_its_host_is_asked_waits_for_its_turn(quick:
     quick.add("http://a.example/1")
     flying: list[str] = []
 
-    async def slow(url: str, *, headers: Any = None) -> net.Fetched:
+    async def slow(url: str, *, headers: Any = None) -> net.FetchResponse:
         assert flying == []
         flying.append(url)
         if url.endswith("/1"):
@@ -54,11 +54,13 @@ def test_a_feed_that_falls_due_while_its_host_is_asked_waits_for_its_turn(quick:
 
 
 def test_a_slow_host_does_not_hold_the_others_up(quick: Desk) -> None:
-    quick.sources.add_many([Wanted(feed_url=f"http://slow.example/{n}", interval=60.0) for n in range(700)], "ada")
+    quick.sources.add_many(
+        [SourceRequest(feed_url=f"http://slow.example/{n}", interval=60.0) for n in range(700)], "ada"
+    )
     quick.clock.advance(120)
     quick.add("http://b.example/f")
 
-    async def get(url: str, *, headers: Any = None) -> net.Fetched:
+    async def get(url: str, *, headers: Any = None) -> net.FetchResponse:
         await asyncio.sleep(30 if "slow" in url else 0.1)
         return fetched()
 
@@ -77,7 +79,9 @@ def test_a_slow_host_does_not_hold_the_others_up(quick: Desk) -> None:
 
 def test_after_a_pause_of_ours_the_overdue_are_polled_bit_by_bit(quick: Desk) -> None:
     quick.policy = PollPolicy(paced=True, guard=None)
-    quick.sources.add_many([Wanted(feed_url=f"http://h{n}.example/f", interval=900.0) for n in range(900)], "ada")
+    quick.sources.add_many(
+        [SourceRequest(feed_url=f"http://h{n}.example/f", interval=900.0) for n in range(900)], "ada"
+    )
     quick.clock.advance(5 * HOUR)  # all of them are overdue now
     minutes: list[int] = []
 
@@ -99,7 +103,7 @@ def test_after_a_pause_of_ours_the_overdue_are_polled_bit_by_bit(quick: Desk) ->
 @pytest.mark.parametrize("how", ["poll now", "a new feed", "another feed of a host that is asked"])
 def test_what_somebody_waits_for_is_polled_before_all_that_is_overdue(quick: Desk, how: str) -> None:
     quick.policy = PollPolicy(paced=True, guard=None)
-    quick.sources.add_many([Wanted(feed_url=f"http://h{n}.example/f") for n in range(2000)], "ada")
+    quick.sources.add_many([SourceRequest(feed_url=f"http://h{n}.example/f") for n in range(2000)], "ada")
     quick.clock.advance(5 * HOUR)
 
     async def main() -> int:
@@ -158,13 +162,13 @@ def test_while_the_database_takes_nothing_what_was_found_is_kept_and_written_whe
 ) -> None:
     quick.add(URL)
     refusing = "create trigger away before update on feeds_state begin select raise(abort, 'away'); end"
-    quick.queue.store.write(lambda tx: tx.plain(refusing))
+    quick.queue.store.write(lambda tx: tx.execute(refusing))
 
-    async def main() -> Tally:
+    async def main() -> PollCounts:
         polling = asyncio.create_task(quick.poller().run(lambda: False, drain=True))
         while len(caplog.records) < 3:  # noqa: ASYNC110 - the log has no event
             await asyncio.sleep(0.1)
-        quick.queue.store.write(lambda tx: tx.plain("drop trigger away"))
+        quick.queue.store.write(lambda tx: tx.execute("drop trigger away"))
         return await polling
 
     tally = quick.clock.run(main())

@@ -14,11 +14,11 @@ import pytest
 
 from tests.processes import Place, wait
 from tidegate import Queue
-from tidegate.face.app import install
-from tidegate.face.db import Db
+from tidegate.apps import install
+from tidegate.db import Db
 from tidegate_apps.feeds.app import app
-from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.simulator import FeedSimulator
+from tidegate_apps.feeds.settings import FeedsSettings
+from tidegate_demo.simulators.feeds import FeedSimulator
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def test_what_the_poller_found_reaches_a_source_manager_that_was_killed_meanwhil
         return found
 
     with FeedSimulator(items=3) as sim, Queue(f"sqlite:///{poller.folder / 't.db'}") as queue:
-        here = install(app, queue, Settings(source_manager_url=manager.url))
+        here = install(app, queue, FeedsSettings(source_manager_url=manager.url))
         manager.start("serve")
         wait(manager.up, "the manager starts")
         for n in (1, 2):

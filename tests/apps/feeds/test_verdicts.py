@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from tidegate.guard import RestChange
-from tidegate_apps.feeds import dues, verdicts
-from tidegate_apps.feeds.dues import Hints
-from tidegate_apps.feeds.matrix import ErrorType, PollError
-from tidegate_apps.feeds.verdicts import FeedState, Success, Verdict, conditions
+from tidegate.guard import CooldownChange
+from tidegate_apps.feeds import state as feed_state
+from tidegate_apps.feeds.codes import ErrorType, PollError
+from tidegate_apps.feeds.state import FeedState, Hints, PollVerdict, Success, conditions
 
 HOUR, DAY = 3600.0, 86400.0
 NOW = 1_700_000_000.0
@@ -23,12 +22,16 @@ def error(kind: str, *, retry_after: float | None = None) -> PollError:
     return PollError(ErrorType(kind), kind, status_code=1, retry_after=retry_after)
 
 
-def after(kinds: Iterable[str], state: FeedState = FEED, now: float = NOW) -> list[Verdict]:
+def after(kinds: Iterable[str], state: FeedState = FEED, now: float = NOW) -> list[PollVerdict]:
     """Polls that fail like this one after the other, a minute apart; "ok" is one that does not."""
-    found: list[Verdict] = []
+    found: list[PollVerdict] = []
     for n, kind in enumerate(kinds):
         at = now + 60 * n
-        made = verdicts.succeeded(state, OK, at, 0.5) if kind == "ok" else verdicts.failed(state, error(kind), at, 0.5)
+        made = (
+            feed_state.record_success(state, OK, at, 0.5)
+            if kind == "ok"
+            else feed_state.record_failure(state, error(kind), at, 0.5)
+        )
         found.append(made)
         state = made.state
     return found
@@ -47,19 +50,19 @@ RESTS = {"forbidden": 24, "not_found": 48, "gone": 72, "upstream_failure": 6, "n
 def test_a_feed_rests_after_exactly_so_many_of_one_type_and_for_exactly_so_long(kind: str) -> None:
     found = after([kind] * THRESHOLDS[kind])
 
-    assert [each.change for each in found[:-1]] == [RestChange.NONE] * (THRESHOLDS[kind] - 1)
-    assert found[-1].change is RestChange.DISABLED
+    assert [each.change for each in found[:-1]] == [CooldownChange.NONE] * (THRESHOLDS[kind] - 1)
+    assert found[-1].change is CooldownChange.DISABLED
     rest = found[-1].state.rest
     at = NOW + 60 * (THRESHOLDS[kind] - 1)
     assert (rest.disabled_at, rest.until, rest.reason, rest.by) == (at, at + RESTS[kind] * HOUR, kind, "auto")
-    assert (rest.run_code, rest.run_length) == (kind, THRESHOLDS[kind])
+    assert (rest.failing_code, rest.failing_count) == (kind, THRESHOLDS[kind])
     assert (found[-1].state.due_at, found[-1].state.due_why) == (rest.until, "cooldown")
 
 
 @pytest.mark.req("FEED-04")
 @pytest.mark.parametrize("kind", ["rate_limited", "unexpected"])
 def test_what_needs_patience_or_a_person_never_rests(kind: str) -> None:
-    assert all(each.change is RestChange.NONE for each in after([kind] * 200))
+    assert all(each.change is CooldownChange.NONE for each in after([kind] * 200))
 
 
 @pytest.mark.req("FEED-04")
@@ -80,7 +83,7 @@ def test_the_run_is_of_one_type_and_throttling_neither_counts_nor_breaks_it(
 ) -> None:
     state = last(kinds)
 
-    assert (state.rest.run_code, state.rest.run_length) == run
+    assert (state.rest.failing_code, state.rest.failing_count) == run
     assert state.rest.disabled is rests
 
 
@@ -90,9 +93,9 @@ def test_every_failure_counts_since_the_last_success_and_a_success_clears_all_of
 
     assert (state.consecutive_errors, state.last_error, state.last_error_type) == (4, "not_found", "not_found")
     for success in (OK, UNMODIFIED):
-        cleared = verdicts.succeeded(state, success, NOW + HOUR, 0.5).state
+        cleared = feed_state.record_success(state, success, NOW + HOUR, 0.5).state
         assert (cleared.consecutive_errors, cleared.last_error, cleared.last_error_type) == (0, None, None)
-        assert (cleared.rest.run_code, cleared.rest.run_length) == (None, 0)
+        assert (cleared.rest.failing_code, cleared.rest.failing_count) == (None, 0)
         assert cleared.last_success_at == NOW + HOUR
 
 
@@ -100,9 +103,9 @@ def test_every_failure_counts_since_the_last_success_and_a_success_clears_all_of
 @pytest.mark.parametrize("success", [OK, UNMODIFIED])
 def test_a_success_after_the_rest_enables_the_feed(success: Success) -> None:
     rested = last(["gone"])
-    found = verdicts.succeeded(rested, success, NOW + 72 * HOUR, 0.5)
+    found = feed_state.record_success(rested, success, NOW + 72 * HOUR, 0.5)
 
-    assert found.change is RestChange.ENABLED
+    assert found.change is CooldownChange.ENABLED
     assert not found.state.rest.disabled
 
 
@@ -110,9 +113,9 @@ def test_a_success_after_the_rest_enables_the_feed(success: Success) -> None:
 def test_one_failure_after_the_rest_rests_again_with_its_own_cooldown() -> None:
     rested = last(["not_found"] * 3)
     at = NOW + 120 + 48 * HOUR
-    found = verdicts.failed(rested, error("upstream_failure"), at, 0.5)
+    found = feed_state.record_failure(rested, error("upstream_failure"), at, 0.5)
 
-    assert found.change is RestChange.DISABLED
+    assert found.change is CooldownChange.DISABLED
     assert (found.state.rest.reason, found.state.rest.until) == ("upstream_failure", at + 6 * HOUR)
 
 
@@ -121,28 +124,28 @@ def test_one_failure_after_the_rest_rests_again_with_its_own_cooldown() -> None:
 def test_patience_and_the_unknown_leave_a_feed_on_probation(kind: str) -> None:
     rested = last(["gone"])
     at = NOW + 72 * HOUR
-    found = verdicts.failed(rested, error(kind), at, 0.5)
+    found = feed_state.record_failure(rested, error(kind), at, 0.5)
 
-    assert found.change is RestChange.NONE
+    assert found.change is CooldownChange.NONE
     assert found.state.rest.disabled
     assert found.state.rest.disabled_at == rested.rest.disabled_at
     assert (found.state.due_at, found.state.due_why) == (at + HOUR, "interval")
-    assert verdicts.succeeded(found.state, UNMODIFIED, at + HOUR, 0.5).change is RestChange.ENABLED
+    assert feed_state.record_success(found.state, UNMODIFIED, at + HOUR, 0.5).change is CooldownChange.ENABLED
 
 
 def test_a_late_answer_does_not_undo_what_a_person_ordered() -> None:
     ordered = replace(FEED, rest=replace(FEED.rest, disabled_at=NOW, reason="manual", by="ada"))
 
-    assert verdicts.succeeded(ordered, OK, NOW + DAY, 0.5).change is RestChange.NONE
-    assert verdicts.failed(ordered, error("gone"), NOW + DAY, 0.5).state.rest.reason == "manual"
+    assert feed_state.record_success(ordered, OK, NOW + DAY, 0.5).change is CooldownChange.NONE
+    assert feed_state.record_failure(ordered, error("gone"), NOW + DAY, 0.5).state.rest.reason == "manual"
 
 
 def test_what_is_our_own_fault_counts_for_nothing_and_is_tried_soon() -> None:
     state = last(["network"] * 9)
-    found = verdicts.failed(state, error("network"), NOW + HOUR, 0.5, own=True)
+    found = feed_state.record_failure(state, error("network"), NOW + HOUR, 0.5, own_network=True)
 
     assert (found.state.consecutive_errors, found.state.rest) == (9, state.rest)
-    assert found.change is RestChange.NONE
+    assert found.change is CooldownChange.NONE
     assert (found.state.due_at, found.state.due_why) == (NOW + HOUR + 300, "own_link")
 
 
@@ -153,7 +156,7 @@ def test_what_is_our_own_fault_counts_for_nothing_and_is_tried_soon() -> None:
 def test_after_a_failure_the_longest_of_interval_backoff_and_retry_after_counts(
     failures: int, roll: float, asked: float | None
 ) -> None:
-    at, why = dues.after_failure(NOW, HOUR, failures, asked, roll)
+    at, why = feed_state.after_failure(NOW, HOUR, failures, asked, roll)
 
     backoff = min(300 * 2 ** min(failures, 30), 8 * HOUR) * (0.75 + 0.5 * roll)
     expected = max(HOUR, backoff, min(asked or 0, DAY))
@@ -184,8 +187,8 @@ def test_the_probe_after_a_rest_comes_no_sooner_than_the_interval_or_than_the_si
     interval: float, retry_after: float | None, wait: float, why: str
 ) -> None:
     before = last(["upstream_failure"] * 9, replace(FEED, interval=interval))
-    found = verdicts.failed(before, error("upstream_failure", retry_after=retry_after), NOW, 0.5)
-    assert found.change is RestChange.DISABLED
+    found = feed_state.record_failure(before, error("upstream_failure", retry_after=retry_after), NOW, 0.5)
+    assert found.change is CooldownChange.DISABLED
     assert found.state.rest.until == NOW + 6 * HOUR
     assert (found.state.due_at, found.state.due_why) == (NOW + wait, why)
 
@@ -193,27 +196,27 @@ def test_the_probe_after_a_rest_comes_no_sooner_than_the_interval_or_than_the_si
 @pytest.mark.req("FEED-13")
 def test_a_retry_after_is_honoured_and_clamped_at_a_day() -> None:
     for asked, wait in ((2 * HOUR, 2 * HOUR), (400 * HOUR, DAY)):
-        found = verdicts.failed(FEED, error("rate_limited", retry_after=asked), NOW, 0.5)
+        found = feed_state.record_failure(FEED, error("rate_limited", retry_after=asked), NOW, 0.5)
         assert (found.state.due_at, found.state.due_why) == (NOW + wait, "retry_after")
 
 
 def test_after_a_success_the_interval_counts_or_what_the_feed_asks_for_if_that_is_longer() -> None:
     rows = [(0.0, HOUR, "interval"), (60.0, HOUR, "interval"), (2 * HOUR, 2 * HOUR, "hint"), (9e9, DAY, "hint")]
     for asked, wait, reason in rows:
-        at, why = dues.after_success(NOW, HOUR, Hints.of(asked), 0.0)
+        at, why = feed_state.after_success(NOW, HOUR, Hints.of(asked), 0.0)
         assert (at - NOW, why) == (wait, reason)
-    later, _ = dues.after_success(NOW, HOUR, Hints.of(), 0.999)
+    later, _ = feed_state.after_success(NOW, HOUR, Hints.of(), 0.999)
     assert HOUR < later - NOW <= 1.1 * HOUR
 
 
 def test_hours_and_days_that_a_feed_names_are_left_out() -> None:
     midnight = NOW - NOW % DAY
     hints = Hints.of(0, range(1, 12), ())
-    at, why = dues.after_success(midnight, HOUR, hints, 0.0)
+    at, why = feed_state.after_success(midnight, HOUR, hints, 0.0)
     assert (at - midnight, why) == (12 * HOUR, "skipped")
 
     monday = 1_699_833_600.0
-    at, why = dues.after_success(monday, HOUR, Hints.of(0, (), ["Monday", "Tuesday", "Nonsense"]), 0.0)
+    at, why = feed_state.after_success(monday, HOUR, Hints.of(0, (), ["Monday", "Tuesday", "Nonsense"]), 0.0)
     assert (at - monday, why) == (2 * DAY, "skipped")
 
 
@@ -228,29 +231,29 @@ def test_a_feed_cannot_ask_to_be_left_alone_for_ever() -> None:
 @pytest.mark.req("FEED-13")
 def test_validators_are_kept_byte_for_byte_and_only_of_a_whole_answer() -> None:
     sent = Success(status=200, etag='W/"a b"', last_modified="Tue, 1 Jan 2019 0:00:00 gmt", body_hash="x")
-    state = verdicts.succeeded(FEED, sent, NOW, 0.5).state
+    state = feed_state.record_success(FEED, sent, NOW, 0.5).state
     expected = {"If-None-Match": 'W/"a b"', "If-Modified-Since": "Tue, 1 Jan 2019 0:00:00 gmt"}
 
     assert conditions(FEED, NOW) == {}
     assert conditions(state, NOW) == expected
-    assert conditions(verdicts.failed(state, error("network"), NOW, 0.5).state, NOW) == expected
-    assert conditions(verdicts.succeeded(state, UNMODIFIED, NOW, 0.5).state, NOW) == expected
-    fresh = verdicts.succeeded(state, Success(status=304, etag='"b"'), NOW, 0.5).state
+    assert conditions(feed_state.record_failure(state, error("network"), NOW, 0.5).state, NOW) == expected
+    assert conditions(feed_state.record_success(state, UNMODIFIED, NOW, 0.5).state, NOW) == expected
+    fresh = feed_state.record_success(state, Success(status=304, etag='"b"'), NOW, 0.5).state
     assert conditions(fresh, NOW)["If-None-Match"] == '"b"'
-    assert conditions(verdicts.succeeded(state, Success(status=200), NOW, 0.5).state, NOW) == {}
+    assert conditions(feed_state.record_success(state, Success(status=200), NOW, 0.5).state, NOW) == {}
 
 
 @pytest.mark.req("FEED-13")
 @pytest.mark.parametrize("etag", ['"a\x01b"', '"\x7f"', f'"{"x" * 5000}"', "", '"☃"'])
 def test_a_validator_that_no_request_can_hold_is_not_sent(etag: str) -> None:
     sent = Success(status=200, etag=etag, last_modified="Tue, 1 Jan 2019 0:00:00 gmt", body_hash="x")
-    assert set(conditions(verdicts.succeeded(FEED, sent, NOW, 0.5).state, NOW)) == {"If-Modified-Since"}
+    assert set(conditions(feed_state.record_success(FEED, sent, NOW, 0.5).state, NOW)) == {"If-Modified-Since"}
 
 
 def test_once_a_week_the_whole_feed_is_fetched() -> None:
-    state = verdicts.succeeded(FEED, OK, NOW, 0.5).state
+    state = feed_state.record_success(FEED, OK, NOW, 0.5).state
     for day in range(1, 7):
-        state = verdicts.succeeded(state, UNMODIFIED, NOW + day * DAY, 0.5).state
+        state = feed_state.record_success(state, UNMODIFIED, NOW + day * DAY, 0.5).state
         assert conditions(state, NOW + day * DAY)
     assert conditions(state, NOW + 7 * DAY) == {}
 
@@ -262,7 +265,7 @@ def test_a_permanent_redirect_is_believed_after_three_in_a_row() -> None:
     def moving(*places: str | None, start: FeedState = FEED) -> list[str | None]:
         state, adopted = start, list[str | None]()
         for place in places:
-            found = verdicts.succeeded(state, replace(UNMODIFIED, moved_to=place), NOW, 0.5)
+            found = feed_state.record_success(state, replace(UNMODIFIED, moved_to=place), NOW, 0.5)
             adopted.append(found.adopt)
             state = found.state
         return adopted
@@ -278,8 +281,8 @@ def test_a_permanent_redirect_is_believed_after_three_in_a_row() -> None:
 def test_a_failure_between_begins_the_count_of_redirects_anew() -> None:
     state = FEED
     for _ in range(2):
-        state = verdicts.succeeded(state, replace(OK, moved_to="https://b.example/f"), NOW, 0.5).state
-    state = verdicts.failed(state, error("network"), NOW, 0.5).state
+        state = feed_state.record_success(state, replace(OK, moved_to="https://b.example/f"), NOW, 0.5).state
+    state = feed_state.record_failure(state, error("network"), NOW, 0.5).state
 
     assert (state.moved_to, state.moved_times) == (None, 0)
 
@@ -287,4 +290,4 @@ def test_a_failure_between_begins_the_count_of_redirects_anew() -> None:
 def test_host_and_port_tell_hosts_apart() -> None:
     urls = ["http://A.example/x", "http://a.example:80/y", "https://a.example/x", "http://a.example:8080/"]
 
-    assert [verdicts.host_of(url) for url in urls] == ["a.example:80"] * 2 + ["a.example:443", "a.example:8080"]
+    assert [feed_state.host_of(url) for url in urls] == ["a.example:80"] * 2 + ["a.example:443", "a.example:8080"]

@@ -12,16 +12,16 @@ from typing import Any, Self
 from tests.databases import Database
 from tidegate import Queue
 from tidegate.apps import Db, Installed, install
+from tidegate.clock import VirtualClock
 from tidegate.guard import Tuning
-from tidegate.runtime.clock import VirtualClock
-from tidegate_apps.lidarr import handlers
+from tidegate_apps.lidarr import jobs
 from tidegate_apps.lidarr.app import app
-from tidegate_apps.lidarr.enriching import Tally
-from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.simulator import KEY, LidarrSimulator
-from tidegate_apps.lidarr.states import Entry, entry_of
-from tidegate_apps.lidarr.wake import Woken
+from tidegate_apps.lidarr.library_scan import ScanCounts
+from tidegate_apps.lidarr.models import SubmissionEntry, entry_of
+from tidegate_apps.lidarr.settings import LidarrSettings
+from tidegate_apps.lidarr.submit_cycle import CycleReport
 from tidegate_apps.music.library import tables
+from tidegate_demo.simulators.lidarr import KEY, LidarrSimulator
 
 USER = "ada"
 _PROBE = """
@@ -38,7 +38,7 @@ class Round:
     """The submission queue of one database, the library before it, and the Lidarr behind it, in virtual time."""
 
     queue: Queue
-    there: Installed[Settings]
+    there: Installed[LidarrSettings]
     clock: VirtualClock
     sim: LidarrSimulator
     artists: dict[str, int] = field(default_factory=dict)  # numbers, by MusicBrainz id
@@ -52,16 +52,16 @@ class Round:
     ) -> Iterator[Self]:
         clock = clock or VirtualClock()
         sim = sim or LidarrSimulator(clock=clock)
-        wanted = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, sim.transport()))
-        with Queue(db.url, driver=db.driver, clock=clock, inline=True, tuning=Tuning(dice=lambda: 0.5)) as queue:
+        wanted = dataclasses.replace(app, jobs=lambda there: jobs.declare(there, sim.transport()))
+        with Queue(db.url, driver=db.driver, clock=clock, inline=True, tuning=Tuning(rng=lambda: 0.5)) as queue:
             said = {"base_url": "http://lidarr", "api_key": KEY, **settings}
-            there = install(wanted, queue, Settings.model_validate(said))
+            there = install(wanted, queue, LidarrSettings.model_validate(said))
             yield cls(queue, there, clock, sim)
             there.closing.close()
 
     @property
-    def jobs(self) -> handlers.Jobs:
-        found: handlers.Jobs = self.there.jobs
+    def jobs(self) -> jobs.LidarrJobs:
+        found: jobs.LidarrJobs = self.there.jobs
         return found
 
     # -- the library ---------------------------------------------------------------------------------------------------
@@ -106,8 +106,8 @@ class Round:
 
     # -- what is done --------------------------------------------------------------------------------------------------
 
-    def look(self) -> Tally:
-        async def main() -> Tally:
+    def look(self) -> ScanCounts:
+        async def main() -> ScanCounts:
             async with self.jobs.submitter.opened() as lidarr:
                 return await self.jobs.enricher.run(lidarr, lambda: False, before=self.clock.now())
 
@@ -119,13 +119,13 @@ class Round:
         self.clock.run(self.queue.adrain("lidarr-look"))
         return str(job.state())
 
-    def wake(self) -> Woken:
+    def wake(self) -> CycleReport:
         """One wake, now."""
-        found = self.clock.run(self.jobs.waker.wake())
+        found = self.clock.run(self.jobs.waker.run_cycle())
         assert found is not None
         return found
 
-    def wakes(self, n: int) -> list[Woken]:
+    def wakes(self, n: int) -> list[CycleReport]:
         """So many of them, on their interval."""
         found = []
         for _ in range(n):
@@ -135,12 +135,12 @@ class Round:
 
     # -- what is seen --------------------------------------------------------------------------------------------------
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[SubmissionEntry]:
         return sorted(
             (entry_of(row) for row in self.there.db.all("rows", below=2**53, n=100_000)), key=lambda each: each.id
         )  # fmt: skip
 
-    def entry(self, kind: str, mbid: str) -> Entry:
+    def entry(self, kind: str, mbid: str) -> SubmissionEntry:
         (found,) = [each for each in self.entries() if (each.entity_type, each.musicbrainz_id) == (kind, mbid)]
         return found
 

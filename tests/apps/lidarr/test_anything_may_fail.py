@@ -11,10 +11,10 @@ import pytest
 
 from tests.apps.lidarr.building import USER, Round
 from tests.databases import Database
-from tidegate.runtime.clock import VirtualClock
-from tidegate.testing import Asked, Step
-from tidegate_apps.lidarr import acting
-from tidegate_apps.lidarr.simulator import LidarrSimulator
+from tidegate.clock import VirtualClock
+from tidegate.testing import RecordedRequest, Step
+from tidegate_apps.lidarr import service
+from tidegate_demo.simulators.lidarr import LidarrSimulator
 
 API = "/api/v1"
 ROUTES = (
@@ -38,8 +38,8 @@ class Trouble:
             method, path = route.split()
             self.sim.on(f"{method} {API}{path}", self._failing(self.sim.answers(route)))
 
-    def _failing(self, answer: Callable[[Asked], object]) -> Callable[[Asked], object]:
-        def answered(asked: Asked) -> object:
+    def _failing(self, answer: Callable[[RecordedRequest], object]) -> Callable[[RecordedRequest], object]:
+        def answered(asked: RecordedRequest) -> object:
             roll = self.dice.random() if self.on else 1.0
             if roll < 0.04:
                 answer(asked)
@@ -76,7 +76,7 @@ def test_the_cap_holds_and_in_the_end_everything_is_there_once(quick_db: Databas
                     sim.weather = dice.choice(WEATHERS) if dice.random() < 0.2 else sim.weather
                     _meddle(at, dice)
                 elif n % 20 == 0:
-                    acting.retry_all(at.there, USER)
+                    service.retry_all(at.there, USER)
                 if n % 4 == 0:
                     at.look_job(force=dice.random() < 0.3)
                 at.wake()
@@ -101,11 +101,11 @@ def _meddle(at: Round, dice: random.Random) -> None:
     waiting = [each for each in entries if each.open and each.stage != "running" and each.entity_type == "album"]
     cancelled = [each for each in entries if each.cancelled]
     if what < 0.05 and waiting:
-        acting.cancel(at.there, dice.choice(waiting).id, USER)
+        service.cancel(at.there, dice.choice(waiting).id, USER)
     elif what < 0.1 and cancelled:
-        acting.retry(at.there, dice.choice(cancelled).id, USER)
+        service.retry(at.there, dice.choice(cancelled).id, USER)
     elif what < 0.2:
-        acting.retry_all(at.there, USER)
+        service.retry_all(at.there, USER)
 
 
 def _there_once(at: Round) -> None:

@@ -8,10 +8,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.apps.lidarr.building import USER, Round
-from tidegate.errors import Refused
-from tidegate.web.frame import build
+from tidegate.errors import Rejected
+from tidegate.web.app import build
 from tidegate.web.site import Site
-from tidegate_apps.lidarr import acting
+from tidegate_apps.lidarr import service
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def test_a_cancelled_entry_is_not_queued_again_by_a_look_however_long_ago_that_w
     track = both.track(both.albums["album-0-0"], both.artists["artist-0"])
     both.look()
 
-    acting.cancel(both.there, entry.id, USER)
+    service.cancel(both.there, entry.id, USER)
 
     # None of ours; then Lidarr lists it with the other albums of its artist.
     for shown, pause in ((None, "10m"), ("pending", "40d"), ("pending", "10m"), ("pending", "10m")):
@@ -48,9 +48,9 @@ def test_undoing_a_cancel_puts_the_entry_back(quick: Round) -> None:
     quick.some(1, 1)
     quick.look()
     entry = quick.entry("album", "album-0-0")
-    acting.cancel(quick.there, entry.id, USER)
+    service.cancel(quick.there, entry.id, USER)
 
-    back = acting.retry(quick.there, entry.id, USER)
+    back = service.retry(quick.there, entry.id, USER)
 
     assert (back.status, back.stage, quick.status("album", entry.entity_id)) == ("queued", "blocked", "queued")
     assert quick.wake().submitted == 2
@@ -62,12 +62,12 @@ def test_the_albums_of_a_cancelled_artist_fail_with_him_and_an_undo_of_either_br
     quick.look()
     artist, album = quick.entry("artist", "artist-0"), quick.entry("album", "album-0-0")
 
-    acting.cancel(quick.there, artist.id, USER)
+    service.cancel(quick.there, artist.id, USER)
 
     assert quick.entry("album", "album-0-0").terminal_reason == "artist"
     assert quick.wake().outcome == "nothing"
-    assert acting.retry_all(quick.there, USER) == 0  # that is for what was given up
-    acting.retry(quick.there, album.id, USER)
+    assert service.retry_all(quick.there, USER) == 0  # that is for what was given up
+    service.retry(quick.there, album.id, USER)
     assert quick.wake().submitted == 2
 
 
@@ -77,10 +77,10 @@ def test_only_what_waits_to_be_sent_can_be_cancelled(quick: Round) -> None:
     entry = quick.entry("artist", "artist-0")
     quick.wake()
 
-    with pytest.raises(Refused, match=" is submitted"):
-        acting.cancel(quick.there, entry.id, USER)
-    with pytest.raises(Refused, match="retry"):
-        acting.retry(quick.there, entry.id, USER)
+    with pytest.raises(Rejected, match=" is submitted"):
+        service.cancel(quick.there, entry.id, USER)
+    with pytest.raises(Rejected, match="retry"):
+        service.retry(quick.there, entry.id, USER)
 
 
 def test_the_page_and_the_api_cancel_show_and_undo(quick: Round, web: TestClient) -> None:

@@ -12,10 +12,9 @@ import pytest
 from tests.apps.lidarr.building import Round
 from tests.databases import BOTH, Database, database
 from tests.text import numbers
-from tidegate.runtime.clock import VirtualClock
-from tidegate.testing import Asked, Step
-from tidegate_apps.lidarr.simulated_lidarr import Pace
-from tidegate_apps.lidarr.simulator import LidarrSimulator
+from tidegate.clock import VirtualClock
+from tidegate.testing import RecordedRequest, Step
+from tidegate_demo.simulators.lidarr import LidarrSimulator, SimulatedTiming
 
 API = "/api/v1"
 LOST = Step(reset=True)
@@ -50,7 +49,7 @@ def test_six_hundred_albums_of_one_look_drain_over_hours_and_never_fill_lidarr_a
 @pytest.mark.parametrize("name", BOTH)
 def test_two_submitters_at_once_never_send_more_than_there_is_room_for(name: str, tmp_path: Path) -> None:
     clock = VirtualClock()
-    sim = LidarrSimulator(clock=clock, pace=Pace(refresh=1.0, found=60.0, lasts=240.0))
+    sim = LidarrSimulator(clock=clock, pace=SimulatedTiming(refresh=1.0, found=60.0, lasts=240.0))
     with database(name, tmp_path) as db, contextlib.ExitStack() as stack:
         first, second = (
             stack.enter_context(Round.opened(db, clock=clock, sim=sim, queue_max=6)) for _ in range(2)
@@ -60,7 +59,7 @@ def test_two_submitters_at_once_never_send_more_than_there_is_room_for(name: str
 
         async def both() -> None:
             for _ in range(14):
-                await asyncio.gather(first.jobs.waker.wake(), second.jobs.waker.wake())
+                await asyncio.gather(first.jobs.waker.run_cycle(), second.jobs.waker.run_cycle())
                 await asyncio.sleep(180)
 
         clock.run(both())
@@ -93,7 +92,7 @@ def test_searches_whose_answers_are_lost_count_as_sent(quick_db: Database) -> No
         at.look()
         asked = itertools.count()
 
-        def every_second_is_lost(said: Asked) -> Step:
+        def every_second_is_lost(said: RecordedRequest) -> Step:
             done = Step(201, at.sim.inside.search(said.json["albumIds"]))
             return Step(reset=True) if next(asked) % 2 else done
 
@@ -133,7 +132,7 @@ def test_what_a_person_cancels_while_it_is_sent_counts_as_sent(quick_db: Databas
         at.some(1, 3)
         at.look()
 
-        def cancelled_meanwhile(said: Asked) -> Step:
+        def cancelled_meanwhile(said: RecordedRequest) -> Step:
             (running,) = [each for each in at.entries() if each.stage == "running"]
             assert at.queue.cancel(running.id) == "asked"
             return Step(201, at.sim.inside.search(said.json["albumIds"]), delay="50s")

@@ -6,9 +6,9 @@ import pytest
 
 from tests.apps.lidarr.building import USER, Round
 from tidegate.testing import Step
-from tidegate_apps.lidarr.clearing import Shelf, clear
+from tidegate_apps.lidarr.records import LibraryShelf, clear
 from tidegate_apps.music.library import tables
-from tidegate_apps.music.merging import identify_album, identify_artist
+from tidegate_apps.music.merge import identify_album, identify_artist
 
 
 def merge_artists(at: Round, old: str, new: str) -> None:
@@ -101,7 +101,7 @@ def test_what_comes_into_the_library_while_a_page_is_read_is_not_taken_for_gone(
     quick.some(3, 0)
     quick.look()
     stale = quick.jobs.library.artists(USER)[:1]
-    shelf = Shelf("artist", USER, quick.jobs.library.artists)
+    shelf = LibraryShelf("artist", USER, quick.jobs.library.artists)
 
     assert clear(quick.there, quick.jobs.library, shelf, [], stale[0].id) == 0
     assert len(quick.entries()) == 3

@@ -14,12 +14,11 @@ import pytest
 
 from tidegate import net
 from tidegate.testing import Simulator, Step, VirtualClock
-from tidegate_apps.lidarr.client import Album, AlreadyThere, Artist, Lidarr, LidarrError, Setup, fault_of
-from tidegate_apps.lidarr.simulated_lidarr import Pace
-from tidegate_apps.lidarr.simulator import KEY, WEATHERS, LidarrSimulator
+from tidegate_apps.lidarr.client import AlreadyThere, Lidarr, LidarrAlbum, LidarrArtist, LidarrError, Setup, fault_of
+from tidegate_demo.simulators.lidarr import KEY, WEATHERS, LidarrSimulator, SimulatedTiming
 
 SETUP = Setup(root_folder="/music", quality_profile=1, metadata_profile=1)
-NINA = Artist(id=0, name="Nina", mbid="artist-1", monitored=True)
+NINA = LidarrArtist(id=0, name="Nina", mbid="artist-1", monitored=True)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +28,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture(scope="module")
 def running(clock: VirtualClock) -> Iterator[LidarrSimulator]:
-    with LidarrSimulator(clock=clock, pace=Pace(refresh=5, found=120, lasts=600), known=False) as sim:
+    with LidarrSimulator(clock=clock, pace=SimulatedTiming(refresh=5, found=120, lasts=600), known=False) as sim:
         yield sim
 
 
@@ -99,7 +98,7 @@ def test_a_search_shows_in_the_queue_minutes_later_and_ends_in_files(sim: Lidarr
     assert (seen.total, seen.albums) == (1, {album.id})
     clock.advance("11m")
     assert ask(sim, lambda lidarr: lidarr.downloads()).total == 0
-    found: Album = ask(sim, lambda lidarr: lidarr.album("album-1"))
+    found: LidarrAlbum = ask(sim, lambda lidarr: lidarr.album("album-1"))
     assert found.files == found.tracks > 0
 
 

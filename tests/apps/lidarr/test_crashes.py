@@ -16,11 +16,10 @@ from tests.apps.lidarr.building import Round
 from tests.databases import Database
 from tidegate import Queue
 from tidegate.apps import install
-from tidegate.runtime.clock import SystemClock
+from tidegate.clock import SystemClock
 from tidegate_apps.lidarr.app import app
-from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.simulated_lidarr import Pace
-from tidegate_apps.lidarr.simulator import KEY, LidarrSimulator
+from tidegate_apps.lidarr.settings import LidarrSettings
+from tidegate_demo.simulators.lidarr import KEY, LidarrSimulator, SimulatedTiming
 
 PATIENCE = 90
 
@@ -42,7 +41,7 @@ class Later(SystemClock):
 
 @pytest.fixture
 def sim() -> Iterator[LidarrSimulator]:
-    with LidarrSimulator(pace=Pace(refresh=0.0, found=1000.0, lasts=1000.0)) as found:
+    with LidarrSimulator(pace=SimulatedTiming(refresh=0.0, found=1000.0, lasts=1000.0)) as found:
         yield found
 
 
@@ -50,7 +49,7 @@ def sim() -> Iterator[LidarrSimulator]:
 def opened(db: Database, sim: LidarrSimulator, ahead: float = 0.0) -> Iterator[Round]:
     clock = Later(ahead)
     with Queue(db.url, driver=db.driver, clock=clock, inline=True) as queue:
-        there = install(app, queue, Settings.model_validate({"base_url": sim.url, "api_key": KEY}))
+        there = install(app, queue, LidarrSettings.model_validate({"base_url": sim.url, "api_key": KEY}))
         yield Round(queue, there, clock, sim)  # type: ignore[arg-type]
         there.closing.close()
 
@@ -63,7 +62,7 @@ def waking(db: Database, sim: LidarrSimulator, queue_max: int = 50) -> subproces
 
 
 def run(at: Round) -> int:
-    woken = asyncio.run(at.jobs.waker.wake())
+    woken = asyncio.run(at.jobs.waker.run_cycle())
     assert woken is not None
     return woken.submitted
 

@@ -10,12 +10,12 @@ from starlette.testclient import TestClient
 
 from tests.apps.lidarr.building import USER, Round
 from tidegate.testing import Step
-from tidegate.web.frame import build
+from tidegate.web.app import build
 from tidegate.web.site import Site
-from tidegate_apps.lidarr.recording import NO_ARTIST_ID
-from tidegate_apps.lidarr.states import Submission
+from tidegate_apps.lidarr.models import Submission
+from tidegate_apps.lidarr.records import NO_ARTIST_ID
 from tidegate_apps.music.library import tables
-from tidegate_apps.music.merging import identify_album
+from tidegate_apps.music.merge import identify_album
 
 API = "/api/v1"
 WRITES = ("POST /artist", "POST /album", "PUT /album/monitor", "POST /command", "PUT /artist/editor")
@@ -208,13 +208,13 @@ def test_an_album_that_comes_with_an_artist_nobody_has_seen_yet_brings_him_along
     quick.look()
 
     async def pages() -> None:
-        from tidegate_apps.lidarr.enriching import Tally
+        from tidegate_apps.lidarr.library_scan import ScanCounts
 
         async with quick.jobs.submitter.opened() as lidarr:
             quick.artist("late")
             quick.album("album-late", "late")
             page = quick.jobs.library.albums(USER)
-            await quick.jobs.enricher.albums(lidarr, page, 0.0, Tally())
+            await quick.jobs.enricher.albums(lidarr, page, 0.0, ScanCounts())
 
     quick.clock.run(pages())
 

@@ -10,11 +10,11 @@ import pytest
 from tests.apps.lidarr.building import Round
 from tests.text import numbers
 from tidegate.testing import Step
-from tidegate_apps.lidarr.asking import Answers, ask_each
 from tidegate_apps.lidarr.client import LidarrError
 from tidegate_apps.lidarr.codes import PACK
-from tidegate_apps.lidarr.reading import standing
-from tidegate_apps.lidarr.simulated_lidarr import shown_artist
+from tidegate_apps.lidarr.library_scan import Answers, ask_each
+from tidegate_apps.lidarr.service import submit_status
+from tidegate_demo.simulators.lidarr import shown_artist
 
 API = "/api/v1"
 
@@ -43,7 +43,7 @@ def test_one_artist_that_lidarr_cannot_answer_for_keeps_no_other_from_the_queue(
 
     # The album waits until somebody knows whether its artist must be sent before it.
     assert [each.musicbrainz_id for each in quick.entries()] == ["artist-0", "artist-1", "album-0-0", "album-1-0"]
-    _, looked, found, queued, message = standing(quick.there).look or ()
+    _, looked, found, queued, message = submit_status(quick.there).look or ()
     assert (looked, found, queued) == (4, 0, 0)
     assert numbers(message)[:1] == [1]
     assert quick.wake().submitted == 4
@@ -97,7 +97,7 @@ def _asked(code: str, bad: set[int]) -> tuple[Answers[int, int], int]:
         seen += 1
         await asyncio.sleep(0)
         if n in bad:
-            raise LidarrError(PACK.book[code].fault("test"))
+            raise LidarrError(PACK.code_book[code].fault("test"))
         return n
 
     return asyncio.run(ask_each(range(50), ask)), seen

@@ -6,9 +6,9 @@ import pytest
 
 from tests.apps.lidarr.building import USER, Round
 from tidegate.testing import Step
-from tidegate_apps.lidarr.client import Artist, Lidarr
-from tidegate_apps.lidarr.enriching import Tally
-from tidegate_apps.lidarr.simulator import KEY
+from tidegate_apps.lidarr.client import Lidarr, LidarrArtist
+from tidegate_apps.lidarr.library_scan import ScanCounts
+from tidegate_demo.simulators.lidarr import KEY
 
 API = "/api/v1"
 
@@ -64,7 +64,7 @@ def test_an_album_that_a_person_has_switched_off_in_lidarr_stays_off(quick: Roun
 def _look_for_artists(at: Round) -> None:
     async def main() -> None:
         async with at.jobs.submitter.opened() as lidarr:
-            await at.jobs.enricher.artists(lidarr, at.jobs.library.artists(USER), float("inf"), Tally())
+            await at.jobs.enricher.artists(lidarr, at.jobs.library.artists(USER), float("inf"), ScanCounts())
 
     at.clock.run(main())
 
@@ -131,13 +131,13 @@ def test_a_submission_that_went_well_while_lidarr_was_asked_is_not_overwritten(b
     both.look()
 
     class Slow(Lidarr):
-        async def artist(self, mbid: str) -> Artist | None:
+        async def artist(self, mbid: str) -> LidarrArtist | None:
             found = await super().artist(mbid)
             if mbid == "artist-0":
-                await both.jobs.waker.wake()
+                await both.jobs.waker.run_cycle()
             return found
 
-    async def main() -> Tally:
+    async def main() -> ScanCounts:
         async with Slow("http://lidarr", KEY, 60.0, both.sim.transport()) as lidarr:
             return await both.jobs.enricher.run(lidarr, lambda: False, before=both.clock.now())
 

@@ -10,7 +10,7 @@ import pytest
 from tests.apps.lidarr.building import Round, last_metric, metrics, notices
 from tests.databases import Database
 from tidegate.testing import Step
-from tidegate_apps.lidarr.states import ARTIST_REFUSED
+from tidegate_apps.lidarr.models import ARTIST_REFUSED
 
 API = "/api/v1"
 

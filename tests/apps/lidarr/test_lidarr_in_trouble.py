@@ -8,8 +8,8 @@ import pytest
 
 from tests.apps.lidarr.building import Round, notices
 from tests.databases import Database
-from tidegate.testing import Asked, Step
-from tidegate_apps.lidarr.states import Submission
+from tidegate.testing import RecordedRequest, Step
+from tidegate_apps.lidarr.models import Submission
 
 API = "/api/v1"
 
@@ -120,7 +120,7 @@ def test_an_entry_that_the_metadata_service_always_fails_for_does_not_hold_the_o
     quick.wake()
     quick.sim.weather = "well"
 
-    def but_one(asked: Asked) -> Step:
+    def but_one(asked: RecordedRequest) -> Step:
         mbid = asked.query["term"].removeprefix("lidarr:")
         if mbid == "artist-0":
             return Step(503, {"message": "LidarrAPI"})

@@ -8,11 +8,11 @@ from starlette.testclient import TestClient
 from tests.apps.lidarr.building import Round
 from tests.databases import Database
 from tests.text import numbers
-from tidegate.core.codes import CORE
-from tidegate.testing import Asked, Step
-from tidegate.web.frame import build
+from tidegate.faults.codes import CORE
+from tidegate.testing import RecordedRequest, Step
+from tidegate.web.app import build
 from tidegate.web.site import Site
-from tidegate_apps.lidarr.reading import standing
+from tidegate_apps.lidarr.service import submit_status
 
 API = "/api/v1"
 AWAY = "Lidarr is starting up."
@@ -28,7 +28,7 @@ def test_a_look_while_lidarr_is_away_goes_on_by_itself_and_the_page_says_when(qu
 
     assert quick.look_job(force=force) == "queued"
 
-    said = standing(quick.there).as_json()
+    said = submit_status(quick.there).as_json()
     began = said["last_look"]["at"]
     assert said["last_look"] == {"at": began, "looked": 0, "found": 0, "queued": 0, "message": AWAY}
     assert (said["looking_since"], round(said["look_goes_on_at"] - began)) == (None, 300)
@@ -39,8 +39,8 @@ def test_a_look_while_lidarr_is_away_goes_on_by_itself_and_the_page_says_when(qu
     assert quick.look_job(force=force) == "queued"  # not before its time
     quick.clock.advance("5m")
     assert quick.look_job(force=force) == "done"
-    assert standing(quick.there).look == (began, 1, 0, 1, "")
-    assert standing(quick.there).looking is None
+    assert submit_status(quick.there).look == (began, 1, 0, 1, "")
+    assert submit_status(quick.there).looking is None
 
 
 def test_what_was_seen_before_a_look_ended_is_kept_and_not_asked_for_again(quick: Round) -> None:
@@ -51,20 +51,20 @@ def test_what_was_seen_before_a_look_ended_is_kept_and_not_asked_for_again(quick
 
     kept = len(quick.entries())
     assert 10 <= kept < 20
-    assert (standing(quick.there).look or ())[4] == CORE["unauthorized"].message
+    assert (submit_status(quick.there).look or ())[4] == CORE["unauthorized"].message
     asked = quick.sent("GET /artist")
     quick.clock.advance("5m")
     assert quick.look_job(force=True) == "done"
     assert quick.sent("GET /artist") - asked == 20 - kept
     assert len(quick.entries()) == 20
-    assert (standing(quick.there).look or ())[1:] == (20, 0, 20, "")
+    assert (submit_status(quick.there).look or ())[1:] == (20, 0, 20, "")
 
 
 def test_many_that_lidarr_fails_for_in_a_row_never_keep_a_look_from_the_rest(quick: Round) -> None:
     quick.some(40, 0)
     bad = {f"artist-{n}" for n in range(12)}
 
-    def answered(asked: Asked) -> Step:
+    def answered(asked: RecordedRequest) -> Step:
         return Step(500) if asked.query["mbId"] in bad else Step(200, [])
 
     quick.sim.stay(f"GET {API}/artist", answered)
@@ -75,7 +75,7 @@ def test_many_that_lidarr_fails_for_in_a_row_never_keep_a_look_from_the_rest(qui
 
     assert states == ["queued", "queued", "done"]
     assert {each.musicbrainz_id for each in quick.entries()} == set(quick.artists) - bad
-    said = (standing(quick.there).look or ())[4]
+    said = (submit_status(quick.there).look or ())[4]
     assert numbers(said) == [12]
 
 

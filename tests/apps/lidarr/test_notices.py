@@ -116,7 +116,7 @@ def test_a_stop_leaves_open_what_was_known_of_lidarr(quick: Round) -> None:
     quick.wakes(5)
     quick.sim.weather = "well"
 
-    stopped = quick.clock.run(quick.jobs.waker.wake(lambda: True))
+    stopped = quick.clock.run(quick.jobs.waker.run_cycle(lambda: True))
 
     assert stopped is not None
     assert (stopped.outcome, stopped.submitted, stopped.failures) == ("stopped", 0, 5)

@@ -19,12 +19,12 @@ from tests.text import numbers
 from tidegate.apps import Installed, install
 from tidegate.commands import AtServer
 from tidegate.testing import Step
-from tidegate.web.frame import build
+from tidegate.web.app import build
 from tidegate.web.site import Site
-from tidegate_apps.lidarr import acting
-from tidegate_apps.lidarr.commands import lidarr
-from tidegate_apps.lidarr.looks import held_words, lasting, look_of
-from tidegate_apps.lidarr.states import TABS, Entry
+from tidegate_apps.lidarr import service
+from tidegate_apps.lidarr.cli import lidarr
+from tidegate_apps.lidarr.models import TABS, SubmissionEntry
+from tidegate_apps.lidarr.service import format_duration, held_words, status_label
 
 API = "/api/v1"
 
@@ -65,14 +65,14 @@ def mixed(at: Round) -> None:
     at.wake()
 
 
-def entry(**changes: Any) -> Entry:
+def entry(**changes: Any) -> SubmissionEntry:
     fields: dict[str, Any] = {
         "id": 1, "entity_type": "album", "entity_id": 1, "user": "ada", "musicbrainz_id": "a", "name": "A",
         "artist": "B", "status": "queued", "attempts": 0, "most_attempts": 10, "last_error": None, "retry_at": None,
         "terminal_reason": None, "created_at": 0.0, "updated_at": 0.0, "lidarr_id": None, "stage": "ready",
         "due_at": 0.0, "lidarr_status": "queued",
     }  # fmt: skip
-    return Entry(**{**fields, **changes})
+    return SubmissionEntry(**{**fields, **changes})
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def entry(**changes: Any) -> Entry:
     ],
 )  # fmt: skip
 def test_an_entry_says_its_state_in_words(changes: dict[str, Any], token: str, says: str) -> None:
-    look = look_of(entry(**changes), 0.0)
+    look = status_label(entry(**changes), 0.0)
 
     assert look.token == token
     assert says in f"{look.word} {look.reason}"
@@ -99,10 +99,10 @@ def test_an_entry_says_its_state_in_words(changes: dict[str, Any], token: str, s
 
 def test_an_entry_that_is_ready_says_what_keeps_all_of_them() -> None:
     ready = entry(stage="ready")
-    held = [look_of(ready, 0.0, held_words(None, full=full)) for full in (True, False)]
+    held = [status_label(ready, 0.0, held_words(None, full=full)) for full in (True, False)]
     assert [each.token for each in held] == ["queued", "queued"]
     assert held[0].reason != held[1].reason
-    assert look_of(entry(stage="blocked"), 0.0, "Held.").reason != "Held."
+    assert status_label(entry(stage="blocked"), 0.0, "Held.").reason != "Held."
 
 
 def test_an_album_that_failed_with_its_artist_says_why_he_was_not_accepted(both: Round) -> None:
@@ -112,7 +112,7 @@ def test_an_album_that_failed_with_its_artist_says_why_he_was_not_accepted(both:
     both.some(2, 1)
     both.look()
     both.sim.inside.paths_taken.add("artist-0")
-    acting.cancel(both.there, both.entry("artist", "artist-1").id, USER)
+    service.cancel(both.there, both.entry("artist", "artist-1").id, USER)
     both.wake()
 
     page = text(web.get("/lidarr?state=gave_up"))
@@ -121,7 +121,7 @@ def test_an_album_that_failed_with_its_artist_says_why_he_was_not_accepted(both:
 
 
 def test_how_long_is_said_as_people_do() -> None:
-    assert [lasting(each) for each in (0.2, 59, 60, 61, 239, 5399, 7200)] == [
+    assert [format_duration(each) for each in (0.2, 59, 60, 61, 239, 5399, 7200)] == [
         "1 s", "59 s", "1 min", "2 min", "4 min", "90 min", "2 h",
     ]  # fmt: skip
 

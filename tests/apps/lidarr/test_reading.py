@@ -14,8 +14,8 @@ from starlette.testclient import TestClient
 from tests.apps.lidarr.building import Round
 from tests.databases import Database
 from tidegate.apps import Page
-from tidegate.store.dialect import bodies
-from tidegate.web.frame import build
+from tidegate.store.sql import bodies
+from tidegate.web.app import build
 from tidegate.web.site import Site
 from tidegate_apps.lidarr import pages
 
@@ -79,7 +79,7 @@ def test_the_page_of_tracks_counts_each_state_up_to_a_limit(both: Round) -> None
     assert 'Queued <span class="count">2</span>' in page
     assert 'Monitored <span class="count">1</span>' in page
     assert ("Name artist-2" in page, "Name artist-0" in page) == (True, False)
-    few = Page(path="/lidarr/few", show=partial(pages.show_tracks, most=1))
+    few = Page(path="/lidarr/few", show=partial(pages.show_tracks, limit=1))
     there = dataclasses.replace(both.there, app=dataclasses.replace(both.there.app, pages=[few]))
     web = TestClient(
         build(Site(queue=both.queue, apps=(there,))), client=("127.0.0.1", 50000), base_url="http://localhost"

@@ -10,16 +10,15 @@ import pytest
 
 from tidegate.settings import SettingsError, load
 from tidegate_apps.lidarr.app import app
-from tidegate_apps.lidarr.badges import LOOKS, badge_of, status_of
-from tidegate_apps.lidarr.client import Album
-from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.states import attempts_of, entry_of, terminal_of
+from tidegate_apps.lidarr.client import LidarrAlbum
+from tidegate_apps.lidarr.models import BADGE_STYLES, attempts_of, badge_of, entry_of, status_of, terminal_of
+from tidegate_apps.lidarr.settings import LidarrSettings
 
 
-def loaded(tmp_path: Path, text: str = "", **environ: str) -> Settings:
+def loaded(tmp_path: Path, text: str = "", **environ: str) -> LidarrSettings:
     file = tmp_path / "tidegate.toml"
     file.write_text(f'apps = ["lidarr"]\n{text}')
-    found: Settings = load(file=file, environ=environ, apps=[app]).app("lidarr")
+    found: LidarrSettings = load(file=file, environ=environ, apps=[app]).app("lidarr")
     return found
 
 
@@ -106,9 +105,9 @@ def test_a_job_is_a_row_of_the_submission_queue(
 
 @pytest.mark.req("LID-15")
 def test_every_state_has_a_look_of_its_own_and_only_what_lidarr_has_leads_there() -> None:
-    assert list(LOOKS) == ["queued", "pending", "monitored", "grabbed", "available", "missing", "gave_up"]
-    assert [word for word, look in LOOKS.items() if not look.link] == ["queued", "gave_up"]
-    queued, pending = LOOKS["queued"], LOOKS["pending"]
+    assert list(BADGE_STYLES) == ["queued", "pending", "monitored", "grabbed", "available", "missing", "gave_up"]
+    assert [word for word, look in BADGE_STYLES.items() if not look.link] == ["queued", "gave_up"]
+    queued, pending = BADGE_STYLES["queued"], BADGE_STYLES["pending"]
     assert (queued.badge, queued.picture, queued.tooltip) == (
         "badge-warning", "icon-[heroicons--queue-list]", "Queued for Lidarr",
     )  # fmt: skip
@@ -117,7 +116,11 @@ def test_every_state_has_a_look_of_its_own_and_only_what_lidarr_has_leads_there(
         True,
         True,
     )
-    assert len({look.picture for look in LOOKS.values()}) == len({look.icon for look in LOOKS.values()}) == len(LOOKS)
+    assert (
+        len({look.picture for look in BADGE_STYLES.values()})
+        == len({look.icon for look in BADGE_STYLES.values()})
+        == len(BADGE_STYLES)
+    )
     assert badge_of("track", 7, None) is None
     assert badge_of("track", 7, "queued").href == ""  # type: ignore[union-attr]
     assert badge_of("track", 7, "available").href == "/lidarr/to/track/7"  # type: ignore[union-attr]
@@ -131,6 +134,6 @@ def test_every_state_has_a_look_of_its_own_and_only_what_lidarr_has_leads_there(
     ],
 )  # fmt: skip
 def test_what_lidarr_has_of_an_album_is_its_state(changes: dict[str, Any], downloading: bool, status: str) -> None:
-    album = Album(id=1, title="T", mbid="m", artist_id=1, monitored=True, files=0, tracks=10)
+    album = LidarrAlbum(id=1, title="T", mbid="m", artist_id=1, monitored=True, files=0, tracks=10)
 
     assert status_of(dataclasses.replace(album, **changes), frozenset({1} if downloading else ())) == status

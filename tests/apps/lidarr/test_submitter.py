@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from tests.apps.lidarr.building import Round, last_metric, metrics
-from tidegate.store.dialect import statements
+from tidegate.store.sql import statements
 from tidegate.testing import Step
 from tidegate_apps.lidarr.codes import NOT_WATCHED
-from tidegate_apps.lidarr.knowing import Seen
+from tidegate_apps.lidarr.records import EntityObservation
 
 API = "/api/v1"
 STEAL = "-- name: steal\nupdate tg_job set fence = fence + 1 where id = :id;"
@@ -73,7 +73,7 @@ def test_what_comes_while_a_wake_is_under_way_is_for_the_next_one(quick: Round) 
     late = {"kind": "artist", "entity_id": 99, "user": "ada", "name": "Late", "mbid": "late"}
 
     def during(asked: Any) -> Any:
-        quick.there.db.write(lambda tx: quick.jobs.enricher.recorder.put(tx, [Seen(**late)], {}))  # type: ignore[arg-type]
+        quick.there.db.write(lambda tx: quick.jobs.enricher.recorder.put(tx, [EntityObservation(**late)], {}))  # type: ignore[arg-type]
         return Step(201, quick.sim.inside.search(asked.json["albumIds"]))
 
     quick.sim.then(f"POST {API}/command", during)
@@ -109,7 +109,7 @@ def test_a_submission_is_said_once_it_is_recorded_and_not_when_that_came_too_lat
     store.add(statements(STEAL, store.dialect))
 
     def during(asked: Any) -> Any:
-        store.write(lambda tx: tx.all("steal", {"id": album}))
+        store.write(lambda tx: tx.query("steal", {"id": album}))
         return Step(201, both.sim.inside.search(asked.json["albumIds"]))
 
     both.sim.then(f"POST {API}/command", during)
@@ -192,7 +192,7 @@ def test_an_album_does_not_wait_for_the_time_before_a_step_of_the_clock(quick: R
     assert quick.wake().submitted == 1  # the artist, who is new in Lidarr
     quick.clock.step_wall(step)
     for _ in range(2):
-        quick.queue.store.write(lambda tx: tx.all("clock"))
+        quick.queue.store.write(lambda tx: tx.query("clock"))
         quick.clock.advance(601)
     began = quick.clock.monotonic()
 
@@ -210,7 +210,7 @@ def test_what_a_look_has_checked_is_checked_again_after_its_time_over_a_step_of_
     assert quick.look_job() == "done"
     quick.clock.step_wall(step)
     for _ in range(2):
-        quick.queue.store.write(lambda tx: tx.all("clock"))
+        quick.queue.store.write(lambda tx: tx.query("clock"))
         quick.clock.advance(601)
 
     def calls_of_a_look() -> int:

@@ -13,13 +13,13 @@ from tests.apps.lidarr.building import Round
 from tests.databases import Database
 from tidegate import Queue
 from tidegate.apps import install
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
 from tidegate.testing import Step
 from tidegate_apps.lidarr.app import app
-from tidegate_apps.lidarr.reading import standing
-from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.states import Submission
-from tidegate_apps.lidarr.wake import Woken
+from tidegate_apps.lidarr.models import Submission
+from tidegate_apps.lidarr.service import submit_status
+from tidegate_apps.lidarr.settings import LidarrSettings
+from tidegate_apps.lidarr.submit_cycle import CycleReport
 
 API = "/api/v1"
 
@@ -66,7 +66,7 @@ def test_without_an_address_and_a_key_nothing_wakes(quick_db: Database, missing:
     clock = VirtualClock()
     with Queue(quick_db.url, clock=clock, inline=True) as queue:
         wanted = {"base_url": "http://127.0.0.1:9", "api_key": "k", **missing}
-        there = install(app, queue, Settings.model_validate(wanted))
+        there = install(app, queue, LidarrSettings.model_validate(wanted))
         there.jobs.submit.enqueue(Submission("artist", 1, "ada", "a", "A"))
 
         async def main() -> None:
@@ -88,7 +88,7 @@ def test_a_clock_that_was_ahead_keeps_no_wake_away_for_longer_than_two_intervals
     quick.there.db.all("put_wake", **{name: value for name, value in written.items() if name != "ended_at"})
 
     assert quick.jobs.waker.next_at() == (0.0 if ahead > 180 else quick.clock.now() + 180 + ahead)
-    assert standing(quick.there).next_wake == quick.jobs.waker.next_at()
+    assert submit_status(quick.there).next_wake == quick.jobs.waker.next_at()
 
 
 @pytest.mark.req("LID-08", "LID-10")
@@ -99,7 +99,7 @@ def test_what_has_failed_is_tried_again_in_another_wake_however_long_this_one_la
     quick.sim.then(f"POST {API}/artist", Step(400))
     quick.jobs.wakes.enqueue()
 
-    async def main() -> Woken | None:
+    async def main() -> CycleReport | None:
         working = asyncio.create_task(served(quick, 3600))
         while (woken := quick.jobs.waker.last()) is None:  # noqa: ASYNC110 - in virtual time
             await asyncio.sleep(1)
@@ -126,7 +126,7 @@ def test_a_stop_ends_a_wake_between_two_submissions(quick: Round) -> None:
 
     async def main() -> Any:
         nonlocal stopped
-        waking = asyncio.create_task(quick.jobs.waker.wake(lambda: stopped))
+        waking = asyncio.create_task(quick.jobs.waker.run_cycle(lambda: stopped))
         while quick.sent("POST /artist") < 2:  # noqa: ASYNC110 - in virtual time
             await asyncio.sleep(1)
         stopped = True
@@ -149,13 +149,13 @@ def test_a_wake_that_is_under_way_is_said(quick: Round) -> None:
     began = quick.clock.now()
 
     def during(_: Any) -> Step:
-        seen.append(standing(quick.there).waking_since)
+        seen.append(submit_status(quick.there).waking_since)
         return Step(500)
 
     quick.sim.then(f"POST {API}/artist", during)
     quick.wake()
 
-    assert (seen, standing(quick.there).waking_since) == ([began], None)
+    assert (seen, submit_status(quick.there).waking_since) == ([began], None)
 
 
 def test_a_wake_that_was_killed_is_soon_no_longer_under_way_and_a_long_one_stays_so(quick: Round) -> None:
@@ -166,15 +166,15 @@ def test_a_wake_that_was_killed_is_soon_no_longer_under_way_and_a_long_one_stays
     seen: list[float | None] = []
 
     async def main() -> None:
-        waking = asyncio.create_task(quick.jobs.waker.wake())
+        waking = asyncio.create_task(quick.jobs.waker.run_cycle())
         for _ in range(2):
             await asyncio.sleep(100)
-            seen.append(standing(quick.there).waking_since)
+            seen.append(submit_status(quick.there).waking_since)
         waking.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await waking
         await asyncio.sleep(100)
-        seen.append(standing(quick.there).waking_since)
+        seen.append(submit_status(quick.there).waking_since)
 
     quick.clock.run(main())
 

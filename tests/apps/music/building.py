@@ -11,31 +11,31 @@ import httpx2
 
 from tidegate import Queue, rules
 from tidegate.apps import Installed, install
+from tidegate.clock import VirtualClock
 from tidegate.events import Bus, Event, Notice
 from tidegate.rules import Pack
-from tidegate.runtime.clock import VirtualClock
 from tidegate.secrets import Secrets
 from tidegate_apps.music.app import app
-from tidegate_apps.music.calls import Reply, ServiceError
-from tidegate_apps.music.contract import (
+from tidegate_apps.music.client import Reply, ServiceError
+from tidegate_apps.music.health import OperationState, SyncDependencies, read
+from tidegate_apps.music.jobs import sync_context
+from tidegate_apps.music.provider import (
     Batch,
-    Connection,
-    Found,
+    Enrichment,
+    EnrichmentRequest,
+    Field,
     Operation,
     Play,
     Playlist,
     Provider,
+    ProviderConnection,
+    ProviderContext,
+    ProviderKind,
     Song,
-    Surroundings,
-    Wanted,
 )
-from tidegate_apps.music.handlers import workshop
-from tidegate_apps.music.health import Outside
-from tidegate_apps.music.kind import Field, Kind
-from tidegate_apps.music.settings import Settings
-from tidegate_apps.music.states import State, read
-from tidegate_apps.music.syncing import Syncer
-from tidegate_apps.music.workshop import Workshop
+from tidegate_apps.music.settings import MusicSettings
+from tidegate_apps.music.sync import SyncSupervisor
+from tidegate_apps.music.sync_loop import SyncContext
 
 MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 KEY = Secrets("a key of the tests, long enough for all")
@@ -83,7 +83,9 @@ class World:
     tokens: list[str] = field(default_factory=list)
     under_way: int = 0
     most_under_way: int = 0
-    answers: Callable[[Operation, Wanted], Found] = lambda operation, wanted: Found(id=wanted.id, nothing=True)
+    answers: Callable[[Operation, EnrichmentRequest], Enrichment] = lambda operation, wanted: Enrichment(
+        id=wanted.id, nothing=True
+    )
 
     async def call(self, user: str, provider: str, operation: str) -> None:
         self.calls.append(Call(self.clock.monotonic(), user, provider, operation))
@@ -110,7 +112,7 @@ class World:
 class Scripted(Provider):
     """A provider of the world. Its mark is how many plays were handed over."""
 
-    def __init__(self, world: World, connection: Connection, there: Surroundings) -> None:
+    def __init__(self, world: World, connection: ProviderConnection, there: ProviderContext) -> None:
         self._world, self._connection, self._there = world, connection, there
         self._place = (connection.user, connection.provider)
 
@@ -133,13 +135,15 @@ class Scripted(Provider):
         await self._world.call(*self._place, "playlists")
         yield Batch(items=tuple(self._world.playlists.get(self._place, [])))
 
-    async def enrich(self, operation: Operation, wanted: Sequence[Wanted]) -> AsyncIterator[Batch[Found]]:
-        for each in wanted:
+    async def enrich(
+        self, operation: Operation, requests: Sequence[EnrichmentRequest]
+    ) -> AsyncIterator[Batch[Enrichment]]:
+        for each in requests:
             await self._world.call(*self._place, str(operation))
             yield Batch(items=(self._world.answers(operation, each),))
 
 
-def kind_of(world: World, name: str = "svc", *operations: Operation, **more: Any) -> Kind:
+def kind_of(world: World, name: str = "svc", *operations: Operation, **more: Any) -> ProviderKind:
     given: dict[str, Any] = {
         "title": name.capitalize(), "about": "A service of the tests.", "every": 300.0, "rules": Pack(name, ()),
         "operations": operations or (Operation.PLAYS,),
@@ -148,7 +152,7 @@ def kind_of(world: World, name: str = "svc", *operations: Operation, **more: Any
         ),
         "make": lambda connection, there: Scripted(world, connection, there), **more,
     }  # fmt: skip
-    return Kind(name=name, **given)
+    return ProviderKind(name=name, **given)
 
 
 @dataclass
@@ -156,19 +160,19 @@ class Studio:
     """The music of one database, in virtual time, without a server."""
 
     queue: Queue
-    there: Installed[Settings]
+    there: Installed[MusicSettings]
     clock: VirtualClock
     world: World
-    kinds: dict[str, Kind]
+    kinds: dict[str, ProviderKind]
     bus: Bus = field(default_factory=Bus)
     heard: list[tuple[Event, Notice]] = field(default_factory=list)
-    shop: Workshop = None  # type: ignore[assignment]  # made below
+    shop: SyncContext = None  # type: ignore[assignment]  # made below
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, queue: Queue, *kinds: Kind, world: World, **settings: Any) -> Iterator[Studio]:
+    def opened(cls, queue: Queue, *kinds: ProviderKind, world: World, **settings: Any) -> Iterator[Studio]:
         assert isinstance(queue.clock.host, VirtualClock)
-        there = install(app, queue, Settings(**{"look_every": 5.0, **settings}), lambda: KEY)
+        there = install(app, queue, MusicSettings(**{"look_every": 5.0, **settings}), lambda: KEY)
         made = cls(queue, there, queue.clock.host, world, {each.name: each for each in kinds})
         made.bus.attach(made._hear)
         made.restart()
@@ -180,7 +184,9 @@ class Studio:
 
     def restart(self) -> None:
         """A new process: all that was in memory is gone."""
-        self.shop = workshop(self.there, self.kinds, Outside(clock=self.clock, bus=self.bus, dice=lambda: 0.5))
+        self.shop = sync_context(
+            self.there, self.kinds, SyncDependencies(clock=self.clock, bus=self.bus, rng=lambda: 0.5)
+        )
 
     def connect(self, user: str = "ada", provider: str = "svc", **values: str) -> int:
         return self.shop.connections.put(user, self.kinds[provider], {"password": "s3cret", **values})
@@ -189,17 +195,17 @@ class Studio:
         """Syncs for so many seconds of virtual time."""
         end = self.clock.monotonic() + lasts
         way = transport or httpx2.MockTransport(lambda request: httpx2.Response(500))
-        self.clock.run(Syncer(self.shop, way).run(lambda: self.clock.monotonic() >= end))
+        self.clock.run(SyncSupervisor(self.shop, way).run(lambda: self.clock.monotonic() >= end))
 
     def notices(self, user: str | None = None) -> list[str]:
         return [str(notice.kind) for event, notice in self.heard if user in (None, event.user)]
 
-    def state(self, operation: str = "plays", user: str = "ada", provider: str = "svc") -> State:
+    def state(self, operation: str = "plays", user: str = "ada", provider: str = "svc") -> OperationState:
         found = read(self.there.db.all("states_of", user_id=user))
         return next(each for each in found if (each.provider, each.operation) == (provider, operation))
 
     def refs(self, user: str = "ada") -> list[str]:
-        rows = self.queue.store.read(lambda tx: tx.all("music.page_plays", {
+        rows = self.queue.store.read(lambda tx: tx.query("music.page_plays", {
             "user_id": user, "at": 1e18, "before": 2**53, "n": 10_000,
         }))  # fmt: skip
         return sorted(f"{row[2]} {row[4]}" for row in rows)

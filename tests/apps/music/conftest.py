@@ -12,8 +12,8 @@ import pytest
 from tests.apps.music.building import Studio, World, kind_of
 from tests.databases import BOTH, Database, database
 from tidegate import Queue
-from tidegate.runtime.clock import VirtualClock
-from tidegate_apps.music.contract import Operation
+from tidegate.clock import VirtualClock
+from tidegate_apps.music.provider import Operation
 
 
 @pytest.fixture

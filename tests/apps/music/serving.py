@@ -12,18 +12,18 @@ from tests.apps.music.building import KEY
 from tests.web.serving import running
 from tidegate import Queue
 from tidegate.apps import Installed, install
-from tidegate.runtime.engine import Engine
-from tidegate.runtime.reporting import reporter_of
+from tidegate.server import WorkerThread
+from tidegate.targets.reporter import reporter_of
 from tidegate.web.site import Site
 from tidegate_apps.music.app import app
-from tidegate_apps.music.settings import SETTINGS, Settings
-from tidegate_apps.music.simulator import MusicSimulator, settings_of
+from tidegate_apps.music.settings import SETTINGS, MusicSettings
+from tidegate_demo.simulators.music import MusicSimulator, settings_of
 
 
 @dataclass
 class Served:
     queue: Queue
-    there: Installed[Settings]
+    there: Installed[MusicSettings]
     sim: MusicSimulator
     base: str = ""
 
@@ -32,7 +32,7 @@ class Served:
         return Site(queue=self.queue, apps=(self.there,))
 
 
-def settings(sim: MusicSimulator, **more: Any) -> Settings:
+def settings(sim: MusicSimulator, **more: Any) -> MusicSettings:
     values: dict[str, Any] = {**settings_of(sim, sim.url), "look_every": "100ms", "connect": {}, **more}
     return SETTINGS.model_validate(values)
 
@@ -47,7 +47,7 @@ def installed(folder: Path, sim: MusicSimulator, **more: Any) -> Iterator[Served
 @contextlib.contextmanager
 def serving(folder: Path, **more: Any) -> Iterator[Served]:
     with MusicSimulator() as sim, installed(folder, sim, **more) as found:
-        engine = Engine(lambda stop: found.queue.arun_worker(4, stop=stop, grace=5))
+        engine = WorkerThread(lambda stop: found.queue.arun_worker(4, stop=stop, grace=5))
         engine.start()
         try:
             with running(found.site) as base:

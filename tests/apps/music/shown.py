@@ -11,17 +11,17 @@ from typing import Any
 from tests.apps.music.building import DAY, HOUR, KEY, MINUTE
 from tidegate import Queue
 from tidegate.apps import Installed, install
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
 from tidegate.web.site import Site
 from tidegate_apps.music.app import app
 from tidegate_apps.music.connections import Connections
-from tidegate_apps.music.contract import Bad, Batch, Gap, Operation, Play, Playlist, Song
-from tidegate_apps.music.keeping import Keeping, Lane
+from tidegate_apps.music.health import OperationStates
 from tidegate_apps.music.library import Badge, Library
-from tidegate_apps.music.settings import SETTINGS, Settings
-from tidegate_apps.music.simulators.catalogue import TRACKS, Track
-from tidegate_apps.music.simulators.fanart import png
-from tidegate_apps.music.states import States
+from tidegate_apps.music.library_writer import LibraryWriter, SyncOperation
+from tidegate_apps.music.provider import Batch, Gap, Operation, Play, Playlist, RejectedRow, Song
+from tidegate_apps.music.settings import SETTINGS, MusicSettings
+from tidegate_demo.simulators.music.base import TRACKS, CatalogueTrack
+from tidegate_demo.simulators.music.metadata import png
 
 USER = "local"
 PAGES = {
@@ -56,26 +56,26 @@ def music_site(folder: Path, now: float) -> Iterator[Site]:
         yield Site(queue=queue, apps=[there])
 
 
-def _song(track: Track) -> Song:
+def _song(track: CatalogueTrack) -> Song:
     return Song(
         title=track.title, artist=track.artist, album=track.album, artist_mbid=track.artist_mbid,
         album_mbid=track.album_mbid, mbid=track.mbid, seconds=float(track.seconds),
     )  # fmt: skip
 
 
-def _library(there: Installed[Settings], now: float) -> None:
-    keeping, db = Keeping(there.db, lambda: now), there.db
+def _library(there: Installed[MusicSettings], now: float) -> None:
+    keeping, db = LibraryWriter(there.db, lambda: now), there.db
     for which, provider in enumerate(_PROVIDERS):
         plays = tuple(
             Play(ref=str(n), at=now - n * 41 * MINUTE - which, song=_song(TRACKS[n * (which + 3) % len(TRACKS)]))
             for n in range(60)
         )
-        keeping.plays(Lane(USER, provider, Operation.PLAYS), Batch(items=plays, mark="1"))
+        keeping.plays(SyncOperation(USER, provider, Operation.PLAYS), Batch(items=plays, mark="1"))
     lists = (
         Playlist(ref="1", name="Road songs", about="For the coast.", songs=tuple(map(_song, TRACKS[:7]))),
         Playlist(ref="2", name="Made for you", songs=()),
     )
-    keeping.playlists(Lane(USER, "spotify", Operation.PLAYLISTS), Batch(items=lists))
+    keeping.playlists(SyncOperation(USER, "spotify", Operation.PLAYLISTS), Batch(items=lists))
     there.db.all("playlists_gone", at=now, seen_before=now + 1, user_id=USER, provider="navidrome")
     library = Library(there.queue)
     artists, albums = library.artists(USER), library.albums(USER)
@@ -96,7 +96,7 @@ def _library(there: Installed[Settings], now: float) -> None:
         )  # fmt: skip
 
 
-def _connections(there: Installed[Settings], now: float) -> None:
+def _connections(there: Installed[MusicSettings], now: float) -> None:
     connections: Connections = there.jobs.connections
     entered = {
         "navidrome": {"url": "https://music.example.org", "user": "ada", "password": "p"},
@@ -106,7 +106,7 @@ def _connections(there: Installed[Settings], now: float) -> None:
     }
     for name, values in entered.items():
         connections.put(USER, there.jobs.kinds[name], values)
-    states = States(there.db, lambda: now)
+    states = OperationStates(there.db, lambda: now)
     well: dict[str, Any] = {"tried_at": now - MINUTE, "success_at": now - MINUTE, "next_at": now + 4 * MINUTE}
     told: tuple[tuple[str, str, dict[str, Any]], ...] = (
         ("navidrome", "plays", {**well, "items": 12, "bad": 2}),
@@ -118,7 +118,7 @@ def _connections(there: Installed[Settings], now: float) -> None:
         ("musicbrainz", "ids", {**well, "began_at": now}),
     )
     for provider, operation, how in told:
-        lane = Lane(USER, provider, Operation(operation))
+        lane = SyncOperation(USER, provider, Operation(operation))
         state = states.of(lane)
         for name, value in how.items():
             setattr(state, name, value)
@@ -127,10 +127,10 @@ def _connections(there: Installed[Settings], now: float) -> None:
     song = _song(TRACKS[0])
     gap = Gap(since=now - 30 * HOUR, until=now - 27 * HOUR)
     play = Play(ref="gap", at=now - 27 * HOUR, song=song)
-    bad = (Bad(row='{"name": "Fog Signal", "date": null}', why="it has no date"),) * 2
-    keeping = Keeping(there.db, lambda: now)
-    keeping.plays(Lane(USER, "spotify", Operation.PLAYS), Batch(items=(play,), mark="2", gap=gap))
-    keeping.plays(Lane(USER, "navidrome", Operation.PLAYS), Batch(bad=bad, mark="2"))
+    bad = (RejectedRow(row='{"name": "Fog Signal", "date": null}', why="it has no date"),) * 2
+    keeping = LibraryWriter(there.db, lambda: now)
+    keeping.plays(SyncOperation(USER, "spotify", Operation.PLAYS), Batch(items=(play,), mark="2", gap=gap))
+    keeping.plays(SyncOperation(USER, "navidrome", Operation.PLAYS), Batch(bad=bad, mark="2"))
 
 
 def _wrong(now: float, failures: int, code: str, message: str, held: str) -> dict[str, Any]:

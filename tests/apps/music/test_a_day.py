@@ -16,15 +16,15 @@ import pytest
 from tests.apps.music.building import HOUR, MINUTE
 from tidegate import Queue
 from tidegate.apps import install
+from tidegate.clock import VirtualClock
 from tidegate.events import Bus, Event
-from tidegate.runtime.clock import VirtualClock
 from tidegate_apps.music.app import app
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.handlers import workshop
-from tidegate_apps.music.health import Outside
+from tidegate_apps.music.health import SyncDependencies
+from tidegate_apps.music.jobs import sync_context
+from tidegate_apps.music.registry import kinds
 from tidegate_apps.music.settings import SETTINGS
-from tidegate_apps.music.simulator import NOWHERE, MusicSimulator, settings_of
-from tidegate_apps.music.syncing import Syncer
+from tidegate_apps.music.sync import SyncSupervisor
+from tidegate_demo.simulators.music import NOWHERE, MusicSimulator, settings_of
 
 T = TypeVar("T")
 # Spotify tells of the last 50 plays alone: those of two hours away and of the longest wait after them must fit in.
@@ -76,7 +76,7 @@ class Day:
         self.notices: list[Event] = []
         bus = Bus()
         bus.attach(lambda event: self.notices.append(event) if event.notice else None)
-        self.shop = workshop(self.there, kinds(), Outside(clock=self.clock, bus=bus))
+        self.shop = sync_context(self.there, kinds(), SyncDependencies(clock=self.clock, bus=bus))
 
     def live(self) -> None:
         end = self.hours * HOUR
@@ -91,7 +91,7 @@ class Day:
             asyncio.get_running_loop().set_default_executor(Inline())
             async with asyncio.TaskGroup() as both:
                 both.create_task(weather())
-                both.create_task(Syncer(self.shop, self.way).run(lambda: self.clock.monotonic() >= end))
+                both.create_task(SyncSupervisor(self.shop, self.way).run(lambda: self.clock.monotonic() >= end))
 
         self.clock.run(main())
 

@@ -17,19 +17,19 @@ from starlette.testclient import TestClient
 from tests.apps.music.serving import Served, installed
 from tests.text import message, names
 from tests.web.api.building import HERE
-from tidegate.ops import accounts
-from tidegate.store.tx import Tx
+from tidegate.accounts import users
+from tidegate.store.base import Tx
 from tidegate.testing import Step
-from tidegate.web.access import COOKIE
-from tidegate.web.frame import build
-from tidegate.web.pages import times
-from tidegate_apps.music.contract import Batch, Gap, Operation, Play, Song
-from tidegate_apps.music.keeping import Keeping, Lane
+from tidegate.web.app import build
+from tidegate.web.auth import COOKIE
+from tidegate.web.pages import formatters
+from tidegate_apps.music.health import OperationState, OperationStates
 from tidegate_apps.music.library import Badge, Library
+from tidegate_apps.music.library_writer import LibraryWriter, SyncOperation
+from tidegate_apps.music.provider import Batch, Gap, Operation, Play, Song
 from tidegate_apps.music.settings import operator_values
-from tidegate_apps.music.simulator import MusicSimulator
-from tidegate_apps.music.states import State, States
-from tidegate_apps.music.way_out import HOME
+from tidegate_apps.music.transport import HOME
+from tidegate_demo.simulators.music import MusicSimulator
 
 API = "/api/v1/music"
 
@@ -59,15 +59,15 @@ def opened(served: Served) -> Iterator[TestClient]:
 
 
 def kept(served: Served, n: int, user: str = "local") -> None:
-    keeping = Keeping(served.there.db, lambda: 1000.0)
+    keeping = LibraryWriter(served.there.db, lambda: 1000.0)
     songs = [Song(title=f"Song {i}", artist=f"Artist {i % 7}", album=f"Album {i % 11}") for i in range(n)]
     plays = tuple(Play(ref=str(i), at=float(i), song=song) for i, song in enumerate(songs))
-    keeping.plays(Lane(user, "lastfm", Operation.PLAYS), Batch(items=plays, mark="1"))
+    keeping.plays(SyncOperation(user, "lastfm", Operation.PLAYS), Batch(items=plays, mark="1"))
 
 
 def state(served: Served, provider: str, operation: str = "plays", **values: Any) -> None:
-    states = States(served.there.db, lambda: 0.0)
-    lane = Lane("local", provider, Operation(operation))
+    states = OperationStates(served.there.db, lambda: 0.0)
+    lane = SyncOperation("local", provider, Operation(operation))
     found = states.of(lane)
     for name, value in values.items():
         setattr(found, name, value)
@@ -127,17 +127,17 @@ def test_plays_that_may_be_missing_are_said_with_their_connection_for_a_week(
     now = time.time()
     for days, since in ((8, 100.0), (2, 1_700_000_000.0), (1, 1_700_100_000.0)):
         at = now - days * 86400
-        keeping = Keeping(served.there.db, partial(float, at))
+        keeping = LibraryWriter(served.there.db, partial(float, at))
         gap = Gap(since=since, until=since + 3600)
         batch = Batch(items=(Play(ref=f"{since}", at=since, song=Song(title="A", artist="B")),), mark="1", gap=gap)
-        keeping.plays(Lane("local", "lastfm", Operation.PLAYS), batch)
+        keeping.plays(SyncOperation("local", "lastfm", Operation.PLAYS), batch)
 
     gaps = line(client, "lastfm")["gaps"]
     assert [each["since"] for each in gaps] == [1_700_100_000.0, 1_700_000_000.0]
     assert line(client, "fanart")["gaps"] == []
     page = client.get("/music").text
     assert page.count("may be missing") == 2
-    assert times.machine(1_700_000_000.0) in page
+    assert formatters.machine(1_700_000_000.0) in page
     client.delete(f"{API}/connections/lastfm").raise_for_status()
     assert line(client, "lastfm")["gaps"] == []
 
@@ -233,8 +233,8 @@ def test_a_page_shows_badges_empty_shelves_and_the_way_on(served: Served, client
 def test_everybody_sees_their_own_music_and_only_an_admin_that_of_others(served: Served, client: TestClient) -> None:
     def people(tx: Tx) -> dict[str, str]:
         for name, role in (("ada", "admin"), ("bob", "operator"), ("vic", "viewer")):
-            accounts.add_user(tx, name, role, "no password fits this")
-        return {name: accounts.begin_session(tx, name) for name in ("ada", "bob", "vic")}
+            users.add_user(tx, name, role, "no password fits this")
+        return {name: users.begin_session(tx, name) for name in ("ada", "bob", "vic")}
 
     kept(served, 5, "bob")
     sessions = served.queue.store.write(people)
@@ -261,8 +261,8 @@ def test_an_admin_may_connect_a_server_on_this_machine_and_an_operator_may_not(
 ) -> None:
     def people(tx: Tx) -> dict[str, str]:
         for name, role in (("ada", "admin"), ("bob", "operator")):
-            accounts.add_user(tx, name, role, "no password fits this")
-        return {name: accounts.begin_session(tx, name) for name in ("ada", "bob")}
+            users.add_user(tx, name, role, "no password fits this")
+        return {name: users.begin_session(tx, name) for name in ("ada", "bob")}
 
     values = {"url": sim.url, "user": "ann", "password": "low tide"}
     with installed(tmp_path, sim, server_networks=list(HOME)) as served, opened(served) as client:
@@ -306,7 +306,7 @@ def test_a_state_that_was_read_is_the_one_that_was_written(served: Served) -> No
     state(served, "lastfm", tried_at=1.0, items=7, bad=2, detail="x")
     rows = served.there.db.all("states_of", user_id="local")
     assert rows == [("local", "lastfm", "plays", 1.0, None, None, 7, 2, 0, None, None, None, None, "x", None, None)]
-    assert State(user_id="a", provider="b", operation="plays").failures == 0
+    assert OperationState(user_id="a", provider="b", operation="plays").failures == 0
 
 
 def test_the_page_says_how_it_is_set_up_and_tells_no_secret(served: Served, client: TestClient) -> None:

@@ -9,9 +9,8 @@ import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World, kind_of, play, song
 from tidegate import Queue
-from tidegate_apps.music.contract import Bad, Batch, Found, Operation, Play, Playlist
-from tidegate_apps.music.keeping import Lane
-from tidegate_apps.music.kind import Kind
+from tidegate_apps.music.library_writer import SyncOperation
+from tidegate_apps.music.provider import Batch, Enrichment, Operation, Play, Playlist, ProviderKind, RejectedRow
 
 
 def test_plays_come_once_however_often_they_are_handed_over_and_the_mark_moves_with_them(
@@ -21,7 +20,7 @@ def test_plays_come_once_however_often_they_are_handed_over_and_the_mark_moves_w
         s.world.plays["ada", "svc"] = [play(n) for n in range(1, 6)]
         s.connect()
         s.run(10)
-        lane = Lane("ada", "svc", Operation.PLAYS)
+        lane = SyncOperation("ada", "svc", Operation.PLAYS)
         assert (s.shop.keeping.mark(lane), len(s.refs())) == ("5", 5)
         s.there.db.all("set_mark", mark="1", at=0.0, **lane.params())  # as after a kill before a later commit
         s.world.plays["ada", "svc"].append(play(6))
@@ -46,7 +45,7 @@ def test_a_batch_that_could_not_be_written_is_fetched_again_and_nobody_is_blamed
 
 def test_rows_and_mark_are_one_commit_so_that_a_mark_never_passes_a_row(studio: Callable[..., Any]) -> None:
     with studio() as s:
-        lane = Lane("ada", "svc", Operation.PLAYS)
+        lane = SyncOperation("ada", "svc", Operation.PLAYS)
         broken = Play(ref="2", at=None, song=song(2))  # type: ignore[arg-type]  # which no table takes
         with pytest.raises(Exception, match=r"(?i)null"):
             s.shop.keeping.plays(lane, Batch(items=(play(1), broken), mark="2"))
@@ -57,8 +56,10 @@ def test_rows_and_mark_are_one_commit_so_that_a_mark_never_passes_a_row(studio: 
 def test_a_bad_row_is_noted_and_stops_nothing(studio: Callable[..., Any], quick: Queue) -> None:
     with studio() as s:
         s.connect()
-        lane = Lane("ada", "svc", Operation.PLAYS)
-        batch = Batch(items=(play(1), play(1), play(2)), bad=(Bad(row="{...}", why="it has no date"),) * 30, mark="9")
+        lane = SyncOperation("ada", "svc", Operation.PLAYS)
+        batch = Batch(
+            items=(play(1), play(1), play(2)), bad=(RejectedRow(row="{...}", why="it has no date"),) * 30, mark="9"
+        )
         assert s.shop.keeping.plays(lane, batch) == 2
         assert s.shop.keeping.plays(lane, batch) == 0
         rows = s.there.db.all("bad_of", user_id="ada", provider="svc", n=100)
@@ -94,7 +95,7 @@ def test_an_empty_answer_of_a_provider_that_had_playlists_wipes_nothing(studio: 
         assert (shown(), s.state("playlists").items) == ([("One", 1, False), ("Two", 1, True)], 0)
 
 
-def alone(world: World, *operations: Operation) -> Kind:
+def alone(world: World, *operations: Operation) -> ProviderKind:
     return kind_of(world, "aids", *operations, fields=())
 
 
@@ -121,11 +122,11 @@ def test_what_a_service_does_not_know_is_asked_for_again_only_after_a_while(quic
     ) as s:
         world.plays["ada", "svc"] = [play(1), play(2)]
         world.answers = lambda operation, wanted: (
-            Found(id=wanted.id, art={"thumb": "https://art.test/1.jpg"})
+            Enrichment(id=wanted.id, art={"thumb": "https://art.test/1.jpg"})
             if operation is Operation.ART
-            else Found(id=wanted.id, mbid=mbid)
+            else Enrichment(id=wanted.id, mbid=mbid)
             if wanted.name == "Artist 1"
-            else Found(id=wanted.id, nothing=True)
+            else Enrichment(id=wanted.id, nothing=True)
         )
         s.connect()
         s.run(HOUR)

@@ -10,19 +10,15 @@ from typing import Any
 import pytest
 
 from tests.apps.music.building import KEY, World, kind_of
-from tidegate import Queue
-from tidegate.core.actor import Actor, Origin
-from tidegate.errors import NotThere
-from tidegate.ops import activity
-from tidegate.runtime.clock import VirtualClock
+from tidegate import Queue, audit
+from tidegate.audit import Actor, AuditFilter, Origin
+from tidegate.clock import VirtualClock
+from tidegate.errors import NotFound
 from tidegate.secrets import BadSecret, Secrets
-from tidegate.store.activity_rows import Wanted
-from tidegate_apps.music.connections import Connections, Replaced
-from tidegate_apps.music.entering import WrongValue, entered, hidden
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.journeys import Journey, Journeys
-from tidegate_apps.music.kind import Field
+from tidegate_apps.music.connections import Connections, OAuthState, OAuthStates, Replaced
 from tidegate_apps.music.library import tables
+from tidegate_apps.music.provider import Field
+from tidegate_apps.music.registry import WrongValue, enter_values, hidden, kinds
 
 SECRET = "correct horse battery staple"
 
@@ -39,7 +35,7 @@ def svc(**more: object):  # type: ignore[no-untyped-def]  # a kind of the tests
 def test_no_table_has_a_secret_in_plain_text_and_only_the_key_reads_it(queue: Queue, connections: Connections) -> None:
     connections.put("ada", svc(), {"user": "ada7", "password": SECRET, "session": "hidden-too"})
     db = tables(queue)
-    Journeys(db, lambda: KEY, lambda: 1.0).depart("the-state", Journey("ada", "svc", "the-verifier"))
+    OAuthStates(db, lambda: KEY, lambda: 1.0).begin("the-state", OAuthState("ada", "svc", "the-verifier"))
 
     everything = json.dumps([db.all("connections_of", user_id="ada"), db.all("connections", after=0, n=9)])
     begun = db.one("end_journey", state=hidden("the-state"))
@@ -64,12 +60,12 @@ def test_whoever_reads_changes_in_their_order_sees_each_the_removed_ones_too(con
     assert [(row.user, row.generation, row.there) for row in seen] == [("ada", 1, True), ("bob", 1, True)]
 
     connections.put("ada", kind, {"password": "3"})
-    connections.ask("bob", "svc")
+    connections.request_sync("bob", "svc")
     connections.remove("bob", "svc")
     later = connections.changed(seen[-1].version)
     assert [(row.user, row.generation, row.there) for row in later] == [("ada", 2, True), ("bob", 2, False)]
-    with pytest.raises(NotThere, match=r"bob.* svc"):
-        connections.ask("bob", "svc")
+    with pytest.raises(NotFound, match=r"bob.* svc"):
+        connections.request_sync("bob", "svc")
 
 
 def test_what_the_settings_declare_is_put_in_once_and_what_people_change_stays(connections: Connections) -> None:
@@ -113,24 +109,24 @@ def test_what_the_settings_declare_leaves_nothing_in_a_table_to_try_passwords_on
 
 
 def test_a_login_comes_back_once_to_whom_it_was_begun_by_and_soon(queue: Queue, clock: VirtualClock) -> None:
-    journeys = Journeys(tables(queue), lambda: KEY, clock.now)
+    journeys = OAuthStates(tables(queue), lambda: KEY, clock.now)
 
     def begun(state: str) -> None:
-        journeys.depart(state, Journey("ada", "svc", "verifier"))
+        journeys.begin(state, OAuthState("ada", "svc", "verifier"))
 
     begun("one")
-    found = journeys.arrive("one", "ada", "svc")
+    found = journeys.finish("one", "ada", "svc")
     assert found is not None
     assert found.verifier == "verifier"
-    assert journeys.arrive("one", "ada", "svc") is None
+    assert journeys.finish("one", "ada", "svc") is None
     begun("two")
-    assert journeys.arrive("two", "bob", "svc") is None
+    assert journeys.finish("two", "bob", "svc") is None
     begun("three")
-    assert journeys.arrive("three", "ada", "other") is None
+    assert journeys.finish("three", "ada", "other") is None
     begun("four")
     clock.advance(601)
-    assert journeys.arrive("four", "ada", "svc") is None
-    assert journeys.arrive("", "ada", "svc") is None
+    assert journeys.finish("four", "ada", "svc") is None
+    assert journeys.finish("", "ada", "svc") is None
 
 
 @pytest.mark.parametrize(
@@ -146,18 +142,18 @@ def test_what_cannot_be_used_is_refused_by_the_name_of_its_field(given: dict[str
     hidden = Field(name="token", label="Token", hidden=True, required=False)
     kind = svc(fields=(*svc().fields, hidden))
     with pytest.raises(WrongValue, match=said):
-        entered(kind, given)
+        enter_values(kind, given)
 
 
 def test_a_personal_key_that_no_request_can_carry_is_refused_when_it_is_entered() -> None:
     fanart = kinds()["fanart"]
-    assert entered(fanart, {"client_key": " abc "}) == {"client_key": "abc"}
+    assert enter_values(fanart, {"client_key": " abc "}) == {"client_key": "abc"}
     with pytest.raises(WrongValue, match="client_key: "):
-        entered(fanart, {"client_key": "abc\u200bdef"})  # as it comes with a copy of a web page
+        enter_values(fanart, {"client_key": "abc\u200bdef"})  # as it comes with a copy of a web page
 
 
 def test_a_secret_that_is_left_empty_stays_as_it_was() -> None:
-    assert entered(svc(), {"user": " ada ", "password": ""}, {"password": "kept"}) == {
+    assert enter_values(svc(), {"user": " ada ", "password": ""}, {"password": "kept"}) == {
         "user": "ada",
         "password": "kept",
     }
@@ -203,7 +199,7 @@ def test_who_connects_and_disconnects_is_in_the_activity(queue: Queue, connectio
     connections.remove("ada", "svc", by=Actor("ada", Origin.PAGE))
     connections.put("ada", kind, {"password": SECRET}, by=Actor("root", Origin.CLI))
 
-    found = queue.store.read(lambda tx: activity.listed(tx, Wanted())).items
+    found = queue.store.read(lambda tx: audit.list_activity(tx, AuditFilter())).items
 
     deeds = [each.deed for each in found]
     assert [(each.actor, each.origin, each.action, each.place.name, each.place.lane) for each in deeds] == [

@@ -11,8 +11,8 @@ import pytest
 
 from tests.apps.music.building import MINUTE, Scripted, Studio, World, kind_of
 from tidegate import Queue
-from tidegate_apps.music.contract import Connection, Surroundings
-from tidegate_apps.music.looks import look_of
+from tidegate_apps.music.provider import ProviderConnection, ProviderContext
+from tidegate_apps.music.service import status_label
 
 
 class Slow(Scripted):
@@ -35,7 +35,7 @@ def test_a_connection_that_cannot_be_set_up_stops_nobody_else_and_is_tried_again
 ) -> None:
     broken = True
 
-    def make(connection: Connection, there: Surroundings) -> Scripted:
+    def make(connection: ProviderConnection, there: ProviderContext) -> Scripted:
         if broken and connection.user == "ada":
             raise ValueError("no such address")
         return Scripted(world, connection, there)
@@ -48,7 +48,7 @@ def test_a_connection_that_cannot_be_set_up_stops_nobody_else_and_is_tried_again
             s.run(6 * MINUTE)
         assert world.times() == []
         assert [len(world.times(*place)) for place in (("bob", "svc"), ("bob", "other"), ("ada", "other"))] == [2, 2, 2]
-        assert (s.state().code, look_of(s.state()).word) == ("MUSIC_UNUSABLE", "Backing off")
+        assert (s.state().code, status_label(s.state()).word) == ("MUSIC_UNUSABLE", "Backing off")
         assert "music_not_begun user=ada provider=svc" in caplog.text
         broken = False
         s.run(MINUTE)
@@ -87,9 +87,9 @@ def test_a_loop_that_ends_by_itself_is_begun_again(quick: Queue, world: World) -
 def test_a_loop_that_is_begun_again_has_the_credentials_that_the_one_before_it_saved(
     quick: Queue, world: World
 ) -> None:
-    surroundings: list[Surroundings] = []
+    surroundings: list[ProviderContext] = []
 
-    def make(connection: Connection, there: Surroundings) -> Scripted:
+    def make(connection: ProviderConnection, there: ProviderContext) -> Scripted:
         surroundings.append(there)
         return Scripted(world, connection, there)
 
@@ -112,7 +112,7 @@ def test_one_that_needs_long_to_end_holds_up_neither_others_nor_a_stop(quick: Qu
 
     closes_in = 0.0
 
-    def make(connection: Connection, there: Surroundings) -> Scripted:
+    def make(connection: ProviderConnection, there: ProviderContext) -> Scripted:
         made = Slow(world, connection, there)
         made.closing = renewing
         return made

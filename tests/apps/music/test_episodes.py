@@ -10,22 +10,21 @@ from typing import Any
 import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World, kind_of, refused
-from tests.runtime_jobs.building import end
-from tidegate import Queue, rules
-from tidegate.runtime import reporting
-from tidegate.runtime.reporting import Reporter, reporter_of
-from tidegate.store import notice_rows
-from tidegate.store.notice_rows import NewNotice, Place
-from tidegate.store.tx import Tx
-from tidegate_apps.music.handlers import workshop
-from tidegate_apps.music.health import Outside
+from tests.jobs.building import end
+from tidegate import Queue, outbox, rules
+from tidegate.outbox import NewNotice, NoticeSubject
+from tidegate.store.base import Tx
+from tidegate.targets import reporter as target_reporter
+from tidegate.targets.reporter import Reporter, reporter_of
+from tidegate_apps.music.health import SyncDependencies
+from tidegate_apps.music.jobs import sync_context
 
 
 @pytest.fixture
 def studio(quick: Queue, monkeypatch: pytest.MonkeyPatch) -> Iterator[Studio]:
     """Its targets tell the store of themselves, as those of a server do."""
     reporter = Reporter(quick.url, every=0.1)
-    monkeypatch.setitem(reporting._reporters, quick.url, reporter)  # noqa: SLF001 - sooner
+    monkeypatch.setitem(target_reporter._reporters, quick.url, reporter)  # noqa: SLF001 - sooner
     world = World(quick.clock)  # type: ignore[arg-type]
     with Studio.opened(quick, kind_of(world), world=world) as found:
         begin(found)
@@ -35,8 +34,8 @@ def studio(quick: Queue, monkeypatch: pytest.MonkeyPatch) -> Iterator[Studio]:
 
 def begin(studio: Studio) -> None:
     """A process begins to sync; all that was in memory is gone."""
-    outside = Outside(clock=studio.clock, bus=studio.bus, dice=lambda: 0.5, store=studio.queue.url)
-    studio.shop = workshop(studio.there, studio.kinds, outside)
+    outside = SyncDependencies(clock=studio.clock, bus=studio.bus, rng=lambda: 0.5, store=studio.queue.url)
+    studio.shop = sync_context(studio.there, studio.kinds, outside)
 
 
 def eventually(look: Callable[[], Any]) -> Any:
@@ -48,7 +47,7 @@ def eventually(look: Callable[[], Any]) -> Any:
 
 
 def open_notices(studio: Studio) -> list[Any]:
-    return studio.queue.store.read(lambda tx: tx.all("notices_open_of", {"subject": "target", "name": "svc", "n": 9}))
+    return studio.queue.store.read(lambda tx: tx.query("notices_open_of", {"subject": "target", "name": "svc", "n": 9}))
 
 
 @pytest.mark.req("SYNC-06", "SYNC-10")
@@ -98,7 +97,7 @@ def test_a_fault_that_is_in_doubt_again_after_a_restart_is_no_recovery(studio: S
 
 def told(studio: Studio) -> list[tuple[str, str, str]]:
     """The notices as people find them, the oldest first: kind, level, and whose they are."""
-    rows = studio.queue.store.read(lambda tx: tx.all("notices", {"before": 2**53, "n": 99}))
+    rows = studio.queue.store.read(lambda tx: tx.query("notices", {"before": 2**53, "n": 99}))
     return [(row[1], row[2], row[12]) for row in reversed(rows)]
 
 
@@ -137,29 +136,29 @@ def test_revoked_restart_reconnect_is_one_notice_then_silence_then_one_word_of_t
 
 def test_only_trouble_that_a_person_has_ended_waits_for_a_word_of_the_recovery(queue: Queue) -> None:
     def notice(kind: str, operation: str, episode: float) -> NewNotice:
-        place = Place(subject="target", name="svc", lane="ada", operation=operation)
+        place = NoticeSubject(subject="target", name="svc", lane="ada", operation=operation)
         return NewNotice(kind=kind, level="error", place=place, episode=episode, title="t", message="m")
 
     def owed() -> list[str]:
-        return queue.store.read(lambda tx: notice_rows.unanswered(tx, "svc"))
+        return queue.store.read(lambda tx: outbox.unanswered_notices(tx, "svc"))
 
     def write(work: Callable[[Tx], object]) -> Any:
         queue.clock.host.advance(1)  # type: ignore[attr-defined]
         return queue.store.write(work)
 
-    assert write(lambda tx: notice_rows.raised(tx, notice("fatal", "plays", 1.0)))
+    assert write(lambda tx: outbox.raise_notice(tx, notice("fatal", "plays", 1.0)))
     assert owed() == []
-    assert write(lambda tx: notice_rows.told(tx, notice("recovered", "plays", 9.0)))
+    assert write(lambda tx: outbox.record_target_notice(tx, notice("recovered", "plays", 9.0)))
     assert owed() == []
 
-    write(lambda tx: notice_rows.raised(tx, notice("cap", "", 2.0)))
-    write(lambda tx: notice_rows.dealt_with(tx, "svc", "ada"))
+    write(lambda tx: outbox.raise_notice(tx, notice("cap", "", 2.0)))
+    write(lambda tx: outbox.acknowledge_recovered(tx, "svc", "ada"))
     assert owed() == ["ada"]
-    write(lambda tx: notice_rows.raised(tx, notice("fatal", "plays", 3.0)))
+    write(lambda tx: outbox.raise_notice(tx, notice("fatal", "plays", 3.0)))
     assert owed() == []  # it is ill
-    assert write(lambda tx: notice_rows.told_after_clearing(tx, notice("recovered", "", 9.0))) is None
-    write(lambda tx: notice_rows.dealt_with(tx, "svc", "ada"))
-    told = write(lambda tx: notice_rows.told_after_clearing(tx, notice("recovered", "", 9.0)))
+    assert write(lambda tx: outbox.record_recovery(tx, notice("recovered", "", 9.0))) is None
+    write(lambda tx: outbox.acknowledge_recovered(tx, "svc", "ada"))
+    told = write(lambda tx: outbox.record_recovery(tx, notice("recovered", "", 9.0)))
     assert told.episode == 3.0
     assert owed() == []
 
@@ -169,7 +168,7 @@ def test_a_pause_in_the_store_is_obeyed_by_a_process_from_its_first_call_on(stud
     s.connect()
     s.run(10)
     assert len(s.world.times()) == 1
-    eventually(lambda: s.queue.store.read(lambda tx: tx.all("target", {"name": "svc"})))
+    eventually(lambda: s.queue.store.read(lambda tx: tx.query("target", {"name": "svc"})))
     s.queue.target("svc").pause(time.time() + 3600, by="ada")  # what tells the store has the clock on the wall
     begin(s)
     s.run(6 * MINUTE)

@@ -10,12 +10,11 @@ import pytest
 
 from tests.apps.music.building import DAY, HOUR, MINUTE, Studio, World, down, kind_of, play
 from tidegate import Queue
-from tidegate_apps.music.contract import Batch, Gap, Operation
-from tidegate_apps.music.keeping import Keeping, Lane
-from tidegate_apps.music.kind import Field
 from tidegate_apps.music.library import tables
+from tidegate_apps.music.library_writer import LibraryWriter, SyncOperation
+from tidegate_apps.music.provider import Batch, Field, Gap, Operation
 
-LANE = Lane("ada", "svc", Operation.PLAYS)
+LANE = SyncOperation("ada", "svc", Operation.PLAYS)
 
 
 @pytest.fixture
@@ -103,7 +102,7 @@ def test_after_a_login_that_does_not_say_whose_it_was_all_is_read_again(quick: Q
 
 def test_a_gap_is_kept_once_with_its_rows_and_for_a_month(queue: Queue) -> None:
     now = [10 * DAY]
-    keeping, db = Keeping(tables(queue), lambda: now[0]), tables(queue)
+    keeping, db = LibraryWriter(tables(queue), lambda: now[0]), tables(queue)
 
     def gaps() -> list[float]:
         return [since for _, since, _ in db.all("gaps_of", user_id="ada", after=0.0)]

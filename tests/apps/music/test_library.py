@@ -8,10 +8,10 @@ import pytest
 
 from tidegate import Queue
 from tidegate.apps import DbTx
-from tidegate_apps.music.contract import Batch, Found, Operation, Play, Playlist, Song
-from tidegate_apps.music.keeping import Keeping, Lane
 from tidegate_apps.music.library import Badge, Library, tables
-from tidegate_apps.music.merging import Merging, identify_album, identify_artist, identify_track
+from tidegate_apps.music.library_writer import LibraryWriter, SyncOperation
+from tidegate_apps.music.merge import Merging, identify_album, identify_artist, identify_track
+from tidegate_apps.music.provider import Batch, Enrichment, Operation, Play, Playlist, Song
 
 M1, M2 = "11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002"
 
@@ -101,20 +101,20 @@ def test_what_was_found_is_never_paid_for_again_and_only_what_was_not_is_asked_f
         song("Words", "Low", artist_mbid=M1, album="Hope", album_mbid=M1),
         song("Sea", "Codeine", artist_mbid=M2, album="White", album_mbid=M2),
     )
-    keeping, lane = Keeping(tables(queue), lambda: 1000.0), Lane("ada", "svc", operation)
+    keeping, lane = LibraryWriter(tables(queue), lambda: 1000.0), SyncOperation("ada", "svc", operation)
     of_artists = keeping.wanted(lane, 0.0, 9)
     low, codeine = (each.id for each in of_artists)
-    found = (Found(id=low, **answer), Found(id=codeine, nothing=True))  # type: ignore[arg-type]
+    found = (Enrichment(id=low, **answer), Enrichment(id=codeine, nothing=True))  # type: ignore[arg-type]
     keeping.found(lane, of_artists, Batch(items=found))
     of_albums = keeping.wanted(lane, 0.0, 9)
     hope, white = [each.id for each in of_albums] or [0, 0]
-    answers = (Found(id=hope, **answer), Found(id=white, nothing=True))  # type: ignore[arg-type]
+    answers = (Enrichment(id=hope, **answer), Enrichment(id=white, nothing=True))  # type: ignore[arg-type]
     keeping.found(lane, of_albums, Batch(items=answers))
     assert keeping.wanted(lane, 999.0, 9) == []
 
     later = keeping.wanted(lane, 1001.0, 9)
     assert [each.name for each in later] == ["Codeine"]
-    keeping.found(lane, later, Batch(items=(Found(id=codeine, **answer),)))  # type: ignore[arg-type]
+    keeping.found(lane, later, Batch(items=(Enrichment(id=codeine, **answer),)))  # type: ignore[arg-type]
     assert [each.name for each in keeping.wanted(lane, 1001.0, 9)] == (["White"] if of_albums else [])
 
 
@@ -134,7 +134,7 @@ def test_an_id_that_nobody_has_is_simply_given(queue: Queue) -> None:
 
 def played(queue: Queue, *plays: tuple[float, Song]) -> None:
     rows = tuple(Play(ref=f"at {at}", at=at, song=song) for at, song in plays)
-    Keeping(tables(queue), lambda: 1000.0).plays(Lane("ada", "x", Operation.PLAYS), Batch(items=rows))
+    LibraryWriter(tables(queue), lambda: 1000.0).plays(SyncOperation("ada", "x", Operation.PLAYS), Batch(items=rows))
 
 
 def counts(queue: Queue) -> dict[str, tuple[int, float | None]]:
@@ -163,7 +163,7 @@ def test_merged_artists_and_albums_show_the_later_play_and_the_picture_and_tags_
     played(queue, (9.0, song("Words", "Low", album="Hope", album_mbid=M1)), (5.0, song("Sea", "Low Band", album="Hi")))
     db, library = tables(queue), Library(queue)
     (low, band), (_, hi) = library.artists("ada"), library.albums("ada")
-    keeping, site = Keeping(db, lambda: 1000.0), "https://art.test"
+    keeping, site = LibraryWriter(db, lambda: 1000.0), "https://art.test"
     db.all("found_art_artist", id=low.id, at=1000.0, art=json.dumps({"thumb": f"{site}/low.jpg"}))
     db.all("found_tags_artist", id=low.id, at=1000.0, tags="slowcore")
     db.all("found_art_album", id=hi.id, at=1000.0, art=json.dumps({"cover": f"{site}/hi.jpg"}))
@@ -177,8 +177,8 @@ def test_merged_artists_and_albums_show_the_later_play_and_the_picture_and_tags_
     ((_, title, _, plays, at, art, *_),) = db.all("page_albums", **everything)
     assert (title, plays, at) == ("Hope", 2, 9.0)
     assert "hi.jpg" in art
-    assert keeping.wanted(Lane("ada", "x", Operation.ART), 2000.0, 9) == []
-    assert keeping.wanted(Lane("ada", "x", Operation.TAGS), 2000.0, 9) == []
+    assert keeping.wanted(SyncOperation("ada", "x", Operation.ART), 2000.0, 9) == []
+    assert keeping.wanted(SyncOperation("ada", "x", Operation.TAGS), 2000.0, 9) == []
 
 
 def test_a_track_takes_its_plays_along_into_the_album_that_it_gets_later(queue: Queue) -> None:
@@ -188,7 +188,7 @@ def test_a_track_takes_its_plays_along_into_the_album_that_it_gets_later(queue: 
 
 
 def test_only_playlists_that_are_new_or_have_changed_are_counted(queue: Queue) -> None:
-    keeping, lane = Keeping(tables(queue), lambda: 1000.0), Lane("ada", "x", Operation.PLAYLISTS)
+    keeping, lane = LibraryWriter(tables(queue), lambda: 1000.0), SyncOperation("ada", "x", Operation.PLAYLISTS)
 
     def put(**more: object) -> int:
         given = {"ref": "1", "name": "Slow", "songs": (song("Words"), song("Sea")), **more}
@@ -216,7 +216,7 @@ def test_whoever_asks_first_opens_the_tables_and_ids_are_a_place_to_go_on_from(q
     early = Library(queue)
     kept(queue, *(song(f"Song {n}", f"Artist {n}") for n in range(5)))
 
-    seen = early.artists("ada", most=3)
+    seen = early.artists("ada", limit=3)
     rest = Library(queue).artists("ada", after=seen[-1].id)
     assert [each.name for each in (*seen, *rest)] == [f"Artist {n}" for n in range(5)]
     assert early.album(99) is None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate_apps.music.names import clean, key_of
+from tidegate_apps.music.library import clean, key_of
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,11 @@ import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World, down, kind_of, refused
 from tidegate import Queue, rules
-from tidegate_apps.music.awaiting import is_over, served
-from tidegate_apps.music.connections import Row
-from tidegate_apps.music.contract import Operation
-from tidegate_apps.music.looks import Offer, Work, line_of, look_of
-from tidegate_apps.music.reading import WrongShape
-from tidegate_apps.music.states import State
+from tidegate_apps.music.connections import ConnectionRow
+from tidegate_apps.music.health import OperationState
+from tidegate_apps.music.parsing import WrongShape
+from tidegate_apps.music.provider import Operation
+from tidegate_apps.music.service import Offer, OperationSummary, is_over, line_of, status_label, was_served
 
 BOTH = (Operation.PLAYS, Operation.PLAYLISTS)
 
@@ -42,7 +41,7 @@ def test_who_pauses_a_provider_stops_its_calls_and_who_resumes_it_starts_them_at
         s.world.ill["other"] = Then(lambda: None, lambda: target.pause("10h"), *(lambda: None,) * 9, target.resume)
         s.run(6 * MINUTE)
         seen = s.state()
-        assert (seen.held, look_of(seen).word) == ("other", "Paused")
+        assert (seen.held, status_label(seen).word) == ("other", "Paused")
         assert seen.next_at == pytest.approx(s.clock.now() - MINUTE + 10 * HOUR, abs=15)
         s.run(54 * MINUTE)
         # Whoever is first at the second call; nobody until somebody resumes it.
@@ -67,7 +66,7 @@ def test_asking_keeps_a_wait_that_the_service_asked_for(studio: Callable[..., An
         s.world.ill["svc"] = refused(429, headers={"Retry-After": "1000"})
         s.connect()
         s.run(10)
-        s.shop.connections.ask("ada", "svc")
+        s.shop.connections.request_sync("ada", "svc")
         s.run(900)
         assert len(s.world.times()) == 1
         assert s.state().held == "retry_after"
@@ -84,7 +83,7 @@ def test_asking_during_an_outage_goes_on_with_its_episode(studio: Callable[..., 
         assert s.notices() == ["cap"]
         before, failures = len(s.world.times()), s.state().failures
         for _ in range(8):
-            s.shop.connections.ask("ada", "svc")
+            s.shop.connections.request_sync("ada", "svc")
             s.run(10)
         assert len(s.world.times()) == before + 8
         assert s.state().failures == failures + 8
@@ -97,7 +96,7 @@ def test_asking_serves_the_operation_that_is_well_although_another_needs_a_perso
         s.world.ill["svc/playlists"] = refused(403)
         s.connect()
         s.run(10)
-        s.shop.connections.ask("ada", "svc")
+        s.shop.connections.request_sync("ada", "svc")
         s.run(20)
         assert len(s.world.times(operation="plays")) == 2
         assert len(s.world.times(operation="playlists")) == 1
@@ -111,12 +110,12 @@ def test_asking_tries_once_what_other_credentials_would_not_mend(studio: Callabl
         s.connect()
         s.run(10)
         assert s.state().held == "fatal"
-        s.shop.connections.ask("ada", "svc")
+        s.shop.connections.request_sync("ada", "svc")
         s.run(10 * MINUTE)
         assert len(s.world.times()) == 2
         assert (s.state().held, s.notices()) == ("fatal", ["fatal"])
         s.world.ill.clear()
-        s.shop.connections.ask("ada", "svc")
+        s.shop.connections.request_sync("ada", "svc")
         s.run(10)
         assert (len(s.world.times()), s.state().held, s.notices()) == (3, None, ["fatal", "recovered"])
 
@@ -137,7 +136,9 @@ def test_a_call_can_be_asked_for_unless_all_of_it_waits_for_other_credentials(
 ) -> None:
     kind = kind_of(World(None), "svc", *BOTH, rules=rules.navidrome)  # type: ignore[arg-type]
     states = [
-        State(user_id="ada", provider="svc", operation=str(name), held="fatal", failures=int(bool(code)), code=code)
+        OperationState(
+            user_id="ada", provider="svc", operation=str(name), held="fatal", failures=int(bool(code)), code=code
+        )
         for name, code in zip(BOTH, codes, strict=True)
     ]
     line = line_of(Offer(kind=kind, operator={}, enabled=True), connected(), states)
@@ -154,13 +155,13 @@ def test_one_that_had_nothing_to_ask_for_says_when_it_looked(quick: Queue) -> No
         assert s.state("tags", provider="aids").tried_at == pytest.approx(s.clock.now(), abs=15)
 
 
-def connected() -> Row:
-    return Row("ada", "svc", "{}", "", 1, 1, 50.0, 0.0, None, "")
+def connected() -> ConnectionRow:
+    return ConnectionRow("ada", "svc", "{}", "", 1, 1, 50.0, 0.0, None, "")
 
 
-def work(tried: float | None, held: str | None, name: str = "plays") -> Work:
-    state = State(user_id="ada", provider="svc", operation=name, tried_at=tried, held=held)
-    return Work(name=name, word=name, look=look_of(state), state=state, refused=held == "fatal")
+def work(tried: float | None, held: str | None, name: str = "plays") -> OperationSummary:
+    state = OperationState(user_id="ada", provider="svc", operation=name, tried_at=tried, held=held)
+    return OperationSummary(name=name, word=name, look=status_label(state), state=state, refused=held == "fatal")
 
 
 @pytest.mark.parametrize(
@@ -173,12 +174,12 @@ def work(tried: float | None, held: str | None, name: str = "plays") -> Work:
 def test_who_asks_waits_until_it_was_called_or_for_nothing_that_does_not_come(
     held: str | None, tried: float | None, is_served: bool
 ) -> None:
-    assert served(work(tried, held), asked=100.0, since=50.0) is is_served
+    assert was_served(work(tried, held), asked=100.0, since=50.0) is is_served
 
 
 def test_who_asks_waits_for_the_call_after_a_fault_that_asking_ends() -> None:
     tried = replace(work(99, "fatal"), refused=False)
-    assert served(tried, asked=100.0, since=50.0) is False
+    assert was_served(tried, asked=100.0, since=50.0) is False
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.apps.music.serving import Served, serving
-from tidegate_apps.music.simulators.navidrome import PASSWORD
+from tidegate_demo.simulators.music.navidrome import PASSWORD
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Locator, Page

@@ -9,11 +9,11 @@ import pytest
 from tests.apps.music.building import KEY, MINUTE
 from tidegate import Queue
 from tidegate.apps import install
-from tidegate.runtime.clock import VirtualClock
+from tidegate.clock import VirtualClock
 from tidegate.testing import Simulator, Step
 from tidegate_apps.music.app import app
-from tidegate_apps.music.routes.pictures import Pictures
-from tidegate_apps.music.settings import Settings
+from tidegate_apps.music.images import Pictures
+from tidegate_apps.music.settings import MusicSettings
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(20)
 WHERE = "GET /pictures/{name}"
@@ -27,7 +27,7 @@ def sim() -> Iterator[Simulator]:
 
 @pytest.fixture
 def pictures(quick: Queue) -> Pictures:
-    settings = Settings(allow_networks=("127.0.0.0/8",))
+    settings = MusicSettings(allow_networks=("127.0.0.0/8",))
     return Pictures(install(app, quick, settings, lambda: KEY))
 
 
@@ -68,5 +68,5 @@ async def test_what_is_looked_at_counts_as_used(
     await pictures.of(address)
     clock.advance(90 * MINUTE)
     await pictures.of(address)
-    ((*_, fetched_at, used_at),) = quick.store.read(lambda tx: tx.all("music.picture", {"address": address}))
+    ((*_, fetched_at, used_at),) = quick.store.read(lambda tx: tx.query("music.picture", {"address": address}))
     assert (used_at - fetched_at, sim.count(WHERE)) == (90 * MINUTE, 1)

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from tests.processes import Place, wait
-from tidegate_apps.music.simulator import MusicSimulator, settings_of
+from tidegate_demo.simulators.music import MusicSimulator, settings_of
 
 NAMES = ("navidrome", "spotify", "lastfm")
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.apps.music.building import DAY, HOUR, MINUTE, Studio, World, down, kind_of, refused
 from tidegate import Queue, rules
-from tidegate_apps.music.contract import Operation
+from tidegate_apps.music.provider import Operation
 
 BOTH = (Operation.PLAYS, Operation.PLAYLISTS)
 
@@ -177,7 +177,7 @@ def test_asking_does_not_call_with_credentials_that_were_refused(studio: Callabl
         s.world.ill["svc"] = refused(401)
         s.connect()
         s.run(10)
-        s.shop.connections.ask("ada", "svc")
+        s.shop.connections.request_sync("ada", "svc")
         s.run(10 * MINUTE)
         assert len(s.world.times()) == 1
         assert s.notices() == ["fatal"]

@@ -14,9 +14,9 @@ from tests.text import names
 from tidegate import Queue, __version__
 from tidegate.settings import load
 from tidegate_apps.music.app import advice, app
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.handlers import ask_for_contact, user_agent
-from tidegate_apps.music.settings import Settings, addresses, declared, of_kind, operator_values
+from tidegate_apps.music.jobs import ask_for_contact, user_agent
+from tidegate_apps.music.registry import kinds
+from tidegate_apps.music.settings import MusicSettings, addresses, declared, of_kind, operator_values
 
 TEXT = """
 apps = ["music"]
@@ -35,7 +35,7 @@ password = "env:NAVIDROME_PASSWORD"
 """
 
 
-def loaded(folder: Path, text: str = TEXT) -> Settings:
+def loaded(folder: Path, text: str = TEXT) -> MusicSettings:
     (folder / "tidegate.toml").write_text(text)
     environ = {"LASTFM_KEY": "k3y", "NAVIDROME_PASSWORD": "s3cret"}
     found = load(file=folder / "tidegate.toml", environ=environ, apps=[app])
@@ -43,7 +43,7 @@ def loaded(folder: Path, text: str = TEXT) -> Settings:
     assert "s3cret" not in shown
     assert "k3y" not in shown
     settings = found.app("music")
-    assert isinstance(settings, Settings)
+    assert isinstance(settings, MusicSettings)
     return settings
 
 
@@ -54,7 +54,7 @@ def test_each_provider_has_its_table_and_the_intervals_of_the_requirement(tmp_pa
     assert every == {
         "navidrome": 300, "spotify": 300, "lastfm": 600, "musicbrainz": 900, "fanart": 3600, "openai": 3600,
     }  # fmt: skip
-    assert float(of_kind(Settings(), kinds()["lastfm"]).every) == 300
+    assert float(of_kind(MusicSettings(), kinds()["lastfm"]).every) == 300
     assert operator_values(settings, kinds()["lastfm"]) == {"api_key": "k3y"}
     assert addresses(settings, kinds()["spotify"])["spotify_accounts"] == "https://accounts.example"
     assert addresses(settings, kinds()["spotify"])["spotify"].startswith("https://api.spotify.com")
@@ -65,7 +65,7 @@ def test_each_provider_has_its_table_and_the_intervals_of_the_requirement(tmp_pa
 
 @pytest.mark.req("SYNC-05")
 def test_the_numbers_of_backoff_are_those_of_the_requirement_and_can_be_set(tmp_path: Path) -> None:
-    plain = Settings()
+    plain = MusicSettings()
     assert (float(plain.backoff_base), float(plain.backoff_cap), plain.backoff_jitter) == (30, 1800, 0.25)
     assert (float(plain.reprobe), plain.cap_notice, plain.keep_health) == (3600, True, False)
     assert float(loaded(tmp_path, TEXT.replace("contact =", 'backoff_base = "10s"\ncontact =')).backoff_base) == 10
@@ -77,10 +77,10 @@ def test_the_probe_after_a_fatal_fault_can_be_switched_off_and_is_never_more_tha
     given: Any, taken: float | None
 ) -> None:
     if taken is not None:
-        assert float(Settings.model_validate({"reprobe": given}).reprobe) == taken
+        assert float(MusicSettings.model_validate({"reprobe": given}).reprobe) == taken
     else:
         with pytest.raises(ValueError, match="reprobe"):
-            Settings.model_validate({"reprobe": given})
+            MusicSettings.model_validate({"reprobe": given})
 
 
 def test_the_commands_connect_list_and_disconnect(
@@ -120,7 +120,7 @@ def test_the_commands_connect_list_and_disconnect(
     [("", ""), ("me@example.org", " (me@example.org)"), ("https://me.example", " (+https://me.example)")],
 )
 def test_services_are_told_whom_to_write_to_only_where_the_operator_says_so(contact: str, said: str) -> None:
-    settings = Settings(contact=contact)
+    settings = MusicSettings(contact=contact)
     assert user_agent(settings) == f"Tidegate/{__version__}{said}"
     assert ["music.contact" in each for each in advice(settings)] == [True] * (not contact)
 
@@ -128,7 +128,7 @@ def test_services_are_told_whom_to_write_to_only_where_the_operator_says_so(cont
 @pytest.mark.parametrize("contact", ["Jörg at example.org", "me@example.org\nX-Other: 1", "\0"])
 def test_a_contact_that_no_request_can_carry_is_refused_before_every_call_fails_by_it(contact: str) -> None:
     with pytest.raises(ValueError, match="contact"):
-        Settings(contact=contact)
+        MusicSettings(contact=contact)
 
 
 def test_that_nobody_can_be_written_to_is_said_once_and_only_when_somebody_is_called(

@@ -10,7 +10,7 @@ import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World, down, kind_of, play, refused
 from tidegate import Queue
-from tidegate_apps.music.contract import Operation
+from tidegate_apps.music.provider import Operation
 
 BOTH = (Operation.PLAYS, Operation.PLAYLISTS)
 
@@ -138,13 +138,13 @@ def test_somebody_who_asks_does_not_wait_for_the_interval_nor_for_a_backoff(stud
     with studio() as s:
         s.connect()
         s.run(10)
-        s.shop.connections.ask("ada", "svc")
+        s.shop.connections.request_sync("ada", "svc")
         s.run(10)
         assert s.world.times() == pytest.approx([0, 10], abs=6)
         s.world.ill["svc"] = down()
-        s.shop.connections.ask("ada", "svc")
+        s.shop.connections.request_sync("ada", "svc")
         s.run(5)
-        s.shop.connections.ask("ada", "svc")
+        s.shop.connections.request_sync("ada", "svc")
         s.run(5)
         assert len(s.world.times()) == 4
 
@@ -178,7 +178,7 @@ def test_one_call_at_a_time_is_made_for_a_user_at_a_provider(studio: Callable[..
         s.connect()
         for _ in range(5):
             s.run(7)
-            s.shop.connections.ask("ada", "svc")
+            s.shop.connections.request_sync("ada", "svc")
         s.run(MINUTE)
         assert s.world.most_under_way == 1
 

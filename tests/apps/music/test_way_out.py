@@ -13,9 +13,16 @@ import pytest
 from tests.apps.music.providers.building import Desk, fault_in, lists
 from tests.apps.music.providers.conftest import desk, running  # noqa: F401 - fixtures
 from tidegate import net
-from tidegate_apps.music.entering import WrongValue, entered
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.way_out import ENTERED, HOME, LOOPBACK_REFUSED, NEVER_ALLOWED, WayOut, server, why_not
+from tidegate_apps.music.registry import WrongValue, enter_values, kinds
+from tidegate_apps.music.transport import (
+    ENTERED,
+    HOME,
+    LOOPBACK_REFUSED,
+    NEVER_ALLOWED,
+    AddressCheckedTransport,
+    server,
+    why_not,
+)
 
 LOGIN = {"user": "ann", "password": "low tide"}
 
@@ -34,7 +41,7 @@ LOGIN = {"user": "ann", "password": "low tide"}
 def test_an_address_is_kept_without_what_leads_into_the_pages_of_the_server(given: str, kept: str) -> None:
     assert server(given) == kept
     navidrome = kinds()["navidrome"]
-    assert entered(navidrome, {"url": given, **LOGIN})["url"] == kept
+    assert enter_values(navidrome, {"url": given, **LOGIN})["url"] == kept
     assert navidrome.counted({"url": given}) == kept
 
 
@@ -53,7 +60,7 @@ def test_an_address_is_kept_without_what_leads_into_the_pages_of_the_server(give
 )
 def test_an_address_that_would_lead_elsewhere_is_refused_by_name(given: str, said: str) -> None:
     with pytest.raises(WrongValue, match=said):
-        entered(kinds()["navidrome"], {"url": given, **LOGIN})
+        enter_values(kinds()["navidrome"], {"url": given, **LOGIN})
 
 
 THIS_HOST = net.why_blocked("0.0.0.0", net.Networks())
@@ -93,7 +100,7 @@ async def test_only_what_was_checked_is_connected_to_whatever_the_name_says_late
         return ["127.0.0.1" if len(looks) == 1 else "169.254.169.254"]
 
     port = desk.base.rpartition(":")[2]
-    async with WayOut(look_up=look_up) as way:
+    async with AddressCheckedTransport(look_up=look_up) as way:
         named = Desk(desk.sim, desk.clock, way, f"http://music.test:{port}")
         provider = named.provider("navidrome")
         await provider.check()
@@ -106,7 +113,7 @@ async def test_only_what_was_checked_is_connected_to_whatever_the_name_says_late
 
 
 async def test_a_private_server_of_a_user_is_not_called_where_the_settings_forbid_it(desk: Desk) -> None:  # noqa: F811
-    async with WayOut() as way:
+    async with AddressCheckedTransport() as way:
         closed = Desk(desk.sim, desk.clock, way, desk.base, loopback=False)
         provider = closed.provider("navidrome")
         with pytest.raises(net.BlockedAddress, match=r"music\.server_networks"):
@@ -124,7 +131,7 @@ async def test_a_name_that_leads_to_this_machine_is_refused_unless_who_entered_i
         return ["127.0.0.1"]
 
     port = desk.base.rpartition(":")[2]
-    async with WayOut(look_up=look_up) as way:
+    async with AddressCheckedTransport(look_up=look_up) as way:
         for loopback in (False, True):
             named = Desk(desk.sim, desk.clock, way, f"http://music.test:{port}", loopback=loopback)
             check = named.provider("navidrome").check()
@@ -148,10 +155,10 @@ async def test_what_is_costly_of_a_way_out_is_made_when_it_is_needed_and_once(
         return made[-1]
 
     monkeypatch.setattr(httpx2, "create_ssl_context", counted)
-    async with WayOut():
+    async with AddressCheckedTransport():
         assert made == []
     for _ in range(2):
-        async with WayOut() as way:
+        async with AddressCheckedTransport() as way:
             here = Desk(desk.sim, desk.clock, way, desk.base)
             await here.provider("navidrome").check()
             await here.provider("lastfm").check()
@@ -171,7 +178,7 @@ async def test_names_that_nobody_answers_for_hold_up_nothing_else(monkeypatch: p
         raise OSError("no answer")
 
     monkeypatch.setattr(socket, "getaddrinfo", silent)
-    async with WayOut() as way:
+    async with AddressCheckedTransport() as way:
         asked = [asyncio.create_task(way.handle_async_request(to(f"m{n}.example"))) for n in range(50)]
         try:
             assert await asyncio.wait_for(asyncio.to_thread(lambda: "work of ours"), 30) == "work of ours"
@@ -182,6 +189,6 @@ async def test_names_that_nobody_answers_for_hold_up_nothing_else(monkeypatch: p
 
 
 async def test_a_name_that_cannot_be_one_is_no_mistake_of_ours() -> None:
-    async with WayOut() as way:
+    async with AddressCheckedTransport() as way:
         with pytest.raises(httpx2.ConnectError, match=r"mmm\.example"):
             await way.handle_async_request(to(f"{'m' * 70}.example"))

@@ -11,9 +11,9 @@ import pytest
 
 from tests.apps.music.building import HOUR, MINUTE, Studio, World
 from tidegate import Queue
-from tidegate_apps.music.contract import Batch, Operation, Play, Song
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.keeping import Lane
+from tidegate_apps.music.library_writer import SyncOperation
+from tidegate_apps.music.provider import Batch, Operation, Play, Song
+from tidegate_apps.music.registry import kinds
 
 LOGIN = {"user": "ada", "password": "low tide"}
 MBID = "11111111-0000-4000-8000-000000000001"
@@ -97,7 +97,7 @@ def listening(queue: Queue, *names: str) -> Iterator[Studio]:
         for each in known:
             s.shop.connections.put("ada", each, ENTERED[each.name])
         batch = Batch(items=tuple(Play(ref=song.title, at=9.0, song=song) for song in songs))
-        s.shop.keeping.plays(Lane("ada", "elsewhere", Operation.PLAYS), batch)
+        s.shop.keeping.plays(SyncOperation("ada", "elsewhere", Operation.PLAYS), batch)
         yield s
 
 

@@ -12,21 +12,19 @@ from typing import Any, Self
 
 from tests.databases import Database
 from tidegate import Breaker, Job, Queue
-from tidegate.apps import Installed
-from tidegate.face.app import install
+from tidegate.apps import Installed, install
+from tidegate.clock import VirtualClock
+from tidegate.guard.sinks import BreakerCollector
 from tidegate.jobs import Drained
-from tidegate.runtime.clock import VirtualClock
-from tidegate.runtime.metrics import BreakerCollector
-from tidegate_apps.tautulli import reading
-from tidegate_apps.tautulli.api import Api, bare_client
+from tidegate_apps.tautulli import store
 from tidegate_apps.tautulli.app import app
-from tidegate_apps.tautulli.client import Tautulli
-from tidegate_apps.tautulli.codes import TARGET
-from tidegate_apps.tautulli.handlers import BY_CLOCK
-from tidegate_apps.tautulli.settings import Settings
-from tidegate_apps.tautulli.simulator import TautulliSimulator
-from tidegate_apps.tautulli.storing import State, state_of
-from tidegate_apps.tautulli.syncing import Syncing
+from tidegate_apps.tautulli.client import TARGET, Tautulli
+from tidegate_apps.tautulli.guarded_client import Api, bare_client
+from tidegate_apps.tautulli.jobs import BY_CLOCK
+from tidegate_apps.tautulli.settings import TautulliSettings
+from tidegate_apps.tautulli.store import SyncState, state_of
+from tidegate_apps.tautulli.sync import HistorySync
+from tidegate_demo.simulators.tautulli import TautulliSimulator
 
 HOUR, DAY = 3600.0, 86400.0
 
@@ -36,7 +34,7 @@ class Desk:
     """The application, and the Tautulli that it asks. Time stands still unless it is advanced."""
 
     queue: Queue
-    there: Installed[Settings]
+    there: Installed[TautulliSettings]
     clock: VirtualClock
     sim: TautulliSimulator
 
@@ -49,7 +47,7 @@ class Desk:
             Queue(db.url, driver=db.driver, clock=clock, inline=True) as queue,
         ):
             given = {"url": simulator.url, "api_key": simulator.key, "timeout": "30s", "page": 200}
-            there = install(app, queue, Settings.model_validate({**given, **settings}))
+            there = install(app, queue, TautulliSettings.model_validate({**given, **settings}))
             with there.closing:
                 yield cls(queue, there, clock, simulator)
 
@@ -63,17 +61,17 @@ class Desk:
         return self.api.breaker
 
     @property
-    def state(self) -> State:
+    def state(self) -> SyncState:
         return state_of(self.there.db.one("state"))
 
     @property
-    def fresh(self) -> reading.Freshness:
-        return self.there.db.read(lambda tx: reading.freshness(tx, self.there.settings, self.clock.now()))
+    def fresh(self) -> store.Freshness:
+        return self.there.db.read(lambda tx: store.freshness(tx, self.there.settings, self.clock.now()))
 
-    def syncing(self, **more: Any) -> Syncing:
+    def syncing(self, **more: Any) -> HistorySync:
         """A sync without a job and without a gate, and without threads unless they are asked for."""
         how = {"threads": False, **more}
-        return Syncing(self.there.db, self.client, self.there.settings.page, self.clock.now, **how)
+        return HistorySync(self.there.db, self.client, self.there.settings.page, self.clock.now, **how)
 
     @cached_property
     def client(self) -> Tautulli:

@@ -17,19 +17,19 @@ from tests.databases import Database
 from tests.text import message
 from tidegate import Queue
 from tidegate.apps import install
-from tidegate.core.codes import CORE
-from tidegate.web.access import Access
-from tidegate.web.frame import build
+from tidegate.faults.codes import CORE
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
+from tidegate_apps.tautulli.api import sync_now
 from tidegate_apps.tautulli.app import app
-from tidegate_apps.tautulli.routes import sync_now
-from tidegate_apps.tautulli.settings import Settings
+from tidegate_apps.tautulli.settings import TautulliSettings
 
 HISTORY, STATUS, PAGE = "/api/v1/tautulli/history", "/api/v1/tautulli/status", "/tautulli"
 
 
 def at(desk: Desk) -> TestClient:
-    site = Site(queue=desk.queue, apps=(desk.there,), access=Access([]))
+    site = Site(queue=desk.queue, apps=(desk.there,), access=Authenticator([]))
     return TestClient(
         build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1", raise_server_exceptions=False
     )
@@ -179,9 +179,9 @@ def test_a_sync_that_nobody_makes_is_noticed(quick: Desk, web: TestClient) -> No
 def test_each_empty_page_says_what_comes_next(quick: Desk, web: TestClient, tmp_path: Path) -> None:
     assert 'data-outcome="none"' in web.get(PAGE).text
     with Queue(f"sqlite:///{tmp_path / 'unset.db'}") as queue:
-        there = install(app, queue, Settings())
+        there = install(app, queue, TautulliSettings())
         with TestClient(
-            build(Site(queue=queue, apps=(there,), access=Access([]))),
+            build(Site(queue=queue, apps=(there,), access=Authenticator([]))),
             client=("127.0.0.1", 50000),
             base_url="http://127.0.0.1",
         ) as unset:

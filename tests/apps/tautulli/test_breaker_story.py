@@ -12,9 +12,9 @@ import pytest
 from tests.apps.tautulli.building import Desk, Metrics
 from tests.databases import Database
 from tidegate import TooManyRequests
-from tidegate_apps.tautulli.codes import PACK, TARGET
-from tidegate_apps.tautulli.handlers import BY_PERSON
-from tidegate_apps.tautulli.routes import sync_now
+from tidegate_apps.tautulli.api import sync_now
+from tidegate_apps.tautulli.client import PACK, TARGET
+from tidegate_apps.tautulli.jobs import BY_PERSON
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def test_a_refused_key_fails_the_run_and_never_counts_against_the_breaker(
         quick.clock.advance(300)
         job, _ = quick.run()
         assert (job.state, job.error_code, quick.state.code) == ("failed", code, code)
-        assert (job.error_message or "").startswith(PACK.book[code].message)
+        assert (job.error_message or "").startswith(PACK.code_book[code].message)
     assert (quick.breaker.state, quick.breaker.counts.failures) == ("closed", 0)
     assert {line for line in said() if line[0] == "ERROR"} == {("ERROR", "sync failed")}
     assert quick.sim.calls() == 1  # it is not asked over and over

@@ -15,19 +15,18 @@ from tests.apps.tautulli.building import Desk, samples
 from tidegate import BreakerOpen, BreakerOptions, Queue, Target
 from tidegate.apps import install
 from tidegate_apps.tautulli.app import app
-from tidegate_apps.tautulli.client import TautulliError, Wanted
-from tidegate_apps.tautulli.codes import PACK, TARGET
-from tidegate_apps.tautulli.settings import Settings
-from tidegate_apps.tautulli.simulator import TautulliSimulator
+from tidegate_apps.tautulli.client import PACK, TARGET, HistoryQuery, TautulliError
+from tidegate_apps.tautulli.settings import TautulliSettings
+from tidegate_demo.simulators.tautulli import TautulliSimulator
 
 SEED: BreakerOptions = {"max_requests": 3, "interval": 60.0, "timeout": 120.0, "min_requests": 10, "failure_ratio": 0.6}
 
 
 @pytest.mark.req("BRK-01", "BRK-11")
 def test_the_numbers_are_those_of_the_decision() -> None:
-    numbers = Settings().breaker
+    numbers = TautulliSettings().breaker
     assert numbers == {**SEED, "consecutive": 5}
-    assert Settings(breaker_consecutive=0).breaker["consecutive"] is None
+    assert TautulliSettings(breaker_consecutive=0).breaker["consecutive"] is None
 
 
 @pytest.mark.req("BRK-11")
@@ -50,7 +49,7 @@ def test_the_numbers_are_those_of_the_decision() -> None:
 )
 def test_a_setting_that_cannot_be_is_refused_at_the_start(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        Settings.model_validate(wrong)
+        TautulliSettings.model_validate(wrong)
 
 
 @pytest.mark.req("BRK-01")
@@ -76,7 +75,7 @@ def test_it_stays_open_for_two_minutes_and_rejects_every_command_at_once(quick: 
     client = quick.api.client
     for call in (
         client.status, client.server_status, client.arnold, client.get_activity,
-        lambda: client.get_history(Wanted()), lambda: client.get_geoip_lookup("192.0.2.1"),
+        lambda: client.get_history(HistoryQuery()), lambda: client.get_geoip_lookup("192.0.2.1"),
     ):  # fmt: skip
         with pytest.raises(BreakerOpen) as caught:
             call()
@@ -165,7 +164,7 @@ def test_a_call_that_was_cancelled_counts_for_nothing() -> None:
 
 def test_without_an_address_nothing_is_put_in_and_a_run_says_what_to_set(tmp_path: Path) -> None:
     with Queue(f"sqlite:///{tmp_path / 'plays.db'}", inline=True) as queue:
-        there = install(app, queue, Settings())
+        there = install(app, queue, TautulliSettings())
         assert not queue._schedules  # noqa: SLF001 - there is no other way to see them
         made = there.jobs.sync.enqueue("history")
         queue.drain()

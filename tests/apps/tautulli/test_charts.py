@@ -12,7 +12,7 @@ import pytest
 
 from tests.apps.tautulli.building import Desk
 from tests.databases import Database
-from tidegate_apps.tautulli.charting import RANGES, charts
+from tidegate_apps.tautulli.charts import RANGES, charts
 
 
 def test_every_chart_adds_up_to_the_plays_of_its_time(desk: Desk) -> None:

@@ -12,13 +12,13 @@ import pytest
 
 from tidegate import classify, net, rules
 from tidegate.testing import Step
-from tidegate_apps.tautulli import answers
-from tidegate_apps.tautulli.client import EmptyHistory, NoEnvelope, Tautulli, TautulliError, Times, Wanted
-from tidegate_apps.tautulli.simulator import TautulliSimulator
+from tidegate_apps.tautulli import models
+from tidegate_apps.tautulli.client import ClientTiming, EmptyHistory, HistoryQuery, NoEnvelope, Tautulli, TautulliError
+from tidegate_demo.simulators.tautulli import TautulliSimulator
 
 API = "GET /api/v2"
-PATIENT = Times(begin=60, total=60)
-HURRIED = {"hangs": Times(begin=0.2, total=60), "drips": Times(begin=60, total=0.2)}
+PATIENT = ClientTiming(begin=60, total=60)
+HURRIED = {"hangs": ClientTiming(begin=0.2, total=60), "drips": ClientTiming(begin=60, total=0.2)}
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +40,7 @@ def client(sim: TautulliSimulator) -> Iterator[Tautulli]:
 
 
 def test_each_command_has_its_typed_answer(client: Tautulli, sim: TautulliSimulator) -> None:
-    assert client.status() == answers.Status("Ok")
+    assert client.status() == models.TautulliStatus("Ok")
     assert client.status("database").integrity == "ok"
     assert client.server_status() is True
     assert client.arnold() == "It's not a tumor!"
@@ -60,7 +60,7 @@ def test_a_row_of_the_documentation_of_tautulli_is_read_whole() -> None:
         "state": None, "stopped": 1462688370, "title": "The Red Woman", "transcode_decision": "transcode",
         "user": "DanyKhaleesi69", "user_id": 8008135, "watched_status": 0, "year": 2016,
     }  # fmt: skip
-    found = answers.play_of(row)
+    found = models.play_of(row)
     assert found is not None
     assert (found.row_id, found.started, found.stopped, found.duration) == (1124, 1462688107, 1462688370, 263)
     assert (found.person, found.show, found.full_title) == ("Mother of Dragons", "Game of Thrones", row["full_title"])
@@ -69,7 +69,7 @@ def test_a_row_of_the_documentation_of_tautulli_is_read_whole() -> None:
 
 def test_numbers_may_come_as_texts_and_nearly_everything_may_be_null() -> None:
     # As older versions sent it: `id` and `duration`, and texts.
-    found = answers.play_of({"id": "7", "date": "1462687607", "duration": "263.0", "year": "", "user": None})
+    found = models.play_of({"id": "7", "date": "1462687607", "duration": "263.0", "year": "", "user": None})
     assert found is not None
     assert (found.row_id, found.started, found.duration, found.year, found.stopped) == (7, 1462687607, 263, None, None)
     assert (found.person, found.show) == ("unknown", "untitled")
@@ -86,13 +86,13 @@ def test_numbers_may_come_as_texts_and_nearly_everything_may_be_null() -> None:
     ],
 )
 def test_a_stream_that_goes_on_is_no_play_yet(row: dict[str, Any]) -> None:
-    assert answers.play_of(row) is None
+    assert models.play_of(row) is None
 
 
 def test_texts_are_such_as_every_database_takes() -> None:
-    assert answers.text("a\0b\ud800c") == "ab?c"
-    assert answers.text({"no": "text"}) == answers.text(None) == ""
-    assert (answers.number("1e400"), answers.number("nan"), answers.number(True), answers.number([])) == (
+    assert models.text("a\0b\ud800c") == "ab?c"
+    assert models.text({"no": "text"}) == models.text(None) == ""
+    assert (models.number("1e400"), models.number("nan"), models.number(True), models.number([])) == (
         None, None, 1, None,
     )  # fmt: skip
 
@@ -105,7 +105,9 @@ def test_it_says_who_asks(client: Tautulli, sim: TautulliSimulator) -> None:
 def test_the_history_is_asked_for_as_it_is_not_grouped_and_without_what_goes_on(
     client: Tautulli, sim: TautulliSimulator
 ) -> None:
-    found = client.get_history(Wanted(start=10, length=200, oldest_first=True, after=date(2023, 11, 10), user="ada"))
+    found = client.get_history(
+        HistoryQuery(start=10, length=200, oldest_first=True, after=date(2023, 11, 10), user="ada")
+    )
     query = sim.asked(API)[-1].query
     assert {name: query[name] for name in sorted(query)} == {
         "after": "2023-11-10", "apikey": sim.key, "cmd": "get_history", "grouping": "0", "include_activity": "0",
@@ -145,7 +147,7 @@ def test_each_failure_means_what_it_means_at_tautulli(
 ) -> None:
     sim.now(state)
     with Tautulli(sim.url, sim.key, HURRIED.get(state, PATIENT)) as client, pytest.raises(raised) as caught:
-        client.get_history(Wanted(length=200, expected=True))
+        client.get_history(HistoryQuery(length=200, expected=True))
     assert type(caught.value) is raised
     fault = classify(caught.value, rules.tautulli)
     assert fault is not None
@@ -223,17 +225,17 @@ def test_redirects_that_do_not_end_are_told_as_such() -> None:
 
 
 def test_rows_that_end_sooner_than_was_said_are_no_empty_history(client: Tautulli, sim: TautulliSimulator) -> None:
-    page = client.get_history(Wanted(start=300, length=200, expected=True))
+    page = client.get_history(HistoryQuery(start=300, length=200, expected=True))
     assert (page.rows, page.filtered) == (0, 300)
     sim.then(API, Step(200, {"response": {"result": "success", "message": None, "data": {
         "recordsTotal": 0, "recordsFiltered": 0, "draw": 0, "data": [], "filter_duration": "0"}}}))  # fmt: skip
     with pytest.raises(EmptyHistory):
-        client.get_history(Wanted(start=200, length=200, expected=True))
+        client.get_history(HistoryQuery(start=200, length=200, expected=True))
 
 
 def test_half_a_character_in_a_title_does_not_hide_its_page(client: Tautulli, sim: TautulliSimulator) -> None:
     sim.play(1, full_title="Half \ud83d", grandparent_title="")
-    found = client.get_history(Wanted(length=2)).plays
+    found = client.get_history(HistoryQuery(length=2)).plays
     assert (len(found), found[0].full_title) == (2, "Half ?")
 
 

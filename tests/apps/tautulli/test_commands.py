@@ -10,7 +10,7 @@ import pytest
 
 from tests.text import numbers
 from tidegate.cli.root import run
-from tidegate_apps.tautulli.simulator import TautulliSimulator
+from tidegate_demo.simulators.tautulli import TautulliSimulator
 
 
 @pytest.fixture(scope="module")

@@ -10,18 +10,18 @@ import pytest
 from fastapi import FastAPI
 
 from tests.apps.tautulli.building import Desk, samples
-from tidegate_apps.tautulli.commands import tautulli
-from tidegate_apps.tautulli.routes import routes
-from tidegate_apps.tautulli.settings import Settings
-from tidegate_apps.tautulli.simulator import STATES
+from tidegate_apps.tautulli.api import routes
+from tidegate_apps.tautulli.cli import tautulli
+from tidegate_apps.tautulli.settings import TautulliSettings
+from tidegate_demo.simulators.tautulli import STATES
 
 PAGE = Path("docs/how-to/run-tautulli.md").read_text(encoding="utf-8")
 
 
 def test_the_settings_are_all_there_with_their_defaults() -> None:
     shown = tomllib.loads(re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[-1])["tautulli"]
-    assert Settings(**shown) == Settings()
-    assert set(shown) == set(Settings.model_fields)
+    assert TautulliSettings(**shown) == TautulliSettings()
+    assert set(shown) == set(TautulliSettings.model_fields)
 
 
 def test_every_command_and_every_route_is_told_of(quick: Desk) -> None:

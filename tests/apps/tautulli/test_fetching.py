@@ -14,20 +14,19 @@ import pytest
 
 from tests.apps.tautulli.building import Desk, sqlite, starts
 from tidegate import Queue, Target
-from tidegate.face.app import install
+from tidegate.apps import install
 from tidegate_apps.tautulli.app import app
-from tidegate_apps.tautulli.client import Tautulli, TautulliError, Times, Wanted
-from tidegate_apps.tautulli.codes import PACK
-from tidegate_apps.tautulli.fetching import Beside, Pages, Stopped, stoppable
-from tidegate_apps.tautulli.handlers import BY_CLOCK
-from tidegate_apps.tautulli.settings import Settings
-from tidegate_apps.tautulli.simulator import TautulliSimulator
+from tidegate_apps.tautulli.client import PACK, ClientTiming, HistoryQuery, Tautulli, TautulliError
+from tidegate_apps.tautulli.guarded_client import BackgroundCall, HistoryPages, SyncStopped, stoppable
+from tidegate_apps.tautulli.jobs import BY_CLOCK
+from tidegate_apps.tautulli.settings import TautulliSettings
+from tidegate_demo.simulators.tautulli import TautulliSimulator
 
 PATIENCE = 60.0  # seconds; much less than a hanging call takes
 
 
-def wanted(start: int) -> Wanted:
-    return Wanted(start=start, length=200, oldest_first=True)
+def wanted(start: int) -> HistoryQuery:
+    return HistoryQuery(start=start, length=200, oldest_first=True)
 
 
 def until(true: Callable[[], object]) -> None:
@@ -38,7 +37,7 @@ def until(true: Callable[[], object]) -> None:
 
 
 def test_the_next_page_is_asked_for_before_it_is_wanted_and_once(quick: Desk) -> None:
-    with Pages(quick.client, lambda: False) as pages:
+    with HistoryPages(quick.client, lambda: False) as pages:
         first = pages.get(wanted(0), wanted(200))
         until(lambda: quick.sim.calls() == 2)
         second = pages.get(wanted(200))
@@ -47,7 +46,7 @@ def test_the_next_page_is_asked_for_before_it_is_wanted_and_once(quick: Desk) ->
 
 
 def test_a_page_that_was_not_wanted_after_all_is_dropped(quick: Desk) -> None:
-    with Pages(quick.client, lambda: False) as pages:
+    with HistoryPages(quick.client, lambda: False) as pages:
         pages.get(wanted(0), wanted(200))
         assert pages.get(wanted(100)).said[0]["row_id"] == quick.sim.history.row_id(100)
         assert pages.get(wanted(200)).said[0]["row_id"] == quick.sim.history.row_id(200)
@@ -55,7 +54,7 @@ def test_a_page_that_was_not_wanted_after_all_is_dropped(quick: Desk) -> None:
 
 def test_nothing_is_asked_for_after_an_answer_that_is_no_page(quick: Desk) -> None:
     quick.sim.next("internal")
-    with Pages(quick.client, lambda: False) as pages, pytest.raises(TautulliError):
+    with HistoryPages(quick.client, lambda: False) as pages, pytest.raises(TautulliError):
         pages.get(wanted(0), wanted(200))
     assert quick.sim.calls() == 1
 
@@ -95,9 +94,9 @@ def test_a_stop_cuts_a_call_that_hangs_and_the_breaker_hears_nothing_of_it(quick
     target = Target("cut-tautulli", rules=PACK, backoff=None, breaker={"consecutive": 1})
     client = target.wrap(quick.client)
     quick.sim.next("hangs", "hangs")
-    with pytest.raises(Stopped):
+    with pytest.raises(SyncStopped):
         stoppable(client, lambda: quick.sim.calls() == 1, client.arnold)
-    waits = Beside(client.arnold).come
+    waits = BackgroundCall(client.arnold).come
     until(lambda: quick.sim.calls() == 2)
     client.lines.cut()
     with pytest.raises(CancelledError):
@@ -111,9 +110,9 @@ def test_a_stop_does_not_wait_for_a_call_that_cannot_connect() -> None:
     with socket.create_server(("127.0.0.1", 0), backlog=0) as full, socket.socket() as waits:
         waits.setblocking(False)
         waits.connect_ex(full.getsockname())  # nobody takes it, and there is room for no other
-        with Tautulli(f"http://127.0.0.1:{full.getsockname()[1]}", "key", Times(begin=PATIENCE)) as client:
+        with Tautulli(f"http://127.0.0.1:{full.getsockname()[1]}", "key", ClientTiming(begin=PATIENCE)) as client:
             began = time.monotonic()
-            with pytest.raises(Stopped):
+            with pytest.raises(SyncStopped):
                 stoppable(client, lambda: time.monotonic() > began, client.arnold)
             assert time.monotonic() - began < PATIENCE / 2
 
@@ -130,7 +129,7 @@ def test_a_worker_that_is_to_stop_gives_a_sync_back_although_tautulli_hangs(tmp_
     """A call may take ten minutes here: whoever waits for it waits in vain."""
     with TautulliSimulator(rows=1500) as sim, Queue(sqlite(tmp_path).url) as queue:
         said = {"url": sim.url, "api_key": sim.key, "timeout": "300s", "total": "600s", "page": 200}
-        there = install(app, queue, Settings.model_validate(said))
+        there = install(app, queue, TautulliSettings.model_validate(said))
         with there.closing:
             made = there.jobs.sync.enqueue(BY_CLOCK)
             sim.next("well", "well", "hangs")

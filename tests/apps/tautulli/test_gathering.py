@@ -11,20 +11,18 @@ import pytest
 
 from tests.apps.tautulli.building import Desk
 from tests.databases import Database
-from tidegate_apps.tautulli.answers import History, Play, play_of
 from tidegate_apps.tautulli.client import TautulliError
-from tidegate_apps.tautulli.gathering import Gathering
-from tidegate_apps.tautulli.lots import Lot
-from tidegate_apps.tautulli.simulated_history import MadeHistory, Shape
-from tidegate_apps.tautulli.storing import Stored
-from tidegate_apps.tautulli.syncing import Synced
+from tidegate_apps.tautulli.models import HistoryPlay, PlayHistory, play_of
+from tidegate_apps.tautulli.store import PlayBatch, PlayBuffer, Stored
+from tidegate_apps.tautulli.sync import Synced
+from tidegate_demo.simulators.tautulli import HistoryShape, MadeHistory
 
-MADE, PLACES = MadeHistory(Shape(rows=100_000, until=1_700_000_000, per_day=1000)), count()
+MADE, PLACES = MadeHistory(HistoryShape(rows=100_000, until=1_700_000_000, per_day=1000)), count()
 
 
-def rows(n: int) -> History:
+def rows(n: int) -> PlayHistory:
     """A page of so many that no other has."""
-    return History([MADE.row(place) for place in islice(PLACES, n)], n, n, 1)
+    return PlayHistory([MADE.row(place) for place in islice(PLACES, n)], n, n, 1)
 
 
 class Shelf:
@@ -36,7 +34,7 @@ class Shelf:
         self.moment = 0.0
         self._fails = fails
 
-    def write(self, some: Lot) -> Stored:
+    def write(self, some: PlayBatch) -> Stored:
         self.threads.append(threading.get_ident())
         if len(self.threads) == self._fails:
             raise OSError("no room")
@@ -48,7 +46,7 @@ class Shelf:
 
     def read(self, *pages: int, end: BaseException | None = None) -> Stored:
         """So many plays on each page, then the end."""
-        with Gathering(self.write, 100, self.now) as gathering:
+        with PlayBuffer(self.write, 100, self.now) as gathering:
             for page in pages:
                 gathering.add(rows(page))
             if end is not None:
@@ -73,14 +71,14 @@ def test_a_long_one_is_stored_in_lots_while_more_is_read() -> None:
 def test_the_plays_of_a_page_are_read_while_the_next_is_fetched_and_rows_that_are_none_are_told() -> None:
     threads = list[int]()
 
-    class Heard(History):
+    class Heard(PlayHistory):
         @property
-        def plays(self) -> Sequence[Play]:
+        def plays(self) -> Sequence[HistoryPlay]:
             threads.append(threading.get_ident())
             return [play for row in self.said if (play := play_of(row)) is not None]
 
     shelf, goes_on = Shelf(), {"row_id": None, "state": "playing"}
-    with Gathering(shelf.write, 100, shelf.now) as gathering:
+    with PlayBuffer(shelf.write, 100, shelf.now) as gathering:
         gathering.add(rows(100))
         gathering.add(Heard([*rows(40).said, goes_on], 41, 41, 1))
         gathering.add(Heard([goes_on], 1, 1, 1))
@@ -91,7 +89,7 @@ def test_the_plays_of_a_page_are_read_while_the_next_is_fetched_and_rows_that_ar
 
 def test_plays_of_a_slow_tautulli_do_not_wait_for_a_full_lot() -> None:
     shelf = Shelf()
-    with Gathering(shelf.write, 100, shelf.now) as gathering:
+    with PlayBuffer(shelf.write, 100, shelf.now) as gathering:
         for _ in range(4):
             gathering.add(rows(10))
             shelf.moment += 3

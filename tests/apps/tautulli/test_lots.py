@@ -5,25 +5,23 @@ from __future__ import annotations
 import json
 import threading
 
-from tidegate_apps.tautulli.answers import History, Play, play_of
-from tidegate_apps.tautulli.gathering import Gathering
-from tidegate_apps.tautulli.lots import DAY, Lot, Sums, month_of, week_of
-from tidegate_apps.tautulli.simulated_history import MadeHistory, Shape
-from tidegate_apps.tautulli.storing import Stored
+from tidegate_apps.tautulli.models import HistoryPlay, PlayHistory, play_of
+from tidegate_apps.tautulli.store import DAY, PlayBatch, PlayBuffer, PlayTotals, Stored, month_of, week_of
+from tidegate_demo.simulators.tautulli import HistoryShape, MadeHistory
 
-MADE = MadeHistory(Shape(rows=1000, until=1_700_000_000, per_day=100))
+MADE = MadeHistory(HistoryShape(rows=1000, until=1_700_000_000, per_day=100))
 
 
-def rows(first: int, n: int) -> History:
-    return History([MADE.row(place) for place in range(first, first + n)], n, n, 1)
+def rows(first: int, n: int) -> PlayHistory:
+    return PlayHistory([MADE.row(place) for place in range(first, first + n)], n, n, 1)
 
 
-def page(first: int, n: int) -> list[Play]:
+def page(first: int, n: int) -> list[HistoryPlay]:
     return [play for place in range(first, first + n) if (play := play_of(MADE.row(place))) is not None]
 
 
-def lot_of(*pages: list[Play]) -> Lot:
-    lot = Lot()
+def lot_of(*pages: list[HistoryPlay]) -> PlayBatch:
+    lot = PlayBatch()
     for each in pages:
         lot.take(each)
     return lot
@@ -54,7 +52,7 @@ def test_a_row_that_comes_twice_is_told_and_the_later_one_counts() -> None:
 
 
 def test_sums_have_the_week_and_the_month_of_each_day_and_can_be_taken_back() -> None:
-    sums = Sums()
+    sums = PlayTotals()
     at = 1_700_000_000
     sums.add(1, [(at, 60, "Ada", "Silent Tower", ""), (at + 1, 30, "Ada", "Silent Tower", "Roku")])
     sums.add(-1, [(at, 60, "Ada", "Silent Tower", "")])
@@ -73,19 +71,19 @@ def test_a_lot_is_written_when_all_of_its_pages_are_ready() -> None:
     """The thread that makes pages ready stands still meanwhile."""
     go, early, written = threading.Event(), threading.Event(), list[int]()
 
-    class Slow(History):
+    class Slow(PlayHistory):
         @property
-        def plays(self) -> list[Play]:
+        def plays(self) -> list[HistoryPlay]:
             assert go.wait(60)
             return page(10, 5)
 
-    def write(lot: Lot) -> Stored:
+    def write(lot: PlayBatch) -> Stored:
         if written and not go.is_set():
             early.set()
         written.append(len(lot))
         return Stored(new=len(lot))
 
-    with Gathering(write, 10, lambda: 0.0) as gathering:
+    with PlayBuffer(write, 10, lambda: 0.0) as gathering:
         gathering.add(rows(0, 10))  # from now on pages are made ready beside the reading
         gathering.add(Slow(rows(10, 5).said, 5, 5, 1))
         gathering.add(rows(15, 5))

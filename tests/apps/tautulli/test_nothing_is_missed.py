@@ -9,8 +9,8 @@ import pytest
 
 from tests.apps.tautulli.building import DAY, HOUR, Desk, sqlite, starts
 from tidegate_apps.tautulli.client import EmptyHistory
-from tidegate_apps.tautulli.fetching import Stopped
-from tidegate_apps.tautulli.syncing import first_day
+from tidegate_apps.tautulli.guarded_client import SyncStopped
+from tidegate_apps.tautulli.sync import first_day
 
 
 @pytest.mark.parametrize("hours", [-12, 0, 14])
@@ -75,7 +75,7 @@ def test_a_sync_that_broke_off_is_no_reason_to_look_farther_back(quick: Desk) ->
     quick.clock.advance(DAY)
     quick.sim.play(300)
     asked = quick.sim.calls()
-    with pytest.raises(Stopped):
+    with pytest.raises(SyncStopped):
         quick.syncing(stop=lambda: quick.sim.calls() > asked).run()
     asked = quick.sim.calls()
     assert quick.syncing().run().new > 0

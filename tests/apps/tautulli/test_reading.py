@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 
 from tests.apps.tautulli.building import Desk
-from tidegate.store.dialect import Dialect, statements
+from tidegate.store.sql import Dialect, statements
 
 ALL = {"started": 2**53, "row_id": 0, "since": 0, "person": "", "show": "", "platform": "", "media_type": "", "n": 100}
 

@@ -8,18 +8,17 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import httpx2
 import pytest
 
-from tidegate_apps.tautulli.client import Tautulli, Times, Wanted
-from tidegate_apps.tautulli.simulated_history import MadeHistory, Shape
-from tidegate_apps.tautulli.simulator import STATES, TautulliSimulator
+from tidegate_apps.tautulli.client import ClientTiming, HistoryQuery, Tautulli
+from tidegate_demo.simulators.tautulli import STATES, HistoryShape, MadeHistory, TautulliSimulator
 
 UNTIL = 1_700_000_000
-PATIENT = Times(begin=60, total=60)
+PATIENT = ClientTiming(begin=60, total=60)
 
 
 def test_a_million_rows_are_computed_and_not_kept() -> None:
     tracemalloc.start()
     try:
-        made = MadeHistory(Shape(rows=1_000_000, until=UNTIL, per_day=1000))
+        made = MadeHistory(HistoryShape(rows=1_000_000, until=UNTIL, per_day=1000))
         rows = [made.row(place) for place in range(500_000, 500_100)]
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
@@ -29,7 +28,7 @@ def test_a_million_rows_are_computed_and_not_kept() -> None:
 
 
 def test_rows_are_in_the_order_of_their_beginning_and_nearly_in_that_of_their_ids() -> None:
-    made = MadeHistory(Shape(rows=5001, until=UNTIL))
+    made = MadeHistory(HistoryShape(rows=5001, until=UNTIL))
     started = [made.started(place) for place in range(len(made))]
     ids = [made.row_id(place) for place in range(len(made))]
     assert started == sorted(started)
@@ -39,7 +38,7 @@ def test_rows_are_in_the_order_of_their_beginning_and_nearly_in_that_of_their_id
 
 def test_days_are_those_of_its_own_zone() -> None:
     far = timezone(timedelta(hours=13))
-    made = MadeHistory(Shape(rows=2000, until=UNTIL, zone=far))
+    made = MadeHistory(HistoryShape(rows=2000, until=UNTIL, zone=far))
     day = datetime.fromtimestamp(made.started(1000), far).date()
     found = made.between(day, day)
     assert 1000 in found
@@ -51,18 +50,18 @@ def test_days_are_those_of_its_own_zone() -> None:
 def test_every_row_comes_once_over_all_pages_in_either_order() -> None:
     with (
         TautulliSimulator(rows=450, until=UNTIL) as sim,
-        Tautulli(sim.url, sim.key, Times(begin=60, total=60)) as client,
+        Tautulli(sim.url, sim.key, ClientTiming(begin=60, total=60)) as client,
     ):
         sim.play(3)
         for oldest_first in (True, False):
             pages = [
-                client.get_history(Wanted(start=start, length=200, oldest_first=oldest_first))
+                client.get_history(HistoryQuery(start=start, length=200, oldest_first=oldest_first))
                 for start in range(0, 600, 200)
             ]
             assert sorted(play.row_id for page in pages for play in page.plays) == list(range(1, 454))
             assert [len(page.plays) for page in pages] == [200, 200, 53]
-        assert client.get_history(Wanted(after=date(2030, 1, 1))).filtered == 0
-        films = client.get_history(Wanted(length=500, media_type="movie"))
+        assert client.get_history(HistoryQuery(after=date(2030, 1, 1))).filtered == 0
+        films = client.get_history(HistoryQuery(length=500, media_type="movie"))
         assert films.filtered == len(films.plays) < films.total == 453
 
 
@@ -76,15 +75,15 @@ def test_a_row_that_comes_late_has_its_place_by_its_beginning_and_no_filter_leav
         sim.play(1, started=UNTIL + 40 * 86400)
         sim.play(1)
         sim.remove(0, 50)
-        found = client.get_history(Wanted(length=500, oldest_first=True))
+        found = client.get_history(HistoryQuery(length=500, oldest_first=True))
         started = [play.started for play in found.plays]
         assert started == sorted(started)
         assert (len(started), found.filtered, found.total, found.plays[-1].row_id) == (101, 101, 101, 102)
         assert not {sim.history.row_id(0), sim.history.row_id(50)} & {play.row_id for play in found.plays}
         today = datetime.fromtimestamp(UNTIL, UTC).date()
-        late = client.get_history(Wanted(length=500, oldest_first=True, after=today + timedelta(days=1)))
+        late = client.get_history(HistoryQuery(length=500, oldest_first=True, after=today + timedelta(days=1)))
         assert ([play.row_id for play in late.plays], late.filtered) == ([102], 1)
-        recent = client.get_history(Wanted(length=500, oldest_first=True, after=today - timedelta(days=1)))
+        recent = client.get_history(HistoryQuery(length=500, oldest_first=True, after=today - timedelta(days=1)))
         assert 101 not in {play.row_id for play in recent.plays}
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from tests.apps.tautulli.building import HOUR, Desk, sqlite, starts
 from tidegate_apps.tautulli.client import EmptyHistory
-from tidegate_apps.tautulli.fetching import Stopped
-from tidegate_apps.tautulli.storing import State
-from tidegate_apps.tautulli.syncing import Doubtful, Synced, first_day
+from tidegate_apps.tautulli.guarded_client import SyncStopped
+from tidegate_apps.tautulli.store import SyncState
+from tidegate_apps.tautulli.sync import Doubtful, Synced, first_day
 
 
 def test_all_of_it_comes_page_by_page_and_each_play_counts_once(desk: Desk) -> None:
@@ -72,7 +72,7 @@ def test_the_watermark_never_goes_back_over_rows_that_were_seen_before(tmp_path:
         desk.syncing().run()
         before = desk.state
         asked = desk.sim.calls()
-        with pytest.raises(Stopped):  # after one page of the overlap, whose rows are older
+        with pytest.raises(SyncStopped):  # after one page of the overlap, whose rows are older
             desk.syncing(stop=lambda: desk.sim.calls() > asked).run()
         assert (desk.state.row_id, desk.state.started) == (before.row_id, before.started)
 
@@ -86,11 +86,11 @@ def test_the_watermark_never_goes_back_over_rows_that_were_seen_before(tmp_path:
     ],
 )
 def test_the_first_day_is_one_before_that_of_the_newest_row(started: int | None, after: date | None) -> None:
-    assert first_day(State(row_id=1, started=started), 1_700_000_000) == after
+    assert first_day(SyncState(row_id=1, started=started), 1_700_000_000) == after
 
 
 def test_what_broke_off_goes_on_where_it_was(desk: Desk) -> None:
-    with pytest.raises(Stopped):
+    with pytest.raises(SyncStopped):
         desk.syncing(stop=lambda: desk.sim.calls() >= 2).run()
     assert set(desk.counted().values()) == {400}
     newest = desk.state.started

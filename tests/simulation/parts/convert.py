@@ -14,11 +14,11 @@ from tests.simulation.blocking import Blocking, NoTime
 from tests.simulation.parts.part import Part
 from tidegate import Queue
 from tidegate.apps import Installed, install
-from tidegate_apps.convert import handlers
+from tidegate_apps.convert import jobs as convert_jobs
 from tidegate_apps.convert.app import app
 from tidegate_apps.convert.codes import TARGET
-from tidegate_apps.convert.settings import Settings
-from tidegate_apps.convert.simulator import FAILURES, GatewaySimulator
+from tidegate_apps.convert.settings import ConvertSettings
+from tidegate_demo.simulators.convert import FAILURES, GatewaySimulator
 
 if TYPE_CHECKING:
     from tests.simulation.machines import Machine
@@ -43,9 +43,9 @@ class Convert(Part):
 
     def install(self, queue: Queue) -> Installed[Any]:
         way = Blocking(self.sim.transport(), lambda what: self.world.note("gateway", what))
-        changed = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, way))
+        changed = dataclasses.replace(app, jobs=lambda there: convert_jobs.declare(there, way))
         said = {"gateway_url": "http://gateway", "storage": str(self.files), "least_free": 0}
-        return install(changed, queue, Settings.model_validate(said), None)
+        return install(changed, queue, ConvertSettings.model_validate(said), None)
 
     async def live(self, end: float) -> None:
         n = 0

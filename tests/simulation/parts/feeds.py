@@ -14,15 +14,15 @@ from tests.simulation.parts.part import Part
 from tidegate import Queue, net
 from tidegate.apps import Installed, install
 from tidegate.guard import Seconds
-from tidegate.store.now import now_of
-from tidegate_apps.feeds import handlers
+from tidegate.store.base import now_of
+from tidegate_apps.feeds import jobs
 from tidegate_apps.feeds.app import app
+from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.parsing import Feed, ParseError
-from tidegate_apps.feeds.parsing.asking import packed
-from tidegate_apps.feeds.parsing.inside import read
-from tidegate_apps.feeds.settings import Settings
-from tidegate_apps.feeds.simulator import FeedSimulator
-from tidegate_apps.feeds.source import Wanted
+from tidegate_apps.feeds.parsing.parser import read
+from tidegate_apps.feeds.parsing.pool import packed
+from tidegate_apps.feeds.settings import FeedsSettings
+from tidegate_demo.simulators.feeds import FeedSimulator
 
 if TYPE_CHECKING:
     from tests.simulation.machines import Machine
@@ -62,9 +62,9 @@ class Feeds(Part):
         self.early: list[str] = []
 
     def install(self, queue: Queue) -> Installed[Any]:
-        outside = handlers.Outside(client=self._opened, dice=self.dice.random, look=LOOK)
-        changed = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, parse, outside))
-        return install(changed, queue, Settings(interval=Seconds("5m"), contact="https://tidegate.example"))
+        outside = jobs.FeedDependencies(client=self._opened, rng=self.dice.random, look=LOOK)
+        changed = dataclasses.replace(app, jobs=lambda there: jobs.declare(there, parse, outside))
+        return install(changed, queue, FeedsSettings(interval=Seconds("5m"), contact="https://tidegate.example"))
 
     # -- what happens --------------------------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class Feeds(Part):
         sources = machine.there[self.name].jobs.sources
         url = f"http://site-{number}.example/feed/{number}"
         found = sources.at(url)  # perhaps the answer to the first time was not heard
-        return int(sources.add(Wanted(feed_url=url), "ada").id if found is None else found)
+        return int(sources.add(SourceRequest(feed_url=url), "ada").id if found is None else found)
 
     def fall_ill(self) -> str:
         ill, number = self.dice.choice(ILLS), self.dice.randint(0, FEEDS)
@@ -95,10 +95,10 @@ class Feeds(Part):
     # -- fetching ------------------------------------------------------------------------------------------------------
 
     @contextlib.asynccontextmanager
-    async def _opened(self, settings: Settings) -> AsyncIterator[Any]:
+    async def _opened(self, settings: FeedsSettings) -> AsyncIterator[Any]:
         yield self
 
-    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> net.Fetched:
+    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> net.FetchResponse:
         """As `net.Client.get`, without sockets."""
         self._asked(url)
         place, history = httpx2.URL(url), list[tuple[int, str]]()
@@ -113,7 +113,7 @@ class Feeds(Part):
             except httpx2.TransportError as error:
                 raise net.Broken("broken") from error
             if answer.status_code not in (301, 302, 303, 307, 308):
-                return net.Fetched(
+                return net.FetchResponse(
                     status=answer.status_code, headers=answer.headers, body=body, url=str(place), history=tuple(history)
                 )
             history.append((answer.status_code, str(place)))

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 from tests.simulation.parts.part import Part
 from tidegate import Queue
 from tidegate.apps import Installed, install
-from tidegate_apps.lidarr import acting, handlers
+from tidegate_apps.lidarr import jobs, service
 from tidegate_apps.lidarr.app import app
-from tidegate_apps.lidarr.settings import Settings
-from tidegate_apps.lidarr.simulated_lidarr import Pace
-from tidegate_apps.lidarr.simulator import KEY, WEATHERS, LidarrSimulator
+from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.music.library import tables
+from tidegate_demo.simulators.lidarr import KEY, WEATHERS, LidarrSimulator, SimulatedTiming
 
 if TYPE_CHECKING:
     from tests.simulation.machines import Machine
@@ -34,16 +33,16 @@ class Lidarr(Part):
 
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.sim = LidarrSimulator(clock=world.time, pace=Pace(refresh=5, found=20, lasts=150))
+        self.sim = LidarrSimulator(clock=world.time, pace=SimulatedTiming(refresh=5, found=20, lasts=150))
         self.wanted: dict[str, str] = {}  # albums, and whose they are
 
     def install(self, queue: Queue) -> Installed[Any]:
         way = self.sim.transport()
-        changed = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, way, LOOK))
+        changed = dataclasses.replace(app, jobs=lambda there: jobs.declare(there, way, LOOK))
         # What was sent counts for 15 minutes, as by default: no two steps of the wall clock are as much together.
         said = {"base_url": "http://lidarr", "api_key": KEY, "queue_max": ROOM, "submit_interval": "2m"}
         return install(
-            changed, queue, Settings.model_validate({**said, **self.world.planted.settings.get(self.name, {})})
+            changed, queue, LidarrSettings.model_validate({**said, **self.world.planted.settings.get(self.name, {})})
         )
 
     async def live(self, end: float) -> None:
@@ -81,7 +80,7 @@ class Lidarr(Part):
         for (id_,) in self.world.rows(FAILED):
             machine.queue.retry(id_, by="ada")
         if self._lacks():
-            acting.look_now(there, "ada")
+            service.look_now(there, "ada")
 
     def _lacks(self) -> list[str]:
         asked = {each.album for each in self.sim.inside.downloads}

@@ -13,12 +13,12 @@ import httpx2
 from tests.simulation.parts.part import KEY, Part
 from tidegate import Queue
 from tidegate.apps import Installed, install
-from tidegate_apps.music import handlers
+from tidegate_apps.music import jobs
 from tidegate_apps.music.app import app
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.health import Outside
-from tidegate_apps.music.settings import SETTINGS, Settings
-from tidegate_apps.music.simulator import NOWHERE, MusicSimulator, settings_of
+from tidegate_apps.music.health import SyncDependencies
+from tidegate_apps.music.registry import kinds
+from tidegate_apps.music.settings import SETTINGS, MusicSettings
+from tidegate_demo.simulators.music import NOWHERE, MusicSimulator, settings_of
 
 if TYPE_CHECKING:
     from tests.simulation.machines import Machine
@@ -56,12 +56,12 @@ class Music(Part):
             self._heard(provider)  # it begins to listen
 
     def install(self, queue: Queue) -> Installed[Any]:
-        outside = Outside(clock=self.clock, dice=self.dice.random)
-        changed = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, kinds(), outside, self._opened))
+        outside = SyncDependencies(clock=self.clock, rng=self.dice.random)
+        changed = dataclasses.replace(app, jobs=lambda there: jobs.declare(there, kinds(), outside, self._opened))
         return install(changed, queue, self.settings, lambda: KEY)
 
     @contextlib.asynccontextmanager
-    async def _opened(self, settings: Settings) -> AsyncIterator[httpx2.AsyncBaseTransport]:
+    async def _opened(self, settings: MusicSettings) -> AsyncIterator[httpx2.AsyncBaseTransport]:
         yield self.sim.transport()
 
     async def live(self, end: float) -> None:
@@ -82,13 +82,13 @@ class Music(Part):
         for provider in LISTENED:
             if self._until_mended(provider) - self._kept(provider):
                 self._cleared(provider)
-                machine.there[self.name].jobs.connections.ask(LISTENER, provider, by="ada")
+                machine.there[self.name].jobs.connections.request_sync(LISTENER, provider, by="ada")
 
     def _cleared(self, provider: str) -> None:
         """As on the page of the target: of an answer that made no sense, only a person says that it is over."""
         for each in self.world.machines if self.world.rows(FATAL, provider) else ():
             if not each.process.still:
-                each.there[self.name].jobs.shop().healths.of(LISTENER, provider).clear()
+                each.there[self.name].jobs.context().healths.of(LISTENER, provider).clear()
 
     # -- the end -------------------------------------------------------------------------------------------------------
 

@@ -10,10 +10,10 @@ from tests.simulation.blocking import Blocking, NoTime
 from tests.simulation.parts.part import Part
 from tidegate import Queue
 from tidegate.apps import Installed, install
-from tidegate_apps.tautulli import handlers
+from tidegate_apps.tautulli import jobs
 from tidegate_apps.tautulli.app import app
-from tidegate_apps.tautulli.settings import Settings
-from tidegate_apps.tautulli.simulator import STATES, TautulliSimulator
+from tidegate_apps.tautulli.settings import TautulliSettings
+from tidegate_demo.simulators.tautulli import STATES, TautulliSimulator
 
 if TYPE_CHECKING:
     from tests.simulation.machines import Machine
@@ -38,9 +38,9 @@ class Tautulli(Part):
 
     def install(self, queue: Queue) -> Installed[Any]:
         way = Blocking(self.sim.transport(), lambda what: self.world.note("tautulli", what))
-        changed = dataclasses.replace(app, jobs=lambda there: handlers.declare(there, way))
+        changed = dataclasses.replace(app, jobs=lambda there: jobs.declare(there, way))
         said = {"url": "http://tautulli", "api_key": self.sim.key, "times": "*/10 * * * *"}
-        return install(changed, queue, Settings.model_validate(said))
+        return install(changed, queue, TautulliSettings.model_validate(said))
 
     async def live(self, end: float) -> None:
         while await self.world.rest(self.dice.expovariate(1 / 600), end):
@@ -60,7 +60,7 @@ class Tautulli(Part):
 
     def put_right(self, machine: Machine) -> None:
         if not self.settled():
-            machine.there[self.name].jobs.sync.enqueue(handlers.BY_PERSON)
+            machine.there[self.name].jobs.sync.enqueue(jobs.BY_PERSON)
 
     def settled(self) -> bool:
         return bool(self.world.rows(KEPT)[0][0] >= BEGINNING + self.played) and not self.world.rows(OPEN)[0][0]

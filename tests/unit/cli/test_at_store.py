@@ -14,10 +14,10 @@ from tests.text import names, numbers
 from tests.unit.cli.conftest import Command
 from tidegate import Target
 from tidegate.cli.exits import Exit
-from tidegate.core.job import NewJob
-from tidegate.errors import NotThere
-from tidegate.face.queue import Queue
-from tidegate.machine.lifecycle import Fail
+from tidegate.errors import NotFound
+from tidegate.jobs.job import NewJob
+from tidegate.jobs.outcome import Fail
+from tidegate.jobs.queue import Queue
 
 VERBS = [
     ("jobs", "list"), ("jobs", "queues"), ("jobs", "show", "1"), ("jobs", "retry", "1"), ("jobs", "cancel", "1"),
@@ -219,7 +219,7 @@ def test_a_failed_job_is_queued_again(command: Command, q: Queue, url: str) -> N
     assert (run.code, run.out) == (0, "job 2: queued again\n")
     assert q.events(2)[-1].actor == "ada"
     command("jobs", "pause", "mail", "--for", "1h", "--by", "worker", "--url", url)
-    assert q.store.read(lambda tx: tx.all("queue_row", {"name": "mail"}))[0][3] == "user worker"
+    assert q.store.read(lambda tx: tx.query("queue_row", {"name": "mail"}))[0][3] == "user worker"
 
 
 def test_of_several_each_is_done_for_itself(command: Command, q: Queue, url: str) -> None:
@@ -286,7 +286,7 @@ def test_the_list_of_verbs_leaves_no_sentence_unfinished(command: Command, group
 
 def test_a_job_is_forgotten(command: Command, q: Queue, url: str) -> None:
     assert command("jobs", "forget", "1", "--url", url).out == "job 1: forgotten\n"
-    with pytest.raises(NotThere):
+    with pytest.raises(NotFound):
         q.get(1)
 
 
@@ -396,7 +396,7 @@ def test_a_number_that_no_database_can_hold_is_a_mistake_of_one_line(
 def test_a_job_is_shown_without_the_secrets_among_its_arguments(command: Command, url: str) -> None:
     with Queue(url) as q:
         args = '{"to": "ada", "api_key": "hunter22", "deep": {"password": "hunter22"}}'
-        put = q.put_one(NewJob(queue="q", kind="k", args=args))
+        put = q.insert(NewJob(queue="q", kind="k", args=args))
 
     text, document = (command("jobs", "show", str(put.id), "--url", url, *more) for more in ((), ("--json",)))
 

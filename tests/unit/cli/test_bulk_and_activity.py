@@ -9,10 +9,10 @@ import pytest
 
 from tests.text import names, numbers
 from tests.unit.cli.conftest import Command
-from tidegate.face.queue import Queue
-from tidegate.machine.lifecycle import Fail
-from tidegate.ops import bulk
-from tidegate.ops.listing import Filter
+from tidegate.jobs.bulk import service
+from tidegate.jobs.listing import Filter
+from tidegate.jobs.outcome import Fail
+from tidegate.jobs.queue import Queue
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_what_is_done_to_many_has_an_id_and_says_who_and_why(command: Command, f
 
 def test_one_that_is_under_way_is_cancelled_once(command: Command, failed: str) -> None:
     with Queue(failed) as queue:
-        bulk.begin(queue.store, "retry", Filter(queue="mail"), "ada", expected=3)
+        service.begin(queue.store, "retry", Filter(queue="mail"), "ada", expected=3)
 
     cancelled = command("bulk", "cancel", "1", "--url", failed)
     assert (cancelled.code, numbers(cancelled.out)) == (0, [0, 3])

@@ -12,11 +12,11 @@ import pytest
 from tests.text import numbers
 from tests.unit.cli.conftest import Command
 from tidegate import classify, rules
+from tidegate.admin.classification import ObservedResponse
+from tidegate.cli.classify import REACHES, WHOSE, lines
 from tidegate.cli.exits import Exit
-from tidegate.cli.verdict import REACHES, WHOSE, lines
-from tidegate.core.codes import CORE
-from tidegate.core.fault import Reach, Reason
-from tidegate.ops.verdicts import Heard
+from tidegate.faults.codes import CORE
+from tidegate.faults.fault import Reach, Reason
 
 DUMP = (
     b"HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n"
@@ -108,7 +108,7 @@ def test_json_is_one_document(command: Command) -> None:
 
 @pytest.mark.parametrize("status", [*range(400, 432), *range(500, 512)])
 def test_no_line_is_wider_than_a_terminal(status: int) -> None:
-    seen = Heard(status_code=status, headers={"retry-after": "86399"})
+    seen = ObservedResponse(status_code=status, headers={"retry-after": "86399"})
     for pack in (None, *rules.PACKS):
         found = list(lines(classify(seen, pack), seen, pack))
         assert max(map(len, found)) <= 80

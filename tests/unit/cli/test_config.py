@@ -17,7 +17,7 @@ from tidegate.cli.exits import Exit
 
 APP = """
 from pydantic import BaseModel, Field, SecretStr
-from tidegate.face.app import App
+from tidegate.apps import App
 
 class Settings(BaseModel):
     station: str = Field(default="north", description="Which station it asks.")

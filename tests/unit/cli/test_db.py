@@ -18,13 +18,14 @@ from tests.text import names, numbers
 from tests.unit.cli.conftest import Command
 from tidegate import Target
 from tidegate.cli.exits import Exit
-from tidegate.core.job import JobState
 from tidegate.errors import LeaseLost
-from tidegate.face.queue import Queue
-from tidegate.runtime.context import Context
-from tidegate.store import claims, tallies
-from tidegate.store.backups import JUMP
-from tidegate.store.claims import Lane
+from tidegate.jobs import claim as job_claim
+from tidegate.jobs import settle
+from tidegate.jobs.claim import ReadyKey
+from tidegate.jobs.context import Context
+from tidegate.jobs.job import JobState
+from tidegate.jobs.queue import Queue
+from tidegate.jobs.restore import JUMP
 from tidegate.store.migrate import core_migrations
 
 STEPS = [f"{step.number:04} {step.name}" for step in core_migrations()]
@@ -84,7 +85,7 @@ def test_asking_writes_nothing_into_a_database_of_somebody_else(command: Command
 
 def test_a_schema_that_is_newer_than_the_program_is_refused(command: Command, url: str, q: Queue) -> None:
     row = {"app": "tidegate", "number": len(STEPS) + 1, "name": "later", "checksum": "x"}
-    q.store.write(lambda tx: tx.all("migrated", row))
+    q.store.write(lambda tx: tx.query("migrated", row))
 
     run = command("db", "status", "--url", url)
 
@@ -115,7 +116,7 @@ def test_a_copy_does_not_write_over_a_file(command: Command, url: str, q: Queue)
 
 def claim(q: Queue, worker: str = "old") -> Any:
     """One job under a lease, as a worker has it."""
-    (job,) = q.store.write(lambda tx: claims.claim(tx, Lane("mail", "api", ""), 1, worker, 30))
+    (job,) = q.store.write(lambda tx: job_claim.claim(tx, ReadyKey("mail", "api", ""), 1, worker, 30))
     return job
 
 
@@ -147,8 +148,8 @@ def test_after_a_restore_leases_from_before_are_refused(command: Command, url: s
     again = claim(q, "new")
     assert again.id == held.id
     assert again.fence == held.fence + JUMP
-    assert not q.store.write(lambda tx: claims.renew(tx, [held], 30))
-    assert not q.store.write(lambda tx: claims.save(tx, held.id, held.fence, "{}"))
+    assert not q.store.write(lambda tx: job_claim.renew(tx, [held], 30))
+    assert not q.store.write(lambda tx: job_claim.save(tx, held.id, held.fence, "{}"))
 
 
 def test_after_a_restore_no_id_is_given_out_again(command: Command, url: str, q: Queue) -> None:
@@ -250,7 +251,7 @@ def test_what_a_restore_costs_is_said_before_it_is_done(command: Command, url: s
 def test_check_finds_numbers_that_are_not_true(command: Command, url: str, q: Queue) -> None:
     sending(q).enqueue_many([(1,), (2,)])
     assert command("db", "check", "--url", url).out == "All is well.\n"
-    q.store.write(lambda tx: tallies.moved(tx, {("mail", "ready", "done"): 1}))
+    q.store.write(lambda tx: settle.count_moves(tx, {("mail", "ready", "done"): 1}))
 
     run = command("db", "check", "--url", url, "--json")
 
@@ -289,7 +290,7 @@ def test_postgres_is_copied_by_its_own_tools_and_a_restore_is_finished_here(comm
 
 
 def test_the_password_of_a_url_is_not_shown() -> None:
-    from tidegate.cli.at_store import shown_url
+    from tidegate.cli.database import shown_url
 
     assert shown_url("postgresql://ada:secret@host/db") == "postgresql://ada:...@host/db"
     asked = "postgresql://host/db?user=ada&password=secret&sslmode=require&sslpassword=secret"

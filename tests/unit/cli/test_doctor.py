@@ -11,9 +11,9 @@ import pytest
 
 from tests.text import names
 from tests.unit.cli.conftest import Command
-from tidegate.assembly import there_are
 from tidegate.cli.exits import Exit
-from tidegate.face.queue import Queue
+from tidegate.jobs.queue import Queue
+from tidegate.server import there_are
 
 PASSWORD = b"correct horse battery\n"
 PRIVATE = 0o600
@@ -153,7 +153,7 @@ def test_the_network_is_asked_only_if_it_is_wanted(command: Command) -> None:
 
 def test_the_reference_names_every_finding() -> None:
     root = Path(__file__).parents[3]
-    sources = [*(root / "src/tidegate/ops").glob("checkup*.py"), root / "src/tidegate/cli/doctor.py"]
+    sources = [root / "src/tidegate/admin/doctor.py", root / "src/tidegate/cli/doctor.py"]
     known = set(re.findall(r'"((?:settings|store|workers|targets|channels|network|security)\.[a-z]+)"', "".join(
         each.read_text() for each in sources
     )))  # fmt: skip

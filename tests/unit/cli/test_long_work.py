@@ -15,17 +15,17 @@ import pytest
 
 from tests.text import numbers
 from tests.unit.cli.conftest import Command
-from tidegate.cli.at_store import Stopped
+from tidegate.cli.database import CliError
 from tidegate.cli.exits import Exit
-from tidegate.cli.long_work import Work, long_work
-from tidegate.core.progress import Progress
-from tidegate.face.queue import Queue
-from tidegate.machine.lifecycle import Fail
-from tidegate.ops import bulk
-from tidegate.ops.listing import Filter
-from tidegate.store import backups
+from tidegate.cli.output import InterruptibleWork, long_work
+from tidegate.jobs import restore
+from tidegate.jobs.bulk import service
+from tidegate.jobs.listing import Filter
+from tidegate.jobs.outcome import Fail
+from tidegate.jobs.queue import Queue
+from tidegate.store.base import Progress
 from tidegate.store.migrate import Migration, applied, migrate
-from tidegate.store.opening import open_store
+from tidegate.store.open import open_store
 
 JOBS = 250
 
@@ -56,12 +56,12 @@ def ctrl_c() -> None:
     signal.raise_signal(signal.SIGINT)
 
 
-def so_far(work: Work) -> str:
+def so_far(work: InterruptibleWork) -> str:
     return f"{work.done} of {work.total}"
 
 
 def test_ctrl_c_ends_many_between_two_slices_and_says_how_many_were_done(q: Queue) -> None:
-    with pytest.raises(Stopped) as stopped, long_work(so_far, as_json=False) as work:  # noqa: PT012 - one thing after the other
+    with pytest.raises(CliError) as stopped, long_work(so_far, as_json=False) as work:  # noqa: PT012 - one thing after the other
         hear = work("Retrying")
 
         def heard(done: int, total: int) -> None:
@@ -69,11 +69,11 @@ def test_ctrl_c_ends_many_between_two_slices_and_says_how_many_were_done(q: Queu
                 ctrl_c()
             hear(done, total)
 
-        bulk.run(q.store, "retry", Filter(queue="mail"), "ada", expected=JOBS, progress=heard)
+        service.run(q.store, "retry", Filter(queue="mail"), "ada", expected=JOBS, progress=heard)
 
     assert (stopped.value.message, stopped.value.exit_code) == (f"stopped: 100 of {JOBS}", Exit.INTERRUPTED)
-    assert q.store.read(lambda tx: bulk.preview(tx, "retry", Filter(queue="mail"))).n == JOBS - 100
-    (kept,) = q.store.read(bulk.listed).items
+    assert q.store.read(lambda tx: service.preview(tx, "retry", Filter(queue="mail"))).n == JOBS - 100
+    (kept,) = q.store.read(service.list_operations).items
     assert (kept.state, kept.done, kept.ended_by) == ("cancelled", 100, "ada")
 
 
@@ -87,7 +87,7 @@ def test_ctrl_c_at_the_last_step_changes_nothing_of_the_result(q: Queue) -> None
 
 
 def test_a_second_ctrl_c_ends_it_at_once() -> None:
-    with pytest.raises(Stopped), long_work(so_far, as_json=False) as work:  # noqa: PT012
+    with pytest.raises(CliError), long_work(so_far, as_json=False) as work:  # noqa: PT012
         work("Working")
         ctrl_c()
         ctrl_c()
@@ -96,18 +96,18 @@ def test_a_second_ctrl_c_ends_it_at_once() -> None:
 
 def test_a_copy_that_was_stopped_is_not_there(q: Queue, tmp_path: Path) -> None:
     watched = long_work(lambda _: "no copy", as_json=False)
-    with pytest.raises(Stopped, match="no copy"), watched as work:  # noqa: PT012
+    with pytest.raises(CliError, match="no copy"), watched as work:  # noqa: PT012
         ctrl_c()
-        backups.backup(q.store, tmp_path / "copy.db", stages=work)
+        restore.backup(q.store, tmp_path / "copy.db", stages=work)
     assert sorted(path.name for path in tmp_path.iterdir() if "copy" in path.name) == []
 
 
 def test_a_restore_that_was_stopped_changes_nothing(q: Queue, tmp_path: Path) -> None:
-    backups.backup(q.store, tmp_path / "copy.db")
+    restore.backup(q.store, tmp_path / "copy.db")
     q.retry(1)
     last = ""
 
-    with pytest.raises(Stopped), long_work(so_far, as_json=False) as work:  # noqa: PT012
+    with pytest.raises(CliError), long_work(so_far, as_json=False) as work:  # noqa: PT012
 
         def stages(name: str) -> Progress:
             nonlocal last
@@ -116,7 +116,7 @@ def test_a_restore_that_was_stopped_changes_nothing(q: Queue, tmp_path: Path) ->
                 ctrl_c()
             return work(name)
 
-        backups.restore(tmp_path / "jobs.db", tmp_path / "copy.db", q.store.now, stages=stages)
+        restore.restore(tmp_path / "jobs.db", tmp_path / "copy.db", q.store.now, stages=stages)
 
     assert last == "Putting it back"
     assert q.get(1).state == "queued"
@@ -125,7 +125,7 @@ def test_a_restore_that_was_stopped_changes_nothing(q: Queue, tmp_path: Path) ->
 def test_a_migration_that_was_stopped_goes_on_later(url: str) -> None:
     store = open_store(url, now=lambda: 1.0)
     first, second = (Migration("app", n, f"step_{n}", f"create table app_{n} (n integer);") for n in (1, 2))
-    with pytest.raises(Stopped) as stopped, long_work(so_far, as_json=False) as work:  # noqa: PT012
+    with pytest.raises(CliError) as stopped, long_work(so_far, as_json=False) as work:  # noqa: PT012
         hear = work("Migrating")
 
         def heard(done: int, total: int) -> None:

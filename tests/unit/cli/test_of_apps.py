@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from tests.text import names
 from tidegate.cli.root import OURS, run
-from tidegate.commands import AtServer, Exit, Stopped, at_server
+from tidegate.commands import AtServer, CliError, Exit, at_server
 
 
 @click.group()
@@ -25,7 +25,7 @@ def weather() -> None:
 def look(at: AtServer, city: str) -> int:
     """Says where it looks."""
     if city == "Atlantis":
-        raise Stopped("there is no Atlantis", Exit.NOT_FOUND)
+        raise CliError("there is no Atlantis", Exit.NOT_FOUND)
     at.say({"city": city, "config": str(at.config), "url": at.url}, f"{city} at {at.url}")
     return Exit.NEGATIVE
 

@@ -10,8 +10,8 @@ import pytest
 from tests.text import names
 from tests.unit.cli.conftest import Command
 from tidegate import Queue
+from tidegate.accounts import users
 from tidegate.cli.exits import Exit
-from tidegate.ops import accounts
 
 GOOD = "correct horse battery"
 TYPED = f"{GOOD}\n".encode()
@@ -37,7 +37,7 @@ def test_the_first_user_is_an_admin_and_the_password_fits(command: Command) -> N
     run = command("user", "add", "ada", "--role", "admin", "--password-stdin", stdin=TYPED)
     assert (run.code, names(run.out, "ada", "admin")) == (Exit.OK, True)
     with Queue("sqlite:///tidegate.db") as q:
-        assert accounts.fits(GOOD, q.store.read(lambda tx: accounts.kept_of(tx, "ada")))
+        assert users.fits(GOOD, q.store.read(lambda tx: users.kept_of(tx, "ada")))
     assert GOOD not in run.out + run.err
 
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from tests.unit.cli.conftest import Command
-from tidegate.cli.profiles import PROFILES
+from tidegate.cli.simulate_play import PROFILES
 
 
 @pytest.mark.parametrize("profile", PROFILES)

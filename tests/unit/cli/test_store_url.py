@@ -13,7 +13,7 @@ import pytest
 from tests.text import names
 from tests.unit.cli.conftest import Command
 from tidegate.cli.exits import Exit
-from tidegate.face.queue import Queue
+from tidegate.jobs.queue import Queue
 from tidegate.settings import load
 
 

@@ -17,13 +17,13 @@ import pytest
 from tests.text import names
 from tests.unit.cli.conftest import Command
 from tidegate.cli.exits import Exit
-from tidegate.core.job import JobState
-from tidegate.face.queue import Queue
+from tidegate.jobs.job import JobState
+from tidegate.jobs.queue import Queue
 
 PROGRAM = """
 import asyncio
 from pathlib import Path
-from tidegate.face.queue import Queue
+from tidegate.jobs.queue import Queue
 
 q = Queue("sqlite:///jobs.db")
 
@@ -58,7 +58,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "program.py").write_text(PROGRAM)
     (tmp_path / "empty.py").write_text("q = 1\n")
     (tmp_path / "two.py").write_text(
-        "from tidegate.face.queue import Queue\na = Queue('sqlite:///a.db')\nb = Queue('sqlite:///b.db')\n"
+        "from tidegate.jobs.queue import Queue\na = Queue('sqlite:///a.db')\nb = Queue('sqlite:///b.db')\n"
     )
     (tmp_path / "broken.py").write_text("1 / 0\n")
     (tmp_path / "mistaken.py").write_text("raise ValueError('attempts: 0 is too few')\n")
@@ -118,10 +118,10 @@ def test_it_works_until_it_is_told_to_stop_and_finishes_what_it_has_begun(
 
 
 def _put(tx: object) -> int:
-    from tidegate.core.job import NewJob
-    from tidegate.store import intake
+    from tidegate.jobs import insert
+    from tidegate.jobs.job import NewJob
 
-    return intake.enqueue(tx, [NewJob(queue="mail", kind="send", args='{"n":10}')])[0].id  # type: ignore[arg-type]
+    return insert.enqueue(tx, [NewJob(queue="mail", kind="send", args='{"n":10}')])[0].id  # type: ignore[arg-type]
 
 
 def test_it_works_only_on_the_queues_that_it_was_given(q: Queue, folder: Path) -> None:

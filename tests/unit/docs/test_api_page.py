@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from tidegate import Breaker, Queue
-from tidegate.web.api.openapi import document
-from tidegate.web.frame import build
-from tidegate.web.metrics import Numbers
+from tidegate.web.api.routing import document
+from tidegate.web.app import build
+from tidegate.web.metrics import StoreCollector
 from tidegate.web.problems import API_CODES
 from tidegate.web.site import Site
 
@@ -50,7 +50,7 @@ def test_every_problem_is_on_the_page_with_its_status_and_advice() -> None:
 def test_every_metric_is_on_the_page_with_its_labels(site: Site) -> None:
     breaker = Breaker("docs")
     found = []
-    for family in Numbers(site).collect():
+    for family in StoreCollector(site).collect():
         names: Any = getattr(family, "_labelnames", ())
         name = family.name + ("_total" if family.type == "counter" else "")
         shown = ", ".join(f"`{label}`" for label in names)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tidegate.core.fault import Level
 from tidegate.events import Event, EventKind, Notice, NoticeKind
-from tidegate.machine.gate import HoldReason
-from tidegate.runtime.sinks import level_of
+from tidegate.faults.fault import Level
+from tidegate.guard.hold import HoldReason
+from tidegate.guard.sinks import level_of
 
 DOCS = Path(__file__).parents[3] / "docs"
 

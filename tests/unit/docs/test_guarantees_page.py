@@ -13,13 +13,13 @@ from tests.chaos.campaign import WORKERS
 from tests.chaos.orders import LEASE
 from tests.chaos.schedule import KINDS
 from tests.web.api.test_local_trust import HOSTS, PEERS, PROXY_HEADERS, spellings
-from tidegate.web import serving
-from tidegate.web.connections import FRAMING_PER_BYTE, Patience
+from tidegate.web import connections
+from tidegate.web.connections import FRAMING_PER_BYTE, ConnectionTimeouts
 from tools.figures import without_blocks
 
 WORDS = {"four": 4, "five": 5, "a minute": 60}
 PAGE = without_blocks((Path(__file__).parents[3] / "docs/explanation/promises.md").read_text(encoding="utf-8"))
-LIMITS = Patience()
+LIMITS = ConnectionTimeouts()
 
 
 @pytest.mark.parametrize(
@@ -35,9 +35,9 @@ LIMITS = Patience()
             r"After (\d+) s, a body arrives with less than (\d+) kB/s, or a response is read with less than (\d+) kB/s",
             [LIMITS.grace, LIMITS.rate / 1000, LIMITS.read_rate / 1000],
         ),
-        (r"Head and trailers have more than (\d+) kB", [LIMITS.most_head / 1024]),
-        (r"more than (\d+) kB plus (\d+) bytes for each byte", [LIMITS.most_head / 1024, FRAMING_PER_BYTE]),
-        (r"does not take after (a minute)", [serving.UNREAD_SECONDS]),
+        (r"Head and trailers have more than (\d+) kB", [LIMITS.max_head_bytes / 1024]),
+        (r"more than (\d+) kB plus (\d+) bytes for each byte", [LIMITS.max_head_bytes / 1024, FRAMING_PER_BYTE]),
+        (r"does not take after (a minute)", [connections.UNREAD_SECONDS]),
         (r"reads on for up to (\d+) s", [LIMITS.hear_out]),
         (r"runs (\w+) real `tidegate worker` processes", [WORKERS]),
         (r"their lease, which is (\d+) s here", [LEASE]),

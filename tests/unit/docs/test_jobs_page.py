@@ -9,17 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.core.test_codes import tables
+from tests.unit.faults.test_codes import tables
 from tidegate import Again, Context, Done, Fail, Queue, errors
 from tidegate.children import Limits
-from tidegate.core.arguments import OPTIONS
-from tidegate.core.codes import CORE
-from tidegate.core.job import Ending, JobState
-from tidegate.face.acting import Acting
-from tidegate.face.job_function import JobFunction
-from tidegate.ops import actions, job_actions, trials
-from tidegate.runtime.worker_policy import WorkerPolicy
-from tidegate.store import bulk_work
+from tidegate.faults.codes import CORE
+from tidegate.jobs import actions as job_actions
+from tidegate.jobs import explain
+from tidegate.jobs.bulk import table
+from tidegate.jobs.function import JobFunction
+from tidegate.jobs.job import JobState, OutcomeKind
+from tidegate.jobs.queue_admin import QueueAdmin
+from tidegate.jobs.worker import WorkerPolicy
+from tidegate.serialization.arguments import OPTIONS
+from tidegate.targets import actions
 
 PAGE = "reference/jobs.md"
 RISKY = "how-to/run-jobs-in-child-processes.md"
@@ -56,7 +58,7 @@ def test_everything_a_handler_knows_is_listed() -> None:
 
 def test_every_state_and_every_event_is_listed() -> None:
     assert first_column(PAGE, "state") == list(JobState)
-    assert set(first_column(PAGE, "event")) == {*Ending, *BESIDE_ATTEMPTS}
+    assert set(first_column(PAGE, "event")) == {*OutcomeKind, *BESIDE_ATTEMPTS}
 
 
 def test_the_codes_of_jobs_are_in_the_book() -> None:
@@ -92,13 +94,13 @@ def test_every_way_to_put_in_is_named() -> None:
 
 def test_every_action_of_people_is_listed() -> None:
     listed = {name for cell in first_column(PAGE, "action") for name in re.findall(r"q\.(\w+)", cell)}
-    acting = {name for name, each in vars(Acting).items() if "by" in getattr(each, "__annotations__", {})}
+    acting = {name for name, each in vars(QueueAdmin).items() if "by" in getattr(each, "__annotations__", {})}
 
     assert listed == acting | {"target"}
 
 
 def test_what_people_do_is_recorded_under_names_that_are_listed() -> None:
-    source = "".join(map(inspect.getsource, (actions, job_actions, bulk_work, trials)))
+    source = "".join(map(inspect.getsource, (actions, job_actions, table, explain)))
     recorded = re.findall(r'"((?:queue|jobs?|breaker|target)_(?:\w+ed|forgotten|reset))"', source)
 
     listed = [{row[0] for row in rows} for rows in tables(PAGE).values() if any(row[0] in recorded for row in rows)]

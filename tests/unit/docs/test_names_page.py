@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.core.test_codes import tables
+from tests.unit.faults.test_codes import tables
 
 APPLICATIONS = Path(__file__).parents[3] / "src" / "tidegate_apps"
 ROWS = [(row[0], re.findall(r"\w+", row[2])) for row in tables("reference/names.md")["module"]]

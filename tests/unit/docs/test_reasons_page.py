@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tidegate.ops.whys import REASONS
+from tidegate.targets.explain import REASONS
 
 PAGE = Path(__file__).parents[3] / "docs" / "explanation" / "why-is-it-not-running.md"
 

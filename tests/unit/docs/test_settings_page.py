@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.core.test_codes import tables
+from tests.unit.faults.test_codes import tables
 from tidegate.settings import Settings, load
 from tidegate.settings.sample_file import toml
-from tidegate.settings.tree import tree_of
+from tidegate.settings.schema import tree_of
 
 PAGE = "reference/settings.md"
 TEXT = (Path(__file__).parents[3] / "docs" / PAGE).read_text()

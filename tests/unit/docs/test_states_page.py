@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from tidegate.ops.failures import BUCKETS
-from tidegate.ops.telling.wording import no_worker
-from tidegate.ops.words import JOBS, TARGETS
-from tidegate.runtime.notices import own_link
+from tidegate.guard.publisher import own_link
+from tidegate.jobs.listing import BUCKETS
+from tidegate.labels import JOBS, TARGETS
+from tidegate.notices.messages import no_worker
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "states.md"
 

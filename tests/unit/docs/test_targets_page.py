@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.core.test_codes import tables
+from tests.unit.faults.test_codes import tables
 from tidegate import Backoff, Cooldown, Held, Rate, Retry, Target
 from tidegate.faults import Confirm
-from tidegate.guard import Health, Hold, Part, Tuning
-from tidegate.machine.gate import EndedBy
+from tidegate.guard import Health, Hold, TargetKey, Tuning
+from tidegate.guard.hold import EndedBy
 
 PAGE = "reference/targets.md"
 TEXT = (Path(__file__).parents[3] / "docs" / PAGE).read_text()
@@ -37,7 +37,7 @@ def test_every_default_that_is_a_plain_value_is_the_one_of_the_code() -> None:
         known = inspect.signature(Target).parameters[name].default
         if isinstance(known, bool):
             assert default == str(known)
-        elif name in ("behind", "profile", "breaker_per"):
+        elif name in ("when_open", "profile", "breaker_per"):
             assert default == f'"{known}"'
         elif known == "profile":
             assert default == "the profile's"
@@ -51,7 +51,7 @@ def test_all_of_the_tuning_is_listed_in_its_order() -> None:
 
 def test_everything_that_can_be_called_or_asked_is_listed() -> None:
     assert {cell.split("(")[0] for cell in listed("call")} == CALLS
-    assert {cell.split("(")[0] for cell in listed("method")} == public(Part) - CALLS - {"name"} | {"key"}
+    assert {cell.split("(")[0] for cell in listed("method")} == public(TargetKey) - CALLS - {"name"} | {"key"}
     # For jobs the runtime asks for the numbers, nobody else.
     assert {cell.split("(")[0] for cell in listed("of the target")} == public(Target) - {"key", "for_jobs"}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.settings.weather import origins, settings
-from tidegate.core.channel import Apprise, Mail, Webhook
+from tidegate.notices.channels import Apprise, Mail, Webhook
 from tidegate.settings import Settings, SettingsError
 
 HOOK = '[channels.hook]\nkind = "webhook"\nurl = "https://hooks.example/T0/hidden"\n'
@@ -21,9 +21,9 @@ def test_channels_are_read_in_their_order() -> None:
 
     assert [each.name for each in found] == ["phone", "hook", "mail"]
     phone, web, mail = found
-    assert (phone.way, phone.level, phone.standby) == (Apprise(url="ntfys://ntfy.sh/hidden"), "error", True)
-    assert web.way == Webhook(url="https://hooks.example/T0/hidden")
-    assert mail.way == Mail(host="mail.example", port=587, sender="a@example.org", to=("b@example.org",))
+    assert (phone.config, phone.level, phone.standby) == (Apprise(url="ntfys://ntfy.sh/hidden"), "error", True)
+    assert web.config == Webhook(url="https://hooks.example/T0/hidden")
+    assert mail.config == Mail(host="mail.example", port=587, sender="a@example.org", to=("b@example.org",))
 
 
 def test_without_a_section_there_is_only_the_page() -> None:

@@ -12,7 +12,7 @@ from pydantic_settings import BaseSettings
 
 from tests.text import names
 from tests.unit.settings.weather import WEATHER, settings
-from tidegate.face.app import App
+from tidegate.apps import App
 from tidegate.settings import SettingsError, load
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.settings.weather import settings
 from tidegate.settings import SettingsError, store_url
-from tidegate.settings.place import server_port
+from tidegate.settings.location import server_port
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_a_port_that_is_none_is_a_mistake(folder: Path, text: str, environ: dict
 
 
 @pytest.mark.parametrize(
-    ("module", "name"), [("tidegate.settings", "store_url"), ("tidegate.settings.place", "server_port")]
+    ("module", "name"), [("tidegate.settings", "store_url"), ("tidegate.settings.location", "server_port")]
 )
 def test_it_needs_no_pydantic(module: str, name: str) -> None:
     code = f"import sys; from {module} import {name}; {name}(); print('pydantic' in sys.modules)"

@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tests.unit.settings.weather import WEATHER, Radar, origins, settings
-from tidegate.errors import NotThere
-from tidegate.face.app import App
+from tidegate.apps import App
+from tidegate.errors import NotFound
 from tidegate.settings import Seconds, load
 
 FILE = "[server]\nport = 1001\n[weather]\nqueue_max = 11\nevery = '11s'\n"
@@ -180,7 +180,7 @@ def test_the_applications_that_run_are_those_that_are_named(text: str, names: li
         name for name in names if name == "weather"
     ]
     for name in {"weather", "other"} - set(names):
-        with pytest.raises(NotThere):
+        with pytest.raises(NotFound):
             found.app(name)
     if "other" in names:
         assert found.app("other") is None

@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel, SecretStr
 
 from tests.unit.settings.weather import WEATHER, origins, settings
-from tidegate.face.app import App
+from tidegate.apps import App
 from tidegate.settings import sample
 from tidegate.settings.sample_file import toml
 

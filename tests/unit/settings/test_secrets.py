@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr
 
 from tests.unit.settings.weather import origins, settings
-from tidegate.face.app import App
+from tidegate.apps import App
 from tidegate.settings import SettingsError, store_url
 
 KEY = "kx7-Qwertz-91"

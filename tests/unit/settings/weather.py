@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
-from tidegate.face.app import App
+from tidegate.apps import App
 from tidegate.settings import Loaded, Seconds, load
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from tidegate.store.combine import Combiner
+from tidegate.store.group_commit import GroupCommit
 
 
 class Recorder:
@@ -55,7 +55,7 @@ class Recorder:
 class Crowd:
     """A leader that is held inside its commit while others queue up behind it."""
 
-    def __init__(self, combiner: Combiner, recorder: Recorder) -> None:
+    def __init__(self, combiner: GroupCommit, recorder: Recorder) -> None:
         self.combiner, self.recorder = combiner, recorder
         self.inside, self.go_on = threading.Event(), threading.Event()
         self.results: dict[object, object] = {}

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.store.combining import Recorder
 from tidegate.errors import StoreError
-from tidegate.store.combine import Combiner
+from tidegate.store.group_commit import GroupCommit
 
 
 @pytest.fixture
@@ -16,8 +16,8 @@ def recorder() -> Recorder:
 
 
 @pytest.fixture
-def combiner(recorder: Recorder) -> Iterator[Combiner]:
-    found = Combiner(recorder)
+def combiner(recorder: Recorder) -> Iterator[GroupCommit]:
+    found = GroupCommit(recorder)
     yield found
     assert not recorder.in_transaction
     with contextlib.suppress(StoreError):  # it was closed

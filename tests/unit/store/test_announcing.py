@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 import time
 
-from tidegate.store.announcing import Announcer
+from tidegate.store.postgres import NotifyThrottle
 
 
 class Heard:
@@ -23,14 +23,14 @@ class Heard:
 
 def test_the_first_is_sent_at_once() -> None:
     heard = Heard()
-    Announcer(heard, every=60).announce()
+    NotifyThrottle(heard, every=60).announce()
 
     assert len(heard.times) == 1
 
 
 def test_a_burst_is_one_announcement_and_one_more_after_it() -> None:
     heard = Heard()
-    announcer = Announcer(heard, every=0.05)
+    announcer = NotifyThrottle(heard, every=0.05)
     began = time.monotonic()
     for _ in range(200):
         announcer.announce()
@@ -43,7 +43,7 @@ def test_a_burst_is_one_announcement_and_one_more_after_it() -> None:
 
 def test_nothing_that_happened_goes_unannounced() -> None:
     heard = Heard()
-    announcer = Announcer(heard, every=0.005)
+    announcer = NotifyThrottle(heard, every=0.005)
     for _ in range(300):
         last = time.monotonic()
         announcer.announce()
@@ -53,7 +53,7 @@ def test_nothing_that_happened_goes_unannounced() -> None:
 
 def test_many_threads_at_once_send_no_more_than_one_does() -> None:
     heard = Heard()
-    announcer = Announcer(heard, every=0.05)
+    announcer = NotifyThrottle(heard, every=0.05)
     began = time.monotonic()
 
     def burst() -> None:

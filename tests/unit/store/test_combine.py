@@ -10,16 +10,16 @@ import pytest
 
 from tests.unit.store.combining import Crowd, Recorder
 from tidegate.errors import StoreBusy, StoreError, StoreFull
-from tidegate.store.combine import Combiner
+from tidegate.store.group_commit import GroupCommit
 
 
-def test_one_alone_commits_for_itself_without_a_savepoint(combiner: Combiner, recorder: Recorder) -> None:
+def test_one_alone_commits_for_itself_without_a_savepoint(combiner: GroupCommit, recorder: Recorder) -> None:
     assert combiner.run(lambda: recorder.write(7)) == 7
     assert recorder.log == ["begin immediate", "commit"]
     assert recorder.disk == [7]
 
 
-def test_those_who_wait_are_committed_together(combiner: Combiner, recorder: Recorder) -> None:
+def test_those_who_wait_are_committed_together(combiner: GroupCommit, recorder: Recorder) -> None:
     crowd = Crowd(combiner, recorder)
     crowd.lead()
     for n in range(20):
@@ -33,7 +33,7 @@ def test_those_who_wait_are_committed_together(combiner: Combiner, recorder: Rec
     assert recorder.commits == 2
 
 
-def test_nobody_hears_of_success_before_the_commit(combiner: Combiner, recorder: Recorder) -> None:
+def test_nobody_hears_of_success_before_the_commit(combiner: GroupCommit, recorder: Recorder) -> None:
     heard: list[int] = []
     recorder.on["commit"] = lambda: heard.append(len(crowd.results))
     crowd = Crowd(combiner, recorder)
@@ -46,7 +46,7 @@ def test_nobody_hears_of_success_before_the_commit(combiner: Combiner, recorder:
     assert heard[1] <= 1  # the leader's own, which was committed before
 
 
-def test_a_commit_takes_no_more_than_a_few_hundred(combiner: Combiner, recorder: Recorder) -> None:
+def test_a_commit_takes_no_more_than_a_few_hundred(combiner: GroupCommit, recorder: Recorder) -> None:
     crowd = Crowd(combiner, recorder)
     crowd.lead()
     for n in range(300):
@@ -56,7 +56,7 @@ def test_a_commit_takes_no_more_than_a_few_hundred(combiner: Combiner, recorder:
     assert recorder.commits == 3
 
 
-def test_one_that_fails_does_not_touch_the_others(combiner: Combiner, recorder: Recorder) -> None:
+def test_one_that_fails_does_not_touch_the_others(combiner: GroupCommit, recorder: Recorder) -> None:
     def bad() -> None:
         recorder.write("half of it")
         raise ValueError("mine")
@@ -73,7 +73,7 @@ def test_one_that_fails_does_not_touch_the_others(combiner: Combiner, recorder: 
     assert recorder.commits == 2
 
 
-def test_one_alone_that_fails_leaves_nothing(combiner: Combiner, recorder: Recorder) -> None:
+def test_one_alone_that_fails_leaves_nothing(combiner: GroupCommit, recorder: Recorder) -> None:
     with pytest.raises(ZeroDivisionError):
         combiner.run(lambda: recorder.write(1) and 1 / 0)
 
@@ -82,7 +82,7 @@ def test_one_alone_that_fails_leaves_nothing(combiner: Combiner, recorder: Recor
 
 
 def test_a_writer_that_cannot_begin_is_an_error_for_everybody_and_each_has_its_own(
-    combiner: Combiner, recorder: Recorder
+    combiner: GroupCommit, recorder: Recorder
 ) -> None:
     crowd = Crowd(combiner, recorder)
     crowd.lead()
@@ -104,7 +104,7 @@ def test_a_writer_that_cannot_begin_is_an_error_for_everybody_and_each_has_its_o
     assert recorder.disk == ["leader"]
 
 
-def test_when_there_is_no_room_for_all_each_is_tried_alone(combiner: Combiner, recorder: Recorder) -> None:
+def test_when_there_is_no_room_for_all_each_is_tried_alone(combiner: GroupCommit, recorder: Recorder) -> None:
     """The database takes the whole transaction back by itself; those that fit are written all the same."""
 
     def huge() -> None:
@@ -122,7 +122,7 @@ def test_when_there_is_no_room_for_all_each_is_tried_alone(combiner: Combiner, r
     assert recorder.disk == ["leader", "a", "b"]
 
 
-def test_a_commit_that_fails_leaves_nothing_and_says_why(combiner: Combiner, recorder: Recorder) -> None:
+def test_a_commit_that_fails_leaves_nothing_and_says_why(combiner: GroupCommit, recorder: Recorder) -> None:
     def full() -> None:
         raise StoreFull("no room")
 
@@ -135,7 +135,7 @@ def test_a_commit_that_fails_leaves_nothing_and_says_why(combiner: Combiner, rec
 
 
 def test_when_what_was_written_cannot_be_taken_back_everybody_hears_of_it_and_the_next_one_goes_on(
-    combiner: Combiner, recorder: Recorder
+    combiner: GroupCommit, recorder: Recorder
 ) -> None:
     def broken(sql: str) -> None:
         del recorder.on[sql]
@@ -155,12 +155,12 @@ def test_when_what_was_written_cannot_be_taken_back_everybody_hears_of_it_and_th
     assert recorder.disk == ["leader", "after"]
 
 
-def test_a_write_inside_a_write_is_refused(combiner: Combiner, recorder: Recorder) -> None:
+def test_a_write_inside_a_write_is_refused(combiner: GroupCommit, recorder: Recorder) -> None:
     with pytest.raises(RuntimeError, match="itself"):
         combiner.run(lambda: combiner.run(lambda: 1))
 
 
-def test_after_closing_there_is_an_error(combiner: Combiner) -> None:
+def test_after_closing_there_is_an_error(combiner: GroupCommit) -> None:
     combiner.close()
     combiner.close()
 
@@ -168,7 +168,7 @@ def test_after_closing_there_is_an_error(combiner: Combiner) -> None:
         combiner.run(lambda: 1)
 
 
-def test_closing_waits_for_the_commit_that_is_under_way(combiner: Combiner, recorder: Recorder) -> None:
+def test_closing_waits_for_the_commit_that_is_under_way(combiner: GroupCommit, recorder: Recorder) -> None:
     crowd = Crowd(combiner, recorder)
     crowd.lead()
     closing = threading.Thread(target=combiner.close)
@@ -189,7 +189,7 @@ def test_thirty_two_threads_are_all_served_and_share_their_commits(recorder: Rec
                 time.sleep(0.001)
 
     slow = Slow()
-    combiner = Combiner(slow)
+    combiner = GroupCommit(slow)
 
     def work(n: int) -> list[Any]:
         return [combiner.run(partial(slow.write, (n, k))) for k in range(30)]

@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.store.combining import Crowd, Recorder
 from tidegate.errors import StoreError, StoreFull
-from tidegate.store.combine import Combiner
+from tidegate.store.group_commit import GroupCommit
 
 
 class Interrupts:
@@ -65,7 +65,7 @@ def interrupts() -> Iterator[Interrupts]:
 
 
 def test_one_that_is_interrupted_while_it_waits_leaves_the_queue(
-    combiner: Combiner, recorder: Recorder, interrupts: Interrupts
+    combiner: GroupCommit, recorder: Recorder, interrupts: Interrupts
 ) -> None:
     crowd = Crowd(combiner, recorder)
     crowd.lead()
@@ -78,7 +78,7 @@ def test_one_that_is_interrupted_while_it_waits_leaves_the_queue(
 
 
 def test_one_that_is_interrupted_with_others_behind_it_does_not_keep_them(
-    combiner: Combiner, recorder: Recorder, interrupts: Interrupts
+    combiner: GroupCommit, recorder: Recorder, interrupts: Interrupts
 ) -> None:
     crowd = Crowd(combiner, recorder)
     crowd.lead()
@@ -93,7 +93,7 @@ def test_one_that_is_interrupted_with_others_behind_it_does_not_keep_them(
 
 
 def test_a_leader_that_is_interrupted_leaves_its_work_undone_and_that_of_the_others_to_them(
-    combiner: Combiner, recorder: Recorder, interrupts: Interrupts
+    combiner: GroupCommit, recorder: Recorder, interrupts: Interrupts
 ) -> None:
     crowd = Crowd(combiner, recorder)
     inside = threading.Event()
@@ -113,7 +113,7 @@ def test_a_leader_that_is_interrupted_leaves_its_work_undone_and_that_of_the_oth
 
 
 def test_a_leader_that_is_interrupted_right_after_the_commit_answers_the_others(
-    combiner: Combiner, recorder: Recorder
+    combiner: GroupCommit, recorder: Recorder
 ) -> None:
     crowd = Crowd(combiner, recorder)
     crowd.lead()
@@ -146,7 +146,7 @@ class Late(BaseException):
 
 
 def test_a_leader_that_is_interrupted_before_it_has_begun_leaves_the_others_to_the_next(
-    combiner: Combiner, recorder: Recorder
+    combiner: GroupCommit, recorder: Recorder
 ) -> None:
     crowd = Crowd(combiner, recorder)
     crowd.lead()
@@ -161,7 +161,7 @@ def test_a_leader_that_is_interrupted_before_it_has_begun_leaves_the_others_to_t
 
 
 def test_what_was_written_alone_before_an_interrupt_is_answered_and_not_written_again(
-    combiner: Combiner, recorder: Recorder
+    combiner: GroupCommit, recorder: Recorder
 ) -> None:
     tries: list[int] = []
 
@@ -188,7 +188,7 @@ def test_what_was_written_alone_before_an_interrupt_is_answered_and_not_written_
 
 
 def test_others_hear_of_it_when_an_interrupted_leader_cannot_take_back_what_it_did(
-    combiner: Combiner, recorder: Recorder
+    combiner: GroupCommit, recorder: Recorder
 ) -> None:
     def work() -> None:
         raise Late
@@ -212,7 +212,7 @@ def _once(recorder: Recorder, sql: str, error: BaseException) -> None:
 
 
 def test_interrupts_at_any_moment_lose_neither_the_lead_nor_work(
-    combiner: Combiner, recorder: Recorder, interrupts: Interrupts
+    combiner: GroupCommit, recorder: Recorder, interrupts: Interrupts
 ) -> None:
     """The main thread is interrupted again and again while others write; all of theirs is done, and nobody hangs."""
     stop = threading.Event()

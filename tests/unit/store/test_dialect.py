@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from tidegate.store import dialect
-from tidegate.store.dialect import Dialect, Statement, compiled, script, statements
+from tidegate.store import sql as store_sql
+from tidegate.store.base import StatementRegistry
 from tidegate.store.migrate import core_migrations
-from tidegate.store.opening import core_statements, core_text
-from tidegate.store.tx import Book
+from tidegate.store.open import core_statements, core_text
+from tidegate.store.sql import Dialect, Statement, compiled, script, statements
 
 SQLITE, POSTGRES = Dialect.SQLITE, Dialect.POSTGRES
 
@@ -148,7 +148,7 @@ def test_a_step_of_a_migration_can_be_for_one_database_only() -> None:
 
 def test_there_are_only_a_handful_of_fragments_and_each_is_used() -> None:
     text = "".join(each.text for each in core_migrations()) + core_text()
-    names = set(dialect.FRAGMENTS)
+    names = set(store_sql.FRAGMENTS)
 
     assert len(names | {"rows"}) <= 11
     assert {name for name in names if "{" + name + "}" not in text} == set()
@@ -188,7 +188,7 @@ def test_each_statement_says_what_it_is_for_or_its_name_does() -> None:
 
 
 def test_a_book_knows_its_statements_by_name() -> None:
-    book = Book([Statement("a", "select 1")])
+    book = StatementRegistry([Statement("a", "select 1")])
     book.add([Statement("b", "select 2")])
 
     assert book["b"].sql == "select 2"

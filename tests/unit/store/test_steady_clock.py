@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tidegate.runtime.clock import VirtualClock
-from tidegate.store.clock_steps import CONFIRMED, TOLERATED, Step, cutoff, with_step
-from tidegate.store.steady_clock import Anchor, ClockReading, SteadyClock, decide
+from tidegate.clock import VirtualClock
+from tidegate.store.clock import Anchor, ClockReading, SteadyClock, decide
+from tidegate.store.clock_steps import CONFIRMED, TOLERATED, ClockStep, cutoff, with_step
 
 DAY = 86400.0
 T = 1_700_000_000.0
@@ -82,7 +82,7 @@ def test_after_a_reboot_on_a_clock_that_is_behind_stored_times_move_back() -> No
 
 
 def test_an_age_is_counted_without_the_steps_forward() -> None:
-    steps = (Step(T, 8 * DAY),)
+    steps = (ClockStep(T, 8 * DAY),)
 
     assert cutoff(T + 60, 7 * DAY, steps) == T + 60 - 7 * DAY - 8 * DAY
     assert cutoff(T + 7 * DAY, 7 * DAY, steps) == T
@@ -90,11 +90,11 @@ def test_an_age_is_counted_without_the_steps_forward() -> None:
 
 
 def test_a_step_that_is_undone_no_longer_counts() -> None:
-    assert with_step((Step(T + 8 * DAY, 8 * DAY),), T + 60, -8 * DAY) == ()
+    assert with_step((ClockStep(T + 8 * DAY, 8 * DAY),), T + 60, -8 * DAY) == ()
 
 
 def test_what_is_left_of_a_step_that_is_undone_in_part_still_counts() -> None:
-    assert with_step((Step(T + 26 * DAY, 26 * DAY),), T + 7 * DAY, -19 * DAY) == (Step(T + 7 * DAY, 7 * DAY),)
+    assert with_step((ClockStep(T + 26 * DAY, 26 * DAY),), T + 7 * DAY, -19 * DAY) == (ClockStep(T + 7 * DAY, 7 * DAY),)
 
 
 @given(

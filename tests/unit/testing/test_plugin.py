@@ -11,7 +11,7 @@ import pytest
 from tidegate import testing
 from tidegate.testing import EventLog, VirtualClock
 
-HEAVY = ("asyncio", "httpx", "httpx2", "click", "rich", "tidegate.testing.scripted", "tidegate.ops.simulate")
+HEAVY = ("asyncio", "httpx", "httpx2", "click", "rich", "tidegate.testing.scripted", "tidegate.simulation.play")
 LOADED = "import sys, tidegate.testing.plugin as plugin; print(*sys.modules)"
 
 

@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from tests.text import names
-from tidegate.testing import Asked, Hang, Simulator, Status, Step
+from tidegate.testing import Hang, RecordedRequest, Simulator, Status, Step
 
 
 @pytest.fixture
@@ -190,7 +190,7 @@ def test_an_answer_without_a_body_has_none(sim: Simulator, client: httpx2.Client
 def test_a_function_may_keep_state_and_return_any_step(sim: Simulator, client: httpx2.Client) -> None:
     albums: dict[int, object] = {}
 
-    def add(asked: Asked) -> object:
+    def add(asked: RecordedRequest) -> object:
         if asked.headers.get("X-Api-Key") != "k":
             return Status(401)
         albums[len(albums) + 1] = asked.json
@@ -233,7 +233,7 @@ def test_the_journal_has_all_of_a_request(sim: Simulator, client: httpx2.Client)
 
 
 def test_the_journal_keeps_the_last_ones_and_a_route_counts_them_all() -> None:
-    with Simulator(most_kept=3) as sim, httpx2.Client(base_url=sim.url, timeout=60) as client:
+    with Simulator(max_kept=3) as sim, httpx2.Client(base_url=sim.url, timeout=60) as client:
         sim.on("GET /{n}", "fine")
         for n in range(5):
             client.get(f"/{n}")
@@ -316,7 +316,7 @@ def test_a_client_that_leaves_is_seen(sim: Simulator) -> None:
         (lambda sim: sim.outage("5 minutes"), "5 minutes"),
         (lambda sim: sim.outage(5), "5 is no outage; give a text"),
         (lambda sim: Simulator(port=70000), "port: 70000 is not allowed"),
-        (lambda sim: Simulator(most_connections=0), "most_connections: 0 is not allowed"),
+        (lambda sim: Simulator(max_connections=0), "max_connections: 0 is not allowed"),
         (lambda sim: Step(99), "status: 99"),
         (lambda sim: Step(cut=-1), "cut: -1 is not allowed"),
         (lambda sim: Step(framing="none"), "give one of length, chunked, close"),

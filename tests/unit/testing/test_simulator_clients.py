@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from tests.unit.testing.clients import CLIENTS
-from tidegate.testing import Asked, Simulator, Step
+from tidegate.testing import RecordedRequest, Simulator, Step
 
 MANY = 40
 
@@ -26,7 +26,7 @@ def sim() -> Iterator[Simulator]:
         yield running
 
 
-def echo(asked: Asked) -> object:
+def echo(asked: RecordedRequest) -> object:
     return {"method": asked.method, "body": asked.text, "page": asked.query.get("page")}
 
 

@@ -14,9 +14,9 @@ import httpx2
 import psutil
 import pytest
 
-from tidegate.face.app import Simulator as AnySimulator
-from tidegate.testing import Asked, Hang, Simulator, Status, Step
-from tidegate.testing.simulator.wire import Connection
+from tidegate.apps import AppSimulator as AnySimulator
+from tidegate.testing import Hang, RecordedRequest, Simulator, Status, Step
+from tidegate.testing.simulator.connection import ServerConnection
 
 ENDLESS: list[object] = [Hang("1h"), Step(delay="1h"), Step(body=bytes(100), drip="1h"), Step(body=bytes(10**8))]
 
@@ -69,7 +69,7 @@ def test_nothing_is_left_of_it_whatever_was_under_way() -> None:
 def test_nothing_is_kept_of_a_client_that_left(n: int) -> None:
     def kept() -> int:
         gc.collect()
-        return sum(isinstance(each, Connection) for each in gc.get_objects())
+        return sum(isinstance(each, ServerConnection) for each in gc.get_objects())
 
     with Simulator() as sim:
         sim.on("GET /x", ENDLESS[n])
@@ -287,7 +287,7 @@ def test_a_share_of_errors_is_the_same_for_the_same_seed(outage: str) -> None:
 
 
 def test_a_function_may_change_the_weather_and_still_answers() -> None:
-    def shut_down(asked: Asked) -> str:
+    def shut_down(asked: RecordedRequest) -> str:
         sim.outage("1h down")
         return "goodbye"
 
@@ -303,7 +303,7 @@ def test_a_function_may_change_the_weather_and_still_answers() -> None:
 
 
 def test_connections_beyond_the_bound_wait_outside_until_one_leaves() -> None:
-    with Simulator(most_connections=2) as sim:
+    with Simulator(max_connections=2) as sim:
         sim.on("GET /x", "fine")
         inside = [raw(sim, b"GET /x HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(2)]
         sim.wait_for("GET /x", 2)

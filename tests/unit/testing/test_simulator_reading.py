@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.text import numbers
 from tidegate.testing import Hang, Simulator, Step
-from tidegate.testing.simulator.http import MOST_HEAD, Read, Reader, Unreadable
+from tidegate.testing.simulator.requests import MAX_HEAD, Read, RequestReader, UnreadableRequest
 
 MOST = 1000
 PLAIN = b"GET /a?b=c#d HTTP/1.1\r\nHost: x\r\nX-Two: 1\r\nx-two: 2\r\n\r\n"
@@ -28,7 +28,7 @@ ALL = PLAIN + WITH_LENGTH + b"\r\n" + CHUNKED + OLD
 
 
 def read_all(pieces: list[bytes]) -> list[Read]:
-    reader, found = Reader(MOST), []
+    reader, found = RequestReader(MOST), []
     for piece in pieces:
         reader.feed(piece)
         while (read := reader.next()) is not None:
@@ -56,9 +56,9 @@ def test_the_pieces_in_which_they_come_make_no_difference(cuts: list[int]) -> No
 
 @given(st.binary(max_size=300))
 def test_no_bytes_at_all_break_the_reader(data: bytes) -> None:
-    reader = Reader(MOST)
+    reader = RequestReader(MOST)
     reader.feed(data)
-    with suppress(Unreadable):
+    with suppress(UnreadableRequest):
         while reader.next() is not None:
             pass
 
@@ -73,8 +73,8 @@ def test_no_bytes_at_all_break_the_reader(data: bytes) -> None:
         (b"GET / HTTP/1.1\r\nA: b\r\n folded\r\n\r\n", 400, "is no header"),
         (b"GET / HTTP/1.1\r\nA: b\0c\r\n\r\n", 400, "is no header"),
         (b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 201 + b"\r\n", 431, "more than 200 headers"),
-        (b"GET /" + b"a" * MOST_HEAD + b" HTTP/1.1\r\n\r\n", 431, "65536"),
-        (b"GET /" + b"a" * MOST_HEAD, 431, "65536"),
+        (b"GET /" + b"a" * MAX_HEAD + b" HTTP/1.1\r\n\r\n", 431, "65536"),
+        (b"GET /" + b"a" * MAX_HEAD, 431, "65536"),
         (b"POST / HTTP/1.1\r\nContent-Length: 1001\r\n\r\n", 413, "1000"),
         (b"POST / HTTP/1.1\r\nContent-Length: 9999999999999999999\r\n\r\n", 400, "is no length"),
         (b"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400, "is no length"),
@@ -89,10 +89,10 @@ def test_no_bytes_at_all_break_the_reader(data: bytes) -> None:
     ],
 )
 def test_what_is_no_request_is_said(sent: bytes, status: int, says: str) -> None:
-    reader = Reader(MOST)
+    reader = RequestReader(MOST)
     reader.feed(sent)
 
-    with pytest.raises(Unreadable, match=says) as refused:
+    with pytest.raises(UnreadableRequest, match=says) as refused:
         reader.next()
     assert refused.value.status == status
 
@@ -102,7 +102,7 @@ def test_what_is_no_request_is_said(sent: bytes, status: int, says: str) -> None
 
 @pytest.fixture
 def sim() -> Iterator[Simulator]:
-    with Simulator(most_body=100_000) as running:
+    with Simulator(max_body=100_000) as running:
         running.on("/x", lambda asked: {"length": len(asked.body)})
         yield running
 

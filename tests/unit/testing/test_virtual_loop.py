@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tidegate.runtime.virtual_loop import VirtualLoop
+from tidegate.clock.virtual_loop import VirtualLoop
 from tidegate.testing import Deadlock, VirtualClock
 
 DAY = 86_400.0

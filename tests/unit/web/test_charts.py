@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tidegate.ops.history import Calls, History, Point
+from tidegate.jobs.history import CallCounts, History, Point
 from tidegate.web.pages import charts
 
 START, STEP = 1_000_200, 300
@@ -22,7 +22,7 @@ def queue(*points: Point) -> charts.Past:
     return charts.of_queue(History(start=START, end=START + 10 * STEP, step=STEP, points=points), "3h", START)
 
 
-def target(*points: Calls) -> charts.Past:
+def target(*points: CallCounts) -> charts.Past:
     return charts.of_target(History(start=START, end=START + 10 * STEP, step=STEP, points=points), "3h", START)
 
 
@@ -53,8 +53,10 @@ def test_the_words_say_what_the_picture_shows() -> None:
 
 def test_one_is_not_said_to_be_many() -> None:
     assert ": 1 attempt, 0 failed</title>" in queue(point(1, 1)).charts[0].picture
-    assert ": 1 good call, 0 failed</title>" in target(Calls(at=START, good=1, bad=0, rejected=0)).charts[0].picture
-    beats = charts.beat_bar([Calls(at=START, good=1, bad=0, rejected=0)], START)
+    assert (
+        ": 1 good call, 0 failed</title>" in target(CallCounts(at=START, good=1, bad=0, rejected=0)).charts[0].picture
+    )
+    beats = charts.beat_bar([CallCounts(at=START, good=1, bad=0, rejected=0)], START)
     assert "Last 24 hours: 1 call" in beats.picture
     assert ": 1 call, 0 failed</title>" in beats.picture
 
@@ -70,8 +72,8 @@ def test_without_anything_put_down_there_is_no_picture() -> None:
 
 
 def test_calls_that_were_turned_away_are_shown_when_there_were_any() -> None:
-    assert [each.title for each in target(Calls(at=START + STEP, good=3, bad=0, rejected=0)).charts] == ["Calls"]
-    past = target(Calls(at=START + STEP, good=3, bad=1, rejected=9))
+    assert [each.title for each in target(CallCounts(at=START + STEP, good=3, bad=0, rejected=0)).charts] == ["Calls"]
+    past = target(CallCounts(at=START + STEP, good=3, bad=1, rejected=9))
     assert [re.findall(r"[\d.]+", each.short) for each in past.charts] == [["4", "25.0"], ["25", "5"], ["9"]]
 
 
@@ -84,9 +86,9 @@ def test_the_share_that_failed_is_as_high_as_it_is_bad_however_few_the_attempts(
 def test_a_beat_is_the_higher_the_worse_the_hour_was() -> None:
     hour = 3600
     found = [
-        Calls(at=hour, good=5, bad=0, rejected=0), Calls(at=2 * hour, good=5, bad=1, rejected=0),
-        Calls(at=3 * hour, good=1, bad=1, rejected=0), Calls(at=4 * hour, good=0, bad=0, rejected=7),
-        Calls(at=5 * hour, good=0, bad=0, rejected=0), None,
+        CallCounts(at=hour, good=5, bad=0, rejected=0), CallCounts(at=2 * hour, good=5, bad=1, rejected=0),
+        CallCounts(at=3 * hour, good=1, bad=1, rejected=0), CallCounts(at=4 * hour, good=0, bad=0, rejected=7),
+        CallCounts(at=5 * hour, good=0, bad=0, rejected=0), None,
     ]  # fmt: skip
     chart = charts.beat_bar(found, 6.0 * hour)
     picture = chart.picture

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from tidegate.web.serving import listening_at
+from tidegate.web.connections import listening_at
 
 ROOM = """
 import resource, sys

@@ -10,12 +10,12 @@ import pytest
 
 from tests.text import names
 from tidegate import Backoff, Capacity, Cooldown, Queue, Rate, Target
-from tidegate.ops import target_reports
-from tidegate.web.pages import policy
+from tidegate.targets import reports
+from tidegate.web.pages import target_policy
 
 
 def words(**numbers: Any) -> dict[str, str]:
-    return dict(policy.rows(json.loads(Target("mailer", "jobs", **numbers).for_jobs().shown())))
+    return dict(target_policy.rows(json.loads(Target("mailer", "jobs", **numbers).for_jobs().shown())))
 
 
 # What is declared, and the values that its rows name.
@@ -67,6 +67,6 @@ def test_it_is_told_where_the_numbers_come_from(tmp_path: Path) -> None:
         async def send(n: int) -> None: ...
 
         q.drain()
-        told = q.store.read(lambda tx: target_reports.one(tx, "mailer"))
+        told = q.store.read(lambda tx: reports.one(tx, "mailer"))
 
     assert told.report.rules["declared_in"] == __name__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.web.sign_in_limit import FREE, FREE_OF_DEVICE, SignInLimit
+from tidegate.web.auth import FREE, FREE_OF_DEVICE, SignInLimit
 
 ADA = ("ada", "10.0.0.1")
 
@@ -114,7 +114,7 @@ def test_a_try_that_was_not_made_does_not_count(limit: SignInLimit) -> None:
         for _ in range(50):
             attempt = limit.begin(*ADA, device)
             assert (attempt.wait, attempt.device) == (0, device)
-            limit.give_back(attempt)
+            limit.release(attempt)
 
 
 def test_the_right_password_and_an_hour_forget_all(limit: SignInLimit, clock: Clock) -> None:

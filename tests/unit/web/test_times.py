@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tidegate.ops.words import ahead, spelled
-from tidegate.web.pages.times import relative
+from tidegate.labels import ahead, spell_duration
+from tidegate.web.pages.formatters import relative
 
 NOW = 1_700_000_000.0
 HOUR, DAY = 3600.0, 86_400.0
@@ -36,4 +36,4 @@ def test_what_is_over_is_told_in_whole_units(away: float, said: str) -> None:
     [(0.2, "1 s"), (28, "28 s"), (90, "1 min 30 s"), (2 * HOUR + 300, "2 h 5 min"), (3 * DAY + 61, "3 days 1 min")],
 )  # fmt: skip
 def test_whoever_waits_is_told_in_two_units(seconds: float, said: str) -> None:
-    assert spelled(seconds) == said
+    assert spell_duration(seconds) == said

@@ -16,12 +16,12 @@ from fastapi import APIRouter, FastAPI
 from starlette.testclient import TestClient
 
 from tidegate import Breaker, Fail, Queue, Target
+from tidegate.apps import App, Installed, install
 from tidegate.errors import StoreBusy
-from tidegate.face.app import App, Installed, install
-from tidegate.face.job_function import JobFunction
-from tidegate.store.tx import Store
-from tidegate.web.connections import Patience, patient
-from tidegate.web.frame import build
+from tidegate.jobs.function import JobFunction
+from tidegate.store.base import Store
+from tidegate.web.app import build
+from tidegate.web.connections import ConnectionTimeouts, patient
 from tidegate.web.site import Site
 
 HERE = "http://127.0.0.1:8321"
@@ -135,7 +135,7 @@ def app_with(**endpoints: Callable[..., Any]) -> App[Any]:
 
 
 @contextmanager
-def listening(app: FastAPI, port: int = 0, patience: Patience | None = None) -> Iterator[str]:
+def listening(app: FastAPI, port: int = 0, patience: ConnectionTimeouts | None = None) -> Iterator[str]:
     """The server on a port of this machine, any free one unless it is given, in a thread; its address."""
     config = uvicorn.Config(
         app, host="127.0.0.1", port=port, log_config=None, access_log=False, server_header=False, http=patient(patience)

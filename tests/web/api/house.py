@@ -12,14 +12,14 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop
-from tidegate import assembly
-from tidegate.ops import accounts
+from tidegate import server
+from tidegate.accounts import users
 from tidegate.settings import load
-from tidegate.store.tx import Tx
-from tidegate.web.access import Access
-from tidegate.web.frame import build
+from tidegate.store.base import Tx
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
-from tidegate_apps.convert.files import job_of
+from tidegate_apps.convert.models import job_of
 
 # Ann and bob have accounts of the same kind, and what one puts in is none of the other's business.
 PEOPLE = {"ada": "admin", "otto": "operator", "ann": "viewer", "bob": "viewer"}
@@ -31,7 +31,7 @@ class House:
     """A server, and what each of its people shows to get in."""
 
     app: FastAPI
-    there: assembly.Assembled
+    there: server.Assembled
     tokens: Mapping[str, str]
 
     def headers(self, name: str) -> dict[str, str]:
@@ -52,25 +52,25 @@ class House:
 @contextmanager
 def house(folder: Path, *names: str, simulators: bool = True) -> Iterator[House]:
     """A server whose database and files are in *folder*; it answers to *names*, too. Nobody works on its jobs."""
-    apps, broken = assembly.there_are()
+    apps, broken = server.there_are()
     assert broken == {}
     (folder / "tidegate.toml").write_text(
         f'url = "sqlite:///{folder / "t.db"}"\nsecret_key = "{"k" * 32}"\n'
         f'[convert]\nstorage = "{folder / "files"}"\nleast_free = 0.0\n'
     )
     loaded = load(file=folder / "tidegate.toml", environ={}, apps=apps)
-    with assembly.assembled(loaded, apps, simulators=simulators) as there:
+    with server.assembled(loaded, apps, simulators=simulators) as there:
         Shop(folder, queue=there.queue).fill()
 
         def add(tx: Tx) -> dict[str, str]:
             for name, role in PEOPLE.items():
-                accounts.add_user(tx, name, role, "no password fits")
-            return {name: accounts.add_token(tx, name, role, "ada") for name, role in PEOPLE.items()}
+                users.add_user(tx, name, role, "no password fits")
+            return {name: users.add_token(tx, name, role, "ada") for name, role in PEOPLE.items()}
 
         site = Site(
             queue=there.queue, telling=there.telling, apps=tuple(there.apps), hosts=names,
             config=lambda: [each.as_json() for each in loaded.effective()],
-            access=Access((), assembly.secrets_of(loaded)),
+            access=Authenticator((), server.secrets_of(loaded)),
         )  # fmt: skip
         yield House(app=build(site), there=there, tokens=there.queue.store.write(add))
 

@@ -11,15 +11,14 @@ from fastapi import APIRouter, FastAPI
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop, client_of
-from tidegate.face.app import App, install
-from tidegate.ops import accounts, jwts
-from tidegate.ops.jwts import Issuer
-from tidegate.ops.rights import RIGHTS, Right, Role
-from tidegate.web.access import ANYONE, COOKIE, Access, needs, right_for
-from tidegate.web.frame import build
+from tidegate.accounts import access, users
+from tidegate.accounts.access import RIGHTS, Issuer, Permission, Role
+from tidegate.apps import App, install
+from tidegate.web.app import build
+from tidegate.web.auth import COOKIE, PUBLIC, Authenticator, permission_for, requires
 
 PASSWORD = "correct horse battery"
-DIGEST = accounts.digest_of(PASSWORD)
+DIGEST = users.digest_of(PASSWORD)
 KEY = Issuer.own(b"k" * 32)
 PEOPLE = {"ada": "admin", "otto": "operator", "vera": "viewer"}
 FORM = {"origin": HERE}
@@ -41,10 +40,10 @@ def crew(there: Shop) -> FastAPI:
 
     def add(tx: Any) -> None:
         for name, role in PEOPLE.items():
-            accounts.add_user(tx, name, role, DIGEST)
+            users.add_user(tx, name, role, DIGEST)
 
     there.queue.store.write(add)
-    return build(there.site(access=Access([KEY])))
+    return build(there.site(access=Authenticator([KEY])))
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def stranger(app: FastAPI) -> Iterator[TestClient]:
 
 
 def signed_in(there: Shop, client: TestClient, name: str) -> TestClient:
-    client.cookies.set(COOKIE, there.queue.store.write(lambda tx: accounts.begin_session(tx, name)))
+    client.cookies.set(COOKIE, there.queue.store.write(lambda tx: users.begin_session(tx, name)))
     return client
 
 
@@ -73,16 +72,16 @@ def filled_in(path: str) -> str:
 
 
 def test_every_route_has_a_right_and_none_that_changes_something_is_for_viewers(app: FastAPI) -> None:
-    found = {(method, path): right_for(method, path, endpoint) for method, path, endpoint in routes_of(app)}
+    found = {(method, path): permission_for(method, path, endpoint) for method, path, endpoint in routes_of(app)}
     assert len(found) > 60
-    free = {path for (_, path), right in found.items() if right == ANYONE}
+    free = {path for (_, path), right in found.items() if right == PUBLIC}
     assert free == {
         "/sign-in", "/sign-out", "/health/live", "/health/ready", "/api/openapi.json", "/preferences",
     }  # fmt: skip
-    harmless = {path for (method, path), right in found.items() if method != "GET" and right == Right.SEE}
+    harmless = {path for (method, path), right in found.items() if method != "GET" and right == Permission.SEE}
     # Where oneself is mailed is nobody else's business.
     assert harmless == {"/api/v1/classify", "/api/v1/bulk-actions", "/bulk", "/channels/address"}
-    for_admins = {path for (method, path), right in found.items() if right == Right.MANAGE}
+    for_admins = {path for (method, path), right in found.items() if right == Permission.MANAGE}
     unsaid = {path for path in for_admins if not path.startswith(("/people", "/tokens"))}
     assert unsaid == set()
     assert {"/people", "/people/{name}", "/people/{name}/remove", "/tokens/add"} <= for_admins
@@ -90,19 +89,19 @@ def test_every_route_has_a_right_and_none_that_changes_something_is_for_viewers(
 
 @pytest.mark.parametrize("role", ["nobody", *map(str, Role)])
 def test_each_role_reaches_what_its_rights_allow_and_nothing_else(there: Shop, app: FastAPI, role: str) -> None:
-    token = None if role == "nobody" else there.queue.store.write(lambda tx: accounts.add_token(tx, "t", role, "ada"))
+    token = None if role == "nobody" else there.queue.store.write(lambda tx: users.add_token(tx, "t", role, "ada"))
     seen: dict[str, set[int]] = {"let in": set(), "kept out": set()}
     with client_of(app) as client:
         for method, path, endpoint in routes_of(app):
             if path == "/api/v1/events" or (method, path) in (("POST", "/sign-in"), ("POST", "/bulk")):
                 continue  # a stream has no end, and is read like everything else; the forms have tests of their own
-            right = right_for(method, path, endpoint)
+            right = permission_for(method, path, endpoint)
             headers = {"authorization": f"Bearer {token}"} if token else {}
             body: dict[str, Any] | None = {} if method == "POST" and path.startswith("/api") else None
             answer = client.request(
                 method, filled_in(path), headers={**FORM, **headers}, follow_redirects=False, json=body
             )
-            allowed = right == ANYONE or (token is not None and Right(right) in RIGHTS[Role(role)])
+            allowed = right == PUBLIC or (token is not None and Permission(right) in RIGHTS[Role(role)])
             seen["let in" if allowed else "kept out"].add(answer.status_code)
             if allowed:
                 assert answer.status_code not in (401, 403), (method, path)
@@ -121,7 +120,7 @@ def test_a_bulk_action_needs_the_right_to_that_action(
     there: Shop, stranger: TestClient, name: str, action: str
 ) -> None:
     client = signed_in(there, stranger, name)
-    may = Right(action) in RIGHTS[Role(PEOPLE[name])]
+    may = Permission(action) in RIGHTS[Role(PEOPLE[name])]
     state = {"retry": "failed", "cancel": "queued", "forget": "failed"}[action]
     answer = client.post(
         "/api/v1/bulk-actions", headers=FORM, json={"action": action, "filter": {"state": state}, "dry_run": True}
@@ -212,8 +211,8 @@ def test_another_site_cannot_sign_anybody_in_or_out(there: Shop, stranger: TestC
     [
         "", "Bearer", "Bearer ", "Basic YWRhOmFkYQ==", "Bearer tg_", "Bearer tg_" + "A" * 43, "Bearer x.y.z",
         "Bearer " + "A" * 5000, "bearer\ttg_x", "Token tg_x",
-        "Bearer " + jwts.made(Issuer.own(b"j" * 32), "m", Role.ADMIN, 60, 4e9),
-        "Bearer " + jwts.made(KEY, "m", Role.ADMIN, 60, 1e9),
+        "Bearer " + access.issue_token(Issuer.own(b"j" * 32), "m", Role.ADMIN, 60, 4e9),
+        "Bearer " + access.issue_token(KEY, "m", Role.ADMIN, 60, 1e9),
     ],
 )  # fmt: skip
 def test_a_token_that_is_not_good_opens_nothing_even_beside_a_session(
@@ -226,7 +225,7 @@ def test_a_token_that_is_not_good_opens_nothing_even_beside_a_session(
 
 
 def test_a_json_web_token_acts_under_its_own_name(there: Shop, stranger: TestClient) -> None:
-    made = jwts.made(KEY, "watcher", Role.OPERATOR, 600, there.queue.clock.now())
+    made = access.issue_token(KEY, "watcher", Role.OPERATOR, 600, there.queue.clock.now())
     answer = stranger.post("/api/v1/jobs/2/retry", headers={"authorization": f"Bearer {made}"})
     assert answer.status_code == 200
     assert there.queue.events(2)[-1].actor == "jwt watcher"
@@ -237,7 +236,7 @@ def test_a_route_of_an_application_says_what_it_needs_or_is_for_admins(there: Sh
         router = APIRouter()
 
         @router.post("/api/shop/order")
-        @needs(Right.PUT_IN)
+        @requires(Permission.PUT_IN)
         def order() -> str:
             return "ordered"
 
@@ -246,7 +245,7 @@ def test_a_route_of_an_application_says_what_it_needs_or_is_for_admins(there: Sh
             return "closed"
 
         @router.get("/api/shop/open")
-        @needs(ANYONE)
+        @requires(PUBLIC)
         def hours() -> str:
             return "always"
 
@@ -254,7 +253,7 @@ def test_a_route_of_an_application_says_what_it_needs_or_is_for_admins(there: Sh
 
     installed = install(App[None](name="shop", routes=routes), there.queue)
     crew(there)
-    app = build(there.site(apps=(installed,), access=Access()))
+    app = build(there.site(apps=(installed,), access=Authenticator()))
     with client_of(app) as client:
         assert client.get("/api/shop/open").status_code == 200
         for name, statuses in {"vera": (403, 403), "otto": (200, 403), "ada": (200, 200)}.items():
@@ -266,11 +265,11 @@ def test_a_route_of_an_application_says_what_it_needs_or_is_for_admins(there: Sh
 def test_a_session_that_was_used_lasts_on(there: Shop, stranger: TestClient) -> None:
     client = signed_in(there, stranger, "vera")
     there.queue.store.write(
-        lambda tx: tx.plain("update tg_session set seen_at = seen_at - 400, ends_at = ends_at - 400")
+        lambda tx: tx.execute("update tg_session set seen_at = seen_at - 400, ends_at = ends_at - 400")
     )
-    (before,) = there.queue.store.read(lambda tx: tx.all("session", {"digest": digest(client)}))
+    (before,) = there.queue.store.read(lambda tx: tx.query("session", {"digest": digest(client)}))
     assert client.get("/api/v1/jobs").status_code == 200
-    (after,) = there.queue.store.read(lambda tx: tx.all("session", {"digest": digest(client)}))
+    (after,) = there.queue.store.read(lambda tx: tx.query("session", {"digest": digest(client)}))
     assert after[2] - before[2] >= 399
 
 

@@ -12,10 +12,11 @@ from starlette.testclient import TestClient
 
 from tests.text import names
 from tests.web.api.building import Shop
-from tidegate.store import gate_rows, notice_rows
-from tidegate.store.gate_rows import TargetRow
-from tidegate.store.notice_rows import NewNotice, Place
-from tidegate.store.tx import Tx
+from tidegate import outbox
+from tidegate.outbox import NewNotice, NoticeSubject
+from tidegate.store.base import Tx
+from tidegate.targets import table
+from tidegate.targets.table import TargetRow
 
 
 def soon(**ahead: float) -> str:
@@ -23,7 +24,7 @@ def soon(**ahead: float) -> str:
 
 
 def mailer(there: Shop) -> TargetRow:
-    found = there.queue.store.read(lambda tx: gate_rows.target(tx, "mailer"))
+    found = there.queue.store.read(lambda tx: table.target(tx, "mailer"))
     assert found is not None
     return found
 
@@ -212,15 +213,20 @@ def test_what_is_neither_an_answer_nor_an_exception_is_refused(still: TestClient
 
 
 def _raised(notice: NewNotice, tx: Tx) -> bool:
-    return notice_rows.raised(tx, notice)
+    return outbox.raise_notice(tx, notice)
 
 
 def test_notices_are_listed_newest_first_and_read_once(there: Shop, api: TestClient) -> None:
     for n in range(3):
         told = NewNotice(
-            kind="fatal", level="error", place=Place(subject="target", name=f"t{n}"), episode=1.0, title="It needs you",
-            message="The service refused the credentials.", code="unauthorized",
-        )  # fmt: skip
+            kind="fatal",
+            level="error",
+            place=NoticeSubject(subject="target", name=f"t{n}"),
+            episode=1.0,
+            title="It needs you",
+            message="The service refused the credentials.",
+            code="unauthorized",
+        )
         there.queue.store.write(partial(_raised, told))
     first = api.get("/api/v1/notices?limit=2").json()
     assert [each["name"] for each in first["items"]] == ["t2", "t1"]

@@ -9,10 +9,10 @@ from starlette.testclient import TestClient
 
 from tests.text import names
 from tests.web.api.building import HERE, Shop, client_of
-from tidegate.ops import accounts
-from tidegate.store.tx import Tx
-from tidegate.web.access import COOKIE
-from tidegate.web.frame import build
+from tidegate.accounts import users
+from tidegate.store.base import Tx
+from tidegate.web.app import build
+from tidegate.web.auth import COOKIE
 
 FORM = {"origin": HERE}
 
@@ -63,12 +63,12 @@ def test_the_feed_is_well_formed_and_quotes_what_people_wrote(there: Shop, api: 
 def test_what_was_done_to_users_is_for_admins_only(there: Shop) -> None:
     def people(tx: Tx) -> dict[str, str]:
         for name, role in (("ada", "admin"), ("vera", "viewer")):
-            accounts.add_user(tx, name, role, "x")
-        return {name: accounts.begin_session(tx, name) for name in ("ada", "vera")}
+            users.add_user(tx, name, role, "x")
+        return {name: users.begin_session(tx, name) for name in ("ada", "vera")}
 
     sessions = there.queue.store.write(people)
-    there.queue.store.write(lambda tx: accounts.add_user(tx, "gone", "viewer", "x"))
-    there.queue.store.write(lambda tx: accounts.remove_user(tx, "gone"))
+    there.queue.store.write(lambda tx: users.add_user(tx, "gone", "viewer", "x"))
+    there.queue.store.write(lambda tx: users.remove_user(tx, "gone"))
     with client_of(build(there.site())) as client:
         for name, sees in (("ada", ["user"] * 4), ("vera", [])):
             client.cookies.set(COOKIE, sessions[name])

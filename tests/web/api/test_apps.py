@@ -13,10 +13,10 @@ from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop, app_with, client_of, served
-from tidegate.core.codes import Code
-from tidegate.core.fault import Reach, Reason
-from tidegate.face.app import App, Installed, Page
-from tidegate.web import Problem, body_limit, current_user, form, page, said
+from tidegate.apps import App, Installed, Page
+from tidegate.faults.codes import Code
+from tidegate.faults.fault import Reach, Reason
+from tidegate.web import Problem, body_limit, current_user, form, page, redirect_with_flash
 
 OURS = {"Origin": HERE}
 
@@ -185,7 +185,7 @@ def test_what_a_form_says_stands_on_the_next_page_once(there: Shop) -> None:
 
         @made.post("/shop/sell")
         def sold(request: Request) -> Response:
-            return said(request, "/help", "Sold <b>three</b>.", tone="warn")
+            return redirect_with_flash(request, "/help", "Sold <b>three</b>.", tone="warn")
 
         return made
 

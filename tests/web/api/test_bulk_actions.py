@@ -12,11 +12,11 @@ from starlette.testclient import TestClient
 
 from tests.text import names, numbers
 from tests.web.api.building import Shop, shop
-from tidegate.ops import bulk
-from tidegate.ops.listing import Filter
-from tidegate.store.bulk_rows import Bulk
-from tidegate.web.bulk import MOST_RUNNING, Bulks
-from tidegate.web.live.seen import look, news
+from tidegate.jobs.bulk import service
+from tidegate.jobs.bulk.table import BulkOperation
+from tidegate.jobs.listing import Filter
+from tidegate.web.bulk_runner import MAX_RUNNING, BulkRunner
+from tidegate.web.live.watcher import changes, take_snapshot
 from tidegate.web.problems import Problem
 
 
@@ -90,9 +90,9 @@ def test_many_are_done_in_the_background_and_can_be_followed(there: Shop, api: T
     assert [each["id"] for each in api.get("/api/v1/bulk-actions").json()["items"]] == [found["id"]]
 
 
-def left_behind(there: Shop) -> Bulk:
+def left_behind(there: Shop) -> BulkOperation:
     """A bulk action over the two jobs that wait, which nobody works on: whoever asked for it is gone."""
-    one = bulk.begin(there.queue.store, "cancel", Filter(state="waiting"), "ada", expected=2)
+    one = service.begin(there.queue.store, "cancel", Filter(state="waiting"), "ada", expected=2)
     assert one is not None
     return one
 
@@ -106,10 +106,10 @@ def nobody_works(api: TestClient) -> None:
 
 def test_what_was_left_when_the_server_stopped_is_gone_on_with_after_its_start(there: Shop) -> None:
     one = left_behind(there)
-    bulks = Bulks(there.site())
+    bulks = BulkRunner(there.site())
     bulks.begin()
     end = time.monotonic() + 60
-    while (found := there.queue.store.read(lambda tx: bulk.require(tx, one.id))).running:
+    while (found := there.queue.store.read(lambda tx: service.require(tx, one.id))).running:
         assert time.monotonic() < end
         time.sleep(0.01)
     bulks.stop()
@@ -117,10 +117,10 @@ def test_what_was_left_when_the_server_stopped_is_gone_on_with_after_its_start(t
 
 
 def test_no_more_than_a_few_run_at_once(there: Shop) -> None:
-    for _ in range(MOST_RUNNING):
+    for _ in range(MAX_RUNNING):
         left_behind(there)
     with pytest.raises(Problem) as refused:
-        Bulks(there.site()).start("cancel", Filter(state="waiting"), "ada", 2)
+        BulkRunner(there.site()).start("cancel", Filter(state="waiting"), "ada", 2)
     assert refused.value.code == "too_many"
     assert refused.value.retry_after is not None
     assert refused.value.retry_after >= 1
@@ -146,7 +146,7 @@ def test_what_became_of_each_job_is_told_a_page_at_a_time(there: Shop, api: Test
     one = left_behind(there)
     moved_on = api.get("/api/v1/jobs", params={"state": "waiting"}).json()["items"][0]["id"]
     there.queue.cancel(moved_on)
-    while (far := bulk.step(there.queue.store, one.id, "me")) is not None and far.running:
+    while (far := service.step(there.queue.store, one.id, "me")) is not None and far.running:
         pass
     path = f"/api/v1/bulk-actions/{one.id}"
     found = api.get(path).json()
@@ -164,18 +164,18 @@ def test_what_became_of_each_job_is_told_a_page_at_a_time(there: Shop, api: Test
 
 def test_open_pages_hear_of_its_progress_also_when_nothing_is_changed(there: Shop) -> None:
     one, store = left_behind(there), there.queue.store
-    before = store.read(lambda tx: look(tx, None))
+    before = store.read(lambda tx: take_snapshot(tx, None))
 
-    store.write(lambda tx: tx.all("bulk_far", {"id": one.id, "changed": 0, "refused": 1}))
-    after = store.read(lambda tx: look(tx, None))
+    store.write(lambda tx: tx.query("bulk_far", {"id": one.id, "changed": 0, "refused": 1}))
+    after = store.read(lambda tx: take_snapshot(tx, None))
 
-    assert [kind for kind, _, _ in news(before, after)] == ["now"]
-    assert list(news(after, after)) == []
+    assert [kind for kind, _, _ in changes(before, after)] == ["now"]
+    assert list(changes(after, after)) == []
 
 
 def test_a_queue_that_is_closed_first_is_waited_for(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with shop(tmp_path) as gone:
-        bulks = Bulks(gone.site())
+        bulks = BulkRunner(gone.site())
     bulks.begin()
     end = time.monotonic() + 60
     while "bulk_waits" not in caplog.text:

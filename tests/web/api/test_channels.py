@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from tests.channels.receiving import Hook, hook
+from tests.notices.receiving import Hook, hook
 from tests.web.api.building import Shop
+from tidegate import audit, outbox
+from tidegate.admin import doctor
+from tidegate.audit import AuditFilter
 from tidegate.cli.root import run as command
-from tidegate.core.channel import Channel, Webhook
-from tidegate.face.telling import Telling
-from tidegate.ops import checkup_channels
-from tidegate.store import activity_rows, notice_rows
-from tidegate.store.activity_rows import Wanted
-from tidegate.store.notice_rows import NewNotice, Place
-from tidegate.web.frame import build
+from tidegate.notices.channels import Channel, Webhook
+from tidegate.notices.dispatcher import NoticeDispatcher
+from tidegate.outbox import NewNotice, NoticeSubject
+from tidegate.web.app import build
 from tidegate.web.site import Site
 
 
@@ -32,8 +32,8 @@ def receiver() -> Iterator[Hook]:
 
 @pytest.fixture
 def client(there: Shop, receiver: Hook) -> Iterator[TestClient]:
-    channel = Channel(name="hook", way=Webhook(url=f"{receiver.url}T0/s3cr3t"))
-    telling = Telling(there.queue, [channel], address="https://t.example")
+    channel = Channel(name="hook", config=Webhook(url=f"{receiver.url}T0/s3cr3t"))
+    telling = NoticeDispatcher(there.queue, [channel], address="https://t.example")
     telling.declare()
     with TestClient(
         build(Site(queue=there.queue, telling=telling)), client=("127.0.0.1", 50000), base_url="http://localhost"
@@ -43,11 +43,16 @@ def client(there: Shop, receiver: Hook) -> Iterator[TestClient]:
 
 def tell(there: Shop, **more: Any) -> int:
     new = NewNotice(
-        kind="fatal", level="error", place=Place(subject="target", name="mailer"), episode=1.0, title="It fails",
-        message="It failed.", **more,
-    )  # fmt: skip
-    there.queue.store.write(lambda tx: notice_rows.raised(tx, new))
-    return int(there.queue.store.read(lambda tx: tx.all("notices", {"before": 2**62, "n": 1}))[0][0])
+        kind="fatal",
+        level="error",
+        place=NoticeSubject(subject="target", name="mailer"),
+        episode=1.0,
+        title="It fails",
+        message="It failed.",
+        **more,
+    )
+    there.queue.store.write(lambda tx: outbox.raise_notice(tx, new))
+    return int(there.queue.store.read(lambda tx: tx.query("notices", {"before": 2**62, "n": 1}))[0][0])
 
 
 def test_a_channel_is_listed_without_its_secrets(client: TestClient) -> None:
@@ -118,7 +123,7 @@ def test_the_page_says_what_channels_were_told_and_why_not(client: TestClient, t
     id_ = tell(there)
     site: Site = client.app.state.site  # type: ignore[attr-defined]
     assert site.telling is not None
-    site.telling.look()
+    site.telling.evaluate()
     assert "hook: " in client.get("/notices").text
     listed = {each["id"]: each["deliveries"] for each in client.get("/api/v1/notices").json()["items"]}
     assert [(each["channel"], each["state"]) for each in listed[id_]] == [("hook", "queued")]
@@ -150,7 +155,7 @@ def test_everybody_says_where_they_are_mailed_and_takes_it_back(client: TestClie
         return client.post("/channels/address", data={"mail": mail}, headers={"origin": "http://localhost"}).text
 
     def kept() -> list[Any]:
-        return there.queue.store.read(lambda tx: tx.all("address", {"who": "local"}))
+        return there.queue.store.read(lambda tx: tx.query("address", {"who": "local"}))
 
     assert "ada@example.org" in send(" ada@example.org ")
     assert kept() == [("ada@example.org",)]
@@ -164,7 +169,7 @@ def test_who_snoozed_and_who_tested_is_written_down(client: TestClient, there: S
     client.post(f"/api/v1/notices/{tell(there)}/snooze", json={"lasts": "1h"})
     client.post("/api/v1/channels/hook/test")
 
-    done = there.queue.store.read(lambda tx: activity_rows.listed(tx, Wanted(), 2))
+    done = there.queue.store.read(lambda tx: audit.list_entries(tx, AuditFilter(), 2))
     assert [(deed.actor, deed.action, deed.place.name) for deed in done] == [
         ("local", "target_tested", "channel hook"), ("local", "notice_snoozed", done[1].place.name),
     ]  # fmt: skip
@@ -175,7 +180,7 @@ def test_doctor_says_which_channel_was_never_tried_and_which_fails(
 ) -> None:
     def found() -> list[tuple[str, str]]:
         return [
-            (each.id, str(each.status)) for each in there.queue.store.read(lambda tx: list(checkup_channels.told(tx)))
+            (each.id, str(each.status)) for each in there.queue.store.read(lambda tx: list(doctor.check_channels(tx)))
         ]
 
     assert found() == [("channels.tried", "warn")]
@@ -189,10 +194,14 @@ def test_doctor_says_which_channel_was_never_tried_and_which_fails(
 def test_on_the_page_an_error_that_goes_on_stands_first_and_says_whose_it_is(there: Shop, client: TestClient) -> None:
     tell(there, user="ada")
     calm = NewNotice(
-        kind="cap", level="warning", place=Place(subject="target", name="slow"), episode=2.0, title="It is slow",
+        kind="cap",
+        level="warning",
+        place=NoticeSubject(subject="target", name="slow"),
+        episode=2.0,
+        title="It is slow",
         message="It was slow.",
-    )  # fmt: skip
-    there.queue.store.write(lambda tx: notice_rows.raised(tx, calm))
+    )
+    there.queue.store.write(lambda tx: outbox.raise_notice(tx, calm))
 
     text = client.get("/notices").text
 

@@ -14,12 +14,12 @@ from starlette.responses import StreamingResponse
 from starlette.testclient import TestClient
 
 from tests.web.api.building import SECRET, Shop, app_with, client_of, served
+from tidegate.clock import VirtualClock
 from tidegate.errors import BreakerOpen, Held, LeaseLost, SchemaTooNew, StoreBusy, StoreError, StoreFull, UniqueTaken
-from tidegate.runtime.clock import VirtualClock
 from tidegate.web import problem
-from tidegate.web.guards import BrokenOff
+from tidegate.web.middleware import ResponseAborted
 from tidegate.web.problems import API_CODES, Problem
-from tidegate.web.site import Outage
+from tidegate.web.site import StoreOutage
 
 FIELDS = {
     "type", "title", "status", "detail", "instance", "code", "class", "retriable", "retry_after", "request_id",
@@ -156,7 +156,7 @@ def test_an_answer_that_breaks_off_breaks_the_connection_without_a_word(
         raise RuntimeError(SECRET)
 
     app = served(there, app_with(half=lambda: StreamingResponse(pieces())))
-    with client_of(app) as api, pytest.raises(BrokenOff) as broken:
+    with client_of(app) as api, pytest.raises(ResponseAborted) as broken:
         api.get("/api/half")
     assert SECRET not in repr(broken.value)
     assert broken.value.__suppress_context__
@@ -212,7 +212,7 @@ def test_without_the_store_the_rest_is_alive(away: TestClient) -> None:
 
 def test_the_longer_the_store_is_away_the_later_one_should_ask_again() -> None:
     clock = VirtualClock()
-    outage = Outage(clock.monotonic)
+    outage = StoreOutage(clock.monotonic)
     waits = []
     for later in (0.0, 0.4, 2.1, 27.5, 4000.0):
         clock.advance(later)

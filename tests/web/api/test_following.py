@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from tests.web.api.building import Shop, listening, served
 from tidegate.web.site import StreamPolicy
 
-QUICK = StreamPolicy(look_every=0.02, heartbeat=0.05)
+QUICK = StreamPolicy(poll_interval=0.02, heartbeat=0.05)
 STREAM = {"Accept": "text/event-stream"}
 
 
@@ -127,7 +127,7 @@ def test_an_id_that_is_none_is_refused(still: TestClient, last: str) -> None:
 
 
 async def test_more_streams_than_allowed_are_told_when_one_ends(there: Shop) -> None:
-    app = served(there, streams=StreamPolicy(look_every=0.02, most=1, longest=1000.0))
+    app = served(there, streams=StreamPolicy(poll_interval=0.02, max_streams=1, longest=1000.0))
     with listening(app) as address:
         async with following(address) as events, httpx2.AsyncClient(timeout=60) as client:
             await anext(events)
@@ -137,7 +137,7 @@ async def test_more_streams_than_allowed_are_told_when_one_ends(there: Shop) -> 
 
 
 async def test_a_stream_ends_after_its_time_and_when_the_server_closes(there: Shop) -> None:
-    app = served(there, streams=StreamPolicy(look_every=0.02, longest=0.1))
+    app = served(there, streams=StreamPolicy(poll_interval=0.02, longest=0.1))
     with listening(app) as address:
         async with following(address) as events:
             assert [event async for event in events]
@@ -152,7 +152,7 @@ async def test_a_stream_ends_after_its_time_and_when_the_server_closes(there: Sh
 
 
 async def test_a_client_that_does_not_read_is_dropped(there: Shop) -> None:
-    app = served(there, streams=StreamPolicy(look_every=0.02, heartbeat=0.05, send_within=0.2))
+    app = served(there, streams=StreamPolicy(poll_interval=0.02, heartbeat=0.05, send_within=0.2))
     paused(there, *range(60, 70))
     taken: list[dict[str, Any]] = []
     stuck = asyncio.Event()

@@ -12,11 +12,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop, client_of, listening, served
-from tidegate.ops import jwts
-from tidegate.ops.jwts import Issuer
-from tidegate.ops.rights import Role
-from tidegate.web.access import Access
-from tidegate.web.guards import CSP
+from tidegate.accounts import access
+from tidegate.accounts.access import Issuer, Role
+from tidegate.web.auth import Authenticator
+from tidegate.web.middleware import CSP
 
 CROSS_SITE = [
     {"Origin": "https://evil.example"},
@@ -50,11 +49,11 @@ def post(api: TestClient, path: str, headers: dict[str, str]) -> Any:
 @pytest.mark.parametrize("headers", CROSS_SITE)
 def test_a_post_from_another_site_changes_nothing(unchanged: tuple[Shop, TestClient], headers: dict[str, str]) -> None:
     there, api = unchanged
-    before = there.queue.store.read(lambda tx: tx.all("targets"))
+    before = there.queue.store.read(lambda tx: tx.query("targets"))
     answer = post(api, "/api/v1/targets/mailer/pause", headers)
     assert (answer.status_code, answer.json()["code"]) == (403, "cross_site")
     assert api.post("/jobs/2/retry", data={"back": "/"}, headers=headers).status_code == 403
-    assert there.queue.store.read(lambda tx: tx.all("targets")) == before
+    assert there.queue.store.read(lambda tx: tx.query("targets")) == before
     assert there.queue.get(2).state == "failed"
 
 
@@ -101,8 +100,8 @@ def test_only_requests_for_our_own_names_are_answered(named: TestClient, path: s
 @pytest.fixture(scope="module")
 def named(unchanged: tuple[Shop, TestClient]) -> Iterator[TestClient]:
     there, issuer = unchanged[0], Issuer.own(b"k" * 32)
-    token = jwts.made(issuer, "watcher", Role.ADMIN, 3600, there.queue.clock.now())
-    with client_of(served(there, hosts=["tide.example"], access=Access([issuer]))) as client:
+    token = access.issue_token(issuer, "watcher", Role.ADMIN, 3600, there.queue.clock.now())
+    with client_of(served(there, hosts=["tide.example"], access=Authenticator([issuer]))) as client:
         client.headers["Authorization"] = f"Bearer {token}"
         yield client
 

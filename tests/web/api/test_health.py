@@ -14,17 +14,16 @@ from starlette.testclient import TestClient
 
 from tests.web.api.building import Shop, client_of, served, shop
 from tidegate import Breaker
-from tidegate.machine import ledger
-from tidegate.ops.figures import MOST_TARGETS
-from tidegate.runtime.reporting import this_program
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
+from tidegate.admin.metrics import MAX_TARGETS
+from tidegate.guard import breaker_registry
+from tidegate.store.base import Tx, now_of
+from tidegate.targets.reporter import this_program
 
 
 @pytest.fixture
 def nobody_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """What breakers of other tests have counted is forgotten: so many are shown, and no more."""
-    monkeypatch.setattr(ledger, "_ledgers", WeakValueDictionary())
+    monkeypatch.setattr(breaker_registry, "_ledgers", WeakValueDictionary())
 
 
 def test_the_process_is_alive_and_ready(still: TestClient) -> None:
@@ -39,7 +38,7 @@ def test_a_target_that_is_down_makes_nothing_red(there: Shop, api: TestClient) -
 
 
 def test_a_schema_that_lacks_a_step_is_not_ready(there: Shop, api: TestClient) -> None:
-    there.queue.store.write(lambda tx: tx.plain("delete from tg_migration where number = 1"))
+    there.queue.store.write(lambda tx: tx.execute("delete from tg_migration where number = 1"))
     answer = api.get("/health/ready")
     assert (answer.status_code, answer.json()["code"]) == (503, "not_ready")
     assert len(answer.json()["missing"]) == 1
@@ -174,7 +173,7 @@ def test_of_a_breaker_that_a_worker_has_as_well_the_worst_state_shows(
 
         def tell(tx: Tx) -> None:
             summary = {program: {"at": now_of(tx) - ago, "breakers": {"plex": breaker, "theirs alone": breaker}}}
-            tx.all("target_report", {"name": "plex", "summary": json.dumps(summary)})
+            tx.query("target_report", {"name": "plex", "summary": json.dumps(summary)})
 
         there.queue.store.write(tell)
         found = values(api.get("/metrics").text)
@@ -193,11 +192,11 @@ def test_of_a_breaker_that_a_worker_has_as_well_the_worst_state_shows(
 
 
 def test_breakers_of_this_process_are_bounded(nobody_counted: None, api: TestClient) -> None:
-    kept = [Breaker(f"many-{n:03}") for n in range(MOST_TARGETS + 5)]
+    kept = [Breaker(f"many-{n:03}") for n in range(MAX_TARGETS + 5)]
     found = values(api.get("/metrics").text)
     # One that is gone has no state any more, but what it counted.
     names = {dict(labels)["name"] for series, labels in found if series.startswith("circuit_breaker_")}
-    assert len(names) == MOST_TARGETS
+    assert len(names) == MAX_TARGETS
     assert found["circuit_breaker_state", (("name", "mailer"),)] == 0
     del kept
 

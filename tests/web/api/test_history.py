@@ -6,11 +6,11 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.web.api.building import Shop
-from tidegate.store import rollups
+from tidegate.jobs import history
 
 
 def put_down(there: Shop) -> None:
-    there.queue.store.write(lambda tx: rollups.take(tx, there.queue.clock.now()))
+    there.queue.store.write(lambda tx: history.take(tx, there.queue.clock.now()))
 
 
 def test_the_past_of_a_queue_has_a_step_for_what_was_watched(there: Shop, api: TestClient) -> None:

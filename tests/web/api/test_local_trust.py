@@ -9,9 +9,9 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop, client_of, listening, served
-from tidegate.ops import accounts
-from tidegate.store.tx import Tx
-from tidegate.web.access import COOKIE
+from tidegate.accounts import users
+from tidegate.store.base import Tx
+from tidegate.web.auth import COOKIE
 from tidegate.web.site import Site
 
 # One line of each kind of proxy: what was tried against the server, and what the documentation of each names.
@@ -109,7 +109,7 @@ def test_without_users_a_stranger_gets_a_page_that_says_how_to_add_one_and_no_fo
 
 
 def test_with_a_user_the_code_says_to_sign_in(there: Shop, local: TestClient) -> None:
-    there.queue.store.write(lambda tx: accounts.add_user(tx, "ada", "admin", "no password fits"))
+    there.queue.store.write(lambda tx: users.add_user(tx, "ada", "admin", "no password fits"))
     assert local.get("/api/v1/jobs").json()["code"] == "not_signed_in"
     assert 'type="password"' in local.get("/sign-in", headers={"via": "1.1 proxy"}).text
 
@@ -129,5 +129,5 @@ def test_while_the_database_is_away_nobody_is_trusted_who_was_before_the_first_u
 
 
 def _first_user(tx: Tx) -> str:
-    accounts.add_user(tx, "ada", "admin", "no password fits")
-    return accounts.begin_session(tx, "ada")
+    users.add_user(tx, "ada", "admin", "no password fits")
+    return users.begin_session(tx, "ada")

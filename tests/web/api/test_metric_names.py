@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from tidegate.ops.figures import BreakerFigures, Durations, Figures, QueueFigures
-from tidegate.web.metrics import Numbers
+from tidegate.admin.metrics import BreakerFigures, Durations, Figures, QueueFigures
+from tidegate.web.metrics import StoreCollector
 
 QUEUE = QueueFigures(
     name="mail", depth=1, active=2, failed={"gone": 3}, durations=Durations(((1.0, 4), (float("inf"), 5)), 6.0),
@@ -50,7 +50,7 @@ def test_each_figure_is_told_under_its_own_name() -> None:
     site: Any = Told()
     found = {
         " ".join([sample.name, *(value for _, value in sorted(sample.labels.items()))]): sample.value
-        for family in Numbers(site).collect()
+        for family in StoreCollector(site).collect()
         for sample in family.samples
         # Breakers of this process, made by other tests, are told as well.
         if not sample.name.startswith("circuit_breaker") or sample.labels["name"] == "row"

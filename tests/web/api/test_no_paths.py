@@ -12,9 +12,9 @@ from fastapi import FastAPI
 
 from tests.web.api.building import Shop, app_with, client_of, filled, shop
 from tests.web.api.test_access import filled_in, routes_of
-from tidegate.face.app import install
+from tidegate.apps import install
 from tidegate.settings import load
-from tidegate.web.frame import build
+from tidegate.web.app import build
 from tidegate.web.site import Site
 
 WRONG = [

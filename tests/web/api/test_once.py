@@ -10,8 +10,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.web.api.building import Shop
-from tidegate.ops import idempotency
-from tidegate.store import gate_rows
+from tidegate import idempotency
+from tidegate.targets import table
 
 
 def key(text: str) -> dict[str, str]:
@@ -19,7 +19,7 @@ def key(text: str) -> dict[str, str]:
 
 
 def pauses(there: Shop) -> int:
-    return len(there.queue.store.read(lambda tx: gate_rows.events(tx, "target", "mailer")))
+    return len(there.queue.store.read(lambda tx: table.events(tx, "target", "mailer")))
 
 
 def test_the_second_of_two_twins_gets_the_first_answer(there: Shop, api: TestClient) -> None:

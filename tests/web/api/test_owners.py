@@ -12,15 +12,14 @@ from fastapi.responses import PlainTextResponse, RedirectResponse
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop, client_of, served
-from tidegate.face.app import App, Installed, Page
-from tidegate.ops import accounts, jwts
-from tidegate.ops.jwts import Issuer
-from tidegate.ops.rights import Role
+from tidegate.accounts import access, users
+from tidegate.accounts.access import Issuer, Role
+from tidegate.apps import App, Installed, Page
 from tidegate.secrets import Secrets
-from tidegate.web import ANYONE, Problem, needs, owner_session, page
-from tidegate.web.access import COOKIE as SESSION
-from tidegate.web.access import Access
-from tidegate.web.owners import COOKIE
+from tidegate.web import PUBLIC, Problem, owner_session, page, requires
+from tidegate.web.auth import COOKIE as SESSION
+from tidegate.web.auth import Authenticator
+from tidegate.web.extension import COOKIE
 
 Owner = Annotated[str, Depends(owner_session)]
 KEY = Secrets("k" * 32)
@@ -32,22 +31,22 @@ def routes(_: Installed[Any]) -> APIRouter:
     router = APIRouter()
 
     @router.get("/api/files")
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def mine(owner: Owner) -> str:
         return owner
 
     @router.get("/api/files/twice")
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def twice(request: Request, owner: Owner) -> bool:
         return owner == owner_session(request)
 
     @router.post("/api/files")
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def upload(owner: Owner) -> Response:
         return RedirectResponse("/api/files", status_code=303)
 
     @router.get("/api/files/wrong")
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def wrong(owner: Owner) -> None:
         raise Problem("not_there", "There is no such file.", status=404)
 
@@ -58,12 +57,12 @@ def routes(_: Installed[Any]) -> APIRouter:
     return router
 
 
-@needs(ANYONE)
+@requires(PUBLIC)
 def show(request: Request, _: Installed[Any]) -> Response:
     return PlainTextResponse(owner_session(request))
 
 
-@needs(ANYONE)
+@requires(PUBLIC)
 def framed(request: Request, _: Installed[Any]) -> Response:
     return page(request, "not_found.html", what="file", back="/files")
 
@@ -74,7 +73,7 @@ FILES: App[Any] = App(
 
 
 def server(there: Shop, key: Secrets = KEY, **more: Any) -> FastAPI:
-    return served(there, FILES, access=Access([JWT], key), **more)
+    return served(there, FILES, access=Authenticator([JWT], key), **more)
 
 
 @pytest.fixture
@@ -82,8 +81,8 @@ def ada(there: Shop) -> str:
     """A user, and so everybody else is a visitor; the secret of a session of hers."""
 
     def add(tx: Any) -> str:
-        accounts.add_user(tx, "ada", "admin", "no password fits this")
-        return accounts.begin_session(tx, "ada")
+        users.add_user(tx, "ada", "admin", "no password fits this")
+        return users.begin_session(tx, "ada")
 
     return there.queue.store.write(add)
 
@@ -207,9 +206,11 @@ def test_a_visitor_who_comes_again_keeps_the_id_and_gets_a_fresh_cookie_once_a_m
 
 def test_who_is_signed_in_owns_by_name_and_gets_no_cookie(there: Shop, ada: str, visitor: TestClient) -> None:
     anonymous, cookie = asked(visitor)
-    token = there.queue.store.write(lambda tx: accounts.add_token(tx, "ci", "viewer", "ada"))
+    token = there.queue.store.write(lambda tx: users.add_token(tx, "ci", "viewer", "ada"))
     now = there.queue.clock.now()
-    one, other = (jwts.made(JWT, who * 64 + end, Role.POLLER, 600, now) for who, end in (("m", "1"), ("m", "2")))
+    one, other = (
+        access.issue_token(JWT, who * 64 + end, Role.POLLER, 600, now) for who, end in (("m", "1"), ("m", "2"))
+    )
     assert asked(visitor, authorization=f"Bearer {token}") == ("token:1", "")
     assert asked(visitor, authorization=f"Bearer {one}")[0].startswith("jwt:")
     assert asked(visitor, authorization=f"Bearer {one}") != asked(visitor, authorization=f"Bearer {other}")

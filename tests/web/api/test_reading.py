@@ -13,7 +13,8 @@ from starlette.testclient import TestClient
 from tests.text import numbers
 from tests.web.api.building import Shop
 from tidegate import Fail
-from tidegate.store import gate_rows, tallies
+from tidegate.jobs import settle
+from tidegate.targets import table
 
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -136,14 +137,14 @@ def test_targets_are_listed_and_shown(there: Shop, api: TestClient) -> None:
 
 
 def test_a_target_whose_name_has_a_slash_can_be_asked_for(there: Shop, api: TestClient) -> None:
-    there.queue.store.write(lambda tx: tx.all("target_new", {"name": "feeds/europe"}))
+    there.queue.store.write(lambda tx: tx.query("target_new", {"name": "feeds/europe"}))
     assert api.get("/api/v1/targets/feeds%2Feurope").json()["name"] == "feeds/europe"
     assert api.post("/api/v1/targets/feeds%2Feurope/pause", json={"for": 60}).status_code == 200
 
 
 def test_targets_are_paged(there: Shop, api: TestClient) -> None:
     for n in range(5):
-        there.queue.store.write(lambda tx, n=n: tx.all("target_new", {"name": f"t{n}"}))  # type: ignore[misc]
+        there.queue.store.write(lambda tx, n=n: tx.query("target_new", {"name": f"t{n}"}))  # type: ignore[misc]
     names: list[str] = []
     path = "/api/v1/targets?limit=2"
     while True:
@@ -167,7 +168,7 @@ def test_queues_are_those_with_jobs_and_those_that_are_declared(there: Shop, api
     assert sorted(items) == ["empty", "files", "mail"]
     assert items["mail"]["jobs"] == {"done": 3, "failed": 3, "ready": 1, "waiting": 2}
     for way in (("mail", "ready", "running"), ("mail", "running", "ready")):  # and nobody has added it up yet
-        there.queue.store.write(lambda tx, way=way: tallies.moved(tx, {way: 1}))  # type: ignore[misc]
+        there.queue.store.write(lambda tx, way=way: settle.count_moves(tx, {way: 1}))  # type: ignore[misc]
     assert api.get("/api/v1/queues/mail").json()["jobs"] == items["mail"]["jobs"]
 
 
@@ -200,7 +201,7 @@ def test_a_name_that_ends_like_an_action_can_be_acted_on_and_is_in_the_list(ther
 @pytest.mark.parametrize("path", ["overview", "targets/mailer", "events"])
 def test_what_looks_like_a_secret_in_an_event_is_not_shown(there: Shop, api: TestClient, path: str) -> None:
     fields = {"password": "hunter2", "until": 5}
-    there.queue.store.write(lambda tx: gate_rows.happened(tx, "target", "mailer", "odd", "ada", fields=fields))
+    there.queue.store.write(lambda tx: table.append_event(tx, "target", "mailer", "odd", "ada", fields=fields))
     answer = api.get(f"/api/v1/{path}")
     found = answer.json().get("events") or answer.json()["items"]
     assert [each["fields"] for each in found if each["kind"] == "odd"] == [{"password": "***", "until": 5}]

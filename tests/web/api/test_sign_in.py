@@ -11,24 +11,23 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop
-from tidegate.ops import accounts
+from tidegate.accounts import users
 from tidegate.secrets import Secrets
-from tidegate.store.tx import Tx
-from tidegate.web import devices
-from tidegate.web.access import Access
-from tidegate.web.frame import build
-from tidegate.web.passwords import PasswordChecks
+from tidegate.store.base import Tx
+from tidegate.web import auth
+from tidegate.web.app import build
+from tidegate.web.auth import Authenticator, PasswordChecks
 
 PASSWORD = "correct horse battery"
-DIGEST = accounts.digest_of(PASSWORD)
+DIGEST = users.digest_of(PASSWORD)
 KEY = Secrets("k" * 32)
 
 
 @pytest.fixture
 def people(there: Shop) -> Shop:
     def add(tx: Tx) -> None:
-        accounts.add_user(tx, "ada", "admin", DIGEST)
-        accounts.add_user(tx, "otto", "operator", DIGEST)
+        users.add_user(tx, "ada", "admin", DIGEST)
+        users.add_user(tx, "otto", "operator", DIGEST)
 
     there.queue.store.write(add)
     return there
@@ -36,7 +35,7 @@ def people(there: Shop) -> Shop:
 
 @contextmanager
 def browser(there: Shop, peer: str = "203.0.113.5", **more: object) -> Iterator[TestClient]:
-    app = build(there.site(access=Access((), KEY), **more))
+    app = build(there.site(access=Authenticator((), KEY), **more))
     with TestClient(app, base_url=HERE, client=(peer, 50000), follow_redirects=False) as client:
         yield client
 
@@ -52,7 +51,7 @@ def out(client: TestClient) -> None:
 
 
 def device_cookie(client: TestClient) -> str:
-    (found,) = [each.name for each in client.cookies.jar if each.name.startswith(devices.COOKIE)]
+    (found,) = [each.name for each in client.cookies.jar if each.name.startswith(auth.DEVICE_COOKIE)]
     return found
 
 
@@ -82,15 +81,15 @@ def test_a_browser_that_signed_in_before_is_not_affected_by_failures_of_others(p
 def test_the_device_cookie_is_for_one_user_and_one_password_and_signs_nobody_in(people: Shop) -> None:
     with browser(people) as client:
         answer = client.post("/sign-in", headers={"origin": HERE}, data={"name": "ada", "password": PASSWORD})
-        (said,) = [each for each in answer.headers.get_list("set-cookie") if each.startswith(devices.COOKIE)]
+        (said,) = [each for each in answer.headers.get_list("set-cookie") if each.startswith(auth.DEVICE_COOKIE)]
         assert {part.strip().lower() for part in said.split(";")[1:]} == {
-            "httponly", "samesite=strict", "path=/sign-in", f"max-age={devices.LIFETIME}",
+            "httponly", "samesite=strict", "path=/sign-in", f"max-age={auth.LIFETIME}",
         }  # fmt: skip
         out(client)
         assert client.get("/api/v1/jobs").status_code == 401
         assert [tried(client, "otto") for _ in range(6)] == [403] * 5 + [429], "it is not otto's"
         assert [tried(client) for _ in range(6)] == [403] * 6
-        people.queue.store.write(lambda tx: accounts.set_password(tx, "ada", accounts.digest_of("another long one")))
+        people.queue.store.write(lambda tx: users.set_password(tx, "ada", users.digest_of("another long one")))
         assert [tried(client, password="another wrong one") for _ in range(6)] == [403] * 5 + [429]
 
 

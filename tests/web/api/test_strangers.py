@@ -25,7 +25,7 @@ from schemathesis.config import SchemathesisConfig
 from starlette.types import Receive, Scope, Send
 
 from tests.web.api.house import HERS, House, house, routes_of
-from tidegate.web.access import ANYONE, right_for
+from tidegate.web.auth import PUBLIC, permission_for
 
 SLOW = [HealthCheck.filter_too_much, HealthCheck.too_slow, HealthCheck.data_too_large]
 # Those whose function asks for the right itself, since a token of a poller is enough.
@@ -79,7 +79,7 @@ class Strangers:
         self.free = {
             (method, path.replace(":path}", "}").replace(":target}", "}").replace(":queue}", "}"))
             for method, path, endpoint in routes_of(there.app)
-            if right_for(method, path, endpoint) == ANYONE
+            if permission_for(method, path, endpoint) == PUBLIC
         } - ASKS_ITSELF
         self.asked = 0
         self.keys = itertools.count()

@@ -19,7 +19,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from tidegate.testing.simulator.http import Read
+from tidegate.testing.simulator.requests import Read
 from tidegate.testing.simulator.steps import Step
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PATH = "/_sim"
 _FOR_EVER = "1d"
 _LOCAL = frozenset({"127.0.0.1", "localhost", "::1"})
-_FIELDS = {each.name for each in fields(Step) if each.init} | {"base64"}
+_FIELDS = {field.name for field in fields(Step) if field.init} | {"base64"}
 
 
 def controls(path: str) -> bool:
@@ -57,11 +57,11 @@ def _state(sim: Simulator, _: Read) -> Any:
 def _journal(sim: Simulator, read: Read) -> Any:
     given = {name: values[-1] for name, values in parse_qs(read.query).items()}
     _known(given, {"route", "most"})
-    most = given.get("most", "100")
-    if not most.isascii() or not most.isdigit():
-        raise ValueError(f"most: {most!r} is no number; give how many of the last requests are wanted, such as 100")
+    limit = given.get("most", "100")
+    if not limit.isascii() or not limit.isdigit():
+        raise ValueError(f"most: {limit!r} is no number; give how many of the last requests are wanted, such as 100")
     found = sim.asked(given.get("route"))
-    return {"asked": [each.as_json() for each in found[-int(most) :]] if int(most) else [], "kept": len(found)}
+    return {"asked": [each.as_json() for each in found[-int(limit) :]] if int(limit) else [], "kept": len(found)}
 
 
 def _script(sim: Simulator, read: Read) -> Any:
@@ -72,13 +72,13 @@ def _script(sim: Simulator, read: Read) -> Any:
         raise TypeError("route: it is missing; give a method and a path, such as 'GET /album/{id}'")
     if not isinstance(steps, list):
         raise TypeError('steps: they are no list; give one, such as [{"status": 503}]')
-    made = [step_from(each) for each in steps]
+    made = [step_from(step) for step in steps]
     stays = (step_from(given["answer"]),) if "answer" in given else ()
     if not made and not stays:
         raise ValueError("steps: there are none, and no answer; give at least one")
     sim.then(given["route"], *made)
-    for each in stays:
-        sim.stay(given["route"], each)
+    for stay in stays:
+        sim.stay(given["route"], stay)
     return sim.as_json()
 
 

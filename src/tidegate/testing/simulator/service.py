@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Self
 
-from tidegate.core.checks import valid_name, whole
-from tidegate.core.duration import Duration, brief, seconds
-from tidegate.ops.outage import Outage
-from tidegate.runtime.clock import SYSTEM, Clock
-from tidegate.testing.simulator.asked import Asked
+from tidegate.clock import SYSTEM, Clock
+from tidegate.durations import Duration, brief, seconds
+from tidegate.simulation.outage import Outage
 from tidegate.testing.simulator.control import answer
-from tidegate.testing.simulator.http import Read
-from tidegate.testing.simulator.inside import Inside
-from tidegate.testing.simulator.running import Front, Limits, Running
-from tidegate.testing.simulator.script import Script
-from tidegate.testing.simulator.steps import Step
-from tidegate.testing.simulator.weather import outage_of
+from tidegate.testing.simulator.requests import Read, RecordedRequest
+from tidegate.testing.simulator.routes import Script
+from tidegate.testing.simulator.server import Running, ScriptHandler, ServerLimits
+from tidegate.testing.simulator.steps import Step, outage_of
+from tidegate.testing.simulator.transport import SimulatorTransport
+from tidegate.validation import valid_name, whole
 
 _LISTED = 20
 
@@ -31,7 +29,8 @@ class Simulator:
             assert sim.count("GET /queue") == 1
 
     Each request takes the next step of its route: a `Step`, a `Status`, a `Hang`, ConnectionResetError, bytes, text, a
-    dict or a list (JSON), or a function of the `Asked` request that returns one of them. Functions run one at a time;
+    dict or a list (JSON), or a function of the `RecordedRequest` request that returns one of them. Functions run one at
+    a time;
     one that waits stops the simulator, so give a `Step` with a delay instead. While an *outage* lasts, requests meet
     it and the script waits; its times count from the start.
 
@@ -49,24 +48,24 @@ class Simulator:
         seed: int = 0,
         slow_accept: Duration = 0,
         on_reset: Callable[[], object] | None = None,
-        most_connections: int = 256,
-        most_body: int = 8 * 1024 * 1024,
-        most_kept: int = 10_000,
+        max_connections: int = 256,
+        max_body: int = 8 * 1024 * 1024,
+        max_kept: int = 10_000,
         clock: Clock = SYSTEM,
     ) -> None:
         self.name = valid_name(name, field="name")
-        self._port = whole(port, field="port", least=0, most=65535)
-        self._limits = Limits(
-            connections=whole(most_connections, field="most_connections"),
-            body=whole(most_body, field="most_body", least=0),
+        self._port = whole(port, field="port", minimum=0, maximum=65535)
+        self._limits = ServerLimits(
+            connections=whole(max_connections, field="max_connections"),
+            body=whole(max_body, field="max_body", minimum=0),
             slow=seconds(slow_accept, field="slow_accept"),
         )
-        self._script = Script(seed, whole(most_kept, field="most_kept"))
+        self._script = Script(seed, whole(max_kept, field="max_kept"))
         self._outage = outage_of(outage)
         self._on_reset = on_reset
         self._clock = clock
         self._script.outage(self._outage, clock.monotonic())
-        self._answering = Front(self._script, self._control, clock)
+        self._answering = ScriptHandler(self._script, self._control, clock)
         self._running: Running | None = None
 
     # -- running -----------------------------------------------------------------------------------------------------
@@ -94,7 +93,9 @@ class Simulator:
 
         Delays and hangs take the time of its *clock*, so that a `VirtualClock` plays a day of them in no time.
         """
-        return Inside(self._answering.inside, lambda: self._script.weather.down(self._clock.monotonic()), self._clock)
+        return SimulatorTransport(
+            self._answering.inside, lambda: self._script.weather.down(self._clock.monotonic()), self._clock
+        )
 
     @property
     def url(self) -> str:
@@ -161,7 +162,7 @@ class Simulator:
 
     # -- what it was asked -------------------------------------------------------------------------------------------
 
-    def asked(self, route: str | None = None) -> list[Asked]:
+    def asked(self, route: str | None = None) -> list[RecordedRequest]:
         """The last requests of *route*, or all of them, oldest first."""
         return self._script.asked(route)
 
@@ -171,14 +172,14 @@ class Simulator:
 
     def wait_for(
         self, route: str | None = None, n: int = 1, timeout: Duration = 5, *, over: bool = False
-    ) -> list[Asked]:
+    ) -> list[RecordedRequest]:
         """Waits until there were *n* requests of *route*, and returns them; *over*: that were answered or broken off.
 
         TimeoutError says what there was instead.
         """
         wait = seconds(timeout, field="timeout")
 
-        def found() -> list[Asked]:
+        def found() -> list[RecordedRequest]:
             return [each for each in self.asked(route) if each.over or not over]
 
         if not self._script.journal.wait(lambda: len(found()) >= n, wait):

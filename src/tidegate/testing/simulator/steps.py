@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
+from email.utils import formatdate
 from enum import StrEnum
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from tidegate.core.checks import whole
-from tidegate.core.duration import Duration, seconds
+from tidegate.durations import Duration, brief, seconds
+from tidegate.simulation.outage import FailureMode, FailurePeriod, Outage
 from tidegate.testing.scripted import Hang, Status, digits
+from tidegate.validation import whole
 
 if TYPE_CHECKING:
-    from tidegate.testing.simulator.asked import Asked
+    from tidegate.testing.simulator.requests import RecordedRequest
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
 _OWN = {"content-length": "length=", "transfer-encoding": "framing="}
-_MOST = 1 << 40
+_MAX_NUMBER = 1 << 40
 _GIVE = "give a Step, a Status, a Hang, ConnectionResetError, bytes, text, a dict, a list, or a function of the request"
 
 
@@ -40,7 +43,8 @@ class Step:
         Step(body=page, cut=100)                    # the connection is closed after 100 bytes of the body
         Step(reset=True), Step(body=page, cut=100, reset=True)    # RST, instead of an answer or in the middle of it
 
-    *body*: bytes, text, what JSON can say, or a function of the `Asked` request that returns one of them. *length* is
+    *body*: bytes, text, what JSON can say, or a function of the `RecordedRequest` request that returns one of them.
+    *length* is
     what Content-Length says instead of the truth. *hang* is silence for that long, then the connection is closed: in
     place of the answer, or after *cut* bytes of the body. *raw* is sent as it is, in place of HTTP; then it is closed.
     """
@@ -63,11 +67,11 @@ class Step:
     pairs: tuple[tuple[str, str], ...] = field(init=False, repr=False)  # the headers, checked
 
     def __post_init__(self) -> None:
-        whole(self.status, field="status", least=200, most=599)  # after a 1xx, clients wait for another
-        whole(self.piece, field="piece", most=_MOST)
+        whole(self.status, field="status", minimum=200, maximum=599)  # after a 1xx, clients wait for another
+        whole(self.piece, field="piece", maximum=_MAX_NUMBER)
         for name, value in (("cut", self.cut), ("length", self.length)):
             if value is not None:
-                whole(value, field=name, least=0, most=_MOST)
+                whole(value, field=name, minimum=0, maximum=_MAX_NUMBER)
         object.__setattr__(self, "delay", seconds(self.delay, field="delay"))
         object.__setattr__(self, "drip", seconds(self.drip, field="drip"))
         if self.hang is not None:
@@ -100,11 +104,11 @@ class Step:
         return f"{self.status}, {'cut' if end == 'closed' else end} after {self.cut} bytes"
 
 
-Handler = Callable[["Asked"], object]
-Told = Step | Handler
+Handler = Callable[["RecordedRequest"], object]
+Scripted = Step | Handler
 
 
-def told(value: object) -> Told:
+def steps_of(value: object) -> Scripted:
     """*value* as a step of a script; TypeError says what may be one."""
     return value if callable(value) and not isinstance(value, type) else step_of(value)
 
@@ -167,3 +171,155 @@ def _valid_value(name: str, value: object) -> str:
         raise ValueError(f"headers: the value of {name} has a line break in it")
     value.encode("latin-1")  # a UnicodeEncodeError is a ValueError, and says where
     return value
+
+
+# From a step to what goes over the wire: which bytes, when, and how the connection ends. Pure.
+
+# Larger answers are sent piece by piece, so that a client that leaves in the middle is seen.
+PROMPT = 65_536
+
+
+class ConnectionEnd(StrEnum):
+    """What becomes of the connection."""
+
+    KEEP = "keep"
+    CLOSE = "close"
+    RESET = "reset"
+    HANG = "hang"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sending:
+    """Wait *delay*, send *pieces* with *pause* after each, end as *ending* says. Times are seconds."""
+
+    pieces: tuple[bytes, ...] = ()
+    ending: ConnectionEnd = ConnectionEnd.KEEP
+    delay: float = 0.0
+    pause: float = 0.0
+    hang: float = 0.0
+
+    @property
+    def prompt(self) -> bool:
+        """Whether it can be sent at once and be done with."""
+        quick = not self.delay and not self.pause and self.ending in (ConnectionEnd.KEEP, ConnectionEnd.CLOSE)
+        return quick and sum(map(len, self.pieces)) <= PROMPT
+
+
+def sending_of(step: Step, *, method: str = "GET", keep: bool = True, now: float = 0.0) -> Sending:
+    """How *step* is sent to a request; *keep*: the client may go on with this connection; *now* is UNIX time."""
+    delay, hang = seconds(step.delay), seconds(step.hang or 0)
+    if step.raw is not None:
+        return Sending(pieces=(step.raw,), ending=ConnectionEnd.CLOSE, delay=delay)
+    broken = ConnectionEnd.RESET if step.reset else ConnectionEnd.CLOSE if step.hang is None else ConnectionEnd.HANG
+    if step.cut is None and broken is not ConnectionEnd.CLOSE:
+        return Sending(ending=broken, delay=delay, hang=hang)
+    body, kind = content_of(step.body)
+    if step.gzip:
+        body = gzip.compress(body, mtime=0)
+    bare = step.status in (204, 304)
+    keep = keep and step.framing != Framing.CLOSE and not _says_close(step)
+    head = _head(step, kind, None if bare else len(body), keep=keep, now=now)
+    pause = seconds(step.drip)
+    shown = b"" if bare or method == "HEAD" else body
+    if step.cut is None:
+        return Sending(
+            pieces=_pieces(head, shown, step, whole=True),
+            ending=ConnectionEnd.KEEP if keep else ConnectionEnd.CLOSE,
+            delay=delay,
+            pause=pause,
+        )
+    return Sending(
+        pieces=_pieces(head, shown[: step.cut], step, whole=False), ending=broken, delay=delay, pause=pause, hang=hang
+    )
+
+
+def _head(step: Step, kind: str, length: int | None, *, keep: bool, now: float) -> bytes:
+    given = {name.lower() for name, _ in step.pairs}
+    lines = [f"HTTP/1.1 {step.status} {reason_of(step.status)}"]
+    lines += [f"{name}: {value}" for name, value in step.pairs]
+    if "date" not in given:
+        lines.append(f"Date: {formatdate(now, usegmt=True)}")
+    if kind and "content-type" not in given:
+        lines.append(f"Content-Type: {kind}")
+    if step.gzip and "content-encoding" not in given:
+        lines.append("Content-Encoding: gzip")
+    if length is not None and step.framing == Framing.LENGTH:
+        lines.append(f"Content-Length: {length if step.length is None else step.length}")
+    elif length is not None and step.framing == Framing.CHUNKED:
+        lines.append("Transfer-Encoding: chunked")
+    if not keep and "connection" not in given:
+        lines.append("Connection: close")
+    return "\r\n".join((*lines, "", "")).encode("latin-1")
+
+
+def _pieces(head: bytes, body: bytes, step: Step, *, whole: bool) -> tuple[bytes, ...]:
+    """The head and the body in the pieces in which they are sent; not *whole*: without its proper end."""
+    size = step.piece if step.drip else PROMPT
+    parts = [body[at : at + size] for at in range(0, len(body), size)]
+    if step.framing == Framing.CHUNKED:
+        parts = [b"%x\r\n%b\r\n" % (len(part), part) for part in parts]
+        # A body that breaks off does so inside a chunk.
+        parts += [b"0\r\n\r\n"] if whole else [b"100\r\n"]
+    if step.drip or not parts:
+        return (head, *parts)
+    return (head + parts[0], *parts[1:])
+
+
+def _says_close(step: Step) -> bool:
+    return any(name.lower() == "connection" and value.lower() == "close" for name, value in step.pairs)
+
+
+# The outage of a simulator, as it goes on.
+
+_GIVE_OUTAGE = "give a text such as '5m down', '1h 30% errors', '2h hang' or '2h 429 retry-after 5m', or 'none'"
+
+
+class OutageState:
+    """An outage that began at *since*; times are those of one clock that never steps."""
+
+    def __init__(self, outage: Outage, since: float) -> None:
+        self._outage = outage
+        self._since = since
+
+    def down(self, now: float) -> bool:
+        """Whether nothing listens."""
+        return any(
+            _shuts(trouble) and trouble.start <= now - self._since < trouble.end for trouble in self._outage.troubles
+        )
+
+    def change(self, now: float) -> float | None:
+        """When `down` changes next; None when it does not."""
+        edges = [edge for trouble in self._outage.troubles if _shuts(trouble) for edge in (trouble.start, trouble.end)]
+        return min((self._since + edge for edge in edges if self._since + edge > now), default=None)
+
+    def step(self, now: float, roll: float) -> Step | None:
+        """What a request meets instead of the script; *roll* in [0, 1) decides where only a share of them fails."""
+        trouble = self._outage.trouble(now - self._since, roll)
+        match trouble:
+            case None:
+                return None
+            case FailurePeriod(ill=FailureMode.STATUS):
+                return Step(trouble.status, retry_after=trouble.retry_after)
+            case FailurePeriod(ill=FailureMode.HANG):
+                return Step(hang=self._since + trouble.end - now)
+        # Nobody can refuse a share of the connections: those that are through the door are reset.
+        return Step(reset=True)
+
+    def as_json(self, now: float) -> dict[str, Any] | None:
+        left = (self._outage.end or 0.0) - (now - self._since)
+        return None if left <= 0 else {"text": self._outage.label, "ends_in": brief(left)}
+
+
+def outage_of(what: Outage | str | None) -> Outage:
+    """*what* as an outage that begins at once; ValueError or TypeError says what to give."""
+    if what is None:
+        return Outage()
+    if isinstance(what, Outage):
+        return what
+    if not isinstance(what, str):
+        raise TypeError(f"outage: {what!r:.80} is no outage; {_GIVE_OUTAGE}")
+    return Outage.parse(what, lead=0)
+
+
+def _shuts(trouble: FailurePeriod) -> bool:
+    return trouble.ill is FailureMode.DOWN and trouble.share >= 1

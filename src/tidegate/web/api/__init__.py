@@ -7,28 +7,23 @@ from fastapi import APIRouter
 
 def routers() -> list[APIRouter]:
     """Every route of it, by resource. A router of routers would read each signature once more."""
-    from tidegate.web.api import (
-        activity,
-        bulk_actions,
-        channels,
-        classify,
-        codes,
-        config,
-        events,
-        explain,
-        failures,
-        history,
-        jobs,
-        notices,
-        overview,
-        queues,
-        target_actions,
-        targets,
-        workers,
-    )
+    from tidegate.web.api import bulk, events, jobs, notices, queues, reference, reports, targets
 
-    resources = (
-        overview, targets, target_actions, queues, jobs, bulk_actions, failures, workers, notices, channels, events,
-        history, explain, activity, classify, config, codes,
-    )  # fmt: skip
-    return [each.router for each in resources]
+    return [
+        reports.router,
+        targets.router,
+        queues.router,
+        jobs.router,
+        bulk.router,
+        reports.failures_router,
+        queues.workers_router,
+        notices.router,
+        notices.channels_router,
+        events.router,
+        reports.history_router,
+        reports.explain_router,
+        events.activity_router,
+        reference.router,
+        reference.config_router,
+        reference.codes_router,
+    ]

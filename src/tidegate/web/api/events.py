@@ -5,49 +5,58 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from functools import partial
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import Query, Request, Response
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from pydantic import Field
 from starlette.concurrency import run_in_threadpool
 
+from tidegate import audit
+from tidegate.accounts.access import Permission, Principal
+from tidegate.audit import AuditFilter
 from tidegate.errors import StoreError
-from tidegate.ops import happenings
-from tidegate.store.gate_rows import GateEvent
-from tidegate.web.api import strict
-from tidegate.web.api.answers import read, says
-from tidegate.web.api.shapes import GateEventShown, Key, Shown
-from tidegate.web.api.strict import wants_stream
-from tidegate.web.guards import HEAD
+from tidegate.store.base import ResultPage, Tx, now_of
+from tidegate.targets import table
+from tidegate.targets.table import TargetEvent
+from tidegate.web.api import routing
+from tidegate.web.api.models import GateEventShown, Key, Listed, Moment, ResponseModel
+from tidegate.web.api.routing import next_link, read, responses, wants_stream
+from tidegate.web.auth import WHO
+from tidegate.web.middleware import HEAD
 from tidegate.web.problems import Problem
 from tidegate.web.site import Site, site_of
 
-router = strict.api("events")
+if TYPE_CHECKING:
+    from sse_starlette import ServerSentEvent
 
-_SLICE = 100
-_LARGEST = 2**53 - 1
+router = routing.api("events")
+
+_BATCH_SIZE = 100
+_MAX_ID = 2**53 - 1
 
 
-class Events(Shown):
+class Events(ResponseModel):
     """The oldest first. Ask again with `after` = *last_id*."""
 
     items: list[GateEventShown]
     last_id: int
 
 
-_BOTH = says(Events, 400, 429)
+_BOTH = responses(Events, 400, 429)
 _BOTH[200] = {**_BOTH[200], "content": {"text/event-stream": {"schema": {"type": "string"}}}}
 
 
 @router.get("/events", responses=_BOTH)
 async def list_events(
     request: Request,
-    after: Annotated[int | None, Query(ge=0, le=_LARGEST, description="Only what has a larger id.")] = None,
+    after: Annotated[int | None, Query(ge=0, le=_MAX_ID, description="Only what has a larger id.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
     subject: Annotated[Literal["", "queue", "target"], Query()] = "",
     name: Annotated[Key, Query(description="Of this target, or of this queue if subject says so.")] = "",
 ) -> Response:
     """Events as JSON, or with `Accept: text/event-stream` as they happen, from Last-Event-ID or from now on."""
+    from sse_starlette import EventSourceResponse
+
     site = site_of(request)
     if name and not subject:
         subject = "target"
@@ -57,10 +66,10 @@ async def list_events(
     _room(site, streams)
     start = _last_seen(request, after)
     if start is None:
-        start = await run_in_threadpool(site.read, happenings.newest)
+        start = await run_in_threadpool(site.read, table.newest)
     if request.scope.get(HEAD):
         return Response(media_type="text/event-stream")
-    look = partial(happenings.since, most=_SLICE, subject=subject, name=name)
+    look = partial(table.since, limit=_BATCH_SIZE, subject=subject, name=name)
     told = _told(request, start, look)
     return EventSourceResponse(told, ping=site.streams.heartbeat, send_timeout=site.streams.send_within, sep="\n")
 
@@ -69,7 +78,7 @@ list_events.streams = True  # type: ignore[attr-defined]
 
 
 def _listed(request: Request, site: Site, after: int, limit: int, subject: str, name: str) -> Response:
-    found = site.read(lambda tx: happenings.since(tx, after, most=limit, subject=subject, name=name))
+    found = site.read(lambda tx: table.since(tx, after, limit=limit, subject=subject, name=name))
     items = [GateEventShown.of(event) for event in found]
     return read(request, Events(items=items, last_id=items[-1].id if items else after))
 
@@ -79,7 +88,7 @@ def _listed(request: Request, site: Site, after: int, limit: int, subject: str, 
 
 def _room(site: Site, streams: dict[object, float]) -> None:
     """A problem when there are too many; it says when the oldest of them ends."""
-    if len(streams) >= site.streams.most:
+    if len(streams) >= site.streams.max_streams:
         left = min(streams.values()) + site.streams.longest - site.queue.clock.monotonic()
         raise Problem("too_many", f"{len(streams)} clients follow already.", retry_after=max(1.0, left))
 
@@ -94,27 +103,89 @@ def _last_seen(request: Request, after: int | None) -> int | None:
     return int(given)
 
 
-async def _told(request: Request, last: int, look: Callable[..., list[GateEvent]]) -> AsyncIterator[ServerSentEvent]:
+async def _told(request: Request, last: int, look: Callable[..., list[TargetEvent]]) -> AsyncIterator[ServerSentEvent]:
     """Everything after *last*, as it happens. A client that does not read is dropped by whoever sends; nobody waits."""
+    from sse_starlette import ServerSentEvent
+
     site, token = site_of(request), object()
     numbers = site.streams
     clock, streams, closing = site.queue.clock, request.app.state.streams, request.app.state.closing
     began = streams[token] = clock.monotonic()
-    pause = numbers.look_every
+    pause = numbers.poll_interval
     try:
         # A browser that loses us comes back within seconds; the first line tells it that it is connected.
         yield ServerSentEvent(comment="following", retry=3000, id=str(last), sep="\n")
         while clock.monotonic() - began < numbers.longest and not closing.is_set():
             try:
                 found = await run_in_threadpool(site.read, partial(look, after=last))
-                pause = numbers.look_every
+                pause = numbers.poll_interval
             except StoreError:
                 found, pause = [], min(site.outage.seen(), numbers.heartbeat)
             for event in found:
                 last = event.id
                 shown = GateEventShown.of(event).model_dump(mode="json")
                 yield ServerSentEvent(json.dumps(shown), event=event.kind, id=str(event.id), sep="\n")
-            if len(found) < _SLICE:
+            if len(found) < _BATCH_SIZE:
                 await clock.asleep(pause)
     finally:
         streams.pop(token, None)
+
+
+# /activity: who did what, from where, and how it was before and after.
+
+activity_router = routing.api("activity")
+
+Origin = Literal["", "page", "api", "cli", "program"]
+Subject = Literal["", "queue", "target", "job", "bulk", "notice", "user", "token"]
+Ago = Annotated[float | None, Query(ge=0, le=1e12, allow_inf_nan=False)]
+
+
+class DeedShown(ResponseModel):
+    """One thing that somebody did. *says* is a sentence, *reason* what they gave as theirs."""
+
+    id: int
+    at: Moment
+    actor: str
+    origin: str = Field(description="page, api, cli or program.")
+    action: str
+    subject: str
+    name: str
+    key: str | None
+    before: dict[str, Any]
+    after: dict[str, Any]
+    reason: str
+    says: str
+
+
+@activity_router.get("/activity", responses=responses(Listed[DeedShown]))
+def list_activity(
+    request: Request,
+    actor: Annotated[Key, Query(description="By whom.")] = "",
+    action: Annotated[Key, Query(description="What they did, such as queue_paused.")] = "",
+    origin: Annotated[Origin, Query(description="From where.")] = "",
+    subject: Annotated[Subject, Query(description="To what kind of thing.")] = "",
+    name: Annotated[Key, Query(description="To the one with this name.")] = "",
+    older: Ago = None,
+    younger: Ago = None,
+    limit: Annotated[int, Query(ge=1, le=200)] = 50,
+    cursor: Annotated[str, Query(pattern="^(a[0-9a-f]{1,15})?$")] = "",
+) -> Response:
+    """What people did in the last 90 days, the newest first. What was done to users and tokens, admins see."""
+
+    def look(tx: Tx) -> ResultPage[audit.AuditLine]:
+        now = now_of(tx)
+        wanted = AuditFilter(
+            actor=actor, action=action, origin=origin, subject=subject, name=name, accounts=sees_accounts(request),
+            earliest=0.0 if younger is None else now - younger, latest=1e18 if older is None else now - older,
+        )  # fmt: skip
+        return audit.list_activity(tx, wanted, cursor=cursor or None, limit=limit)
+
+    found = site_of(request).read(look)
+    page = Listed(items=[DeedShown(**item.as_json()) for item in found.items], next_cursor=found.next)
+    return read(request, page, next_link(request, page.next_cursor))
+
+
+def sees_accounts(request: Request) -> bool:
+    """Whether who asks may see what was done to users and tokens."""
+    who = request.scope.get(WHO)
+    return isinstance(who, Principal) and who.has_permission(Permission.MANAGE)

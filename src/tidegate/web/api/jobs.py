@@ -10,29 +10,27 @@ from typing import Annotated
 from fastapi import Depends, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
-from tidegate.errors import NotThere, Refused
-from tidegate.ops import job_actions, listing, reports
-from tidegate.ops.reports import JobReport
-from tidegate.store import people
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
-from tidegate.web.api import job_shapes, strict
-from tidegate.web.api.answers import next_link, read, says
-from tidegate.web.api.job_shapes import JobItem, JobShown, Wanted
-from tidegate.web.api.once import Acting, Asking, once
-from tidegate.web.api.shapes import JobId, Listed, Reason, Shown, iso
+from tidegate.errors import NotFound, Rejected
+from tidegate.jobs import actions, listing, reports
+from tidegate.jobs.reports import JobReport
+from tidegate.store.base import Tx, now_of
+from tidegate.web.api import job_models, routing
+from tidegate.web.api.idempotent import Acting, IdempotentRequest, idempotent
+from tidegate.web.api.job_models import JobFilterQuery, JobItem, JobShown
+from tidegate.web.api.models import JobId, Listed, Reason, ResponseModel, iso
+from tidegate.web.api.routing import next_link, read, responses
 from tidegate.web.problems import Problem
 from tidegate.web.site import Site, site_of
 
-router = strict.api("jobs")
+router = routing.api("jobs")
 
-LONGEST_WAIT = 20.0  # seconds
-MOST_WAITING = 100
+MAX_WAIT_SECONDS = 20.0  # seconds
+MAX_WAITING = 100
 _FIRST_LOOK, _SLOWEST_LOOK, _GROWTH = 0.05, 0.5, 1.5  # seconds between two looks
 Numbered = Annotated[JobId, Path(description="The number of a job.")]
 
 
-class Acted(Shown):
+class Acted(ResponseModel):
     """What came of it. `result` of a cancel is 'cancelled', or 'asked' when it runs and was told to stop."""
 
     id: int
@@ -40,10 +38,10 @@ class Acted(Shown):
     result: str
 
 
-@router.get("/jobs", responses=says(Listed[JobItem], 400))
+@router.get("/jobs", responses=responses(Listed[JobItem], 400))
 def list_jobs(
     request: Request,
-    wanted: Annotated[Wanted, Depends()],
+    wanted: Annotated[JobFilterQuery, Depends()],
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     cursor: Annotated[str, Query(pattern="^(j[0-9a-f]{1,16})?$")] = "",
 ) -> Response:
@@ -51,10 +49,10 @@ def list_jobs(
     site = site_of(request)
 
     def work(tx: Tx) -> Listed[JobItem]:
-        found = listing.jobs(tx, wanted.filter, cursor=cursor or None, most=limit)
+        found = listing.jobs(tx, wanted.filter, cursor=cursor or None, limit=limit)
         count = listing.count(tx, wanted.filter)
         now = now_of(tx)
-        items = [job_shapes.item(line, now) for line in found.items]
+        items = [job_models.item(line, now) for line in found.items]
         return Listed[JobItem](items=items, next_cursor=found.next, total=count.n, total_is_capped=count.capped)
 
     try:
@@ -64,12 +62,12 @@ def list_jobs(
     return read(request, page, next_link(request, page.next_cursor))
 
 
-@router.get("/jobs/{id}", responses=says(JobShown, 404))
+@router.get("/jobs/{id}", responses=responses(JobShown, 404))
 async def one_job(
     request: Request,
     id: Numbered,  # noqa: A002 - its name in the address
     wait: Annotated[
-        float, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait for another state, if it has not ended.")
+        float, Query(ge=0, le=MAX_WAIT_SECONDS, description="Seconds to wait for another state, if it has not ended.")
     ] = 0,
 ) -> Response:
     """One job with its history, and why it waits if it does."""
@@ -79,7 +77,7 @@ async def one_job(
 
     def work() -> JobShown:
         report, now = site.read(lambda tx: (reports.job(tx, id), now_of(tx)))
-        return job_shapes.whole(report, now)
+        return job_models.whole(report, now)
 
     return read(request, await run_in_threadpool(work))
 
@@ -89,7 +87,7 @@ async def _changed(request: Request, site: Site, id_: int, wait: float) -> None:
     waiting: set[object] = request.app.state.waiting
     closing: threading.Event = request.app.state.closing
     clock, token = site.queue.clock, object()
-    if len(waiting) >= MOST_WAITING:  # it gets its answer at once, and asks again
+    if len(waiting) >= MAX_WAITING:  # it gets its answer at once, and asks again
         return
     waiting.add(token)
     try:
@@ -107,15 +105,15 @@ async def _changed(request: Request, site: Site, id_: int, wait: float) -> None:
 
 
 def _place(site: Site, id_: int) -> tuple[bool, str, int]:
-    found = site.read(lambda tx: people.get(tx, id_))
+    found = site.read(lambda tx: actions.get(tx, id_))
     if found is None:
-        raise NotThere(f"there is no job {id_}")
+        raise NotFound(f"there is no job {id_}")
     return found.state.final, found.stage, found.fence
 
 
 # -- what people do --------------------------------------------------------------------------------------------------
 
-_ACTION = says(Acted, 400, 404, 409)
+_ACTION = responses(Acted, 400, 404, 409)
 
 
 @router.post("/jobs/{id}/retry", responses=_ACTION)
@@ -123,7 +121,7 @@ def retry(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in
     """Queues a failed or cancelled job again: attempts restart, its history stays."""
 
     def work(tx: Tx) -> str:
-        job_actions.retry(tx, id, asking.by)
+        actions.retry(tx, id, asking.by)
         return "queued"
 
     return _act(asking, id, "retry", work)
@@ -132,7 +130,7 @@ def retry(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in
 @router.post("/jobs/{id}/cancel", responses=_ACTION)
 def cancel(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in the address
     """Cancels a job that waits, or tells one that runs to stop."""
-    return _act(asking, id, "cancel", lambda tx: job_actions.cancel(tx, id, asking.by))
+    return _act(asking, id, "cancel", lambda tx: actions.cancel(tx, id, asking.by))
 
 
 @router.post("/jobs/{id}/forget", responses=_ACTION)
@@ -140,16 +138,16 @@ def forget(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name i
     """Removes a job that has ended, with its history, and frees its unique."""
 
     def work(tx: Tx) -> str:
-        job_actions.forget(tx, id, asking.by)
+        actions.forget(tx, id, asking.by)
         return "forgotten"
 
     return _act(asking, id, "forget", work)
 
 
-def _act(asking: Asking, id_: int, action: str, work: Callable[[Tx], str]) -> Response:
+def _act(asking: IdempotentRequest, id_: int, action: str, work: Callable[[Tx], str]) -> Response:
     try:
-        return once(asking, lambda tx: Acted(id=id_, action=action, result=work(tx)))
-    except Refused as error:
+        return idempotent(asking, lambda tx: Acted(id=id_, action=action, result=work(tx)))
+    except Rejected as error:
         raise _refused(asking.site, id_, str(error)) from error
 
 
@@ -158,17 +156,17 @@ def _refused(site: Site, id_: int, said: str) -> Problem:
     report, now = site.read(lambda tx: (_report(tx, id_), now_of(tx)))
     if report is None or report.job.state.final:
         return Problem("refused", f"{said}.")
-    ends = [why.until for why in report.whys] or [report.job.lease_until]
+    ends = [why.until for why in report.reasons] or [report.job.lease_until]
     known = [end for end in ends if end is not None and math.isfinite(end)]
     return Problem(
         "refused", f"{said}.", retry_after=max(max(known) - now, 0.0) if known else None,
         state=str(report.job.state), until=iso(max(known)) if known else None,
-        waits_for=[Reason(**why.as_json()).model_dump(mode="json") for why in report.whys],
+        waits_for=[Reason(**why.as_json()).model_dump(mode="json") for why in report.reasons],
     )  # fmt: skip
 
 
 def _report(tx: Tx, id_: int) -> JobReport | None:
     try:
         return reports.job(tx, id_)
-    except NotThere:
+    except NotFound:
         return None

@@ -6,23 +6,22 @@ from typing import Annotated, Literal
 
 from fastapi import Path, Query, Request, Response
 
-from tidegate.ops import notices
-from tidegate.ops.listing import Page
-from tidegate.ops.notices import NoticeLine
-from tidegate.store import telling_rows
-from tidegate.store.telling_rows import Delivery
-from tidegate.store.tx import Tx
-from tidegate.web.api import strict
-from tidegate.web.api.answers import next_link, read, says
-from tidegate.web.api.once import Acting, once
-from tidegate.web.api.shapes import Asked, JobId, Listed, Moment, Shown
+from tidegate.errors import NotFound
+from tidegate.notices import deliveries, inbox
+from tidegate.notices.deliveries import Delivery
+from tidegate.notices.inbox import NoticeLine
+from tidegate.store.base import ResultPage, Tx
+from tidegate.web.api import routing
+from tidegate.web.api.idempotent import Acting, idempotent, idempotent_later
+from tidegate.web.api.models import JobId, Listed, Moment, RequestModel, ResponseModel
+from tidegate.web.api.routing import next_link, read, responses, shown
 from tidegate.web.problems import Problem
 from tidegate.web.site import site_of
 
-router = strict.api("notices")
+router = routing.api("notices")
 
 
-class DeliveryShown(Shown):
+class DeliveryShown(ResponseModel):
     """What one channel was told of a notice: queued, delivered or failed, and why it failed."""
 
     channel: str
@@ -33,7 +32,7 @@ class DeliveryShown(Shown):
     why: str | None
 
 
-class NoticeShown(Shown):
+class NoticeShown(ResponseModel):
     """One notice. *open*: what it tells of goes on. *why*: channels are not told, or not before *waits_until*."""
 
     id: int
@@ -66,25 +65,25 @@ class Notices(Listed[NoticeShown]):
     unread: int
 
 
-class Snooze(Asked):
+class Snooze(RequestModel):
     """For how long."""
 
     lasts: Literal["15m", "1h", "4h", "1d"]
 
 
-class Snoozed(Shown):
+class Snoozed(ResponseModel):
     id: int
     action: str
     until: Moment
 
 
-class Acked(Shown):
+class Acked(ResponseModel):
     id: int
     action: str
     changed: bool
 
 
-@router.get("/notices", responses=says(Notices, 400))
+@router.get("/notices", responses=responses(Notices, 400))
 def list_notices(
     request: Request,
     unread: Annotated[bool, Query(description="Only those that nobody has read.")] = False,
@@ -96,29 +95,31 @@ def list_notices(
         found, sent, n = site_of(request).read(lambda tx: _look(tx, unread, cursor, limit))
     except ValueError as error:
         raise Problem("bad_cursor") from error
-    page = Notices(items=[_shown(each, sent[each.id]) for each in found.items], next_cursor=found.next, unread=n)
+    page = Notices(items=[_shown(item, sent[item.id]) for item in found.items], next_cursor=found.next, unread=n)
     return read(request, page, next_link(request, found.next))
 
 
-@router.post("/notices/{id}/ack", responses=says(Acked, 400, 404, 409))
+@router.post("/notices/{id}/ack", responses=responses(Acked, 400, 404, 409))
 def acknowledge(id: Annotated[JobId, Path()], asking: Acting) -> Response:  # noqa: A002 - its name in the address
     """Somebody has read it."""
-    return once(asking, lambda tx: Acked(id=id, action="ack", changed=notices.acknowledge(tx, id, asking.by)))
+    return idempotent(asking, lambda tx: Acked(id=id, action="ack", changed=inbox.acknowledge(tx, id, asking.by)))
 
 
-@router.post("/notices/{id}/snooze", responses=says(Snoozed, 400, 404, 409))
+@router.post("/notices/{id}/snooze", responses=responses(Snoozed, 400, 404, 409))
 def snooze(id: Annotated[JobId, Path()], body: Snooze, asking: Acting) -> Response:  # noqa: A002 - the same
     """Tells nobody of it for that long; then again, if it goes on."""
 
     def work(tx: Tx) -> Snoozed:
-        return Snoozed(id=id, action="snooze", until=notices.snooze(tx, id, body.lasts, asking.by))
+        return Snoozed(id=id, action="snooze", until=inbox.snooze(tx, id, body.lasts, asking.by))
 
-    return once(asking, work)
+    return idempotent(asking, work)
 
 
-def _look(tx: Tx, unread: bool, cursor: str, limit: int) -> tuple[Page[NoticeLine], dict[int, list[Delivery]], int]:
-    found = notices.listed(tx, unread_only=unread, cursor=cursor or None, most=limit)
-    return found, telling_rows.deliveries(tx, [line.id for line in found.items]), notices.unread(tx)
+def _look(
+    tx: Tx, unread: bool, cursor: str, limit: int
+) -> tuple[ResultPage[NoticeLine], dict[int, list[Delivery]], int]:
+    found = inbox.list_notices(tx, unread_only=unread, cursor=cursor or None, limit=limit)
+    return found, deliveries.deliveries(tx, [line.id for line in found.items]), inbox.unread(tx)
 
 
 def _shown(line: NoticeLine, sent: list[Delivery]) -> NoticeShown:
@@ -130,3 +131,60 @@ def _shown(line: NoticeLine, sent: list[Delivery]) -> NoticeShown:
         for each in sent
     ]  # fmt: skip
     return NoticeShown(**line.as_json(), deliveries=told)
+
+
+# /channels: where people are told beside the page, and a test of each.
+
+channels_router = routing.api("channels")
+
+Named = Annotated[str, Path(pattern="^[a-z][a-z0-9_-]{0,39}$", description="The name of a channel.")]
+
+
+class ChannelShown(ResponseModel):
+    """One channel. *leads_to* has no secret; *state* is ok, new, failing or off; *standby*: told what others cannot."""
+
+    name: str
+    kind: str
+    leads_to: str
+    level: str
+    order: int
+    standby: bool
+    state: str
+    word: str
+    reason: str
+    last_at: Moment | None
+    last_ok: bool | None
+    tested_at: Moment | None
+    tested_ok: bool | None
+    disabled_at: Moment | None
+
+
+class TestShown(ResponseModel):
+    """How a test went; *why* is empty when it was delivered."""
+
+    channel: str
+    delivered: bool
+    code: str | None
+    why: str
+
+
+@channels_router.get("/channels", responses=responses(Listed[ChannelShown]))
+def list_channels(request: Request) -> Response:
+    """Those of the settings, in the order in which they stand in for each other."""
+    items = [ChannelShown(**each.as_json()) for each in site_of(request).read(deliveries.channels)]
+    return read(request, Listed(items=items, next_cursor=None, total=len(items)))
+
+
+@channels_router.post("/channels/{name}/test", responses=responses(TestShown, 400, 404, 409))
+def test_channel(name: Named, asking: Acting) -> Response:
+    """Sends a test through it now, and says how that went."""
+
+    def work() -> Response:
+        telling = asking.site.telling
+        if telling is None:
+            raise NotFound(f"there is no channel {name!r}")
+        tested = telling.test(name, asking.by)
+        code = None if tested.fault is None else tested.fault.code
+        return shown(TestShown(channel=name, delivered=tested.fault is None, code=code, why=tested.why))
+
+    return idempotent_later(asking, work)

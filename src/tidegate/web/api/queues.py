@@ -6,28 +6,27 @@ from typing import Annotated
 
 from fastapi import Path, Request, Response
 
-from tidegate.errors import NotThere
-from tidegate.ops import actions, reports
-from tidegate.ops.reports import QueueReport
-from tidegate.store import gate_rows
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
-from tidegate.web.api import names, strict
-from tidegate.web.api.answers import read, says
-from tidegate.web.api.ends import Ending
-from tidegate.web.api.once import Acting, once
-from tidegate.web.api.shapes import GateEventShown, Listed, Moment, Name, Shown
+from tidegate.errors import NotFound
+from tidegate.jobs import actions, reports
+from tidegate.jobs.job import Claimed
+from tidegate.jobs.reports import QueueReport, WorkerReport
+from tidegate.store.base import Tx, now_of
+from tidegate.targets import table
+from tidegate.web.api import routing
+from tidegate.web.api.idempotent import Acting, idempotent
+from tidegate.web.api.models import Ending, GateEventShown, Listed, Moment, Name, ResponseModel
+from tidegate.web.api.routing import read, responses
 from tidegate.web.site import Site, site_of
 
-router = strict.api("queues")
-names.register("queue", "pause", "resume")
+router = routing.api("queues")
+routing.register("queue", "pause", "resume")
 
-_MOST_EVENTS = 50
+_MAX_EVENTS = 50
 
 Named = Annotated[Name, Path(description="The name of a queue.")]
 
 
-class QueueShown(Shown):
+class QueueShown(ResponseModel):
     """One queue: its jobs by state, who paused it, and how many workers take from it.
 
     `waiting` are those that are blocked, waiting or ready. `oldest` is for how many seconds the first of them could
@@ -51,14 +50,14 @@ class QueueWithEvents(QueueShown):
     events: list[GateEventShown]
 
 
-class QueueChanged(Shown):
+class QueueChanged(ResponseModel):
     queue: str
     action: str
     changed: bool
     until: Moment | None = None
 
 
-@router.get("/queues", responses=says(Listed[QueueShown]))
+@router.get("/queues", responses=responses(Listed[QueueShown]))
 def list_queues(request: Request) -> Response:
     """Every queue that has or had jobs, or that jobs are declared for."""
     items = _queues(site_of(request))
@@ -67,26 +66,26 @@ def list_queues(request: Request) -> Response:
 
 def _queues(site: Site) -> list[QueueShown]:
     queues, workers = site.read(lambda tx: (reports.queues(tx), reports.workers(tx)))
-    found = {each.name: QueueShown(**each.as_json()) for each in queues}
+    found = {queue.name: QueueShown(**queue.as_json()) for queue in queues}
     for name in site.queue.queues() - set(found):  # nobody has put anything in yet
-        at_work = sum(each.there and name in each.queues for each in workers)
+        at_work = sum(worker.there and name in worker.queues for worker in workers)
         found[name] = QueueShown(**QueueReport(name=name, jobs={}, workers=at_work).as_json())
     return [found[name] for name in sorted(found)]
 
 
-@router.get("/queues/{name:queue}", responses=says(QueueWithEvents, 404))
+@router.get("/queues/{name:queue}", responses=responses(QueueWithEvents, 404))
 def one_queue(request: Request, name: Named) -> Response:
     """One queue: its jobs by state, how long they wait, and what happened to it."""
     site = site_of(request)
-    found = next((each for each in _queues(site) if each.name == name), None)
+    found = next((queue for queue in _queues(site) if queue.name == name), None)
     if found is None:
-        raise NotThere(f"there is no queue {name!r}")
-    events = site.read(lambda tx: gate_rows.events(tx, "queue", name, _MOST_EVENTS))
+        raise NotFound(f"there is no queue {name!r}")
+    events = site.read(lambda tx: table.events(tx, "queue", name, _MAX_EVENTS))
     told = [GateEventShown.of(event) for event in events]
     return read(request, QueueWithEvents(**dict(found), events=told))
 
 
-@router.post("/queues/{name:path}/pause", responses=says(QueueChanged, 400, 404, 409))
+@router.post("/queues/{name:path}/pause", responses=responses(QueueChanged, 400, 404, 409))
 def pause(name: Named, body: Ending, asking: Acting) -> Response:
     """Claims no job of it until a time."""
 
@@ -95,10 +94,10 @@ def pause(name: Named, body: Ending, asking: Acting) -> Response:
         end = actions.pause_queue(tx, name, body.moment(now_of(tx)), asking.because(body.reason), known)
         return QueueChanged(queue=name, action="pause", changed=True, until=end)
 
-    return once(asking, work)
+    return idempotent(asking, work)
 
 
-@router.post("/queues/{name:path}/resume", responses=says(QueueChanged, 400, 404, 409))
+@router.post("/queues/{name:path}/resume", responses=responses(QueueChanged, 400, 404, 409))
 def resume(name: Named, asking: Acting) -> Response:
     """Ends a pause."""
 
@@ -106,4 +105,57 @@ def resume(name: Named, asking: Acting) -> Response:
         was = actions.resume_queue(tx, name, asking.by, asking.site.queue.queues())
         return QueueChanged(queue=name, action="resume", changed=was)
 
-    return once(asking, work)
+    return idempotent(asking, work)
+
+
+# /workers: who is there, and what each of them holds.
+
+workers_router = routing.api("workers")
+
+_MAX_LEASES = 200
+
+
+class LeaseShown(ResponseModel):
+    """The right of a worker to one job, until a time."""
+
+    job: int
+    queue: str
+    kind: str
+    target: str
+    key: str
+    attempt: int
+    claimed_at: Moment
+    until: Moment
+
+
+class WorkerShown(ResponseModel):
+    """*there*: heard of in the last half minute."""
+
+    id: str
+    host: str
+    pid: int
+    started_at: Moment
+    seen_at: Moment
+    queues: list[str]
+    stopping: bool
+    there: bool
+    leases: list[LeaseShown]
+
+
+@workers_router.get("/workers", responses=responses(Listed[WorkerShown]))
+def list_workers(request: Request) -> Response:
+    """Every worker that is known, with the jobs that it holds."""
+    items = site_of(request).read(lambda tx: [_worker(tx, worker) for worker in reports.workers(tx)])
+    return read(request, Listed(items=items, next_cursor=None, total=len(items)))
+
+
+def _worker(tx: Tx, report: WorkerReport) -> WorkerShown:
+    held = [Claimed(*row) for row in tx.query("mine", {"worker": report.id})[:_MAX_LEASES]]
+    leases = [
+        LeaseShown(
+            job=each.id, queue=each.queue, kind=each.kind, target=each.target, key=each.lane, attempt=each.attempt,
+            claimed_at=each.claimed_at, until=each.lease_until,
+        )
+        for each in held
+    ]  # fmt: skip
+    return WorkerShown(**report.as_json(), leases=leases)

@@ -11,15 +11,14 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
-from tidegate.ops.rights import Via, Who
-from tidegate.web.access import WHO
-from tidegate.web.guards import CONNECTION, HEAD
-from tidegate.web.live.board import Board
-from tidegate.web.live.client import Client
+from tidegate.accounts.access import AuthMethod, Principal
+from tidegate.web.auth import WHO
+from tidegate.web.live.hub import LiveHub, Subscriber
+from tidegate.web.middleware import CONNECTION, HEAD
 from tidegate.web.problems import Problem
 
 _STREAM = "text/event-stream"
-_LARGEST = 2**53 - 1
+_MAX_ID = 2**53 - 1
 
 
 def router() -> APIRouter:
@@ -27,14 +26,14 @@ def router() -> APIRouter:
 
     @found.get("/live")
     async def live(
-        request: Request, after: Annotated[int | None, Query(ge=0, le=_LARGEST)] = None, page: bool = False
+        request: Request, after: Annotated[int | None, Query(ge=0, le=_MAX_ID)] = None, page: bool = False
     ) -> Response:
-        board: Board = request.app.state.live
+        board: LiveHub = request.app.state.live
         if _STREAM not in request.headers.get("accept", ""):
             await board.known()
-            return JSONResponse(board.here(_named(request.scope)))
-        if len(board.clients) >= board.numbers.most:
-            raise Problem("too_many", f"{len(board.clients)} browsers follow already.", retry_after=10.0)
+            return JSONResponse(board.current_state(_named(request.scope)))
+        if len(board.subscribers) >= board.numbers.max_subscribers:
+            raise Problem("too_many", f"{len(board.subscribers)} browsers follow already.", retry_after=10.0)
         after = _last_seen(request, after)
         if request.scope.get(HEAD):
             return Response(media_type=_STREAM)
@@ -58,13 +57,13 @@ class Stream(Response):
 
     media_type = _STREAM
 
-    def __init__(self, board: Board, after: int | None, *, page: bool) -> None:
+    def __init__(self, board: LiveHub, after: int | None, *, page: bool) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._board, self._after, self._page = board, after, page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        client = self._board.join(self._after, scope.get(CONNECTION), _named(scope), page=self._page)
+        client = self._board.subscribe(self._after, scope.get(CONNECTION), _named(scope), page=self._page)
         leaving = asyncio.create_task(_leaving(receive, client))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
@@ -75,20 +74,20 @@ class Stream(Response):
             await send(_part(b"", more=False))
         finally:
             leaving.cancel()
-            self._board.leave(client)
+            self._board.unsubscribe(client)
 
 
 def _named(scope: MutableMapping[str, Any]) -> str | None:
     """Who reads; None for whoever is at this machine, while nobody has a name."""
     who = scope.get(WHO)
-    return who.name if isinstance(who, Who) and who.via is not Via.LOCAL else None
+    return who.name if isinstance(who, Principal) and who.via is not AuthMethod.LOCAL else None
 
 
 def _part(body: bytes, *, more: bool = True) -> dict[str, Any]:
     return {"type": "http.response.body", "body": body, "more_body": more}
 
 
-async def _leaving(receive: Receive, client: Client) -> None:
+async def _leaving(receive: Receive, client: Subscriber) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     client.leave()

@@ -1,36 +1,12 @@
-"""The pages: one file each. All of them read through `ops`, and every change is a form that works without script."""
+"""The pages: one file each. Every change is a form that works without script."""
 
 from __future__ import annotations
 
 from fastapi import APIRouter
 
-from tidegate.web.pages import (
-    actions,
-    activity,
-    bulk,
-    channels,
-    failures,
-    finding,
-    help_pages,
-    job,
-    notices,
-    overview,
-    people,
-    pictures,
-    preferences,
-    queue,
-    settings,
-    target,
-    target_actions,
-    targets,
-    tokens,
-    workers,
-)
+from tidegate.web.pages import activity, bulk, job, jobs, notices, overview, render, system, targets, users
 
-_PAGES = (
-    overview, targets, target, target_actions, bulk, actions, activity, queue, failures, job, workers, notices,
-    channels, people, tokens, settings, help_pages, finding, pictures, preferences,
-)  # fmt: skip
+_PAGES = (overview, targets, bulk, activity, jobs, job, system, notices, users, render)
 
 
 def routers() -> list[APIRouter]:

@@ -9,19 +9,18 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
 
-from tidegate.core.duration import seconds
-from tidegate.face.app import Installed
-from tidegate.ops import activity
-from tidegate.ops.activity import ACTIONS, ORIGINS, SUBJECTS, Line
-from tidegate.ops.listing import Page
-from tidegate.store import bulk_rows, gate_rows, people
-from tidegate.store.activity_rows import ACCOUNTS, Place, Wanted
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
-from tidegate.web.api.activity import sees_accounts
-from tidegate.web.pages import times
-from tidegate.web.pages.paging import cursor_of
-from tidegate.web.pages.rendering import page, rendered
+from tidegate import audit
+from tidegate.apps import Installed
+from tidegate.audit import ACCOUNTS, ACTIONS, ORIGINS, SUBJECTS, AuditFilter, AuditLine, AuditSubject
+from tidegate.durations import seconds
+from tidegate.jobs import actions
+from tidegate.jobs.bulk import table as bulk_table
+from tidegate.store.base import ResultPage, Tx, now_of
+from tidegate.targets import table
+from tidegate.web.api.events import sees_accounts
+from tidegate.web.pages import formatters
+from tidegate.web.pages.forms import cursor_of
+from tidegate.web.pages.render import page, render_template
 from tidegate.web.site import site_of
 
 AGES = (("1h", "the last hour"), ("1d", "the last day"), ("7d", "the last 7 days"), ("30d", "the last 30 days"))
@@ -32,7 +31,7 @@ _PATHS: Mapping[str, str] = {
 }  # fmt: skip
 
 
-class Asked:
+class AuditFilterForm:
     """The filter, as the address has it; what makes no sense there is taken as not said."""
 
     def __init__(
@@ -50,9 +49,9 @@ class Asked:
             "name": name.strip(), "age": age if age in dict(AGES) else "",
         }  # fmt: skip
 
-    def wanted(self, tx: Tx, *, accounts: bool) -> Wanted:
+    def wanted(self, tx: Tx, *, accounts: bool) -> AuditFilter:
         said, age = self.query, self.query["age"]
-        return Wanted(
+        return AuditFilter(
             actor=said["actor"], action=said["action"], origin=said["origin"], subject=said["subject"],
             name=said["name"], accounts=accounts, earliest=now_of(tx) - seconds(age) if age else 0.0,
         )  # fmt: skip
@@ -67,12 +66,12 @@ def show(
     age: Text = "", cursor: Annotated[str, Query(max_length=40)] = "",
 ) -> Response:  # fmt: skip
     site = site_of(request)
-    asked = Asked(actor, action, origin, subject, name, age)
+    asked = AuditFilterForm(actor, action, origin, subject, name, age)
     accounts = sees_accounts(request)
 
-    def look(tx: Tx) -> tuple[Page[Line], float, frozenset[tuple[str, str]]]:
+    def look(tx: Tx) -> tuple[ResultPage[AuditLine], float, frozenset[tuple[str, str]]]:
         wanted = asked.wanted(tx, accounts=accounts)
-        seen = cursor_of(cursor, lambda at: activity.listed(tx, wanted, cursor=at))
+        seen = cursor_of(cursor, lambda at: audit.list_activity(tx, wanted, cursor=at))
         return seen, now_of(tx), without_page(tx, seen.items)
 
     seen, now, missing = site.read(look)
@@ -82,7 +81,7 @@ def show(
         request, "activity.html", seen=seen, query={key: value for key, value in asked.query.items() if value},
         actions=[each for each in ACTIONS if not each.startswith(hidden or "-")], origins=ORIGINS,
         subjects=[each for each in SUBJECTS if each not in hidden], ages=AGES, path_of=path_to, paged=bool(cursor),
-        moment=lambda at: times.clock(at, now), wanted=asked.query,
+        moment=lambda at: formatters.clock(at, now), wanted=asked.query,
     )  # fmt: skip
 
 
@@ -90,15 +89,15 @@ def show(
 def feed(request: Request) -> Response:
     site = site_of(request)
 
-    def look(tx: Tx) -> tuple[Page[Line], float, frozenset[tuple[str, str]]]:
-        seen = activity.listed(tx, Wanted(accounts=sees_accounts(request)), most=50)
+    def look(tx: Tx) -> tuple[ResultPage[AuditLine], float, frozenset[tuple[str, str]]]:
+        seen = audit.list_activity(tx, AuditFilter(accounts=sees_accounts(request)), limit=50)
         return seen, now_of(tx), without_page(tx, seen.items)
 
     seen, now, missing = site.read(look)
     path_to = partial(path_of, apps=site.apps, missing=missing)
-    answer = rendered(request, "activity.atom", 200, {
-        "unread": 0, "seen": seen, "now": now, "machine": times.machine, "path_of": path_to,
-        "home": str(request.base_url).rstrip("/"), "moment": times.absolute,
+    answer = render_template(request, "activity.atom", 200, {
+        "unread": 0, "seen": seen, "now": now, "machine": formatters.machine, "path_of": path_to,
+        "home": str(request.base_url).rstrip("/"), "moment": formatters.absolute,
     })  # fmt: skip
     answer.headers["content-type"] = "application/atom+xml; charset=utf-8"
     return answer
@@ -106,32 +105,34 @@ def feed(request: Request) -> Response:
 
 # Whether something is still there, and so has a page: what was removed or forgotten, or has grown too old, has none.
 _THERE: Mapping[str, Callable[[Tx, str], bool]] = {
-    "target": lambda tx, name: gate_rows.target(tx, name) is not None,
-    "job": lambda tx, name: people.get(tx, int(name)) is not None,
-    "bulk": lambda tx, name: bulk_rows.get(tx, int(name)) is not None,
-    "user": lambda tx, name: bool(tx.all("user", {"name": name})),
+    "target": lambda tx, name: table.target(tx, name) is not None,
+    "job": lambda tx, name: actions.get(tx, int(name)) is not None,
+    "bulk": lambda tx, name: bulk_table.get(tx, int(name)) is not None,
+    "user": lambda tx, name: bool(tx.query("user", {"name": name})),
 }
 
 
-def without_page(tx: Tx, lines: Sequence[Line]) -> frozenset[tuple[str, str]]:
+def without_page(tx: Tx, lines: Sequence[AuditLine]) -> frozenset[tuple[str, str]]:
     """What has no page of its own, as subject and name."""
     places = {(line.deed.place.subject, line.deed.place.name) for line in lines}
     return frozenset(each for each in places if each[0] in _THERE and not _THERE[each[0]](tx, each[1]))
 
 
-def path_of(place: Place, apps: Sequence[Installed[Any]] = (), missing: Collection[tuple[str, str]] = ()) -> str:
+def path_of(
+    subject: AuditSubject, apps: Sequence[Installed[Any]] = (), missing: Collection[tuple[str, str]] = ()
+) -> str:
     """The page of what it is about; of a thing that an application has under its own name, the application's page.
 
     Of what is *missing*, empty; but of a target, the page of the application that it belongs to, or of all targets.
     """
-    gone = (place.subject, place.name) in missing
-    if place.subject == "target" and (place.lane or gone):
-        own = next((home_of(each) for each in apps if place.name == each.app.name), "")
+    gone = (subject.subject, subject.name) in missing
+    if subject.subject == "target" and (subject.lane or gone):
+        own = next((home_of(app) for app in apps if subject.name == app.app.name), "")
         if own:
             return own
-    if place.subject == "target" and gone:
-        return next((home_of(each) for each in apps if place.name in each.app.targets), "") or "/targets"
-    return "" if gone else _PATHS.get(place.subject, "/activity").format(quote(place.name, safe=""))
+    if subject.subject == "target" and gone:
+        return next((home_of(app) for app in apps if subject.name in app.app.targets), "") or "/targets"
+    return "" if gone else _PATHS.get(subject.subject, "/activity").format(quote(subject.name, safe=""))
 
 
 def home_of(there: Installed[Any]) -> str:

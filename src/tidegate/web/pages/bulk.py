@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from tidegate.core.actor import Actor
-from tidegate.errors import NotThere
-from tidegate.ops import bulk
-from tidegate.ops.bulk import Outcome
-from tidegate.ops.failures import MOST
-from tidegate.ops.rights import Right
-from tidegate.store import failures
-from tidegate.store.failures import Group
-from tidegate.store.tx import Tx
-from tidegate.web.access import RIGHT_OF_BULK, require
-from tidegate.web.bulk import Bulks, carried_out
-from tidegate.web.pages import filtering
-from tidegate.web.pages.filtering import Chosen
-from tidegate.web.pages.rendering import page
-from tidegate.web.pages.saying import Said, answer, attempt, local_path
-from tidegate.web.pages.times import many
+from tidegate.accounts.access import Permission
+from tidegate.audit import Actor
+from tidegate.errors import NotFound
+from tidegate.jobs import settle
+from tidegate.jobs.bulk import service, table
+from tidegate.jobs.bulk.service import BulkOutcome
+from tidegate.jobs.bulk.table import BulkItem, BulkOperation
+from tidegate.jobs.listing import MAX_GROUPS
+from tidegate.jobs.settle import FailureGroup
+from tidegate.store.base import ResultPage, Tx, now_of
+from tidegate.web.auth import RIGHT_OF_BULK, require
+from tidegate.web.bulk_runner import BulkRunner, run_bulk
+from tidegate.web.pages import formatters, jobs
+from tidegate.web.pages.formatters import many
+from tidegate.web.pages.forms import Flash, act, answer, attempt, cursor_of, local_path, number_of
+from tidegate.web.pages.jobs import Chosen
+from tidegate.web.pages.render import page
 from tidegate.web.site import site_of
 
 # What will happen, by action; and what is said when it has.
@@ -41,7 +43,7 @@ EFFECTS = {
         "What they held as unique is free again, so the same work can be put in anew.",
     ),
 }
-MOST_AT_ONCE = 500  # more than these are done in the background, with a page that says how far it is
+MAX_AT_ONCE = 500  # more than these are done in the background, with a page that says how far it is
 DONE = {"retry": "queued again", "cancel": "cancelled or asked to stop", "forget": "forgotten"}
 
 Field = Annotated[str, Form(max_length=2000)]
@@ -53,17 +55,17 @@ router = APIRouter()
 @router.get("/bulk")
 def confirm(
     request: Request,
-    wanted: Annotated[Chosen, Depends(filtering.chosen)],
+    wanted: Annotated[Chosen, Depends(jobs.chosen)],
     action: Annotated[str, Query(max_length=20)] = "",
     back: Annotated[str, Query(max_length=2000)] = "",
 ) -> Response:
     site = site_of(request)
     if action not in EFFECTS:
-        raise NotThere(f"there is no action {action!r}; there are: {', '.join(EFFECTS)}")
+        raise NotFound(f"there is no action {action!r}; there are: {', '.join(EFFECTS)}")
     try:
-        count, group = site.read(lambda tx: (bulk.preview(tx, action, wanted.wanted), _group(tx, wanted.failure)))
+        count, group = site.read(lambda tx: (service.preview(tx, action, wanted.wanted), _group(tx, wanted.failure)))
     except ValueError as error:
-        return answer(request, Said(text=f"Nothing was changed: {error}.", tone="bad"), back, "/queue")
+        return answer(request, Flash(text=f"Nothing was changed: {error}.", tone="bad"), back, "/queue")
     otherwise = f"{site.base}/queue?{urlencode(wanted.query)}"
     return page(
         request, "bulk.html", wanted=wanted, action=action, count=count, effects=EFFECTS[action],
@@ -87,24 +89,24 @@ def run(
     reason: Annotated[str, Form(max_length=300)] = "",
 ) -> Response:
     site = site_of(request)
-    wanted = filtering.chosen(
+    wanted = jobs.chosen(
         queue=queue, state=state, kind=kind, target=target, code=code, failure=failure, age=age
     )  # fmt: skip
-    require(request, RIGHT_OF_BULK.get(action, Right.MANAGE))
+    require(request, RIGHT_OF_BULK.get(action, Permission.MANAGE))
     by = Actor.of(site.actor_of(request)).because(reason.strip())
     begun: list[int] = []
 
-    def work() -> Said:
+    def work() -> Flash:
         if action not in EFFECTS or not expected.isdecimal():
             raise ValueError("action, expected: both are needed; go back and choose again")
-        if int(expected) > MOST_AT_ONCE:
+        if int(expected) > MAX_AT_ONCE:
             one = _bulks(request).start(action, wanted.wanted, by, int(expected))
             begun.extend([] if one is None else [one.id])
-            return _told(action, Outcome(0))
-        outcome = carried_out(site, action, wanted.wanted, by, int(expected))
+            return _outcome_flash(action, BulkOutcome(0))
+        outcome = run_bulk(site, action, wanted.wanted, by, int(expected))
         if outcome.refused and outcome.bulk is not None:
             begun.append(outcome.bulk)
-        return _told(action, outcome)
+        return _outcome_flash(action, outcome)
 
     said = attempt(work)
     if begun:
@@ -112,16 +114,111 @@ def run(
     return answer(request, said, back, f"/queue?{urlencode(wanted.query)}")
 
 
-def _group(tx: Tx, failure: str) -> Group | None:
+def _group(tx: Tx, failure: str) -> FailureGroup | None:
     """The group of failures that the jobs are of, if it is one of those that people see."""
-    return next((each for each in failures.groups(tx, MOST) if each.failure == failure), None) if failure else None
+    return (
+        next((group for group in settle.groups(tx, MAX_GROUPS) if group.failure == failure), None) if failure else None
+    )
 
 
-def _bulks(request: Request) -> Bulks:
+def _bulks(request: Request) -> BulkRunner:
     found = request.app.state.bulks
-    assert isinstance(found, Bulks)  # noqa: S101 - `build` put it there
+    assert isinstance(found, BulkRunner)  # noqa: S101 - `build` put it there
     return found
 
 
-def _told(action: str, outcome: Outcome) -> Said:
-    return Said(text=f"{many(outcome.changed, 'job')} {'was' if outcome.changed == 1 else 'were'} {DONE[action]}.")
+def _outcome_flash(action: str, outcome: BulkOutcome) -> Flash:
+    return Flash(text=f"{many(outcome.changed, 'job')} {'was' if outcome.changed == 1 else 'were'} {DONE[action]}.")
+
+
+# `/actions`: what was done to many jobs at once; one of them shows how far it is, and what became of each job.
+
+# By state: the word, its icon, its tone.
+STATE_LABELS: Mapping[str, tuple[str, str, str]] = {
+    table.RUNNING: ("Under way", "play", "busy"),
+    table.DONE: ("Done", "check", "good"),
+    table.CANCELLED: ("Cancelled", "stop", "calm"),
+    table.FAILED: ("Failed", "cross", "bad"),
+}
+# By action: while it is under way, after it.
+VERBS: Mapping[str, tuple[str, str]] = {
+    "retry": ("Retrying", "Retried"),
+    "cancel": ("Cancelling", "Cancelled"),
+    "forget": ("Forgetting", "Forgot"),
+}
+
+
+@router.get("/actions")
+def show(request: Request, cursor: Annotated[str, Query(max_length=40)] = "") -> Response:
+    seen = site_of(request).read(lambda tx: cursor_of(cursor, lambda at: service.list_operations(tx, cursor=at)))
+    return page(request, "actions.html", seen=seen, looks=STATE_LABELS, titled=operation_title, words=jobs.words_of)
+
+
+@router.get("/actions/{id_}")
+def watch(
+    request: Request,
+    id_: str,
+    back: Annotated[str, Query(max_length=2000)] = "",
+    outcome: Annotated[str, Query(max_length=20)] = "",
+    cursor: Annotated[str, Query(max_length=40)] = "",
+) -> Response:
+    refused_only = outcome == table.REFUSED
+
+    def look(tx: Tx) -> tuple[BulkOperation, ResultPage[BulkItem], float]:
+        one = service.require(tx, _number(id_))
+        items = cursor_of(cursor, lambda at: service.items(tx, one.id, refused_only=refused_only, cursor=at))
+        return one, items, now_of(tx)
+
+    one, items, now = site_of(request).read(look)
+    return page(
+        request,
+        "action.html",
+        one=one,
+        items=items,
+        looks=STATE_LABELS,
+        titled=operation_title,
+        left=one.left(now),
+        now=now,
+        words=jobs.words_of(one.filter),
+        told_so_far=_progress_text(one),
+        refused_only=refused_only,
+        back_to=local_path(back, ""),
+        kept=_kept(one),
+    )
+
+
+@router.post("/actions/{id_}/cancel")
+def cancel(request: Request, id_: str, back: Annotated[str, Form(max_length=2000)] = "") -> Response:
+    site = site_of(request)
+
+    def say(one: BulkOperation) -> Flash:
+        return Flash(text=f"Bulk action {one.id} was cancelled: {one.says}.", tone="warn")
+
+    said = act(site, lambda tx: service.cancel(tx, _number(id_), site.actor_of(request)), say)
+    return answer(request, said, back, "/actions", id_)
+
+
+def operation_title(one: BulkOperation) -> str:
+    """What it is, in a few words."""
+    return (
+        f"{VERBS[one.action][not one.running]} {formatters.many(one.expected if one.running else one.changed, 'job')}"
+    )
+
+
+def _progress_text(one: BulkOperation) -> str:
+    text = f"{formatters.many(one.changed, 'job')} {'was' if one.changed == 1 else 'were'} {DONE[one.action]}."
+    if one.refused:
+        text += f" {formatters.many(one.refused, 'job')} stayed as before."
+    return text
+
+
+def _kept(one: BulkOperation) -> bool:
+    """Whether the outcome of every job is kept."""
+    return one.changed <= table.MAX_CHANGED and one.refused <= table.MAX_REFUSED
+
+
+def _number(id_: str) -> int:
+    found = number_of(id_)
+    if found is None:
+        raise NotFound("there is no such bulk action")
+    return found

@@ -3,15 +3,167 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from tidegate.ops.history import SPANS, Calls, History, Point
-from tidegate.store.rollups import HOUR
-from tidegate.web.pages import drawing, times
-from tidegate.web.pages.drawing import Bar, Beat
+from tidegate.jobs.history import HOUR, SPANS, CallCounts, History, Point
+from tidegate.web.pages import formatters
+from tidegate.web.pages.formatters import took
+
+# Small pictures as SVG: numbers are attributes, colours are classes, and a text says the same as the picture.
+
+_WIDTH = 1000.0
+_MIN_WIDTH = 8.0  # what is there can be seen
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A piece of a band: how much, in which tone, and what it is."""
+
+    n: float
+    tone: str
+    word: str
+
+
+def band(parts: Sequence[Segment], label: str, whole: float | None = None) -> Markup:
+    """Pieces side by side, as wide as their shares of *whole*, or of their sum."""
+    there = [part for part in parts if part.n > 0]
+    total = max(whole or 0, sum(part.n for part in there)) or 1
+    widths = [max(_MIN_WIDTH, _WIDTH * part.n / total) for part in there]
+    squeeze = min(1.0, _WIDTH / (sum(widths) or 1))
+    pieces, x = [], 0.0
+    for part, width in zip(there, widths, strict=True):
+        pieces.append(_rect(x, width * squeeze - 2, part.tone, f"{part.word}: {part.n:,.0f}"))
+        x += width * squeeze
+    return _svg("band", 10, Markup("").join(pieces), label)
+
+
+def share(n: float, limit: float, tone: str, label: str, height: int = 10) -> Markup:
+    """How much of a whole, from 0 to 1, with a mark at *limit*."""
+    width = _WIDTH * min(1.0, max(0.0, n))
+    filled = _rect(0, max(_MIN_WIDTH, width) if n else 0, tone, "", height)
+    mark = Markup("")
+    if 0 < limit < 1:
+        mark = Markup('<path class="mark" vector-effect="non-scaling-stroke" d="M{:.0f} 0V{}"/>').format(
+            _WIDTH * limit, height
+        )
+    ground = Markup('<rect class="ground" width="{:.0f}" height="{}"/>').format(_WIDTH, height)
+    return _svg("band", height, ground + filled + mark, label)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSpan:
+    """A piece of time that something took."""
+
+    began: float
+    ended: float
+    tone: str
+    word: str
+
+
+def stretches(found: Iterable[TimeSpan], start: float, end: float, label: str) -> Markup:
+    """What happened when, from *start* to *end*; a short one is as wide as can be seen."""
+    length = max(end - start, 0.001)
+    pieces = [Markup('<rect class="ground" y="9" width="{:.0f}" height="2"/>').format(_WIDTH)]
+    for each in found:
+        x = min(_WIDTH - _MIN_WIDTH, max(0.0, _WIDTH * (each.began - start) / length))
+        width = max(_MIN_WIDTH, _WIDTH * (each.ended - each.began) / length)
+        pieces.append(_rect(x, min(width, _WIDTH - x), each.tone, each.word, 20))
+    return _svg("picture strip-of-time", 20, Markup("").join(pieces), label)
+
+
+def bars(found: Sequence[tuple[float, float]], label: str) -> Markup:
+    """Pairs of (all, bad) as bars that stand side by side."""
+    limit = max((n for n, _ in found), default=0) or 1
+    wide = _WIDTH / max(len(found), 1)
+    pieces = []
+    for at, (n, bad) in enumerate(found):
+        for part, tone in ((n, "good"), (bad, "bad")):
+            height = 60 * part / limit
+            pieces.append(
+                Markup('<rect class="tone {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
+                    tone, at * wide, 60 - height, wide - 6, height
+                )
+            )
+    return _svg("picture bars", 60, Markup("").join(pieces), label)
+
+
+def sparks(found: Sequence[int], label: str) -> Markup:
+    """Numbers as small bars side by side."""
+    bars = [Column(at, n, 0, "warn", "") for at, n in enumerate(found)]
+    return over_time(bars, 0, len(found), 1, label, "sparks")
+
+
+@dataclass(frozen=True, slots=True)
+class HeatCell:
+    """One stretch of time at a glance: the worse it was, the higher; *share* from 0 to 1."""
+
+    share: float
+    tone: str
+    word: str
+
+
+def beats(found: Sequence[HeatCell], label: str) -> Markup:
+    """Equal stretches side by side; one without a share is a gap."""
+    wide = _WIDTH / max(len(found), 1)
+    pieces = [Markup('<rect class="ground" y="59" width="{:.0f}" height="1"/>').format(_WIDTH)]
+    for at, each in enumerate(found):
+        shown = _column(at * wide, wide * 0.75, 60 * each.share, each.tone) if each.share else Markup("")
+        title = Markup("<title>{}</title>").format(each.word)
+        pieces.append(Markup("<g>{}{}{}</g>").format(title, _column(at * wide, wide, 60, "none"), shown))
+    return _svg("picture sparks", 60, Markup("").join(pieces), label)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One slot of time: when it began, how much, how much of that was bad, in which tone, and what it says."""
+
+    began: float
+    n: float
+    bad: float
+    tone: str
+    word: str
+
+
+def over_time(
+    found: Sequence[Column], start: float, end: float, step: float, label: str, kind: str = "bars", limit: float = 0.0
+) -> Markup:
+    """Bars where they belong between *start* and *end*; where nothing is known, there is none.
+
+    One that is *most* is as high as the picture; without it, the highest is.
+    """
+    limit = limit or max((each.n for each in found), default=0) or 1
+    wide = _WIDTH * step / max(end - start, step)
+    pieces = [Markup('<rect class="ground" y="59" width="{:.0f}" height="1"/>').format(_WIDTH)]
+    for each in found:
+        x = _WIDTH * (each.began - start) / max(end - start, step)
+        parts = [Markup("<title>{}</title>").format(each.word), _column(x, wide, 60, "none")] if each.word else []
+        heights = [(60 * each.n / limit, each.tone), (60 * each.bad / limit, "bad")]
+        parts += [_column(x, wide * 0.85, height, tone) for height, tone in heights if height]
+        pieces.append(Markup("<g>{}</g>").format(Markup("").join(parts)))
+    return _svg(f"picture {kind}", 60, Markup("").join(pieces), label)
+
+
+def _column(x: float, width: float, height: float, tone: str) -> Markup:
+    return Markup('<rect class="tone {}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}"/>').format(
+        tone, x, 60 - max(1.0, height), width, max(1.0, height)
+    )
+
+
+def _rect(x: float, width: float, tone: str, word: str, height: int = 10) -> Markup:
+    title = Markup("<title>{}</title>").format(word) if word else Markup("")
+    return Markup('<rect class="tone {}" x="{:.1f}" width="{:.1f}" height="{}" rx="1">{}</rect>').format(
+        tone, x, max(0.0, width), height, title
+    )
+
+
+def _svg(kind: str, height: int, inside: Markup, label: str) -> Markup:
+    return Markup(
+        '<svg class="{}" role="img" aria-label="{}" viewBox="0 0 {:.0f} {}" preserveAspectRatio="none">{}</svg>'
+    ).format(kind, label, _WIDTH, height, inside)
+
 
 WORDS = {"3h": "3 hours", "24h": "24 hours", "7d": "7 days"}
 DEFAULT = "24h"
@@ -43,40 +195,40 @@ def chosen(span: str) -> str:
 
 def counted(n: int, thing: str, bad: int) -> str:
     """'1 attempt, 0 failed', '1,200 attempts, 3 failed'."""
-    return f"{times.many(n, thing)}, {bad:,} failed"
+    return f"{formatters.many(n, thing)}, {bad:,} failed"
 
 
 def of_queue(found: History[Point], span: str, now: float) -> Past:
     points = found.points
     if not points:
         return Past(span, found.start, found.end, ())
-    attempts, bad = sum(each.attempts for each in points), sum(each.bad for each in points)
-    slowest = max((each.p95 for each in points if each.p95 is not None), default=None)
+    attempts, bad = sum(point.attempts for point in points), sum(point.bad for point in points)
+    slowest = max((point.p95 for point in points if point.p95 is not None), default=None)
     charts = [
         Chart("Attempts", f"{attempts:,}{_share(bad, attempts)}", _picture(
             found, now, f"Attempts: {attempts:,}, of which {bad:,} failed",
             lambda each: (each.attempts, each.bad, "good", counted(each.attempts, "attempt", each.bad)),
         )),
-        _failed(found, now, [(each.bad, each.attempts) for each in points]),
-        Chart("Duration", "none ran" if slowest is None else f"95 of 100 within {times.took(slowest)}", _picture(
+        _failed(found, now, [(point.bad, point.attempts) for point in points]),
+        Chart("Duration", "none ran" if slowest is None else f"95 of 100 within {formatters.took(slowest)}", _picture(
             found, now, "Time that 95 of 100 attempts took at most",
-            lambda each: (each.p95 or 0.0, 0, "busy", "none" if each.p95 is None else f"up to {times.took(each.p95)}"),
+            lambda each: (each.p95 or 0.0, 0, "busy", "none" if each.p95 is None else f"up to {took(each.p95)}"),
         )),
-        Chart("Waiting", f"{points[-1].depth:,} now, at most {max(each.depth for each in points):,}", _picture(
-            found, now, f"Jobs that waited: at most {max(each.depth for each in points):,}",
+        Chart("Waiting", f"{points[-1].depth:,} now, at most {max(point.depth for point in points):,}", _picture(
+            found, now, f"Jobs that waited: at most {max(point.depth for point in points):,}",
             lambda each: (each.depth, 0, "calm", f"{each.depth:,} waiting"),
         )),
-        Chart("Oldest ready", _age(max(each.oldest for each in points)), _picture(
-            found, now, f"Age of the oldest ready job: {_age(max(each.oldest for each in points))}",
-            lambda each: (each.oldest, 0, "warn", times.span(each.oldest) if each.oldest else "none was ready"),
+        Chart("Oldest ready", _age(max(point.oldest for point in points)), _picture(
+            found, now, f"Age of the oldest ready job: {_age(max(point.oldest for point in points))}",
+            lambda each: (each.oldest, 0, "warn", formatters.span(each.oldest) if each.oldest else "none was ready"),
         )),
     ]  # fmt: skip
     return Past(span, found.start, found.end, charts)
 
 
-def of_target(found: History[Calls], span: str, now: float) -> Past:
+def of_target(found: History[CallCounts], span: str, now: float) -> Past:
     points = found.points
-    good, bad, rejected = (sum(getattr(each, name) for each in points) for name in ("good", "bad", "rejected"))
+    good, bad, rejected = (sum(getattr(point, name) for point in points) for name in ("good", "bad", "rejected"))
     if not good + bad + rejected:
         return Past(span, found.start, found.end, ())
     charts = [
@@ -84,7 +236,7 @@ def of_target(found: History[Calls], span: str, now: float) -> Past:
             found, now, f"Calls: {good + bad:,}, of which {bad:,} failed",
             lambda each: (each.good + each.bad, each.bad, "good", counted(each.good, "good call", each.bad)),
         )),
-        _failed(found, now, [(each.bad, each.good + each.bad) for each in points]),
+        _failed(found, now, [(point.bad, point.good + point.bad) for point in points]),
         Chart("Turned away by the breaker", f"{rejected:,}", _picture(
             found, now, f"Calls that the breaker turned away: {rejected:,}",
             lambda each: (each.rejected, 0, "calm", f"{each.rejected:,} turned away"),
@@ -93,57 +245,57 @@ def of_target(found: History[Calls], span: str, now: float) -> Past:
     return Past(span, found.start, found.end, charts[: 3 if rejected else 2 if bad else 1])
 
 
-def beat_bar(found: Sequence[Calls | None], now: float) -> Chart:
+def beat_bar(found: Sequence[CallCounts | None], now: float) -> Chart:
     """The last 24 hours of a target at a glance: low where all was well, high where most of its calls failed."""
     there = [each for each in found if each is not None]
     good, bad, away = (sum(getattr(each, name) for each in there) for name in ("good", "bad", "rejected"))
     worst = sum(each.bad * 2 >= each.good + each.bad > 0 for each in there)
-    label = f"Last 24 hours: {times.many(good + bad, 'call')}{_share(bad, good + bad)}"
-    label += f"; in {times.many(worst, 'hour')} half of them or more" if worst else ""
+    label = f"Last 24 hours: {formatters.many(good + bad, 'call')}{_share(bad, good + bad)}"
+    label += f"; in {formatters.many(worst, 'hour')} half of them or more" if worst else ""
     label += f"; {away:,} turned away by the breaker" if away else ""
     short = f"{math.floor(good / (good + bad) * 100)} % good" if good + bad else "held"
-    return Chart("Last 24 hours", short, drawing.beats([_beat(each, now) for each in found], label))
+    return Chart("Last 24 hours", short, beats([_beat(each, now) for each in found], label))
 
 
-def _beat(each: Calls | None, now: float) -> Beat:
+def _beat(each: CallCounts | None, now: float) -> HeatCell:
     if each is None:
-        return Beat(0, "none", "nobody looked")
-    from_, calls = times.clock(each.at - HOUR, now), each.good + each.bad
+        return HeatCell(0, "none", "nobody looked")
+    from_, calls = formatters.clock(each.at - HOUR, now), each.good + each.bad
     if not calls:
-        return Beat(0.12, "calm", f"{from_}: held, {each.rejected:,} turned away") if each.rejected else (
-            Beat(0, "none", f"{from_}: no calls"))  # fmt: skip
+        return HeatCell(0.12, "calm", f"{from_}: held, {each.rejected:,} turned away") if each.rejected else (
+            HeatCell(0, "none", f"{from_}: no calls"))  # fmt: skip
     word = f"{from_}: {counted(calls, 'call', each.bad)}"
     if not each.bad:
-        return Beat(0.3, "good", word)
-    return Beat(1.0, "bad", word) if each.bad * 2 >= calls else Beat(0.65, "warn", word)
+        return HeatCell(0.3, "good", word)
+    return HeatCell(1.0, "bad", word) if each.bad * 2 >= calls else HeatCell(0.65, "warn", word)
 
 
 def _picture(
-    found: History[Point] | History[Calls],
+    found: History[Point] | History[CallCounts],
     now: float,
     label: str,
-    bar: Callable[[Point], tuple[float, float, str, str]] | Callable[[Calls], tuple[float, float, str, str]],
+    bar: Callable[[Point], tuple[float, float, str, str]] | Callable[[CallCounts], tuple[float, float, str, str]],
 ) -> Markup:
     bars = []
-    for each in found.points:
-        n, bad, tone, word = bar(each)  # type: ignore[arg-type]  # both are of one kind
-        from_ = times.clock(each.at - found.step, now)
-        bars.append(Bar(each.at - found.step, n, bad, tone, f"{from_}: {word}"))
-    return drawing.over_time(bars, found.start, found.end, found.step, label)
+    for point in found.points:
+        n, bad, tone, word = bar(point)  # type: ignore[arg-type]  # both are of one kind
+        from_ = formatters.clock(point.at - found.step, now)
+        bars.append(Column(point.at - found.step, n, bad, tone, f"{from_}: {word}"))
+    return over_time(bars, found.start, found.end, found.step, label)
 
 
-def _failed(found: History[Point] | History[Calls], now: float, shares: Sequence[tuple[int, int]]) -> Chart:
+def _failed(found: History[Point] | History[CallCounts], now: float, shares: Sequence[tuple[int, int]]) -> Chart:
     """Which part failed in each slot, given how many of how many."""
     parts = [bad / of if of else 0.0 for bad, of in shares]
-    begun = [each.at - found.step for each in found.points]
+    begun = [point.at - found.step for point in found.points]
     worst = max(parts, default=0.0)
-    short = f"at most {worst:.0%} in {times.span(found.step)}" if worst else "none"
+    short = f"at most {worst:.0%} in {formatters.span(found.step)}" if worst else "none"
     bars = [
-        Bar(at, part, 0, "bad", f"{times.clock(at, now)}: {part:.0%} failed")
+        Column(at, part, 0, "bad", f"{formatters.clock(at, now)}: {part:.0%} failed")
         for at, part in zip(begun, parts, strict=True)
     ]
     label = f"Share that failed: {short}"
-    picture = drawing.over_time(bars, found.start, found.end, found.step, label, most=1.0)
+    picture = over_time(bars, found.start, found.end, found.step, label, limit=1.0)
     return Chart("Share that failed", short, picture)
 
 
@@ -152,4 +304,4 @@ def _share(bad: int, of: int) -> str:
 
 
 def _age(seconds: float) -> str:
-    return f"at most {times.span(seconds)}" if seconds else "none waited"
+    return f"at most {formatters.span(seconds)}" if seconds else "none waited"

@@ -9,21 +9,21 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Path, Request, Response
 
-from tidegate.core.job import Job, JobEvent
-from tidegate.errors import NotThere, Refused
-from tidegate.ops import allowed, job_actions, reports
-from tidegate.ops.masking import shown_json
-from tidegate.ops.reports import JobLine, JobReport
-from tidegate.store.tx import Tx
-from tidegate.web.api.job_shapes import line_of
-from tidegate.web.pages import drawing, times
-from tidegate.web.pages.drawing import Stretch
-from tidegate.web.pages.rendering import page
-from tidegate.web.pages.saying import Said, act, answer, attempt
-from tidegate.web.pages.telling import of_job
+from tidegate.errors import NotFound, Rejected
+from tidegate.faults.redaction import shown_json
+from tidegate.jobs import actions, reports
+from tidegate.jobs.job import Job, JobEvent
+from tidegate.jobs.reports import JobReport, JobSummary
+from tidegate.store.base import Tx
+from tidegate.web.api.job_models import line_of
+from tidegate.web.pages import charts, formatters
+from tidegate.web.pages.charts import TimeSpan
+from tidegate.web.pages.formatters import of_job
+from tidegate.web.pages.forms import Flash, act, answer, attempt
+from tidegate.web.pages.render import page
 from tidegate.web.site import site_of
 
-_MOST_TEXT = 4000
+_MAX_TEXT = 4000
 _SCREEN = 100  # attempts in the picture
 _TOLD_ELSEWHERE = ("processing", "queued")
 
@@ -32,7 +32,7 @@ Field = Annotated[str, Form(max_length=2000)]
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class AttemptRow:
     """One dispatch of a job. *ended* is None while it runs; *waited* is how long nothing happened before it."""
 
     n: int
@@ -48,13 +48,13 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class JobPage:
     report: JobReport
-    line: JobLine
-    attempts: list[Attempt]  # the newest first
+    line: JobSummary
+    attempts: list[AttemptRow]  # the newest first
     others: list[JobEvent]  # the newest first
     parents: list[tuple[int, str]]
-    twin: int | None
+    duplicate: int | None
     held: Mapping[str, str]  # what stands before all jobs of its target
     may: tuple[str, ...]  # what can be done to it
 
@@ -65,7 +65,7 @@ router = APIRouter()
 @router.get("/jobs/{id_}")
 def show(request: Request, id_: Id) -> Response:
     site = site_of(request)
-    seen = site.read(lambda tx: _seen(tx, id_))
+    seen = site.read(lambda tx: _load_page(tx, id_))
     job = seen.report.job
     now = site.queue.clock.now()
     return page(
@@ -85,8 +85,8 @@ def ask(request: Request, id_: Id) -> Response:
 @router.post("/jobs/{id_}/retry")
 def retry(request: Request, id_: Id, back: Field = "") -> Response:
     site = site_of(request)
-    done = Said(text=f"Job {id_} was queued again; its attempts start from one.")
-    said = act(site, lambda tx: job_actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
+    done = Flash(text=f"Job {id_} was queued again; its attempts start from one.")
+    said = act(site, lambda tx: actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
     return answer(request, said, back, f"/jobs/{id_}")
 
 
@@ -94,16 +94,16 @@ def retry(request: Request, id_: Id, back: Field = "") -> Response:
 def cancel(request: Request, id_: Id, back: Field = "") -> Response:
     site = site_of(request)
 
-    def work() -> Said:
+    def work() -> Flash:
         try:
             was = site.queue.cancel(id_, site.actor_of(request))
         except KeyError:
-            raise NotThere(f"there is no job {id_}") from None
+            raise NotFound(f"there is no job {id_}") from None
         if was is None:
-            raise Refused(f"job {id_} has ended already; there is nothing to cancel")
+            raise Rejected(f"job {id_} has ended already; there is nothing to cancel")
         if was == "asked":
-            return Said(text=f"Job {id_} runs, and was asked to stop.")
-        return Said(text=f"Job {id_} was cancelled.", undo="retry_job", of=str(id_))
+            return Flash(text=f"Job {id_} runs, and was asked to stop.")
+        return Flash(text=f"Job {id_} was cancelled.", undo="retry_job", of=str(id_))
 
     return answer(request, attempt(work), back, f"/jobs/{id_}")
 
@@ -111,58 +111,60 @@ def cancel(request: Request, id_: Id, back: Field = "") -> Response:
 @router.post("/jobs/{id_}/forget")
 def forget(request: Request, id_: Id, back: Field = "") -> Response:
     site = site_of(request)
-    done = Said(text=f"Job {id_} was forgotten, with its history.")
-    said = act(site, lambda tx: job_actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
+    done = Flash(text=f"Job {id_} was forgotten, with its history.")
+    said = act(site, lambda tx: actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
     return answer(request, said, back if said.tone == "good" else "", "/queue" if said is done else f"/jobs/{id_}")
 
 
-def _seen(tx: Tx, id_: int) -> Seen:
+def _load_page(tx: Tx, id_: int) -> JobPage:
     report = reports.job(tx, id_)
     job = report.job
     found = attempts(report.events)
     others = [event for event in report.events if event.duration is None and event.kind not in _TOLD_ELSEWHERE]
-    parents = [(int(row[1]), str(row[2])) for row in tx.all("parent_results", {"child": id_})]
-    may = allowed.of_jobs(tx, [id_])[id_]
+    parents = [(int(row[1]), str(row[2])) for row in tx.query("parent_results", {"child": id_})]
+    may = actions.of_jobs(tx, [id_])[id_]
     line = line_of(job)
     held = reports.holding(tx, [line])
-    return Seen(report, line, found[::-1], others[::-1], parents, _twin(tx, job), held, may)
+    return JobPage(report, line, found[::-1], others[::-1], parents, _duplicate(tx, job), held, may)
 
 
-def _twin(tx: Tx, job: Job) -> int | None:
+def _duplicate(tx: Tx, job: Job) -> int | None:
     """The other job that holds what this one would have to itself."""
     if job.unique_key is None:
         return None
-    rows = tx.many("twins", [{"kind": job.kind, "unique_key": job.unique_key}])
+    rows = tx.query_many("twins", [{"kind": job.kind, "unique_key": job.unique_key}])
     return next((int(row[0]) for row in rows if int(row[0]) != job.id), None)
 
 
-def attempts(events: list[JobEvent]) -> list[Attempt]:
+def attempts(events: list[JobEvent]) -> list[AttemptRow]:
     """The dispatches that these events tell of, the oldest first."""
     ends = {event.fence: event for event in events if event.duration is not None}
-    found: list[Attempt] = []
+    found: list[AttemptRow] = []
     free_since: float | None = next((event.at for event in events if event.kind == "queued"), None)
     for event in events:
         if event.kind != "processing":
             continue
         end = ends.get(event.fence)
         waited = None if free_since is None else max(0.0, event.at - free_since)
-        found.append(Attempt(event.attempt, event.at, None if end is None else end.at, end, event.actor or "", waited))
+        found.append(
+            AttemptRow(event.attempt, event.at, None if end is None else end.at, end, event.actor or "", waited)
+        )
         free_since = None if end is None else end.at
     return found
 
 
-def _picture(seen: Seen, now: float) -> str:
+def _picture(seen: JobPage, now: float) -> str:
     """The life of a job, from when it was put in: when it was tried, and how each attempt ended."""
     if len(seen.attempts) < 2:
         return ""  # one bar tells nothing
     job = seen.report.job
     end = job.finished_at or now
     shown = [
-        Stretch(each.began, each.ended or end, of_job(each.kind).tone, f"Attempt {each.n}: {of_job(each.kind).text}")
+        TimeSpan(each.began, each.ended or end, of_job(each.kind).tone, f"Attempt {each.n}: {of_job(each.kind).text}")
         for each in reversed(seen.attempts[:_SCREEN])
     ]
-    label = f"{times.many(len(seen.attempts), 'attempt')} in {times.span(max(1.0, end - job.created_at))}"
-    return drawing.stretches(shown, job.created_at, end, label)
+    label = f"{formatters.many(len(seen.attempts), 'attempt')} in {formatters.span(max(1.0, end - job.created_at))}"
+    return charts.stretches(shown, job.created_at, end, label)
 
 
 def _texts(job: Job) -> list[tuple[str, str]]:
@@ -175,7 +177,7 @@ def _cut(text: str) -> tuple[str, int]:
     """JSON as people read it, without secrets, at most so long; and how much was left out."""
     value: Any = shown_json(text)
     shown = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
-    return shown[:_MOST_TEXT], max(0, len(shown) - _MOST_TEXT)
+    return shown[:_MAX_TEXT], max(0, len(shown) - _MAX_TEXT)
 
 
 def _held_while(mask: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Annotated, Any, Protocol
@@ -9,23 +10,23 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Path, Query, Request, Response
 
-from tidegate.core.channel import TARGETS
-from tidegate.face.app import App, Installed
-from tidegate.machine.telling import GAVE_UP
-from tidegate.ops import channels, notices
-from tidegate.ops.channels import ChannelReport
-from tidegate.ops.listing import Page
-from tidegate.ops.notices import NoticeLine
-from tidegate.store import telling_rows
-from tidegate.store.telling_rows import Delivery
-from tidegate.store.tx import Tx
-from tidegate.web.pages.paging import cursor_of
-from tidegate.web.pages.rendering import page
-from tidegate.web.pages.saying import Said, act, answer
-from tidegate.web.pages.times import many
-from tidegate.web.site import site_of
+from tidegate import audit
+from tidegate.apps import App, Installed
+from tidegate.audit import AuditSubject
+from tidegate.errors import NotFound
+from tidegate.notices import deliveries, inbox
+from tidegate.notices.channels import TARGETS
+from tidegate.notices.deliveries import ChannelReport, Delivery
+from tidegate.notices.inbox import NoticeLine
+from tidegate.notices.policy import GAVE_UP
+from tidegate.store.base import ResultPage, Tx
+from tidegate.web.auth import WHO
+from tidegate.web.pages.formatters import many
+from tidegate.web.pages.forms import Flash, act, answer, attempt, cursor_of
+from tidegate.web.pages.render import page
+from tidegate.web.site import Site, site_of
 
-_MOST = 50
+_PAGE_SIZE = 50
 LEVELS = {
     "error": ("bad", "alert"),
     "warning": ("warn", "info"),
@@ -50,17 +51,17 @@ def show(
 ) -> Response:
     site = site_of(request)
 
-    def look(tx: Tx) -> tuple[Page[NoticeLine], dict[int, list[Delivery]], list[ChannelReport]]:
+    def look(tx: Tx) -> tuple[ResultPage[NoticeLine], dict[int, list[Delivery]], list[ChannelReport]]:
         found = cursor_of(
-            cursor, lambda given: notices.urgent_first(tx, unread_only=bool(unread), cursor=given, most=_MOST)
+            cursor, lambda given: inbox.urgent_first(tx, unread_only=bool(unread), cursor=given, limit=_PAGE_SIZE)
         )
-        sent = telling_rows.deliveries(tx, [line.id for line in found.items])
-        return found, sent, channels.channels(tx)
+        sent = deliveries.deliveries(tx, [line.id for line in found.items])
+        return found, sent, deliveries.channels(tx)
 
     listed, sent, ways = site.read(look)
     return page(
         request, "notices.html", listed=listed, sent=sent, failing=[each for each in ways if each.fails],
-        channelled=bool(ways), became=channels.what_became, snoozes=SNOOZES_IN_WORDS, only_unread=bool(unread),
+        channelled=bool(ways), became=deliveries.what_became, snoozes=SNOOZES_IN_WORDS, only_unread=bool(unread),
         levels=LEVELS, paged=bool(cursor), newest=max((line.id for line in listed.items), default=0),
         place=partial(place_of, apps=site.apps), opens=partial(opens, apps=site.apps),
     )  # fmt: skip
@@ -70,10 +71,10 @@ def show(
 def read(request: Request, id_: Annotated[int, Path(ge=1, le=2**62)], back: Field = "") -> Response:
     site = site_of(request)
 
-    def say(was: bool) -> Said:
-        return Said(text="The notice is marked as read.") if was else Said(text="It was read already.", tone="warn")
+    def say(was: bool) -> Flash:
+        return Flash(text="The notice is marked as read.") if was else Flash(text="It was read already.", tone="warn")
 
-    said = act(site, lambda tx: notices.acknowledge(tx, id_, site.actor_of(request)), say)
+    said = act(site, lambda tx: inbox.acknowledge(tx, id_, site.actor_of(request)), say)
     return answer(request, said, back, "/notices")
 
 
@@ -83,8 +84,8 @@ def snooze(
 ) -> Response:
     site = site_of(request)
     said = act(
-        site, lambda tx: notices.snooze(tx, id_, lasts, site.actor_of(request)),
-        lambda until: Said(text=f"Nobody is told of it for {SNOOZES_IN_WORDS[lasts]}; then again, if it goes on."),
+        site, lambda tx: inbox.snooze(tx, id_, lasts, site.actor_of(request)),
+        lambda until: Flash(text=f"Nobody is told of it for {SNOOZES_IN_WORDS[lasts]}; then again, if it goes on."),
     )  # fmt: skip
     return answer(request, said, back, "/notices")
 
@@ -93,8 +94,8 @@ def snooze(
 def read_all(request: Request, newest: Annotated[int, Form(ge=0, le=2**62)] = 0, back: Field = "") -> Response:
     site = site_of(request)
     said = act(
-        site, lambda tx: notices.acknowledge_all(tx, newest, site.actor_of(request)),
-        lambda n: Said(text=f"{many(n, 'notice')} marked as read."),
+        site, lambda tx: inbox.acknowledge_all(tx, newest, site.actor_of(request)),
+        lambda n: Flash(text=f"{many(n, 'notice')} marked as read."),
     )  # fmt: skip
     return answer(request, said, back, "/notices")
 
@@ -118,7 +119,7 @@ def app_of(line: About, apps: Sequence[Installed[Any]]) -> App[Any] | None:
     """The application that a notice about a target comes from."""
     if line.subject != "target":
         return None
-    return next((each.app for each in apps if line.name in (each.app.name, *each.app.targets)), None)
+    return next((app.app for app in apps if line.name in (app.app.name, *app.app.targets)), None)
 
 
 def page_of(app: App[Any], key: str) -> str:
@@ -153,3 +154,69 @@ def place_of(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
     if app is not None and app.home is not None:
         return page_of(app, line.key) or app.home.path
     return _PLACES[line.subject] + quote(line.name, safe="") if line.subject in _PLACES else ""
+
+
+# `/channels`: where people are told, how the last delivery of each went, and a test of it.
+
+_MAIL = re.compile(r"[^@\s<>\",]{1,100}@[^@\s<>\",]{1,150}")
+
+ChannelField = Annotated[str, Form(max_length=300)]
+
+
+@router.get("/channels")
+def show_channels(request: Request) -> Response:
+    who = _who(request)
+    listed, own = site_of(request).read(lambda tx: (deliveries.channels(tx), _address(tx, who)))
+    mails = any(each.row.kind == "smtp" for each in listed)
+    return page(request, "channels.html", listed=listed, own=own, mails=mails)
+
+
+@router.post("/channels/{name}/test")
+def send_test(request: Request, name: Annotated[str, Path(max_length=40)], back: ChannelField = "") -> Response:
+    site = site_of(request)
+    return answer(request, attempt(lambda: _tested(site, name, site.actor_of(request))), back, "/channels")
+
+
+@router.post("/channels/address")
+def address(request: Request, mail: ChannelField = "", back: ChannelField = "") -> Response:
+    site = site_of(request)
+    who = _who(request)
+    by = site.actor_of(request)
+    said = act(site, lambda tx: _put(tx, who, mail.strip(), by), lambda text: Flash(text=text))
+    return answer(request, said, back, "/channels")
+
+
+def _tested(site: Site, name: str, by: str) -> Flash:
+    if site.telling is None:
+        raise NotFound("no channel is known here; name them in the settings of the server")
+    tested = site.telling.test(name, by)
+    if tested.fault is None:
+        return Flash(text=f"A test was delivered through the channel {name}. Look whether it has come.")
+    return Flash(text=f"The channel {name} did not deliver: {tested.why}", tone="bad")
+
+
+def _who(request: Request) -> str:
+    who = request.scope.get(WHO)
+    return "" if who is None else str(who.owner)
+
+
+def _address(tx: Tx, who: str) -> str:
+    rows = tx.query("address", {"who": who})
+    return str(rows[0][0]) if rows else ""
+
+
+def _put(tx: Tx, who: str, mail: str, by: str) -> str:
+    if not mail:
+        tx.query("address_drop", {"who": who})
+        _noted(tx, by, "not mailed")
+        return "No mail is sent to you."
+    if not _MAIL.fullmatch(mail):
+        raise ValueError("mail: that is no address; give one such as ada@example.org")
+    tx.query("address_put", {"who": who, "mail": mail})
+    _noted(tx, by, "mailed")
+    return f"You are mailed at {mail} when an account of yours needs you."
+
+
+def _noted(tx: Tx, by: str, state: str) -> None:
+    """The address itself is nobody else's business."""
+    audit.append_entry(tx, by, "user_address_set", AuditSubject(subject="user", name=str(by)), became={"state": state})

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
+from urllib.parse import quote
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+from markupsafe import Markup
+from starlette.types import Scope
 
-from tidegate.face.app import Page as FirstPage
-from tidegate.ops.overview import Need, Overview, overview
-from tidegate.ops.words import TARGETS
-from tidegate.runtime.reporting import this_program
-from tidegate.store import gate_rows
-from tidegate.store.gate_rows import GateEvent
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
-from tidegate.web.pages import looks, policy
-from tidegate.web.pages.drawing import Part
+from tidegate.admin.overview import ActionItem, Overview, overview
+from tidegate.apps import Page as FirstPage
+from tidegate.jobs import actions, history, reports
+from tidegate.jobs.history import History, Point
+from tidegate.labels import TARGETS
+from tidegate.store.base import Tx, now_of
+from tidegate.targets import table
+from tidegate.targets.reporter import this_program
+from tidegate.targets.table import TargetEvent
+from tidegate.web.pages import charts, formatters, target_policy
+from tidegate.web.pages.charts import Column, Segment
+from tidegate.web.pages.formatters import many
+from tidegate.web.pages.forms import number_of
 from tidegate.web.pages.notices import page_of
-from tidegate.web.pages.rendering import page
-from tidegate.web.pages.times import many
+from tidegate.web.pages.render import page, render_template
 from tidegate.web.site import Site, site_of
 
-_MOST_GAUGES = 6
-_MOST_CHANGES, _LOOKED_AT = 10, 100
+_MAX_GAUGES = 6
+_MAX_CHANGES, _LOOKED_AT = 10, 100
 _CAPACITY, _SUMMARY = 11, 14  # columns of that statement
 
 
@@ -46,16 +53,16 @@ def show(request: Request) -> Response:
 
 def _values(site: Site, seen: Overview) -> dict[str, Any]:
     states = [(token, seen.targets[token]) for token in TARGETS if seen.targets.get(token)]
-    parts = [Part(n, looks.of(token).tone, looks.of(token).word) for token, n in states]
+    parts = [Segment(n, formatters.of(token).tone, formatters.of(token).word) for token, n in states]
     total = sum(n for _, n in states)
     label = f"{many(total, 'target')}: " + ", ".join(f"{part.n:g} {part.word}" for part in parts)
     return {
         "seen": seen, "target_states": states, "target_parts": parts, "target_label": label, "total_targets": total,
-        "need_look": looks.of_need, "store_url": shown_store(site.queue.url),
+        "need_look": formatters.of_need, "store_url": shown_store(site.queue.url),
     }  # fmt: skip
 
 
-def _at_home(need: Need, site: Site) -> Need:
+def _at_home(need: ActionItem, site: Site) -> ActionItem:
     """What must be done to a target of an application is done on its page."""
     target = need.subject.removeprefix("target ")
     for there in site.apps if need.kind == "fatal" else ():
@@ -65,42 +72,149 @@ def _at_home(need: Need, site: Site) -> Need:
     return need
 
 
-def _changes(tx: Tx) -> list[tuple[GateEvent, int]]:
+def _changes(tx: Tx) -> list[tuple[TargetEvent, int]]:
     """What changed last of each target and queue, and how many changes came shortly before it.
 
     One that comes and goes would hide all others.
     """
-    found: dict[tuple[str, str, str | None], list[GateEvent]] = {}
-    for event in gate_rows.newest_events(tx, _LOOKED_AT):
+    found: dict[tuple[str, str, str | None], list[TargetEvent]] = {}
+    for event in table.newest_events(tx, _LOOKED_AT):
         found.setdefault((event.subject, event.name, event.lane), []).append(event)
-    return [(each[0], len(each) - 1) for each in found.values()][:_MOST_CHANGES]
+    return [(each[0], len(each) - 1) for each in found.values()][:_MAX_CHANGES]
 
 
 def _reported(tx: Tx) -> bool:
     """Whether another program than this server has told of a target."""
-    told = (json.loads(raw[_SUMMARY]) for raw in tx.all("targets") if raw[_SUMMARY] is not None)
+    told = (json.loads(raw[_SUMMARY]) for raw in tx.query("targets") if raw[_SUMMARY] is not None)
     return any(program != this_program() for programs in told for program in programs)
 
 
 def _begin(site: Site) -> list[tuple[FirstPage[Any], str]]:
     """The first page of each application, and what the application is for."""
-    return [(each.app.home, each.app.about) for each in site.apps if each.app.home is not None]
+    return [(app.app.home, app.app.about) for app in site.apps if app.app.home is not None]
 
 
 def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
     """The targets that say how full they are, the fullest first."""
     found = []
-    for raw in tx.all("targets"):
+    for raw in tx.query("targets"):
         if raw[_CAPACITY] is None:
             continue  # most have none, and there may be thousands
-        row = gate_rows.target_of(raw)
+        row = table.target_of(raw)
         if row.rules is not None:
-            gauge = policy.filling(row.capacity, json.loads(row.rules).get("capacity"), now_of(tx))
+            gauge = target_policy.filling(row.capacity, json.loads(row.rules).get("capacity"), now_of(tx))
             if gauge is not None:
                 found.append((row.name, gauge))
-    return sorted(found, key=lambda each: -each[1]["taken"] / each[1]["cap"])[:_MOST_GAUGES]
+    return sorted(found, key=lambda each: -each[1]["taken"] / each[1]["cap"])[:_MAX_GAUGES]
 
 
 def shown_store(url: str) -> str:
     """The URL of the store for a program to copy, without what is not for everybody: a folder, or a password."""
     return f"sqlite:///{url.rsplit('/', 1)[-1]}" if url.startswith("sqlite:") else "postgresql://…"
+
+
+# `/find`: a job by its number, a target or a queue by its name; and paths that people guess.
+
+
+@router.get("/find")
+def find(request: Request, what: Annotated[str, Query(max_length=300)] = "") -> Response:
+    site = site_of(request)
+    text = what.strip()
+    place = site.read(lambda tx: _place(tx, text)) if text else "/"
+    if place:
+        return RedirectResponse(site.base + place, 303)
+    return page(request, "not_found.html", status=404, what=text)
+
+
+@router.get("/jobs")
+def jobs(request: Request) -> Response:
+    return RedirectResponse(f"{site_of(request).base}/queue?{request.url.query}", 307)
+
+
+@router.get("/queues/{name:path}")
+def queue(request: Request, name: str) -> Response:
+    return RedirectResponse(f"{site_of(request).base}/queue/{quote(name, safe='')}", 307)
+
+
+def _place(tx: Tx, text: str) -> str:
+    """Where it has its page: an exact match, else the list that it may be in; empty when nothing has that name."""
+    number = number_of(text.removeprefix("#"))
+    if number is not None and actions.get(tx, number) is not None:
+        return f"/jobs/{number}"
+    if table.target(tx, text) is not None:
+        return f"/targets/{quote(text, safe='')}"
+    if any(each.name == text for each in reports.queues(tx)):
+        return f"/queue/{quote(text, safe='')}"
+    close = [row.name for row in table.targets(tx) if text.casefold() in row.name.casefold()]
+    if len(close) == 1:
+        return f"/targets/{quote(close[0], safe='')}"
+    return f"/targets?name={quote(text, safe='')}" if close else ""
+
+
+# What is shown instead of a page: not found, refused, broken, or the store is away. Needs no store.
+
+
+def failure(scope: Scope, about: Mapping[str, Any], headers: Mapping[str, str]) -> HTMLResponse:
+    """The page of a problem; *about* is its document, with title, detail, status and code."""
+    values = {
+        "title": about["title"].rstrip("."), "detail": _capital(about["detail"]), "status": about["status"],
+        "code": about["code"],
+        "retry_after": about.get("retry_after"), "request_id": about.get("request_id"), "get": scope["method"] == "GET",
+    }  # fmt: skip
+    response = render_template(Request(scope), "failure.html", int(about["status"]), values)
+    response.headers.update(headers)
+    return response
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+# `/charts`: how all queues did over the last day or week, together and each beside the others.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryRow:
+    """One queue beside the others."""
+
+    name: str
+    attempts: int
+    bad: int
+    p95: float | None  # of the slowest slot
+    depth: int
+    oldest: float
+    picture: Markup
+
+
+@router.get("/charts")
+def show_history(request: Request, span: Annotated[str, Query(max_length=20)] = "") -> Response:
+    chosen = charts.chosen(span)
+
+    def look(tx: Tx) -> tuple[History[Point], dict[str, History[Point]], Mapping[str, Mapping[str, Any]], float]:
+        now = now_of(tx)
+        return *history.of_queues(tx, chosen), history.now_of_queues(tx, now), now
+
+    together, each, standing, now = site_of(request).read(look)
+    rows = [row_of(name, past, standing.get(name, history.NOTHING[history.QUEUE]), now) for name, past in each.items()]
+    return page(
+        request, "charts.html", past=charts.of_queue(together, chosen, now),
+        rows=sorted(rows, key=lambda row: (-row.attempts, row.name)), span=chosen,
+    )  # fmt: skip
+
+
+def row_of(name: str, past: History[Point], standing: Mapping[str, Any], now: float) -> HistoryRow:
+    """*standing*: what is true of the queue at this moment, also when nothing was put down yet."""
+    points = past.points
+    attempts, bad = sum(point.attempts for point in points), sum(point.bad for point in points)
+    bars = [
+        Column(point.at - past.step, point.attempts, point.bad, "good",
+            f"{formatters.clock(point.at - past.step, now)}: {charts.counted(point.attempts, 'attempt', point.bad)}")
+        for point in points
+    ]  # fmt: skip
+    label = f"Attempts of {name}: {attempts:,}, of which {bad:,} failed"
+    return HistoryRow(
+        name=name, attempts=attempts, bad=bad,
+        p95=max((point.p95 for point in points if point.p95 is not None), default=None),
+        depth=standing["depth"], oldest=standing["oldest"],
+        picture=charts.over_time(bars, past.start, past.end, past.step, label, "sparks"),
+    )  # fmt: skip

@@ -1,24 +1,38 @@
-"""`/targets`: every target, those that need attention first."""
+"""What people do to a target on its page: a table of actions, each a form."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Form, Query, Request, Response
 
-from tidegate.ops import history, listing, overview
-from tidegate.ops.listing import Page
-from tidegate.ops.target_reports import TargetReport
-from tidegate.ops.words import TARGETS
-from tidegate.store.now import now_of
-from tidegate.store.tx import Tx
-from tidegate.web.pages import charts
+from tidegate.admin import overview
+from tidegate.apps import Page as AppPage
+from tidegate.audit import Actor
+from tidegate.guard.breaker_counts import Counts
+from tidegate.guard.breaker_state import OPEN
+from tidegate.jobs import explain, history, listing
+from tidegate.jobs.explain import TargetTest
+from tidegate.jobs.history import CallCounts, History
+from tidegate.labels import TARGETS, opened_because
+from tidegate.simulation.outage import LENGTHS
+from tidegate.store.base import ResultPage, Tx, now_of
+from tidegate.targets import actions, reports, table
+from tidegate.targets import breaker as target_breaker
+from tidegate.targets.breaker import StoredBreaker
+from tidegate.targets.reporter import this_program
+from tidegate.targets.reports import TargetDetail, TargetReport
+from tidegate.web.pages import charts, formatters, target_policy
+from tidegate.web.pages.forms import Flash, act, answer, cursor_of, end_of
 from tidegate.web.pages.overview import shown_store
-from tidegate.web.pages.paging import cursor_of
-from tidegate.web.pages.rendering import page
-from tidegate.web.site import site_of
+from tidegate.web.pages.render import page
+from tidegate.web.site import Site, site_of
 
-_MOST = 50
+# `/targets`: every target, those that need attention first.
+
+_PAGE_SIZE = 50
 
 
 router = APIRouter()
@@ -34,10 +48,12 @@ def show(
     site = site_of(request)
     chosen = state if state in TARGETS else ""
 
-    def work(tx: Tx) -> tuple[Page[TargetReport], dict[str, int], dict[str, charts.Chart]]:
-        at = cursor_of(cursor, lambda given: listing.targets(tx, state=chosen, name=name, cursor=given, most=_MOST))
-        beats, now = history.beats(tx, [each.name for each in at.items]), now_of(tx)
-        return at, overview.target_states(tx), {each: charts.beat_bar(beats[each], now) for each in beats}
+    def work(tx: Tx) -> tuple[ResultPage[TargetReport], dict[str, int], dict[str, charts.Chart]]:
+        at = cursor_of(
+            cursor, lambda given: listing.targets(tx, state=chosen, name=name, cursor=given, limit=_PAGE_SIZE)
+        )
+        beats, now = history.beats(tx, [item.name for item in at.items]), now_of(tx)
+        return at, overview.target_states(tx), {beat: charts.beat_bar(beats[beat], now) for beat in beats}
 
     listed, states, beats = site.read(work)
     shown = [token for token in TARGETS if states.get(token) or token == chosen]
@@ -45,3 +61,210 @@ def show(
         request, "targets.html", listed=listed, states=states, tokens=shown, state_now=chosen, name=name,
         total=sum(states.values()), paged=bool(cursor), beats=beats, store_url=shown_store(site.queue.url),
     )  # fmt: skip
+
+
+# `/targets/{name}`: one target, what holds it, its numbers, and what happened to it.
+
+# What holds a key, as the state that it is shown as.
+_HELD = {"fatal": "action", "cooldown": "disabled", "backoff": "degraded", "retry_after": "limited"}
+_ORDER = {reason: rank for rank, reason in enumerate(("fatal", "cooldown", "retry_after", "backoff"))}
+
+
+@dataclass(frozen=True, slots=True)
+class TargetPage:
+    """A target as its page shows it."""
+
+    detail: TargetDetail
+    counts: Counts
+    opened: str  # because of what, while it is open
+    theirs: list[dict[str, Any]]  # the breakers that programs of their own have for it
+    good: int  # trial calls that were good, while half-open
+    buckets: list[tuple[float, float]]
+    filling: dict[str, Any] | None
+    past: charts.Past
+    calls: History[CallCounts]
+
+
+@router.get("/targets/{name:path}")
+def show_target(
+    request: Request,
+    name: str,
+    span: Annotated[str, Query(max_length=20)] = "",
+    outage: Annotated[str, Query(max_length=20)] = "",
+) -> Response:
+    site = site_of(request)
+    seen = site.read(lambda tx: _load_page(tx, name, charts.chosen(span)))
+    report, length = seen.detail.report, target_policy.asked(outage)
+    playable = target_policy.possible(report.rules)
+    return page(
+        request, "target.html", seen=seen, report=report, detail=seen.detail, rules=target_policy.rows(report.rules),
+        breaker=target_policy.breaker(report.rules), held_token=_HELD.get, lengths=LENGTHS, playable=playable,
+        outage=target_policy.drawn(report.rules, length, seen.calls) if playable and length else None,
+        home=_home(site, name), testable=any(key.lane not in seen.detail.of_programs for key in seen.detail.keys),
+        this_program=this_program(),
+    )  # fmt: skip
+
+
+def _home(site: Site, name: str) -> AppPage[Any] | None:
+    """The page of the application whose target it is: there its credentials are entered, and its work is seen."""
+    return next((there.app.home for there in site.apps if name in (there.app.name, *there.app.targets)), None)
+
+
+def _load_page(tx: Tx, name: str, span: str) -> TargetPage:
+    detail = reports.one(tx, name)
+    row = table.target(tx, name)
+    if row is None:  # it cannot be: the report is of the same transaction
+        raise AssertionError(name)
+    keys = sorted(detail.keys, key=lambda key: (_ORDER.get(key.reason, 9), key.lane))
+    detail = replace(detail, keys=keys)
+    buckets = [(float(n), float(bad)) for _, n, bad in row.breaker.buckets]
+    filling = target_policy.filling(row.capacity, detail.report.rules.get("capacity"), now_of(tx))
+    calls = history.of_target(tx, name, span)
+    past = charts.of_target(calls, span, now_of(tx))
+    counts, opened = target_breaker.counts(row.breaker), _opened(row.breaker)
+    theirs = list(_theirs(detail.report.programs))
+    return TargetPage(detail, counts, opened, theirs, row.breaker.good, buckets, filling, past, calls)
+
+
+def _theirs(programs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for program, said in sorted(programs.items()):
+        for one in said.get("breakers", {}).values():
+            run, calls = int(one.get("consecutive_failures", 0)), int(one.get("calls", one.get("requests", 0)))
+            where = "this server" if program == this_program() else program
+            yield {"program": where, "state": one.get("state", "closed"), "run": run, "calls": calls}
+
+
+def _opened(breaker: StoredBreaker) -> str:
+    if breaker.state != OPEN:
+        return ""
+    return f"{breaker.by} ordered it" if breaker.by else opened_because(breaker.opened, breaker.run)
+
+
+Field = Annotated[str, Form(max_length=2000)]
+Reason = Annotated[str, Form(max_length=300)]
+Ends = tuple[float, float]  # when it ends, and now
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActionForm:
+    """What a form asks for."""
+
+    site: Site
+    by: str
+    name: str
+    key: str = ""
+    lasts: str = ""
+    until: str = ""
+
+    @property
+    def who(self) -> str:
+        return f"Key {self.key} of {self.name}" if self.key else self.name
+
+    def ends(self, tx: Tx) -> Ends:
+        now = now_of(tx)
+        return end_of(self.lasts, self.until, now), now
+
+
+def pause(form: ActionForm) -> Flash:
+    def work(tx: Tx) -> Ends:
+        end, now = form.ends(tx)
+        return actions.pause_target(tx, form.name, end, form.by), now
+
+    def say(end: Ends) -> Flash:
+        return Flash(text=f"{form.name} is paused until {formatters.clock(*end)}.", undo="resume_target", of=form.name)
+
+    return act(form.site, work, say)
+
+
+def resume(form: ActionForm) -> Flash:
+    def say(was: bool) -> Flash:
+        return Flash(text=f"{form.name} goes on.") if was else Flash(text=f"{form.name} was not paused.", tone="warn")
+
+    return act(form.site, lambda tx: actions.resume_target(tx, form.name, form.by), say)
+
+
+def test(form: ActionForm) -> Flash:
+    def say(trial: TargetTest) -> Flash:
+        return Flash(text=trial.says, tone="warn" if trial.waits else "good")
+
+    return act(form.site, lambda tx: explain.begin(tx, form.name, form.by, form.key or None), say)
+
+
+def reset(form: ActionForm) -> Flash:
+    def say(was: str) -> Flash:
+        if was == "closed":
+            return Flash(text=f"The breaker of {form.name} was closed already; its counts are forgotten.")
+        return Flash(text=f"The breaker of {form.name} was {was} and is closed; its jobs go at once.")
+
+    return act(form.site, lambda tx: actions.reset_breaker(tx, form.name, form.by), say)
+
+
+def hold(form: ActionForm) -> Flash:
+    def work(tx: Tx) -> Ends:
+        end, now = form.ends(tx)
+        actions.force_breaker(tx, form.name, "open", form.by, end)
+        return end, now
+
+    def say(end: Ends) -> Flash:
+        return Flash(text=f"The breaker of {form.name} is held open until {formatters.clock(*end)}.")
+
+    return act(form.site, work, say)
+
+
+def clear(form: ActionForm) -> Flash:
+    def say(was: bool) -> Flash:
+        if was:
+            return Flash(text=f"{form.who} is cleared; its jobs go at once.")
+        return Flash(text=f"There was nothing to clear of {form.who}.", tone="warn")
+
+    return act(form.site, lambda tx: actions.clear_key(tx, form.name, form.key, form.by), say)
+
+
+def enable(form: ActionForm) -> Flash:
+    def say(was: bool) -> Flash:
+        return (
+            Flash(text=f"{form.who} is enabled.") if was else Flash(text=f"{form.who} was not disabled.", tone="warn")
+        )
+
+    return act(form.site, lambda tx: actions.enable_key(tx, form.name, form.key, form.by), say)
+
+
+def disable(form: ActionForm) -> Flash:
+    def work(tx: Tx) -> Ends:
+        end, now = form.ends(tx)
+        actions.disable_key(tx, form.name, form.key, form.by, end)
+        return end, now
+
+    def say(end: Ends) -> Flash:
+        text = f"{form.who} rests until {formatters.clock(*end)}."
+        return Flash(text=text, undo="enable_key", of=form.name, key=form.key)
+
+    return act(form.site, work, say)
+
+
+ACTIONS: Mapping[str, Callable[[ActionForm], Flash]] = {
+    "pause": pause, "resume": resume, "test": test, "reset": reset, "hold": hold, "clear": clear, "enable": enable,
+    "disable": disable,
+}  # fmt: skip
+
+
+def _doing(action: Callable[[ActionForm], Flash]) -> Callable[..., Response]:
+    def doing(
+        request: Request,
+        name: str,
+        back: Field = "",
+        key: Field = "",
+        lasts: Field = "",
+        until: Field = "",
+        reason: Reason = "",
+    ) -> Response:
+        site = site_of(request)
+        by = Actor.of(site.actor_of(request)).because(reason.strip())
+        said = action(ActionForm(site=site, by=by, name=name, key=key, lasts=lasts, until=until))
+        return answer(request, said, back, "/targets", name)
+
+    return doing
+
+
+for path, action in ACTIONS.items():
+    router.post(f"/targets/{{name:path}}/{path}")(_doing(action))

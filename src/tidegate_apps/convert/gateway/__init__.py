@@ -9,16 +9,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from tidegate_apps.convert.gateway.config import GatewayLimits
     from tidegate_apps.convert.gateway.http import app
-    from tidegate_apps.convert.gateway.limits import GatewayLimits
     from tidegate_apps.convert.gateway.mappings import NAMES as MAPPINGS
     from tidegate_apps.convert.gateway.mappings import Mappings
-    from tidegate_apps.convert.gateway.serving import Embedded
+    from tidegate_apps.convert.gateway.server import Embedded
 
 _HOMES = {
     "MAPPINGS": ("mappings", "NAMES"),
-    "Embedded": ("serving", "Embedded"),
-    "GatewayLimits": ("limits", "GatewayLimits"),
+    "Embedded": ("server", "Embedded"),
+    "GatewayLimits": ("config", "GatewayLimits"),
     "Mappings": ("mappings", "Mappings"),
     "app": ("http", "app"),
 }

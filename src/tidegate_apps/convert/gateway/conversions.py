@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import logging
+import os
+import shutil
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,15 +17,14 @@ from pathlib import Path
 from uuid import uuid4
 
 from tidegate import children
-from tidegate_apps.convert.gateway.intake import Received
-from tidegate_apps.convert.gateway.limits import GatewayLimits
-from tidegate_apps.convert.gateway.orders import Made, Order
-from tidegate_apps.convert.gateway.refusals import Refused
+from tidegate_apps.convert.gateway.child import ConversionOrder, ConversionReport
+from tidegate_apps.convert.gateway.config import GatewayLimits, GatewayRefusal
+from tidegate_apps.convert.gateway.uploads import ConversionUpload
 
-_CONVERT = "tidegate_apps.convert.gateway.converting:convert"
+_CONVERT = "tidegate_apps.convert.gateway.child:convert"
 _ENDED = {"child_time": "too_hard", "child_memory": "too_much_memory", "child_died": "crashed", "cancelled": "stopping"}
 # What the document alone decides. A crash may be the machine's, so whoever asks again gets another try.
-_KEPT = frozenset({"encrypted", "broken", "no_pages", "result_too_large"})
+_CACHED_CODES = frozenset({"encrypted", "broken", "no_pages", "result_too_large"})
 _log = logging.getLogger("tidegate.convert.gateway")
 
 
@@ -29,13 +33,13 @@ class Result:
     """XML in a file."""
 
     path: Path
-    made: Made
+    made: ConversionReport
 
 
 @dataclass(slots=True)
 class _Kept:
     fingerprint: tuple[str, str, bool]
-    task: asyncio.Task[Result | Refused]
+    task: asyncio.Task[Result | GatewayRefusal]
     ended: float | None = None  # None: it is under way
     asking: int = 0  # requests that are about to open its file
 
@@ -65,7 +69,7 @@ class Conversions:
     def kept(self) -> int:
         return len(self._kept)
 
-    async def result(self, asked: Received) -> tuple[Result, bool]:
+    async def result(self, asked: ConversionUpload) -> tuple[Result, bool]:
         """The result for a request, and whether its file is the caller's to delete; Refused when there is none.
 
         Of two requests with one job_id the second gets what the first got, also while that is under way.
@@ -77,7 +81,9 @@ class Conversions:
         if kept is not None:
             asked.path.unlink()
             if kept.fingerprint != asked.fingerprint:
-                raise Refused("job_id_reused", "job_id: it was used for another file or mapping; give a new one.")
+                raise GatewayRefusal(
+                    "job_id_reused", "job_id: it was used for another file or mapping; give a new one."
+                )
         else:
             # A task, because the conversion goes on when the client does not wait: it will ask again.
             kept = _Kept(asked.fingerprint, asyncio.create_task(self._converted(asked)))
@@ -125,11 +131,11 @@ class Conversions:
             kept.ended = self._now()
             self.sweep()
 
-    async def _converted(self, asked: Received) -> Result | Refused:
+    async def _converted(self, asked: ConversionUpload) -> Result | GatewayRefusal:
         """A result, or a refusal that is kept; another one is raised."""
         try:
             if self._turns.locked() and self.waiting >= self._limits.waiting:
-                raise Refused("busy")
+                raise GatewayRefusal("busy")
             self.waiting += 1
             try:
                 await self._turns.acquire()
@@ -144,22 +150,22 @@ class Conversions:
         finally:
             asked.path.unlink(missing_ok=True)
 
-    async def _run(self, asked: Received) -> Result | Refused:
+    async def _run(self, asked: ConversionUpload) -> Result | GatewayRefusal:
         try:
             try:
                 return await self._once(asked)
-            except Refused as error:
+            except GatewayRefusal as error:
                 if error.code != "crashed":
                     raise
             return await self._once(asked)  # somebody else may have ended the child: one crash condemns no document
-        except Refused as error:
-            if error.code in _KEPT:
+        except GatewayRefusal as error:
+            if error.code in _CACHED_CODES:
                 return error
             raise
 
-    async def _once(self, asked: Received) -> Result:
+    async def _once(self, asked: ConversionUpload) -> Result:
         limits, path = self._limits, self._folder / f"result-{uuid4().hex}.xml"
-        order = Order(
+        order = ConversionOrder(
             source=str(asked.path), result=str(path), mapping=asked.mapping, mappings=self._mappings,
             pretty=asked.pretty, most=limits.xml_bytes,
         )  # fmt: skip
@@ -168,15 +174,15 @@ class Conversions:
         with _removed_unless_well(path):
             try:
                 async with asyncio.timeout(limits.time):
-                    made = Made(**await children.run(_CONVERT, order, bounds, among=self._pool))
+                    made = ConversionReport(**await children.run(_CONVERT, order, bounds, among=self._pool))
             except TimeoutError:
-                raise Refused("took_too_long") from None
+                raise GatewayRefusal("took_too_long") from None
             except children.ChildError as error:
                 detail = error.fault.detail
                 _log.warning("conversion_ended code=%s sha256=%s detail=%s", error.code, asked.sha256, detail)
-                raise Refused(_ENDED.get(error.code, "internal")) from error
+                raise GatewayRefusal(_ENDED.get(error.code, "internal")) from error
             if made.refused:
-                raise Refused(made.refused)
+                raise GatewayRefusal(made.refused)
         return Result(path, made)
 
 
@@ -189,8 +195,39 @@ def _removed_unless_well(path: Path) -> Iterator[None]:
         raise
 
 
-def _xml(found: Result | Refused) -> Result:
-    if isinstance(found, Refused):
+def _xml(found: Result | GatewayRefusal) -> Result:
+    if isinstance(found, GatewayRefusal):
         # Another one each time: who raises an exception once more makes its traceback longer.
-        raise Refused(found.code, found.detail)
+        raise GatewayRefusal(found.code, found.detail)
     return found
+
+
+# The folder of a running gateway: nobody else's, gone with it, and removed by the next one if it was killed.
+
+_PREFIX = "tidegate-gateway-"
+_LOCK = "lock"
+
+
+@contextlib.contextmanager
+def own_folder(inside: Path | None) -> Iterator[Path]:
+    """A new folder *inside* that one, or among the temporary files."""
+    home = Path(tempfile.gettempdir()) if inside is None else inside
+    _sweep(home)
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=home))
+    try:
+        with (folder / _LOCK).open("wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the system lets go of it when we end, however we end
+            yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(home: Path) -> None:
+    """Removes the folders of those that were killed: nobody holds their locks."""
+    for folder in home.glob(f"{_PREFIX}*"):
+        with contextlib.suppress(OSError):  # it is somebody else's, or in use
+            if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+                continue
+            with (folder / _LOCK).open("rb") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder)

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -13,14 +15,77 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tidegate_apps.convert.gateway.accepting import accepts_xml
-from tidegate_apps.convert.gateway.answers import XmlAnswer
-from tidegate_apps.convert.gateway.conversions import Conversions
-from tidegate_apps.convert.gateway.folders import own_folder
-from tidegate_apps.convert.gateway.intake import received
-from tidegate_apps.convert.gateway.limits import GatewayLimits
+from tidegate_apps.convert.gateway.config import GatewayLimits, GatewayRefusal, answer
+from tidegate_apps.convert.gateway.conversions import Conversions, Result, own_folder
 from tidegate_apps.convert.gateway.mappings import Mappings
-from tidegate_apps.convert.gateway.refusals import Refused, answer
+from tidegate_apps.convert.gateway.uploads import receive_upload
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
+
+
+# The gateway's answer: XML straight from a file, which may be deleted while it is sent.
+
+_CHUNK = 256 * 1024
+
+
+class XmlAnswer(Response):
+    """Opens the file when it is made: from then on nobody can take it away. *delete*: it is the only one to need it."""
+
+    media_type = "application/xml"
+
+    def __init__(self, result: Result, *, delete: bool) -> None:
+        self._file = result.path.open("rb")
+        if delete:
+            Path(result.path).unlink()
+        super().__init__(
+            headers={
+                "Content-Length": str(result.made.size),
+                "Tidegate-Pages": str(result.made.pages),
+                "Tidegate-Scanned-Pages": str(result.made.scans),
+            }
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._file:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            while chunk := await asyncio.to_thread(self._file.read, _CHUNK):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+# Whether a client takes what we have.
+
+_OURS = ("application/xml", "text/xml", "application/*", "*/*")
+
+
+def accepts_xml(accept: str) -> bool:
+    """Whether the header Accept allows XML; without one everything is allowed, and q=0 forbids.
+
+    The most exact range that fits decides.
+    """
+    if not accept.strip():
+        return True
+    found: dict[str, float] = {}
+    for part in accept.split(","):
+        kind, *parameters = (each.strip().lower() for each in part.split(";"))
+        found[kind] = max(found.get(kind, 0.0), _quality(parameters))
+    decides = next((kind for kind in _OURS if kind in found), None)
+    if decides in {"text/xml", "application/xml"}:
+        return max(found.get("application/xml", 0.0), found.get("text/xml", 0.0)) > 0
+    return decides is not None and found[decides] > 0
+
+
+def _quality(parameters: list[str]) -> float:
+    for parameter in parameters:
+        name, _, value = parameter.partition("=")
+        if name.strip() == "q":
+            try:
+                return float(value)
+            except ValueError:
+                return 0.0
+    return 1.0
+
 
 _SWEEP = 30.0  # seconds
 _BY_STATUS = {404: "not_there", 405: "method"}
@@ -53,19 +118,19 @@ def app(limits: GatewayLimits | None = None, mappings: Mappings | None = None) -
             Route("/schemas/{mapping}", _schema),
         ],
         lifespan=lifespan,
-        exception_handlers={Refused: _refused, HTTPException: _no_route, Exception: _failed},
+        exception_handlers={GatewayRefusal: _refused, HTTPException: _no_route, Exception: _failed},
     )
 
 
 async def _process(request: Request) -> Response:
     state = request.app.state
     if not accepts_xml(request.headers.get("accept", "")):
-        raise Refused("not_acceptable")
+        raise GatewayRefusal("not_acceptable")
     if state.uploads >= state.limits.uploads:
-        raise Refused("busy")
+        raise GatewayRefusal("busy")
     state.uploads += 1
     try:
-        asked = await received(request, state.folder, state.limits, state.mappings.names)
+        asked = await receive_upload(request, state.folder, state.limits, state.mappings.names)
     except ClientDisconnect:
         return Response(status_code=400)  # which nobody reads
     finally:
@@ -88,7 +153,7 @@ async def _schemas(request: Request) -> Response:
 async def _schema(request: Request) -> Response:
     name, known = request.path_params["mapping"], request.app.state.mappings
     if name not in known.names:
-        raise Refused("not_there", f"There is no mapping of that name; there are: {', '.join(known.names)}.")
+        raise GatewayRefusal("not_there", f"There is no mapping of that name; there are: {', '.join(known.names)}.")
     return Response(known.schema(name), media_type="application/xml")
 
 
@@ -99,17 +164,17 @@ async def _sweep(conversions: Conversions) -> None:
 
 
 def _refused(_: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)  # noqa: S101 - it is registered for these
+    assert isinstance(error, GatewayRefusal)  # noqa: S101 - it is registered for these
     return answer(error)
 
 
 def _no_route(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    found = answer(Refused(_BY_STATUS.get(status, "malformed" if status < 500 else "internal")))
+    found = answer(GatewayRefusal(_BY_STATUS.get(status, "malformed" if status < 500 else "internal")))
     found.headers.update(dict(getattr(error, "headers", None) or {}))
     return found
 
 
 def _failed(request: Request, error: Exception) -> Response:
     _log.error("request_failed path=%s", request.url.path, exc_info=error)
-    return answer(Refused("internal"))
+    return answer(GatewayRefusal("internal"))

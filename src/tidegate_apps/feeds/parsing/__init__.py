@@ -6,7 +6,6 @@ feed.title, feed.malformed, [entry.key for entry in feed.entries]
 
 from __future__ import annotations
 
-from tidegate_apps.feeds.parsing.asking import parse
-from tidegate_apps.feeds.parsing.values import Entry, Feed, ParseError
+from tidegate_apps.feeds.parsing.pool import Feed, FeedEntry, ParseError, parse
 
-__all__ = ["Entry", "Feed", "ParseError", "parse"]
+__all__ = ["Feed", "FeedEntry", "ParseError", "parse"]

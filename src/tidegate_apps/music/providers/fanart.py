@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import Ask, Calls, fits_a_header
-from tidegate_apps.music.contract import Batch, Connection, Found, Operation, Provider, Surroundings, Wanted
-from tidegate_apps.music.kind import Field, Kind
-from tidegate_apps.music.one_by_one import one_by_one
-from tidegate_apps.music.reading import BadRow, mapping, mbid, number, text
+from tidegate_apps.music.client import ProviderClient, ProviderRequest, fits_a_header, one_by_one
+from tidegate_apps.music.parsing import BadRow, mapping, mbid, number, text
+from tidegate_apps.music.provider import (
+    Batch,
+    Enrichment,
+    EnrichmentRequest,
+    Field,
+    Operation,
+    Provider,
+    ProviderConnection,
+    ProviderContext,
+    ProviderKind,
+)
 
 _ADDRESS = "https://webservice.fanart.tv"
 _KNOWN = "89ad4ac3-39f7-470e-963a-56509c546377"
@@ -27,37 +35,37 @@ _ALBUM = {"cover": ("albumcover",), "disc": ("cdart",)}
 class Fanart(Provider):
     """One request for each entry."""
 
-    def __init__(self, connection: Connection, there: Surroundings) -> None:
+    def __init__(self, connection: ProviderConnection, context: ProviderContext) -> None:
         values = connection.values
-        self._base = there.addresses.get("fanart", _ADDRESS).rstrip("/")
+        self._base = context.addresses.get("fanart", _ADDRESS).rstrip("/")
         # In headers, because a query ends up in the logs of everybody in between.
         self._keys = {"api-key": values["api_key"]}
         if values.get("client_key"):
             self._keys["client-key"] = values["client_key"]
-        self._calls = Calls("fanart", rules.fanart, there, rate=kind.rate, key=kind.counted(values))
+        self._client = ProviderClient("fanart", rules.fanart, context, rate=kind.rate, key=kind.counted(values))
 
     async def check(self) -> None:
         await self._ask(_KNOWN)
 
-    def enrich(self, operation: Operation, wanted: Sequence[Wanted]) -> AsyncIterator[Batch[Found]]:
-        return one_by_one(self._calls, wanted, self._look)
+    def enrich(self, operation: Operation, requests: Sequence[EnrichmentRequest]) -> AsyncIterator[Batch[Enrichment]]:
+        return one_by_one(self._client, requests, self._look)
 
-    async def _look(self, wanted: Wanted) -> Found:
-        known = mbid(wanted.mbid)
-        if wanted.kind == "song":
+    async def _look(self, request: EnrichmentRequest) -> Enrichment:
+        known = mbid(request.mbid)
+        if request.kind == "song":
             raise BadRow("there are no pictures of songs")
         if known is None:
             # Without an id the address is that of another call, whose 404 would look like "no pictures".
             raise BadRow("it has no id of MusicBrainz yet")
-        if wanted.kind == "artist":
+        if request.kind == "artist":
             art = self._best(await self._ask(known), _ARTIST)
         else:
             document = await self._ask(f"albums/{known}")
             art = self._best(_album(document.get("albums"), known), _ALBUM)
-        return Found(id=wanted.id, mbid=known, art=art, nothing=not art)
+        return Enrichment(id=request.id, mbid=known, art=art, nothing=not art)
 
     async def _ask(self, path: str) -> Mapping[str, object]:
-        answer = await self._calls.ask(Ask(url=f"{self._base}/v3/music/{path}", headers=self._keys))
+        answer = await self._client.ask(ProviderRequest(url=f"{self._base}/v3/music/{path}", headers=self._keys))
         if answer.missing:
             return {}
         document = mapping(answer.json, "object")
@@ -66,16 +74,16 @@ class Fanart(Provider):
     def _best(self, document: Mapping[str, object], wanted: Mapping[str, tuple[str, ...]]) -> Mapping[str, str]:
         found = {}
         for ours, theirs in wanted.items():
-            addresses = (self._liked(document.get(each)) for each in theirs)
+            addresses = (self._liked(document.get(their)) for their in theirs)
             if address := next(filter(None, addresses), None):
                 found[ours] = address
         return found
 
     def _liked(self, images: object) -> str | None:
         """The address of the picture with the most likes, which are numbers in text."""
-        rows = [each for each in (images if isinstance(images, list) else []) if isinstance(each, dict)]
+        rows = [image for image in (images if isinstance(images, list) else []) if isinstance(image, dict)]
         rows.sort(key=lambda each: number(each.get("likes")) or 0, reverse=True)
-        return next(filter(None, (self._address(text(each.get("url"))) for each in rows)), None)
+        return next(filter(None, (self._address(text(row.get("url"))) for row in rows)), None)
 
     def _address(self, url: str) -> str | None:
         if url.startswith("http://") and self._base.startswith("https://"):
@@ -88,9 +96,9 @@ def _album(albums: object, known: str) -> Mapping[str, object]:
     if isinstance(albums, dict):
         found = albums.get(known)
         return found if isinstance(found, dict) else {}
-    for each in albums if isinstance(albums, list) else []:
-        if isinstance(each, dict) and mbid(each.get("release_group_id")) == known:
-            return each
+    for album in albums if isinstance(albums, list) else []:
+        if isinstance(album, dict) and mbid(album.get("release_group_id")) == known:
+            return album
     return {}
 
 
@@ -100,7 +108,7 @@ def _key(text: str) -> str:
     return text
 
 
-kind = Kind(
+kind = ProviderKind(
     name="fanart",
     title="Fanart.tv",
     about="Pictures of artists and covers of albums.",

@@ -8,40 +8,44 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import Ask, Calls
-from tidegate_apps.music.contract import (
-    LOOK_BACK,
-    Bad,
-    Batch,
-    Connection,
-    Operation,
-    Play,
-    Provider,
-    Song,
-    Surroundings,
-)
-from tidegate_apps.music.kind import Begun, Field, Kind, LoginRefused, Returned
-from tidegate_apps.music.reading import (
+from tidegate_apps.music.client import ProviderClient, ProviderRequest
+from tidegate_apps.music.parsing import (
     BadRow,
     WrongShape,
     mapping,
     mbid,
     moment,
-    needed,
     number,
     part,
     read_rows,
+    required_text,
     rows,
     text,
     token,
 )
+from tidegate_apps.music.provider import (
+    LOOK_BACK,
+    Batch,
+    Field,
+    LoginRedirect,
+    LoginRefused,
+    Operation,
+    Play,
+    Provider,
+    ProviderConnection,
+    ProviderContext,
+    ProviderKind,
+    RejectedRow,
+    Returned,
+    Song,
+)
 
 _ADDRESS = "https://ws.audioscrobbler.com"
 _WEB = "https://www.last.fm"
-_PAGE = 200
+_PAGE_SIZE = 200
 _OVERLAP = 3600.0  # seconds: players hand in what they played offline
-_MOST_WALKS = 5  # times that the history may change while it is read
-_MOST_PAGES = 5000
+_MAX_WALKS = 5  # times that the history may change while it is read
+_MAX_PAGES = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +53,7 @@ class _Page:
     """*total*: how many plays there are in all; *pages*: how many pages they make."""
 
     plays: tuple[Play, ...]
-    bad: tuple[Bad, ...]
+    bad: tuple[RejectedRow, ...]
     total: str
     pages: int
 
@@ -61,9 +65,9 @@ class _Shifted(Exception):
 class LastFm(Provider):
     """Calls are signed when the user has logged in, which shows a history that is hidden from others."""
 
-    def __init__(self, connection: Connection, there: Surroundings) -> None:
-        self._values, self._clock = connection.values, there.clock
-        self._client = _Client(self._values, there)
+    def __init__(self, connection: ProviderConnection, context: ProviderContext) -> None:
+        self._values, self._clock = connection.values, context.clock
+        self._client = _Client(self._values, context)
 
     async def check(self) -> None:
         await self._client.ask("user.getInfo", user=self._values["user"])
@@ -71,7 +75,7 @@ class LastFm(Provider):
     async def plays(self, mark: str | None) -> AsyncIterator[Batch[Play]]:
         reached = moment(mark)
         since = self._clock.now() - LOOK_BACK if reached is None else reached - _OVERLAP
-        for _ in range(_MOST_WALKS):
+        for _ in range(_MAX_WALKS):
             try:
                 async for page in self._walk(int(since)):
                     # A play may be dated in the future. Our own clock alone never moves the mark: it may be wrong.
@@ -88,7 +92,7 @@ class LastFm(Provider):
         first = await self._page(since, None, 1)
         # The newest play is the end for all pages, which new plays would shift. Our own clock may be wrong.
         end = int(max((play.at for play in first.plays), default=since)) + 1
-        for at in range(min(first.pages, _MOST_PAGES), 1, -1):
+        for at in range(min(first.pages, _MAX_PAGES), 1, -1):
             page = await self._page(since, end, at)
             if page.total != first.total:
                 raise _Shifted
@@ -98,7 +102,7 @@ class LastFm(Provider):
     async def _page(self, since: int, end: int | None, at: int) -> _Page:
         bounds = {"from": since} if end is None else {"from": since, "to": end}
         document = await self._client.ask(
-            "user.getRecentTracks", user=self._values["user"], limit=_PAGE, page=at, **bounds
+            "user.getRecentTracks", user=self._values["user"], limit=_PAGE_SIZE, page=at, **bounds
         )
         recent = mapping(document.get("recenttracks"), "recenttracks")
         about = part(recent, "@attr")
@@ -111,10 +115,10 @@ class LastFm(Provider):
 class _Client:
     """One method at a time; credentials are in the query, so errors show the method alone."""
 
-    def __init__(self, values: Mapping[str, str], there: Surroundings) -> None:
+    def __init__(self, values: Mapping[str, str], context: ProviderContext) -> None:
         self._values = values
-        self._url = f"{there.addresses.get('lastfm', _ADDRESS).rstrip('/')}/2.0/"
-        self.calls = Calls("lastfm", rules.lastfm, there, rate=kind.rate, key=kind.counted(values))
+        self._url = f"{context.addresses.get('lastfm', _ADDRESS).rstrip('/')}/2.0/"
+        self.calls = ProviderClient("lastfm", rules.lastfm, context, rate=kind.rate, key=kind.counted(values))
 
     async def ask(self, method: str, **given: str | int) -> Mapping[str, object]:
         query = {"method": method, "api_key": self._values["api_key"], **{k: str(v) for k, v in given.items()}}
@@ -123,7 +127,9 @@ class _Client:
             if session:
                 query["sk"] = session
             query["api_sig"] = signature(query, secret)
-        answer = await self.calls.ask(Ask(url=self._url, query={**query, "format": "json"}, shown=("method",)))
+        answer = await self.calls.ask(
+            ProviderRequest(url=self._url, query={**query, "format": "json"}, shown=("method",))
+        )
         return mapping(answer.json, "object")
 
 
@@ -139,7 +145,7 @@ def _play(row: Mapping[str, object]) -> Play | None:
     at = moment(part(row, "date").get("uts"))
     if at is None:
         raise BadRow("it has no date")
-    title, artist = needed(row, "name"), part(row, "artist")
+    title, artist = required_text(row, "name"), part(row, "artist")
     name = text(artist.get("#text")) or text(artist.get("name"))
     if not name:
         raise BadRow("it has no artist")
@@ -161,19 +167,17 @@ class _Login:
 
     required = False
 
-    def begin(self, values: Mapping[str, str], *, redirect: str, state: str, surroundings: Surroundings) -> Begun:
+    def begin(self, values: Mapping[str, str], *, redirect: str, state: str, context: ProviderContext) -> LoginRedirect:
         back = f"{redirect}{'&' if '?' in redirect else '?'}{urlencode({'state': state})}"
-        web = surroundings.addresses.get("lastfm_web", _WEB).rstrip("/")
-        return Begun(url=f"{web}/api/auth/?{urlencode({'api_key': values['api_key'], 'cb': back})}")
+        web = context.addresses.get("lastfm_web", _WEB).rstrip("/")
+        return LoginRedirect(url=f"{web}/api/auth/?{urlencode({'api_key': values['api_key'], 'cb': back})}")
 
     async def finish(self, values: Mapping[str, str], returned: Returned) -> Mapping[str, str]:
         if not returned.answer.get("token"):
             raise LoginRefused("Last.fm has given no permission. Connect once more and allow the access.")
         if not values.get("shared_secret"):
             raise LoginRefused("The operator has not entered the shared secret of Last.fm; logins need it.")
-        client = _Client(
-            {name: value for name, value in values.items() if name != "session_key"}, returned.surroundings
-        )
+        client = _Client({name: value for name, value in values.items() if name != "session_key"}, returned.context)
         document = await client.ask("auth.getSession", token=returned.answer["token"])
         session = part(document, "session")
         user, key = text(session.get("name")), token(session.get("key"))
@@ -182,7 +186,7 @@ class _Login:
         return {"user": user, "session_key": key}
 
 
-kind = Kind(
+kind = ProviderKind(
     name="lastfm",
     title="Last.fm",
     about="What you played, from the history of your account.",

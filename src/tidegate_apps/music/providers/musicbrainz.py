@@ -7,15 +7,21 @@ import unicodedata
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import Ask, Calls
-from tidegate_apps.music.contract import Batch, Found, Operation, Provider, Surroundings, Wanted
-from tidegate_apps.music.kind import Kind
-from tidegate_apps.music.one_by_one import one_by_one
-from tidegate_apps.music.reading import mapping, mbid, number, rows, text
+from tidegate_apps.music.client import ProviderClient, ProviderRequest, one_by_one
+from tidegate_apps.music.parsing import mapping, mbid, number, rows, text
+from tidegate_apps.music.provider import (
+    Batch,
+    Enrichment,
+    EnrichmentRequest,
+    Operation,
+    Provider,
+    ProviderContext,
+    ProviderKind,
+)
 
 _ADDRESS = "https://musicbrainz.org"
 _KNOWN = "89ad4ac3-39f7-470e-963a-56509c546377"  # Various Artists, which will always be there
-_SURE = 90  # of 100: what the search must say of a match
+_MIN_SCORE = 90  # of 100: what the search must say of a match
 _LIMIT = 5
 _SPECIAL = re.compile(r'([+\-!(){}\[\]^"~*?:\\/&|])')
 
@@ -30,47 +36,47 @@ _ENTITIES: Mapping[str, tuple[str, str, str]] = {
 class MusicBrainz(Provider):
     """Asks for one entry at a time; every request of the process waits for its turn."""
 
-    def __init__(self, there: Surroundings) -> None:
-        self._base = f"{there.addresses.get('musicbrainz', _ADDRESS).rstrip('/')}/ws/2"
-        self._calls = Calls("musicbrainz", rules.musicbrainz, there, rate=kind.rate)
+    def __init__(self, context: ProviderContext) -> None:
+        self._base = f"{context.addresses.get('musicbrainz', _ADDRESS).rstrip('/')}/ws/2"
+        self._client = ProviderClient("musicbrainz", rules.musicbrainz, context, rate=kind.rate)
 
     async def check(self) -> None:
         await self._ask(f"artist/{_KNOWN}")
 
-    def enrich(self, operation: Operation, wanted: Sequence[Wanted]) -> AsyncIterator[Batch[Found]]:
-        return one_by_one(self._calls, wanted, self._look)
+    def enrich(self, operation: Operation, requests: Sequence[EnrichmentRequest]) -> AsyncIterator[Batch[Enrichment]]:
+        return one_by_one(self._client, requests, self._look)
 
-    async def _look(self, wanted: Wanted) -> Found:
-        return await (self._looked_up(wanted) if wanted.mbid else self._searched(wanted))
+    async def _look(self, request: EnrichmentRequest) -> Enrichment:
+        return await (self._looked_up(request) if request.mbid else self._searched(request))
 
-    async def _looked_up(self, wanted: Wanted) -> Found:
+    async def _looked_up(self, request: EnrichmentRequest) -> Enrichment:
         """An id that is known may have been merged into another one, or deleted."""
-        document = await self._ask(f"{_ENTITIES[wanted.kind][0]}/{wanted.mbid}")
+        document = await self._ask(f"{_ENTITIES[request.kind][0]}/{request.mbid}")
         known = None if document is None else mbid(document.get("id"))
-        return Found(id=wanted.id, mbid=known, score=100 if known else 0, nothing=known is None)
+        return Enrichment(id=request.id, mbid=known, score=100 if known else 0, nothing=known is None)
 
-    async def _searched(self, wanted: Wanted) -> Found:
-        entity, name, listed = _ENTITIES[wanted.kind]
-        query = f'{name}:"{escaped(wanted.name)}"'
-        if wanted.kind != "artist" and wanted.artist:
-            query += f' AND artist:"{escaped(wanted.artist)}"'
+    async def _searched(self, request: EnrichmentRequest) -> Enrichment:
+        entity, name, listed = _ENTITIES[request.kind]
+        query = f'{name}:"{escaped(request.name)}"'
+        if request.kind != "artist" and request.artist:
+            query += f' AND artist:"{escaped(request.artist)}"'
         document = await self._ask(entity, query=query, limit=str(_LIMIT))
         for row in rows((document or {}).get(listed), listed):
             if not isinstance(row, dict):
                 continue
             known, score = mbid(row.get("id")), number(row.get("score")) or 0
-            if known and score >= _SURE and plain(wanted.name) in _names(row):
-                return Found(id=wanted.id, mbid=known, score=int(score))
-        return Found(id=wanted.id, nothing=True)
+            if known and score >= _MIN_SCORE and plain(request.name) in _names(row):
+                return Enrichment(id=request.id, mbid=known, score=int(score))
+        return Enrichment(id=request.id, nothing=True)
 
     async def _ask(self, path: str, **query: str) -> Mapping[str, object] | None:
-        answer = await self._calls.ask(Ask(url=f"{self._base}/{path}", query={"fmt": "json", **query}))
+        answer = await self._client.ask(ProviderRequest(url=f"{self._base}/{path}", query={"fmt": "json", **query}))
         return None if answer.missing else mapping(answer.json, "object")
 
 
 def _names(row: Mapping[str, object]) -> set[str]:
     aliases = row.get("aliases")
-    named = [row, *(each for each in (aliases if isinstance(aliases, list) else []) if isinstance(each, dict))]
+    named = [row, *(aliase for aliase in (aliases if isinstance(aliases, list) else []) if isinstance(aliase, dict))]
     return {plain(text(each.get(name))) for each in named for name in ("name", "title")}
 
 
@@ -85,7 +91,7 @@ def escaped(name: str) -> str:
     return _SPECIAL.sub(r"\\\1", name)
 
 
-kind = Kind(
+kind = ProviderKind(
     name="musicbrainz",
     title="MusicBrainz",
     about="Ids for artists, albums and songs, so that those of several services are known to be the same.",
@@ -93,7 +99,7 @@ kind = Kind(
     fields=(),
     every=900,
     rules=rules.musicbrainz,
-    make=lambda _, there: MusicBrainz(there),
+    make=lambda _, context: MusicBrainz(context),
     rate=Rate(1, "1.1s"),
     addresses={"musicbrainz": _ADDRESS},
 )

@@ -2,40 +2,169 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import secrets
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import Calls
-from tidegate_apps.music.contract import (
+from tidegate_apps.music.client import ProviderClient, ProviderRequest, ProviderResponse, ServiceError, Values
+from tidegate_apps.music.merge import MAX_SONGS, PlaylistHead, Playlists
+from tidegate_apps.music.parsing import (
+    BadRow,
+    WrongShape,
+    isrc,
+    mapping,
+    mbid,
+    moment,
+    number,
+    part,
+    read_rows,
+    required_text,
+    rows,
+    text,
+    token,
+)
+from tidegate_apps.music.provider import (
     LOOK_BACK,
-    Bad,
     Batch,
-    Connection,
+    Field,
     Operation,
     Play,
     Playlist,
     Provider,
+    ProviderConnection,
+    ProviderContext,
+    ProviderKind,
+    RejectedRow,
     Song,
-    Surroundings,
 )
-from tidegate_apps.music.kind import Field, Kind
-from tidegate_apps.music.playlists import Playlists
-from tidegate_apps.music.providers.navidrome_session import PAGE, Native
-from tidegate_apps.music.providers.subsonic import Subsonic
-from tidegate_apps.music.reading import (
-    BadRow,
-    mbid,
-    moment,
-    needed,
-    number,
-    read_rows,
-    text,
-)
-from tidegate_apps.music.way_out import server
+from tidegate_apps.music.transport import server
+
+# Navidrome's own API, which has what was played.
+
+PAGE_SIZE = 200
+_LOGINS = Rate(1, "5s")  # the server allows 5 in 20 s to all users of one address
+_SESSION = "x-nd-authorization"
+_NOT_THERE = frozenset({"not_found", "no_server", "html_answer", "redirected", "not_supported"})
+
+
+class Native:
+    """The server's own API: a session that is renewed by every answer, and a new login when it has ended."""
+
+    def __init__(self, client: ProviderClient, base: str, values: Mapping[str, str], context: ProviderContext) -> None:
+        self._client, self._base, self._values, self._context = client, base, values, context
+        self._session = values.get("session", "")
+        self._login = asyncio.Lock()
+
+    async def scrobbles(self, since: int, start: int) -> list[object] | None:
+        """A page of the log, the oldest first; None when this version has none."""
+        try:
+            answer = await self._ask("scrobble", [*_page("submission_time", "ASC", start), ("from", since)])
+        except ServiceError as error:
+            fault = self._client.verdict(error)
+            if fault is None or fault.code not in _NOT_THERE:
+                raise
+            return None
+        return rows(answer.json, "list of scrobbles")
+
+    async def songs(self, refs: Sequence[str]) -> list[object]:
+        answer = await self._ask("song", [("_start", 0), ("_end", len(refs)), *(("id", ref) for ref in refs)])
+        return rows(answer.json, "list of songs")
+
+    async def last_played(self, start: int) -> list[object]:
+        return rows((await self._ask("song", _page("play_date", "DESC", start))).json, "list of songs")
+
+    async def _ask(self, path: str, query: Values) -> ProviderResponse:
+        session = self._session or await self._logged_in("")
+        try:
+            answer = await self._asked(path, query, session)
+        except ServiceError as error:
+            if error.response.status_code != 401:
+                raise
+            answer = await self._asked(path, query, await self._logged_in(session))
+        self._session = answer.headers.get(_SESSION, "").removeprefix("Bearer ") or self._session
+        return answer
+
+    async def _asked(self, path: str, query: Values, session: str) -> ProviderResponse:
+        headers = {_SESSION: f"Bearer {session}"}
+        return await self._client.ask(ProviderRequest(url=f"{self._base}/api/{path}", query=query, headers=headers))
+
+    async def _logged_in(self, refused: str) -> str:
+        """A session other than the one that was refused. It is kept before it is used."""
+        async with self._login:
+            if self._session and self._session != refused:
+                return self._session
+            await self._context.paces.turn(f"navidrome login {self._base}", _LOGINS)
+            body = {"username": self._values["user"], "password": self._values["password"]}
+            answer = await self._client.ask(ProviderRequest(url=f"{self._base}/auth/login", body=body))
+            session = token(mapping(answer.json, "object").get("token"))
+            if not session:
+                raise WrongShape("token")
+            await self._context.save({"session": session})
+            self._session = session
+            return session
+
+
+def _page(sort: str, order: str, start: int) -> list[tuple[str, str | int]]:
+    return [("_sort", sort), ("_order", order), ("_start", start), ("_end", start + PAGE_SIZE)]
+
+
+# The API of Subsonic, as Navidrome and others speak it. An answer of 200 may be a failure; the rules see to that.
+
+_VERSION, _NAME = "1.16.1", "tidegate"
+
+
+class Subsonic:
+    """Logs in with every request, by a hash of the password and a salt that is used once."""
+
+    def __init__(self, client: ProviderClient, base: str, user: str, password: str) -> None:
+        self._client, self._base, self._user, self._password = client, base, user, password
+
+    async def ping(self) -> None:
+        await self._ask("ping")
+
+    async def heads(self) -> tuple[list[PlaylistHead], list[RejectedRow]]:
+        """The playlists of the user and those shared with everybody."""
+        listed = part(await self._ask("getPlaylists"), "playlists")
+        return read_rows(rows(listed.get("playlist"), "list of playlists"), _head)
+
+    async def songs(self, head: PlaylistHead) -> tuple[Song, ...]:
+        playlist = mapping((await self._ask("getPlaylist", id=head.ref)).get("playlist"), "playlist")
+        songs, _ = read_rows(rows(playlist.get("entry"), "list of songs")[:MAX_SONGS], _subsonic_song)
+        return tuple(songs)
+
+    async def _ask(self, method: str, **given: str) -> Mapping[str, object]:
+        salt = secrets.token_hex(8)
+        token = hashlib.md5(f"{self._password}{salt}".encode(), usedforsecurity=False).hexdigest()
+        login = {"u": self._user, "t": token, "s": salt, "v": _VERSION, "c": _NAME, "f": "json"}
+        answer = await self._client.ask(ProviderRequest(url=f"{self._base}/rest/{method}", query={**login, **given}))
+        return mapping(mapping(answer.json, "object").get("subsonic-response"), "subsonic-response")
+
+
+def _head(row: Mapping[str, object]) -> PlaylistHead:
+    # An empty list of songs is left out, so the count is what tells an empty playlist from one that is not shown.
+    version = f"{text(row.get('changed'))} {text(row.get('songCount'))}" if row.get("changed") else ""
+    return PlaylistHead(
+        ref=required_text(row, "id"), name=text(row.get("name")), about=text(row.get("comment")), version=version
+    )
+
+
+def _subsonic_song(row: Mapping[str, object]) -> Song:
+    return Song(
+        title=required_text(row, "title"),
+        artist=required_text(row, "artist"),
+        album=text(row.get("album")),
+        mbid=mbid(row.get("musicBrainzId")),
+        isrc=isrc(row.get("isrc")),
+        seconds=number(row.get("duration")),
+        ref=text(row.get("id")),
+    )
+
 
 _TOGETHER = 50
-_MOST_PAGES = 500
-_MOST_KNOWN, _REMEMBERED = 5000, 6 * 3600.0  # songs, and seconds after which their names are asked for again
+_MAX_PAGES = 500
+_MAX_KNOWN, _REMEMBERED = 5000, 6 * 3600.0  # songs, and seconds after which their names are asked for again
 _NEVER = "0001-"
 _OVERLAP = 3600.0  # seconds: apps hand in what they played offline
 
@@ -43,14 +172,14 @@ _OVERLAP = 3600.0  # seconds: apps hand in what they played offline
 class Navidrome(Provider):
     """One account at one server."""
 
-    def __init__(self, connection: Connection, there: Surroundings) -> None:
+    def __init__(self, connection: ProviderConnection, context: ProviderContext) -> None:
         values = connection.values
         base = _base(values)
-        self._calls = Calls("navidrome", rules.navidrome, there, rate=kind.rate, key=base, entered=True)
-        self._subsonic = Subsonic(self._calls, base, values["user"], values["password"])
-        self._native = Native(self._calls, base, values, there)
-        self._playlists = Playlists(self._calls, self._subsonic.songs)
-        self._clock = there.clock
+        self._client = ProviderClient("navidrome", rules.navidrome, context, rate=kind.rate, key=base, entered=True)
+        self._subsonic = Subsonic(self._client, base, values["user"], values["password"])
+        self._native = Native(self._client, base, values, context)
+        self._playlists = Playlists(self._client, self._subsonic.songs)
+        self._clock = context.clock
         self._known: dict[str, Song] = {}
         self._known_until = 0.0
 
@@ -71,17 +200,17 @@ class Navidrome(Provider):
             reached = max([*times, *([] if reached is None else [reached])], default=None)
             yield Batch(items=tuple(plays), bad=tuple(bad), mark=None if reached is None else str(int(reached)))
 
-    async def _history(self, since: int, *, all_of_it: bool) -> AsyncIterator[tuple[list[Play], list[Bad]]]:
+    async def _history(self, since: int, *, all_of_it: bool) -> AsyncIterator[tuple[list[Play], list[RejectedRow]]]:
         heard = set[str]()
         page = first = await self._native.scrobbles(since, 0)
-        for number_of_page in range(1, _MOST_PAGES):
+        for number_of_page in range(1, _MAX_PAGES):
             if page is None:
                 break
             plays, bad = await self._with_songs(page, since)
             heard.update(play.ref for play in plays)
             yield plays, bad
-            full = len(page) >= PAGE
-            page = await self._native.scrobbles(since, number_of_page * PAGE) if full else None
+            full = len(page) >= PAGE_SIZE
+            page = await self._native.scrobbles(since, number_of_page * PAGE_SIZE) if full else None
         if first and not all_of_it:
             return
         # A server may keep no log, or have begun it later. What is in both has the same second, and so the same ref.
@@ -90,10 +219,10 @@ class Navidrome(Provider):
             if more or bad or first is None:
                 yield more, bad
 
-    async def _with_songs(self, page: Sequence[object], since: int) -> tuple[list[Play], list[Bad]]:
+    async def _with_songs(self, page: Sequence[object], since: int) -> tuple[list[Play], list[RejectedRow]]:
         """The log has ids alone; the songs are asked for, and remembered for a while."""
         known, now = self._known, self._clock.monotonic()
-        if now >= self._known_until or len(known) > _MOST_KNOWN:
+        if now >= self._known_until or len(known) > _MAX_KNOWN:
             known.clear()
             self._known_until = now + _REMEMBERED
         heard, bad = read_rows(page, _scrobble)
@@ -103,18 +232,18 @@ class Navidrome(Provider):
             songs, unread = read_rows(await self._native.songs(missing[at : at + _TOGETHER]), _song)
             known.update((song.ref, song) for song in songs)
             bad += unread
-        bad += [Bad(row=ref, why="the server no longer has this song") for ref, _ in heard if ref not in known]
+        bad += [RejectedRow(row=ref, why="the server no longer has this song") for ref, _ in heard if ref not in known]
         return [_play(known[ref], when) for ref, when in heard if ref in known], bad
 
-    async def _last_plays(self, since: int) -> list[tuple[list[Play], list[Bad]]]:
+    async def _last_plays(self, since: int) -> list[tuple[list[Play], list[RejectedRow]]]:
         """When each song was played last, which is all that there is without a log. The oldest page comes first."""
         pages = []
-        for number_of_page in range(_MOST_PAGES):
-            page = await self._native.last_played(number_of_page * PAGE)
+        for number_of_page in range(_MAX_PAGES):
+            page = await self._native.last_played(number_of_page * PAGE_SIZE)
             plays, bad = read_rows(page, _last_play)
             wanted = sorted((play for play in plays if play.at >= since), key=lambda play: play.at)
             pages.append((wanted, bad))
-            if len(page) < PAGE or len(wanted) + len(bad) < len(page):
+            if len(page) < PAGE_SIZE or len(wanted) + len(bad) < len(page):
                 break  # what follows was played before, or never
         return pages[::-1]
 
@@ -127,7 +256,7 @@ def _base(values: Mapping[str, str]) -> str:
 
 
 def _scrobble(row: Mapping[str, object]) -> tuple[str, int]:
-    return needed(row, "mediaFileId"), _second(row.get("submissionTime"), "submissionTime")
+    return required_text(row, "mediaFileId"), _second(row.get("submissionTime"), "submissionTime")
 
 
 def _second(value: object, name: str) -> int:
@@ -151,18 +280,18 @@ def _song(row: Mapping[str, object]) -> Song:
     # Releases differ in how they write the names of these fields.
     ids = {name.lower(): value for name, value in row.items() if name.lower().startswith("mbz")}
     return Song(
-        title=needed(row, "title"),
-        artist=needed(row, "artist"),
+        title=required_text(row, "title"),
+        artist=required_text(row, "artist"),
         album=text(row.get("album")),
         mbid=mbid(ids.get("mbzrecordingid")),
         artist_mbid=mbid(ids.get("mbzartistid")),
         album_mbid=mbid(ids.get("mbzreleasegroupid")),
         seconds=number(row.get("duration")),
-        ref=needed(row, "id"),
+        ref=required_text(row, "id"),
     )
 
 
-kind = Kind(
+kind = ProviderKind(
     name="navidrome",
     title="Navidrome",
     about="What you played on your own music server, and your playlists there.",

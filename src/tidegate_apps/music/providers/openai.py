@@ -6,15 +6,23 @@ import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import Answer, Ask, Calls, ServiceError
-from tidegate_apps.music.contract import Batch, Connection, Found, Operation, Provider, Surroundings, Wanted
-from tidegate_apps.music.kind import Field, Kind
-from tidegate_apps.music.one_by_one import refused
-from tidegate_apps.music.reading import mapping, part, text
+from tidegate_apps.music.client import ProviderClient, ProviderRequest, ProviderResponse, ServiceError, refused
+from tidegate_apps.music.parsing import mapping, part, text
+from tidegate_apps.music.provider import (
+    Batch,
+    Enrichment,
+    EnrichmentRequest,
+    Field,
+    Operation,
+    Provider,
+    ProviderConnection,
+    ProviderContext,
+    ProviderKind,
+)
 
 _ADDRESS = "https://api.openai.com"
 _TOGETHER = 10
-_MOST_TAGS, _MOST_TAG = 8, 40
+_MAX_TAGS, _MAX_TAG = 8, 40
 _TOO_MUCH = frozenset({"request_too_large", "answer_cut", "bad_request"})
 _MAY_BE_MISSING = ("response_format", "max_completion_tokens")  # what not every gateway takes
 _ROOM = 120  # tokens of an answer for each artist
@@ -30,26 +38,28 @@ _TASK = (
 class OpenAI(Provider):
     """What a request costs is not asked twice: an answer that cannot be read counts as an answer."""
 
-    def __init__(self, connection: Connection, there: Surroundings) -> None:
+    def __init__(self, connection: ProviderConnection, context: ProviderContext) -> None:
         values = connection.values
-        given = there.addresses.get("openai") or _ADDRESS
+        given = context.addresses.get("openai") or _ADDRESS
         self._base = f"{given.rstrip('/').removesuffix('/v1')}/v1"
         self._model = values.get("model") or _MODEL.default
         self._headers = {"Authorization": f"Bearer {values['api_key']}"}
-        self._calls = Calls("openai", rules.openai, there, rate=kind.rate, key=kind.counted(values))
+        self._client = ProviderClient("openai", rules.openai, context, rate=kind.rate, key=kind.counted(values))
         self._left_out: set[str] = set()  # of each request
 
     async def check(self) -> None:
-        await self._calls.ask(Ask(url=f"{self._base}/models", headers=self._headers))
+        await self._client.ask(ProviderRequest(url=f"{self._base}/models", headers=self._headers))
 
-    async def enrich(self, operation: Operation, wanted: Sequence[Wanted]) -> AsyncIterator[Batch[Found]]:
-        waiting = [list(wanted[at : at + _TOGETHER]) for at in range(0, len(wanted), _TOGETHER)]
+    async def enrich(
+        self, operation: Operation, requests: Sequence[EnrichmentRequest]
+    ) -> AsyncIterator[Batch[Enrichment]]:
+        waiting = [list(requests[at : at + _TOGETHER]) for at in range(0, len(requests), _TOGETHER)]
         while waiting:
             some = waiting.pop(0)
             try:
                 batch = await self._tagged(some)
             except Exception as error:
-                fault = self._calls.of_one_item(error)
+                fault = self._client.of_one_item(error)
                 if fault is None:
                     raise
                 # One of them is too much for the model; which one is seen by halves. What is refused for another reason
@@ -60,7 +70,7 @@ class OpenAI(Provider):
                 batch = Batch(bad=tuple(refused(each, fault.message) for each in some))
             yield batch
 
-    async def _tagged(self, some: Sequence[Wanted]) -> Batch[Found]:
+    async def _tagged(self, some: Sequence[EnrichmentRequest]) -> Batch[Enrichment]:
         names = {str(number): each.name for number, each in enumerate(some, 1)}
         body = {
             "model": self._model,
@@ -77,13 +87,15 @@ class OpenAI(Provider):
             return Batch(bad=tuple(refused(each, "the model's answer could not be read") for each in some))
         return Batch(items=tuple(_found(each, tags.get(number)) for number, each in zip(names, some, strict=True)))
 
-    async def _completed(self, body: Mapping[str, object]) -> Answer:
+    async def _completed(self, body: Mapping[str, object]) -> ProviderResponse:
         """The answer. What a gateway does not take is left out from then on, or it seems to refuse every artist."""
         url = f"{self._base}/chat/completions"
         while True:
             sent = {name: value for name, value in body.items() if name not in self._left_out}
             try:
-                return await self._calls.ask(Ask(url=url, headers=self._headers, body=sent, read=_READ, total=_TOTAL))
+                return await self._client.ask(
+                    ProviderRequest(url=url, headers=self._headers, body=sent, read=_READ, total=_TOTAL)
+                )
             except ServiceError as error:
                 said = error.response.content if error.response.status_code == 400 else b""
                 named = [name for name in _MAY_BE_MISSING if name in sent and name.encode() in said]
@@ -112,15 +124,15 @@ def _bare(content: str) -> str:
     return content.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
 
 
-def _found(wanted: Wanted, said: object) -> Found:
+def _found(request: EnrichmentRequest, said: object) -> Enrichment:
     named = (text(each).lower() for each in (said if isinstance(said, list) else []) if isinstance(each, str))
-    tags = tuple(dict.fromkeys(each for each in named if 0 < len(each) <= _MOST_TAG))[:_MOST_TAGS]
-    return Found(id=wanted.id, tags=tags, nothing=not tags)
+    tags = tuple(dict.fromkeys(each for each in named if 0 < len(each) <= _MAX_TAG))[:_MAX_TAGS]
+    return Enrichment(id=request.id, tags=tags, nothing=not tags)
 
 
 _MODEL = Field(name="model", label="Model", required=False, operator=True, default="gpt-6-luna")
 
-kind = Kind(
+kind = ProviderKind(
     name="openai",
     title="OpenAI",
     about="Tags for artists, from a language model.",

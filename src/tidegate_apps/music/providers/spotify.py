@@ -2,55 +2,196 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import base64
+import hashlib
+import secrets
+from collections.abc import AsyncIterator, Callable, Mapping
+from urllib.parse import urlencode, urlsplit
 
 from tidegate import Rate, rules
-from tidegate_apps.music.calls import Answer, Ask, Calls, ServiceError
-from tidegate_apps.music.contract import (
+from tidegate_apps.music.client import ProviderClient, ProviderRequest, ProviderResponse, ServiceError
+from tidegate_apps.music.merge import MAX_SONGS, PlaylistHead, Playlists
+from tidegate_apps.music.parsing import (
+    BadRow,
+    WrongShape,
+    isrc,
+    mapping,
+    moment,
+    number,
+    part,
+    read_rows,
+    required_text,
+    rows,
+    text,
+    token,
+)
+from tidegate_apps.music.provider import (
     LOOK_BACK,
-    Bad,
     Batch,
-    Connection,
+    Field,
     Gap,
+    LoginRedirect,
+    LoginRefused,
     Operation,
     Play,
     Playlist,
     Provider,
+    ProviderConnection,
+    ProviderContext,
+    ProviderKind,
+    RejectedRow,
+    Returned,
     Song,
-    Surroundings,
-)
-from tidegate_apps.music.kind import Field, Kind
-from tidegate_apps.music.playlists import MOST_SONGS, Head, Playlists
-from tidegate_apps.music.providers.spotify_tokens import ACCOUNTS, Login, Tokens, consent_ends
-from tidegate_apps.music.reading import (
-    BadRow,
-    isrc,
-    mapping,
-    moment,
-    needed,
-    number,
-    part,
-    read_rows,
-    rows,
-    text,
 )
 
+# Spotify's tokens: how they are got, renewed and kept. None is ever deleted here.
+
+ACCOUNTS = "https://accounts.spotify.com"
+SCOPES = "user-read-recently-played playlist-read-private playlist-read-collaborative"
+CONSENT = 182 * 86400.0  # seconds: a refresh token dies six months after the consent, however often it is used
+_RENEW_BEFORE_SECONDS = 60.0  # seconds before its end that a token is renewed
+_HOUR = 3600.0
+_LOOPBACK = ("127.0.0.1", "::1")  # by number; the name localhost is refused
+_TOTAL = 15.0  # seconds; whoever ends a loop waits for a renewal
+
+
+class Tokens:
+    """The access token of one connection. It is renewed once for all who find it refused, and saved before it is used.
+
+    A renewal that was begun is brought to its end even if nobody waits for it any more: the old token may be dead.
+    """
+
+    def __init__(self, values: Mapping[str, str], client: ProviderClient, context: ProviderContext) -> None:
+        self._values, self._client, self._context = dict(values), client, context
+        self._unsaved: Mapping[str, str] = {}
+        self._renewal: asyncio.Task[None] | None = None
+
+    async def current(self) -> str:
+        """A token that should be good; one that is about to end is renewed first."""
+        ends = number(self._values.get("expires_at"))
+        stale = not self._values.get("access_token") or (
+            ends is not None and ends - _RENEW_BEFORE_SECONDS <= self._context.clock.now()
+        )
+        if self._unsaved or (stale and self.renewable):
+            await self._renewed()
+        return self._values.get("access_token", "")
+
+    async def other_than(self, refused: str) -> str:
+        """A token other than the one that was refused."""
+        if self._values.get("access_token") == refused:
+            await self._renewed()
+        return self._values.get("access_token", "")
+
+    @property
+    def renewable(self) -> bool:
+        return bool(self._values.get("refresh_token"))
+
+    async def aclose(self) -> None:
+        """Waits for a renewal that is under way."""
+        if self._renewal is not None:
+            await asyncio.wait([self._renewal])
+
+    async def _renewed(self) -> None:
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.create_task(self._renew())
+            self._renewal.add_done_callback(_looked_at)
+        await asyncio.shield(self._renewal)
+
+    async def _renew(self) -> None:
+        if not self._unsaved:
+            form = {"grant_type": "refresh_token", "refresh_token": self._values["refresh_token"]}
+            self._unsaved = await request_tokens(self._values, form, self._client, self._context)
+        # If this fails, the next call saves the same tokens again instead of asking for others.
+        await self._context.save(self._unsaved)
+        self._values |= self._unsaved
+        self._unsaved = {}
+
+
+def _looked_at(renewal: asyncio.Task[None]) -> None:
+    """Whoever waits gets the error; when nobody does any more, the next call meets it again."""
+    if not renewal.cancelled():
+        renewal.exception()
+
+
+async def request_tokens(
+    values: Mapping[str, str], form: Mapping[str, str], calls: ProviderClient, context: ProviderContext
+) -> Mapping[str, str]:
+    """What the accounts service grants, as values to save. Where it sends no new refresh token, the old one stays."""
+    client, secret = values["client_id"], values.get("client_secret")
+    login = base64.b64encode(f"{client}:{secret}".encode()).decode()
+    url = f"{context.addresses.get('spotify_accounts', ACCOUNTS).rstrip('/')}/api/token"
+    headers = {"Authorization": f"Basic {login}"} if secret else {}
+    form = {**form, **({} if secret else {"client_id": client})}
+    answer = await calls.ask(ProviderRequest(url=url, headers=headers, form=form, total=_TOTAL))
+    document = mapping(answer.json, "object")
+    access, refresh = token(document.get("access_token")), token(document.get("refresh_token"))
+    if not access:
+        raise WrongShape("access_token")
+    ends = context.clock.now() + (number(document.get("expires_in")) or _HOUR)
+    scope = text(document.get("scope"))
+    found = {"access_token": access, "refresh_token": refresh, "scope": scope, "expires_at": str(int(ends))}
+    return {name: value for name, value in found.items() if value}
+
+
+class Login:
+    """The code flow with PKCE: whoever catches the code cannot use it."""
+
+    required = True
+
+    def __init__(self, client: Callable[[Mapping[str, str], ProviderContext], ProviderClient]) -> None:
+        self._client = client
+
+    def begin(self, values: Mapping[str, str], *, redirect: str, state: str, context: ProviderContext) -> LoginRedirect:
+        base = context.addresses.get("spotify_accounts", ACCOUNTS).rstrip("/")
+        back = urlsplit(redirect)
+        if base == ACCOUNTS and back.scheme != "https" and back.hostname not in _LOOPBACK:
+            raise LoginRefused(
+                "Spotify sends a browser back to https, or to http://127.0.0.1, and nowhere else. "
+                "Open this page at such an address, or set music.public_url to it."
+            )
+        verifier = secrets.token_urlsafe(64)
+        challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
+        query = {
+            "response_type": "code", "client_id": values["client_id"], "scope": SCOPES, "redirect_uri": redirect,
+            "state": state, "code_challenge_method": "S256", "code_challenge": challenge,
+        }  # fmt: skip
+        return LoginRedirect(url=f"{base}/authorize?{urlencode(query)}", verifier=verifier)
+
+    async def finish(self, values: Mapping[str, str], returned: Returned) -> Mapping[str, str]:
+        context = returned.context
+        if not returned.answer.get("code"):
+            raise LoginRefused("Spotify has given no permission. Connect once more and allow the access.")
+        form = {
+            "grant_type": "authorization_code", "code": returned.answer["code"], "redirect_uri": returned.redirect,
+            "code_verifier": returned.verifier,
+        }  # fmt: skip
+        found = await request_tokens(values, form, self._client(values, context), context)
+        return {**found, "authorized_at": str(int(context.clock.now()))}
+
+
+def consent_ends(values: Mapping[str, str]) -> float | None:
+    """When the permission of the user ends by itself."""
+    given = number(values.get("authorized_at"))
+    return None if given is None else given + CONSENT
+
+
 _ADDRESS = "https://api.spotify.com"
-_PAGE = 50
-_MOST_PAGES = 40  # of plays and of playlists
+_PAGE_SIZE = 50
+_MAX_PAGES = 40  # of plays and of playlists
 _OVERLAP = 3600_000  # milliseconds: players hand in what they played offline
 
 
 class Spotify(Provider):
     """One account. A refused token is renewed once, and the call is made once more with the new one."""
 
-    def __init__(self, connection: Connection, there: Surroundings) -> None:
-        self._base = f"{there.addresses.get('spotify', _ADDRESS).rstrip('/')}/v1"
-        self._calls = _calls(connection.values, there)
-        self._tokens = Tokens(connection.values, self._calls, there)
-        self._playlists = Playlists(self._calls, self._songs)
+    def __init__(self, connection: ProviderConnection, context: ProviderContext) -> None:
+        self._base = f"{context.addresses.get('spotify', _ADDRESS).rstrip('/')}/v1"
+        self._client = _calls(connection.values, context)
+        self._tokens = Tokens(connection.values, self._client, context)
+        self._playlists = Playlists(self._client, self._songs)
         self._contents = ["items", "tracks"]  # the newer name first; the first is the one that is right
-        self._clock = there.clock
+        self._clock = context.clock
 
     async def check(self) -> None:
         await self._ask("me")
@@ -59,7 +200,7 @@ class Spotify(Provider):
         now = int(self._clock.now() * 1000)
         reached = int(number(mark) or 0)
         after = reached - _OVERLAP if reached else now - int(LOOK_BACK * 1000)
-        for number_of_page in range(_MOST_PAGES):
+        for number_of_page in range(_MAX_PAGES):
             plays, bad, full = await self._since(after)
             gap = _gap(reached, plays) if full and reached and not number_of_page else None
             # A play may be dated in the future. Our own clock alone never moves the mark: it may be wrong.
@@ -70,9 +211,9 @@ class Spotify(Provider):
             after = reached
 
     async def playlists(self) -> AsyncIterator[Batch[Playlist]]:
-        heads, bad = list[Head](), list[Bad]()
-        for number_of_page in range(_MOST_PAGES):
-            answer = await self._ask("me/playlists", limit=_PAGE, offset=number_of_page * _PAGE)
+        heads, bad = list[PlaylistHead](), list[RejectedRow]()
+        for number_of_page in range(_MAX_PAGES):
+            answer = await self._ask("me/playlists", limit=_PAGE_SIZE, offset=number_of_page * _PAGE_SIZE)
             page = mapping(answer.json, "page of playlists")
             found = rows(page.get("items"), "list of playlists")
             good, unread = read_rows((row for row in found if row is not None), _head)
@@ -86,7 +227,7 @@ class Spotify(Provider):
     async def aclose(self) -> None:
         await self._tokens.aclose()
 
-    async def _since(self, after: int) -> tuple[list[Play], list[Bad], bool]:
+    async def _since(self, after: int) -> tuple[list[Play], list[RejectedRow], bool]:
         """Plays after a moment, the oldest first, and whether there may be more.
 
         It is not said which of them come when there are more than a page: the newest, or those right after the moment.
@@ -94,7 +235,7 @@ class Spotify(Provider):
         """
         plays, bad, full = await self._page(after=after)
         page, more = plays, full
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             if not more or not page or min(map(_ms, page)) <= after:
                 break
             page, unread, more = await self._page(before=min(map(_ms, page)))
@@ -102,14 +243,14 @@ class Spotify(Provider):
             plays, bad = [*page, *plays], [*bad, *unread]
         return sorted({play.ref: play for play in plays}.values(), key=_ms), bad, full
 
-    async def _page(self, **where: int) -> tuple[list[Play], list[Bad], bool]:
-        answer = await self._ask("me/player/recently-played", limit=_PAGE, **where)
+    async def _page(self, **where: int) -> tuple[list[Play], list[RejectedRow], bool]:
+        answer = await self._ask("me/player/recently-played", limit=_PAGE_SIZE, **where)
         if answer.status == 204:
             return [], [], False
         found = rows(mapping(answer.json, "page of plays").get("items"), "list of plays")
-        return *read_rows(found, _play), len(found) >= _PAGE
+        return *read_rows(found, _play), len(found) >= _PAGE_SIZE
 
-    async def _songs(self, head: Head) -> tuple[Song, ...] | None:
+    async def _songs(self, head: PlaylistHead) -> tuple[Song, ...] | None:
         first, *others = self._contents
         try:
             songs = await self._contents_of(head, first)
@@ -121,7 +262,7 @@ class Spotify(Provider):
             self._contents = [first]
         return songs
 
-    async def _by_the_older_name(self, head: Head, name: str, newer: ServiceError) -> tuple[Song, ...] | None:
+    async def _by_the_older_name(self, head: PlaylistHead, name: str, newer: ServiceError) -> tuple[Song, ...] | None:
         """The songs, if the app is of the older generation; else what the newer call said."""
         try:
             songs = await self._contents_of(head, name)
@@ -132,10 +273,10 @@ class Spotify(Provider):
         self._contents = [name]
         return songs
 
-    async def _contents_of(self, head: Head, name: str) -> tuple[Song, ...] | None:
+    async def _contents_of(self, head: PlaylistHead, name: str) -> tuple[Song, ...] | None:
         songs: list[Song] = []
-        for offset in range(0, MOST_SONGS, _PAGE):
-            answer = await self._ask(f"playlists/{head.ref}/{name}", limit=_PAGE, offset=offset)
+        for offset in range(0, MAX_SONGS, _PAGE_SIZE):
+            answer = await self._ask(f"playlists/{head.ref}/{name}", limit=_PAGE_SIZE, offset=offset)
             page = mapping(answer.json, "page of songs")
             if not isinstance(page.get("items"), list):
                 return None  # of somebody else's playlist there is nothing but the name
@@ -145,7 +286,7 @@ class Spotify(Provider):
                 break
         return tuple(songs)
 
-    async def _ask(self, path: str, **query: str | int) -> Answer:
+    async def _ask(self, path: str, **query: str | int) -> ProviderResponse:
         token = await self._tokens.current()
         try:
             return await self._asked(path, query, token)
@@ -155,9 +296,9 @@ class Spotify(Provider):
         # It was refused before it was carried out, so that it may be repeated, whatever it is.
         return await self._asked(path, query, await self._tokens.other_than(token))
 
-    async def _asked(self, path: str, query: Mapping[str, str | int], token: str) -> Answer:
+    async def _asked(self, path: str, query: Mapping[str, str | int], token: str) -> ProviderResponse:
         headers = {"Authorization": f"Bearer {token}"}
-        return await self._calls.ask(Ask(url=f"{self._base}/{path}", query=query, headers=headers))
+        return await self._client.ask(ProviderRequest(url=f"{self._base}/{path}", query=query, headers=headers))
 
 
 def _ms(play: Play) -> int:
@@ -192,7 +333,7 @@ def _song(row: Mapping[str, object]) -> Song:
         raise BadRow("it has no artist")
     length = number(row.get("duration_ms"))
     return Song(
-        title=needed(row, "name"),
+        title=required_text(row, "name"),
         artist=artist,
         album=text(part(row, "album").get("name")),
         isrc=isrc(part(row, "external_ids").get("isrc")),
@@ -201,25 +342,25 @@ def _song(row: Mapping[str, object]) -> Song:
     )
 
 
-def _head(row: Mapping[str, object]) -> Head:
-    return Head(
-        ref=needed(row, "id"),
+def _head(row: Mapping[str, object]) -> PlaylistHead:
+    return PlaylistHead(
+        ref=required_text(row, "id"),
         name=text(row.get("name")),
         about=text(row.get("description")),
         version=text(row.get("snapshot_id")),
     )
 
 
-def _calls(values: Mapping[str, str], there: Surroundings) -> Calls:
-    return Calls("spotify", rules.spotify, there, rate=kind.rate, key=kind.counted(values))
+def _calls(values: Mapping[str, str], context: ProviderContext) -> ProviderClient:
+    return ProviderClient("spotify", rules.spotify, context, rate=kind.rate, key=kind.counted(values))
 
 
-def _made(connection: Connection, there: Surroundings) -> Provider | None:
+def _made(connection: ProviderConnection, context: ProviderContext) -> Provider | None:
     tokens = (connection.values.get(name) for name in ("access_token", "refresh_token"))
-    return Spotify(connection, there) if any(tokens) else None
+    return Spotify(connection, context) if any(tokens) else None
 
 
-kind = Kind(
+kind = ProviderKind(
     name="spotify",
     title="Spotify",
     about="What you played lately, and your playlists.",

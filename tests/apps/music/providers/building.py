@@ -9,25 +9,25 @@ from typing import TypeVar
 import httpx2
 
 from tidegate import Fault, Target, classify, fault_of
+from tidegate.clock import VirtualClock
 from tidegate.events import Bus
 from tidegate.guard import Tuning
-from tidegate.runtime.clock import VirtualClock
-from tidegate_apps.music.contract import (
+from tidegate_apps.music.client import Limiters
+from tidegate_apps.music.provider import (
     Batch,
-    Connection,
-    Found,
+    Enrichment,
+    EnrichmentRequest,
     Operation,
     Play,
     Playlist,
     Provider,
-    Surroundings,
-    Wanted,
+    ProviderConnection,
+    ProviderContext,
+    ProviderKind,
 )
-from tidegate_apps.music.factory import kinds, made
-from tidegate_apps.music.kind import Kind
-from tidegate_apps.music.pacing import Limiters
-from tidegate_apps.music.simulator import MusicSimulator
-from tidegate_apps.music.simulators.catalogue import TRACKS
+from tidegate_apps.music.registry import kinds, make_provider
+from tidegate_demo.simulators.music import MusicSimulator
+from tidegate_demo.simulators.music.base import TRACKS
 
 T = TypeVar("T")
 AGENT = "Tidegate/0 (+https://tidegate.example)"
@@ -65,10 +65,10 @@ class Desk:
         return found
 
     def with_values(self, name: str, values: Mapping[str, str], user: str = "ann") -> Provider | None:
-        return made(kinds()[name], Connection(user=user, provider=name, values=values), self.there())
+        return make_provider(kinds()[name], ProviderConnection(user=user, provider=name, values=values), self.there())
 
-    def there(self) -> Surroundings:
-        return Surroundings(
+    def there(self) -> ProviderContext:
+        return ProviderContext(
             transport=self.transport,
             clock=self.clock,
             paces=self.paces,
@@ -95,11 +95,11 @@ async def lists(provider: Provider) -> list[Playlist]:
     return await rows(provider.playlists())
 
 
-def artists(*numbers: int, mbids: bool = False) -> list[Wanted]:
+def artists(*numbers: int, mbids: bool = False) -> list[EnrichmentRequest]:
     """Entries for the artists of these songs of the catalogue."""
     tracks = [TRACKS[number] for number in numbers]
     return [
-        Wanted(kind="artist", id=track.number, name=track.artist, mbid=track.artist_mbid if mbids else None)
+        EnrichmentRequest(kind="artist", id=track.number, name=track.artist, mbid=track.artist_mbid if mbids else None)
         for track in tracks
     ]
 
@@ -129,7 +129,7 @@ async def fault_in(provider: Provider, work: Callable[[], AsyncIterator[Batch[T]
     return None
 
 
-def kind_of(provider: Provider) -> Kind:
+def kind_of(provider: Provider) -> ProviderKind:
     return next(kind for kind in kinds().values() if type(provider).__module__.endswith(f".{kind.name}"))
 
 
@@ -137,7 +137,7 @@ def kind_of(provider: Provider) -> Kind:
 class Guarded:
     """Calls of a kind behind a target, as the loops make them: one key for each user."""
 
-    kind: Kind
+    kind: ProviderKind
     clock: VirtualClock
 
     def __post_init__(self) -> None:
@@ -146,7 +146,7 @@ class Guarded:
             rules=self.kind.rules,
             clock=self.clock,
             self_guard=False,
-            tuning=Tuning(bus=Bus(), dice=lambda: 0.5),
+            tuning=Tuning(bus=Bus(), rng=lambda: 0.5),
         )
 
     async def check(self, provider: Provider, user: str) -> Fault | None:
@@ -161,6 +161,6 @@ class Guarded:
         return None
 
 
-def one_found(found: list[Found]) -> Found:
+def one_found(found: list[Enrichment]) -> Enrichment:
     [only] = found
     return only

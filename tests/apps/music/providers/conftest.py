@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 from tests.apps.music.providers.building import Desk, Jumping
-from tidegate_apps.music.simulator import MusicSimulator
+from tidegate_demo.simulators.music import MusicSimulator
 
 PLAIN = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to load the authorities of the world takes longer than most tests
 

@@ -10,23 +10,23 @@ import httpx2
 import pytest
 
 from tests.apps.music.providers.building import AGENT, Desk, artists, fault_in, one_found, rows
-from tidegate.core.codes import CORE
+from tidegate.faults.codes import CORE
 from tidegate.testing import VirtualClock
-from tidegate_apps.music.contract import Batch, Found, Operation, Provider, Wanted
+from tidegate_apps.music.provider import Batch, Enrichment, EnrichmentRequest, Operation, Provider
 from tidegate_apps.music.providers.musicbrainz import escaped
-from tidegate_apps.music.simulator import NOWHERE, MusicSimulator
-from tidegate_apps.music.simulators.catalogue import ALBUMS, ARTISTS, TRACKS, known_as
+from tidegate_demo.simulators.music import NOWHERE, MusicSimulator
+from tidegate_demo.simulators.music.base import ALBUMS, ARTISTS, TRACKS, known_as
 
 IDS, ART, TAGS = Operation.IDS, Operation.ART, Operation.TAGS
 
 
-async def found(provider: Provider, operation: Operation, *wanted: Wanted) -> list[Found]:
+async def found(provider: Provider, operation: Operation, *wanted: EnrichmentRequest) -> list[Enrichment]:
     return await rows(provider.enrich(operation, wanted))
 
 
-def album(number: int, **changes: str) -> Wanted:
+def album(number: int, **changes: str) -> EnrichmentRequest:
     track = ALBUMS[number]
-    return Wanted(kind="album", id=number, name=track.album, artist=track.artist, mbid=changes.get("mbid"))
+    return EnrichmentRequest(kind="album", id=number, name=track.album, artist=track.artist, mbid=changes.get("mbid"))
 
 
 # -- MusicBrainz -----------------------------------------------------------------------------------------------------
@@ -34,18 +34,18 @@ def album(number: int, **changes: str) -> Wanted:
 
 async def test_every_artist_album_and_song_is_found_by_its_name(desk: Desk) -> None:
     provider = desk.provider("musicbrainz")
-    wanted = [Wanted(kind="artist", id=n, name=name.upper()) for n, name in enumerate(ARTISTS)]
+    wanted = [EnrichmentRequest(kind="artist", id=n, name=name.upper()) for n, name in enumerate(ARTISTS)]
     assert [each.mbid for each in await found(provider, IDS, *wanted)] == [known_as("artist", name) for name in ARTISTS]
     albums = await found(provider, IDS, *(album(n) for n in range(len(ALBUMS))))
     assert [each.mbid for each in albums] == [track.album_mbid for track in ALBUMS]
-    songs = [Wanted(kind="song", id=t.number, name=t.title, artist=t.artist) for t in TRACKS[:16]]
+    songs = [EnrichmentRequest(kind="song", id=t.number, name=t.title, artist=t.artist) for t in TRACKS[:16]]
     assert [each.mbid for each in await found(provider, IDS, *songs)] == [track.mbid for track in TRACKS[:16]]
 
 
 @pytest.mark.parametrize("name", ["Harbour", "Nobody At All", 'AC/DC "(live)" [x] && y || !z\\', "*", "   "])
 async def test_a_name_that_is_not_there_is_an_answer(desk: Desk, name: str) -> None:
-    only = one_found(await found(desk.provider("musicbrainz"), IDS, Wanted(kind="artist", id=3, name=name)))
-    assert only == Found(id=3, nothing=True)
+    only = one_found(await found(desk.provider("musicbrainz"), IDS, EnrichmentRequest(kind="artist", id=3, name=name)))
+    assert only == Enrichment(id=3, nothing=True)
 
 
 def test_names_cannot_break_out_of_the_query() -> None:
@@ -59,7 +59,9 @@ async def test_a_merged_id_is_replaced_and_a_deleted_one_is_gone(desk: Desk) -> 
     desk.sim.musicbrainz.deleted.add(known_as("artist", ARTISTS[1]))
     gone = known_as("artist", ARTISTS[1])
     answers = await found(
-        provider, IDS, *(Wanted(kind="artist", id=n, name="x", mbid=mbid) for n, mbid in enumerate((old, gone)))
+        provider,
+        IDS,
+        *(EnrichmentRequest(kind="artist", id=n, name="x", mbid=mbid) for n, mbid in enumerate((old, gone))),
     )
     assert [(each.mbid, each.nothing) for each in answers] == [(new, False), (None, True)]
 
@@ -152,9 +154,9 @@ async def test_a_wrong_key_is_not_taken_for_no_pictures(desk: Desk, fault: str, 
 
 
 async def test_without_an_id_nothing_is_asked(desk: Desk) -> None:
-    song = Wanted(kind="song", id=5, name="A", mbid=TRACKS[0].mbid)
-    odd = Wanted(kind="artist", id=6, name="B", mbid="../albums")
-    batches: list[Batch[Found]] = [
+    song = EnrichmentRequest(kind="song", id=5, name="A", mbid=TRACKS[0].mbid)
+    odd = EnrichmentRequest(kind="artist", id=6, name="B", mbid="../albums")
+    batches: list[Batch[Enrichment]] = [
         batch async for batch in desk.provider("fanart").enrich(ART, [*artists(0), song, odd])
     ]
     assert [bad.id for batch in batches for bad in batch.bad] == [0, 5, 6]
@@ -199,7 +201,7 @@ async def test_what_the_model_cannot_do_for_one_entry_is_told_of_it(desk: Desk, 
 
 
 def test_every_fault_of_openai_is_in_one_of_the_tables() -> None:
-    from tidegate_apps.music.simulators.openai import OpenAiService
+    from tidegate_demo.simulators.music.metadata import OpenAiService
 
     assert {*CODES, *OF_ONE_ENTRY, "content_filter", "refusal", "conflict"} == set(OpenAiService.faults)
 
@@ -207,7 +209,7 @@ def test_every_fault_of_openai_is_in_one_of_the_tables() -> None:
 @pytest.mark.parametrize("fault", ["content_filter", "refusal"])
 async def test_a_model_that_declines_has_no_tags_to_give(desk: Desk, fault: str) -> None:
     desk.sim.openai.now(fault)
-    assert await found(desk.provider("openai"), TAGS, *artists(8)) == [Found(id=8, nothing=True)]
+    assert await found(desk.provider("openai"), TAGS, *artists(8)) == [Enrichment(id=8, nothing=True)]
 
 
 async def test_a_model_that_thinks_before_it_answers_has_room_for_both(desk: Desk) -> None:
@@ -218,7 +220,7 @@ async def test_a_model_that_thinks_before_it_answers_has_room_for_both(desk: Des
 
 async def test_many_artists_are_tagged_ten_at_a_time(desk: Desk) -> None:
     desk.sim.openai.unknown.add(TRACKS[8].artist)
-    wanted = [Wanted(kind="artist", id=n, name=ARTISTS[n % len(ARTISTS)]) for n in range(25)]
+    wanted = [EnrichmentRequest(kind="artist", id=n, name=ARTISTS[n % len(ARTISTS)]) for n in range(25)]
     answers = await found(desk.provider("openai"), TAGS, *wanted)
     assert [each.id for each in answers] == list(range(25))
     assert [each.tags for each in answers] == [tuple(desk.sim.openai.tags(each.name)) for each in wanted]
@@ -229,7 +231,7 @@ async def test_many_artists_are_tagged_ten_at_a_time(desk: Desk) -> None:
 async def test_an_entry_that_is_too_much_is_found_by_halves_and_the_others_are_tagged(desk: Desk) -> None:
     long = ARTISTS[5]
     desk.sim.openai.too_long.add(long)
-    wanted = [Wanted(kind="artist", id=n, name=name) for n, name in enumerate(ARTISTS[:8])]
+    wanted = [EnrichmentRequest(kind="artist", id=n, name=name) for n, name in enumerate(ARTISTS[:8])]
     batches = [batch async for batch in desk.provider("openai").enrich(TAGS, wanted)]
     assert [bad.id for batch in batches for bad in batch.bad] == [5]
     assert sorted(each.id for batch in batches for each in batch.items) == [0, 1, 2, 3, 4, 6, 7]
@@ -282,10 +284,12 @@ async def test_a_refusal_names_the_request_for_the_operator(desk: Desk) -> None:
 async def test_a_gateway_is_found_with_and_without_its_version(desk: Desk, tail: str) -> None:
     from dataclasses import replace
 
-    from tidegate_apps.music.contract import Connection
-    from tidegate_apps.music.factory import kinds, made
+    from tidegate_apps.music.provider import ProviderConnection
+    from tidegate_apps.music.registry import kinds, make_provider
 
     there = replace(desk.there(), addresses={"openai": f"{desk.base}/openai{tail}"})
-    provider = made(kinds()["openai"], Connection(user="a", provider="openai", values=desk.values("openai")), there)
+    provider = make_provider(
+        kinds()["openai"], ProviderConnection(user="a", provider="openai", values=desk.values("openai")), there
+    )
     assert provider is not None
     await provider.check()

@@ -10,10 +10,9 @@ import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, plays
 from tidegate.testing import Step
-from tidegate_apps.music.contract import LOOK_BACK
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.kind import LoginRefused, Returned
+from tidegate_apps.music.provider import LOOK_BACK, LoginRefused, Returned
 from tidegate_apps.music.providers.lastfm import signature
+from tidegate_apps.music.registry import kinds
 
 API = "GET /lastfm/2.0/"
 BACK = "http://tidegate.test/callback?provider=lastfm"
@@ -162,7 +161,7 @@ async def test_a_login_in_the_browser_gives_a_session(desk: Desk) -> None:
     oauth = kinds()["lastfm"].oauth
     assert oauth is not None
     assert not oauth.required, "a user name is enough for a history that is not hidden"
-    begun = oauth.begin(values, redirect=BACK, state="s1", surroundings=desk.there())
+    begun = oauth.begin(values, redirect=BACK, state="s1", context=desk.there())
     async with httpx2.AsyncClient(timeout=60) as client:
         assert (await client.get(begun.url)).status_code == 200
         back = parse_qs(urlsplit(begun.url).query)["cb"][0]
@@ -170,7 +169,7 @@ async def test_a_login_in_the_browser_gives_a_session(desk: Desk) -> None:
     assert sent.headers["location"].startswith(BACK)
     answer = {name: each[0] for name, each in parse_qs(urlsplit(sent.headers["location"]).query).items()}
     assert answer["state"] == "s1"
-    given = await oauth.finish(values, Returned(answer=answer, redirect=BACK, verifier="", surroundings=desk.there()))
+    given = await oauth.finish(values, Returned(answer=answer, redirect=BACK, verifier="", context=desk.there()))
     assert given["user"] == "ann"
     desk.sim.lastfm.hidden.add("ann")
     hear(desk, 1)
@@ -185,7 +184,7 @@ async def test_a_login_that_cannot_be_finished_says_why(desk: Desk, answer: dict
     oauth = kinds()["lastfm"].oauth
     assert oauth is not None
     with pytest.raises(LoginRefused, match=r"allow the access|shared secret"):
-        await oauth.finish(values, Returned(answer=answer, redirect=BACK, verifier="", surroundings=desk.there()))
+        await oauth.finish(values, Returned(answer=answer, redirect=BACK, verifier="", context=desk.there()))
 
 
 def test_calls_are_signed_as_the_documents_say() -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from tests.apps.music.providers.building import Desk, Guarded, artists, fault_in, one_found, plays, rows
 from tidegate import Fault
-from tidegate_apps.music.contract import Operation, Provider
-from tidegate_apps.music.factory import kinds
+from tidegate_apps.music.provider import Operation, Provider
+from tidegate_apps.music.registry import kinds
 
 MINUTE = 60.0
 

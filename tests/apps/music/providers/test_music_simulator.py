@@ -10,9 +10,9 @@ import pytest
 from tests.apps.music.providers.building import Desk
 from tidegate import Rate
 from tidegate.testing import VirtualClock
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.pacing import Limiters
-from tidegate_apps.music.simulator import NOWHERE, MusicSimulator, simulated
+from tidegate_apps.music.client import Limiters
+from tidegate_apps.music.registry import kinds
+from tidegate_demo.simulators.music import NOWHERE, MusicSimulator, simulated
 
 HOUR, DAY = 3600.0, 86400.0
 

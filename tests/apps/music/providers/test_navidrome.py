@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, lists, plays
-from tidegate.core.codes import CORE
-from tidegate.testing import Asked, Step
-from tidegate_apps.music.calls import ServiceError
-from tidegate_apps.music.contract import LOOK_BACK, Batch, Play
-from tidegate_apps.music.simulators.catalogue import TRACKS
-from tidegate_apps.music.simulators.navidrome import SavedList
+from tidegate.faults.codes import CORE
+from tidegate.testing import RecordedRequest, Step
+from tidegate_apps.music.client import ServiceError
+from tidegate_apps.music.provider import LOOK_BACK, Batch, Play
+from tidegate_demo.simulators.music.base import TRACKS
+from tidegate_demo.simulators.music.navidrome import SavedList
 
 CODES = {
     "code_0_internal": "upstream_failure", "code_0": "call_failed", "code_10": "bad_request",
@@ -200,7 +200,7 @@ async def test_many_last_plays_are_handed_over_oldest_first_too(desk: Desk) -> N
     now = int(desk.clock.now())
     songs = [{"id": f"s{n}", "title": "T", "artist": "A", "playDate": now - n * 60} for n in range(450)]
 
-    def page(asked: Asked) -> object:
+    def page(asked: RecordedRequest) -> object:
         return songs[int(asked.query["_start"]) : int(asked.query["_end"])]
 
     desk.sim.stay("GET /navidrome/api/song", page)

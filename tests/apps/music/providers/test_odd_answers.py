@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from tests.apps.music.providers.building import Desk, artists, rows
 from tidegate import classify
 from tidegate.testing import VirtualClock
-from tidegate_apps.music.contract import Batch, Operation, Play, Provider
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.reading import isrc, mbid, moment, number, read_rows, shown, text, token
-from tidegate_apps.music.simulator import NOWHERE, MusicSimulator
+from tidegate_apps.music.parsing import isrc, mbid, moment, number, read_rows, shown, text, token
+from tidegate_apps.music.provider import Batch, Operation, Play, Provider
+from tidegate_apps.music.registry import kinds
+from tidegate_demo.simulators.music import NOWHERE, MusicSimulator
 
 Work = Callable[[Provider], AsyncIterator[Batch[Any]]]
 WORK: dict[tuple[str, str], Work] = {

@@ -16,10 +16,10 @@ import pytest
 from tests.apps.music.providers.building import AGENT, Desk, Jumping
 from tests.text import names
 from tidegate import classify
-from tidegate.testing import Asked, Simulator, Status
-from tidegate_apps.music.contract import Connection, Operation, Surroundings
-from tidegate_apps.music.factory import GROUP, kinds, loaded, made
-from tidegate_apps.music.pacing import Limiters
+from tidegate.testing import RecordedRequest, Simulator, Status
+from tidegate_apps.music.client import Limiters
+from tidegate_apps.music.provider import Operation, ProviderConnection, ProviderContext
+from tidegate_apps.music.registry import GROUP, kinds, load_kinds, make_provider
 
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "write-a-music-provider.md"
 
@@ -60,15 +60,15 @@ async def test_a_seventh_provider_is_one_file_and_one_entry_point() -> None:
     with Simulator() as sim:
         heard_at = [clock.now() - 500 + n for n in range(150)]
 
-        def plays(asked: Asked) -> object:
+        def plays(asked: RecordedRequest) -> object:
             wanted = [at for at in heard_at if at >= float(asked.query["since"])][: int(asked.query["most"])]
             return {"plays": [{"coin": f"c{at}", "at": at, "title": "T", "artist": "A"} for at in wanted]}
 
         sim.on("GET /plays", plays)
         async with httpx2.AsyncHTTPTransport() as transport:
-            there = Surroundings(transport=transport, clock=clock, paces=Limiters(clock), save=save, agent=AGENT)
+            there = ProviderContext(transport=transport, clock=clock, paces=Limiters(clock), save=save, agent=AGENT)
             values = {"url": sim.url, "key": "secret"}
-            provider = made(kind, Connection(user="ann", provider="jukebox", values=values), there)
+            provider = make_provider(kind, ProviderConnection(user="ann", provider="jukebox", values=values), there)
             assert provider is not None
             heard = [play.ref async for batch in provider.plays(None) for play in batch.items]
             assert set(heard) == {f"c{at}" for at in heard_at}
@@ -106,7 +106,7 @@ def test_a_provider_that_cannot_be_loaded_is_left_out_and_logged(caplog: pytest.
         EntryPoint("twin", "tests.apps.music.providers.test_seventh_provider:TWIN", GROUP),
         EntryPoint("lastfm", "tidegate_apps.music.providers.lastfm:kind", GROUP),
     ]
-    assert list(loaded(points)) == ["lastfm"]
+    assert list(load_kinds(points)) == ["lastfm"]
     tokens = [("json:dumps", "Kind"), ("no_such_module:kind",), ("'lastfm'", "providers.test_seventh_provider:TWIN")]
     told = [record.getMessage() for record in caplog.records]
     assert [names(line, *each) for line, each in zip(told, tokens, strict=True)] == [True] * 3

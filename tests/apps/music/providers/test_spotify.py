@@ -6,10 +6,10 @@ import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, lists, plays
 from tidegate import classify, rules
-from tidegate_apps.music.calls import ServiceError
-from tidegate_apps.music.contract import Gap
-from tidegate_apps.music.simulators.catalogue import TRACKS
-from tidegate_apps.music.simulators.spotify import OwnedList
+from tidegate_apps.music.client import ServiceError
+from tidegate_apps.music.provider import Gap
+from tidegate_demo.simulators.music.base import TRACKS
+from tidegate_demo.simulators.music.spotify import OwnedList
 
 RECENT = "GET /spotify/v1/me/player/recently-played"
 CODES = {

@@ -12,11 +12,10 @@ import pytest
 
 from tests.apps.music.providers.building import Desk, fault_in, lists, plays
 from tidegate.testing import Step, VirtualClock
-from tidegate_apps.music.contract import Connection, Provider, Surroundings
-from tidegate_apps.music.factory import kinds, made
-from tidegate_apps.music.kind import LoginRefused, Returned
-from tidegate_apps.music.simulator import NOWHERE, MusicSimulator
-from tidegate_apps.music.simulators.spotify_accounts import SCOPES
+from tidegate_apps.music.provider import LoginRefused, Provider, ProviderConnection, ProviderContext, Returned
+from tidegate_apps.music.registry import kinds, make_provider
+from tidegate_demo.simulators.music import NOWHERE, MusicSimulator
+from tidegate_demo.simulators.music.spotify import SCOPES
 
 TOKEN, ME = "POST /spotify/api/token", "GET /spotify/v1/me"
 KIND = kinds()["spotify"]
@@ -24,11 +23,11 @@ BACK = "http://tidegate.test/callback"
 
 
 def back_with(desk: Desk, answer: Mapping[str, str], verifier: str) -> Returned:
-    return Returned(answer=answer, redirect=BACK, verifier=verifier, surroundings=desk.there())
+    return Returned(answer=answer, redirect=BACK, verifier=verifier, context=desk.there())
 
 
-def provider_of(values: Mapping[str, str], there: Surroundings) -> Provider:
-    found = made(KIND, Connection(user="ann", provider="spotify", values=values), there)
+def provider_of(values: Mapping[str, str], there: ProviderContext) -> Provider:
+    found = make_provider(KIND, ProviderConnection(user="ann", provider="spotify", values=values), there)
     assert found is not None
     return found
 
@@ -243,7 +242,7 @@ async def test_a_login_in_the_browser_connects_with_or_without_a_secret_of_the_a
     values = {"client_id": "tidegate-simulated", "client_secret": secret}
     assert KIND.oauth is not None
     assert KIND.oauth.required
-    begun = KIND.oauth.begin(values, redirect=BACK, state="s1", surroundings=desk.there())
+    begun = KIND.oauth.begin(values, redirect=BACK, state="s1", context=desk.there())
     assert begun.verifier not in begun.url
     assert parse_qs(urlsplit(begun.url).query)["scope"] == [SCOPES]
     answer = await browser(begun.url)
@@ -258,16 +257,16 @@ async def test_a_login_that_spotify_would_not_send_back_is_not_begun(desk: Desk,
     assert KIND.oauth is not None
     real = replace(desk.there(), addresses={})
     with pytest.raises(LoginRefused, match=r"https\b.* http://127\.0\.0\.1"):
-        KIND.oauth.begin({"client_id": "x"}, redirect=f"{base}/music/back/spotify", state="s", surroundings=real)
+        KIND.oauth.begin({"client_id": "x"}, redirect=f"{base}/music/back/spotify", state="s", context=real)
     for allowed in ("http://127.0.0.1:8321", "https://music.example.org"):
-        assert KIND.oauth.begin({"client_id": "x"}, redirect=allowed, state="s", surroundings=real).url
+        assert KIND.oauth.begin({"client_id": "x"}, redirect=allowed, state="s", context=real).url
 
 
 async def test_a_code_is_worth_nothing_without_the_verifier_and_only_once(desk: Desk) -> None:
     values = {"client_id": "tidegate-simulated"}
     assert KIND.oauth is not None
     for verifier, twice in (("another", False), ("", True)):
-        begun = KIND.oauth.begin(values, redirect=BACK, state="s", surroundings=desk.there())
+        begun = KIND.oauth.begin(values, redirect=BACK, state="s", context=desk.there())
         answer = await browser(begun.url)
         if twice:
             await KIND.oauth.finish(values, back_with(desk, answer, begun.verifier))
@@ -278,7 +277,7 @@ async def test_a_code_is_worth_nothing_without_the_verifier_and_only_once(desk: 
 async def test_a_user_who_says_no_is_not_connected(desk: Desk) -> None:
     values = {"client_id": "tidegate-simulated"}
     assert KIND.oauth is not None
-    begun = KIND.oauth.begin(values, redirect=BACK, state="s", surroundings=desk.there())
+    begun = KIND.oauth.begin(values, redirect=BACK, state="s", context=desk.there())
     with pytest.raises(LoginRefused, match="no permission"):
         await KIND.oauth.finish(values, back_with(desk, await browser(begun.url, "no"), begun.verifier))
 

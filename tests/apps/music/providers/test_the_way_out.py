@@ -12,12 +12,11 @@ import pytest
 from tests.apps.music.providers.building import AGENT, Desk, fault_in, first_call, lists, rows
 from tidegate import classify
 from tidegate.testing import Step, VirtualClock
-from tidegate_apps.music.calls import Ask, Calls, ServiceError
-from tidegate_apps.music.contract import Batch, Operation
-from tidegate_apps.music.factory import kinds
-from tidegate_apps.music.kind import Kind
-from tidegate_apps.music.reading import WrongShape
-from tidegate_apps.music.simulator import NOWHERE, MusicSimulator
+from tidegate_apps.music.client import ProviderClient, ProviderRequest, ServiceError
+from tidegate_apps.music.parsing import WrongShape
+from tidegate_apps.music.provider import Batch, Operation, ProviderKind
+from tidegate_apps.music.registry import kinds
+from tidegate_demo.simulators.music import NOWHERE, MusicSimulator
 
 SIX = ("navidrome", "spotify", "lastfm", "musicbrainz", "fanart", "openai")
 
@@ -68,7 +67,7 @@ def test_no_call_lasts_longer_than_it_may(name: str, fault: str) -> None:
 
 
 def test_all_faults_of_the_wire_are_in_one_of_the_tables() -> None:
-    from tidegate_apps.music.simulators.service import ANY
+    from tidegate_demo.simulators.music.base import ANY
 
     assert sorted([*CODES, *IN_VIRTUAL_TIME]) == sorted(ANY)
     assert sorted(kinds()) == sorted(SIX)
@@ -102,7 +101,7 @@ async def test_no_error_and_no_log_line_has_a_credential_in_it(
         desk.sim.reset()
 
 
-async def said_by(call: Callable[[], Awaitable[None]], kind: Kind) -> list[str]:
+async def said_by(call: Callable[[], Awaitable[None]], kind: ProviderKind) -> list[str]:
     """All that is seen of the error of a call."""
     try:
         await call()
@@ -130,7 +129,7 @@ async def test_credentials_that_need_not_be_in_an_address_are_not(desk: Desk, na
 async def test_a_redirect_to_another_host_is_not_followed(desk: Desk) -> None:
     desk.sim.on("GET /elsewhere/{rest:path}", {"stolen": True})
     port = desk.sim.url.rpartition(":")[2]
-    calls = Calls("test", kinds()["openai"].rules, desk.there())
+    calls = ProviderClient("test", kinds()["openai"].rules, desk.there())
     for location in (
         f"http://localhost:{port}/elsewhere/x",
         "https://127.0.0.1/elsewhere/x",
@@ -139,7 +138,7 @@ async def test_a_redirect_to_another_host_is_not_followed(desk: Desk) -> None:
     ):
         desk.sim.on("GET /away", Step(302, b"", {"Location": location}))
         with pytest.raises(ServiceError) as caught:
-            await calls.ask(Ask(url=f"{desk.base}/away", headers={"Authorization": "Bearer secret"}))
+            await calls.ask(ProviderRequest(url=f"{desk.base}/away", headers={"Authorization": "Bearer secret"}))
         fault = calls.verdict(caught.value)
         assert fault is not None
         assert (fault.code, fault.fatal) == ("redirected", True)
@@ -149,12 +148,12 @@ async def test_a_redirect_to_another_host_is_not_followed(desk: Desk) -> None:
 async def test_a_redirect_within_one_server_is_followed_a_few_times(desk: Desk) -> None:
     desk.sim.on("GET /hop/{left}", lambda asked: Step(302, b"", {"Location": f"/hop/{int(asked.params['left']) - 1}"}))
     desk.sim.on("GET /hop/0", lambda asked: {"authorization": asked.headers.get("authorization")})
-    calls = Calls("test", kinds()["openai"].rules, desk.there())
+    calls = ProviderClient("test", kinds()["openai"].rules, desk.there())
 
-    answer = await calls.ask(Ask(url=f"{desk.base}/hop/3", headers={"Authorization": "Bearer mine"}))
+    answer = await calls.ask(ProviderRequest(url=f"{desk.base}/hop/3", headers={"Authorization": "Bearer mine"}))
     assert answer.json == {"authorization": "Bearer mine"}
     with pytest.raises(ServiceError):
-        await calls.ask(Ask(url=f"{desk.base}/hop/4"))
+        await calls.ask(ProviderRequest(url=f"{desk.base}/hop/4"))
 
 
 @pytest.mark.parametrize(
@@ -164,9 +163,9 @@ async def test_a_redirect_within_one_server_is_followed_a_few_times(desk: Desk) 
 )
 async def test_what_json_cannot_be_is_a_wrong_shape(desk: Desk, body: bytes) -> None:
     desk.sim.on("GET /odd", Step(200, body, {"Content-Type": "application/json"}))
-    calls = Calls("test", kinds()["openai"].rules, desk.there())
+    calls = ProviderClient("test", kinds()["openai"].rules, desk.there())
     with pytest.raises((WrongShape, json.JSONDecodeError)) as caught:
-        await calls.ask(Ask(url=f"{desk.base}/odd"))
+        await calls.ask(ProviderRequest(url=f"{desk.base}/odd"))
     fault = calls.verdict(caught.value)
     assert fault is not None
     assert fault.code in ("bad_answer", "cut_short")
@@ -175,9 +174,9 @@ async def test_what_json_cannot_be_is_a_wrong_shape(desk: Desk, body: bytes) -> 
 async def test_cookies_of_one_user_do_not_reach_another(desk: Desk) -> None:
     desk.sim.on("GET /biscuit", Step(200, {}, {"Set-Cookie": "who=ann; Path=/"}))
     pack = kinds()["openai"].rules
-    first, second = Calls("test", pack, desk.there()), Calls("test", pack, desk.there())
-    await first.ask(Ask(url=f"{desk.base}/biscuit"))
-    await second.ask(Ask(url=f"{desk.base}/biscuit"))
+    first, second = ProviderClient("test", pack, desk.there()), ProviderClient("test", pack, desk.there())
+    await first.ask(ProviderRequest(url=f"{desk.base}/biscuit"))
+    await second.ask(ProviderRequest(url=f"{desk.base}/biscuit"))
     assert [each.headers.get("cookie") for each in desk.sim.asked("GET /biscuit")] == ["", ""]
 
 

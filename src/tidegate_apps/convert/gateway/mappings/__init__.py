@@ -18,25 +18,54 @@ from pkgutil import iter_modules
 from typing import Protocol, cast
 from xml.parsers.expat import ExpatError, ParserCreate
 
-from tidegate_apps.convert.gateway.document import Box, Content, Head, Line, Page, Word
-from tidegate_apps.convert.gateway.mappings._frame import Tally, document, page_attributes
-from tidegate_apps.convert.gateway.mappings._schema import schema_of
-from tidegate_apps.convert.gateway.xml import Attributes, Xml, attributes, boxed, number
+from tidegate_apps.convert.gateway.document import (
+    Attributes,
+    Box,
+    Content,
+    DocumentHead,
+    DocumentPage,
+    TextLine,
+    TextWord,
+    Xml,
+    attributes,
+    boxed,
+    number,
+)
+from tidegate_apps.convert.gateway.mappings._schema import ContentCounts, document, page_attributes, schema_of
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
 
 __all__ = [
-    "NAMES", "Attributes", "Box", "Content", "Head", "Line", "Mapping", "Mappings", "Page", "Tally", "Word", "Xml",
-    "attributes", "boxed", "document", "mapping", "number", "page_attributes", "schema_of",
+    "NAMES",
+    "Attributes",
+    "Box",
+    "Content",
+    "ContentCounts",
+    "DocumentHead",
+    "DocumentPage",
+    "Mapping",
+    "Mappings",
+    "TextLine",
+    "TextWord",
+    "Xml",
+    "attributes",
+    "boxed",
+    "document",
+    "mapping",
+    "number",
+    "page_attributes",
+    "schema_of",
 ]  # fmt: skip
 
-NAMES: tuple[str, ...] = tuple(sorted(each.name for each in iter_modules(__path__) if not each.name.startswith("_")))
+NAMES: tuple[str, ...] = tuple(
+    sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
+)
 
 
 class Mapping(Protocol):
     ABOUT: str  # one line for people
     SCHEMA: str  # XML Schema 1.0
 
-    def write(self, xml: Xml, head: Head, pages: Iterable[Page]) -> Tally:
+    def write(self, xml: Xml, head: DocumentHead, pages: Iterable[DocumentPage]) -> ContentCounts:
         """Writes the whole document, one page after the other, and says what was in it."""
 
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from tidegate_apps.convert.gateway.document import Head, Line, Page
-from tidegate_apps.convert.gateway.mappings._frame import Tally, document, page_attributes
-from tidegate_apps.convert.gateway.mappings._schema import schema_of
-from tidegate_apps.convert.gateway.xml import Attributes, Xml, attributes, boxed, number
+from tidegate_apps.convert.gateway.document import (
+    Attributes,
+    DocumentHead,
+    DocumentPage,
+    TextLine,
+    Xml,
+    attributes,
+    boxed,
+    number,
+)
+from tidegate_apps.convert.gateway.mappings._schema import ContentCounts, document, page_attributes, schema_of
 
 ABOUT = "Every line, word and image, with its place on the page."
 SCHEMA = schema_of("layout", ABOUT, """
@@ -62,7 +69,7 @@ SCHEMA = schema_of("layout", ABOUT, """
 """)  # fmt: skip
 
 
-def write(xml: Xml, head: Head, pages: Iterable[Page]) -> Tally:
+def write(xml: Xml, head: DocumentHead, pages: Iterable[DocumentPage]) -> ContentCounts:
     with document(xml, "layout", head) as tally:
         for page in pages:
             tally.count(page)
@@ -76,7 +83,7 @@ def write(xml: Xml, head: Head, pages: Iterable[Page]) -> Tally:
     return tally
 
 
-def _line(xml: Xml, line: Line) -> None:
+def _line(xml: Xml, line: TextLine) -> None:
     font = attributes(font=line.font) if line.font else ""
     xml.begin("line", Attributes(f'{boxed(line.box)} size="{number(line.size)}"{font}'))
     for word in line.words:

@@ -10,10 +10,8 @@ from itertools import pairwise
 from statistics import median
 from typing import Literal
 
-from tidegate_apps.convert.gateway.document import Head, Line, Page
-from tidegate_apps.convert.gateway.mappings._frame import Tally, document, page_attributes
-from tidegate_apps.convert.gateway.mappings._schema import schema_of
-from tidegate_apps.convert.gateway.xml import NONE, Xml, attributes
+from tidegate_apps.convert.gateway.document import NONE, DocumentHead, DocumentPage, TextLine, Xml, attributes
+from tidegate_apps.convert.gateway.mappings._schema import ContentCounts, document, page_attributes, schema_of
 
 ABOUT = "Headings, paragraphs, lists and tables, in their order."
 SCHEMA = schema_of("text", ABOUT, """
@@ -57,7 +55,7 @@ SCHEMA = schema_of("text", ABOUT, """
 
 # How much larger than the running text a line is, to be a heading of that level.
 _LEVELS = ((1.8, 1), (1.4, 2), (1.15, 3))
-_LONGEST_HEADING = 200  # characters
+_MAX_HEADING = 200  # characters
 _BULLET = re.compile(r"[•‣◦▪·*\u2013\u2014-]$")
 _NUMBER = re.compile(r"\(?(?:\d{1,3}|[a-z])[.)]$")
 _SAME = 0.1  # sizes that differ by less are the same
@@ -78,7 +76,7 @@ class Block:
 
     kind: Kind
     level: int = 0
-    lines: list[Line] = field(default_factory=list)
+    lines: list[TextLine] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -90,7 +88,7 @@ class Block:
         return "".join(parts).strip()
 
 
-def write(xml: Xml, head: Head, pages: Iterable[Page]) -> Tally:
+def write(xml: Xml, head: DocumentHead, pages: Iterable[DocumentPage]) -> ContentCounts:
     sizes: Counter[float] = Counter()
     with document(xml, "text", head) as tally:
         for page in pages:
@@ -122,7 +120,7 @@ def usual_size(sizes: Counter[float]) -> float:
     return min(sizes, key=lambda size: (-sizes[size], size), default=0.0)
 
 
-def blocks(lines: Sequence[Line], body: float) -> Iterator[Block]:
+def blocks(lines: Sequence[TextLine], body: float) -> Iterator[Block]:
     """The blocks of a page, in its own order; *body* is the size of the running text."""
     usual = _usual_distance(lines)
     block: Block | None = None
@@ -141,7 +139,7 @@ def blocks(lines: Sequence[Line], body: float) -> Iterator[Block]:
         yield block
 
 
-def _begins(lines: Sequence[Line], at: int, body: float) -> Block:
+def _begins(lines: Sequence[TextLine], at: int, body: float) -> Block:
     """What begins in that line, should it be something new; only of a table all lines are there already."""
     rows = _table(lines, at)
     if rows:
@@ -152,9 +150,9 @@ def _begins(lines: Sequence[Line], at: int, body: float) -> Block:
     return Block("heading" if level else "item" if marked else "paragraph", level, [line])
 
 
-def _table(lines: Sequence[Line], at: int) -> list[Line]:
+def _table(lines: Sequence[TextLine], at: int) -> list[TextLine]:
     """The lines from there on that are rows: at least two, one below the other, each with more than one cell."""
-    found: list[Line] = []
+    found: list[TextLine] = []
     for line in lines[at:]:
         if len(cells(line)) < 2 or (found and not 0 < _distance(found[-1], line) <= _ROWS * line.size):
             break
@@ -162,7 +160,7 @@ def _table(lines: Sequence[Line], at: int) -> list[Line]:
     return found if len(found) > 1 else []
 
 
-def cells(line: Line) -> list[str]:
+def cells(line: TextLine) -> list[str]:
     """The text of a line, split where its words stand far apart."""
     found = [[line.words[0].text]]
     for before, word in pairwise(line.words):
@@ -172,13 +170,13 @@ def cells(line: Line) -> list[str]:
     return [" ".join(words) for words in found]
 
 
-def _level(line: Line, body: float) -> int:
-    if sum(len(word.text) + 1 for word in line.words) > _LONGEST_HEADING:
+def _level(line: TextLine, body: float) -> int:
+    if sum(len(word.text) + 1 for word in line.words) > _MAX_HEADING:
         return 0
     return next((level for ratio, level in _LEVELS if body > 0 and line.size >= ratio * body), 0)
 
 
-def _goes_on(block: Block, found: Block, line: Line, usual: float) -> bool:
+def _goes_on(block: Block, found: Block, line: TextLine, usual: float) -> bool:
     """Whether *line*, which could begin *found*, belongs to the block that the line before it is in."""
     before = block.lines[-1]
     if "table" in {block.kind, found.kind} or found.level != block.level:
@@ -197,7 +195,7 @@ def _goes_on(block: Block, found: Block, line: Line, usual: float) -> bool:
     return block.kind != "paragraph" or line.box.x <= left + _INDENT * line.size
 
 
-def _is_item(block: Block, line: Line) -> bool:
+def _is_item(block: Block, line: TextLine) -> bool:
     """Whether a line with a mark begins an item; a number may as well be one of the sentence that goes on."""
     mark = line.words[0].text
     if _BULLET.match(mark):
@@ -207,11 +205,11 @@ def _is_item(block: Block, line: Line) -> bool:
     return mark.strip("(.)") in {"1", "a"}
 
 
-def _distance(above: Line, below: Line) -> float:
+def _distance(above: TextLine, below: TextLine) -> float:
     return (below.box.y + below.box.height / 2) - (above.box.y + above.box.height / 2)
 
 
-def _usual_distance(lines: Sequence[Line]) -> float:
+def _usual_distance(lines: Sequence[TextLine]) -> float:
     """Of two lines of the same size on this page; without any, so far that only the size decides."""
     found = [_distance(a, b) for a, b in pairwise(lines) if abs(a.size - b.size) <= _SAME * a.size]
     return median([each for each in found if each > 0] or [float("inf")])

@@ -1,0 +1,329 @@
+"""Users, sessions and tokens, and the events of their changes."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from tidegate import audit
+from tidegate.accounts.access import LOCAL, OF_PEOPLE, AuthMethod, Principal, Role
+from tidegate.audit import SYSTEM_ACTORS, AuditSubject, user_actor
+from tidegate.durations import Duration, seconds
+from tidegate.errors import NotFound, Rejected
+from tidegate.store.base import Tx
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
+
+
+# Who changed what about people and tokens. Written with the change, kept apart from what everybody may see.
+
+_MAX_EVENTS = 5000  # of these, the newest
+
+
+@dataclass(frozen=True, slots=True)
+class AccountEvent:
+    """*name* is of the user or the token, *kind* one of KINDS."""
+
+    id: int
+    at: float
+    kind: str
+    name: str
+    actor: str
+    fields: Mapping[str, Any]
+
+    @property
+    def text(self) -> str:
+        """What happened, as the rest of a sentence after the name."""
+        return KINDS[self.kind].format_map({"role": "", "was": "", "sessions": "", **self.fields})
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+KINDS: Mapping[str, str] = {
+    "user_added": "was added as {role}",
+    "user_role_changed": "was {was} and is {role} now",
+    "user_password_set": "has a new password",
+    "user_signed_out": "was signed out everywhere",
+    "user_removed": "was removed",
+    "token_made": "was made, with the role {role}",
+    "token_removed": "was removed",
+}
+
+
+def note(tx: Tx, kind: str, name: str, actor: str, **fields: str) -> None:
+    if kind not in KINDS:
+        raise ValueError(f"kind: {kind!r} is not one of: {', '.join(KINDS)}")
+    rows = tx.query("account_event", {"kind": kind, "name": name, "actor": str(actor), "fields": json.dumps(fields)})
+    place = AuditSubject(subject=kind.partition("_")[0], name=name)
+    was, became = ({"role": fields[name]} if fields.get(name) else {} for name in ("was", "role"))
+    audit.append_entry(tx, actor, kind, place, was=was, became=became)
+    tx.query("account_events_prune", {"before": rows[0][0] - _MAX_EVENTS})
+
+
+def newest(tx: Tx, limit: int = 20) -> list[AccountEvent]:
+    rows = tx.query("account_events", {"n": limit})
+    return [AccountEvent(id_, at, kind, name, by, json.loads(fields)) for id_, at, kind, name, by, fields in rows]
+
+
+# People with passwords, their sessions, and the tokens of programs: one set of rules for page and command line.
+#
+# Only digests are kept: of a password argon2's, which is slow on purpose; of a session or a token, which nobody can
+# guess, SHA-256. What takes a `Tx` happens in the caller's transaction.
+
+SESSION = 14 * 86400.0  # seconds without a visit after which a session ends
+MAX_SESSION_SECONDS = 60 * 86400.0  # seconds after which it ends in any case
+TOKEN = "tg_"  # noqa: S105 - what a token begins with, so that it is found where it should not be
+MIN_PASSWORD_LENGTH = 10  # characters of a password
+_MAX_PASSWORD_LENGTH = 200
+_SEEN_EVERY = 300.0  # seconds between two notes that a session or a token was used
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    name: str
+    role: str
+    made_at: float
+    changed_at: float
+    seen_at: float | None
+    sessions: int
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A token of a program, without the token itself: nobody can read that again."""
+
+    id: int
+    name: str
+    role: str
+    made_by: str
+    made_at: float
+    ends_at: float | None
+    used_at: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+# -- people ----------------------------------------------------------------------------------------------------------
+
+
+def users(tx: Tx) -> list[User]:
+    return [User(*row) for row in tx.query("users")]
+
+
+def anybody(tx: Tx) -> bool:
+    """Whether somebody has a password: from then on everybody signs in."""
+    return bool(tx.query("any_user"))
+
+
+def add_user(tx: Tx, name: str, role: str, digest: str, by: str = LOCAL.name) -> None:
+    """*digest* is what `digest_of` made of the password, outside of the transaction: it takes long."""
+    wanted = check_new(name, role)
+    check_first(wanted, somebody=anybody(tx))
+    if not tx.query("user_add", {"name": name, "role": wanted, "password": digest}):
+        raise Rejected(f"there is a user {name!r} already; change the password or the role instead")
+    note(tx, "user_added", name, by, role=wanted)
+
+
+def check_new(name: str, role: str) -> Role:
+    """The role of a user who is to be added; ValueError for a name or a role that no user may have."""
+    _check_name(name)
+    if name.casefold() in SYSTEM_ACTORS:
+        raise ValueError(f"name: {name!r} is what Tidegate calls a part of itself; give another one")
+    return _role(role, OF_PEOPLE)
+
+
+def check_first(role: str, *, somebody: bool) -> None:
+    """Refused when it would be the first user, and no admin. *somebody*: whether there is one already."""
+    if role != Role.ADMIN and not somebody:
+        raise Rejected("the first user must be an admin, or nobody could add the others")
+
+
+def set_password(tx: Tx, name: str, digest: str, by: str = LOCAL.name) -> None:
+    """Ends all sessions of that user."""
+    role_of(tx, name)
+    tx.query("user_change", {"name": name, "role": None, "password": digest})
+    tx.query("sessions_end", {"who": name})
+    note(tx, "user_password_set", name, by)
+
+
+def set_role(tx: Tx, name: str, role: str, by: str = LOCAL.name) -> str:
+    """Ends all sessions of that user; returns the role that they had. The last admin stays one."""
+    wanted, was = _role(role, OF_PEOPLE), role_of(tx, name)
+    if wanted == was:
+        return was
+    if wanted != Role.ADMIN:
+        _keep_an_admin(tx, name)
+    tx.query("user_change", {"name": name, "role": wanted, "password": None})
+    tx.query("sessions_end", {"who": name})
+    note(tx, "user_role_changed", name, by, role=wanted, was=was)
+    return was
+
+
+def sign_out(tx: Tx, name: str, by: str = LOCAL.name) -> int:
+    """Ends all sessions of a user; returns how many there were."""
+    role_of(tx, name)
+    ended = len(tx.query("sessions_end", {"who": name}))
+    if ended:
+        note(tx, "user_signed_out", name, by)
+    return ended
+
+
+def remove_user(tx: Tx, name: str, by: str = LOCAL.name) -> None:
+    """With the sessions. The last admin stays as long as there is anybody else."""
+    role_of(tx, name)
+    if len(tx.query("users")) > 1:
+        _keep_an_admin(tx, name)
+    tx.query("sessions_end", {"who": name})
+    tx.query("user_remove", {"name": name})
+    note(tx, "user_removed", name, by)
+
+
+def role_of(tx: Tx, name: str) -> str:
+    """NotFound when there is no such user."""
+    rows = tx.query("user", {"name": name})
+    if not rows:
+        raise NotFound(f"there is no user {name!r}")
+    return str(rows[0][1])
+
+
+def _keep_an_admin(tx: Tx, name: str) -> None:
+    if tx.query("admins") == [(name,)]:
+        raise Rejected(f"{name!r} is the last admin; make somebody else one first")
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise ValueError(f"name: {name!r} is not allowed; give up to 64 letters, digits and . _ @ -")
+
+
+def _role(role: str, allowed: tuple[Role, ...]) -> Role:
+    if role not in set(map(str, allowed)):
+        raise ValueError(f"role: {role!r} is not allowed; give one of: {', '.join(allowed)}")
+    return Role(role)
+
+
+# -- passwords -------------------------------------------------------------------------------------------------------
+
+
+def digest_of(password: str) -> str:
+    """What is kept of a password; ValueError when it is too short or too long to be one."""
+    if not MIN_PASSWORD_LENGTH <= len(password) <= _MAX_PASSWORD_LENGTH:
+        raise ValueError(
+            f"password: give {MIN_PASSWORD_LENGTH} to {_MAX_PASSWORD_LENGTH} characters; "
+            "a few words are easy to keep in mind"
+        )
+    return _hasher().hash(password)
+
+
+def fits(password: str, kept: str | None) -> bool:
+    """Whether a password is the one that was kept. For somebody who is not there it takes as long, and says no."""
+    from argon2.exceptions import Argon2Error, InvalidHashError
+
+    try:
+        _hasher().verify(kept or _nobody(), password[: _MAX_PASSWORD_LENGTH + 1])
+    except (Argon2Error, InvalidHashError):
+        return False
+    return kept is not None
+
+
+def kept_of(tx: Tx, name: str) -> str | None:
+    """What is kept of a user's password."""
+    rows = tx.query("user", {"name": name})
+    return rows[0][2] if rows else None
+
+
+@cache
+def _hasher() -> PasswordHasher:
+    from argon2 import PasswordHasher
+
+    return PasswordHasher()
+
+
+@cache
+def _nobody() -> str:
+    return _hasher().hash(secrets.token_hex())
+
+
+# -- sessions --------------------------------------------------------------------------------------------------------
+
+
+def begin_session(tx: Tx, name: str) -> str:
+    """The secret of a new session of a user whose password fitted."""
+    made = secrets.token_urlsafe(32)
+    tx.query("sessions_prune", {"n": 100})
+    tx.query("session_add", {"digest": _digest(made), "who": name, "lasts": SESSION})
+    tx.query("user_seen", {"name": name})
+    return made
+
+
+def of_session(tx: Tx, secret: str) -> tuple[Principal, bool] | None:
+    """Whose session that is, and whether it is time to say that it was used (`session_used`)."""
+    for name, role, seen_at, now in tx.query("session", {"digest": _digest(secret)}):
+        return Principal(user_actor(name), Role(role), AuthMethod.SESSION, f"user:{name}"), now - seen_at >= _SEEN_EVERY
+    return None
+
+
+def session_used(tx: Tx, secret: str) -> None:
+    for (name,) in tx.query(
+        "session_seen", {"digest": _digest(secret), "lasts": SESSION, "longest": MAX_SESSION_SECONDS}
+    ):
+        tx.query("user_seen", {"name": name})
+
+
+def end_session(tx: Tx, secret: str) -> bool:
+    return bool(tx.query("session_end", {"digest": _digest(secret)}))
+
+
+# -- tokens ----------------------------------------------------------------------------------------------------------
+
+
+def add_token(tx: Tx, name: str, role: str, by: str, lasts: Duration | None = None) -> str:
+    """A new token; this is the only time that it can be read."""
+    _check_name(name)
+    made = TOKEN + secrets.token_urlsafe(32)
+    how_long = None if lasts is None else seconds(lasts, field="lasts", minimum=1)
+    wanted = _role(role, tuple(Role))
+    given = {"name": name, "role": wanted, "made_by": by, "lasts": how_long, "digest": _digest(made)}
+    if not tx.query("token_add", given):
+        raise Rejected(f"there is a token {name!r} already; remove it first")
+    note(tx, "token_made", name, by, role=wanted)
+    return made
+
+
+def tokens(tx: Tx) -> list[Token]:
+    return [Token(*row) for row in tx.query("tokens")]
+
+
+def remove_token(tx: Tx, name: str, by: str = LOCAL.name) -> None:
+    if not tx.query("token_remove", {"name": name}):
+        raise NotFound(f"there is no token {name!r}")
+    note(tx, "token_removed", name, by)
+
+
+def of_token(tx: Tx, secret: str) -> tuple[Principal, int | None] | None:
+    """Whose token that is, and its number if it is time to say that it was used (`token_used`)."""
+    for id_, name, role, used_at, now in tx.query("token", {"digest": _digest(secret)}):
+        due = used_at is None or now - used_at >= _SEEN_EVERY
+        return Principal(f"token {name}", Role(role), AuthMethod.TOKEN, f"token:{id_}"), id_ if due else None
+    return None
+
+
+def token_used(tx: Tx, id_: int) -> None:
+    tx.query("token_used", {"id": id_})
+
+
+def _digest(secret: str) -> str:
+    return hashlib.sha256(secret.encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""What an operator reads, over all packages."""

@@ -1,0 +1,364 @@
+"""Checks of tidegate doctor: database, channels, network, workers and targets."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from shlex import quote
+from urllib.parse import urlsplit
+
+from tidegate.errors import StoreBusy, StoreDamaged, StoreError
+from tidegate.faults.redaction import redact
+from tidegate.guard.breaker_state import OPEN
+from tidegate.jobs import reports
+from tidegate.jobs.explain import WORKER_GONE
+from tidegate.labels import NEED_YOU, format_duration, many
+from tidegate.notices import deliveries
+from tidegate.store.base import Tx, now_of
+from tidegate.store.migrate import CORE, Migration, compare
+from tidegate.store.open import ReadOnlyStore, file_of, open_read_only
+from tidegate.store.sql import Dialect
+from tidegate.store.sqlite_files import require_expected
+from tidegate.targets import reports as target_reports
+from tidegate.targets.reports import StatusRow
+
+# Whether everything is as it should be. Facts about an installation, each with its fix. Looks, and changes nothing.
+
+_MB = 1_000_000
+_LITTLE, _VERY_LITTLE = 1000 * _MB, 100 * _MB  # bytes of free disk
+_SKEW, _BAD_SKEW = 2.0, 60.0  # seconds between two clocks
+_RESTORE = "Stop Tidegate, and restore a copy: tidegate db restore FILE --yes"
+_OTHERS = 0o007  # the mode that lets everybody in
+
+
+class CheckStatus(StrEnum):
+    OK = "ok"
+    WARN = "warn"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One fact. *fix* is a command or a sentence; empty when all is well."""
+
+    id: str
+    status: CheckStatus
+    fact: str
+    fix: str = ""
+
+    @property
+    def group(self) -> str:
+        return self.id.partition(".")[0]
+
+    def as_json(self) -> dict[str, str]:
+        return {"group": self.group, **asdict(self)}
+
+
+Checks = Sequence[Callable[[Tx], Iterable[Finding]]]
+
+
+def ok_finding(id_: str, fact: str) -> Finding:
+    return Finding(id=id_, status=CheckStatus.OK, fact=fact)
+
+
+def warn_finding(id_: str, fact: str, fix: str) -> Finding:
+    return Finding(id=id_, status=CheckStatus.WARN, fact=fact, fix=fix)
+
+
+def error_finding(id_: str, fact: str, fix: str) -> Finding:
+    return Finding(id=id_, status=CheckStatus.ERROR, fact=fact, fix=fix)
+
+
+def database(
+    url: str, now: Callable[[], float], *, driver: str | None, steps: list[Migration], checks: Checks
+) -> list[Finding]:
+    """What is to be said of a database, and, if its schema is the one of *steps*, what *checks* find in it."""
+    shown, path = redact(url, 200), file_of(url)
+    if path is not None and (missing := _missing(path)):
+        return [missing]
+    if path is not None and not Path(path).exists():
+        fix = "tidegate serve (or tidegate db migrate) makes it; if it should be there, mend url in the settings"
+        return [warn_finding("store.reachable", f"There is no database {path} yet.", fix)]
+    found: list[Finding] = []
+    try:
+        with open_read_only(url, now, driver) as look:
+            found += [ok_finding("store.reachable", f"{shown} can be opened: {look.engine}."), *schema(look, steps)]
+            ready = all(each.status is not CheckStatus.ERROR for each in found)
+            found += [*_writable(look), *_clock(look), *_library(look), *_undamaged(look), *disk(path)]
+            for check in checks if ready else ():
+                found += check(look.tx)
+    except StoreDamaged as error:
+        found.append(
+            error_finding(
+                "store.reachable", f"{shown} cannot be used, it is damaged: {str(error).rstrip('.')}.", _RESTORE
+            )
+        )
+    except StoreBusy as error:
+        fix = "Is it started, and does url in the settings name it? tidegate config url"
+        found.append(error_finding("store.reachable", f"{shown}: {error}.", fix))
+    except (StoreError, ValueError) as error:
+        fix = "Mend url in the settings; if the database is damaged: tidegate db check, tidegate db restore"
+        found.append(error_finding("store.reachable", f"{shown} cannot be used: {str(error).rstrip('.')}.", fix))
+    return found
+
+
+def _missing(path: str) -> Finding | None:
+    """A database that belongs here and is not there."""
+    try:
+        require_expected(path)
+    except StoreError as error:
+        fact, _, fix = f"{error}".partition(". ")
+        return error_finding("store.reachable", f"{fact[:1].upper()}{fact[1:]}.", f"{fix}.")
+    return None
+
+
+def _undamaged(look: ReadOnlyStore) -> Iterator[Finding]:
+    if look.dialect is not Dialect.SQLITE:
+        return
+    damage = look.damage()
+    if damage:
+        yield error_finding("store.damage", f"It is damaged: {damage[0]}.", _RESTORE)
+    else:
+        yield ok_finding("store.damage", "Its file is not damaged.")
+
+
+def schema(look: ReadOnlyStore, steps: list[Migration]) -> Iterator[Finding]:
+    try:
+        missing = compare(look.applied, steps)
+    except StoreError as error:
+        yield error_finding(
+            "store.schema", f"{str(error).capitalize()}.", "Run the version of Tidegate that made it, or newer."
+        )
+        return
+    core = [each for each in missing if each.app == CORE]
+    if core:
+        names = ", ".join(f"{each.number:04} {each.name}" for each in core)
+        yield error_finding("store.schema", f"Its schema is not up to date; missing: {names}.", "tidegate db migrate")
+    for app in sorted({each.app for each in missing} - {CORE}):
+        yield warn_finding(
+            "store.schema", f"The tables of {app} are not up to date.", "The next start of tidegate serve does it."
+        )
+    if not missing:
+        yield ok_finding("store.schema", f"Its schema is up to date: {many(len(look.applied), 'step')}.")
+
+
+def _writable(look: ReadOnlyStore) -> Iterator[Finding]:
+    if look.refuses:
+        yield error_finding(
+            "store.writable", f"It cannot be written: {look.refuses}.", "Give this user the right to write it."
+        )
+    else:
+        yield ok_finding("store.writable", "It can be written.")
+
+
+def _clock(look: ReadOnlyStore) -> Iterator[Finding]:
+    if look.dialect is Dialect.SQLITE:
+        return  # the clock is our own
+    skew = abs(look.ahead)
+    fact = f"Its clock is {skew:.1f} s {'ahead of' if look.ahead > 0 else 'behind'} ours"
+    if skew < _SKEW:
+        yield ok_finding("store.clock", f"{fact}.")
+    else:
+        status = CheckStatus.ERROR if skew >= _BAD_SKEW else CheckStatus.WARN
+        yield Finding(id="store.clock", status=status, fact=f"{fact}.", fix="Set both clocks by NTP: timedatectl")
+
+
+def _library(look: ReadOnlyStore) -> Iterator[Finding]:
+    if look.dialect is not Dialect.SQLITE:
+        return
+    if look.wal_is_safe:
+        yield ok_finding("store.library", f"The journal is {look.journal.upper()}, and this SQLite is safe with it.")
+    else:
+        fact = "This SQLite has the WAL-reset bug (before 3.51.3), so the journal TRUNCATE is used, which is slower."
+        yield warn_finding("store.library", fact, "pip install 'tidegate[queue]' brings a newer SQLite")
+
+
+def disk(path: str | None) -> Iterator[Finding]:
+    if path is None:
+        return
+    folder = Path(path).absolute().parent
+    free = shutil.disk_usage(folder).free
+    fact = f"{free / _MB:,.0f} MB are free in {folder}."
+    if free >= _LITTLE:
+        yield ok_finding("store.disk", fact)
+    else:
+        status = CheckStatus.ERROR if free < _VERY_LITTLE else CheckStatus.WARN
+        yield Finding(
+            id="store.disk", status=status, fact=fact, fix="Make room, or keep finished jobs for less: [retention]"
+        )
+
+
+def private(files: Mapping[Path, str]) -> Iterator[Finding]:
+    """Whether others can read what is not for them. *files* says what each is."""
+    for path, what in files.items():
+        try:
+            mode = path.stat().st_mode & 0o777
+        except OSError:
+            continue  # whoever needs it says so
+        if mode & _OTHERS:
+            fact = f"Everybody on this machine can read {what}: {path} has mode {mode:o}."
+            yield warn_finding("security.files", fact, f"chmod 600 {quote(str(path))}")
+        else:
+            yield ok_finding(
+                "security.files", f"{what[:1].upper()}{what[1:]} is not for everybody: {path} has mode {mode:o}."
+            )
+
+
+# Whether the channels that people are told through deliver, and whether anybody has ever tried.
+
+
+def check_channels(tx: Tx) -> Iterator[Finding]:
+    """What is wrong with each channel; nothing is sent."""
+    known = deliveries.channels(tx)
+    found = list[Finding]()
+    for each in known:
+        test = f"tidegate channels test {each.name}"
+        if each.token in ("off", "failing"):
+            found.append(
+                error_finding("channels.delivers", f"The channel {each.name} does not deliver. {each.reason}", test)
+            )
+        elif each.row.last_at is None and each.row.tested_at is None:
+            found.append(warn_finding("channels.tried", f"Nothing has gone through the channel {each.name} yet.", test))
+    yield from found
+    if known and not found:
+        yield ok_finding(
+            "channels.well", f"{many(len(known), 'channel')} {'delivers' if len(known) == 1 else 'deliver'}."
+        )
+
+
+# Whether the services can be reached. Names and ports only: nothing is asked of them.
+
+_CONNECT_TIMEOUT = 5.0
+_PORTS = {"http": 80, "https": 443}
+
+
+def reachable(addresses: Mapping[str, str]) -> Iterator[Finding]:
+    """*addresses* by the key of the settings that has them."""
+    if not addresses:
+        yield ok_finding("network.services", "The settings name no address of a service.")
+        return
+    with ThreadPoolExecutor(8) as pool:
+        yield from pool.map(_tried, addresses, addresses.values())
+
+
+def _tried(key: str, url: str) -> Finding:
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
+    except (KeyError, ValueError):
+        return error_finding("network.services", f"{key} has an address that is none.", f"tidegate config {key}")
+    try:
+        places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        fix = f"Is the name right? tidegate config {key}; if it is: does the resolver of this machine work?"
+        return error_finding("network.services", f"{key}: nobody knows the name {host}.", fix)
+    why = ""
+    for family, kind, protocol, _, place in places:
+        try:
+            with socket.socket(family, kind, protocol) as tried:
+                tried.settimeout(_CONNECT_TIMEOUT)
+                tried.connect(place)
+            return ok_finding("network.services", f"{key}: {host} answers on port {port}.")
+        except OSError as error:
+            why = (error.strerror or "it took too long").lower()
+    return error_finding(
+        "network.services", f"{key}: {host} does not answer on port {port} ({why}).",
+        f"Is the service started, and is a firewall between? tidegate config {key}",
+    )  # fmt: skip
+
+
+# Whether anybody works, and what is held up that a person should know of.
+
+PAUSED_LONG = 86400.0
+OPEN_LONG = 3600.0
+_MAX_FINDINGS = 10  # of one kind; the rest is counted
+
+
+def workers(tx: Tx) -> Iterator[Finding]:
+    """Those that are there, those that were not heard of, and jobs that wait for one in vain."""
+    now = now_of(tx)
+    known = reports.workers(tx)
+    there = [each for each in known if each.there]
+    idle = [each for each in reports.queues(tx) if each.jobs.get("ready") and not each.workers]
+    for queue in idle[:_MAX_FINDINGS]:
+        fact = f"{many(queue.jobs['ready'], 'job')} of {queue.name} could go, and no worker works on that queue."
+        yield error_finding(
+            "workers.there", fact, "tidegate serve, or tidegate worker MODULE:QUEUE for your own program"
+        )
+    if len(idle) > _MAX_FINDINGS:
+        yield error_finding(
+            "workers.there", f"So it is with {many(len(idle) - _MAX_FINDINGS, 'more queue')}.", "tidegate jobs queues"
+        )
+    if not idle:
+        at_work = f"{many(len(there), 'worker')} {'is' if len(there) == 1 else 'are'} at work"
+        yield ok_finding("workers.there", f"{at_work}." if there else "No worker is at work, and no job waits for one.")
+    for each in known:
+        if not each.there:
+            fact = f"The worker {each.pid} on {each.host} was last heard of {format_duration(now - each.seen_at)} ago."
+            yield warn_finding(
+                "workers.heard", fact, f"Look at it on {each.host}. If it was killed: it is forgotten after a day."
+            )
+    n, first = tx.query("late_leases")[0]
+    if n and now - float(first) > WORKER_GONE:
+        ago = format_duration(now - first)
+        fact = f"{many(int(n), 'job')} {'runs' if n == 1 else 'run'} under a lease that ended {ago} ago."
+        yield warn_finding("workers.leases", fact, "A worker takes them over by itself, once there is one.")
+
+
+def targets(tx: Tx) -> Iterator[Finding]:
+    """Targets that a person must mend, that have been held for long, or that somebody forgot to resume."""
+    now = now_of(tx)
+    stands = target_reports.standings(tx)
+    found = [*_limited(_fatal(stands)), *_limited(_open(stands, now)), *_limited(_paused(stands, tx, now))]
+    yield from found
+    if not found:
+        yield ok_finding(
+            "targets.well", f"{many(len(stands), 'target')}, and none needs you." if stands else "No target yet."
+        )
+
+
+def _fatal(stands: Iterable[StatusRow]) -> Iterator[Finding]:
+    for stand in stands:
+        if stand.how.token in NEED_YOU:
+            name = stand.row.name
+            fix = f"Mend what it complains of, then clear it; tidegate targets show {quote(name)} says which key"
+            yield error_finding("targets.fatal", f"{name} needs you. {stand.how.reason}", fix)
+
+
+def _open(stands: Iterable[StatusRow], now: float) -> Iterator[Finding]:
+    for stand in stands:
+        if stand.row.breaker.state == OPEN and now - stand.row.breaker.since > OPEN_LONG:
+            fact = (
+                f"{stand.row.name} has been held by its breaker for {format_duration(now - stand.row.breaker.since)}."
+            )
+            yield warn_finding("targets.open", fact, f"tidegate explain target {quote(stand.row.name)}")
+
+
+def _paused(stands: Iterable[StatusRow], tx: Tx, now: float) -> Iterator[Finding]:
+    rows = [("targets", stand.row.name, stand.row.paused_at, stand.row.paused_by) for stand in stands if stand.paused]
+    rows += [
+        ("jobs", name, at, by) for name, at, until, by in tx.query("queue_rows") if until is not None and now < until
+    ]
+    for verb, name, at, by in rows:
+        if at is not None and now - at > PAUSED_LONG:
+            what = "queue" if verb == "jobs" else "target"
+            fact = f"The {what} {name} has been paused for {format_duration(now - at)}, by {by}."
+            yield warn_finding("targets.paused", fact, f"tidegate {verb} resume {quote(name)}")
+
+
+def _limited(findings: Iterator[Finding]) -> Iterator[Finding]:
+    every = list(findings)
+    yield from every[:_MAX_FINDINGS]
+    if len(every) > _MAX_FINDINGS:
+        last = every[_MAX_FINDINGS]
+        yield Finding(
+            id=last.id,
+            status=last.status,
+            fact=f"So it is with {len(every) - _MAX_FINDINGS:,} more.",
+            fix="tidegate targets list",
+        )

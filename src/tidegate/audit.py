@@ -1,0 +1,271 @@
+"""The audit log: actors, rows and the list of changes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Self
+
+from tidegate.faults.redaction import redact
+from tidegate.store import base
+from tidegate.store.base import ResultPage, Row, Tx
+
+# Who acts, and from where: on the page, through the API, at the command line, or inside a program.
+
+# What happens without a person is written down under these names, and read by them: nobody else may have one.
+SYSTEM_ACTORS = frozenset({
+    "auto", "breaker", "clock", "intake", "local", "nobody", "parent", "person", "probe", "restore", "settings",
+    "somebody", "sweeper", "worker",
+})  # fmt: skip
+
+
+def user_actor(name: str) -> str:
+    """The name of somebody who was recognised elsewhere, as events have it: never one that only the program has."""
+    return f"user {name}" if name.casefold() in SYSTEM_ACTORS else name
+
+
+class Origin(StrEnum):
+    """Where somebody acted."""
+
+    PAGE = "page"
+    API = "api"
+    CLI = "cli"
+    PROGRAM = "program"
+
+
+class Actor(str):
+    """A name, as events have it, that knows from where its bearer acts, and why if they said so.
+
+    It is a text, so whoever only wants the name need not know more.
+    """
+
+    __slots__ = ("origin", "reason")
+
+    origin: Origin
+    reason: str
+
+    def __new__(cls, name: str, origin: Origin = Origin.PROGRAM, reason: str = "") -> Self:
+        made = super().__new__(cls, name)
+        made.origin = origin
+        made.reason = reason
+        return made
+
+    @classmethod
+    def of(cls, by: str) -> Actor:
+        """*by* itself, or a name that a program gave."""
+        return by if isinstance(by, Actor) else cls(by)
+
+    def because(self, reason: str) -> Actor:
+        """The same one, with a reason."""
+        return Actor(str(self), self.origin, reason)
+
+
+# Who did what, as rows: written with the change, the newest read first.
+
+RETENTION = 90 * 86_400.0  # seconds
+# What people do that no event of a queue or a target is called after.
+HELD, CLOSED = "breaker_held_open", "breaker_closed"
+RETRIED, CANCELLED, FORGOTTEN = "job_retried", "job_cancelled", "job_forgotten"
+ACCOUNTS = ("user", "token")  # subjects that only those see who manage people
+_MAX_TEXT = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditSubject:
+    """What somebody did something to: a queue, a target or a key of it, a job, a bulk action, a notice, an account."""
+
+    subject: str
+    name: str
+    lane: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditEntry:
+    """One thing that somebody did: how it was before, how it became, and why if they said so."""
+
+    id: int
+    at: float
+    actor: str
+    origin: str
+    action: str
+    place: AuditSubject
+    was: Mapping[str, Any]
+    became: Mapping[str, Any]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFilter:
+    """Which of them; an empty text stands for any. *accounts*: also what was done to users and tokens."""
+
+    actor: str = ""
+    action: str = ""
+    origin: str = ""
+    subject: str = ""
+    name: str = ""
+    earliest: float = 0.0
+    latest: float = field(default=1e18)
+    accounts: bool = False
+
+
+def append_entry(
+    tx: Tx,
+    by: str,
+    action: str,
+    subject: AuditSubject,
+    *,
+    was: Mapping[str, Any] | None = None,
+    became: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes down what *by* did, beside the change itself."""
+    who = Actor.of(by)
+    tx.query("activity_note", {
+        "actor": str(who) or "nobody", "origin": str(who.origin), "action": action, "subject": subject.subject,
+        "name": subject.name, "lane": subject.lane, "was": json.dumps(was or {}), "became": json.dumps(became or {}),
+        "reason": redact(who.reason, _MAX_TEXT),
+    })  # fmt: skip
+
+
+def list_entries(tx: Tx, audit_filter: AuditFilter, limit: int, before: int = 2**62) -> list[AuditEntry]:
+    """The newest first."""
+    rows = tx.query(
+        "activity",
+        {
+            "before": before,
+            "earliest": audit_filter.earliest,
+            "latest": audit_filter.latest,
+            "actor": audit_filter.actor,
+            "action": audit_filter.action,
+            "origin": audit_filter.origin,
+            "subject": audit_filter.subject,
+            "name": audit_filter.name,
+            "accounts": int(audit_filter.accounts),
+            "n": limit,
+        },
+    )
+    return [_deed(row) for row in rows]
+
+
+def prune(tx: Tx, before: float, limit: int) -> int:
+    """Removes a slice of what was done before then."""
+    return len(tx.query("activity_prune", {"before": before, "n": limit}))
+
+
+def _deed(row: Row) -> AuditEntry:
+    id_, at, actor, origin, action, subject, name, lane, was, became, reason = row
+    return AuditEntry(
+        id=int(id_), at=at, actor=actor, origin=origin, action=action,
+        place=AuditSubject(subject=subject, name=name, lane=lane), was=json.loads(was), became=json.loads(became),
+        reason=reason,
+    )  # fmt: skip
+
+
+# Who did what, from where, and how it was before and after: for people, the newest first.
+
+# What somebody did, as the middle of a sentence: ann ... the queue mail.
+ACTIONS: Mapping[str, str] = {
+    "queue_paused": "paused",
+    "queue_resumed": "resumed",
+    "target_paused": "paused",
+    "target_resumed": "resumed",
+    "target_cleared": "cleared",
+    "target_disabled": "disabled",
+    "target_enabled": "enabled",
+    "target_tested": "tested",
+    "target_connected": "connected",
+    "target_disconnected": "disconnected",
+    "target_added": "added",
+    "target_imported": "imported a list into",
+    "target_changed": "changed",
+    "target_removed": "removed",
+    "target_asked": "asked for a call of",
+    "target_retried": "retried what was given up of",
+    "target_broken": "broke",
+    "target_mended": "mended",
+    "breaker_held_open": "held open the breaker of",
+    "breaker_closed": "closed the breaker of",
+    "breaker_reset": "reset the breaker of",
+    "job_retried": "retried",
+    "job_cancelled": "cancelled",
+    "job_forgotten": "forgot",
+    "bulk_started": "began",
+    "bulk_cancelled": "cancelled",
+    "notice_read": "read",
+    "notice_snoozed": "snoozed",
+    "user_added": "added",
+    "user_role_changed": "changed the role of",
+    "user_password_set": "set the password of",
+    "user_address_set": "set the mail address of",
+    "user_signed_out": "signed out",
+    "user_removed": "removed",
+    "token_made": "made",
+    "token_removed": "removed",
+}
+SUBJECTS: Mapping[str, str] = {
+    "queue": "the queue {}", "target": "{}", "job": "job {}", "bulk": "bulk action {}", "notice": "notice {}",
+    "user": "the user {}", "token": "the token {}",
+}  # fmt: skip
+ORIGINS: Mapping[str, str] = {"page": "page", "api": "API", "cli": "command line", "program": "program"}
+# How parts of a state are said; a part that is not here is said with its name.
+_SAID: Mapping[str, str] = {
+    "state": "{}", "role": "{}", "until": "until {}", "by": "by {}", "action": "{}", "jobs": "{} jobs",
+    "listed": "{} listed", "left": "{} left as they were", "done": "{} done",
+}  # fmt: skip
+_ONE: Mapping[str, str] = {"jobs": "{} job"}
+_HIDDEN = ("filter", "kind")
+_MARK = "a"  # of its cursors
+
+
+@dataclass(frozen=True, slots=True)
+class AuditLine:
+    """One deed with its words."""
+
+    deed: AuditEntry
+
+    @property
+    def what(self) -> str:
+        """What was done to what: "paused the queue mail"."""
+        return f"{ACTIONS.get(self.deed.action, self.deed.action.replace('_', ' '))} {subject_name(self.deed.place)}"
+
+    def before(self, moment: Callable[[float], str]) -> str:
+        return format_state(self.deed.was, moment)
+
+    def after(self, moment: Callable[[float], str]) -> str:
+        return format_state(self.deed.became, moment)
+
+    def as_json(self) -> dict[str, Any]:
+        deed = self.deed
+        return {
+            "id": deed.id, "at": deed.at, "actor": deed.actor, "origin": deed.origin, "action": deed.action,
+            "subject": deed.place.subject, "name": deed.place.name, "key": deed.place.lane, "before": dict(deed.was),
+            "after": dict(deed.became), "reason": deed.reason, "says": f"{deed.actor} {self.what}",
+        }  # fmt: skip
+
+
+def list_activity(
+    tx: Tx, audit_filter: AuditFilter, *, cursor: str | None = None, limit: int = 50
+) -> ResultPage[AuditLine]:
+    """What matches, the newest first. ValueError for a cursor that is none."""
+    found = list_entries(tx, audit_filter, limit + 1, base.read_cursor(cursor, _MARK))
+    lines = [AuditLine(each) for each in found[:limit]]
+    return ResultPage(lines, base.write_cursor(_MARK, found[limit - 1].id) if len(found) > limit else None)
+
+
+def subject_name(subject: AuditSubject) -> str:
+    """What it is about, in words."""
+    text = SUBJECTS.get(subject.subject, "{}").format(subject.name)
+    return f"key {subject.lane} of {text}" if subject.lane else text
+
+
+def format_state(state: Mapping[str, Any], moment: Callable[[float], str]) -> str:
+    """A state in a few words; empty when nothing is known of it."""
+    parts = []
+    for name, value in state.items():
+        if value in (None, "") or name in _HIDDEN:
+            continue
+        shown = moment(float(value)) if name == "until" else f"{value:,}" if isinstance(value, int) else str(value)
+        words = _ONE[name] if value == 1 and name in _ONE else _SAID.get(name, f"{name} {{}}")
+        parts.append(words.format(shown))
+    return ", ".join(parts)

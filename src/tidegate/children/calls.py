@@ -1,0 +1,71 @@
+"""Calls of a function in a child process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine
+from functools import lru_cache
+from typing import Any, TypeVar, overload
+
+from tidegate.children.pool import DEFAULT, ChildCall, Children, Limits, place_of
+from tidegate.children.protocol import Frame
+from tidegate.jobs.attempt import result_of
+from tidegate.serialization import encode
+from tidegate.serialization.arguments import signature_of, sole_serial
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_signature = lru_cache(maxsize=256)(signature_of)
+
+
+@lru_cache(maxsize=1)
+def _pool_of(pid: int) -> Children:  # noqa: ARG001 - what it is cached by
+    """The children of this very process: those of a process that forked are not ours to talk to."""
+    return Children(max(2, os.cpu_count() or 2))
+
+
+@overload
+async def run(
+    fn: Callable[[A], Coroutine[Any, Any, R]], args: A, limits: Limits = ..., *, among: Children | None = ...
+) -> R: ...
+@overload
+async def run(fn: Callable[[A], R], args: A, limits: Limits = ..., *, among: Children | None = ...) -> R: ...
+@overload
+async def run(fn: str, args: object, limits: Limits = ..., *, among: Children | None = ...) -> Any: ...
+async def run(fn: Any, args: Any, limits: Limits = DEFAULT, *, among: Children | None = None) -> Any:
+    """What *fn* returns for *args*, run in a child; ChildError when it fails there, or when the child does not live.
+
+    *fn* is a function at the top level of a module, or its place: "package.module:function", which this process then
+    need not import. Arguments and result travel as JSON: plain values, dataclasses, bytes. Cancelling kills the child.
+    """
+    call = _call(fn, args, limits)
+    return _result(fn, await (among or _pool_of(os.getpid())).run(call))
+
+
+@overload
+def run_now(
+    fn: Callable[[A], Coroutine[Any, Any, R]], args: A, limits: Limits = ..., *, among: Children | None = ...
+) -> R: ...
+@overload
+def run_now(fn: Callable[[A], R], args: A, limits: Limits = ..., *, among: Children | None = ...) -> R: ...
+@overload
+def run_now(fn: str, args: object, limits: Limits = ..., *, among: Children | None = ...) -> Any: ...
+def run_now(fn: Any, args: Any, limits: Limits = DEFAULT, *, among: Children | None = None) -> Any:
+    """As `run`, for a program without a loop."""
+    call = _call(fn, args, limits)
+    return _result(fn, (among or _pool_of(os.getpid())).run_now(call))
+
+
+def _call(fn: Callable[..., Any] | str, args: object, limits: Limits) -> ChildCall:
+    if isinstance(fn, str):
+        module, _, name = fn.partition(":")
+        if not module or not name:
+            raise ValueError(f"fn: {fn!r} is no place; give package.module:function")
+        return ChildCall(fn, encode(args), limits)
+    return ChildCall(place_of(fn), sole_serial(_signature(fn)).encode(args), limits)
+
+
+def _result(fn: Callable[..., Any] | str, answer: Frame) -> Any:
+    found = result_of(answer)
+    return found if isinstance(fn, str) else _signature(fn).result.decode(answer[1])

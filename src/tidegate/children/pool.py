@@ -1,0 +1,268 @@
+"""Work in limited, reused child processes: one hostile input must stop neither the worker nor its heartbeats."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tidegate.children import protocol
+from tidegate.children.process import Child, ChildCrashed, ChildTimeout
+from tidegate.children.protocol import Frame
+from tidegate.clock import SYSTEM
+from tidegate.durations import Duration, seconds
+from tidegate.errors import TidegateError
+from tidegate.faults.codes import CORE
+from tidegate.faults.fault import Fault, Level, Reach, Reason
+from tidegate.threads import DaemonPool
+from tidegate.validation import whole
+
+_MB = 1 << 20
+_FIELDS = _MB  # room for what stands beside an answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one call in a child process may use; None: as much as there is.
+
+    Limits(memory_mb=256, cpu="5s", time="30s")
+    """
+
+    memory_mb: int | None = 512  # of addresses, which Python itself and every library need some of
+    cpu: Duration | None = 60  # time of the processor, in whole seconds
+    time: Duration | None = 300  # by the clock, from start to end
+    answer_mb: int = 16  # of JSON
+
+    def __post_init__(self) -> None:
+        if self.memory_mb is not None:
+            whole(self.memory_mb, field="memory_mb", minimum=128, maximum=1_000_000)
+        whole(self.answer_mb, field="answer_mb", maximum=1024)
+        for name in ("cpu", "time"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, seconds(getattr(self, name), field=name, minimum=0.001))
+
+
+DEFAULT = Limits()
+
+
+class ChildError(TidegateError):
+    """Work in a child process failed there, or with it; `fault` says what it means."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault)
+        self.fault = self.__tidegate_fault__ = fault
+
+    @property
+    def code(self) -> str:
+        return self.fault.code
+
+    def __str__(self) -> str:
+        return f"{self.fault.code}: {self.fault.detail or self.fault.message}"
+
+
+@dataclass(slots=True)
+class ChildCall:
+    """One call: what is run, on what, within which limits."""
+
+    place: str
+    body: str
+    limits: Limits = DEFAULT
+    context: dict[str, Any] | None = None
+    save: Callable[[str], bool] | None = None
+    _child: Child | None = field(default=None, init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
+    stopped: bool = field(default=False, init=False)
+
+    def begin(self, child: Child) -> bool:
+        """False when it was stopped before."""
+        with self._lock:
+            self._child = child
+            return not self.stopped
+
+    def stop(self) -> None:
+        """Ends the child that runs it, or keeps it from being run; from any thread."""
+        with self._lock:
+            self.stopped = True
+            if self._child is not None:
+                self._child.kill()
+
+    def over(self) -> None:
+        with self._lock:
+            self._child = None
+
+
+class Children:
+    """Up to *most* child processes, started when they are needed, and used again.
+
+    Each is replaced after *calls_each* calls, or when one of them went wrong; whom nobody needs for *idle* ends.
+    """
+
+    def __init__(self, limit: int, *, calls_each: int = 100, idle: Duration = 60) -> None:
+        if os.name != "posix":
+            raise OSError("child processes need a POSIX system, such as Linux or macOS")
+        self._calls_each = whole(calls_each, field="calls_each")
+        self._idle = seconds(idle, field="idle")
+        self._threads = DaemonPool(whole(limit, field="limit", maximum=1000), "tidegate-child")
+        self._lock = threading.Lock()
+        self._free: list[Child] = []
+        self._busy: set[Child] = set()
+        self._reaper: threading.Timer | None = None
+        self._closed = False
+
+    async def run(self, call: ChildCall) -> Frame:
+        """How the call ended; ChildError when the child did not live to tell. Cancelling it kills the child."""
+        loop = asyncio.get_running_loop()
+        if self._closed:
+            raise ChildError(CORE["cancelled"].fault("child"))
+        try:
+            return await loop.run_in_executor(self._threads, self.run_now, call)
+        except asyncio.CancelledError:
+            call.stop()
+            raise
+
+    def run_now(self, call: ChildCall) -> Frame:
+        """As `run`, for a thread that can wait."""
+        limits = call.limits
+        fields = {
+            "call": call.place, "context": call.context, "cpu": limits.cpu, "most": limits.answer_mb * _MB,
+            "memory": None if limits.memory_mb is None else limits.memory_mb * _MB,
+        }  # fmt: skip
+        child, well = self._take(), False
+        try:
+            if self._closed or not call.begin(child):
+                well = True
+                raise ChildError(CORE["cancelled"].fault("child"))
+            answer = child.ask(
+                fields, call.body, within=limits.time, max_bytes=limits.answer_mb * _MB + _FIELDS,  # type: ignore[arg-type]
+                reply=lambda saved: {"saved": call.save is not None and call.save(saved)},
+            )  # fmt: skip
+            well = answer[0].get("end") != "memory"
+            return answer
+        except ChildCrashed as death:
+            raise ChildError(CORE["child_died"].fault("child", detail=f"{call.place}: {death}")) from None
+        except ChildTimeout as death:
+            raise ChildError(CORE["child_time"].fault("child", detail=f"{call.place}: {death}")) from None
+        finally:
+            call.over()
+            self._put_back(child, well=well)
+
+    def close(self) -> None:
+        """Ends all of them at once; calls that still run end in a ChildError."""
+        with self._lock:
+            self._closed = True
+            free, self._free = self._free, []
+            if self._reaper is not None:
+                self._reaper.cancel()
+            for child in self._busy:
+                child.kill()
+        for child in free:
+            child.hang_up()  # all of them at once, so that they end at the same time
+        for child in free:
+            child.close()
+        self._threads.shutdown()
+
+    @property
+    def pids(self) -> frozenset[int]:
+        """The processes that there are."""
+        with self._lock:
+            return frozenset(child.pid for child in (*self._free, *self._busy))
+
+    def _take(self) -> Child:
+        gone: list[Child] = []
+        try:
+            with self._lock:
+                if self._closed:
+                    raise ChildError(CORE["cancelled"].fault("child"))
+                while self._free:
+                    child = self._free.pop()  # the one used last: the others may end
+                    if child.alive:
+                        self._busy.add(child)
+                        return child
+                    gone.append(child)
+        finally:
+            for child in gone:
+                child.close()
+        child = start()
+        with self._lock:
+            self._busy.add(child)
+        return child
+
+    def _put_back(self, child: Child, *, well: bool) -> None:
+        child.idle_since = SYSTEM.monotonic()
+        with self._lock:
+            self._busy.discard(child)
+            again = well and not self._closed and child.calls < self._calls_each and child.alive
+            if again:
+                self._free.append(child)
+                self._reap_later()
+        if again:
+            return
+        if not well:
+            child.kill()
+        child.close()
+
+    def _reap_later(self) -> None:
+        if self._reaper is None:
+            self._reaper = threading.Timer(self._idle, self._reap)
+            self._reaper.daemon = True
+            self._reaper.start()
+
+    def _reap(self) -> None:
+        """Ends the children that nobody has needed for a while."""
+        before = SYSTEM.monotonic() - self._idle
+        with self._lock:
+            self._reaper = None
+            if self._closed:
+                return
+            idle = [child for child in self._free if child.idle_since <= before]
+            self._free = [child for child in self._free if child not in idle]
+            if self._free:
+                self._reap_later()
+        for child in idle:
+            child.close()
+
+
+def start() -> Child:
+    protocol.refuse_children()
+    try:
+        return Child()
+    except OSError as error:  # too many processes, or no memory for one more
+        raise ChildError(CORE["child_died"].fault("child", detail=f"it could not be started: {error}")) from error
+
+
+def place_of(fn: Callable[..., Any]) -> str:
+    """Where a child finds *fn*: `module:name`, or `/path/script.py:name` in a script; ValueError when it cannot."""
+    inner = inspect.unwrap(fn)
+    name = inner.__qualname__
+    if "<" in name:  # <locals>, <lambda>
+        raise ValueError(f"process: a child process finds no {name}; give a function at the top level of a module")
+    if inner.__module__ != "__main__":
+        return f"{inner.__module__}:{name}"
+    main = sys.modules["__main__"]
+    if main.__spec__ is not None:  # python -m package.module
+        return f"{main.__spec__.name}:{name}"
+    file = getattr(main, "__file__", None)
+    if file is None or not file.endswith(".py") or not Path(file).exists():
+        raise ValueError(f"process: {name} is in no file that a child process could import; put it in a module")
+    return f"{Path(file).resolve()}:{name}"
+
+
+def fault_in(said: dict[str, Any]) -> Fault:
+    """The fault that a child speaks of; nothing of it is taken on trust."""
+    try:
+        retry_after, status = said.get("retry_after"), said.get("status")
+        return Fault(
+            code=str(said["code"])[:64], reason=Reason(said["reason"]), reach=Reach(said["reach"]),
+            level=Level(said["level"]), message=str(said["message"])[:500], advice=str(said["advice"])[:500],
+            rule=str(said["rule"])[:200], detail=str(said["detail"])[:2000],
+            status=status if isinstance(status, int) else 0,
+            retry_after=float(retry_after) if isinstance(retry_after, (int, float)) else None,
+        )  # fmt: skip
+    except (KeyError, TypeError, ValueError):
+        return CORE["child_died"].fault("child", detail="it answered with something else")

@@ -1,0 +1,149 @@
+"""Long work at a terminal: a bar that tells the truth, and Ctrl-C, which ends it where nothing is half done."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from tidegate.cli.database import CliError
+from tidegate.cli.exits import Exit
+from tidegate.store.base import Progress
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+
+
+# Tables, in colour on a terminal, plain everywhere else.
+
+Rows = list[list[str]]
+
+
+def table(head: list[str], rows: Rows) -> None:
+    """Prints a table; the first column is a label, the others are numbers."""
+    if not (is_terminal() and _rich(head, rows)):
+        for line in plain(head, rows):
+            click.echo(line)
+
+
+def plain(head: list[str], rows: Rows) -> list[str]:
+    """The table as aligned text."""
+    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
+    return [_aligned(row, widths) for row in (head, ["-" * width for width in widths], *rows)]
+
+
+def _aligned(row: list[str], widths: list[int]) -> str:
+    first, *others = [cell.rjust(width) for cell, width in zip(row, widths, strict=True)]
+    return "  ".join([first.lstrip().ljust(widths[0]), *others])
+
+
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Whether somebody looks at it; standard output if no other is given."""
+    return (stream or sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _rich(head: list[str], rows: Rows) -> bool:
+    """False when rich is not there: the plain table says the same."""
+    try:
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table
+    except ModuleNotFoundError:
+        return False
+    drawn = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    drawn.add_column(head[0])
+    for number, name in enumerate(head[1:]):
+        drawn.add_column(name, justify="right", style="green" if number == 0 else None)
+    for row in rows:
+        drawn.add_row(*row)
+    Console(highlight=False).print(drawn)
+    return True
+
+
+class InterruptibleWork:
+    """How far it is. Called with the name of a stage, it begins that one and gives what hears of it."""
+
+    def __init__(self, bar: Bar | None) -> None:
+        self.done = self.total = 0
+        self._bar = bar
+        self._task = bar.add_task("", total=None, count="") if bar is not None else None
+        self._stop = False
+
+    def __call__(self, stage: str) -> Progress:
+        self._stop_if_asked()
+        self.done = self.total = 0
+        self._show(description=stage, completed=0, total=None, count="")
+        return self._heard
+
+    def ask_to_stop(self) -> None:
+        """It ends before its next step."""
+        self._stop = True
+        self._show(description="Stopping; Ctrl-C again ends it at once")
+
+    def _heard(self, done: int, total: int) -> None:
+        self.done, self.total = done, total
+        self._show(completed=done, total=total, count=f"{done:,} of {total:,}")
+        if done < total:
+            self._stop_if_asked()
+
+    def _show(self, **fields: Any) -> None:
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, **fields)
+
+    def _stop_if_asked(self) -> None:
+        if self._stop:
+            raise KeyboardInterrupt
+
+
+@contextmanager
+def long_work(stopped: Callable[[InterruptibleWork], str], *, as_json: bool) -> Iterator[InterruptibleWork]:
+    """Shows a bar while it lasts, on a terminal only. When Ctrl-C ends it, *stopped* says what was done by then."""
+    with _bar(as_json) as bar:
+        work = InterruptibleWork(bar)
+        try:
+            with _asked_by_signal(work):
+                yield work
+        except KeyboardInterrupt as error:
+            raise CliError(f"stopped: {stopped(work)}", Exit.INTERRUPTED) from error
+
+
+@contextmanager
+def _asked_by_signal(work: InterruptibleWork) -> Iterator[None]:
+    """The first Ctrl-C asks, the next one is as usual."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are for the main thread
+        return
+    before = signal.getsignal(signal.SIGINT)
+
+    def asked(*_: object) -> None:
+        signal.signal(signal.SIGINT, before)
+        work.ask_to_stop()
+
+    signal.signal(signal.SIGINT, asked)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _bar(as_json: bool) -> Iterator[Bar | None]:
+    """On standard error, so that what is printed stays clean; gone when the work is done."""
+    if as_json or not is_terminal(sys.stderr):
+        yield None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    except ModuleNotFoundError:
+        yield None
+        return
+    shown = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[count]}"), TimeRemainingColumn())
+    with Progress(*shown, console=Console(stderr=True, highlight=False), transient=True) as bar:
+        yield bar

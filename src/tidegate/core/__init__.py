@@ -1,1 +1,0 @@
-"""Values and policy: pure, no state, no clock, no I/O."""

@@ -1,0 +1,315 @@
+"""An application's own tables and statements, beside the jobs: same database, same rules, one transaction if wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tidegate import audit, outbox
+from tidegate.events import Notice
+from tidegate.store.base import BoundStatement, Row, Store, Tx
+from tidegate.store.clock_steps import SHIFTS, is_behind
+from tidegate.store.migrate import Migration, migrate, migrations_in
+from tidegate.store.sql import Dialect, bodies, statements
+
+# What an application's SQL may do: tables under its own name, plain values, nothing to the tables of others.
+
+_TEXT = re.compile(r"'(?:[^']|'')*'")
+_COMMENT = re.compile(r"--[^\n]*")
+_CHANGED = re.compile(
+    r"\b(?:(?:create|drop)\s+(?:unique\s+|temp\s+|temporary\s+)*(?:table|index|view|trigger)\s+(?:if\s+(?:not\s+)?exists\s+)?"
+    r"|alter\s+(?:table|index)\s+(?:if\s+exists\s+)?"
+    r"|(?:insert|replace)\s+(?:or\s+\w+\s+)?into\s+|delete\s+from\s+"
+    r"|(?<!do\s)(?<!for\s)(?<!key\s)update\s+(?:or\s+\w+\s+)?(?!of\b|skip\b|set\b))"
+    r'"?([a-z_][a-z0-9_.]*)',
+    re.IGNORECASE,
+)
+_WRITES = re.compile(
+    r"\b(insert|update|delete|replace|create|drop|alter)\b|\{(for_update|skip_locked|not_removed)\}", re.IGNORECASE
+)
+_PARAMETER = re.compile(r"(?<![:\w]):([a-z_][a-z0-9_]*)")
+_COLUMNS = re.compile(r"\{rows ([^{}]*)\}")
+_PLAIN = (int, float, str, bytes, type(None))
+_TYPES = frozenset(_PLAIN)
+
+
+@lru_cache(4096)  # an application is installed once for each queue
+def parameters_of(body: str) -> frozenset[str]:
+    """The parameters that a statement needs; `:now` is filled in."""
+    bare = _bare(body)
+    columns = [part.split()[0] for spec in _COLUMNS.findall(bare) for part in spec.split(",") if part.split()]
+    return frozenset({*_PARAMETER.findall(_COLUMNS.sub("", bare)), *columns}) - {"now"}
+
+
+@lru_cache(4096)
+def writes(body: str) -> bool:
+    """Whether a statement changes something, or keeps it still for somebody who will."""
+    return _WRITES.search(_bare(body)) is not None
+
+
+def check_statement(app: str, name: str, body: str) -> None:
+    _own(app, f"statement {name!r}", body)
+
+
+def check_migration(app: str, migration: Migration) -> None:
+    _own(app, f"migration {migration.number:04}_{migration.name}", migration.text)
+
+
+def check_values(name: str, needed: AbstractSet[str], given: Mapping[str, Any]) -> None:
+    if given.keys() == needed and _TYPES.issuperset(map(type, given.values())):
+        return  # as nearly always; a thousand rows are checked in a moment
+    unknown = sorted(given.keys() - needed)
+    if unknown:
+        raise TypeError(f"{name}: there is no parameter {unknown[0]!r}; it has {', '.join(sorted(needed)) or 'none'}")
+    missing = sorted(needed - given.keys())
+    if missing:
+        raise TypeError(f"{name}: it needs the parameter {missing[0]!r}")
+    for key, value in given.items():
+        # The databases disagree about everything else: a bool is a number for one and none for the other.
+        if isinstance(value, bool) or not isinstance(value, _PLAIN):
+            raise TypeError(f"{name}: {key}={value!r:.60} is no plain value; give a number, a text, bytes or None")
+
+
+@lru_cache(4096)
+def _own(app: str, what: str, sql: str) -> None:
+    for table in _CHANGED.findall(_bare(sql)):
+        if not table.lower().startswith(f"{app}_"):
+            raise ValueError(
+                f"{what}: {table!r} is not of {app}; the names of its tables and indexes begin with {app}_"
+            )
+
+
+def _bare(sql: str) -> str:
+    """SQL without texts and comments."""
+    return _COMMENT.sub("", _TEXT.sub("''", sql))
+
+
+T = TypeVar("T")
+Source = str | Path | Traversable
+
+_APP = re.compile(r"(?!tg_|pg_|sqlite_)[a-z][a-z0-9_]{1,29}")
+_TAKEN = ("tg", "tidegate", "pg", "sqlite", "information_schema")
+
+
+class DbTx:
+    """An open transaction of an application. As `connection=` of an enqueue, it takes the job in, too."""
+
+    __slots__ = ("_db", "took_in", "tx")
+
+    def __init__(self, db: Db, tx: Tx) -> None:
+        self._db = db
+        self.tx = tx
+        self.took_in = False  # a job was put in with it, or one was changed
+
+    def all(self, name: str, /, **params: Any) -> list[Row]:
+        """The rows of a statement."""
+        return self.run(self._db.bind(name, **params))
+
+    def run(self, bound: BoundStatement) -> list[Row]:
+        """The rows of a statement with its values, as `Db.bind` gives it; it may be of another application's tables."""
+        return self.tx.query(bound.name, bound.params)
+
+    def one(self, name: str, /, **params: Any) -> Row | None:
+        """The first row of a statement; None when there is none."""
+        return next(iter(self.all(name, **params)), None)
+
+    def many(self, name: str, rows: Sequence[Mapping[str, Any]], /, **params: Any) -> list[Row]:
+        """One statement over a table of parameters (`{rows ...}`)."""
+        for row in rows:
+            self._db.check(name, {**params, **row} if params else row)
+        return self.tx.query_many(self._db.full_name(name), list(rows), params)
+
+    def tell(self, notice: Notice) -> bool:
+        """Writes a notice with whatever else is written here; False when people know it already.
+
+        One of the kind `recovered` ends what is open of its key, and is told only if something was.
+        """
+        lane = "" if notice.key is None else str(notice.key)
+        return outbox.record_target_notice(self.tx, outbox.of_target(notice, lane)) is not None
+
+    def settled(self, target: str, key: object) -> None:
+        """A person has dealt with a key: the notices that are open of it have ended."""
+        outbox.acknowledge_recovered(self.tx, target, str(key))
+
+    def noted(
+        self,
+        by: str,
+        action: str,
+        target: str,
+        key: object = None,
+        *,
+        was: Mapping[str, Any] | None = None,
+        became: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Writes down what a person did, for the page Activity, with whatever else is written here.
+
+        *by*: as `current_user` names them, or `me` of a command. *action* is such as `target_paused`.
+        """
+        place = audit.AuditSubject(subject="target", name=target, lane=None if key is None else str(key))
+        audit.append_entry(self.tx, by, action, place, was=was, became=became)
+
+
+class Db:
+    """The named statements of one application, and its migrations.
+
+    db = q.db("convert", package="tidegate_apps.convert")       # its statements.sql, its migrations/0001_....sql
+    rows = db.all("files_of", owner=7)
+    return Done(result, writes=[db.bind("set_result", id=7, path="a.xml")])
+    """
+
+    def __init__(
+        self,
+        store: Store | Callable[[], Store],
+        app: str,
+        package: str | None = None,
+        *,
+        statements: Source | None = None,
+        migrations: Source | None = None,
+        written: Callable[[], None] | None = None,
+    ) -> None:
+        """*statements*: a file or its text; *migrations*: a folder. Both are found in *package*, if that is given.
+
+        ValueError when a name of a table does not begin with that of the application, or when a statement writes to
+        somebody else's. With a function as *store*, the database is opened when it is first needed.
+        """
+        self.app = _checked_name(app)
+        home = None if package is None else files(package)
+        self._text = _text(statements if statements is not None or home is None else home / "statements.sql")
+        folder = migrations if migrations is not None or home is None else _if_there(home / "migrations")
+        self.migrations: list[Migration] = [] if folder is None else migrations_in(_folder(folder), app)
+        self._bodies = bodies(self._text)
+        self._parameters = {name: parameters_of(body) for name, body in self._bodies.items()}
+        self._check()
+        self._written = written or (lambda: None)
+        self._open = store if callable(store) else (lambda: store)
+        self._attached: Store | None = None
+        self._lock = threading.Lock()
+        if not callable(store):
+            self.attach(store)
+
+    # -- asking --------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def containing(text: str) -> str:
+        """What finds *text* anywhere, whatever signs are in it: for `name like :pattern escape '!'`."""
+        return "%" + text.replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
+
+    def all(self, name: str, /, **params: Any) -> list[Row]:
+        """The rows of a statement, in a transaction of its own."""
+        bound = self.bind(name, **params)
+        store = self._store()
+        run = store.write if writes(self._bodies[name]) else store.read
+        return run(lambda tx: tx.query(bound.name, bound.params))
+
+    def one(self, name: str, /, **params: Any) -> Row | None:
+        """The first row of a statement; None when there is none."""
+        return next(iter(self.all(name, **params)), None)
+
+    def read(self, work: Callable[[DbTx], T]) -> T:
+        """Runs *work* in one transaction that sees one state of the database."""
+        return self._store().read(lambda tx: work(DbTx(self, tx)))
+
+    def write(self, work: Callable[[DbTx], T]) -> T:
+        """Runs *work* in one transaction; when this returns it is on disk. It may be run again: no effects outside."""
+        last: DbTx | None = None
+
+        def run(tx: Tx) -> T:
+            nonlocal last
+            last = DbTx(self, tx)
+            return work(last)
+
+        result = self._store().write(run)
+        if last is not None and last.took_in:
+            self._written()  # else no worker has anything new to do
+        return result
+
+    async def aall(self, name: str, /, **params: Any) -> list[Row]:
+        """As `all`, without blocking the loop."""
+        return await _elsewhere(lambda: self.all(name, **params))
+
+    async def awrite(self, work: Callable[[DbTx], T]) -> T:
+        """As `write`, without blocking the loop."""
+        return await _elsewhere(lambda: self.write(work))
+
+    def bind(self, name: str, /, **params: Any) -> BoundStatement:
+        """A statement with its values, for `Done(writes=[...])`: it is run when the job is settled, or not at all."""
+        self.check(name, params)
+        return BoundStatement(self.full_name(name), params)
+
+    # -- names and values ----------------------------------------------------------------------------------------
+
+    def full_name(self, name: str) -> str:
+        if name not in self._bodies:
+            known = ", ".join(sorted(self._bodies)) or "none"
+            raise KeyError(f"there is no statement {name!r} of {self.app}; known: {known}")
+        return f"{self.app}.{name}"
+
+    def check(self, name: str, params: Mapping[str, Any]) -> None:
+        """KeyError or TypeError for a statement or a parameter that is not there, or is no plain value."""
+        self.full_name(name)
+        check_values(f"{self.app}.{name}", self._parameters[name], params)
+
+    # -- opening -------------------------------------------------------------------------------------------------
+
+    def attach(self, store: Store) -> None:
+        """The database was opened: it gets the tables, and learns the statements."""
+        with self._lock:
+            if self._attached is store:
+                return
+            migrate(store, self.migrations)
+            store.add(statements(self._text, store.dialect, f"{self.app}."))
+            self._attached = store
+            if any(name.startswith(SHIFTS) for name in self._bodies) and store.read(lambda tx: is_behind(tx, self.app)):
+                store.write(store.check_clock)  # its times follow the steps that others have found
+
+    def _store(self) -> Store:
+        store = self._open()
+        self.attach(store)
+        return store
+
+    def _check(self) -> None:
+        for dialect in Dialect:
+            statements(self._text, dialect)
+        for name, body in self._bodies.items():
+            check_statement(self.app, name, body)
+        for migration in self.migrations:
+            check_migration(self.app, migration)
+
+
+async def _elsewhere(work: Callable[[], T]) -> T:
+    return await asyncio.get_running_loop().run_in_executor(None, work)
+
+
+def _checked_name(app: object) -> str:
+    if not isinstance(app, str) or not _APP.fullmatch(app) or app in _TAKEN:
+        raise ValueError(
+            f"app: {app!r} is not allowed; give 2 to 30 small letters, digits and underscores, and none of: "
+            + ", ".join(_TAKEN)
+        )
+    return app
+
+
+def _text(source: Source | None) -> str:
+    if source is None or isinstance(source, str):
+        return source or ""
+    return source.read_text(encoding="utf-8")
+
+
+def _if_there(folder: Traversable) -> Traversable | None:
+    """An application that keeps nothing of its own has no migrations."""
+    return folder if folder.is_dir() else None
+
+
+def _folder(source: Source) -> Traversable:
+    folder = Path(source) if isinstance(source, str) else source
+    if not folder.is_dir():
+        raise ValueError(f"migrations: {folder} is no folder")
+    return folder

@@ -1,0 +1,202 @@
+"""Durations and moments: parsed from settings, written for operators, checked against limits."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Self
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from pydantic import GetCoreSchemaHandler, GetJsonSchemaHandler
+    from pydantic_core import CoreSchema
+
+
+# Durations as people write them: 30, 1.5, "30s", "1h30m", timedelta.
+
+MAX_SECONDS = 36525 * 86400.0  # a hundred years; sleeping longer overflows
+_ALLOWED = "a number of seconds, a text such as '30s', '5m' or '1h30m', or a timedelta"
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
+_MAX_TEXT = 100
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|w)", re.ASCII)
+
+Duration = float | int | str | timedelta
+
+
+def seconds(value: object, *, field: str = "duration", minimum: float = 0.0) -> float:
+    """Seconds in *value*; ValueError names *field* when it is no duration, below *least* or above a hundred years."""
+    if isinstance(value, timedelta):
+        found = value.total_seconds()
+    elif isinstance(value, str):
+        found = _parse(value, field)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        found = value
+    else:
+        raise TypeError(f"{field}: {value!r} is no duration; give {_ALLOWED}")
+    if not minimum <= found <= MAX_SECONDS:  # a NaN is neither
+        raise ValueError(
+            f"{field}: {value!r} is not allowed; give {minimum:g} seconds or more, and finite (a hundred years)"
+        )
+    return float(found)
+
+
+def _parse(text: str, field: str) -> float:
+    stripped = text.strip()
+    total, at = 0.0, 0
+    for part in _PART.finditer(stripped[:_MAX_TEXT]):
+        if stripped[at : part.start()].strip():
+            break
+        total += float(part[1]) * _UNITS[part[2]]
+        at = part.end()
+    if not stripped or stripped[at:].strip():
+        raise ValueError(f"{field}: {text!r} is no duration; give {_ALLOWED}")
+    return total
+
+
+def brief(value: float) -> str:
+    """The shortest usual way to write *value* seconds: 90 -> '1m30s', 0.25 -> '250ms'."""
+    if value < 0.9995:
+        return f"{value * 1000:.0f}ms" if value else "0s"
+    parts, rest = [], round(value)
+    for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+        if rest >= size:
+            parts.append(f"{rest // size}{unit}")
+            rest %= size
+    return "".join(parts[:2])
+
+
+# Until when: "2h" from now, a date, or UNIX time.
+
+Until = float | str | timedelta | datetime
+
+
+def ahead(until: Until, now: float, *, field: str = "until") -> float:
+    """The UNIX time that *until* means; ValueError when it is not ahead of *now*, or no time at all."""
+    if isinstance(until, (str, timedelta)):
+        moment = now + seconds(until, field=field)
+    elif isinstance(until, datetime):
+        moment = until.timestamp()
+    elif type(until) in (int, float):
+        moment = float(until)
+    else:
+        raise TypeError(f"{field}: {until!r} is no time; give '2h', a timedelta, a datetime or UNIX time")
+    if not now < moment <= now + MAX_SECONDS:
+        raise ValueError(f"{field}: {until!r} is not allowed; give a time ahead of now, at most a hundred years")
+    return moment
+
+
+# Between the clock that a breaker measures with and the times that people read and give.
+
+Time = Callable[[], float]
+
+_A_DATE = 1e9
+_TIMES = "a time ahead of now on the breaker's clock, a text such as '10m', a timedelta or a datetime"
+
+
+def offset_of(clock: Time) -> Time:
+    """What to add to the clock's time to get the one that people read."""
+    # The monotonic clock means nothing to people; one that was handed in is what its owner reads.
+    return (lambda: time.time() - clock()) if clock is time.monotonic else (lambda: 0.0)
+
+
+def moment(until: object, now: float, offset: Time) -> float:
+    """The time on the breaker's clock that *until* means; raises when it is not ahead of *now*."""
+    if isinstance(until, (str, timedelta)):
+        end = now + seconds(until, field="until")
+    elif isinstance(until, datetime):
+        end = until.timestamp() - offset()
+    elif isinstance(until, (int, float)) and not isinstance(until, bool):
+        # A monotonic clock does not reach the year 2001: such a number is a date.
+        end = until - offset() if until > _A_DATE and now < _A_DATE else float(until)
+    else:
+        raise TypeError(f"until: {until!r} is no time; give {_TIMES}")
+    if not math.isfinite(end) or end <= now:
+        raise ValueError(f"until: {until!r} is not ahead of now ({now:g}); give {_TIMES}")
+    return end
+
+
+# What settings hold as people write it.
+#
+# Durations: `3m` in the file, 180.0 in the program, and `3m` again where it is shown. Addresses of services: checked,
+# and without a slash at their end.
+
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
+
+
+class Seconds(float):
+    """A number of seconds that remembers how it was written. As a type of a setting it takes 30, "30s" or "1h30m".
+
+    class Settings(BaseModel):
+        interval: Seconds = Seconds("3m")
+    """
+
+    __slots__ = ("written",)
+
+    written: str
+
+    def __new__(cls, value: Duration) -> Self:
+        if isinstance(value, Seconds):
+            made = super().__new__(cls, float(value))
+            made.written = value.written
+            return made
+        plain = isinstance(value, str) and _NUMBER.fullmatch(value.strip())  # a variable can hold no number
+        try:
+            made = super().__new__(cls, seconds(float(value) if plain else value))  # type: ignore[arg-type]
+        except (TypeError, ValueError) as error:
+            if "no duration" not in str(error):
+                raise ValueError(str(error).removeprefix("duration: ")) from None
+            raise ValueError(f"{value!r:.60} is no duration; give one such as 30s, 5m, 1h30m or 7d") from None
+        made.written = value.strip() if isinstance(value, str) else _brief(float(made))
+        return made
+
+    def __str__(self) -> str:
+        return self.written
+
+    def __repr__(self) -> str:
+        return f"Seconds({self.written!r})"
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self.written,)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            cls, serialization=core_schema.to_string_ser_schema(when_used="json")
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {"type": ["string", "number"], "description": "a duration: a number of seconds, or a text such as '3m'"}
+
+
+def _brief(value: float) -> str:
+    """The shortest text that means exactly *value*."""
+    text = brief(value)
+    return text if seconds(text) == value else f"{value!r}s"
+
+
+def validate_url(value: str, give: str, *, login: bool = False) -> str:
+    """*value* as the address of a service, without a slash at its end; empty stays empty. *give* says what fits.
+
+    ValueError for what is none, and unless *login* for one with a name or a password: pages link to it, for everybody.
+
+        base_url: Annotated[str, AfterValidator(lambda value: validate_url(value, "one such as http://weather:80"))] =
+        ""
+    """
+    text = value.strip()
+    try:
+        found = urlsplit(text)
+        fits = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
+    except ValueError:  # its words may show a part of a password
+        raise ValueError(f"it is no address; give {give}") from None
+    if text and (not fits or found.query or found.fragment):
+        raise ValueError(f"it is no address; give {give}")
+    if "@" in found.netloc and not login:
+        raise ValueError(f"give it without a name or a password: {give}")
+    return text.rstrip("/")

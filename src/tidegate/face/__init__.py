@@ -1,1 +1,0 @@
-"""What users import: thin, joins runtime and ops."""

@@ -1,0 +1,82 @@
+"""Running totals of breakers by name, read when somebody scrapes."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from typing import TYPE_CHECKING
+from weakref import WeakValueDictionary, ref
+
+from tidegate.guard.breaker_state import BreakerMachine
+
+if TYPE_CHECKING:
+    from tidegate.guard.breaker import Breaker
+
+_lock = threading.Lock()
+_ledgers: WeakValueDictionary[str, BreakerTotals] = WeakValueDictionary()
+# A breaker made anew under its old name goes on counting. Names made up without end must not pile up.
+_remembered: deque[BreakerTotals] = deque(maxlen=1000)
+
+
+class BreakerTotals:
+    """The totals of all breakers of one name, those that are gone included: a counter never goes back."""
+
+    __slots__ = ("__weakref__", "_accounts", "_moves", "_results", "_sweep_at", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        # The ledger owns the states, not the breaker: so there is no moment at which a breaker that goes is in neither.
+        self._accounts: list[tuple[ref[Breaker], BreakerMachine]] = []
+        self._results: Counter[str] = Counter()  # of breakers that are gone
+        self._moves: Counter[tuple[str, str]] = Counter()
+        self._sweep_at = 16
+
+    def join(self, breaker: Breaker, states: BreakerMachine) -> None:
+        with _lock:
+            self._accounts.append((ref(breaker), states))
+            if len(self._accounts) >= self._sweep_at:
+                self._living()
+                self._sweep_at = 2 * len(self._accounts) + 16
+
+    def breakers(self) -> list[Breaker]:
+        with _lock:
+            return self._living()
+
+    def totals(self) -> tuple[Counter[str], Counter[tuple[str, str]]]:
+        """Calls by result, and transitions by (from, to)."""
+        with _lock:
+            living = self._living()
+            results, moves = Counter(self._results), Counter(self._moves)
+        for breaker in living:
+            results.update(breaker.totals)
+            moves.update(breaker.transitions)
+        return results, moves
+
+    def _living(self) -> list[Breaker]:
+        """The breakers that are still there; what the others had counted is added up."""
+        accounts, living = [], []
+        for account in self._accounts:
+            breaker = account[0]()
+            if breaker is None:
+                self._results.update(account[1].results())
+                self._moves.update(account[1].transitions)
+            else:
+                accounts.append(account)
+                living.append(breaker)
+        self._accounts = accounts
+        return living
+
+
+def totals_for(name: str) -> BreakerTotals:
+    with _lock:
+        found = _ledgers.get(name)
+        if found is None:
+            found = _ledgers[name] = BreakerTotals(name)
+            _remembered.append(found)
+        return found
+
+
+def all_totals() -> list[BreakerTotals]:
+    """Every ledger, by name."""
+    with _lock:
+        return sorted(_ledgers.values(), key=lambda ledger: ledger.name)

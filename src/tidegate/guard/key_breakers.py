@@ -1,0 +1,102 @@
+"""Breakers of single keys. A key gets one at its first failure, and loses it when it is healthy or idle."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from tidegate.guard.breaker import Breaker
+from tidegate.guard.breaker_state import CLOSED
+
+_MAX_REVIEW_EVERY = 60.0  # seconds between two reviews of one breaker
+_MIN_REVIEW_EVERY = 1.0
+_MAX_REVIEWED = 500  # breakers at one failure, which takes about 2 ms
+
+
+@dataclass(slots=True)
+class _Review:
+    """What the last review of one breaker found."""
+
+    key: Hashable
+    breaker: Breaker
+    reviewed_at: float
+    active_at: float  # when a review saw new calls
+    calls: int = 1  # the failure that it was made for
+
+
+class KeyBreakers:
+    """The breakers by key. A success and a rejection read a dict and nothing else; failures pay for the reviews.
+
+    A review evicts a breaker that is closed and counts no failure, and one that had no call for more than *idle_after*
+    seconds. A breaker that a person forced stays.
+    """
+
+    def __init__(
+        self, make: Callable[[Hashable], Breaker], *, monotonic: Callable[[], float], idle_after: float
+    ) -> None:
+        self._make = make
+        self._monotonic = monotonic
+        self._idle_after = idle_after
+        self._review_every = min(max(idle_after, _MIN_REVIEW_EVERY), _MAX_REVIEW_EVERY)
+        self._lock = threading.Lock()
+        self._reviewing = threading.Lock()
+        self._by_key: dict[Hashable, Breaker] = {}
+        self._reviews: deque[_Review] = deque()  # the one that is due first is the first
+
+    def get(self, key: Hashable) -> Breaker | None:
+        return self._by_key.get(key)
+
+    def made(self, key: Hashable) -> Breaker:
+        """The breaker of a key that has failed."""
+        now = self._monotonic()
+        with self._lock:
+            found = self._by_key.get(key)
+            if found is None:
+                found = self._by_key[key] = self._make(key)
+                self._reviews.append(_Review(key, found, now, now))
+        self._review(now, _MAX_REVIEWED)
+        return found
+
+    def all(self) -> list[tuple[Hashable, Breaker]]:
+        self._review(self._monotonic(), len(self._reviews))
+        with self._lock:
+            return list(self._by_key.items())
+
+    def _review(self, now: float, limit: int) -> None:
+        """Evicts what is healthy or idle, among the breakers whose review is due.
+
+        Reading a breaker may call the program back, so no lock is held that a call waits for.
+        """
+        if not self._is_due(now) or not self._reviewing.acquire(blocking=False):
+            return
+        try:
+            while limit > 0 and self._is_due(now):
+                limit -= 1
+                review = self._reviews.popleft()
+                if self._is_needed(review, now):
+                    self._reviews.append(review)
+                else:
+                    with self._lock:
+                        del self._by_key[review.key]
+        finally:
+            self._reviewing.release()
+
+    def _is_due(self, now: float) -> bool:
+        try:
+            return now >= self._reviews[0].reviewed_at + self._review_every
+        except IndexError:  # another thread reviews the last one
+            return False
+
+    def _is_needed(self, review: _Review, now: float) -> bool:
+        breaker = review.breaker
+        calls = sum(breaker.totals.values())
+        review.reviewed_at = now
+        if calls != review.calls:
+            review.calls, review.active_at = calls, now
+        if breaker.hot()[0].forced:
+            return True
+        if breaker.state == CLOSED and not breaker.run and not breaker.counts.failures:
+            return False
+        return now - review.active_at <= self._idle_after

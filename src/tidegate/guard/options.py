@@ -1,0 +1,228 @@
+"""Options of a target, checked: its policy and its breakers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+from weakref import ref
+
+from tidegate import validation
+from tidegate.clock import Clock
+from tidegate.faults.codes import CodeBook
+from tidegate.faults.confirm import Confirm
+from tidegate.faults.fault import Reach, Reason
+from tidegate.guard import network_guard
+from tidegate.guard.backoff import Backoff
+from tidegate.guard.breaker import Breaker
+from tidegate.guard.breaker_policy import BreakerPolicy
+from tidegate.guard.capacity import Capacity
+from tidegate.guard.cooldown import Cooldown
+from tidegate.guard.key_breakers import KeyBreakers
+from tidegate.guard.limits import MAX_RATE, MIN_RATE, CallLimits, Rate
+from tidegate.guard.network_guard import NetworkGuardPolicy
+from tidegate.guard.pipeline import CallPipeline
+from tidegate.guard.profiles import BreakerOptions
+from tidegate.validation import number, whole
+
+# What a target is given beside its breakers, looked at and put into the form that it works with.
+
+
+def check_kinds(
+    backoff: object, cooldown: object, probe: object, user: object, title: object, store: object, clock: object
+) -> None:
+    """What is asked only when a call fails is looked at before the first one is made."""
+    validation.text(title, field="title")
+    validation.clock(clock)
+    if not (store is None or isinstance(store, str)):
+        raise TypeError(f"store must be the URL of a database or None, got {store!r:.60}; give 'sqlite:///jobs.db'")
+    if backoff is not None and not isinstance(backoff, Backoff):
+        meant = f"; did you mean Backoff({backoff!r:.20})?" if isinstance(backoff, (str, int, float)) else ""
+        raise TypeError(f"backoff must be a Backoff or None, got {backoff!r:.60}{meant}")
+    if cooldown is not None and not isinstance(cooldown, Cooldown):
+        raise TypeError(f"cooldown: {cooldown!r:.60} is no Cooldown; give Cooldown(...) or None")
+    if probe is not None and not callable(probe):
+        raise TypeError(f"probe: {probe!r:.60} cannot be called; give a function without parameters, or None")
+    if user is not None and not callable(user):
+        raise TypeError(f"user: {user!r:.60} cannot be called; give a function of the key, or None")
+
+
+def confirmed_of(confirm: object) -> tuple[Confirm, ...]:
+    if isinstance(confirm, str) or not isinstance(confirm, Iterable):
+        raise TypeError(f"confirm: {confirm!r:.60} is no list; give [Confirm(...)]")
+    found = tuple(confirm)
+    for each in found:
+        if not isinstance(each, Confirm):
+            raise TypeError(f"confirm: {each!r:.60} is no Confirm; give [Confirm(...)]")
+    return found
+
+
+def limits_of(rate: Rate | float | None, concurrency: int | None, wait: float) -> CallLimits | None:
+    if concurrency is not None:
+        whole(concurrency, field="concurrency")
+    if not (rate is None or isinstance(rate, Rate)):
+        number(rate, field="rate", minimum=MIN_RATE, maximum=MAX_RATE)
+    if rate is None and concurrency is None:
+        return None
+    return CallLimits(rate if isinstance(rate, Rate) or rate is None else Rate(rate), concurrency, wait)
+
+
+def capacity_of(capacity: Capacity | None) -> Capacity | None:
+    if capacity is not None and not isinstance(capacity, Capacity):
+        raise TypeError(f"capacity: {capacity!r:.60} is no Capacity; give Capacity(...) or None")
+    return capacity
+
+
+def probe_after_of(codes: Collection[str] | bool, probe: Callable[[], Any] | None) -> frozenset[str] | bool:
+    given: object = codes
+    if isinstance(given, str) or not isinstance(given, Collection | bool):
+        hint = f"; did you mean {{{given!r:.60}}}?" if isinstance(given, str) else ""
+        raise TypeError(f"probe_after must be a set of codes, True or False, got {given!r:.60}{hint}")
+    if codes and probe is None:
+        raise ValueError(f"probe_after needs a probe that can be asked, got {codes!r:.60} without one; give probe too")
+    return codes if isinstance(codes, bool) else frozenset(codes)
+
+
+def link_of(self_guard: NetworkGuardPolicy | bool, clock: Clock) -> network_guard.ProcessNetworkGuard:
+    if isinstance(self_guard, NetworkGuardPolicy):
+        return network_guard.ProcessNetworkGuard(self_guard)
+    if not isinstance(self_guard, bool):
+        raise TypeError(
+            f"self_guard must be a SelfGuard, True or False, got {self_guard!r:.60}; give SelfGuard(hosts=5)"
+        )
+    return network_guard.of(clock) if self_guard else network_guard.OFF
+
+
+def check_codes(cooldown: Cooldown | None, code_book: CodeBook) -> None:
+    for code in () if cooldown is None else (*cooldown.rests, *cooldown.same):
+        if code not in code_book:
+            raise ValueError(f"cooldown: there is no code {code!r} in the book of the target's rules")
+        if code_book[code].reason in (Reason.THROTTLED, Reason.CANCELLED) or code_book[code].reach is Reach.SELF:
+            raise ValueError(f"cooldown: {code!r} never counts towards a rest; leave it out")
+
+
+# Which breakers a target has: none, one, one per declared group of its operations, or one per key that failed.
+
+Moved = Callable[[str, str, str, Hashable], object]
+
+
+class BreakerListener:
+    """Tells a caller of the changes of its breakers, and does not keep it.
+
+    The numbers of a breaker outlive it, and with them its callback: a target must not live on by that.
+    """
+
+    __slots__ = ("_pipeline",)
+
+    def __init__(self) -> None:
+        self._pipeline: ref[CallPipeline] | None = None
+
+    def to(self, pipeline: CallPipeline) -> None:
+        self._pipeline = ref(pipeline)
+
+    def __call__(self, name: str, old: str, new: str, key: Hashable = None) -> None:
+        caller = None if self._pipeline is None else self._pipeline()
+        if caller is not None:
+            caller.breaker_moved(name, old, new, key)
+
+
+def breakers_of(
+    name: str,
+    given: Breaker | Mapping[str, Any] | None,
+    groups: Mapping[str, Iterable[str]] | None,
+    per: str,
+    moved: Moved,
+    clock: Clock,
+) -> tuple[dict[str | None, Breaker], dict[str, str], KeyBreakers | None]:
+    """Breakers by group (None: everything else), the group of each operation, and the breakers of keys.
+
+    *given* is a breaker of the user's own, its numbers as a mapping, or None for no breaker. One of their own tells of
+    its changes only whom they named: these are no events, and concurrency does not ramp after them.
+    """
+    _check_groups(given, groups, per)
+    if given is None:
+        return {}, {}, None
+    if isinstance(given, Breaker):
+        return {None: given}, {}, None
+    numbers = dict(given)
+    told = numbers.pop("on_state_change", None)
+
+    def make(label: str, key: Hashable = None) -> Breaker:
+        def on_state_change(which: str, old: str, new: str) -> None:
+            moved(which, old, new, key)
+            if told is not None:
+                told(which, old, new)
+
+        breaker = Breaker(label, on_state_change=on_state_change, clock=clock.monotonic, **numbers)
+        breaker.read_on(clock.now)
+        return breaker
+
+    if per == "key":
+        policy = BreakerPolicy(name=name, **numbers)  # wrong numbers are found now, not at the first failure
+        made = KeyBreakers(lambda key: make(name, key), monotonic=clock.monotonic, idle_after=policy.idle_after)
+        return {}, {}, made
+    group_of = _groups_of(groups or {})
+    return {None: make(name), **{group: make(f"{name}/{group}") for group in groups or {}}}, group_of, None
+
+
+def _groups_of(groups: Mapping[str, Iterable[str]]) -> dict[str, str]:
+    """The group of each operation."""
+    found: dict[str, str] = {}
+    for group, operations in groups.items():
+        for operation in operations:
+            if operation in found:
+                raise ValueError(f"groups: operation {operation!r} is in {found[operation]!r} and in {group!r}")
+            found[operation] = group
+    return found
+
+
+def check_breaker(given: object, per: object) -> None:
+    if not (given is None or isinstance(given, (bool, Breaker, Mapping))):
+        raise TypeError(
+            f"breaker must be a dict of its numbers, a Breaker, True, False or None, got {given!r:.60};"
+            " did you mean breaker={'consecutive': 5}?"
+        )
+    if per not in ("target", "key"):
+        raise ValueError(f"breaker_per must be 'target' or 'key', got {per!r:.60}")
+    for option in given if isinstance(given, Mapping) else ():
+        if option not in BreakerOptions.__annotations__:
+            raise ValueError(f"breaker: got {option!r:.60}; {_instead_of(option)}")
+
+
+def check_per_key(profile: str, given: object, *, has_breaker: bool, has_probe: bool) -> None:
+    """Refuses what does not go with `breaker_per="key"`."""
+    if not has_breaker:
+        cause = "breaker=False" if given is False else f"profile {profile!r}, which has no breaker"
+        raise ValueError(f"breaker_per='key' needs a breaker, got {cause}; give breaker=True or its numbers")
+    if has_probe:
+        raise ValueError(
+            "breaker_per='key' got a probe, but a probe has no key; leave the probe out, or give breaker_per='target'"
+        )
+
+
+def _instead_of(option: object) -> str:
+    """What to give in place of an option that the breaker of a target does not take."""
+    if option == "counts_as_failure":
+        return "give faults={Class: code} to the target, which says what an exception means"
+    if option in ("name", "clock"):
+        return f"the breaker has the {option} of its target, so leave it out"
+    allowed = list(BreakerOptions.__annotations__)
+    close = get_close_matches(str(option), allowed, n=1)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    return f"{meant}allowed are {', '.join(allowed)}"
+
+
+def _check_groups(given: object, groups: object, per: str) -> None:
+    if groups and given is None:
+        raise ValueError("groups: they are groups of breakers; give breaker=True or its numbers too")
+    if groups and isinstance(given, Breaker):
+        raise ValueError("groups: each has a breaker of its own; give the numbers, not a Breaker")
+    if per == "key" and isinstance(given, Breaker):
+        raise ValueError("breaker_per='key': each key has a breaker of its own; give the numbers, not a Breaker")
+    if per == "key" and groups:
+        raise ValueError("breaker_per='key' does not go with groups; give one of them")
+    if groups is not None and not isinstance(groups, Mapping):
+        raise TypeError(f"groups: {groups!r:.60} are no groups; give {{'a group': ['an operation', ...]}}")
+    for group, operations in (groups or {}).items():
+        if isinstance(operations, str):
+            raise TypeError(f"groups: {operations!r} is a text; give the operations of {group!r} as a list")

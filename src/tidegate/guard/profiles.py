@@ -1,0 +1,173 @@
+"""What each profile of a target sets: the one table. `docs/reference/targets.md` shows it, and a test compares them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypedDict
+
+from tidegate import events as buses
+from tidegate.durations import Duration, brief
+from tidegate.guard.backoff import Backoff
+from tidegate.guard.breaker import Breaker
+from tidegate.guard.breaker_counts import Counts
+from tidegate.guard.breaker_policy import StateChange
+
+ProfileName = Literal["requests", "sync", "jobs"]
+BreakerPer = Literal["target", "key"]
+
+
+class BreakerOptions(TypedDict, total=False):
+    """The numbers of a target's breaker, as a dict; `Breaker` says what each means."""
+
+    max_requests: int
+    interval: Duration
+    timeout: Duration | None
+    max_timeout: Duration | None
+    growth: float
+    min_requests: int
+    failure_ratio: float
+    consecutive: int | None
+    window: Duration | None
+    permit_timeout: Duration | None
+    trip: Callable[[Counts], bool] | None
+    on_state_change: StateChange | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """What only tests and Tidegate itself change: `Target("api", tuning=Tuning(dice=lambda: 0.5))`.
+
+    A `Queue` reads only *dice*.
+    """
+
+    max_retry_after: Duration = "1h"  # the longest Retry-After that is obeyed
+    cap_notice: bool = True  # whether a notice says that the backoff has reached its longest wait
+    bus: buses.Bus | None = None  # where events go; None: the bus of the process
+    rng: Callable[[], float] = random.random  # chance, in [0, 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """What a target does where its options do not say."""
+
+    backoff: Backoff | None  # the wait of a key after a failure
+    breaker: BreakerOptions | None
+    hold_without_key: bool  # whether a fatal fault of a call without a key holds the calls without one
+    pass_own_bugs: bool  # whether bugs of the program pass uncounted
+
+    def breaker_numbers(self, given: Mapping[str, Any] | bool | None, *, probe: bool) -> dict[str, Any] | None:
+        """The numbers of the breaker: those *given* over those of the profile; None when there is no breaker.
+
+        A *timeout* that is given does not grow, unless *max_timeout* is given too. With a *probe* nothing but its
+        success ends the open state, unless a *timeout* is given.
+        """
+        if given is False or (given is None and self.breaker is None):
+            return None
+        own: dict[str, Any] = {} if given is None or given is True else dict(given)
+        numbers: dict[str, Any] = {**(self.breaker or {}), **own}
+        if probe and "timeout" not in own:
+            numbers["timeout"] = None
+        if "max_timeout" not in own and ("timeout" in own or numbers.get("timeout", 0) is None):
+            numbers.pop("max_timeout", None)
+        return numbers
+
+
+PROFILES: Mapping[str, Profile] = {
+    # Calls on behalf of a user or a request: one failure holds nobody, an outage is found within five.
+    "requests": Profile(
+        backoff=None,
+        breaker={
+            "consecutive": 5, "min_requests": 20, "failure_ratio": 0.5, "interval": 30.0, "timeout": 5.0,
+            "max_timeout": 120.0, "growth": 0.1, "max_requests": 3,
+        },
+        hold_without_key=False,
+        pass_own_bugs=True,
+    ),
+    # Loops over (user, provider).
+    "sync": Profile(backoff=Backoff.sync(), breaker=None, hold_without_key=True, pass_own_bugs=False),
+    # The gates before the jobs of a queue.
+    "jobs": Profile(backoff=Backoff.sync(), breaker=None, hold_without_key=True, pass_own_bugs=False),
+}  # fmt: skip
+
+
+def tuning_of(given: object) -> Tuning:
+    if given is None:
+        return Tuning()
+    if not isinstance(given, Tuning):
+        raise TypeError(f"tuning must be a Tuning or None, got {given!r:.60}; did you mean Tuning(...)?")
+    return given
+
+
+def profile_of(name: object) -> Profile:
+    if not isinstance(name, str) or name not in PROFILES:
+        allowed = ", ".join(map(repr, PROFILES))
+        raise ValueError(f"profile must be one of {allowed}, got {name!r:.60}")
+    return PROFILES[name]
+
+
+def counts_in_a_row(breaker: Breaker | Mapping[str, Any] | None) -> bool:
+    """Whether the breaker opens after some failures in a row."""
+    if isinstance(breaker, Breaker):
+        return breaker.policy.consecutive is not None
+    return breaker is not None and breaker.get("consecutive") is not None
+
+
+def rows() -> list[tuple[str, ...]]:
+    """The table in words: a setting, and what each profile makes of it."""
+    asked = f"held for the time asked, at most {_tuned('max_retry_after')}"
+    cells: list[tuple[str, Callable[[Profile], str]]] = [
+        ("backoff after a failure", lambda each: _backoff(each.backoff)),
+        ("breaker opens", lambda each: _opens(each.breaker)),
+        ("breaker stays open", lambda each: _stays_open(each.breaker)),
+        ("trial calls that close it", lambda each: _trials(each.breaker)),
+        ("fatal fault of a call with a key", lambda _: "holds the key"),
+        ("fatal fault of a call without one", _without_key),
+        ("`Retry-After`", lambda _: asked),
+        ("bug of the program", _own_bug),
+        ("inline retries", lambda _: "only with `retry=`"),
+    ]
+    head = ("", *(f'`"{name}"`' for name in PROFILES))
+    return [head, *((setting, *map(cell, PROFILES.values())) for setting, cell in cells)]
+
+
+def _own_bug(profile: Profile) -> str:
+    if profile.pass_own_bugs:
+        return "passes: not counted, not held, not repeated"
+    return "counts for the job, not for the target" if profile is PROFILES["jobs"] else "counts as a failure of its key"
+
+
+def _without_key(profile: Profile) -> str:
+    return (
+        "holds all calls without a key" if profile.hold_without_key else "holds nothing; one notice a day for each code"
+    )
+
+
+def _tuned(name: str) -> object:
+    return next(field.default for field in fields(Tuning) if field.name == name)
+
+
+def _backoff(backoff: Backoff | None) -> str:
+    return "none" if backoff is None else f"{brief(backoff.base)}, doubled up to {brief(backoff.cap)}, per key"
+
+
+def _opens(numbers: BreakerOptions | None) -> str:
+    if numbers is None:
+        return "no breaker"
+    within = brief(float(str(numbers["interval"])))
+    return (
+        f"after {numbers['consecutive']} failures in a row, or when {numbers['failure_ratio']:.0%} of at least"
+        f" {numbers['min_requests']} calls in {within} fail"
+    )
+
+
+def _stays_open(numbers: BreakerOptions | None) -> str:
+    if numbers is None:
+        return "no breaker"
+    least, limit = brief(float(str(numbers["timeout"]))), brief(float(str(numbers["max_timeout"])))
+    return f"{least}, growing to {numbers['growth']:.0%} of the outage, at most {limit}"
+
+
+def _trials(numbers: BreakerOptions | None) -> str:
+    return "no breaker" if numbers is None else str(numbers["max_requests"])

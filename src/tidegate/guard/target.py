@@ -1,0 +1,451 @@
+"""A target: something outside that we call and keep health for."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any, Literal, ParamSpec, TypeVar
+
+from tidegate import events as buses
+from tidegate.clock import SYSTEM, Clock
+from tidegate.durations import MAX_SECONDS, Duration, seconds
+from tidegate.events import EventKind
+from tidegate.faults.attribution import add_client
+from tidegate.faults.codes import CORE
+from tidegate.faults.confirm import Confirm
+from tidegate.faults.fault import Fault
+from tidegate.faults.rule import Faults, Pack, Rule, pack_of
+from tidegate.guard import decorator, stale, transports
+from tidegate.guard.attempts import CallAttempts, CallSpec, acall, call
+from tidegate.guard.backoff import ONCE, Backoff, Retry, retry_of
+from tidegate.guard.breaker import Breaker
+from tidegate.guard.breaker_policy import BreakerPolicy
+from tidegate.guard.capacity import Capacity
+from tidegate.guard.confirmation import ConfirmationTracker
+from tidegate.guard.cooldown import Cooldown
+from tidegate.guard.functions import Fixed, KeyOf, check_function, key_getter, named
+from tidegate.guard.health import Health, explain_call, health_of, summary_of
+from tidegate.guard.hold import Hold
+from tidegate.guard.keys import RestoredHealth
+from tidegate.guard.limits import Rate
+from tidegate.guard.network_guard import NetworkGuardPolicy
+from tidegate.guard.options import (
+    BreakerListener,
+    breakers_of,
+    capacity_of,
+    check_breaker,
+    check_codes,
+    check_kinds,
+    check_per_key,
+    confirmed_of,
+    limits_of,
+    link_of,
+    probe_after_of,
+)
+from tidegate.guard.pipeline import CallPipeline, CallPolicy
+from tidegate.guard.policy import TargetRules
+from tidegate.guard.profiles import (
+    PROFILES,
+    BreakerOptions,
+    BreakerPer,
+    ProfileName,
+    Tuning,
+    counts_in_a_row,
+    profile_of,
+    tuning_of,
+)
+from tidegate.guard.stale import Answer, StaleCache
+from tidegate.guard.wrap import repeats, wrap_client
+from tidegate.validation import valid_name, whole
+
+# One part of a target, or the whole of it: what can be called, asked and ended there.
+
+P = ParamSpec("P")
+R = TypeVar("R")
+C = TypeVar("C")
+Until = float | str | timedelta | datetime | None
+
+
+class TargetKey:
+    """A target, or the part of it that one key names: what can be called, asked and ended there."""
+
+    _pipeline: CallPipeline
+    _stale_cache: StaleCache
+    _stale: bool
+
+    def __init__(self, target: TargetKey, key: Hashable) -> None:
+        self._pipeline, self._stale_cache, self._stale = target._pipeline, target._stale_cache, target._stale
+        self._key = key
+
+    @property
+    def name(self) -> str:
+        return self._pipeline.policy.name
+
+    @property
+    def breaker(self) -> Breaker | None:
+        """Its breaker, if there is one: of the whole target, or with `breaker_per="key"` of a key that has failed."""
+        return self._pipeline.breaker(None, self._key)
+
+    # -- calls ---------------------------------------------------------------------------------------------------
+
+    def guard(
+        self,
+        key: str | Callable[..., Hashable] | None = None,
+        *,
+        retry: Retry | int | None = None,
+        operation: str | None = None,
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
+        """A decorator for `def` and `async def`. *key*: a parameter's name, or a function of the arguments.
+
+        *retry* is a `Retry`, or the number of attempts in all. Fatal faults, bugs of the program and calls that were
+        held are not repeated.
+        """
+        attempts = retry_of(retry)
+
+        def decorate(fn: Callable[P, R]) -> Callable[P, R]:
+            check_function(fn)
+            return self._guarded(fn, key_getter(fn, key, self._key), operation or named(fn), attempts)
+
+        return decorate
+
+    def _guarded(self, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: Retry) -> Callable[P, R]:
+        if self._stale:
+            return stale.guard_stale(self._pipeline, self._stale_cache, fn, key_of, operation, retry)
+        return decorator.guard(self._pipeline, fn, key_of, operation, retry)
+
+    def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """`fn(*args, **kwargs)`, once, behind the gates."""
+        return call(CallAttempts(self._pipeline, CallSpec(self._key, named(fn))), fn, args, kwargs, plain=True)
+
+    async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """`await fn(*args, **kwargs)`, once, behind the gates."""
+        return await acall(CallAttempts(self._pipeline, CallSpec(self._key, named(fn))), fn, args, kwargs)
+
+    def call_stale(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
+        """A fresh answer, or the last good one for the same arguments, marked with its age."""
+        how = CallSpec(self._key, named(fn))
+        return stale.call_stale(self._pipeline, self._stale_cache, how, fn, args, kwargs, plain=True)
+
+    async def acall_stale(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
+        """As `call_stale`, awaited."""
+        return await stale.acall_stale(
+            self._pipeline, self._stale_cache, CallSpec(self._key, named(fn)), fn, args, kwargs
+        )
+
+    def wrap(self, client: C, *, retry: Retry | int | None = None, retry_methods: Collection[str] | None = None) -> C:
+        """*client* with every public method guarded; it looks like the same type.
+
+        *retry* is as for `guard`, for the methods that *retry_methods* names. Without it all are repeated but those
+        whose names say that they may do something twice, such as `post`, `create_order` and `send`.
+        """
+        attempts, is_repeated = retry_of(retry), repeats(client, retry, retry_methods)
+        add_client(client, sys._getframe(1).f_globals.get("__name__", ""))
+
+        def guarded(fn: Callable[..., Any], name: str) -> Callable[..., Any]:
+            return self._guarded(fn, Fixed(self._key), name, attempts if is_repeated(name) else ONCE)
+
+        return wrap_client(self.name, client, guarded)
+
+    def transport(self, inner: Any, *, retry: Retry | int | None = None) -> Any:
+        """A transport for httpx or httpx2 around *inner*; sync or async as the inner one is.
+
+        *retry* is as for `guard`. Only requests that may be sent twice are repeated: of an idempotent method, with a
+        body that is in memory.
+        """
+        return transports.guarded_transport(self._pipeline, self._key, inner, retry_of(retry))
+
+    def adapter(self, inner: Any = None, *, retry: Retry | int | None = None) -> Any:
+        """An adapter for `requests.Session.mount`, around *inner* or a new `HTTPAdapter`.
+
+        *retry* is as for `transport`.
+        """
+        return transports.guarded_adapter(self._pipeline, self._key, inner, retry_of(retry))
+
+    # -- what people ask and do ----------------------------------------------------------------------------------
+
+    def explain(self, operation: str | None = None) -> list[Hold]:
+        """Why a call would not go now, in the order of the gate, in wall time; empty when it would."""
+        return explain_call(self._pipeline, self._key, operation)
+
+    def health(self) -> list[Health]:
+        """The key and each operation of it that is not well; empty when all of it is."""
+        return [health_of(self._pipeline, *found) for found in self._pipeline.keys.unhealthy_at(self._key)]
+
+    def restore(
+        self, fault: Fault, *, failures: int, since: float, until: float | None, operation: str | None = None
+    ) -> None:
+        """Goes on where an earlier process was, with what its `health()` said; what is known by now stays.
+
+        *until* None: time alone does not end it, if the fault is one that holds calls until a person acts.
+        """
+        offset = self._pipeline.clock.now() - self._pipeline.clock.monotonic()
+        end = None if until is None else until - offset
+        known = RestoredHealth(failures=whole(failures, field="failures"), since=since - offset, until=end, fault=fault)
+        self._pipeline.keys.restore(self._key, operation, known)
+
+    def clear(self) -> None:
+        """Forgets all state of the key, as after a reconnect: the next call goes at once."""
+        self._pipeline.clear(self._key)
+        self._stale_cache.forget(self._key)
+
+    def retry_now(self) -> None:
+        """Somebody does not want to wait: the next call may go at once, unless the service asked for the wait.
+
+        The run of failures goes on, with what people were told of it. After a fatal fault it is one trial; refused
+        credentials are not tried again: they need `clear()`. An open breaker becomes half-open, unless a person forced
+        it.
+        """
+        self._pipeline.hurry(self._key)
+
+    def disable(self, until: Until = None, by: str = "person", reason: str = "manual") -> None:
+        """No call until then: "48h" or a timedelta from now, a datetime or UNIX time, or None until `enable()`."""
+        end = None if until is None else steady(until, self._pipeline.clock)
+        self._pipeline.keys.disable(self._key, end, by, reason)
+        self._pipeline.publisher.publish(EventKind.TARGET_DISABLED, self._key, fields={"reason": reason, "by": by})
+
+    def enable(self, by: str = "person") -> bool:
+        """Ends a cooldown, whoever ordered it; False when there was none."""
+        ended = self._pipeline.keys.enable(self._key)
+        if ended:
+            self._pipeline.publisher.publish(EventKind.TARGET_ENABLED, self._key, fields={"by": by})
+        return ended
+
+
+def steady(until: float | str | timedelta | datetime, clock: Clock) -> float:
+    """*until* on the clock that never steps; ValueError when it is not ahead."""
+    if isinstance(until, (str, timedelta)):
+        left = seconds(until, field="until")
+    else:
+        left = (until.timestamp() if isinstance(until, datetime) else float(until)) - clock.now()
+    if not 0 < left <= MAX_SECONDS:
+        raise ValueError(f"until: {until!r} is not allowed; give a time ahead of now, at most a hundred years")
+    return clock.monotonic() + left
+
+
+class Target(TargetKey):
+    """Something outside that we call, by name; `key()` tells its parts (users, hosts) apart.
+
+        spotify = Target("spotify", rules=rules.spotify)
+
+        @spotify.guard(key="user_id", retry=3)
+        async def recent(user_id: int, after: int) -> list[Play]: ...
+
+    *profile* says how it is used, and so what the other options are where they are left out:
+    "requests": calls on behalf of a user or a request. A breaker decides; single failures hold nothing.
+    "sync": loops over users and accounts. Each key waits longer after each failure; there is no breaker.
+    "jobs": the jobs of a queue. Jobs always follow it, whatever profile the direct calls of their target have.
+
+    What is failing:
+    *backoff*: how long a key waits after failures; None: only for what the service asks for.
+    *breaker*: its numbers as a dict, over those of the profile, or else of `Breaker`; True is short for `{}`; False for
+    none; a `Breaker`.
+    *breaker_per*: whose calls one breaker counts, all of the "target" or those of one "key", as where keys are hosts.
+    *cooldown*: after how many failures of one code a key is suspended, and for how long.
+    *groups*: operations that have a breaker of their own.
+    *rules*, *faults*, *confirm*: what responses and exceptions mean. `faults={KeyError: "bad_answer"}` names the code
+    of a class of exceptions; None instead of a code says that it is a bug of the program.
+
+    How much at once: *rate*, *concurrency*, *wait* (for the rate), *deadline* (of one call with its retries), and for
+    jobs *capacity*, which asks how full the target is.
+
+    When it is open: *behind* says what a call gets. *probe* asks whether the service is healthy, every *probe_every*;
+    for jobs also after the codes of *probe_after*. *reprobe_every*: how often one call finds out whether a fault of
+    quota or settings is over; None: never.
+
+    *store* is the URL of a database of jobs: the target is shown there, and follows what people order there. *title* is
+    how people call it, *user* tells whom the events of a key are for. *self_guard* suspects our own network when many
+    hosts fail at once. *tuning* has what only tests and Tidegate itself change.
+
+    Breaker, rate and concurrency are the target's; backoff, fatal state and cooldown are each key's, or each
+    operation's where a fault reaches no further. All state is in memory; for jobs of a `Queue` it is in its store.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        profile: ProfileName = "requests",
+        *,
+        rules: Pack | Iterable[Rule] | None = None,
+        faults: Faults | None = None,
+        backoff: Backoff | Literal["profile"] | None = "profile",
+        breaker: BreakerOptions | Breaker | bool | None = None,
+        breaker_per: BreakerPer = "target",
+        cooldown: Cooldown | None = None,
+        rate: Rate | float | None = None,
+        concurrency: int | None = None,
+        wait: Duration = 0,
+        deadline: Duration | None = None,
+        when_open: Literal["hold", "fail-fast", "serve-stale"] = "hold",
+        probe: Callable[[], Any] | None = None,
+        probe_every: Duration = "10s",
+        probe_after: Collection[str] | bool = False,
+        reprobe_every: Duration | None = "1h",
+        confirm: Iterable[Confirm] | None = None,
+        groups: Mapping[str, Iterable[str]] | None = None,
+        capacity: Capacity | None = None,
+        title: str = "",
+        user: Callable[[Hashable], Hashable] | None = None,
+        store: str | None = None,
+        self_guard: NetworkGuardPolicy | bool = True,
+        clock: Clock = SYSTEM,
+        tuning: Tuning | None = None,
+    ) -> None:
+        valid_name(name, field="name")
+        chosen = profile_of(profile)
+        if when_open not in ("hold", "fail-fast", "serve-stale"):
+            raise ValueError(f"when_open: {when_open!r} is not allowed; give 'hold', 'fail-fast' or 'serve-stale'")
+        check_kinds(None if backoff == "profile" else backoff, cooldown, probe, user, title, store, clock)
+        check_breaker(breaker, breaker_per)
+        tuned = tuning_of(tuning)
+        bus = tuned.bus or buses.DEFAULT
+        pack = pack_of(rules, name, faults)
+        waits = chosen.backoff if backoff == "profile" else backoff
+        policy = CallPolicy(
+            name=name,
+            title=title,
+            rule_pack=pack,
+            backoff=waits,
+            cooldown=cooldown,
+            deadline=None if deadline is None else seconds(deadline, field="deadline", minimum=0.001),
+            max_retry_after=seconds(tuned.max_retry_after, field="max_retry_after"),
+            reprobe_every=None if reprobe_every is None else seconds(reprobe_every, field="reprobe_every", minimum=1),
+            cap_notice=tuned.cap_notice,
+            user=user or _key_itself,
+            probe=probe,
+            probe_every=seconds(probe_every, field="probe_every", minimum=0.001),
+            hold_without_key=chosen.hold_without_key,
+            expects_keys=profile == "sync" and waits is not None,
+            pass_own_bugs=chosen.pass_own_bugs,
+        )
+        book = CORE if pack is None else pack.code_book
+        check_codes(cooldown, book)
+        believed = (pack.confirm if pack is not None else ()) if confirm is None else confirmed_of(confirm)
+        told = BreakerListener()
+        own = breaker if isinstance(breaker, Breaker) else None
+        numbers = None if isinstance(breaker, Breaker) else chosen.breaker_numbers(breaker, probe=probe is not None)
+        if breaker_per == "key":
+            check_per_key(
+                profile, breaker, has_breaker=own is not None or numbers is not None, has_probe=probe is not None
+            )
+        breakers, group_of, key_breakers = breakers_of(name, own or numbers, groups, breaker_per, told, clock)
+        if profile == "requests" and backoff != "profile" and backoff and counts_in_a_row(own or numbers):
+            warnings.warn(
+                f"Target {name!r}: backoff holds calls before the breaker can count failures in a row. Leave backoff"
+                " out, or give breaker=False. Where every call has a key, give profile='sync'; for jobs, 'jobs'.",
+                stacklevel=2,
+            )
+        self._pipeline = CallPipeline(
+            policy,
+            breakers=breakers,
+            groups=group_of,
+            key_breakers=key_breakers,
+            limits=limits_of(rate, concurrency, seconds(wait, field="wait")),
+            doubt=ConfirmationTracker(believed, book),
+            clock=clock,
+            bus=bus,
+            link=link_of(self_guard, clock),
+            rng=tuned.rng,
+        )
+        self._for_jobs = _for_jobs(name, backoff, breaker, probed=probe is not None)
+        told.to(self._pipeline)
+        self._stale_cache = StaleCache()
+        self._stale = when_open == "serve-stale"
+        self._key = None
+        self._follower: RemoteControl | None = None
+        self.when_open = when_open
+        self.capacity = capacity_of(capacity)
+        self.probe_after = probe_after_of(probe_after, probe)
+        if store is not None:
+            from tidegate.targets.remote_control import RemoteControl
+            from tidegate.targets.reporter import reporter_of
+
+            reporter = reporter_of(store)
+            self._pipeline.publisher.notify = reporter.notices_for(bus)
+            self._follower = RemoteControl(self._pipeline, self._stale_cache)
+            reporter.add(name, self.summary, bus, self._pipeline.keys.adopt, self._follower.follow)
+
+    def key(self, key: Hashable) -> TargetKey:
+        """The part of the target that *key* names."""
+        hash(key)
+        return TargetKey(self, key)
+
+    @property
+    def breakers(self) -> Mapping[str | None, Breaker]:
+        """The breakers by group; None is the group of every other operation."""
+        return dict(self._pipeline.breakers)
+
+    def for_jobs(self) -> TargetRules:
+        """The numbers of the target for jobs, whose state is in the store instead of in this object.
+
+        What its options leave out is as profile "jobs" says, whatever profile direct calls have.
+        """
+        policy, limits = self._pipeline.policy, self._pipeline.limits
+        backoff, breaker = self._for_jobs
+        return TargetRules(
+            name=policy.name,
+            rule_pack=policy.rule_pack,
+            backoff=backoff,
+            cooldown=policy.cooldown,
+            breaker=breaker,
+            rate=None if limits is None else limits.rate,
+            concurrency=None if limits is None else limits.concurrency,
+            when_open=self.when_open,
+            max_retry_after=policy.max_retry_after,
+            reprobe_every=policy.reprobe_every,
+            cap_notice=policy.cap_notice,
+            probe=policy.probe,
+            probe_every=policy.probe_every,
+            probe_after=self.probe_after,
+            capacity=self.capacity,
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """How it is, in a few plain values: what it tells its *store* every few seconds."""
+        return summary_of(self._pipeline, self.unhealthy())
+
+    def unhealthy(self) -> list[Health]:
+        """Every key, and every operation, that is not well. A key that never failed is not even known."""
+        return [health_of(self._pipeline, *found) for found in self._pipeline.keys.unhealthy()]
+
+    def pause(self, until: Until, by: str = "person") -> None:
+        """No call of any key until then; always with an end."""
+        if until is None:
+            raise ValueError("until: a pause always has an end; give a time")
+        self._pipeline.keys.pause(steady(until, self._pipeline.clock), f"Paused by {by}.")
+        self._pipeline.publisher.publish(EventKind.TARGET_PAUSED, fields={"by": by})
+
+    def resume(self, by: str = "person") -> bool:
+        """Ends a pause; False when there was none."""
+        was = self._pipeline.keys.resume()
+        if was:
+            self._pipeline.publisher.publish(EventKind.TARGET_RESUMED, fields={"by": by})
+        return was
+
+    def caught_up(self, wait: Duration = "5s") -> bool:
+        """Whether it knows what people have ordered in its *store*; waits for that at most so long."""
+        return self._follower is None or self._follower.heard(seconds(wait, field="wait"))
+
+    def __repr__(self) -> str:
+        return f"<Target {self.name!r}>"
+
+
+def _key_itself(key: Hashable) -> Hashable:
+    return key
+
+
+def _for_jobs(
+    name: str,
+    backoff: Backoff | Literal["profile"] | None,
+    breaker: Mapping[str, Any] | Breaker | bool | None,
+    *,
+    probed: bool,
+) -> tuple[Backoff | None, BreakerPolicy | None]:
+    """The backoff and the breaker of jobs: what was given, over profile "jobs"."""
+    jobs = PROFILES["jobs"]
+    waits = jobs.backoff if backoff == "profile" else backoff
+    if isinstance(breaker, Breaker):
+        return waits, breaker.policy
+    numbers = jobs.breaker_numbers(breaker, probe=probed)
+    return waits, None if numbers is None else BreakerPolicy(name=name, **numbers)

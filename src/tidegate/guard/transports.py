@@ -1,0 +1,231 @@
+"""Guarded transports for httpx and httpx2, and an adapter for requests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Hashable, Iterator
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from tidegate.faults.evidence import Evidence
+from tidegate.guard import exchange as guard_exchange
+from tidegate.guard.backoff import ONCE, Retry
+from tidegate.guard.exchange import IDEMPOTENT, Exchange, RequestInfo, adiscard, async_stream, discard, sync_stream
+from tidegate.guard.pipeline import CallPipeline
+
+# Transports for httpx and httpx2: a client is guarded without touching its calls, and without importing either.
+
+
+def guarded_transport(pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> Any:
+    """A transport of the colour of *inner*; of both when that has both, as a mock transport does."""
+    sync, asynchronous = hasattr(inner, "handle_request"), hasattr(inner, "handle_async_request")
+    if not sync and not asynchronous:
+        raise TypeError(f"inner: {inner!r} is no transport; give an HTTPTransport or an AsyncHTTPTransport")
+    kind = _SyncAndAsyncTransport if sync and asynchronous else GuardedTransport if sync else AsyncGuardedTransport
+    return kind(pipeline, key, inner, retry)
+
+
+class GuardedTransport:
+    """Synchronous; give it to `httpx.Client(transport=...)`."""
+
+    def __init__(self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
+        self._pipeline, self._key, self._inner, self._retry = pipeline, key, inner, retry
+
+    def handle_request(self, request: Any) -> Any:
+        exchange = Exchange.opened(
+            self._pipeline, self._key, _asked_for(request), self._retry, may_repeat=_may_repeat_request(request)
+        )
+        while True:
+            chunks: list[bytes] = []
+            rest: Iterator[bytes] | None = None
+            try:
+                if exchange.wait:
+                    self._pipeline.clock.sleep(exchange.wait)
+                response = self._inner.handle_request(request)
+                if guard_exchange.needs_body(self._pipeline.policy.rule_pack, response):
+                    rest = iter(response.stream)
+                    guard_exchange.peek(rest, chunks)
+            except BaseException as error:
+                if not exchange.failed(error) or not self._again(exchange):
+                    raise
+                continue
+            try:
+                again = exchange.answered(guard_exchange.evidence(request, response, chunks)) and self._again(exchange)
+                if again:
+                    response.close()
+            except BaseException:
+                exchange.close()
+                discard(response)
+                raise
+            if not again:
+                break
+        if guard_exchange.is_loaded(response):
+            exchange.finished()
+        else:
+            exchange.use()
+            response.stream = sync_stream(response.stream, exchange, chunks, rest)
+        return response
+
+    def _again(self, exchange: Exchange) -> bool:
+        """Whether the next attempt is under way."""
+        try:
+            self._pipeline.clock.sleep(exchange.pause)
+            return exchange.admit() is None
+        except BaseException:
+            exchange.close()
+            raise
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __enter__(self) -> Self:
+        self._inner.__enter__()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self._inner.__exit__(*details)
+
+
+class AsyncGuardedTransport:
+    """Asynchronous; give it to `httpx.AsyncClient(transport=...)`. The deadline holds for the whole exchange."""
+
+    def __init__(self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
+        self._pipeline, self._key, self._inner, self._retry = pipeline, key, inner, retry
+
+    async def handle_async_request(self, request: Any) -> Any:
+        exchange = await Exchange.aopened(
+            self._pipeline, self._key, _asked_for(request), self._retry, may_repeat=_may_repeat_request(request)
+        )
+        while True:
+            chunks: list[bytes] = []
+            rest: AsyncIterator[bytes] | None = None
+            try:
+                if exchange.wait:
+                    await self._pipeline.clock.asleep(exchange.wait)
+                response = await exchange.within(self._inner.handle_async_request(request))
+                if guard_exchange.needs_body(self._pipeline.policy.rule_pack, response):
+                    rest = aiter(response.stream)
+                    await exchange.within(guard_exchange.apeek(rest, chunks))
+            except BaseException as error:
+                if not await exchange.afailed(error) or not await self._aagain(exchange):
+                    raise
+                continue
+            try:
+                seen = guard_exchange.evidence(request, response, chunks)
+                again = await exchange.aanswered(seen) and await self._aagain(exchange)
+                if again:
+                    await response.aclose()
+            except BaseException:
+                exchange.close()
+                await adiscard(response)
+                raise
+            if not again:
+                break
+        if guard_exchange.is_loaded(response):
+            exchange.finished()
+        else:
+            exchange.use()
+            response.stream = async_stream(response.stream, exchange, chunks, rest)
+        return response
+
+    async def _aagain(self, exchange: Exchange) -> bool:
+        try:
+            await self._pipeline.clock.asleep(exchange.pause)
+            return await exchange.aadmit() is None
+        except BaseException:
+            exchange.close()
+            raise
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *details: object) -> None:
+        await self._inner.__aexit__(*details)
+
+
+class _SyncAndAsyncTransport(GuardedTransport, AsyncGuardedTransport):
+    """For an inner transport that serves either kind of client."""
+
+
+def _asked_for(request: Any) -> RequestInfo:
+    return RequestInfo(str(request.method), str(request.url.path), str(request.url.host))
+
+
+def _may_repeat_request(request: Any) -> bool:
+    """Whether it may be sent twice: its method is idempotent, and its body is in memory."""
+    return str(request.method) in IDEMPOTENT and type(request.stream).__name__ == "ByteStream"
+
+
+# An adapter for `requests`: a session is guarded without touching its calls.
+
+
+def guarded_adapter(pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> Any:
+    if inner is None:
+        from requests.adapters import HTTPAdapter
+
+        inner = HTTPAdapter()
+    if not hasattr(inner, "send"):
+        raise TypeError(f"inner: {inner!r} is no adapter; give a requests.adapters.HTTPAdapter")
+    return Adapter(pipeline, key, inner, retry)
+
+
+class Adapter:
+    """Give it to `session.mount("https://", ...)`. Of a streamed answer only status and headers are looked at."""
+
+    def __init__(self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
+        self._pipeline, self._key, self._inner, self._retry = pipeline, key, inner, retry
+
+    def send(self, request: Any, **options: Any) -> Any:
+        url = urlsplit(str(request.url))
+        asked = RequestInfo(str(request.method), url.path, url.hostname or "")
+        exchange = Exchange.opened(
+            self._pipeline, self._key, asked, self._retry, may_repeat=_may_repeat_prepared(request)
+        )
+        while True:
+            try:
+                if exchange.wait:
+                    self._pipeline.clock.sleep(exchange.wait)
+                response = self._inner.send(request, **options)
+                if not options.get("stream"):
+                    _ = response.content  # read here, so that a body that breaks off is this call's failure
+            except BaseException as error:
+                if not exchange.failed(error) or not self._again(exchange):
+                    raise
+                continue
+            seen = Evidence(response=response, status=int(response.status_code), url=str(request.url))
+            try:
+                again = exchange.answered(seen) and self._again(exchange)
+                if again:
+                    response.close()
+            except BaseException:
+                exchange.close()
+                discard(response)
+                raise
+            if not again:
+                exchange.finished()
+                return response
+
+    def _again(self, exchange: Exchange) -> bool:
+        """Whether the next attempt is under way."""
+        try:
+            self._pipeline.clock.sleep(exchange.pause)
+            return exchange.admit() is None
+        except BaseException:
+            exchange.close()
+            raise
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":  # a copy that is not made yet
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+
+def _may_repeat_prepared(request: Any) -> bool:
+    """Whether it may be sent twice: its method is idempotent, and its body is in memory."""
+    return str(request.method) in IDEMPOTENT and (request.body is None or isinstance(request.body, (bytes, str)))

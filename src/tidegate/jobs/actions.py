@@ -1,0 +1,331 @@
+"""Actions of operators on jobs and queues: retry, cancel, forget, pause."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from tidegate import audit
+from tidegate.audit import Actor, AuditSubject
+from tidegate.durations import Until, ahead
+from tidegate.errors import NotFound, Rejected
+from tidegate.jobs import settle
+from tidegate.jobs.job import Job, JobEvent, StoredState
+from tidegate.jobs.settle import PARENT_FAILED, end_children, fail_children
+from tidegate.store.base import Tx, now_of
+from tidegate.targets import table
+from tidegate.targets.actions import meant_name, pause_detail, record_action
+
+# What people ask of jobs and do to them.
+
+
+def get(tx: Tx, id_: int) -> Job | None:
+    rows = tx.query("job", {"id": id_})
+    return Job(*rows[0]) if rows else None
+
+
+def events(tx: Tx, id_: int) -> list[JobEvent]:
+    """The history of a job, oldest first: each attempt is two events, its start and its end."""
+    job = get(tx, id_)
+    if job is None:
+        return []
+    found = [JobEvent("queued", job.created_at, 0, 0)]
+    for kind, at, attempt, fence, began, code, status, message, actor in tx.query("events", {"job": id_}):
+        if kind == "refused":
+            found.clear()  # it never was in the queue
+        if began is not None:
+            found.append(JobEvent("processing", began, attempt, fence, actor=actor))
+        duration = None if began is None else max(0.0, at - began)
+        found.append(JobEvent(kind, at, attempt, fence, code, status, message, actor, duration))
+    if job.claimed_at is not None:
+        found.append(JobEvent("processing", job.claimed_at, job.attempt, job.fence, actor=job.lease_by))
+    # What happened while an attempt ran, or after others had begun, is kept beside that attempt.
+    return sorted(found, key=lambda event: (event.at, event.fence, event.kind != "processing"))
+
+
+def requeue_job(tx: Tx, id_: int, actor: str) -> bool:
+    """A failed or cancelled job queued again, with the children that failed because of it; False when it is neither.
+
+    Also False when it was refused at intake, or barred: what it would need was not kept, or is gone.
+
+    It waits for its parents as it did at first, also for one that has failed: that one must be retried, too.
+    UniqueTaken when a twin has taken its place.
+    """
+    parents = tx.query("parents_of", {"child": id_})  # before the job itself: whoever locks several goes by their ids
+    rows = tx.query("job_state", {"id": id_})
+    if not rows or rows[0][1] not in ("failed", "cancelled"):
+        return False
+    queue, before, children, _, barred = rows[0]
+    if barred:
+        return False
+    waits_for = sum(state != "done" for _, state in parents)
+    stage = tx.query("retry", {"id": id_, "parents_open": waits_for})[0][0]
+    tx.query("forget_lost_leases", {"job": id_})
+    _note(tx, [id_], "retried", actor)
+    settle.count_moves(tx, {(queue, before, stage): 1})
+    settle.count_retries(tx, queue)
+    if children:
+        _revive_children(tx, id_, actor)
+    return True
+
+
+def cancel_job(tx: Tx, id_: int, actor: str) -> str | None:
+    """'cancelled' when it was queued, 'asked' when it runs and was told to stop.
+
+    None when it is final or unknown, or of a kind that cannot be cancelled.
+    """
+    rows = tx.query("job_state", {"id": id_})
+    if not rows or StoredState(rows[0][1]).state.final:
+        return None
+    queue, before, children, cancellable, _ = rows[0]
+    if not cancellable:
+        return None
+    if before == "running":
+        tx.query("cancel_running", {"id": id_})
+        _note(tx, [id_], "cancel_asked", actor)
+        return "asked"
+    tx.query("cancel_waiting", {"id": id_})
+    _note(tx, [id_], "cancelled", actor)
+    settle.count_moves(tx, {(queue, before, "cancelled"): 1})
+    if children:
+        end_children(tx, {id_: StoredState.CANCELLED})
+    return "cancelled"
+
+
+def run_now(tx: Tx, id_: int, actor: str) -> bool:
+    """A job whose time has not come may go now; False when it does not wait for its time."""
+    rows = tx.query("bring_forward", {"id": id_})
+    if rows:
+        _note(tx, [id_], "brought_forward", actor)
+        settle.count_moves(tx, {(rows[0][0], "waiting", "ready"): 1})
+    return bool(rows)
+
+
+def delete_job(tx: Tx, id_: int) -> bool:
+    """Removes a final job with its history, and frees its unique.
+
+    False when it is not final, or an unfinished job needs its result.
+    """
+    return bool(_remove(tx, [id_], pruned=False))
+
+
+def needed_by(tx: Tx, id_: int) -> int | None:
+    """A job that has not ended and depends on this one; None when there is none."""
+    rows = tx.query("unfinished_children", {"id": id_})
+    return int(rows[0][0]) if rows else None
+
+
+def release_unique(tx: Tx, id_: int) -> bool:
+    """Frees the unique of a final job, which stays; False when it is not final, or holds none."""
+    return bool(tx.query("free_unique", {"id": id_}))
+
+
+def forbid_retry(tx: Tx, id_: int, actor: str) -> bool:
+    """Keeps a final job from being retried by anybody; False when it is not final, or barred already."""
+    rows = tx.query("job_state", {"id": id_})
+    if not rows or not StoredState(rows[0][1]).state.final or rows[0][4]:
+        return False
+    _note(tx, [id_], "barred", actor)
+    return True
+
+
+def prune(tx: Tx, queue: str, stage: StoredState, before: float, limit: int) -> int:
+    """Removes a slice of old final jobs; returns how many, so that the caller knows if there may be more.
+
+    A job that an unfinished job depends on stays.
+    """
+    old = tx.query("old_jobs", {"queue": queue, "state": str(stage), "before": before, "n": limit})
+    return _remove(tx, [row[0] for row in old], pruned=True)
+
+
+def _remove(tx: Tx, ids: Iterable[int], *, pruned: bool) -> int:
+    given = [{"id": id_} for id_ in sorted(ids)]
+    tx.query_many("forget_lock", given)
+    rows = tx.query_many("forget", given, {"pruned": int(pruned)})
+    if not rows:
+        return 0
+    tx.query("forgotten", {"id": str(max(row[0] for row in rows))})
+    # A child that a person has queued again waits for a parent that can no longer be retried.
+    orphaning = [id_ for id_, _, state, children in rows if children and state != "done"]
+    fail_children(tx, {id_: f"Job {id_}, which it waits for, was forgotten." for id_ in orphaning})
+    gone = [{"id": row[0]} for row in rows]
+    for name in ("forget_events", "forget_children", "forget_parents"):
+        tx.query_many(name, gone)
+    settle.add(tx, Counter({key: -n for key, n in Counter((queue, state) for _, queue, state, _ in rows).items()}))
+    return len(rows)
+
+
+def _revive_children(tx: Tx, parent: int, actor: str) -> None:
+    waiting = [parent]
+    while waiting:
+        given = [{"parent": id_} for id_ in waiting]
+        tx.query_many("siblings", given)
+        rows = tx.query_many("revive_children", given, {"code": PARENT_FAILED})
+        _note(tx, [row[0] for row in rows], "retried", actor)
+        settle.count_moves(tx, Counter((queue, "failed", "blocked") for _, queue, _ in rows))
+        waiting = sorted(child for child, _, children in rows if children)
+
+
+def _note(tx: Tx, ids: Iterable[int], kind: str, actor: str) -> None:
+    tx.query_many("action_events", [
+        {"id": id_, "kind": kind, "code": None, "message": None, "actor": actor} for id_ in ids
+    ])  # fmt: skip
+
+
+# What people do to jobs: each checked first, each an event with its actor.
+#
+# All of it happens in the caller's transaction. NotFound and Refused say why nothing was done.
+
+
+def retry(tx: Tx, job: int, by: str) -> None:
+    """Queues a failed or cancelled job again: attempts restart, history stays."""
+    found = _require_job(tx, job)
+    if try_retry(tx, job, by):
+        return
+    kinds = {event.kind for event in events(tx, job)}
+    if "refused" in kinds:
+        raise Rejected(f"job {job} was refused before it was queued, and cannot be retried; put it in anew")
+    if "barred" in kinds:
+        raise Rejected(f"what job {job} would need is gone, and it cannot be retried; put it in anew")
+    raise Rejected(f"job {job} is {found.state}; only a failed or cancelled job can be retried")
+
+
+def try_retry(tx: Tx, job: int, by: str) -> bool:
+    """As `retry`; False when it cannot be."""
+    was = _before(tx, job, by)
+    if not requeue_job(tx, job, str(by)):
+        return False
+    _did(tx, by, audit.RETRIED, job, was, {"state": "queued"})
+    return True
+
+
+def cancel(tx: Tx, job: int, by: str) -> str:
+    """'cancelled', or 'asked' when it runs and its handler was told."""
+    found = _require_job(tx, job)
+    done = try_cancel(tx, job, by)
+    if done is None:
+        raise Rejected(why_not_cancelled(found))
+    return done
+
+
+def try_cancel(tx: Tx, job: int, by: str) -> str | None:
+    """As `cancel`; None when it cannot be."""
+    was = _before(tx, job, by)
+    done = cancel_job(tx, job, str(by))
+    if done is not None:
+        _did(tx, by, audit.CANCELLED, job, was, {"state": "told to stop" if done == "asked" else done})
+    return done
+
+
+def why_not_cancelled(job: Job) -> str:
+    if job.state.final:
+        return f"job {job.id} is {job.state}; there is nothing to cancel"
+    return f"job {job.id} is of the kind {job.kind!r}, whose jobs cannot be cancelled"
+
+
+def forget(tx: Tx, job: int, by: str) -> None:
+    """Removes a final job with its history, and frees its unique. Refused while an unfinished job needs its result."""
+    found = _require_job(tx, job)
+    if not delete_job(tx, job):
+        child = needed_by(tx, job)
+        if found.state.final and child is not None:
+            raise Rejected(
+                f"job {child} has not ended and needs the result of job {job}; cancel it first, or wait for it"
+            )
+        raise Rejected(f"job {job} is {found.state}; only a job that has ended can be forgotten")
+    # Its own history is gone with it, so its queue's tells of it.
+    table.append_event(tx, "queue", found.queue, "job_forgotten", str(by), fields={"job": job, "kind": found.kind})
+    was = {"state": str(found.state), "code": found.error_code, "kind": found.kind}
+    _did(tx, by, audit.FORGOTTEN, job, was, {"state": "gone"})
+
+
+def _require_job(tx: Tx, job: int) -> Job:
+    found = get(tx, job)
+    if found is None:
+        raise NotFound(f"there is no job {job}")
+    return found
+
+
+def _did(tx: Tx, by: str, action: str, job: int, was: Mapping[str, Any], became: Mapping[str, Any]) -> None:
+    """What a person did to one job. What a program does to its own jobs is in their history, and nowhere else."""
+    if isinstance(by, Actor):
+        audit.append_entry(tx, by, action, AuditSubject(subject="job", name=str(job)), was=was, became=became)
+
+
+def _before(tx: Tx, job: int, by: str) -> dict[str, Any]:
+    found = get(tx, job) if isinstance(by, Actor) else None
+    return {} if found is None else {"state": str(found.state), "code": found.error_code or found.last_code}
+
+
+# What a person may do to a job as it stands: one rule for buttons, for bulk actions and for their counts.
+
+RETRY, CANCEL, FORGET = "retry", "cancel", "forget"
+
+
+def actions_of(stage: str, *, cancellable: bool, retry_forbidden: bool) -> tuple[str, ...]:
+    """The actions, the most useful first. *barred*: what it would need to run was not kept, or is gone."""
+    if not StoredState(stage).state.final:
+        return (CANCEL,) if cancellable else ()
+    return (
+        (RETRY, FORGET) if stage in (StoredState.FAILED, StoredState.CANCELLED) and not retry_forbidden else (FORGET,)
+    )
+
+
+def of_jobs(tx: Tx, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
+    """The actions of each job that is there."""
+    rows = tx.query_many("doable", [{"id": id_} for id_ in ids])
+    return {
+        int(id_): actions_of(stage, cancellable=bool(cancellable), retry_forbidden=bool(barred))
+        for id_, stage, cancellable, barred in rows
+    }
+
+
+# -- queues ----------------------------------------------------------------------------------------------------------
+
+
+def pause_queue(tx: Tx, name: str, until: Until, by: str, known: Collection[str] = ()) -> float:
+    """No job of this queue is claimed until then; returns when that is. *known*: queues that may have no job yet."""
+    _require_queue(tx, name, known)
+    now = now_of(tx)
+    end = ahead(until, now)
+    was = _paused_until(tx, name)
+    tx.query("queue_pause", {"name": name, "until": end, "actor": str(by)})
+    record_action(
+        tx,
+        by,
+        "queue_paused",
+        AuditSubject(subject="queue", name=name),
+        {"until": end},
+        pause_detail(was, now),
+        pause_detail(end, now),
+    )
+    return end
+
+
+def resume_queue(tx: Tx, name: str, by: str, known: Collection[str] = ()) -> bool:
+    """Ends a pause; False when there was none."""
+    _require_queue(tx, name, known)
+    was = _paused_until(tx, name)
+    if not tx.query("queue_resume", {"name": name}):
+        return False
+    record_action(
+        tx,
+        by,
+        "queue_resumed",
+        AuditSubject(subject="queue", name=name),
+        {},
+        pause_detail(was, now_of(tx)),
+        pause_detail(None, 0.0),
+    )
+    return True
+
+
+def _paused_until(tx: Tx, name: str) -> float | None:
+    return next((until for queue, _, until, _ in tx.query("queue_rows") if queue == name), None)
+
+
+def _require_queue(tx: Tx, name: str, known: Collection[str]) -> None:
+    there = {queue for queue, _ in settle.read(tx)} | set(known)
+    if name not in there:
+        raise NotFound(f"there is no queue {name!r}{meant_name(name, there)}")

@@ -1,0 +1,1 @@
+"""The same action on many jobs."""

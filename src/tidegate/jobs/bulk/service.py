@@ -1,0 +1,244 @@
+"""The same thing done to many jobs: counted first, put down as a thing of its own, then done slice by slice.
+
+Whoever asked for it does it, or waits while the server does; and when they are gone, the server or a worker goes on.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidegate import audit
+from tidegate.audit import Actor, AuditSubject
+from tidegate.errors import NotFound, Rejected, UniqueTaken
+from tidegate.jobs import actions, listing
+from tidegate.jobs.bulk import table
+from tidegate.jobs.bulk.table import BulkItem, BulkOperation
+from tidegate.jobs.listing import Count, Filter
+from tidegate.store import base
+from tidegate.store.base import Progress, ResultPage, Store, Tx, unheard
+
+MAX_AT_ONCE = 100_000
+MAX_LEFT = 1000  # ids of jobs that were not changed, which an outcome names
+_PAGE_SIZE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class BulkActionRule:
+    """What can be done to many: to jobs in which states, and to which of them if no state is asked for."""
+
+    states: tuple[str, ...]
+    usual: tuple[str, ...]
+    only: str  # why not to others
+    newest_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BulkOutcome:
+    """What became of them. *left* were not changed: a twin has taken their place, or they are not as they were.
+
+    *bulk* is the id under which it is kept; None when nothing matched. *state* is running when another goes on with it.
+    """
+
+    matched: int
+    changed: int = 0
+    left: tuple[int, ...] = ()  # the first of them
+    bulk: int | None = field(default=None, compare=False)
+    state: str = field(default=table.DONE, compare=False)
+
+    @property
+    def refused(self) -> int:
+        return self.matched - self.changed
+
+    def as_json(self) -> dict[str, Any]:
+        return {"id": self.bulk, "matched": self.matched, "changed": self.changed, "left": list(self.left)}
+
+
+class OtherNumber(Rejected):
+    """Not so many match as were expected, or too many; nothing was done."""
+
+    def __init__(self, message: str, matched: int, expected: int) -> None:
+        super().__init__(message)
+        self.matched, self.expected = matched, expected
+
+
+ACTIONS: Mapping[str, BulkActionRule] = {
+    "retry": BulkActionRule(("failed", "cancelled"), ("failed",), "only failed or cancelled jobs can be retried"),
+    "cancel": BulkActionRule(
+        ("queued", "blocked", "waiting", "ready", "running"), ("queued", "running"),
+        "only queued or running jobs can be cancelled",
+        newest_first=True,  # a job that waits for another ends with it, and would not be found any more
+    ),
+    "forget": BulkActionRule(
+        ("done", "failed", "cancelled"), ("done", "failed", "cancelled"), "only jobs that have ended can be forgotten",
+    ),
+}  # fmt: skip
+
+
+def preview(tx: Tx, action: str, job_filter: Filter) -> Count:
+    """How many jobs it would be; *capped* when they are more than can be done at once."""
+    found = matching(tx, action, job_filter)
+    return Count(min(len(found), MAX_AT_ONCE), capped=len(found) > MAX_AT_ONCE)
+
+
+def matching(tx: Tx, action: str, job_filter: Filter, limit: int = MAX_AT_ONCE) -> list[int]:
+    """The ids of the jobs that are meant and to which it may be done, the oldest first; not many more than *most*."""
+    found: list[int] = []
+    for state in _states(action, job_filter):
+        cursor: str | None = None
+        while len(found) <= limit:
+            page = listing.jobs(tx, replace(job_filter, state=state), cursor=cursor, limit=_PAGE_SIZE)
+            found += [
+                id_ for id_, able in actions.of_jobs(tx, (job.id for job in page.items)).items() if action in able
+            ]
+            if (cursor := page.next) is None:
+                break
+    return sorted(found)
+
+
+def _states(action: str, job_filter: Filter) -> tuple[str, ...]:
+    if action not in ACTIONS:
+        raise ValueError(f"action: {action!r} is not allowed; give one of: {', '.join(ACTIONS)}")
+    about = ACTIONS[action]
+    if job_filter.state and job_filter.state not in about.states:
+        raise ValueError(f"state: {job_filter.state!r} is not allowed here; {about.only}")
+    return (job_filter.state,) if job_filter.state else about.usual
+
+
+# -- doing it --------------------------------------------------------------------------------------------------------
+
+
+def holder() -> str:
+    """A name for one who works on them."""
+    return f"bulk-{secrets.token_hex(6)}"
+
+
+def begin(
+    store: Store,
+    action: str,
+    job_filter: Filter,
+    by: str,
+    *,
+    expected: int,
+    held_by: str = "",
+    limit: int = MAX_AT_ONCE,
+) -> BulkOperation | None:
+    """Puts it down, if as many match as *expected*; Refused if not, None when nothing matches and nothing should.
+
+    *held_by* is at it from the start; else whoever looks first.
+    """
+    ids = store.read(lambda tx: matching(tx, action, job_filter, limit))
+    if len(ids) > limit:
+        raise OtherNumber(f"more than {limit:,} jobs match; narrow it down", limit, expected)
+    if len(ids) != expected:
+        said = f"{len(ids)} match, not {expected}; look again before you {action}"
+        raise OtherNumber(said, len(ids), expected)
+    if not ids:
+        return None
+    if ACTIONS[action].newest_first:
+        ids.reverse()
+
+    def put(tx: Tx) -> BulkOperation:
+        id_ = table.new(tx, action, job_filter.as_json(), Actor.of(by), ids)
+        about = {"action": action, "jobs": len(ids), "filter": job_filter.as_json()}
+        audit.append_entry(tx, by, "bulk_started", AuditSubject(subject="bulk", name=str(id_)), became=about)
+        if held_by:
+            table.leads(tx, id_, held_by)
+        return require(tx, id_)
+
+    return store.write(put)
+
+
+def step(store: Store, id_: int, held_by: str) -> BulkOperation | None:
+    """Does the next slice of it; None when another is at it, or it is gone."""
+    try:
+        return store.write(lambda tx: table.run_batch(tx, id_, held_by))
+    except UniqueTaken:
+        return store.write(lambda tx: table.run_singly(tx, id_, held_by))
+
+
+def run(
+    store: Store,
+    action: str,
+    job_filter: Filter,
+    by: str,
+    *,
+    expected: int,
+    progress: Progress = unheard,
+    limit: int = MAX_AT_ONCE,
+) -> BulkOutcome:
+    """Does it to all that match, if they are as many as *expected*; Refused if not. *progress* hears how far it is.
+
+    What *progress* raises ends it between two slices: what is done is done, the rest is not.
+    """
+    me = holder()
+    one = begin(store, action, job_filter, by, expected=expected, held_by=me, limit=limit)
+    if one is None:
+        return BulkOutcome(0)
+    id_, heard = one.id, 0
+    try:
+        while one is not None and one.running:
+            one = step(store, id_, me)
+            if one is not None and one.done > heard:
+                heard = one.done
+                progress(one.done, one.expected)
+    except BaseException:
+        store.write(lambda tx: table.end(tx, id_, table.CANCELLED, "it was interrupted", by))
+        raise
+    finally:
+        store.write(lambda tx: table.release_lead(tx, id_, me))
+    return store.read(lambda tx: outcome(tx, require(tx, id_)))
+
+
+def outcome(tx: Tx, one: BulkOperation) -> BulkOutcome:
+    """What became of it so far; what a cancelled one did not come to counts as not matched."""
+    left = [each.job for each in table.items(tx, one.id, refused_only=True, limit=MAX_LEFT)]
+    return BulkOutcome(one.done, one.changed, tuple(sorted(left)), one.id, one.state)
+
+
+def cancel(tx: Tx, id_: int, by: str) -> BulkOperation:
+    """Ends it after the slice that it is at: what is done is done, the rest is not. Refused when it has ended."""
+    one = table.lock_operation(tx, id_)
+    if one is None:
+        raise NotFound(_missing(id_))
+    if not one.running:
+        raise Rejected(f"bulk action {id_} has ended: it is {one.state}")
+    left = one.expected - one.done
+    table.end(tx, id_, table.CANCELLED, f"{left:,} jobs stayed as they were", str(by))
+    was = {"state": one.state, "done": one.done}
+    audit.append_entry(
+        tx, by, "bulk_cancelled", AuditSubject(subject="bulk", name=str(id_)), was=was, became={"left": left}
+    )
+    return require(tx, id_)
+
+
+# -- looking at it ---------------------------------------------------------------------------------------------------
+
+
+def require(tx: Tx, id_: int) -> BulkOperation:
+    found = table.get(tx, id_)
+    if found is None:
+        raise NotFound(_missing(id_))
+    return found
+
+
+def list_operations(tx: Tx, *, cursor: str | None = None, limit: int = 50) -> ResultPage[BulkOperation]:
+    """The newest first."""
+    found = table.list_operations(tx, limit + 1, base.read_cursor(cursor, "b"))
+    return ResultPage(found[:limit], base.write_cursor("b", found[limit - 1].id) if len(found) > limit else None)
+
+
+def items(
+    tx: Tx, id_: int, *, refused_only: bool = False, cursor: str | None = None, limit: int = 100
+) -> ResultPage[BulkItem]:  # fmt: skip
+    """What became of its jobs, in the order in which they were done. Of very many only some are kept."""
+    require(tx, id_)
+    after = base.read_cursor(cursor, "i", -1)
+    found = table.items(tx, id_, refused_only=refused_only, after=after, limit=limit + 1)
+    return ResultPage(found[:limit], base.write_cursor("i", found[limit - 1].at) if len(found) > limit else None)
+
+
+def _missing(id_: int) -> str:
+    return f"there is no bulk action {id_}; they are kept for 30 days after they have ended"

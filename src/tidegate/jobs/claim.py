@@ -1,0 +1,352 @@
+"""Taking jobs: which lanes have some, claiming, leases, and what happens to those that were lost."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from tidegate.jobs import settle
+from tidegate.jobs.job import DEFAULT_CRASHES, NO_ATTEMPT_LEFT, Claimed, OutcomeKind, StoredState
+from tidegate.jobs.settle import FailedJob, end_children
+from tidegate.store.base import Row, Tx
+
+_BATCH_SIZE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class DrainSnapshot:
+    """What a cycle may take: nothing that came after the job *newest*, or fell due after it *began*."""
+
+    newest: int
+    began: float
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyTarget:
+    """A queue and a target with ready jobs, and what the store says of their gates. The fields are the columns."""
+
+    queue: str
+    target: str
+    queue_paused_until: float | None = None
+    paused_until: float | None = None
+    breaker: str | None = None
+    breaker_until: float | None = None
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.queue, self.target
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyKey:
+    """One key of a front, with ready jobs, and what holds it."""
+
+    queue: str
+    target: str
+    lane: str
+    hold: str | None = None
+    hold_until: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A ready job that must run alone, and for how many seconds it has been ready."""
+
+    id: int
+    lane: ReadyKey
+    waited: float
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerAtWork:
+    """A worker that claims jobs, its process (host and pid), and the queues that it serves."""
+
+    id: str
+    process: tuple[str, int]
+    queues: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRobinCursor:
+    """Whose turn it is: the front that was served last, and in each front the lane that was."""
+
+    front: tuple[str, str] = ("", "")
+    lanes: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    cuts: int = 0  # turns in a row that met more held lanes than one turn walks past
+
+
+START = RoundRobinCursor()
+_MAX_FRONTS = 10_000
+_MAX_SUSPECTS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What is ready, how many migrations the schema has, and whether any job must run alone."""
+
+    targets: list[ReadyTarget]
+    migrations: int
+    suspects: bool
+
+
+NOTHING_READY = Ready([], 0, suspects=False)
+
+
+def promote(tx: Tx) -> int:
+    """Makes waiting jobs ready whose time has come."""
+    rows = tx.query("promote", {"n": _BATCH_SIZE})
+    settle.count_moves(tx, Counter((queue, "waiting", "ready") for (queue,) in rows))
+    return len(rows)
+
+
+def next_due(tx: Tx) -> float | None:
+    """When the next waiting job is due."""
+    found: float | None = tx.query("next_due")[0][0]
+    return found
+
+
+def ready(tx: Tx, queues: Iterable[str]) -> Ready:
+    """Every queue and target with ready jobs, of these queues. Each costs one look, whatever it holds."""
+    wanted = "\n".join(("", *sorted(queues), ""))  # no name has a line break in it
+    rows = tx.query("fronts", {"queues": wanted, "sep": "\n", "most": _MAX_FRONTS})
+    migrations, suspects = rows[0][-2:] if rows else (0, 0)
+    return Ready([ReadyTarget(*row[:-2]) for row in rows], migrations, suspects=bool(suspects))
+
+
+def ready_keys(tx: Tx, ready_target: ReadyTarget, after: str | None, limit: int) -> list[ReadyKey]:
+    """The next lanes of a front, after one of them or from the first on."""
+    place = {"queue": ready_target.queue, "target": ready_target.target}
+    if after is None:
+        # Most have one lane, and to walk through it costs three times as much.
+        first, last, *hold = tx.query("only_lane", place)[0]
+        if first == last:
+            return [] if first is None else [ReadyKey(ready_target.queue, ready_target.target, first, *hold)]
+    rows = tx.query("lanes", {**place, "fresh": int(after is None), "after": after or "", "most": limit})
+    return [ReadyKey(ready_target.queue, ready_target.target, *row) for row in rows]
+
+
+def claim(
+    tx: Tx, ready_key: ReadyKey, n: int, worker: str, lease: float, snapshot: DrainSnapshot | None = None
+) -> list[Claimed]:
+    """Up to *n* ready jobs of a lane, under a lease, the most urgent and oldest first; in a *cycle*, what it takes."""
+    wanted = {"queue": ready_key.queue, "target": ready_key.target, "lane": ready_key.lane, "n": n}
+    if snapshot is None:
+        picked = tx.query("pick", wanted)
+    else:
+        picked = tx.query("pick_in_cycle", {**wanted, "newest": snapshot.newest, "began": snapshot.began})
+    return _take(tx, ready_key, picked, worker, lease)
+
+
+def suspects(tx: Tx, snapshot: DrainSnapshot | None) -> Iterator[Suspect]:
+    """Ready jobs that must run alone."""
+    newest, began = (None, None) if snapshot is None else (snapshot.newest, snapshot.began)
+    for id_, waited, *lane in tx.query("suspects", {"newest": newest, "began": began, "n": _MAX_SUSPECTS}):
+        yield Suspect(id_, ReadyKey(*lane), waited)
+
+
+def workers_at_work(tx: Tx, seconds: float) -> tuple[list[WorkerAtWork], float]:
+    """Workers that claim jobs and were seen within *seconds*, the oldest first; and the time."""
+    rows = tx.query("workers_at_work", {"seconds": seconds})
+    found = [WorkerAtWork(id_, (host, pid), frozenset(json.loads(queues))) for id_, host, pid, queues, _ in rows]
+    return found, rows[0][-1] if rows else 0.0
+
+
+def claim_suspect(tx: Tx, ready_key: ReadyKey, id_: int, worker: str, lease: float) -> list[Claimed]:
+    """One ready job that must run alone, unless another worker takes it just now."""
+    return _take(tx, ready_key, tx.query("pick_suspect", {"id": id_}), worker, lease)
+
+
+def clear_suspects(tx: Tx, keys: Sequence[tuple[int, int]]) -> None:
+    """Suspects, by id and fence, that have run alone for long enough."""
+    tx.query_many("clear_suspects", [{"id": id_, "fence": fence} for id_, fence in keys])
+
+
+def _take(tx: Tx, ready_key: ReadyKey, picked: Sequence[Row], worker: str, lease: float) -> list[Claimed]:
+    if not picked:
+        return []
+    # In SQLite a statement that may write several rows copies each page first, in case that it fails in the middle.
+    rows = tx.query_many("claim", [{"id": id_} for (id_,) in picked], {"worker": worker, "lease": lease})
+    found = sorted((Claimed(*row) for row in rows), key=lambda job: (-job.priority, job.id))
+    settle.count_moves(tx, {(ready_key.queue, "ready", "running"): len(found)})
+    return found
+
+
+def mine(tx: Tx, worker: str) -> list[Claimed]:
+    """Every job that this worker holds, also those whose claim it never heard of."""
+    return [Claimed(*row) for row in tx.query("mine", {"worker": worker})]
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """A lease that is still ours; not *extended* when somebody held its row just then: it ends when it did before."""
+
+    id: int
+    lease_until: float
+    stop_asked: bool
+    extended: bool = True
+
+
+def renew(tx: Tx, jobs: Sequence[Claimed], lease: float) -> list[Renewed]:
+    """Longer leases; a job that does not come back is lost."""
+    rows = tx.query_many("renew", [{"id": job.id, "fence": job.fence} for job in jobs], {"lease": lease})
+    found = [Renewed(id_, until, bool(asked)) for id_, until, asked in rows]
+    if len(found) < len(jobs):
+        done = {each.id for each in found}
+        rest = [{"id": job.id, "fence": job.fence} for job in jobs if job.id not in done]
+        found += [
+            Renewed(id_, until, bool(asked), extended=False) for id_, until, asked in tx.query_many("still_mine", rest)
+        ]
+    return found
+
+
+def save(tx: Tx, id_: int, fence: int, saved: str) -> bool:
+    """Keeps something for the next attempt; False when the lease is lost."""
+    return bool(tx.query("save", {"id": id_, "fence": fence, "saved": saved}))
+
+
+class LostRule(NamedTuple):
+    """The code of jobs of a kind that fail with their workers, and how many deaths alone that takes."""
+
+    code: str
+    max_crashes: int = DEFAULT_CRASHES
+
+
+def rescue_lost(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, LostRule], lease: float) -> int:
+    """Takes jobs back from workers that were not heard of in time; *rule* is for kinds that are not in *of_kinds*.
+
+    They are ready again, as suspects; failed when too many workers died while they ran alone or when they have no
+    attempt left; cancelled when a person asked. Before a death fails its job, the worker has another *lease* in seconds
+    to come back: while the store was away, no worker could be heard of.
+    """
+    found = tx.query("lost_leases", {"n": _BATCH_SIZE})
+    lost = [_Lost(*(*row, of_kinds.get(row[-2], rule).max_crashes)) for row in found]
+    if not lost:
+        return 0
+    tx.query_many("lease_lost", [
+        {"job": each.id, "fence": each.fence, "worker": each.lease_by, "alone": each.suspect} for each in lost
+    ])  # fmt: skip
+    awaited = [{"id": each.id, "fence": each.fence} for each in lost if each.awaited]
+    tx.query_many("wait_for_worker", awaited, {"lease": lease})
+    lost = [each for each in lost if not each.awaited]
+    codes = {each.id: of_kinds.get(each.kind, rule).code for each in lost}
+    rows = []
+    for each in lost:
+        failed = each.stage is StoredState.FAILED
+        rows.append({
+            "id": each.id, "fence": each.fence, "outcome": str(each.stage), "crash": int(each.crash),
+            "code": codes[each.id] if failed else None, "message": _why(each, message) if failed else None,
+        })  # fmt: skip
+    taken = {id_: (target, kind) for id_, target, kind in tx.query_many("take_back", rows)}
+    lost = [each for each in lost if each.id in taken]
+    settle.record_failures(tx, [
+        FailedJob(each.id, *taken[each.id], codes[each.id], _why(each, message))
+        for each in lost
+        if each.stage is StoredState.FAILED
+    ])  # fmt: skip
+    tx.query_many("attempt_events", [
+        {"job": each.id, "fence": each.fence, "kind": str(OutcomeKind.LOST), "attempt": each.attempt,
+         "began_at": each.claimed_at, "code": codes[each.id], "status": None, "message": None, "actor": each.lease_by}
+        for each in lost
+    ])  # fmt: skip
+    ends = [
+        {"id": each.id, "kind": str(each.stage), "code": codes[each.id], "message": None, "actor": "sweeper"}
+        for each in lost
+        if each.stage is not StoredState.READY
+    ]
+    tx.query_many("action_events", ends)
+    settle.count_moves(tx, Counter((each.queue, "running", str(each.stage)) for each in lost))
+    settle.add(tx, Counter((each.queue, settle.EXPIRED) for each in lost))
+    settle.count_failures(
+        tx, Counter((each.queue, codes[each.id]) for each in lost if each.stage is StoredState.FAILED)
+    )
+    end_children(tx, {each.id: each.stage for each in lost if each.children and each.stage is not StoredState.READY})
+    return len(lost)
+
+
+def _why(lost: _Lost, killed: str) -> str:
+    """Why a lost job is not tried again."""
+    return killed if lost.convicted else NO_ATTEMPT_LEFT
+
+
+@dataclass(frozen=True, slots=True)
+class _Lost:
+    """An attempt whose worker was not heard of in time. The order of the fields is that of the columns."""
+
+    id: int
+    queue: str
+    fence: int
+    attempt: int
+    most_attempts: int
+    claimed_at: float
+    lease_by: str
+    deaths_alone: int  # before this one
+    suspect: int
+    stop_asked: int
+    children: int
+    kind: str
+    survived: int | None  # None: that it is lost was not noted before
+    max_crashes: int
+
+    @property
+    def crash(self) -> bool:
+        """Whether it counts as one: the job ran alone, and its worker has not come back."""
+        return bool(self.suspect) and not self.survived
+
+    @property
+    def convicted(self) -> bool:
+        return self.deaths_alone + self.crash >= self.max_crashes
+
+    @property
+    def awaited(self) -> bool:
+        """Whether its worker may still come back: nothing but its death would fail the job."""
+        return self.survived is None and self.stage is StoredState.FAILED and self.attempt < self.most_attempts
+
+    @property
+    def stage(self) -> StoredState:
+        """What becomes of its job."""
+        if self.stop_asked:
+            return StoredState.CANCELLED
+        if self.convicted or self.attempt >= self.most_attempts:
+            return StoredState.FAILED
+        return StoredState.READY
+
+
+def survive(tx: Tx, worker: str) -> None:
+    """The process of a worker lives: what was counted when leases of it ended was no crash."""
+    while rows := tx.query("survived_leases", {"worker": worker, "n": _BATCH_SIZE}):
+        tx.query_many("survive", [{"job": job, "fence": fence} for job, fence, _, _ in rows])
+        counted = Counter[int]()
+        newest = dict[int, tuple[int, int]]()  # a worker may have lost a job more than once
+        for job, fence, alone, taken_back in rows:
+            if taken_back:
+                counted[job] += alone
+                newest[job] = fence, alone
+        tx.query_many("uncount_crashes", [
+            {"id": job, "crashes": counted[job], "fence": fence, "alone": alone}
+            for job, (fence, alone) in newest.items()
+        ])  # fmt: skip
+
+
+def expire(tx: Tx, code: str, message: str) -> int:
+    """Fails queued jobs that are too old to be of use, a slice at a time."""
+    return fail_queued(tx, tx.query("too_old", {"n": _BATCH_SIZE}), code, message, "clock")
+
+
+def fail_queued(tx: Tx, rows: Sequence[Row], code: str, message: str, actor: str) -> int:
+    """Fails queued jobs, given as (id, queue, stage, children), with their event, their numbers and their children."""
+    if not rows:
+        return 0
+    given = [{"id": row[0]} for row in rows]
+    gone = tx.query_many("fail_queued", given, {"code": code, "message": message})
+    settle.record_failures(tx, [FailedJob(id_, target, kind, code, message) for id_, target, kind in gone])
+    ended = {row[0] for row in gone}
+    rows = [row for row in rows if row[0] in ended]
+    event = {"kind": "failed", "code": code, "message": message, "actor": actor}
+    tx.query_many("action_events", [{"id": row[0], **event} for row in rows])
+    settle.count_moves(tx, Counter((queue, stage, "failed") for _, queue, stage, _ in rows))
+    settle.count_failures(tx, Counter((queue, code) for _, queue, _, _ in rows))
+    end_children(tx, {id_: StoredState.FAILED for id_, _, _, children in rows if children})
+    return len(ended)

@@ -1,0 +1,314 @@
+"""Declares kinds of jobs: options, retention and the types of functions."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+
+from tidegate.children.pool import DEFAULT, Limits, place_of
+from tidegate.durations import Duration, seconds
+from tidegate.faults.codes import CORE
+from tidegate.guard.backoff import Backoff
+from tidegate.guard.target import Target
+from tidegate.jobs.context import Context
+from tidegate.jobs.function import JobFunction, JobInserter, JobKind
+from tidegate.jobs.gates import FAIL_FAST
+from tidegate.jobs.job import DEFAULT_ATTEMPTS, DEFAULT_CRASHES, JobState, StoredState, while_mask
+from tidegate.jobs.outcome import JOB_BACKOFF, WORKER_LOST, Done, KindPolicy
+from tidegate.serialization import MAX_BYTES, Serial, encode
+from tidegate.serialization.arguments import Hook, Parameters, Signature, hook_of, signature_of, values_of, verify_hook
+from tidegate.validation import valid_code, valid_name, whole
+
+if TYPE_CHECKING:
+    from tidegate.jobs.queue import Queue
+
+
+# How long final jobs are kept, as users say it.
+
+ANY = "*"  # a queue of which nothing else is said
+_FINAL = tuple(str(state) for state in JobState if state.final)
+
+
+def retention_of(said: Mapping[str, Mapping[str, Duration]] | None) -> dict[str, dict[StoredState, float]]:
+    """Seconds by queue ("*": all others) and state; ValueError for a state that is not final, or for no duration."""
+    if not (said is None or isinstance(said, Mapping)):
+        raise TypeError(
+            f"retention must be a dict by queue or None, got {said!r:.60}; did you mean {{'*': {{'done': '7d'}}}}?"
+        )
+    found: dict[str, dict[StoredState, float]] = {}
+    for queue, kept in (said or {}).items():
+        if queue != ANY:
+            valid_name(queue, field="retention")
+        if not isinstance(kept, Mapping):
+            raise TypeError(f"retention[{queue!r}]: {kept!r:.60} is no mapping; give {{'done': '7d', 'failed': '30d'}}")
+        unknown = [state for state in kept if state not in _FINAL]
+        if unknown:
+            raise ValueError(
+                f"retention[{queue!r}]: {unknown[0]!r} is no state that a job ends in; give some of: "
+                + ", ".join(_FINAL)
+            )
+        found[queue] = {
+            StoredState(state): seconds(time, field=f"retention[{queue!r}][{str(state)!r}]")
+            for state, time in kept.items()
+        }
+    return found
+
+
+# Types of functions that can be jobs.
+
+R = TypeVar("R")
+Out_co = TypeVar("Out_co", covariant=True)
+# What picks values out of the arguments: the name of a parameter, several names, or a function of arguments.
+Key = str | tuple[str, ...] | Callable[..., Hashable]
+
+
+class KeywordContext0(Protocol[Out_co]):
+    """A function that takes the Context by keyword only. No type can leave out such a parameter.
+
+    One class for each number of other parameters without a default: mypy loses its way in a union of them.
+    """
+
+    def __call__(self, *, job: Context) -> Out_co: ...
+
+
+class KeywordContext1(Protocol[Out_co]):
+    """The same, with one more parameter that has no default."""
+
+    def __call__(self, a: Any, /, *, job: Context) -> Out_co: ...
+
+
+class KeywordContext2(Protocol[Out_co]):
+    """The same with two."""
+
+    def __call__(self, a: Any, b: Any, /, *, job: Context) -> Out_co: ...
+
+
+class KeywordContext3(Protocol[Out_co]):
+    """The same with three."""
+
+    def __call__(self, a: Any, b: Any, c: Any, /, *, job: Context) -> Out_co: ...
+
+
+# What an `async def` returns: a `Done`, or a value that may be inside of one.
+AsyncDone = Coroutine[Any, Any, Done[R]]
+AsyncValue = Coroutine[Any, Any, R | Done[R]]
+
+
+# Declaring a kind of job: everything that is said about it is checked before the first one is put in.
+
+P = ParamSpec("P")
+A = TypeVar("A")
+
+
+class JobDecorator(Protocol):
+    """What `q.job(...)` returns: it turns a function into a job.
+
+    Type checkers see the parameters of `enqueue` where the Context comes first, or where there is none. A parameter
+    before the Context loses its name, and a Context that is given by keyword hides all of them.
+    """
+
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], AsyncDone[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], AsyncValue[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], Done[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[Context, P], R | Done[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[A, Context, P], AsyncDone[R]], /
+    ) -> JobFunction[Concatenate[A, P], R]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[A, Context, P], AsyncValue[R]], /
+    ) -> JobFunction[Concatenate[A, P], R]: ...
+    @overload
+    def __call__(self, fn: Callable[Concatenate[A, Context, P], Done[R]], /) -> JobFunction[Concatenate[A, P], R]: ...
+    @overload
+    def __call__(
+        self, fn: Callable[Concatenate[A, Context, P], R | Done[R]], /
+    ) -> JobFunction[Concatenate[A, P], R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext0[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext0[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext0[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext0[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext1[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext1[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext1[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext1[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext2[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext2[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext2[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext2[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext3[AsyncDone[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext3[AsyncValue[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext3[Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: KeywordContext3[R | Done[R]], /) -> JobFunction[..., R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, AsyncDone[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, AsyncValue[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, Done[R]], /) -> JobFunction[P, R]: ...
+    @overload
+    def __call__(self, fn: Callable[P, R | Done[R]], /) -> JobFunction[P, R]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobOptions:
+    """All that can be said of a kind; see `Queue.job`."""
+
+    queue: str = "default"
+    name: str | None = None
+    target: Target | None = None
+    aliases: Sequence[str] = ()
+    key: Key | None = None
+    unique: Key | bool | None = None
+    while_: AbstractSet[str] | None = None
+    attempts: int = DEFAULT_ATTEMPTS
+    per_code: Mapping[str, int] = field(default_factory=dict)
+    backoff: Backoff | None = None
+    verify: Callable[..., Any] | None = None
+    process: bool | Limits = False
+    expires: Duration | None = None
+    cancellable: bool = True
+    fail_fast_code: str = FAIL_FAST
+    lost_code: str = WORKER_LOST
+    max_crashes: int = DEFAULT_CRASHES
+
+    def __post_init__(self) -> None:
+        valid_name(self.queue, field="queue")
+        if self.name is not None:
+            valid_name(self.name, field="name")
+        if self.target is not None and not isinstance(self.target, Target):
+            raise TypeError(f"target: {self.target!r:.60} is no Target")
+        if self.backoff is not None and not isinstance(self.backoff, Backoff):
+            raise TypeError(_no_backoff(self.backoff))
+        _check_aliases(self.aliases)
+        _check_key(self.key, "key", "None")
+        _check_key(None if isinstance(self.unique, bool) else self.unique, "unique", "True")
+        if self.verify is not None and not callable(self.verify):
+            raise TypeError(f"verify must be a function or None, got {self.verify!r:.60}")
+        for what, kinds, allowed in (
+            ("process", (bool, Limits), "True, False or Limits(...)"),
+            ("cancellable", (bool,), "True or False"),
+        ):
+            if not isinstance(getattr(self, what), kinds):
+                raise TypeError(f"{what}: {getattr(self, what)!r:.60} is not allowed; give {allowed}")
+        if self.while_ is not None and self.unique in (None, False):
+            raise ValueError("while_: it says how long a unique is held; give unique, too")
+        pack = None if self.target is None else self.target.for_jobs().rule_pack
+        for what in ("fail_fast_code", "lost_code"):
+            if getattr(self, what) not in (CORE if pack is None else pack.code_book):
+                raise ValueError(f"{what}: there is no code {getattr(self, what)!r} in the book of the target")
+        whole(self.max_crashes, field="max_crashes", maximum=1000)
+        if isinstance(self.while_, str):
+            raise TypeError(f"while_: {self.while_!r} is a text; give a set of states, such as {{{self.while_!r}}}")
+
+    def policy(self) -> KindPolicy:
+        per_code = {
+            valid_code(code, field="per_code"): whole(most, field=f"per_code[{code!r}]", maximum=1000)
+            for code, most in self.per_code.items()
+        }
+        attempts = whole(self.attempts, field="attempts", maximum=1000)
+        return KindPolicy(attempts=attempts, per_code=per_code, backoff=self.backoff or JOB_BACKOFF)
+
+    def intake(self, signature: Signature, max_bytes: int) -> JobInserter:
+        held = {"queued", "running"} if self.while_ is None else set(self.while_)
+        return JobInserter(
+            parameters=signature.parameters,
+            result=signature.result,
+            key=None if self.key is None else _hook(self.key, signature.parameters, "key"),
+            unique=_unique(self.unique, signature.parameters),
+            unique_while=while_mask(held),
+            expires=None if self.expires is None else seconds(self.expires, field="expires", minimum=0.001),
+            max_bytes=max_bytes,
+        )
+
+    def declared(self, queue: Queue, fn: Callable[..., Any], scope: Mapping[str, Any]) -> JobFunction[..., Any]:
+        """The job that *fn* is from now on."""
+        signature = signature_of(fn, scope, whole=True)
+        kind = JobKind(
+            name=valid_name(self.name or f"{self.queue}.{fn.__name__}", field="name"),
+            queue=self.queue,
+            handler=fn,
+            parameters=signature.parameters,
+            encode_result=partial(_encode_result, signature.result),
+            colour="process" if self.process else "async" if signature.is_async else "thread",
+            policy=self.policy(),
+            target="" if self.target is None else self.target.name,
+            verify=None if self.verify is None else verify_hook(self.verify, signature.parameters),
+            verify_is_async=inspect.iscoroutinefunction(self.verify),
+            place=place_of(fn) if self.process else "",
+            limits=self.process if isinstance(self.process, Limits) else DEFAULT,
+            cancellable=self.cancellable,
+            fail_fast_code=self.fail_fast_code,
+            lost_code=self.lost_code,
+            max_crashes=self.max_crashes,
+        )
+        return JobFunction(queue, kind, self.intake(signature, queue.max_args))
+
+
+def _check_aliases(aliases: Sequence[str]) -> None:
+    if isinstance(aliases, str):
+        raise TypeError(f"aliases must be a list of names, got {aliases!r}; did you mean [{aliases!r}]?")
+    for alias in aliases:
+        valid_name(alias, field="aliases")
+
+
+def _check_key(key: object, what: str, other: str) -> None:
+    names = isinstance(key, tuple) and bool(key) and all(isinstance(each, str) for each in key)
+    if key is None or isinstance(key, str) or names or callable(key):
+        return
+    raise TypeError(
+        f"{what} must be {other}, a parameter's name, a tuple of names or a function of arguments, got {key!r:.60}"
+    )
+
+
+def _no_backoff(given: object) -> str:
+    hint = f"; did you mean Backoff({given!r})?" if isinstance(given, (str, int, float)) else ""
+    return f"backoff must be a Backoff or None, got {given!r:.60}{hint}"
+
+
+def _hook(key: Key, parameters: Parameters, what: str) -> Hook:
+    if callable(key):
+        return hook_of(key, parameters, what=what)
+    return values_of(key, parameters, what=what)
+
+
+def _unique(unique: Key | bool | None, parameters: Parameters) -> Hook | None:
+    if unique is None or unique is False:
+        return None
+    if unique is True:
+        return lambda bound, _: parameters.identity(bound)
+    return _hook(unique, parameters, "unique")
+
+
+def _encode_result(serial: Serial, result: Any) -> str | None:
+    if result is None:
+        return None
+    try:
+        return serial.encode(result, what="result", limit=MAX_BYTES)
+    except TypeError:  # other than announced, and the work is done: kept if JSON can hold it at all
+        return encode(result, what="result", limit=MAX_BYTES)

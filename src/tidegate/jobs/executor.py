@@ -1,0 +1,301 @@
+"""Executes claimed jobs in slots, from the claim to the outcome."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tidegate.errors import StoreBusy, StoreFull
+from tidegate.faults.codes import CORE
+from tidegate.faults.fault import Reach
+from tidegate.jobs import attempt as trying
+from tidegate.jobs import claim, outcome
+from tidegate.jobs.attempt import Attempt, is_current
+from tidegate.jobs.context import Context
+from tidegate.jobs.fetch import FetchResult, FinishedAttempt
+from tidegate.jobs.function import JobKind
+from tidegate.jobs.gates import ClaimGates
+from tidegate.jobs.in_flight import Holder, InFlightAttempts, current_attempt, seconds_alone
+from tidegate.jobs.job import Claimed, StoredState
+
+if TYPE_CHECKING:
+    from tidegate.jobs.worker import Worker
+
+
+# So many attempts at a time. What was claimed ahead waits its turn; no task is made per job.
+
+_SHORT_JOB_SECONDS = 0.075  # seconds: only jobs shorter than this are worth claiming ahead
+_SHORT_JOBS_NEEDED = 8  # so many of them, before it is believed
+
+
+class ExecutorSlots:
+    """Runs attempts, at most *most* at once."""
+
+    def __init__(self, limit: int, run: Callable[[Attempt], Awaitable[None]]) -> None:
+        self._limit, self._run = limit, run
+        self._buffer: deque[Attempt] = deque()
+        self._idle: deque[asyncio.Future[Attempt]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._quick = 0
+        self._closed = False
+        self._failure: asyncio.Future[None] | None = None
+
+    @property
+    def prefetch_limit(self) -> int:
+        """How many jobs may be claimed beyond those that can run: none where they would wait behind slow ones."""
+        return self._limit if self._quick >= _SHORT_JOBS_NEEDED else 0
+
+    @property
+    def fed(self) -> bool:
+        """Whether the next slot that becomes free has something to do."""
+        return bool(self._buffer)
+
+    def took(self, seconds: float) -> None:
+        """How long an attempt took."""
+        self._quick = self._quick + 1 if seconds < _SHORT_JOB_SECONDS else 0
+
+    def put(self, attempt: Attempt) -> None:
+        while self._idle:
+            waiting = self._idle.popleft()
+            if not waiting.done():
+                waiting.set_result(attempt)
+                return
+        self._buffer.append(attempt)
+        if len(self._tasks) < self._limit:
+            task = asyncio.create_task(self._slot())
+            self._tasks.add(task)
+            task.add_done_callback(self._gone)
+
+    def unstarted(self, claimed_before: float | None = None) -> list[Attempt]:
+        """Takes out what waits for a slot; with a moment, only what was claimed before it, which is then too much."""
+        out = [each for each in self._buffer if claimed_before is None or each.claimed < claimed_before]
+        for each in out:
+            self._buffer.remove(each)
+            self._quick = 0
+        return out
+
+    async def broken(self) -> None:
+        """For ever; raises when a slot breaks, which would leave its job under a lease that is renewed and renewed."""
+        self._failure = asyncio.get_running_loop().create_future()
+        await self._failure
+
+    async def close(self) -> None:
+        self._closed = True
+        for task in self._tasks:
+            task.cancel()
+        # A handler that swallows its cancellation must not keep the worker from ending.
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=0.1)
+
+    def _gone(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and self._failure is not None and not self._failure.done():
+            self._failure.set_exception(error)
+
+    async def _slot(self) -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        while not self._closed:
+            if self._buffer:
+                attempt = self._buffer.popleft()
+            else:
+                waiting: asyncio.Future[Attempt] = loop.create_future()
+                self._idle.append(waiting)
+                attempt = await waiting
+            try:
+                await self._run(attempt)
+            except GeneratorExit:
+                if not is_current(task):
+                    raise
+
+
+# What a worker has under leases, from the claim to the outcome: begun in a slot, ended, or given back.
+
+_log = logging.getLogger("tidegate.worker")
+
+_BUFFERED = 1.0  # seconds that a job may wait for a slot here, while another worker may be free
+_COMPANY_WAIT = 1.0  # seconds that a job waits which another worker of the process left no place for
+_SAVE_AGAIN = 0.05  # seconds between tries to save at a store that does not answer
+
+
+class InFlightJobs(Holder):
+    """The attempts of one worker. Every claim comes in here, and leaves as an outcome to be settled."""
+
+    def __init__(
+        self,
+        worker: Worker,
+        kinds: Mapping[str, JobKind],
+        gates: ClaimGates,
+        store_id: str,
+        in_flight: InFlightAttempts,
+    ) -> None:
+        super().__init__()  # its attempts are everything under a lease of ours, until it is settled
+        self._worker, self._kinds, self._gates, self._store_id = worker, kinds, gates, store_id
+        self.in_flight = in_flight
+        self.slots = ExecutorSlots(worker.policy.concurrency, self._attempt)
+        self.ended: list[FinishedAttempt] = []  # to be settled
+
+    def start(self, job: Claimed, done: FetchResult, sent: float) -> None:
+        """Begins an attempt at a job that was just claimed, or buffers it until a slot is free."""
+        parents = trying.parent_results(done.parent_results.get(job.id, {}))
+        context = Context(job, self._store_id, parents, self)
+        context.in_cycle = self._worker.cycle is not None
+        kind = self._kinds.get(job.kind)
+        attempt = Attempt(job, kind, context, done.generations.get(job.id, 0), sent, self._worker.policy.lease)
+        attempt.outer = self.outer
+        fits = self.in_flight.start(self, attempt, self._worker.clock.monotonic())
+        if self._worker.stopping:
+            self._release(attempt)
+        elif not fits:
+            self._release(attempt, wait=_COMPANY_WAIT)
+        else:
+            self.slots.put(attempt)
+
+    def clearable(self) -> list[Attempt]:
+        """Suspects that have run alone for long enough."""
+        now = self._worker.clock.monotonic()
+        return [
+            attempt for attempt in self.attempts.values()
+            if attempt.suspect and not attempt.ended and now >= attempt.claimed + seconds_alone(attempt.job.deaths)
+        ]  # fmt: skip
+
+    async def _attempt(self, attempt: Attempt) -> None:
+        """What a slot does with an attempt."""
+        worker = self._worker
+        began = worker.clock.monotonic()
+        ended = self._unstarted(attempt, began)
+        if ended is None and attempt.stop != "lost":
+            task = attempt.task = asyncio.current_task()
+            rules = self._gates.rules.get(attempt.job.target)
+            current_attempt.set(attempt)
+            try:
+                ended = await trying.run(attempt, worker.executors, rules, worker.rng)
+            except GeneratorExit:
+                ended = trying.abandon(attempt, rules, worker.rng())
+                if ended is not None:
+                    self._end(attempt, ended)
+                raise  # python closes this coroutine, too; its slot goes on
+            finally:
+                attempt.task = None
+            if attempt.stop is not None and task is not None:
+                while task.cancelling():
+                    task.uncancel()  # the attempt was cancelled, not the slot
+            self.slots.took(worker.clock.monotonic() - began)
+        if ended is not None:
+            self._end(attempt, ended)
+        else:
+            self.attempts.pop(attempt.key, None)
+            worker.stats.lost += 1
+            worker.wake.signal_finished()
+
+    def _unstarted(self, attempt: Attempt, now: float) -> FinishedAttempt | None:
+        """Why an attempt is over before it has begun."""
+        job = attempt.job
+        if attempt.stop == "person":
+            return FinishedAttempt(outcome.cancelled(job, unsent=True))
+        if attempt.stop == "fenced" or now + self._worker.policy.margin >= attempt.deadline:
+            return FinishedAttempt(outcome.released(job, unsent=True))
+        if job.attempt > job.most_attempts:
+            return FinishedAttempt(
+                outcome.not_started(job, attempt.lost_code, "It was cut short, and no attempt is left.")
+            )
+        if job.expires_at is not None and self._worker.heartbeat.store_now() >= job.expires_at:
+            code = CORE["expired"]
+            return FinishedAttempt(outcome.not_started(job, code.name, code.message))
+        return None
+
+    def _end(self, attempt: Attempt, ended: FinishedAttempt) -> None:
+        attempt.ended = True
+        if ended.note is not None and ended.note.fault is not None:
+            self._worker.prober.on_fault(ended.note.target, ended.note.fault)
+        if self._worker.cycle is not None and ended.outcome.stage is StoredState.READY:
+            # In a cycle each job has one turn: what is ready again waits for the next one.
+            ended = replace(ended, outcome=replace(ended.outcome, stage=StoredState.WAITING, wait=0.0))
+        self.ended.append(ended)
+        self._worker.wake.signal_finished()
+
+    def _release(self, attempt: Attempt, *, wait: float | None = None) -> None:
+        """Ends an attempt that has not begun; the job gets its attempt back."""
+        self._end(attempt, FinishedAttempt(outcome.released(attempt.job, unsent=True, wait=wait)))
+
+    def release_unstarted(self, *, all_of_it: bool = False) -> None:
+        """What was claimed ahead and found no slot in time: another worker may be free."""
+        limit = None if all_of_it else self._worker.clock.monotonic() - _BUFFERED
+        for attempt in self.slots.unstarted(limit):
+            self._release(attempt)
+
+    def release_all(self) -> None:
+        """Gives back what has not ended in time. A thread cannot be stopped: what it still does counts no more."""
+        for attempt in list(self.attempts.values()):
+            if not attempt.ended:
+                _log.warning("handler_hangs kind=%s job=%s", attempt.job.kind, attempt.job.id)
+                self._end(
+                    attempt, FinishedAttempt(outcome.released(attempt.job, unsent=False, lost_code=attempt.lost_code))
+                )
+
+    def take_ended(self) -> list[FinishedAttempt]:
+        """What is to be settled, one outcome per job: one that was lost and taken again may have ended twice."""
+        taken, self.ended = _one_each(self.ended)
+        return taken
+
+    def settled(self, each: FinishedAttempt) -> None:
+        self.attempts.pop((each.outcome.job.id, each.outcome.job.fence), None)
+
+    def unwritable(self, each: FinishedAttempt) -> FinishedAttempt:
+        """What is written instead of an outcome that the store refuses."""
+        job = each.outcome.job
+        kind = self._kinds.get(job.kind)
+        fault = CORE["unexpected"].fault("settle", reach=Reach.SELF)
+        policy = outcome.KindPolicy() if kind is None else kind.policy
+        return FinishedAttempt(outcome.after_fault(job, fault, policy, self._worker.rng()), each.note)
+
+    def room(self, ended: int = 0) -> int:
+        """How many jobs may be claimed, once so many that have *ended* are settled."""
+        if self._worker.outdated or not self.in_flight.admits_others(self):
+            return 0
+        ahead = self.slots.prefetch_limit if self._worker.cycle is None else 0
+        return max(0, self._worker.policy.concurrency + ahead - len(self.attempts) + ended)
+
+    async def save(self, job: Claimed, saved: str) -> bool:
+        """Keeps what a handler saves; a store that is away for a moment is waited for, as long as the lease lasts."""
+        while True:
+            try:
+                return await self._worker.at_store(lambda tx: claim.save(tx, job.id, job.fence, saved))
+            except (StoreBusy, StoreFull):
+                if not self._still_held(job):
+                    raise
+                await self._worker.clock.asleep(_SAVE_AGAIN)
+
+    def save_now(self, job: Claimed, saved: str) -> bool:
+        while True:
+            try:
+                return self._worker.store.write(lambda tx: claim.save(tx, job.id, job.fence, saved))
+            except (StoreBusy, StoreFull):
+                if not self._still_held(job):
+                    raise
+                self._worker.clock.sleep(_SAVE_AGAIN)
+
+    @property
+    def any_good(self) -> bool:
+        """Whether a lease of ours may still be good."""
+        now = self._worker.clock.monotonic()
+        return any(now < attempt.deadline for attempt in self.attempts.values())
+
+    def _still_held(self, job: Claimed) -> bool:
+        attempt = self.attempts.get((job.id, job.fence))
+        return attempt is not None and self._worker.clock.monotonic() + self._worker.policy.margin < attempt.deadline
+
+
+def _one_each(ended: list[FinishedAttempt]) -> tuple[list[FinishedAttempt], list[FinishedAttempt]]:
+    """One outcome per job, and the rest."""
+    seen: set[int] = set()
+    now: list[FinishedAttempt] = []
+    later: list[FinishedAttempt] = []
+    for each in ended:
+        (later if each.outcome.job.id in seen else now).append(each)
+        seen.add(each.outcome.job.id)
+    return now, later

@@ -1,0 +1,210 @@
+"""Inserts jobs: unique jobs, parents, and batches of several threads."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tidegate.errors import StoreBusy, StoreError
+from tidegate.jobs import settle
+from tidegate.jobs.claim import fail_queued
+from tidegate.jobs.job import NewJob, StoredState
+from tidegate.jobs.settle import PARENT_FAILED, FailedJob, orphaned
+from tidegate.store.base import Store, Tx
+from tidegate.store.group_commit import BatchItem, BatchLeader, fail
+
+# Putting jobs in: one or many, with twins and parents, in the caller's transaction.
+
+Made = list[tuple[str, str]]  # queue and stage of each new job
+Rows = Sequence[dict[str, object]]
+
+# A twin may end between the insert that met it and the look for it; then the insert is tried again.
+_TRIES = 3
+
+
+class InsertResult(NamedTuple):
+    """The job that now stands for what was asked: a new one, or its twin."""
+
+    id: int
+    created: bool
+
+
+def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[InsertResult]:
+    """One answer per job, in order. Everything is written, or nothing."""
+    states = _states(tx, jobs)
+    waits_for = [[each for each in sorted(set(job.parents)) if states[each] is not StoredState.DONE] for job in jobs]
+    rows = [_row(job, len(waits_for[i])) for i, job in enumerate(jobs)]
+    plain = [i for i, job in enumerate(jobs) if job.unique_key is None]
+    unique = [i for i, job in enumerate(jobs) if job.unique_key is not None]
+    made: Made = []
+    found = _plain(tx, jobs, rows, plain, made) | _unique(tx, jobs, rows, unique, made)
+    orphans = _linked(tx, jobs, waits_for, states, found) if states else []
+    settle.add(tx, Counter(made))
+    for child, queue, parent in orphans:
+        message = orphaned(parent, states[parent])
+        fail_queued(tx, [(child, queue, "blocked", 0)], PARENT_FAILED, message, "parent")
+    return [found[i] for i in range(len(jobs))]
+
+
+def enqueue_one(tx: Tx, job: NewJob) -> InsertResult:
+    """The same for one job. When it stands alone, as most do, there is nothing to look up and to sort."""
+    if not job.alone:
+        return enqueue(tx, [job])[0]
+    id_, state = tx.query("enqueue_one", _own(job))[0]
+    tx.query("tally_one", {"queue": job.queue, "what": state})
+    return InsertResult(id_, True)
+
+
+def refuse(tx: Tx, job: NewJob, code: str, message: str) -> int:
+    """A job that failed before it was queued; it holds no unique."""
+    row = {
+        "queue": job.queue, "kind": job.kind, "target": job.target, "lane": job.lane, "args": job.args,
+        "most_attempts": job.most_attempts, "code": code, "message": message,
+    }  # fmt: skip
+    made = int(tx.query("refuse", row)[0][0])
+    tx.query_many(
+        "action_events", [{"id": made, "kind": "refused", "code": code, "message": message, "actor": "intake"}]
+    )
+    settle.add(tx, Counter({(job.queue, "failed"): 1}))
+    settle.count_failures(tx, Counter({(job.queue, code): 1}))
+    settle.record_failures(tx, [FailedJob(made, job.target, job.kind, code, message)])
+    return made
+
+
+def _states(tx: Tx, jobs: Sequence[NewJob]) -> dict[int, StoredState]:
+    """The parents of all of them, kept still, and where each stands."""
+    parents = sorted({parent for job in jobs for parent in job.parents})
+    if not parents:
+        return {}
+    states = {
+        id_: StoredState(state) for id_, state in tx.query_many("parents", [{"id": parent} for parent in parents])
+    }
+    for parent in parents:
+        if parent not in states:
+            raise ValueError(f"after: there is no job {parent}")
+    return states
+
+
+def _plain(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], made: Made) -> dict[int, InsertResult]:
+    if not wanted:
+        return {}
+    new = tx.query_many("enqueue", [rows[i] for i in wanted])
+    if len(new) != len(wanted):
+        raise StoreError(f"{len(wanted)} jobs were put in, {len(new)} came back")
+    found = {}
+    for i, (id_, _, _, state) in zip(wanted, sorted(new), strict=True):  # ids are given out in the order of the rows
+        found[i] = InsertResult(id_, created=True)
+        made.append((jobs[i].queue, state))
+    return found
+
+
+def _unique(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], made: Made) -> dict[int, InsertResult]:
+    """Inserts what has no twin; a key that stands twice in one call is one job."""
+    found: dict[int, InsertResult] = {}
+    for _ in range(_TRIES):
+        missing = [i for i in wanted if i not in found]
+        if not missing:
+            return found
+        first = {(jobs[i].kind, jobs[i].unique_key): i for i in reversed(missing)}
+        given = tx.query_many("enqueue", [rows[i] for i in sorted(first.values())])
+        new = {(kind, key): id_ for id_, kind, key, _ in given}
+        made += [(jobs[first[kind, key]].queue, state) for _, kind, key, state in given]
+        keys = [{"kind": kind, "unique_key": key} for kind, key in first if (kind, key) not in new]
+        twins = {(kind, key): id_ for id_, kind, key in tx.query_many("twins", keys)} if keys else {}
+        for i in missing:
+            key = (jobs[i].kind, jobs[i].unique_key)
+            if key in new:
+                found[i] = InsertResult(new[key], created=first[key] == i)
+            elif key in twins:
+                found[i] = InsertResult(twins[key], created=False)
+    missing = [i for i in wanted if i not in found]
+    if missing:
+        raise _fleeting(jobs[missing[0]])
+    return found
+
+
+def _linked(
+    tx: Tx,
+    jobs: Sequence[NewJob],
+    waits_for: Sequence[Sequence[int]],
+    states: dict[int, StoredState],
+    found: dict[int, InsertResult],
+) -> list[tuple[int, str, int]]:
+    """Links new children to their parents; returns those whose parent will not be done: child, queue, parent."""
+    new = [i for i, job in enumerate(jobs) if job.parents and found[i].created]
+    links = [{"parent": parent, "child": found[i].id} for i in new for parent in sorted(set(jobs[i].parents))]
+    if links:
+        tx.query_many("link", links)
+    adopted = Counter(parent for i in new for parent in waits_for[i])
+    if adopted:
+        tx.query_many("adopt_children", [{"id": parent, "n": n} for parent, n in sorted(adopted.items())])
+    ended = (StoredState.FAILED, StoredState.CANCELLED)
+    dead = [(i, next((wait for wait in waits_for[i] if states[wait] in ended), None)) for i in new]
+    return [(found[i].id, jobs[i].queue, parent) for i, parent in dead if parent is not None]
+
+
+def _fleeting(job: NewJob) -> StoreError:
+    return StoreError(f"the twin of job {job.unique_key!r} came and went; try again")
+
+
+def _row(job: NewJob, parents_open: int) -> dict[str, object]:
+    return {
+        **_own(job), "unique_key": job.unique_key, "unique_while": job.unique_while, "parents": len(set(job.parents)),
+        "parents_open": parents_open,
+    }  # fmt: skip
+
+
+def _own(job: NewJob) -> dict[str, object]:
+    """What a job says of itself alone, checked."""
+    for field, value in (("due_at", job.due_at), ("due_in", job.due_in), ("expires_in", job.expires_in)):
+        if value is not None and not math.isfinite(value):
+            raise ValueError(f"{field}: {value} is no moment")
+    if "\0" in job.lane:
+        raise ValueError(f"key: {job.lane!r:.60} has a NUL in it, which no database keeps")
+    return {
+        "queue": job.queue, "kind": job.kind, "target": job.target, "lane": job.lane, "priority": job.priority,
+        "due_at": job.due_at, "due_in": job.due_in, "expires_in": job.expires_in, "args": job.args,
+        "most_attempts": job.most_attempts, "cancellable": int(job.cancellable),
+    }  # fmt: skip
+
+
+# Jobs that several threads put in one by one go to the database in one statement.
+
+
+class InsertBatcher(BatchLeader[NewJob]):
+    """For a database where every statement is a journey. What one of them does wrong does not touch the others.
+
+    Only for jobs that stand alone: one with a unique key waits for the transaction that has put its twin in, and
+    all the others would wait with it.
+    """
+
+    def __init__(self, store: Store) -> None:
+        super().__init__()
+        self._store = store
+
+    def put(self, job: NewJob) -> InsertResult:
+        """When this returns, the job is on disk."""
+        piece: BatchItem[NewJob, InsertResult] = BatchItem(job)
+        return self._led(piece)
+
+    def _perform(self, batch: list[BatchItem[NewJob, Any]]) -> None:
+        jobs = [piece.work for piece in batch]
+        try:
+            taken = self._store.write(lambda tx: enqueue(tx, jobs))
+        except Exception as error:
+            # What may have been committed after all must not be put in again.
+            if len(batch) == 1 or isinstance(error, StoreBusy):
+                fail(batch, error)
+                return
+            for piece in batch:
+                self._perform([piece])
+        else:
+            for piece, each in zip(batch, taken, strict=True):
+                piece.result = each
+
+    def _taken_back(self, others: list[BatchItem[NewJob, Any]]) -> list[BatchItem[NewJob, Any]]:
+        for each in (each for each in others if each.result is None and each.error is None):
+            each.error = StoreBusy("the thread that put the job in was interrupted; it may be there")
+        return []

@@ -1,0 +1,229 @@
+"""Durable work, as values: what is asked for, what is held under a lease, and how an attempt ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+DEFAULT_ATTEMPTS = 10
+DEFAULT_CRASHES = 3  # deaths of workers while a job ran alone that fail it
+NO_ATTEMPT_LEFT = "The work stopped before it was finished, and no attempt is left."
+
+
+class JobState(StrEnum):
+    """The life of a job, as users see it."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def final(self) -> bool:
+        return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+
+
+class StoredState(StrEnum):
+    """The same, as the database keeps it: a queued job waits for a parent, for a time, or for nothing."""
+
+    BLOCKED = "blocked"
+    WAITING = "waiting"
+    READY = "ready"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def state(self) -> JobState:
+        return (
+            JobState.QUEUED
+            if self in (StoredState.BLOCKED, StoredState.WAITING, StoredState.READY)
+            else JobState(self.value)
+        )
+
+
+# The bits of `unique_while` in the schema.
+_BITS = {
+    JobState.QUEUED: 1,
+    JobState.RUNNING: 2,
+    JobState.DONE: 4,
+    JobState.FAILED: 8,
+    JobState.CANCELLED: 16,
+}
+_LIVE = _BITS[JobState.QUEUED] | _BITS[JobState.RUNNING]
+
+
+def while_mask(states: AbstractSet[str]) -> int:
+    """The states in which a unique is held, as the schema keeps them; ValueError for a word that is no state.
+
+    Queued and running are always among them: a job goes to and fro between the two by itself, and must not meet a twin
+    there that came while it did not hold its place.
+    """
+    try:
+        mask = sum(_BITS[JobState(state)] for state in set(states))
+    except ValueError:
+        allowed = ", ".join(JobState)
+        raise ValueError(f"while_: {sorted(states)!r} is not allowed; give some of: {allowed}") from None
+    if mask & _LIVE != _LIVE:
+        raise ValueError(f"while_: {sorted(states)!r} is not allowed; 'queued' and 'running' must be among them")
+    return mask
+
+
+@dataclass(slots=True, kw_only=True)
+class NewJob:
+    """A job that is asked for. Nobody changes one; a frozen class would take three times as long to make it."""
+
+    queue: str
+    kind: str
+    args: str  # JSON
+    target: str = ""
+    lane: str = ""
+    priority: int = 0
+    due_at: float | None = None
+    due_in: float | None = None  # seconds by the store's clock, from when it is put in
+    expires_in: float | None = None  # as due_in
+    most_attempts: int = DEFAULT_ATTEMPTS
+    unique_key: str | None = None
+    unique_while: int = 0
+    parents: tuple[int, ...] = ()
+    cancellable: bool = True
+
+    @property
+    def alone(self) -> bool:
+        """It can have no twin, and waits for nobody."""
+        return self.unique_key is None and not self.parents
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """A job under a lease. The order of the fields is that of the claim's columns."""
+
+    id: int
+    queue: str
+    kind: str
+    target: str
+    lane: str
+    priority: int
+    attempt: int
+    most_attempts: int
+    deaths: int
+    suspect: int
+    fence: int
+    lease_until: float
+    claimed_at: float
+    args: str
+    saved: str | None
+    parents: int
+    children: int
+    created_at: float
+    expires_at: float | None
+    last_code: str | None
+
+
+class OutcomeKind(StrEnum):
+    """How an attempt ended, as its event says."""
+
+    DONE = "done"
+    AGAIN = "again"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    GIVEN_BACK = "given_back"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptOutcome:
+    """What is to be written when an attempt ends, under its lease."""
+
+    job: Claimed
+    ending: OutcomeKind
+    stage: StoredState
+    wait: float | None = None  # seconds until it may be claimed again
+    refund: bool = False  # nothing was sent: the attempt is given back
+    accepted: bool = False  # the target has it: it counts there until it is seen
+    keep_place: bool = False  # the target may have accepted it: it counts there for a while
+    result: str | None = None  # JSON
+    code: str | None = None
+    status: int | None = None
+    message: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A job as it stands. The order of the fields is that of the columns.
+
+    `args`, `result` and `saved` are JSON as the store keeps them, and plain values in what a `Queue` gives to users.
+    """
+
+    id: int
+    queue: str
+    kind: str
+    target: str
+    lane: str
+    stage: str
+    priority: int
+    created_at: float
+    due_at: float
+    expires_at: float | None
+    args: Any
+    attempt: int
+    most_attempts: int
+    deaths: int
+    fence: int
+    lease_by: str | None
+    lease_until: float | None
+    claimed_at: float | None
+    stop_asked: int
+    saved: Any
+    result: Any
+    error_code: str | None
+    error_message: str | None
+    last_code: str | None
+    last_status: int | None
+    last_message: str | None
+    last_at: float | None
+    finished_at: float | None
+    unique_key: str | None
+    unique_while: int
+    parents_open: int
+    children: int
+    manual_retries: int
+    cancellable: int
+    deaths_alone: int
+    suspect: int
+
+    @property
+    def state(self) -> JobState:
+        return StoredState(self.stage).state
+
+    def read(self) -> Job:
+        """The same, with what its JSON stands for."""
+        saved, result = (None if text is None else json.loads(text) for text in (self.saved, self.result))
+        return replace(self, args=json.loads(self.args), saved=saved, result=result)
+
+
+@dataclass(frozen=True, slots=True)
+class JobEvent:
+    """One thing that happened to a job."""
+
+    kind: str
+    at: float
+    attempt: int
+    fence: int
+    code: str | None = None
+    status: int | None = None
+    message: str | None = None
+    actor: str | None = None
+    duration: float | None = None  # seconds, of an attempt
+
+    def as_json(self) -> dict[str, Any]:
+        ms = None if self.duration is None else round(self.duration * 1000)
+        return {
+            "kind": self.kind, "at": self.at, "attempt": self.attempt, "fence": self.fence, "code": self.code,
+            "status": self.status, "message": self.message, "actor": self.actor, "duration_ms": ms,
+        }  # fmt: skip

@@ -1,0 +1,226 @@
+"""How an attempt ends: what the handler said, what its kind allows, and so what is written. Pure."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+
+from tidegate.durations import Duration, seconds
+from tidegate.faults.fault import Fault, Reach
+from tidegate.guard.backoff import Backoff
+from tidegate.jobs.job import DEFAULT_ATTEMPTS, NO_ATTEMPT_LEFT, AttemptOutcome, Claimed, OutcomeKind, StoredState
+
+# Retry-After is believed up to this.
+MAX_RETRY_AFTER = 3600.0
+WORKER_LOST = "worker_lost"
+
+R_co = TypeVar("R_co", covariant=True)
+
+JOB_BACKOFF = Backoff(5, cap=3600, jitter=0.25)
+_MAX_CODE_LENGTH = 64  # characters
+
+
+def _word(code: object, *, field: str) -> str:
+    """A code is counted by and sought: a word of somebody's own, and never a sentence."""
+    if not isinstance(code, str) or not 0 < len(code) <= _MAX_CODE_LENGTH or any(map(str.isspace, code)):
+        raise ValueError(f"{field}: {code!r:.80} is no code; give a word, and the sentence as its message")
+    return code
+
+
+class Again(Exception):
+    """Raised by a handler: not now. With *keep_attempt* nothing was sent, and the attempt is given back.
+
+    With *keep_place* the target may have accepted it all the same: it goes on to count where a capacity is kept. With
+    *ladder* it waits as its kind does after a fault. *code*, *message* and *status* are what is remembered of this
+    attempt; *fault* is what that says about the target, if anything.
+    """
+
+    def __init__(
+        self,
+        delay: Duration = 0,
+        *,
+        ladder: bool = False,
+        keep_attempt: bool = False,
+        keep_place: bool = False,
+        code: str | None = None,
+        message: str = "",
+        status: int | None = None,
+        fault: Fault | None = None,
+    ) -> None:
+        self.delay = seconds(delay, field="delay")
+        if code is not None:
+            _word(code, field="Again.code")
+        self.ladder = ladder
+        self.keep_attempt = keep_attempt
+        self.keep_place = keep_place
+        self.code = code
+        self.message = message
+        self.status = status
+        self.fault = fault
+        super().__init__("again, by its ladder" if ladder else f"again in {self.delay:g} s")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = ("ladder", "keep_attempt", "keep_place", "code", "message", "status", "fault")
+        return _again, (self.delay, {name: getattr(self, name) for name in kept})
+
+
+class Fail(Exception):
+    """Raised by a handler: this job can never succeed. *code* is a word for programs, *message* a line for people.
+
+    *fault* is what that says about its target, if anything.
+
+    With *keep_place* the target may have accepted it all the same: it goes on to count where a capacity is kept.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        message: str = "",
+        *,
+        keep_place: bool = False,
+        status: int | None = None,
+        fault: Fault | None = None,
+    ) -> None:
+        self.code = _word(code, field="Fail.code")
+        self.message = message
+        self.keep_place = keep_place
+        self.status = status
+        self.fault = fault
+        super().__init__(message or code)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        kept = ("keep_place", "status", "fault")
+        return _fail, (self.code, self.message, {name: getattr(self, name) for name in kept})
+
+
+def _again(delay: float, kept: dict[str, Any]) -> Again:
+    return Again(delay, **kept)
+
+
+def _fail(code: str, message: str, kept: dict[str, Any]) -> Fail:
+    return Fail(code, message, **kept)
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[R_co]):
+    """Returned by a handler: its result, and statements of the application for the settle's own transaction.
+
+    With *unsent* there was nothing to send any more: that proves nothing of its target, and takes no place there.
+    *after* is called once that transaction is committed, on the worker's loop, and so must not wait for anything. It is
+    called at most once: never when the lease was lost, and not when the worker ends, or loses the database, in between.
+    """
+
+    result: R_co | None = None
+    writes: tuple[Any, ...] | list[Any] = ()
+    unsent: bool = False
+    after: Callable[[], object] | None = None
+
+    def __post_init__(self) -> None:
+        after: object = self.after
+        if after is not None and (not callable(after) or inspect.iscoroutinefunction(after)):
+            raise TypeError(f"Done.after: {after!r:.80} is no plain function; give a `def` without arguments")
+
+
+def from_child(result: Any) -> Any:
+    """What a handler in a child process returned; TypeError when it wants more than can be sent from there."""
+    if isinstance(result, Done) and result.after is not None:
+        raise TypeError("Done.after: a child process never hears of the commit; give it in a job without `process`")
+    return result
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindPolicy:
+    """What a kind of job allows."""
+
+    attempts: int = DEFAULT_ATTEMPTS
+    per_code: Mapping[str, int] = field(default_factory=dict)
+    backoff: Backoff = JOB_BACKOFF
+    max_retry_after: float = MAX_RETRY_AFTER
+
+    def allows(self, job: Claimed, code: str) -> bool:
+        """Whether there may be another attempt after this one; a job also keeps what it was promised when it came."""
+        return job.attempt < min(job.most_attempts, self.attempts, self.per_code.get(code, self.attempts))
+
+
+def done(job: Claimed, result: str | None, *, unsent: bool = False) -> AttemptOutcome:
+    return AttemptOutcome(job=job, ending=OutcomeKind.DONE, stage=StoredState.DONE, result=result, accepted=not unsent)
+
+
+def cancelled(job: Claimed, *, unsent: bool = False) -> AttemptOutcome:
+    """A person cancelled it while it ran: its target may have accepted it all the same, unless nothing was sent."""
+    return AttemptOutcome(job=job, ending=OutcomeKind.CANCELLED, stage=StoredState.CANCELLED, keep_place=not unsent)
+
+
+def released(
+    job: Claimed, *, unsent: bool, wait: float | None = None, code: str | None = None, lost_code: str = WORKER_LOST
+) -> AttemptOutcome:
+    """Not finished by this worker: for another one, with its attempt back when nothing was sent; or it was its last."""
+    if not unsent and job.attempt >= job.most_attempts:
+        return replace(failed(job, lost_code, NO_ATTEMPT_LEFT), keep_place=True)
+    stage = StoredState.WAITING if wait else StoredState.READY
+    return AttemptOutcome(
+        job=job, ending=OutcomeKind.GIVEN_BACK, stage=stage, wait=wait or None, refund=unsent, keep_place=not unsent,
+        code=code,
+    )  # fmt: skip
+
+
+def again(job: Claimed, wish: Again, policy: KindPolicy, roll: float = 0.5) -> AttemptOutcome:
+    """As the handler asked; it has failed when that was its last attempt."""
+    if not wish.keep_attempt and not policy.allows(job, wish.code or ""):
+        text = wish.message or f"It asked for another attempt, and {job.attempt} are all it may have."
+        return replace(failed(job, wish.code or "unexpected", text, wish.status), keep_place=wish.keep_place)
+    wait = policy.backoff.delay(_failures(job), roll) if wish.ladder else wish.delay
+    return AttemptOutcome(
+        job=job,
+        ending=OutcomeKind.AGAIN,
+        stage=StoredState.WAITING if wait else StoredState.READY,
+        wait=wait or None,
+        refund=wish.keep_attempt,
+        keep_place=wish.keep_place,
+        code=wish.code,
+        status=wish.status,
+        message=wish.message or None,
+    )
+
+
+def failed(job: Claimed, code: str, message: str, status: int | None = None) -> AttemptOutcome:
+    return AttemptOutcome(
+        job=job, ending=OutcomeKind.FAILED, stage=StoredState.FAILED, code=code, message=message or code, status=status
+    )
+
+
+def not_started(job: Claimed, code: str, message: str) -> AttemptOutcome:
+    """Too old to be of use before it was begun, or no attempt is left: nothing is sent."""
+    return AttemptOutcome(
+        job=job, ending=OutcomeKind.FAILED, stage=StoredState.FAILED, refund=True, code=code, message=message or code
+    )
+
+
+def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float, *, gated: bool = True) -> AttemptOutcome:
+    """The attempt ended in *fault*: again by the ladder, failed for good, or held for as long as its gate is shut.
+
+    *gated*: whether there is a gate before its target, if it has one; its program may have lost it since.
+    """
+    status = fault.status or None
+    if job.target and gated and fault.fatal and fault.reach in (Reach.CREDENTIAL, Reach.TARGET):
+        # The gate of its lane is shut now, and a person must open it: the job is not to blame and waits there.
+        return released(job, unsent=True, code=fault.code)
+    if fault.fatal or not policy.allows(job, fault.code):
+        return failed(job, fault.code, fault.message, status)
+    wait = max(policy.backoff.delay(_failures(job), roll), min(fault.retry_after or 0.0, policy.max_retry_after))
+    return AttemptOutcome(
+        job=job,
+        ending=OutcomeKind.AGAIN,
+        stage=StoredState.WAITING,
+        wait=wait,
+        code=fault.code,
+        status=status,
+        message=fault.message,
+    )
+
+
+def _failures(job: Claimed) -> int:
+    """How many attempts have failed before this one: a ladder is not climbed by those that a crash cut short."""
+    return max(0, job.attempt - job.deaths - 1)

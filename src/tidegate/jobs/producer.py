@@ -1,0 +1,273 @@
+"""Decides when a worker fetches, and the signal that wakes it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING
+
+from tidegate.errors import StoreBusy, StoreFull
+from tidegate.jobs.claim import START
+from tidegate.jobs.fetch import FetchRequest, FetchResult, FinishedAttempt, fetch
+from tidegate.jobs.gates import ClaimGates
+from tidegate.jobs.job import Claimed
+from tidegate.logs import logger
+
+if TYPE_CHECKING:
+    from tidegate.jobs.worker import Worker
+
+
+# When a worker goes to the store, what it brings there, and what it takes home.
+
+_log = logger("tidegate.worker")
+
+_UNKNOWN_OUTCOME_SECONDS = 15.0  # seconds after a turn whose outcome is unknown: its claims may show up late
+_ADOPT_EVERY = 1.0  # seconds between two looks for those
+
+
+class Producer:
+    """The turns of one worker at the store: each settles what has ended and claims what there is room for."""
+
+    def __init__(self, worker: Worker, gates: ClaimGates) -> None:
+        self._worker, self._in_flight, self._gates = worker, worker.in_flight, gates
+        self._given_up: set[tuple[int, int]] = set()
+        self._cursor = START
+        self._next_due: float | None = None
+        self._next_poll = -math.inf
+        self._next_cancel_check = -math.inf
+        self._next_adopt = -math.inf
+        self._unknown_until = -math.inf
+        self._said_outdated = False
+
+    # -- when ----------------------------------------------------------------------------------------------------
+
+    def news(self) -> None:
+        """There may be something to claim."""
+        self._next_poll = -math.inf
+
+    def should_fetch(self) -> bool:
+        """Whether a turn would do something."""
+        now = self._worker.clock.monotonic()
+        if (
+            self._in_flight.ended
+            or self._in_flight.clearable()
+            or (self._in_flight.attempts and now >= self._next_cancel_check)
+        ):
+            return True
+        return not self._worker.stopping and self._in_flight.room() > 0 and self._due(now)
+
+    def next_fetch_in(self) -> float:
+        """Seconds until a turn may do something without news."""
+        now = self._worker.clock.monotonic()
+        waits = [self._worker.policy.poll_every]
+        if self._in_flight.attempts:
+            waits.append(self._next_cancel_check - now)
+        if not self._worker.stopping and self._in_flight.room() > 0:
+            waits.append(self._next_poll - now)
+            if self._next_due is not None:
+                waits.append(self._next_due - self._worker.heartbeat.store_now())
+        return min(waits)
+
+    def _due(self, now: float) -> bool:
+        if now >= self._next_poll:
+            return True
+        return self._next_due is not None and self._worker.heartbeat.store_now() >= self._next_due
+
+    def _due_at(self, moment: float) -> None:
+        self._next_due = moment if self._next_due is None else min(moment, self._next_due)
+
+    # -- a turn --------------------------------------------------------------------------------------------------
+
+    async def fetch_once(self) -> FetchResult | None:
+        """One turn; None when all of its time went to what could not be written."""
+        ended = self._in_flight.take_ended()
+        now = self._worker.clock.monotonic()
+        wish = self._request(len(ended), now)
+        try:
+            done = await self._run_fetch(ended, wish)
+        except BaseException as error:
+            self._in_flight.ended = ended + self._in_flight.ended
+            self._unknown_until = self._worker.clock.monotonic() + _UNKNOWN_OUTCOME_SECONDS
+            if not ended or not isinstance(error, Exception) or isinstance(error, (StoreBusy, StoreFull)):
+                raise
+            await self._one_by_one()
+            return None
+        if wish.adopt:
+            self._next_adopt = now + _ADOPT_EVERY
+        if wish.check_cancellations:
+            self._next_cancel_check = now + self._worker.policy.listen_every
+        if wish.promote:
+            self._next_due = done.next_due
+        if wish.room and len(done.claimed) < wish.room:
+            self._next_poll = now + self._worker.policy.poll_every  # nothing more for now; news ends the wait
+        for key in wish.cleared:
+            if key in self._in_flight.attempts:
+                self._in_flight.attempts[key].suspect = False
+        self._in_flight.in_flight.wait_to_be_alone(self._in_flight, waits=done.waits_to_be_alone)
+        self._say_if_outdated()
+        self._after(ended, done, now)
+        return done
+
+    def _say_if_outdated(self) -> None:
+        """Once: from then on this worker claims nothing."""
+        if self._worker.outdated and not self._said_outdated:
+            self._said_outdated = True
+            hint = "it claims nothing more, and settles what it has; update and restart it"
+            _log.error("schema_too_new reason=%s hint=%s", self._worker.schema.too_new, hint)
+
+    def _request(self, ended: int, now: float) -> FetchRequest:
+        worker, held = self._worker, len(self._in_flight.attempts)
+        room = 0 if worker.stopping else self._in_flight.room(ended)
+        return FetchRequest(
+            worker=worker.id,
+            queues=worker.queues,
+            room=room,
+            slots=min(room, max(0, worker.policy.concurrency - held + ended)),
+            lease=worker.policy.lease,
+            cursor=self._cursor,
+            promote=self._due(now) and worker.cycle is None,
+            adopt=self._next_adopt <= now < self._unknown_until,
+            given_up=frozenset(self._given_up),
+            check_cancellations=held > 0 and now >= self._next_cancel_check,
+            cycle=worker.cycle,
+            alone=self._in_flight.in_flight.admits_suspect(self._in_flight, now),
+            cleared=tuple(each.key for each in self._in_flight.clearable()),
+        )
+
+    async def _run_fetch(self, ended: list[FinishedAttempt], request: FetchRequest) -> FetchResult:
+        now = self._worker.heartbeat.store_now()
+        return await self._worker.at_store(lambda tx: fetch(tx, self._gates, ended, request, now, self._worker.schema))
+
+    async def _one_by_one(self) -> None:
+        """Something that ended cannot be written, and keeps the others from it: each alone, and that one without."""
+        leased, worker = self._in_flight, self._worker
+        ended, leased.ended = leased.ended, []
+        wish = FetchRequest(worker=worker.id, queues=worker.queues, room=0, lease=worker.policy.lease, promote=False)
+        for each in ended:
+            if not await self._alone(each, wish) and not await self._alone(leased.unwritable(each), wish):
+                leased.settled(each)
+                # Its lease ends by itself; to begin it again under that would be worse.
+                self._given_up.add((each.outcome.job.id, each.outcome.job.fence))
+
+    async def _alone(self, each: FinishedAttempt, request: FetchRequest) -> bool:
+        try:
+            self._after([each], await self._run_fetch([each], request), self._worker.clock.monotonic())
+        except (StoreBusy, StoreFull):
+            self._in_flight.ended.append(each)
+        except Exception:
+            _log.exception("outcome_not_written job=%s ending=%s", each.outcome.job.id, each.outcome.ending)
+            return False
+        return True
+
+    # -- what it brought -----------------------------------------------------------------------------------------
+
+    def _after(self, ended: list[FinishedAttempt], done: FetchResult, sent: float) -> None:
+        self._cursor = done.cursor
+        now = self._worker.heartbeat.store_now()
+        late = {id(outcome) for outcome in done.settled.late}
+        for each in ended:
+            self._in_flight.settled(each)
+            self._count(each, late=id(each.outcome) in late)
+            if each.after is not None and id(each.outcome) not in late:
+                _call(each.after, each.outcome.job)
+            if each.outcome.wait is not None:
+                self._due_at(now + each.outcome.wait)
+        if done.opens_at is not None:
+            self._due_at(done.opens_at)
+        self._gates.tell(done.events)
+        self._worker.prober.ask(done.asks)
+        for job in done.claimed:
+            self._in_flight.start(job, done, sent)
+        for job in done.mine:
+            if (job.id, job.fence) not in self._in_flight.attempts:
+                _log.warning("claim_adopted job=%s fence=%s", job.id, job.fence)
+                self._in_flight.start(job, done, sent)
+        if done.asked:
+            asked = set(done.asked)
+            for attempt in [each for each in self._in_flight.attempts.values() if each.job.id in asked]:
+                attempt.request_cancel()
+
+    def _count(self, each: FinishedAttempt, *, late: bool) -> None:
+        tally, ending = self._worker.stats, each.outcome.ending
+        if late:
+            tally.lost += 1
+            _log.warning("lease_lost job=%s fence=%s", each.outcome.job.id, each.outcome.job.fence)
+            return
+        setattr(tally, ending, getattr(tally, ending) + 1)
+        tally.held += each.held
+
+
+def _call(after: Callable[[], object], job: Claimed) -> None:
+    try:
+        after()
+    except Exception:  # of the application; what is settled stays so, and the worker has others to settle
+        _log.exception("after_raised kind=%s job=%s", job.kind, job.id)
+
+
+# Wakes a worker when there is something to do: from this process at once, from others as the store can tell.
+
+
+class WakeSignal:
+    """An event that any thread may set. It tells a poke (something ended here) from news (something may be there)."""
+
+    def __init__(self, watch: Callable[[Callable[[], None], threading.Event], None] | None = None) -> None:
+        self._watch = watch  # blocks in a thread of its own, and calls back when another process wrote something
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._event = asyncio.Event()
+        self._news = False
+        self._asked = False  # the loop was asked to look, and has not yet
+
+    @contextlib.asynccontextmanager
+    async def listening(self, *, others: bool = True) -> AsyncIterator[None]:
+        """Hears the news of this process, and of *others*, while the block runs."""
+        self._asked = False
+        self._loop = loop = asyncio.get_running_loop()
+        stop = threading.Event()
+        thread = None
+        if self._watch is not None and others:
+            thread = threading.Thread(
+                target=self._watch, args=(self.signal_new_work, stop), name="tidegate-wake", daemon=True
+            )
+            thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            self._loop = None
+            if thread is not None:
+                await loop.run_in_executor(None, thread.join, 2)
+
+    def signal_finished(self) -> None:
+        """Something ended on the loop; from its own thread."""
+        self._event.set()
+
+    def signal_new_work(self) -> None:
+        """There may be something new to do; from any thread."""
+        loop = self._loop
+        if loop is None or self._asked:
+            return
+        self._asked = True
+        with contextlib.suppress(RuntimeError):  # the loop was closed a moment ago
+            loop.call_soon_threadsafe(self._heard)
+
+    def _heard(self) -> None:
+        self._asked = False
+        self._news = True
+        self._event.set()
+
+    def take(self) -> bool:
+        """Whether there was news; from now on there is none."""
+        was, self._news = self._news, False
+        self._event.clear()
+        return was
+
+    async def wait(self, timeout: float | None) -> None:
+        """Until it is set, or so many seconds."""
+        if self._event.is_set():
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                await self._event.wait()

@@ -1,0 +1,197 @@
+"""Copies of a database, and what must change in one that is put back.
+
+Between the copy and now, workers have claimed jobs and ids were given out that the copy knows nothing of. So every
+fence and the next id jump ahead: no lease and no id from then can ever match something new.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tidegate.errors import Rejected, StoreDamaged, StoreError
+from tidegate.guard.breaker_state import OPEN
+from tidegate.jobs import settle
+from tidegate.store import sqlite_files
+from tidegate.store.base import Stages, Store, Tx, unwatched
+from tidegate.store.migrate import core_migrations, migrate
+from tidegate.store.open import core_statements
+from tidegate.store.sql import Dialect
+from tidegate.store.sqlite import SqliteStore
+from tidegate.store.sqlite_driver import connect, make_private
+from tidegate.targets import breaker, table
+
+JUMP = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    epoch: int  # how often this database was put back
+    requeued: int  # jobs that ran when the copy was made
+
+
+def backup(store: Store, file: Path, *, replace: bool = False, stages: Stages = unwatched) -> None:
+    """Writes a consistent copy while others write; it appears whole or not at all."""
+    if not isinstance(store, SqliteStore):
+        raise Rejected("a backup of PostgreSQL is made by its own tools: pg_dump, or a base backup")
+    _refuse_itself(Path(store.url.removeprefix("sqlite:///")), file)
+    if file.exists() and not replace:
+        raise Rejected(f"{file} is there already")
+    draft = file.with_name(f".{file.name}.{secrets.token_hex(4)}")
+    try:
+        os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        store.backup(str(draft), stages("Copying"))
+        with draft.open("rb") as written:
+            os.fsync(written.fileno())
+        draft.replace(file)
+    except OSError as error:
+        raise StoreError(f"{file}: it cannot be written ({error.strerror or type(error).__name__})") from error
+    finally:
+        _remove(draft)
+
+
+def restore(
+    path: Path, file: Path, now: Callable[[], float], driver: str | None = None, *, stages: Stages = unwatched
+) -> Restored:
+    """Puts a copy back in the place of a SQLite database, also under the eyes of workers that have it open.
+
+    The copy is checked, brought up to date and prepared beside the database, and then taken over in one transaction.
+    A file that is damaged is kept under another name; who has it open must be started again.
+    """
+    if not _is_database(file):
+        raise Rejected(f"{file} is no SQLite database")
+    _refuse_itself(path, file)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        stages("Copying")
+        shutil.copyfile(file, draft)
+        draft.chmod(0o600)
+        store = _opened(draft, file, now, driver)
+        try:
+            stages("Checking")
+            found = _prepared(store, file)
+            if not _is_usable(path, store.driver):
+                _move_aside(path, now())
+            make_private(str(path))
+            sqlite_files.remove_marker(str(path))
+            store.backup(str(path), stages("Putting it back"))
+            _mark(store, path)
+        finally:
+            store.close()
+    except OSError as error:
+        raise StoreError(f"{file}: it cannot be put back ({error.strerror or type(error).__name__})") from error
+    finally:
+        _remove(draft)
+    return found
+
+
+def _opened(draft: Path, file: Path, now: Callable[[], float], driver: str | None) -> SqliteStore:
+    try:
+        return SqliteStore(str(draft), core_statements(Dialect.SQLITE), now, driver)
+    except StoreDamaged as error:
+        raise Rejected(f"{file} is damaged: it cannot be opened; choose another copy") from error
+
+
+def _is_usable(path: Path, driver: str) -> bool:
+    """Whether there is a database that a copy can be written into."""
+    if not path.exists() or not path.stat().st_size:
+        return False
+    try:
+        connect(str(path), driver).close()
+    except StoreDamaged:
+        return False
+    marker = sqlite_files.read_marker(str(path))
+    return marker is None or not marker.damaged
+
+
+def _move_aside(path: Path, now: float) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        old = Path(f"{path}{suffix}")
+        if old.exists():
+            old.rename(f"{path}.damaged-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}{suffix}")
+
+
+def _mark(store: SqliteStore, path: Path) -> None:
+    found = store.read(lambda tx: tx.query("store_value", {"name": "id"}))
+    if found:
+        sqlite_files.write_marker(str(path), sqlite_files.Marker(str(found[0][0])))
+
+
+def _prepared(store: SqliteStore, file: Path) -> Restored:
+    wrong = store.check()
+    if wrong:
+        raise Rejected(f"{file} is damaged: {wrong[0]}")
+    migrate(store, core_migrations())
+    return store.write(lambda tx: restored(tx, store.dialect))
+
+
+def restored(tx: Tx, dialect: Dialect) -> Restored:
+    """What must change in a database that was put back, before anybody works on it."""
+    tx.lock_migrations()  # it takes its time with many jobs
+    if dialect is Dialect.POSTGRES:
+        tx.execute("lock table tg_job in exclusive mode")  # workers may be at work, where it went back by itself
+    tx.query("restored_fences", {"step": JUMP})
+    tx.query("restored_ids_sqlite" if dialect is Dialect.SQLITE else "restored_ids_postgres", {"step": JUMP})
+    tx.query("restored_notices")
+    tx.query("restored_deliveries")
+    running = tx.query("restored_running")
+    tx.query_many("action_events", [
+        {"id": id_, "kind": "restored", "code": None, "message": None, "actor": "restore"} for id_, _ in running
+    ])  # fmt: skip
+    settle.count_moves(tx, Counter((queue, "running", "ready") for _, queue in running))
+    _half_open(tx)
+    for name in ("restored_probes", "restored_leaders", "restored_workers"):
+        tx.query(name)
+    return Restored(int(tx.query("restored_epoch")[0][0]), len(running))
+
+
+def _half_open(tx: Tx) -> None:
+    """How the targets are by now, nobody knows: a few jobs find out."""
+    names = [row.name for row in table.targets(tx) if row.breaker.state == OPEN]
+    rows, now = table.lock_targets(tx, names)
+    for name, row in rows.items():
+        table.put_breaker(tx, name, row.breaker, breaker.half_open(row.breaker, now or row.breaker.since))
+
+
+def wrong_with(store: Store) -> list[str]:
+    """What is wrong with a database; empty when all is well. Counts every job: it takes its time."""
+    found = store.check() if isinstance(store, SqliteStore) else []
+    return found or store.read(_wrong)
+
+
+def _wrong(tx: Tx) -> list[str]:
+    counted = {(queue, state): int(n) for queue, state, n in tx.query("counted_jobs")}
+    kept = {key: n for key, n in settle.read(tx).items() if n and "total" not in key[1]}
+    found = [
+        f"queue {queue}: {kept.get((queue, state), 0)} are said to be {state}, {counted.get((queue, state), 0)} are"
+        for queue, state in sorted({*counted, *kept})
+        if counted.get((queue, state), 0) != kept.get((queue, state), 0)
+    ]
+    loose = int(tx.query("loose_links")[0][0])
+    return [*found, *([f"{loose} jobs wait for jobs that are not there"] if loose else [])]
+
+
+def _refuse_itself(path: Path, file: Path) -> None:
+    # A file that is put in its place is not the one that others have open; and a copy of it lacks what is in its log.
+    if path.exists() and file.exists() and path.samefile(file):
+        raise Rejected(f"{file} is the database itself; name another file")
+
+
+def _is_database(file: Path) -> bool:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(16) == b"SQLite format 3\0"
+    except OSError as error:
+        raise Rejected(f"{file}: it cannot be read ({error.strerror or type(error).__name__})") from error
+
+
+def _remove(draft: Path) -> None:
+    for suffix in ("", "-wal", "-shm", "-journal"):
+        Path(f"{draft}{suffix}").unlink(missing_ok=True)

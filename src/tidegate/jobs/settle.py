@@ -1,0 +1,347 @@
+"""Settles attempts under their leases: outcomes, counters and failure groups."""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tidegate.faults.redaction import fingerprint, normalise
+from tidegate.jobs.job import AttemptOutcome, OutcomeKind, StoredState
+from tidegate.store.base import Row, Tx
+from tidegate.validation import storable
+
+# How many jobs there are, without counting them: every change appends its difference, the leader adds them up.
+
+# Seconds that an attempt may take to be counted there; what takes longer is counted behind the last one.
+BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
+# What only grows has "total" in its name, so that nobody takes it for a stage.
+FAILED, TOOK, TOOK_ALL = "failed_total:", "took_total:", "took_us_total"
+RETRIED, EXPIRED = "manual_retry_total", "lease_expired_total"
+DELIVERY = "delivery_total:"  # of notices, by outcome and channel
+BAD = "bad_total"  # attempts that were made and did not succeed
+_TOOK = tuple(f"{TOOK}{n}" for n in range(len(BUCKETS) + 1))
+
+
+def add(tx: Tx, changes: Counter[tuple[str, str]]) -> None:
+    """Differences by (queue, stage)."""
+    rows = [{"queue": queue, "what": stage, "delta": delta} for (queue, stage), delta in changes.items() if delta]
+    if rows:
+        tx.query_many("tally", rows)
+
+
+def count_moves(tx: Tx, moves: Mapping[tuple[str, str, str], int]) -> None:
+    """So many jobs of (queue, from this stage, to that one)."""
+    changes: Counter[tuple[str, str]] = Counter()
+    for (queue, old, new), n in moves.items():
+        changes[queue, old] -= n
+        changes[queue, new] += n
+    add(tx, changes)
+
+
+def count_failures(tx: Tx, codes: Counter[tuple[str, str]]) -> None:
+    """Failures by (queue, code), which only grow."""
+    add(tx, Counter({(queue, FAILED + code): n for (queue, code), n in codes.items()}))
+
+
+def count_durations(spans: Iterable[tuple[str, float]]) -> Counter[tuple[str, str]]:
+    """Differences for attempts by (queue, seconds): one more in a bucket each, and their sum in microseconds."""
+    by_queue: dict[str, list[float]] = {}
+    for queue, span in spans:
+        by_queue.setdefault(queue, []).append(span if span > 0 else 0.0)
+    found: Counter[tuple[str, str]] = Counter()
+    for queue, each in by_queue.items():
+        found[queue, TOOK_ALL] = round(sum(each) * 1_000_000)
+        counts = [0] * len(_TOOK)
+        for span in each:
+            counts[bisect_left(BUCKETS, span)] += 1
+        found.update({(queue, what): n for what, n in zip(_TOOK, counts, strict=True) if n})
+    return found
+
+
+def count_retries(tx: Tx, queue: str, times: int = 1) -> None:
+    add(tx, Counter({(queue, RETRIED): times}))
+
+
+def read(tx: Tx) -> dict[tuple[str, str], int]:
+    return {(queue, what): int(total) for queue, what, total in tx.query("tallies")}
+
+
+def fold_counters(tx: Tx) -> int:
+    """Adds up what was appended; returns how many rows it took away. Only the leader does this."""
+    rows = tx.query("tally_take")
+    totals: Counter[tuple[str, str]] = Counter()
+    for queue, what, delta in rows:
+        totals[queue, what] += int(delta)
+    add(tx, totals)
+    return len(rows)
+
+
+# Failures as groups: those that are the same one, counted, and found again when somebody acts on all of them.
+
+HOUR = 3600
+HOURLY_RETENTION = 26
+_BATCH_SIZE = 5000  # notes that are added up at once
+
+
+@dataclass(frozen=True, slots=True)
+class FailedJob:
+    """A job whose attempt went badly, or that will never have one."""
+
+    id: int
+    target: str
+    kind: str
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailureGroup:
+    """Failures that are the same one, since *first_at*."""
+
+    failure: str
+    target: str
+    kind: str  # of the last of them
+    code: str
+    message: str  # without what varies
+    first_at: float
+    last_at: float
+    n: int
+
+
+def record_failures(tx: Tx, failed: Sequence[FailedJob]) -> None:
+    """Says of each job which group it belongs to, and counts it there."""
+    if not failed:
+        return
+    groups: Counter[tuple[str, str, str, str, str]] = Counter()
+    rows = []
+    for each in failed:
+        name = fingerprint(each.target or each.kind, each.code, each.message)
+        rows.append({"id": each.id, "failure": name})
+        groups[name, each.target, each.kind, each.code, normalise(each.message)] += 1
+    tx.query_many("job_failure", sorted(rows, key=lambda row: row["id"]))
+    tx.query_many("failure_notes", [
+        {"failure": name, "target": target, "kind": kind, "code": code, "message": message, "n": n}
+        for (name, target, kind, code, message), n in groups.items()
+    ])  # fmt: skip
+
+
+def fold_failures(tx: Tx) -> bool:
+    """Adds up what was noted; True when there is more of it. Only the leader does this."""
+    rows = tx.query("failure_notes_take", {"n": _BATCH_SIZE})
+    if rows:
+        hours: Counter[tuple[str, int]] = Counter()
+        for failure, _, _, _, _, at, n in rows:
+            hours[failure, _hour(at)] += n
+        found = _together(rows)
+        tx.query_many("failure_add", [
+            {"failure": each.failure, "target": each.target, "kind": each.kind, "code": each.code,
+             "message": each.message, "first_at": each.first_at, "last_at": each.last_at, "n": each.n}
+            for each in found
+        ])  # fmt: skip
+        tx.query_many(
+            "failure_hours_add", [{"failure": name, "hour": hour, "n": n} for (name, hour), n in hours.items()]
+        )
+    return len(rows) == _BATCH_SIZE
+
+
+def groups(tx: Tx, limit: int) -> list[FailureGroup]:
+    """Those that were met last, the newest first, with what is not added up yet."""
+    known = [
+        FailureGroup(
+            failure=row[0],
+            target=row[1],
+            kind=row[2],
+            code=row[3],
+            message=row[4],
+            first_at=row[5],
+            last_at=row[6],
+            n=int(row[7]),
+        )
+        for row in tx.query("failures", {"n": limit})
+    ]
+    found = _together(tx.query("failure_notes_all"), {each.failure: each for each in known})
+    return sorted(found, key=lambda each: -each.last_at)[:limit]
+
+
+def jobs_in_groups(tx: Tx, names: Iterable[str], limit: int) -> dict[str, tuple[int, int]]:
+    """How many jobs of each group failed for good, and how many are tried again, counted no further than *most*."""
+    rows = tx.query_many("failure_jobs", [{"failure": name} for name in names], {"n": limit})
+    return {name: (int(failed), int(queued)) for name, failed, queued in rows}
+
+
+def retriable(tx: Tx, names: Iterable[str], limit: int) -> frozenset[str]:
+    """The groups of which a failed job can be retried, of the first *most* of each."""
+    return frozenset(
+        row[0] for row in tx.query_many("failure_retriable", [{"failure": name} for name in names], {"n": limit})
+    )
+
+
+def by_hour(tx: Tx, names: Iterable[str], now: float, hours: int = 24) -> dict[str, list[int]]:
+    """How often each was met in each of the last hours, the oldest first."""
+    last = _hour(now)
+    found = {name: [0] * hours for name in names}
+    rows = tx.query_many("failure_hours", [{"failure": name} for name in found], {"since": last - hours * HOUR})
+    rows += [(row[0], _hour(row[5]), row[6]) for row in tx.query("failure_notes_all")]
+    for name, hour, n in rows:
+        place = hours - 1 - (last - int(hour)) // HOUR
+        if name in found and 0 <= place < hours:
+            found[name][place] += int(n)
+    return found
+
+
+def prune(tx: Tx, older_than: Callable[[float], float], kept: float, limit: int) -> int:
+    """Removes a slice of the groups that were last met *kept* seconds ago, and of hours that nobody looks at."""
+    gone = tx.query("failures_prune", {"before": older_than(kept), "n": limit})
+    hours = tx.query("failure_hours_prune", {"before": _hour(older_than(HOURLY_RETENTION * HOUR)), "n": limit})
+    return max(len(gone), len(hours))
+
+
+def _hour(at: float) -> int:
+    return math.floor(at / HOUR) * HOUR
+
+
+def _together(rows: Iterable[Row], known: dict[str, FailureGroup] | None = None) -> list[FailureGroup]:
+    found = dict(known or {})
+    for failure, target, kind, code, message, at, n in rows:
+        old = found.get(failure)
+        found[failure] = FailureGroup(
+            failure=failure, target=target, kind=kind, code=code, message=message,
+            first_at=at if old is None else min(old.first_at, at), last_at=at if old is None else max(old.last_at, at),
+            n=n if old is None else old.n + n,
+        )  # fmt: skip
+    return [found[name] for name in sorted(found)]
+
+
+# Ending attempts, in batches, under their leases.
+
+PARENT_FAILED = "parent_failed"
+_MAX_TEXT = 2000
+# Attempts that came to an end of their own: how long they took says something.
+_WENT_BADLY = (OutcomeKind.AGAIN, OutcomeKind.FAILED)
+_MADE = (OutcomeKind.DONE, *_WENT_BADLY)
+_MET_A_FAULT = (
+    *_WENT_BADLY,
+    OutcomeKind.GIVEN_BACK,
+)  # given back with a code: a person must act before it is tried again
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Which jobs were ended, and which outcomes came too late: their jobs belong to somebody else."""
+
+    counted: frozenset[int]
+    late: tuple[AttemptOutcome, ...]
+
+
+def settle(tx: Tx, outcomes: Sequence[AttemptOutcome], worker: str) -> Settled:
+    """Writes how attempts ended, their events and their numbers; a late one changes nothing but its event."""
+    if not outcomes:
+        return Settled(frozenset(), ())
+    first: dict[tuple[int, int], AttemptOutcome] = {}
+    for outcome in outcomes:  # an attempt ends once; a second word about it is too late
+        first.setdefault((outcome.job.id, outcome.job.fence), outcome)
+    # In order of their ids, like everybody who locks several jobs: two at once must not meet crosswise.
+    rows = tx.query_many("settle", [_row(first[key]) for key in sorted(first)])
+    ended = [(first[id_, fence], StoredState(state), children) for id_, fence, state, children, _ in rows]
+    counted = {id(outcome) for outcome, _, _ in ended}
+    late = tuple(outcome for outcome in outcomes if id(outcome) not in counted)
+    tx.query_many("attempt_events", [_event(outcome, stage, worker) for outcome, stage, _ in ended])
+    changes = Counter((outcome.job.queue, str(stage)) for outcome, stage, _ in ended)
+    changes.subtract(Counter((outcome.job.queue, "running") for outcome, _, _ in ended))
+    changes.update(
+        (o.job.queue, FAILED + (_text(o.code) or "")) for o, stage, _ in ended if stage is StoredState.FAILED
+    )
+    changes.update((o.job.queue, BAD) for o, _, _ in ended if o.ending in _WENT_BADLY and not o.refund)
+    changes.update(count_durations([
+        (outcome.job.queue, row[-1] - outcome.job.claimed_at)
+        for (outcome, _, _), row in zip(ended, rows, strict=True)
+        if not outcome.refund and outcome.ending in _MADE
+    ]))  # fmt: skip
+    add(tx, changes)
+    record_failures(tx, [
+        FailedJob(o.job.id, o.job.target, o.job.kind, _text(o.code) or "", _text(o.message) or "")
+        for o, stage, _ in ended
+        if o.code and o.ending in _MET_A_FAULT and stage is not StoredState.CANCELLED
+    ])  # fmt: skip
+    end_children(tx, {o.job.id: stage for o, stage, children in ended if children and stage.state.final})
+    if late:
+        _note_late(tx, late, worker)
+    return Settled(frozenset(outcome.job.id for outcome, _, _ in ended), late)
+
+
+def end_children(tx: Tx, ended: Mapping[int, StoredState]) -> None:
+    """What the end of parents means for those that wait for them, and for theirs."""
+    done = [parent for parent, stage in ended.items() if stage is StoredState.DONE]
+    if done:
+        _free(tx, done)
+    fail_children(
+        tx, {parent: orphaned(parent, stage) for parent, stage in ended.items() if stage is not StoredState.DONE}
+    )
+
+
+def orphaned(parent: int, stage: StoredState) -> str:
+    """What is said of a child whose parent has ended otherwise than done."""
+    return f"Job {parent}, which it waits for, {'was cancelled' if stage is StoredState.CANCELLED else 'has failed'}."
+
+
+def fail_children(tx: Tx, whys: Mapping[int, str]) -> None:
+    """Fails those that wait for parents which will not be done, and those that wait for these; *whys* by parent."""
+    while whys:
+        given = [{"parent": parent, "why": whys[parent]} for parent in sorted(whys)]
+        rows = tx.query_many("fail_children", given, {"code": PARENT_FAILED})
+        tx.query_many("action_events", [
+            {"id": child, "kind": "failed", "code": PARENT_FAILED, "message": message, "actor": "parent"}
+            for child, _, _, message, _, _ in rows
+        ])  # fmt: skip
+        record_failures(
+            tx, [FailedJob(id_, target, kind, PARENT_FAILED, text) for id_, _, _, text, target, kind in rows]
+        )
+        queues = Counter(row[1] for row in rows)
+        count_moves(tx, {(queue, "blocked", "failed"): n for queue, n in queues.items()})
+        count_failures(tx, Counter({(queue, PARENT_FAILED): n for queue, n in queues.items()}))
+        whys = {child: orphaned(child, StoredState.FAILED) for child, _, children, _, _, _ in rows if children}
+
+
+def _free(tx: Tx, parents: Iterable[int]) -> None:
+    rows = tx.query_many("free_children", [{"parent": parent} for parent in sorted(parents)])
+    count_moves(tx, Counter((queue, "blocked", state) for _, queue, state in rows if state != "blocked"))
+
+
+def _note_late(tx: Tx, late: Sequence[AttemptOutcome], worker: str) -> None:
+    """Says so in the history, but not when the answer to an earlier settle of the very same was lost on the way."""
+    keys = {(outcome.job.id, outcome.job.fence): outcome for outcome in reversed(late)}
+    rows = tx.query_many("attempt_rows", [{"job": job, "fence": fence} for job, fence in keys])
+    kinds = {(job, fence): kind for job, fence, kind in rows}
+    tx.query_many("stale_results", [
+        {"id": job, "fence": fence, "attempt": outcome.job.attempt, "code": _text(outcome.code),
+         "message": str(outcome.ending), "actor": worker}
+        for (job, fence), outcome in keys.items()
+        if kinds.get((job, fence)) not in (str(outcome.ending), str(OutcomeKind.CANCELLED))
+    ])  # fmt: skip
+
+
+def _row(outcome: AttemptOutcome) -> dict[str, object]:
+    status = outcome.status
+    return {
+        "id": outcome.job.id, "fence": outcome.job.fence, "outcome": str(outcome.stage), "wait": outcome.wait,
+        "refund": int(outcome.refund), "result": outcome.result, "code": _text(outcome.code),
+        "status": status if status is not None and 0 <= status < 1_000_000 else None, "message": _text(outcome.message),
+    }  # fmt: skip
+
+
+def _event(outcome: AttemptOutcome, stage: StoredState, worker: str) -> dict[str, object]:
+    job, row = outcome.job, _row(outcome)
+    stopped = stage is StoredState.CANCELLED  # a person asked for it, whatever the handler said
+    return {
+        "job": job.id, "fence": job.fence, "kind": str(OutcomeKind.CANCELLED if stopped else outcome.ending),
+        "attempt": job.attempt, "began_at": job.claimed_at, "code": row["code"], "status": row["status"],
+        "message": row["message"], "actor": worker,
+    }  # fmt: skip
+
+
+def _text(text: str | None) -> str | None:
+    """Whatever a handler raised: one bad character must not keep a whole batch out."""
+    return None if text is None else storable(text, _MAX_TEXT)

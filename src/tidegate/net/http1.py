@@ -1,0 +1,278 @@
+"""One connection: bytes that come in, counted and never more of them at a time than fit, and bytes that go out."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import h11
+import httpx2
+
+from tidegate.durations import brief
+from tidegate.net.decoding import Body
+from tidegate.net.errors import Broken, Busy, FetchError, TooBig, TooSlow
+from tidegate.net.urls import ParsedUrl
+
+_HIGH = 262_144  # bytes that nobody has taken yet; beyond it the other side has to wait
+
+
+class SocketStream(asyncio.Protocol):
+    """The stream of one connection. One task reads from it at a time."""
+
+    def __init__(self, connected: socket.socket | None = None) -> None:
+        self._socket = connected
+        self._transport: asyncio.Transport | None = None
+        self._came = bytearray()
+        self._waits: asyncio.Future[None] | None = None
+        self._over = self._paused = self._rests = False
+        self._error: Exception | None = None
+        self._left = 0
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it can be used again: it is open, and nothing came that nobody asked for."""
+        return not self._over and not self._came and not self._unseen()
+
+    def expect(self, limit: int) -> None:
+        """So many bytes may come from now on."""
+        self._left, self._rests = limit, False
+
+    def rest(self) -> None:
+        """Nothing may come from now on, until something is expected: it ends when something does."""
+        self._rests = True
+
+    async def read(self) -> bytes:
+        """What has come, none at the end; TooBig when that is more than is expected, OSError when it broke."""
+        if not self._came and not self._over:
+            self._waits = asyncio.get_running_loop().create_future()
+            try:
+                await self._waits
+            finally:
+                self._waits = None
+        if not self._came and self._error is not None:
+            raise self._error
+        found = bytes(self._came)
+        self._came.clear()
+        if self._paused and self._transport is not None and not self._over:
+            self._paused = False
+            self._transport.resume_reading()
+        self._left -= len(found)
+        if self._left < 0:
+            raise TooBig("the answer has more bytes on the wire than are read")
+        return found
+
+    def write(self, data: bytes) -> None:
+        """Sends it, unless the connection has ended: whoever reads next finds that out."""
+        if self._transport is not None and not self._over:
+            self._transport.write(data)
+
+    def close(self) -> None:
+        """Ends it at once; there is nothing left to be said."""
+        self._over = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    # -- what asyncio tells ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        if self._rests:
+            self.close()
+            return
+        self._came += data
+        if len(self._came) > _HIGH and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def eof_received(self) -> None:
+        self._over = True
+        sealed = None if self._transport is None else self._transport.get_extra_info("ssl_object")
+        if sealed is not None and not _is_said(sealed):
+            self._error = ConnectionAbortedError("it was cut before its end was said")
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._over, self._error = True, self._error or exc
+        self._wake()
+
+    def _unseen(self) -> bool:
+        """Whether the system has bytes, or the end, that the loop has not come round to."""
+        if self._socket is None:
+            return False
+        try:
+            self._socket.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+        return True
+
+    def _wake(self) -> None:
+        if self._waits is not None and not self._waits.done():
+            self._waits.set_result(None)
+
+
+def _is_said(sealed: ssl.SSLObject) -> bool:
+    """Whether the other side has said under TLS that this is the end; asyncio makes no difference."""
+    try:
+        return not sealed.read(1)
+    except ssl.SSLZeroReturnError:
+        return True
+    except ssl.SSLError:  # more should have come
+        return False
+
+
+# HTTP/1.1 on one connection: a request, its answer, and the next one.
+
+_HEADERS = 256_000  # bytes before the body, what was read of it at the same time included
+_ONE_PART = 102_400  # bytes of a status line with its headers, or of what stands before a chunk
+_LENGTHS = (b"content-length", b"transfer-encoding")
+
+
+class Http1Connection:
+    """One connection, and how far its talk has come. OSError and `h11.ProtocolError` when it breaks."""
+
+    def __init__(self, line: SocketStream) -> None:
+        self._line = line
+        self._talk = h11.Connection(h11.CLIENT, max_incomplete_event_size=_ONE_PART)
+        self.served = 0  # answers; after the first one the other side may have ended it
+        self.idle_since = 0.0
+        self._ends = False
+
+    @property
+    def usable(self) -> bool:
+        return self._line.quiet
+
+    async def ask(self, target: bytes, headers: list[tuple[bytes, bytes]], body: int) -> h11.Response:
+        """The head of the answer; with its body at most *body* bytes may come."""
+        request = self._talk.send(h11.Request(method=b"GET", target=target, headers=headers))
+        end = self._talk.send(h11.EndOfMessage())
+        self._line.expect(_HEADERS)
+        self._line.write((request or b"") + (end or b""))
+        while True:
+            event = await self._event()
+            if isinstance(event, h11.Response):
+                self._line.expect(body)
+                # Who says in two ways where the answer ends may mean another end than we do.
+                self._ends = sum(name in _LENGTHS for name, _ in event.headers) > 1
+                return event
+            if event is h11.PAUSED:  # it speaks something else from here on, which nobody asked for
+                raise h11.RemoteProtocolError("the other side has changed the protocol")
+
+    async def piece(self) -> bytes | None:
+        """The next piece of the body; None at its end."""
+        event = await self._event()
+        return bytes(event.data) if isinstance(event, h11.Data) else None
+
+    def next_cycle(self) -> bool:
+        """Whether another request can be sent; not when anything is left of this one, or came beyond its answer."""
+        over = self._talk.our_state is h11.DONE and self._talk.their_state is h11.DONE
+        if not over or self._ends or self._talk.trailing_data[0] or not self._line.quiet:
+            return False
+        self._talk.start_next_cycle()
+        self._line.rest()
+        self.served += 1
+        return True
+
+    def close(self) -> None:
+        self._line.close()
+
+    async def _event(self) -> Any:
+        while (event := self._talk.next_event()) is h11.NEED_DATA:
+            data = await self._line.read()
+            if not data and self._talk.their_state is h11.SEND_RESPONSE:
+                raise h11.RemoteProtocolError("it ended without an answer")
+            self._talk.receive_data(data)
+        return event
+
+
+# A request and its answer, and how far a fetch has come.
+
+_OURS = frozenset({"host", "connection", "content-length", "transfer-encoding", "te", "upgrade"})
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
+_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_BROKEN = (OSError, h11.ProtocolError)
+_HEADERS_TOO_LONG = 431
+_WAITED_TOO_LONG = 408
+_MAX_SMALL, _SMALL = 20_000, 64  # pieces of a body, and bytes: each piece costs us far more than it costs them
+
+Sent = dict[str, tuple[bytes, bytes]]  # headers by their name in small letters
+
+
+@dataclass(slots=True)
+class FetchState:
+    """How far a fetch has come."""
+
+    place: ParsedUrl
+    headers: Sent
+    history: list[tuple[int, str]] = field(default_factory=list)
+    waits: bool = False  # for one of our own connections
+
+    def too_late(self, total: float) -> FetchError:
+        if self.waits:
+            text = f"all our connections to {self.place.host} were taken for {brief(total)}"
+            return Busy(text, url=self.place.url)
+        return TooSlow(f"{self.place.host} had not answered in full after {brief(total)}", url=self.place.url)
+
+
+async def send_request(connection: Http1Connection, state: FetchState, body: int) -> h11.Response:
+    """The head of the answer, its body of at most so many bytes still to come; Broken when there is none."""
+    place = state.place
+    try:
+        answer = await connection.ask(place.target, [(b"Host", place.authority), *state.headers.values()], body)
+    except _BROKEN as error:
+        if getattr(error, "error_status_hint", 0) == _HEADERS_TOO_LONG:
+            raise TooBig(f"the headers of {place.host} are too long") from error
+        raise Broken(f"the connection to {place.host} broke: {_said(error)}") from error
+    if answer.status_code == _WAITED_TOO_LONG and connection.served:
+        # It is about the time before this request, which it met on its way.
+        raise Broken(f"the connection to {place.host} broke: it was kept for longer than {place.host} likes")
+    return answer
+
+
+async def read_response(connection: Http1Connection, body: Body) -> None:
+    """Takes in the whole body; Broken when it ends early."""
+    pieces = came = 0
+    try:
+        while (piece := await connection.piece()) is not None:
+            body.feed(piece)
+            pieces += 1
+            came += len(piece)
+            if pieces > _MAX_SMALL and came < _SMALL * pieces:
+                raise TooBig(f"the body comes in {pieces} pieces of less than {_SMALL} bytes")
+    except _BROKEN as error:
+        raise Broken(f"the answer broke off: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    """What broke, without what came instead: that may be long, and is for nobody's eyes."""
+    return str(error).partition(": bytearray(")[0][:200]
+
+
+def location_in(headers: httpx2.Headers) -> str:
+    """Where a redirect leads, as text: most who send more than ASCII send UTF-8."""
+    raw = headers["Location"].encode("latin-1")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+def checked_headers(headers: Mapping[str, str]) -> Sent:
+    """*headers* as they are sent, by their name in small letters; ValueError when one cannot be."""
+    checked = {}
+    for name, value in headers.items():
+        if not _TOKEN.fullmatch(name) or name.lower() in _OURS:
+            raise ValueError(f"headers: {name!r:.80} is not a header that can be given")
+        if not _VALUE.fullmatch(value):
+            raise ValueError(f"headers: the value of {name} has a sign that a header cannot hold")
+        checked[name.lower()] = (name.encode("ascii"), value.encode("latin-1"))
+    return checked

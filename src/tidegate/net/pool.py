@@ -1,0 +1,222 @@
+"""Connections by origin: a few at a time to each, kept for the next fetch, and not too many of them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from itertools import zip_longest
+
+import httpx2
+
+from tidegate.net.addresses import Networks, Resolver, why_blocked
+from tidegate.net.errors import BlockedAddress, Unreachable
+from tidegate.net.http1 import Http1Connection, SocketStream
+from tidegate.net.urls import ParsedUrl
+
+# Connections to addresses that were checked: the address that is checked is the one that is connected to.
+
+_PER_ADDRESS = 10.0  # seconds; then the next one of the host is tried
+_MAX_ADDRESSES = 4
+
+
+class Connector:
+    """Resolves a name, checks every address, connects to one of them."""
+
+    def __init__(self, resolver: Resolver, allowed: Networks) -> None:
+        self._resolver, self._allowed = resolver, allowed
+
+    async def connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> SocketStream:
+        """A connection to *host*, whose name is the one that *tls* asks for; Unreachable when there is none."""
+        connected = await self._reached(host, port)
+        line = SocketStream(connected)
+        named = None if tls is None else host.removesuffix(".")
+        try:
+            loop = asyncio.get_running_loop()
+            await loop.create_connection(lambda: line, sock=connected, ssl=tls, server_hostname=named)
+        # The socket belongs to its transport, which closes it in the next turn of the loop. Closed beneath it, its
+        # number would go to another connection while the transport still listens to it.
+        except OSError as error:
+            line.close()
+            raise _unreachable(host, error) from error
+        except asyncio.CancelledError:
+            line.close()
+            raise
+        except BaseException:  # there was no transport yet
+            connected.close()
+            raise
+        return line
+
+    async def _reached(self, host: str, port: int) -> socket.socket:
+        failed: OSError | None = None
+        for address in in_turns(await self._addresses(host, port))[:_MAX_ADDRESSES]:
+            try:
+                async with asyncio.timeout(_PER_ADDRESS):
+                    return await _opened(address, port)
+            except OSError as error:  # a TimeoutError is one
+                failed = error
+        if failed is None:
+            raise Unreachable(f"{host} has no address")
+        raise _unreachable(host, failed) from failed
+
+    async def _addresses(self, host: str, port: int) -> Sequence[str]:
+        found = [host] if _is_address(host) else await self._look_up(host, port)
+        for address in found:
+            if why := why_blocked(address, self._allowed):
+                raise BlockedAddress(host, address, why)
+        return found
+
+    async def _look_up(self, host: str, port: int) -> Sequence[str]:
+        try:
+            return await self._resolver(host, port)
+        except (OSError, UnicodeError) as error:
+            raise Unreachable(f"the name {host} could not be resolved: {error}") from error
+
+
+async def _opened(address: str, port: int) -> socket.socket:
+    opened = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        opened.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(opened, (address, port))
+    except BaseException:
+        opened.close()
+        raise
+    return opened
+
+
+def _unreachable(host: str, error: OSError) -> Unreachable:
+    unsaid = "it did not answer in time" if isinstance(error, TimeoutError) else "it ended the connection"
+    return Unreachable(f"{host} could not be reached: {str(error) or unsaid}")
+
+
+def in_turns(addresses: Sequence[str]) -> list[str]:
+    """One of each family after the other, the best first: where IPv6 leads nowhere, IPv4 is not tried last."""
+    first = [address for address in addresses if (":" in address) == (":" in addresses[0])]
+    other = [address for address in addresses if address not in first]
+    pairs = zip_longest(first, other)
+    return [each for pair in pairs for each in pair if each is not None]
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+_Key = tuple[str, str, int]
+
+
+@dataclass(slots=True)
+class OriginPool:
+    """The connections to one scheme, host and port."""
+
+    turns: asyncio.Semaphore
+    users: int = 0  # who has, or waits for, a turn
+    idle_since: float = 0.0
+    free: list[Http1Connection] = field(default_factory=list)
+    used: set[Http1Connection] = field(default_factory=set)
+
+    def close(self) -> None:
+        for each in (*self.free, *self.used):
+            each.close()
+        self.free.clear()
+
+
+class ConnectionPool:
+    """The connections to all origins."""
+
+    def __init__(
+        self, connector: Connector, tls: ssl.SSLContext | None, *, per_host: int, keep: int, keep_for: float
+    ) -> None:
+        self._connector, self._tls = connector, tls
+        self._per_host, self._keep, self._keep_for = per_host, keep, keep_for
+        self._busy: dict[_Key, OriginPool] = {}
+        self._idle: OrderedDict[_Key, OriginPool] = OrderedDict()
+        self._kept = 0  # connections of idle origins
+
+    @asynccontextmanager
+    async def acquire(self, parsed: ParsedUrl) -> AsyncIterator[OriginPool]:
+        """The origin of *place*, while one of its connections is ours."""
+        origin = self._take(parsed.origin)
+        try:
+            async with origin.turns:
+                yield origin
+        finally:
+            self._give_back(parsed.origin, origin)
+
+    async def connection(self, origin: OriginPool, parsed: ParsedUrl, *, new: bool = False) -> Http1Connection:
+        """One of *origin*'s connections, kept or *new*; it is to be given to `ended`."""
+        now = asyncio.get_running_loop().time()
+        while origin.free and not new:
+            kept = origin.free.pop()
+            if kept.usable and now - kept.idle_since < self._keep_for:
+                origin.used.add(kept)
+                return kept
+            kept.close()
+        made = Http1Connection(await self._connector.connect(parsed.host, parsed.port, self._tls_of(parsed)))
+        origin.used.add(made)
+        return made
+
+    def ended(self, origin: OriginPool, connection: Http1Connection) -> None:
+        """Keeps a connection whose answer was read to its end, and closes any other."""
+        origin.used.discard(connection)
+        if connection.next_cycle():
+            connection.idle_since = asyncio.get_running_loop().time()
+            origin.free.append(connection)
+        else:
+            connection.close()
+
+    async def aclose(self) -> None:
+        """Ends all connections, also those in use."""
+        origins = [*self._busy.values(), *self._idle.values()]
+        self._busy.clear()
+        self._idle.clear()
+        self._kept = 0
+        for origin in origins:
+            origin.close()
+        await asyncio.sleep(0)  # the loop closes their sockets now
+
+    def _take(self, key: _Key) -> OriginPool:
+        origin = self._busy.get(key) or self._roused(key) or OriginPool(asyncio.Semaphore(self._per_host))
+        self._busy[key] = origin
+        origin.users += 1
+        return origin
+
+    def _give_back(self, key: _Key, origin: OriginPool) -> None:
+        origin.users -= 1
+        if origin.users:
+            return
+        now = asyncio.get_running_loop().time()
+        origin.idle_since = now
+        if self._busy.pop(key, None) is None:  # the client was closed meanwhile
+            origin.close()
+        elif origin.free:
+            self._idle[key] = origin
+            self._kept += len(origin.free)
+        while self._idle:
+            oldest = next(iter(self._idle))
+            if self._kept <= self._keep and now - self._idle[oldest].idle_since < self._keep_for:
+                return
+            if (ended := self._roused(oldest)) is not None:
+                ended.close()
+
+    def _roused(self, key: _Key) -> OriginPool | None:
+        origin = self._idle.pop(key, None)
+        if origin is not None:
+            self._kept -= len(origin.free)
+        return origin
+
+    def _tls_of(self, parsed: ParsedUrl) -> ssl.SSLContext | None:
+        if parsed.scheme != "https":
+            return None
+        if self._tls is None:
+            self._tls = httpx2.create_ssl_context()
+        self._tls.set_alpn_protocols(["http/1.1"])
+        return self._tls

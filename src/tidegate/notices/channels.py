@@ -1,0 +1,206 @@
+"""Notification channels: their configuration and rows."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+from tidegate.store.base import Tx
+
+# Where people are told: the channels of an operator, as values, and what is sent through one.
+
+PAGE = "page"  # always there, and needs no settings
+LEVELS = ("info", "success", "warning", "error")  # the heaviest last
+TLS, STARTTLS, PLAIN = "tls", "starttls", "none"
+PORTS = {TLS: 465, STARTTLS: 587, PLAIN: 25}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Webhook:
+    """An address that takes a signed POST."""
+
+    kind = "webhook"
+    url: str = field(repr=False)
+    secret: str = field(default="", repr=False)
+
+    @property
+    def shown(self) -> str:
+        return _without_secrets(self.url)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mail:
+    """A mail server, and who gets what it sends."""
+
+    kind = "smtp"
+    host: str
+    port: int
+    security: str = STARTTLS
+    user: str = ""
+    password: str = field(default="", repr=False)
+    sender: str
+    to: tuple[str, ...] = ()
+    ca_file: str = ""
+
+    @property
+    def shown(self) -> str:
+        return f"{', '.join(self.to)} by {self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apprise:
+    """An address of apprise: ntfys://..., tgram://..., and a hundred more."""
+
+    kind = "apprise"
+    url: str = field(repr=False)
+
+    @property
+    def shown(self) -> str:
+        # In most of these addresses even the host is part of a secret.
+        return f"{self.url.partition('://')[0] or 'apprise'}://…"
+
+
+ChannelConfig = Webhook | Mail | Apprise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Channel:
+    """One way to reach people. *level* is the least that it is told; *standby*: only what others could not deliver."""
+
+    name: str
+    config: ChannelConfig
+    level: str = "warning"
+    order: int = 100
+    standby: bool = False
+
+    @property
+    def target(self) -> str:
+        """The target that its deliveries are behind."""
+        return f"{TARGETS}{self.name}"
+
+    def takes(self, level: str) -> bool:
+        return not self.standby and LEVELS.index(level) >= LEVELS.index(self.level)
+
+
+QUEUE = "notices"  # of the jobs that deliver
+TARGETS = "channel "  # how the names of those targets begin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Message:
+    """One notice as it is sent. *id* is the same in each attempt, so that a receiver can drop a repeat."""
+
+    id: str
+    event: str  # "notice.raised", "notice.recovered" or "notice.test"
+    level: str
+    title: str
+    at: float  # when what it tells of was noticed
+    paragraphs: tuple[str, ...]
+    link: str = ""
+    about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def heading(self) -> str:
+        """The title in one line, wherever a line must be one."""
+        return " ".join(self.title.split())
+
+    @property
+    def text(self) -> str:
+        """The whole of it, as plain text."""
+        return "\n\n".join([*self.paragraphs, *([self.link] if self.link else [])])
+
+    def as_json(self) -> dict[str, Any]:
+        """The document that a webhook gets."""
+        return {
+            "type": self.event, "timestamp": datetime.fromtimestamp(self.at, UTC).isoformat(),
+            "data": {**self.about, "level": self.level, "title": self.title, "text": " ".join(self.paragraphs),
+                     "link": self.link},
+        }  # fmt: skip
+
+
+def in_order(channels: tuple[Channel, ...]) -> tuple[Channel, ...]:
+    return tuple(sorted(channels, key=lambda each: (each.order, each.name)))
+
+
+def _without_secrets(url: str) -> str:
+    """The beginning of an address; what follows the host is often a secret."""
+    parts = urlsplit(url)
+    rest = "/…" if parts.path.strip("/") or parts.query else ""
+    port = f":{parts.port}" if parts.port else ""
+    return f"{parts.scheme}://{parts.hostname}{port}{rest}"
+
+
+# The channels as rows: as they were last declared, and how the last delivery through each went.
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelRow:
+    """One channel, as it was last declared, and how its last delivery went. The fields are the columns."""
+
+    name: str
+    kind: str
+    shown: str
+    level: str
+    place: int
+    standby: bool
+    digest: str
+    there: bool
+    last_at: float | None
+    last_ok: bool | None
+    last_why: str | None
+    tested_at: float | None
+    tested_ok: bool | None
+    tested_why: str | None
+    disabled_at: float | None
+    disabled_why: str | None
+
+
+def digest_of(channel: Channel) -> str:
+    """Tells whether a channel leads elsewhere than before, without saying where."""
+    way = channel.config
+    values = [repr(getattr(way, name)) for name in way.__slots__]
+    return hashlib.sha256("\n".join([way.kind, *values]).encode()).hexdigest()[:32]
+
+
+def declare(tx: Tx, channels: Sequence[Channel]) -> list[str]:
+    """Writes what the settings have, where it differs from what is there; what they lack is out of use.
+
+    Returns the names of those that lead elsewhere than before.
+    """
+    moved = []
+    known = {row.name: row for row in every(tx)}
+    for channel in channels:
+        way = channel.config
+        said = {
+            "name": channel.name, "kind": way.kind, "shown": way.shown, "level": channel.level,
+            "place": channel.order, "standby": int(channel.standby), "digest": digest_of(channel),
+        }  # fmt: skip
+        row = known.pop(channel.name, None)
+        if row is None or not row.there or any(said[name] != getattr(row, name) for name in said):
+            tx.query("channel_put", said)
+            moved += [channel.name] if row is not None and row.digest != said["digest"] else []
+    for row in known.values():
+        if row.there:
+            tx.query("channel_left_out", {"name": row.name})
+    return moved
+
+
+def every(tx: Tx) -> list[ChannelRow]:
+    names = ChannelRow.__slots__
+    flags: dict[str, Callable[[Any], Any]] = {"standby": bool, "there": bool, "last_ok": _flag, "tested_ok": _flag}
+    return [
+        ChannelRow(**{name: flags.get(name, _same)(value) for name, value in zip(names, row, strict=True)})
+        for row in tx.query("channels")
+    ]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _flag(value: object) -> bool | None:
+    return None if value is None else bool(value)

@@ -1,0 +1,155 @@
+"""What people should read: the list of notices, how many are unread, and saying that one was read."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tidegate import audit
+from tidegate.audit import AuditSubject as At
+from tidegate.errors import NotFound, Rejected
+from tidegate.notices.policy import SNOOZES
+from tidegate.store import base
+from tidegate.store.base import ResultPage, Tx
+
+MAX_UNREAD = 1000  # no further is counted
+_MARK, _URGENT = "n", "u"  # of its cursors: where it goes on, and the oldest of the errors that stood first
+_BATCH_SIZE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class NoticeLine:
+    """One notice. The fields are the columns; *name* is of the target, queue, job or server that it is about."""
+
+    id: int
+    kind: str
+    level: str  # "error", "warning", "success" or "info"
+    subject: str  # "target", "queue", "job" or "server"
+    name: str
+    key: str  # '' when it is about the whole
+    operation: str
+    episode: float
+    code: str | None
+    title: str
+    message: str
+    advice: str
+    user: str | None  # whom it concerns; None: nobody in particular
+    created_at: float
+    ended_at: float | None
+    acked_at: float | None
+    acked_by: str | None
+    told_at: float | None = None  # when channels were told
+    decided_at: float | None = None
+    waits_until: float | None = None  # when it is decided whether they are
+    why: str | None = None  # they are not told, or not yet
+    snoozed_until: float | None = None
+    snoozed_by: str | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether what it tells of goes on."""
+        return self.ended_at is None
+
+    @property
+    def unread(self) -> bool:
+        return self.acked_at is None
+
+    @property
+    def urgent(self) -> bool:
+        """Whether it goes on, and is an error."""
+        return self.open and self.level == "error"
+
+    def as_json(self) -> dict[str, Any]:
+        return {**asdict(self), "open": self.open, "unread": self.unread}
+
+
+def list_notices(
+    tx: Tx, *, unread_only: bool = False, cursor: str | None = None, limit: int = 50
+) -> ResultPage[NoticeLine]:
+    """The newest first. ValueError for a cursor that is none."""
+    name = "notices_unread" if unread_only else "notices"
+    rows = tx.query(name, {"before": base.read_cursor(cursor, _MARK), "n": limit + 1})
+    items = [NoticeLine(*row) for row in rows[:limit]]
+    return ResultPage(items, base.write_cursor(_MARK, items[-1].id) if len(rows) > limit else None)
+
+
+def urgent_first(
+    tx: Tx, *, unread_only: bool = False, cursor: str | None = None, limit: int = 50
+) -> ResultPage[NoticeLine]:
+    """The errors that go on, however old they are, and then all others, the newest first.
+
+    The cursor knows which errors stood first, so none of them is there again on a later page. ValueError for a cursor
+    that is none.
+    """
+    first = urgent(tx, unread_only=unread_only, limit=limit) if cursor is None else []
+    place, lowest = _places(cursor)
+    lowest = first[-1].id if first else lowest
+    rest, more = list[NoticeLine](), True
+    while more and len(rest) <= limit:
+        found = list_notices(tx, unread_only=unread_only, cursor=base.write_cursor(_MARK, place), limit=limit)
+        rest += [line for line in found.items if not (line.urgent and line.id >= lowest)]
+        more = found.next is not None
+        place = found.items[-1].id if more else place
+    if len(rest) <= limit:
+        return ResultPage([*first, *rest], None)
+    mark = "" if lowest == base.END else base.write_cursor(_URGENT, lowest)
+    return ResultPage([*first, *rest[:limit]], f"{base.write_cursor(_MARK, rest[limit - 1].id)}{mark}")
+
+
+def urgent(tx: Tx, *, unread_only: bool = False, limit: int = 50) -> list[NoticeLine]:
+    """The errors that go on, the newest first."""
+    return [NoticeLine(*row) for row in tx.query("notices_urgent", {"unread": int(unread_only), "n": limit})]
+
+
+def get(tx: Tx, id_: int) -> NoticeLine:
+    rows = tx.query("notice", {"id": id_})
+    if not rows:
+        raise NotFound(f"there is no notice {id_}")
+    return NoticeLine(*rows[0])
+
+
+def unread(tx: Tx) -> int:
+    """How many nobody has read, counted no further than `MAX_UNREAD`."""
+    return int(tx.query("notices_unread_count", {"n": MAX_UNREAD})[0][0])
+
+
+def acknowledge(tx: Tx, id_: int, by: str) -> bool:
+    """Somebody has read it; False when that was said before. NotFound when there is no such notice."""
+    if tx.query("notice_ack", {"id": id_, "actor": by}):
+        audit.append_entry(tx, by, "notice_read", At(subject="notice", name=str(id_)))
+        return True
+    get(tx, id_)
+    return False
+
+
+def acknowledge_all(tx: Tx, newest: int, by: str) -> int:
+    """Somebody has read all up to the notice *newest*; returns how many were unread."""
+    found, n = 0, _BATCH_SIZE
+    while n == _BATCH_SIZE:
+        n = len(tx.query("notices_ack", {"newest": newest, "actor": by, "n": _BATCH_SIZE}))
+        found += n
+    if found:
+        audit.append_entry(tx, by, "notice_read", At(subject="notice", name=str(newest)), became={"notices": found})
+    return found
+
+
+def snooze(tx: Tx, id_: int, lasts: str, by: str) -> float:
+    """Nobody is told of it until the end of that time; returns when that is. It is told then, if it goes on.
+
+    ValueError for a time that is none of `SNOOZES`, NotFound when there is no such notice, Refused when it is over.
+    """
+    if lasts not in SNOOZES:
+        raise ValueError(f"lasts: {lasts!r} is not allowed; give one of: {', '.join(SNOOZES)}")
+    rows = tx.query("notice_snooze", {"id": id_, "lasts": SNOOZES[lasts], "actor": by})
+    if not rows:
+        get(tx, id_)
+        raise Rejected(f"notice {id_} tells of what is over; there is nothing to snooze")
+    until = float(rows[0][0])
+    audit.append_entry(tx, by, "notice_snoozed", At(subject="notice", name=str(id_)), became={"until": until})
+    return until
+
+
+def _places(cursor: str | None) -> tuple[int, int]:
+    """Where a page begins, and the oldest of the errors that stood first."""
+    place, mark, lowest = (cursor or base.write_cursor(_MARK, base.END)).partition(_URGENT)
+    return base.read_cursor(place, _MARK), base.read_cursor(f"{mark}{lowest}", _URGENT) if mark else base.END

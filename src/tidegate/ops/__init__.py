@@ -1,1 +1,0 @@
-"""What people see and do: reports and pictures, the same for page, command line and API."""

@@ -1,1 +1,0 @@
-"""Doing: clocks, calls, the bus and the sinks."""

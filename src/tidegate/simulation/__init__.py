@@ -1,0 +1,1 @@
+"""An outage played on a virtual clock."""

@@ -1,0 +1,1 @@
+"""Health of targets as rows, shared by all workers and shown to operators."""

@@ -1,0 +1,201 @@
+"""What people do to queues, targets and their keys: each checked first, each an event with its actor.
+
+All of it happens in the caller's transaction. NotFound and Refused say why nothing was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any
+
+from tidegate import audit, outbox
+from tidegate.audit import AuditSubject as At
+from tidegate.durations import Until, ahead
+from tidegate.errors import NotFound
+from tidegate.events import EventKind, NoticeKind
+from tidegate.guard import cooldown as resting
+from tidegate.guard.breaker_state import CLOSED, OPEN
+from tidegate.guard.cooldown import FRESH
+from tidegate.guard.hold import HoldReason
+from tidegate.outbox import NoticeSubject
+from tidegate.store.base import Tx, now_of
+from tidegate.targets import breaker, table
+from tidegate.targets.breaker import StoredBreaker
+from tidegate.targets.table import StoredKeyHealth, TargetRow
+
+RESET = "breaker_reset"
+
+
+# -- targets ---------------------------------------------------------------------------------------------------------
+
+
+def pause_target(tx: Tx, name: str, until: Until, by: str) -> float:
+    """No job of this target is claimed until then; returns when that is."""
+    row, now = require_target(tx, name)
+    end = ahead(until, now)
+    tx.query("target_pause", {"name": name, "until": end, "actor": str(by)})
+    place = At(subject="target", name=name)
+    record_action(
+        tx,
+        by,
+        EventKind.TARGET_PAUSED,
+        place,
+        {"until": end},
+        pause_detail(row.paused_until, now),
+        pause_detail(end, now),
+    )
+    return end
+
+
+def resume_target(tx: Tx, name: str, by: str) -> bool:
+    row, now = require_target(tx, name)
+    if not tx.query("target_resume", {"name": name}):
+        return False
+    place = At(subject="target", name=name)
+    record_action(
+        tx, by, EventKind.TARGET_RESUMED, place, {}, pause_detail(row.paused_until, now), pause_detail(None, now)
+    )
+    return True
+
+
+def force_breaker(tx: Tx, name: str, state: str, by: str, until: Until | None = None) -> str:
+    """Opens a breaker until a time, or closes it now; returns the state that it had."""
+    row, now = require_target(tx, name)
+    before = row.breaker
+    if state == OPEN:
+        if until is None:
+            raise ValueError("until: a breaker is forced open until a time; give one")
+        after = breaker.force_open(before, now, ahead(until, now), by=str(by))
+    elif state == CLOSED:
+        after = breaker.close(before, now)
+    else:
+        raise ValueError(f"state: {state!r} is not allowed; give 'open' or 'closed'")
+    move_breaker(tx, name, before, after, by, audit.HELD if state == OPEN else audit.CLOSED)
+    return before.state
+
+
+def reset_breaker(tx: Tx, name: str, by: str, *, noted: bool = True) -> str:
+    """Closes a breaker and forgets its counts, with no ramp: everything may go at once; returns the state it had."""
+    row, now = require_target(tx, name)
+    before = row.breaker
+    after = replace(breaker.close(before, now), closed_at=None, adaptive_limit=None)
+    move_breaker(tx, name, before, after, by, RESET if noted else "")
+    return before.state
+
+
+def move_breaker(tx: Tx, name: str, before: StoredBreaker, after: StoredBreaker, by: str, action: str) -> None:
+    """Writes what a person made of a breaker, with its event. *action* is what they did; empty: a part of something."""
+    table.put_breaker(tx, name, before, after)
+    fields = {"name": name, "from": before.state, "to": after.state, "until": after.until}
+    kind = str(EventKind.BREAKER_STATE_CHANGED) if before.state != after.state else RESET
+    was, became = {"state": before.state}, {"state": after.state, "until": after.until}
+    table.append_event(tx, "target", name, kind, str(by), fields=fields)
+    if action:
+        audit.append_entry(tx, by, action, At(subject="target", name=name), was=was, became=became)
+
+
+def require_target(tx: Tx, name: str) -> tuple[TargetRow, float]:
+    """Its row, kept still until the end, and the store's clock; NotFound with a suggestion."""
+    if table.target(tx, name) is None:
+        there = [row.name for row in table.targets(tx)]
+        raise NotFound(f"there is no target {name!r}{meant_name(name, there)}")
+    rows, now = table.lock_targets(tx, [name])
+    return rows[name], now_of(tx) if now is None else now
+
+
+# -- keys ------------------------------------------------------------------------------------------------------------
+
+
+def clear_key(tx: Tx, target: str, key: str, by: str, *, noted: bool = True) -> bool:
+    """Forgets all state of a key, as after new credentials: its jobs go at once. False when there was none.
+
+    What is under way still uses the old ones, so its failures count no more. *noted*: whether it is an action of its
+    own for those who read who did what, and not a part of one.
+    """
+    require_target(tx, target)
+    row = table.lock_holds(tx, [(target, key)]).get((target, key))
+    now = now_of(tx)
+    running = bool(tx.query("running_in", {"target": target, "lane": key})[0][0])
+    table.put_hold(tx, StoredKeyHealth(target=target, lane=key, since=now, failed_at=now if running else 0.0))
+    told = outbox.acknowledge_recovered(tx, target, key)
+    if noted:
+        record_action(tx, by, EventKind.TARGET_CLEARED, _key(target, key), {}, _held(row), {"state": "cleared"})
+    else:
+        table.append_event(tx, "target", target, str(EventKind.TARGET_CLEARED), str(by), key_text=key, fields={})
+    # A program that guards it by itself has no row; that people were told of trouble shows that there was some.
+    return bool(told) or (row is not None and not row.empty)
+
+
+def disable_key(tx: Tx, target: str, key: str, by: str, until: Until | None = None, reason: str = "manual") -> None:
+    """No job of this key until then, or until `enable_key`."""
+    require_target(tx, target)
+    now = now_of(tx)
+    end = None if until is None else ahead(until, now)
+    row = table.lock_holds(tx, [(target, key)]).get((target, key)) or StoredKeyHealth(
+        target=target, lane=key, since=now
+    )
+    was = _held(row)
+    rest = resting.disable(row.rest, until=end, by=str(by), reason=reason, now=now)
+    if row.reason != HoldReason.FATAL:
+        row = replace(row, reason=str(HoldReason.COOLDOWN), since=now, until=end)
+    table.put_hold(tx, replace(row, rest=rest, probe=None))
+    fields = {"reason": reason, "by": str(by), "until": end}
+    record_action(
+        tx, by, EventKind.TARGET_DISABLED, _key(target, key), fields, was, {"state": "disabled", "until": end}
+    )
+
+
+def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
+    """Ends a rest, whoever ordered it; False when there was none. A fatal fault needs `clear_key`."""
+    require_target(tx, target)
+    row = table.lock_holds(tx, [(target, key)]).get((target, key))
+    if row is None or not row.rest.disabled:
+        return False
+    was = _held(row)
+    row = replace(row, rest=FRESH, probe=None)
+    if row.reason != HoldReason.FATAL:
+        row = replace(row, reason=table.NOT_HELD, until=0.0)
+    table.put_hold(tx, row)
+    outbox.resolve_notices(tx, NoticeSubject(subject=outbox.TARGET, name=target, lane=key), (NoticeKind.DISABLED,))
+    record_action(tx, by, EventKind.TARGET_ENABLED, _key(target, key), {"by": str(by)}, was, {"state": "enabled"})
+    return True
+
+
+# -- what is written down of it --------------------------------------------------------------------------------------
+
+
+def record_action(
+    tx: Tx,
+    by: str,
+    kind: str,
+    place: At,
+    fields: Mapping[str, Any],
+    was: Mapping[str, Any],
+    became: Mapping[str, Any],
+) -> None:
+    """The event of a queue or a target, and who did it from where."""
+    table.append_event(tx, place.subject, place.name, str(kind), str(by), key_text=place.lane, fields=fields)
+    audit.append_entry(tx, by, str(kind), place, was=was, became=became)
+
+
+def _key(target: str, key: str) -> At:
+    return At(subject="target", name=target, lane=key)
+
+
+def pause_detail(until: float | None, now: float) -> dict[str, Any]:
+    return {"state": "on"} if until is None or until <= now else {"state": "paused", "until": until}
+
+
+def _held(row: StoredKeyHealth | None) -> dict[str, Any]:
+    """How a key was before somebody changed it."""
+    if row is None or row.reason == table.NOT_HELD:
+        return {"state": "free"}
+    state = "disabled" if row.rest.disabled else row.reason
+    return {"state": state, "until": row.until, "code": row.code, "by": row.rest.by}
+
+
+def meant_name(given: str, known: Collection[str]) -> str:
+    close = get_close_matches(given, list(known), n=1)
+    return f"; did you mean {close[0]!r}?" if close else ""

@@ -1,0 +1,154 @@
+"""The health of one lane (a key of a target), as a row: what a failure and a success make of it. Pure.
+
+The meaning is that of a guarded call: fatal before cooldown before backoff, and one probe when the time is over.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tidegate.events import EventKind, NoticeKind
+from tidegate.faults.fault import Fault, Reach, Reason
+from tidegate.guard import cooldown as resting
+from tidegate.guard.cooldown import FRESH, CooldownChange, CooldownState
+from tidegate.guard.hold import HoldReason
+from tidegate.guard.key_health import Notified, wait_after
+from tidegate.guard.policy import TargetRules
+from tidegate.targets.table import NOT_HELD, StoredKeyHealth
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A lane's new row, and what there is to tell of it."""
+
+    row: StoredKeyHealth
+    news: tuple[tuple[EventKind, dict[str, Any]], ...] = ()
+    notices: tuple[NoticeKind, ...] = ()  # what people must be told
+
+
+def is_answer(fault: Fault, rules: TargetRules) -> bool:
+    """Whether the fault shows that the service is well: it answered, and refused this one item."""
+    return fault.counts_as_failure is False and rules.cooldown is None
+
+
+def record_failure(
+    row: StoredKeyHealth, rules: TargetRules, fault: Fault, *, claimed_at: float, now: float, roll: float
+) -> Changed:
+    """One more failure, as far as it reaches; *claimed_at* tells a late one from a new one."""
+    cleared = not row.failures and row.failed_at > 0
+    if cleared and claimed_at <= row.failed_at:
+        return Changed(row)  # it was made with the credentials that have been replaced since
+    rest, change = _rested(row.rest, rules, fault, now)
+    news: list[tuple[EventKind, dict[str, Any]]] = []
+    told: list[NoticeKind] = []
+    if change is CooldownChange.DISABLED:
+        told.append(NoticeKind.DISABLED)
+        news.append((
+            EventKind.TARGET_DISABLED,
+            {
+                "reason": rest.reason, "by": rest.by, "run_length": rest.failing_count,
+                "consecutive_errors": row.failures + 1,
+            },
+        ))  # fmt: skip
+    row = replace(row, rest=rest)
+    if not _reaches_lane(rules, fault):
+        return Changed(_reasoned(row, rules, fault=None), tuple(news), tuple(told))
+    late = row.failures > 0 and claimed_at <= row.failed_at and not fault.fatal
+    if late and change is CooldownChange.NONE:
+        return Changed(_held_late(row, rules, fault, now))
+    wait = _wait(rules, fault, row.failures, roll)
+    row = replace(
+        row, since=row.since if row.failures else now, until=now + wait, failed_at=now, failures=row.failures + 1,
+        code=fault.code, message=fault.message, probe=None,
+    )  # fmt: skip
+    row = _reasoned(row, rules, fault)
+    if row.reason == HoldReason.FATAL and not row.told & Notified.FATAL:
+        row = replace(row, told=row.told | Notified.FATAL)
+        news.append((EventKind.TARGET_FATAL, {}))
+        told.append(NoticeKind.FATAL)
+    elif row.reason != HoldReason.FATAL and not row.told & Notified.CAP and _at_cap(rules, row.failures):
+        row = replace(row, told=row.told | Notified.CAP)
+        told.append(NoticeKind.CAP)
+    return Changed(row, tuple(news), tuple(told))
+
+
+def record_success(row: StoredKeyHealth, now: float) -> Changed:
+    """Ends the run of a lane, and its rest if the time of that has passed: a late answer does not undo it."""
+    rest, change = resting.record_success(row.rest, now)
+    news: list[tuple[EventKind, dict[str, Any]]] = []
+    if change is CooldownChange.ENABLED:
+        news.append((EventKind.TARGET_ENABLED, {"by": resting.AUTO}))
+    if row.told:
+        news.append((EventKind.TARGET_RECOVERED, {}))
+    told = (NoticeKind.RECOVERED,) if news else ()
+    well = fresh(row.target, row.lane, row.since)
+    if rest.disabled:
+        well = replace(well, reason=str(HoldReason.COOLDOWN), until=rest.until, rest=rest)
+    return Changed(well, tuple(news), told)
+
+
+def _rested(rest: CooldownState, rules: TargetRules, fault: Fault, now: float) -> tuple[CooldownState, CooldownChange]:
+    if rules.cooldown is None:
+        return rest, CooldownChange.NONE
+    if fault.own_bug:  # as a fault with `Reach.SELF`: it neither counts nor ends a run
+        return resting.release_probe(rest), CooldownChange.NONE
+    return resting.record_failure(rest, rules.cooldown, fault, now)
+
+
+def _reaches_lane(rules: TargetRules, fault: Fault) -> bool:
+    if fault.reach is Reach.SELF or fault.reason is Reason.CANCELLED or fault.own_bug:
+        return False
+    if fault.reach.rank < Reach.CREDENTIAL.rank and not _governed(rules, fault):
+        return False
+    return fault.fatal or rules.backoff is not None or bool(fault.retry_after) or rules.cooldown is not None
+
+
+def _reasoned(row: StoredKeyHealth, rules: TargetRules, fault: Fault | None) -> StoredKeyHealth:
+    """The row with the first reason of the gate that holds it, and until when."""
+    if fault is not None and fault.fatal and not _governed(rules, fault):
+        return replace(row, reason=str(HoldReason.FATAL))
+    if fault is None and row.reason == HoldReason.FATAL:
+        return row
+    if row.rest.disabled:
+        return replace(row, reason=str(HoldReason.COOLDOWN), until=row.rest.until)
+    if fault is None:
+        return row
+    if row.until is not None and row.until <= row.failed_at:
+        return replace(row, reason=NOT_HELD, until=0.0)
+    asked = fault.retry_after is not None and fault.reason in (Reason.THROTTLED, Reason.OVERLOADED)
+    return replace(row, reason=str(HoldReason.RETRY_AFTER if asked else HoldReason.BACKOFF))
+
+
+def _held_late(row: StoredKeyHealth, rules: TargetRules, fault: Fault, now: float) -> StoredKeyHealth:
+    """The row after a failure that began before the last one was known: one outage, counted once.
+
+    If the service asks for a longer wait, the lane is held for it. A fatal fault and a cooldown remain.
+    """
+    until = now + min(fault.retry_after or 0.0, rules.max_retry_after)
+    if row.reason == HoldReason.FATAL or row.rest.disabled or row.until is None or until <= max(row.until, now):
+        return row
+    row = replace(row, until=until, failed_at=now, code=fault.code, message=fault.message)
+    return _reasoned(row, rules, fault)
+
+
+def _at_cap(rules: TargetRules, failures: int) -> bool:
+    """Whether the wait has grown as long as it will, and people want to know."""
+    return rules.cap_notice and rules.backoff is not None and rules.backoff.at_cap(failures - 1)
+
+
+def _governed(rules: TargetRules, fault: Fault) -> bool:
+    """Whether a cooldown decides about this code, instead of the fatal state."""
+    return rules.cooldown is not None and rules.cooldown.governs(fault.code)
+
+
+def _wait(rules: TargetRules, fault: Fault, failures: int, roll: float) -> float:
+    return wait_after(
+        fault, failures, rules.backoff, roll, max_retry_after=rules.max_retry_after, reprobe_every=rules.reprobe_every,
+        fatal=fault.fatal and not _governed(rules, fault),
+    )  # fmt: skip
+
+
+def fresh(target: str, key_text: str, now: float) -> StoredKeyHealth:
+    """A lane that nothing was kept of."""
+    return StoredKeyHealth(target=target, lane=key_text, since=now, rest=FRESH)

@@ -1,0 +1,304 @@
+"""A program that guards its calls by itself tells the store how its targets are, so that others can see it.
+
+People order in the store what such a program does too: a pause, a rest of a key, an end of all that is held against it.
+A thread of its own writes and reads; what a call does is one append to a list. When the store is away, what was to be
+told is dropped and counted. Notices are rows first, and heard in this process when they are written: so nobody is told
+twice of what an earlier process, or another one, has told. While the store is away they are heard at once, and written
+later.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import socket
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from tidegate import outbox
+from tidegate.clock import SYSTEM
+from tidegate.errors import StoreError
+from tidegate.events import Bus, Event, EventKind, Notice
+from tidegate.logs import logger
+from tidegate.store.base import Store, Tx, now_of
+from tidegate.store.clock import SteadyClock
+from tidegate.store.migrate import core_migrations, migrate
+from tidegate.store.open import check_url, open_store
+from tidegate.targets import remote_control, table
+from tidegate.targets.remote_control import RemoteOrders
+from tidegate.validation import key_text
+
+_log = logger("tidegate.report")
+
+EVERY = 5.0  # seconds between two summaries
+_REPORT_DELAY = 0.5  # seconds between a transition and its report
+_MAX_PENDING = 1000  # transitions that wait to be told
+_PROCESS_TIMEOUT = 60.0  # a process that has told nothing for so long is left out
+_FINAL_REPORT_TIMEOUT = 2.0  # seconds that the end of the program waits for the last report
+_MAX_LATE = 100  # notices that wait to be written
+_UNREPORTED_KINDS = frozenset({EventKind.CALL_FAILED, EventKind.NOTICE})  # a notice comes by itself
+
+_FORKED_STORES: list[Store] = []  # of the process before a fork: to close them here would end what it has open
+
+Summary = Callable[[], dict[str, Any]]
+Adopt = Callable[[Iterable[tuple[str, str | None]]], None]
+Follow = Callable[[RemoteOrders], None]
+
+
+def this_program() -> str:
+    """The name under which this process tells of its targets."""
+    return f"{socket.gethostname()}-{os.getpid()}"
+
+
+@dataclass(frozen=True, slots=True)
+class _PendingEvent:
+    """Something to be written. A notice also has the bus where it is to be heard; None when it was."""
+
+    event: Event
+    bus: Bus | None = None
+    heard_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def notice(self) -> Notice | None:
+        return self.event.notice
+
+
+class Reporter:
+    """The reports of one process to one store."""
+
+    def __init__(self, url: str, every: float = EVERY) -> None:
+        check_url(url)
+        self.url = url
+        self.dropped = 0  # transitions that could not be told
+        self._every = every
+        self._targets: dict[str, weakref.WeakMethod[Summary]] = {}
+        self._adopts: dict[str, weakref.WeakMethod[Adopt]] = {}  # of targets whose open notices were not looked up yet
+        self._follows: dict[str, weakref.WeakMethod[Follow]] = {}
+        self._read: dict[str, int] = {}  # the last order of each target that was read
+        self._events: deque[_PendingEvent] = deque()
+        self._late: list[_PendingEvent] = []  # notices that were heard and not written
+        self._store: Store | None = None
+        self._lock = threading.Lock()
+        self._news = threading.Event()
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._process = 0
+
+    def add(
+        self, name: str, summary: Summary, bus: Bus, adopt: Adopt | None = None, follow: Follow | None = None
+    ) -> None:
+        """Tells of one more target, for as long as it is there.
+
+        *adopt* hears of what is open of it in the store, *follow* of what people order.
+        """
+        if follow is not None:
+            self._follows[name] = weakref.WeakMethod(follow)
+            self._read.pop(name, None)
+        self._targets[name] = weakref.WeakMethod(summary)
+        if adopt is not None:
+            self._adopts[name] = weakref.WeakMethod(adopt)
+        bus.attach(self.hear)
+        self._start()
+        self._news.set()  # it waits for what people ordered before it calls anybody
+
+    def notices_for(self, bus: Bus) -> Callable[[Event], None]:
+        """Where a target sends its notices, instead of to the bus; never waits."""
+        return lambda event: self._put(_PendingEvent(event, bus))
+
+    def hear(self, event: Event) -> None:
+        """An event of this process; never waits."""
+        if event.kind not in _UNREPORTED_KINDS and event.target in self._targets:
+            self._put(_PendingEvent(event))
+
+    def _put(self, told: _PendingEvent) -> None:
+        if len(self._events) >= _MAX_PENDING:
+            self.dropped += 1
+            _heard(told)
+            return
+        self._events.append(told)
+        self._start()
+        self._news.set()
+
+    def close(self) -> None:
+        """Tells the last, and ends; a target that is added later, or one more event, begins anew."""
+        self._stop.set()
+        self._news.set()
+        if self._thread is not None and self._process == os.getpid():
+            self._thread.join(_FINAL_REPORT_TIMEOUT)
+        self._process = 0
+
+    def _start(self) -> None:
+        if self._process == os.getpid():
+            return
+        with self._lock:
+            if self._process == os.getpid():
+                return
+            # The first time, after it was closed, or after a fork, which leaves threads and connections behind.
+            if self._process and self._store is not None:
+                _FORKED_STORES.append(self._store)
+                self._store = None
+            self._process = os.getpid()
+            self._news, self._stop = threading.Event(), threading.Event()
+            begun = (self._news, self._stop)
+            self._thread = threading.Thread(target=self._run, args=begun, name="tidegate-report", daemon=True)
+            self._thread.start()
+            atexit.register(self.close)
+
+    def _run(self, news: threading.Event, stop: threading.Event) -> None:
+        while not stop.is_set():
+            news.clear()
+            self._report()
+            if not self._events and not stop.is_set():
+                news.wait(self._every)
+            stop.wait(_REPORT_DELAY)
+        if self._stop is stop:
+            self._report()
+        with self._lock:
+            if self._stop is not stop or self._store is None:
+                return  # another thread has begun since, and goes on with the store
+            store, self._store = self._store, None
+        store.close()
+
+    def _report(self) -> None:
+        told = [*self._late, *(self._events.popleft() for _ in range(len(self._events)))]
+        self._late = []
+        summaries = self._summaries()
+        try:
+            if self._store is None:
+                self._store = self._opened()
+            self._adopt(self._store)
+            asked_at = time.monotonic()
+            written, ordered = self._store.write(lambda tx: self._write(tx, told, summaries, asked_at))
+        except Exception as error:
+            self._not_written(told, error)
+        else:
+            for each in written:
+                _heard(each)
+            for name, what in ordered.items():
+                follow = self._follows[name]()
+                if follow is not None:
+                    self._read[name] = what.last
+                    try:
+                        follow(what)
+                    except Exception:  # keys of the user's that cannot be compared, say; others go on
+                        _log.exception("orders_not_followed target=%s", name)
+
+    def _not_written(self, told: list[_PendingEvent], error: Exception) -> None:
+        """People hear of it all the same; what others see of it must wait, or is dropped."""
+        notices = [each for each in told if each.notice is not None]
+        for notice in notices:
+            _heard(notice)
+        self._late = [replace(notice, bus=None) for notice in notices[-_MAX_LATE:]]
+        lost = len(told) - len(self._late)
+        self.dropped += lost
+        _log.warning("report_dropped transitions=%s error=%s", lost, type(error).__name__)
+        if not isinstance(error, StoreError):
+            _log.error("report_failed", exc_info=error)
+
+    def _adopt(self, store: Store) -> None:
+        """Tells new targets what people were told of them before, and what has not ended since."""
+        for name, ref in list(self._adopts.items()):
+            adopt = ref()
+            if adopt is not None:
+                adopt(store.read(lambda tx, name=name: _told_before(tx, name)))  # type: ignore[misc]
+            del self._adopts[name]
+
+    def _opened(self) -> Store:
+        store = open_store(self.url, now=SYSTEM.now)
+        try:
+            migrate(store, core_migrations())
+            store.keep_steady(SteadyClock(SYSTEM))
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def _summaries(self) -> dict[str, dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        for name, ref in list(self._targets.items()):
+            summary = ref()
+            if summary is None:
+                self._targets.pop(name, None)
+                continue
+            try:
+                found[name] = summary()
+            except Exception:  # as above: the others are told all the same
+                _log.exception("summary_failed target=%s", name)
+        return found
+
+    def _write(
+        self, tx: Tx, told: list[_PendingEvent], summaries: dict[str, dict[str, Any]], asked_at: float
+    ) -> tuple[list[_PendingEvent], dict[str, RemoteOrders]]:
+        """Writes all of it; returns the notices that people must hear now, and what they order."""
+        me = this_program()
+        now = now_of(tx)
+        # Targets are kept still before anything that another may wait for: workers do the same.
+        rows, _ = table.lock_targets(tx, summaries)
+        said = {name: json.loads(row.summary) if row.summary else {} for name, row in rows.items()}
+        ordered = {
+            name: remote_control.read(
+                tx, rows[name], now, asked_at, after=self._read.get(name), programs={*said[name], me}
+            )
+            for name in summaries
+            if name in self._follows
+        }
+        new: list[_PendingEvent | None] = []
+        for each in told:
+            if each.notice is None:
+                _happened(tx, each.event, me)
+            elif (known := ordered.get(each.event.target)) is None or not known.dealt_with(
+                key_text(each.event.key), each.heard_at
+            ):
+                new.append(_written(tx, each))
+        for name, summary in summaries.items():
+            others = said[name]
+            kept = {
+                who: word for who, word in others.items() if who != me and now - word.get("at", 0) < _PROCESS_TIMEOUT
+            }
+            kept[me] = {**summary, "at": now, "dropped": self.dropped}
+            tx.query("target_report", {"name": name, "summary": json.dumps(kept, default=str)})
+        return [each for each in new if each is not None], ordered
+
+
+def _happened(tx: Tx, event: Event, me: str) -> None:
+    fields = {**event.fields, **({} if event.fault is None else {"code": event.fault.code})}
+    tx.query("gate_event_at", {
+        "at": event.at, "subject": "target", "name": event.target, "kind": str(event.kind), "actor": me,
+        "lane": None if event.key is None else key_text(event.key), "fields": json.dumps(fields, default=str),
+    })  # fmt: skip
+    remote_control.resolve_notice(tx, event)
+
+
+def _written(tx: Tx, told: _PendingEvent) -> _PendingEvent | None:
+    """The notice as it was written; None when people know it already."""
+    notice = remote_control.write_notice(tx, told.event)
+    return None if notice is None else replace(told, event=replace(told.event, notice=notice))
+
+
+def _told_before(tx: Tx, target: str) -> list[tuple[str, str | None]]:
+    """The keys and operations of which people know trouble, and not yet that it is over."""
+    still = [(each.lane, each.operation or None) for each in outbox.open_of(tx, target)]
+    return [*still, *((lane, None) for lane in outbox.unanswered_notices(tx, target))]
+
+
+def _heard(told: _PendingEvent) -> None:
+    if told.bus is not None:
+        told.bus.publish(told.event)
+
+
+_reporters: dict[str, Reporter] = {}
+_lock = threading.Lock()
+
+
+def reporter_of(url: str) -> Reporter:
+    """The one reporter of this process to that store."""
+    with _lock:
+        if url not in _reporters:
+            _reporters[url] = Reporter(url)
+        return _reporters[url]

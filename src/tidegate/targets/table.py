@@ -1,0 +1,298 @@
+"""Rows of targets, keys and queues, and their event log."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from tidegate.guard.breaker_state import CLOSED
+from tidegate.guard.cooldown import FRESH, CooldownState
+from tidegate.store.base import Row, Tx
+from tidegate.targets.breaker import StoredBreaker
+
+# The gates as rows: what the store knows of queues, targets and their lanes, and what happened to them.
+
+# A lane whose row holds nothing: it only counts, or marks when a person cleared it.
+NOT_HELD = "open"
+_PASSING = (NOT_HELD, "backoff", "retry_after")
+_IDLE, _IDLE_COUNTED = 86_400.0, 7 * 86_400.0  # seconds; the second where failures are counted up to a rest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetRow:
+    """One target, as all workers of all hosts see it."""
+
+    name: str
+    paused_at: float | None = None
+    paused_until: float | None = None
+    paused_by: str | None = None
+    breaker: StoredBreaker = field(default_factory=StoredBreaker)
+    paid_until: float | None = None  # what its rate has been used up to
+    capacity: str | None = None  # JSON
+    rules: str | None = None  # JSON: its numbers, as its workers have them
+    reported_at: float | None = None
+    summary: str | None = None  # JSON: what a program that guards it by itself said last
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredKeyHealth:
+    """One lane of a target that is not well, or was not."""
+
+    target: str
+    lane: str
+    reason: str = NOT_HELD
+    since: float
+    until: float | None = 0.0  # None: only a person ends it
+    failed_at: float = 0.0  # of an open row without failures: when a person cleared it
+    failures: int = 0
+    code: str | None = None
+    message: str | None = None
+    told: int = 0
+    rest: CooldownState = FRESH
+    probe: int | None = None  # the job that finds out whether it is well again; 0 before it is known
+
+    @property
+    def empty(self) -> bool:
+        """Whether it says nothing that must be kept."""
+        return self.reason == NOT_HELD and not self.failures and self.rest is FRESH and not self.failed_at
+
+    def idle(self, now: float) -> bool:
+        """Whether nobody has gone on with it for so long that it may be forgotten.
+
+        Never what only a person ends, nor what people were told of: they are told of its end, too.
+        """
+        if self.reason not in _PASSING or self.until is None or self.told or self.rest.disabled:
+            return False
+        remembered = _IDLE if self.rest is FRESH else _IDLE_COUNTED
+        return now - max(self.until, self.since, self.failed_at) > remembered
+
+
+@dataclass(frozen=True, slots=True)
+class TargetEvent:
+    """One thing that happened to a queue, a target, or a key of it."""
+
+    id: int
+    at: float
+    subject: str
+    name: str
+    lane: str | None
+    kind: str
+    actor: str
+    fields: Mapping[str, Any]
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "id": self.id, "at": self.at, "subject": self.subject, "name": self.name, "key": self.lane,
+            "kind": self.kind, "actor": self.actor, "fields": dict(self.fields),
+        }  # fmt: skip
+
+
+def target(tx: Tx, name: str) -> TargetRow | None:
+    rows = tx.query("target", {"name": name})
+    return target_of(rows[0]) if rows else None
+
+
+def targets(tx: Tx) -> list[TargetRow]:
+    return [target_of(row) for row in tx.query("targets")]
+
+
+def lock_targets(tx: Tx, names: Iterable[str]) -> tuple[dict[str, TargetRow], float | None]:
+    """The rows of these targets, made if they are missing and kept still until the end; and the store's clock."""
+    wanted = sorted(set(names))
+    if not wanted:
+        return {}, None
+    rows = _locked(tx, wanted)
+    missing = [name for name in wanted if name not in {row[0] for row in rows}]
+    if missing:
+        for name in missing:
+            tx.query("target_new", {"name": name})
+        rows = _locked(tx, wanted)
+    return {row[0]: target_of(row[:-1]) for row in rows}, float(rows[-1][-1])
+
+
+def put_breaker(tx: Tx, name: str, was: StoredBreaker, now_is: StoredBreaker) -> None:
+    tx.query("target_moved", {
+        "name": name, "was": was.generation, "breaker": now_is.state, "generation": now_is.generation,
+        "since": now_is.since, "until": now_is.until, "counts": now_is.dump(), "closed_at": now_is.closed_at,
+    })  # fmt: skip
+
+
+def hold(tx: Tx, target_name: str, key_text: str) -> StoredKeyHealth | None:
+    rows = tx.query("hold", {"target": target_name, "lane": key_text})
+    return _hold(rows[0]) if rows else None
+
+
+def lock_holds(tx: Tx, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], StoredKeyHealth]:
+    """The rows of these lanes, by target and lane, kept still until the end."""
+    wanted = [{"wanted_target": name, "wanted_lane": lane} for name, lane in sorted(set(places))]
+    found = [_hold(row) for row in tx.query_many("holds_locked", wanted)]
+    return {(row.target, row.lane): row for row in found}
+
+
+def holds_of(tx: Tx, target_name: str, limit: int = 1000) -> list[StoredKeyHealth]:
+    return [_hold(row) for row in tx.query("holds_of", {"target": target_name, "n": limit})]
+
+
+def resting(tx: Tx, target_name: str, limit: int = 1000) -> list[StoredKeyHealth]:
+    """The lanes of a target that rest, or whose failures may bring them to it."""
+    return [_hold(row) for row in tx.query("holds_resting", {"target": target_name, "n": limit})]
+
+
+def prune_holds(tx: Tx, after: tuple[str, str], now: float, limit: int) -> tuple[int, tuple[str, str]]:
+    """Forgets what is idle of the lanes behind one; returns how many that were, and from where to go on.
+
+    A slice at a time, and round and round: there may be a million of them, and no index knows how old they are.
+    """
+    rows = [_hold(row) for row in tx.query("holds_next", {"target": after[0], "lane": after[1], "n": limit})]
+    idle = [row for row in rows if row.idle(now)]
+    for row in idle:
+        tx.query("hold_drop", {"target": row.target, "lane": row.lane})
+    return len(idle), (rows[-1].target, rows[-1].lane) if len(rows) == limit else ("", "")
+
+
+def put_hold(tx: Tx, row: StoredKeyHealth) -> None:
+    """Writes a lane's state; one that says nothing leaves no row."""
+    if row.empty:
+        tx.query("hold_drop", {"target": row.target, "lane": row.lane})
+        return
+    tx.query("hold_put", {
+        "target": row.target, "lane": row.lane, "reason": row.reason, "since": row.since,
+        "until": None if row.until is None or math.isinf(row.until) else row.until, "failed_at": row.failed_at,
+        "failures": row.failures, "code": row.code, "message": row.message, "told": row.told,
+        "rest": None if row.rest is FRESH else json.dumps(asdict(row.rest)), "probe": row.probe,
+    })  # fmt: skip
+
+
+def append_event(
+    tx: Tx,
+    subject: str,
+    name: str,
+    kind: str,
+    actor: str,
+    *,
+    key_text: str | None = None,
+    fields: Mapping[str, Any] | None = None,
+) -> None:
+    """Writes an event beside the change that it tells of."""
+    shown = json.dumps(fields or {}, default=str)
+    tx.query("gate_event", {
+        "subject": subject, "name": name, "lane": key_text, "kind": kind, "actor": actor, "fields": shown,
+    })  # fmt: skip
+
+
+def events(tx: Tx, subject: str, name: str, limit: int = 100, before: int = 2**62) -> list[TargetEvent]:
+    """The newest first."""
+    rows = tx.query("gate_events", {"subject": subject, "name": name, "n": limit, "before": before})
+    return [event_of(row) for row in rows]
+
+
+def cleared_keys(tx: Tx, target_name: str, after: int, limit: int = 1000) -> list[TargetEvent]:
+    """Who cleared which key since an event, the oldest first."""
+    return [event_of(row) for row in tx.query("gate_cleared", {"name": target_name, "after": after, "n": limit})]
+
+
+def last_event(tx: Tx, target_name: str) -> int:
+    """The newest event of a target; 0 when there is none."""
+    return int(tx.query("gate_event_last", {"name": target_name})[0][0])
+
+
+def newest_events(tx: Tx, limit: int = 100) -> list[TargetEvent]:
+    """Of all queues and targets, the newest first."""
+    return [event_of(row) for row in tx.query("gate_events_newest", {"n": limit})]
+
+
+def event_of(row: Row) -> TargetEvent:
+    id_, at, about, of, lane, kind, actor, fields = row
+    return TargetEvent(id_, at, about, of, lane, kind, actor, json.loads(fields))
+
+
+def prune_events(tx: Tx, before: float, limit: int) -> int:
+    """Removes a slice of the oldest events, if they were written before then; returns how many."""
+    return len(tx.query("gate_events_prune", {"before": before, "n": limit}))
+
+
+def _locked(tx: Tx, names: list[str]) -> list[Row]:
+    return tx.query_many("targets_locked", [{"wanted": name} for name in names])
+
+
+def target_of(row: Row) -> TargetRow:
+    (
+        name, paused_at, paused_until, paused_by, state, generation, since, until, counts, closed_at,
+        paid_until, capacity, rules, reported_at, summary,
+    ) = row  # fmt: skip
+    return TargetRow(
+        name=name, paused_at=paused_at, paused_until=paused_until, paused_by=paused_by,
+        breaker=StoredBreaker.load(state, generation, since, until, closed_at, counts), paid_until=paid_until,
+        capacity=capacity, rules=rules, reported_at=reported_at, summary=summary,
+    )  # fmt: skip
+
+
+def has_no_gates(row: Row) -> bool:
+    """Whether a target's row, unread, shows no pause, no open breaker, no word of a program, and not how full it is."""
+    return row[2] is None and row[4] == CLOSED and row[11] is None and row[14] is None
+
+
+def has_moved(row: Row) -> bool:
+    """Whether a target's row, unread, shows that its breaker has heard of a call."""
+    return bool(row[5]) or '"buckets": [[' in row[8]
+
+
+def _hold(row: Row) -> StoredKeyHealth:
+    name, lane, reason, since, until, failed_at, failures, code, message, told, rest, probe = row
+    return StoredKeyHealth(
+        target=name,
+        lane=lane,
+        reason=reason,
+        since=since,
+        until=until,
+        failed_at=failed_at,
+        failures=failures,
+        code=code,
+        message=message,
+        told=told,
+        rest=FRESH if rest is None else CooldownState(**json.loads(rest)),
+        probe=probe,
+    )
+
+
+# What happened to queues and targets, in order, from any event on: for whoever follows.
+#
+# On PostgreSQL ids are given out in one order and appear in another. So nothing is told that comes after a missing id
+# while somebody is still writing: what follows must not hide what comes late.
+
+GAP_TIMEOUT = 60.0  # seconds after which an id that is missing is given up
+_RECENT_IDS = 1000  # ids that were given out last
+_ANY = 2**62
+
+
+def since(tx: Tx, after: int, *, limit: int = 100, subject: str = "", name: str = "") -> list[TargetEvent]:
+    """The events after that one, the oldest first; their ids grow. With a *name* only those of that queue or target."""
+    if name and not subject:
+        raise ValueError("subject: give 'queue' or 'target' beside the name")
+    wanted = {"after": after, "subject": subject, "name": name}
+    kind = "happenings_of" if name else "happenings"
+    if not tx.query(kind, {**wanted, "newest": _ANY, "n": 1}):
+        return []
+    # Asked for before they are read: of what is written in between, something may be missing.
+    last = newest(tx)
+    return [event_of(row) for row in tx.query(kind, {**wanted, "newest": last, "n": limit})]
+
+
+def newest(tx: Tx) -> int:
+    """The last event that may be told: none can appear before it any more. 0 when there is none."""
+    recent = [(int(id_), float(age)) for id_, age in tx.query("happenings_recent", {"n": _RECENT_IDS})]
+    if not recent:
+        return 0
+    before_gap = None
+    for (id_, age), (below, _) in pairwise([*recent, (0, 0.0)]):
+        if age > GAP_TIMEOUT:
+            break
+        if below < id_ - 1:
+            before_gap = below
+    if before_gap is None or not tx.others_write("tg_gate_event"):
+        return recent[0][0]
+    return before_gap

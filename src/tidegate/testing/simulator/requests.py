@@ -1,0 +1,322 @@
+"""Reads requests out of the bytes of a connection, within bounds. Pure: what comes in pieces is read as if whole."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from threading import Condition
+from typing import Any
+from urllib.parse import parse_qsl
+
+from tidegate.faults.redaction import redact
+
+MAX_HEAD = 65_536
+_MAX_LINE = 1024  # of what frames a chunk
+_MAX_HEADERS = 200
+_REQUEST = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ([^\x00-\x20\x7f]+) HTTP/1\.([01])")
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00\r\n]*)")
+_HEX = re.compile(rb"[0-9A-Fa-f]{1,12}")
+_DIGITS = re.compile(r"[0-9]{1,15}", re.ASCII)
+
+
+class Headers(dict[str, str]):
+    """Headers by name, whatever its case; one that comes more than once has its values joined by commas."""
+
+    def __getitem__(self, name: str) -> str:
+        return super().__getitem__(name.lower())
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and super().__contains__(name.lower())
+
+    def get(self, name: str, default: str = "") -> str:  # type: ignore[override]  # a missing header is empty
+        return super().get(name.lower(), default)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Read:
+    """One request as it came; *keep*: the client wants to go on with the connection."""
+
+    method: str
+    path: str
+    query: str
+    headers: Headers
+    body: bytes = b""
+    keep: bool = True
+
+
+class UnreadableRequest(Exception):
+    """What came is no request, or too large a one; the connection cannot go on."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(slots=True)
+class _Begun:
+    """A request whose head is there and whose body may not be."""
+
+    head: Read
+    left: int  # of the body, or of the chunk
+    chunked: bool
+    at_size: bool  # the next thing is the size of a chunk
+    ending: bool = False  # the last chunk is there, lines that end it may follow
+    parts: bytearray = field(default_factory=bytearray)
+
+
+class RequestReader:
+    """Give it what arrives with `feed`, and take requests with `next` until there is none."""
+
+    def __init__(self, max_body: int) -> None:
+        self._limit = max_body
+        self._buffer = bytearray()
+        self._begun: _Begun | None = None
+        self._looked = 0
+        self.owes_continue = False
+
+    def feed(self, data: bytes) -> None:
+        self._buffer += data
+
+    @property
+    def waiting(self) -> int:
+        """Bytes that were not taken yet."""
+        return len(self._buffer)
+
+    def next(self) -> Read | None:
+        """The next request that is whole; Unreadable when there cannot be one any more."""
+        if self._begun is None and not self._begin():
+            return None
+        begun = self._begun
+        assert begun is not None
+        if not (self._chunks(begun) if begun.chunked else self._rest(begun)):
+            return None
+        self._begun, self.owes_continue = None, False
+        head = begun.head
+        return Read(
+            method=head.method, path=head.path, query=head.query, headers=head.headers, body=bytes(begun.parts),
+            keep=head.keep,
+        )  # fmt: skip
+
+    def _begin(self) -> bool:
+        if self._buffer[:2] == b"\r\n":  # some clients send one after a body
+            del self._buffer[:2]
+            self._looked = 0
+        end = self._buffer.find(b"\r\n\r\n", max(0, self._looked - 3))
+        if max(end, len(self._buffer) if end < 0 else 0) > MAX_HEAD:
+            raise UnreadableRequest(431, f"the head of the request is longer than {MAX_HEAD} bytes")
+        self._looked = len(self._buffer)
+        if end < 0:
+            return False
+        lines = bytes(self._buffer[:end]).split(b"\r\n")
+        del self._buffer[: end + 4]
+        self._looked = 0
+        self._begun = _begun(lines, self._limit)
+        self.owes_continue = self._begun.head.headers.get("expect").lower() == "100-continue"
+        return True
+
+    def _rest(self, begun: _Begun) -> bool:
+        if len(self._buffer) < begun.left:
+            return False
+        begun.parts += self._buffer[: begun.left]
+        del self._buffer[: begun.left]
+        return True
+
+    def _chunks(self, begun: _Begun) -> bool:
+        while True:
+            if not begun.at_size:
+                if len(self._buffer) < begun.left + 2:
+                    return False
+                begun.parts += self._buffer[: begun.left]
+                if self._buffer[begun.left : begun.left + 2] != b"\r\n":
+                    raise UnreadableRequest(400, "a chunk of the body is longer than it says")
+                del self._buffer[: begun.left + 2]
+                begun.at_size = True
+            line = self._line()
+            if line is None:
+                return False
+            if begun.ending:
+                if not line:
+                    return True
+                continue
+            begun.left = _size(line)
+            if len(begun.parts) + begun.left > self._limit:
+                raise UnreadableRequest(413, f"the body is longer than {self._limit} bytes")
+            begun.ending = not begun.left
+            begun.at_size = begun.ending
+
+    def _line(self) -> bytes | None:
+        end = self._buffer.find(b"\r\n", 0, _MAX_LINE)
+        if end < 0:
+            if len(self._buffer) >= _MAX_LINE:
+                raise UnreadableRequest(400, "a line between the chunks of the body is too long")
+            return None
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 2]
+        return line
+
+
+def _begun(lines: list[bytes], limit: int) -> _Begun:
+    found = _REQUEST.fullmatch(lines[0])
+    if found is None:
+        raise UnreadableRequest(400, "the first line is no request of HTTP/1.1")
+    headers = _headers(lines[1:])
+    target = found[2].decode("latin-1")
+    if "://" in target.partition("?")[0]:  # as a proxy is asked
+        target = "/" + target.split("://", 1)[1].partition("/")[2]
+    path, _, query = target.partition("#")[0].partition("?")
+    wish = headers.get("connection").lower()
+    keep = "close" not in wish if found[3] == b"1" else "keep-alive" in wish
+    head = Read(method=found[1].decode("ascii").upper(), path=path, query=query, headers=headers, keep=keep)
+    coding, length = headers.get("transfer-encoding").lower(), headers.get("content-length")
+    if coding and length:
+        raise UnreadableRequest(400, "the request has both a Content-Length and a Transfer-Encoding")
+    if coding not in ("", "chunked"):
+        raise UnreadableRequest(501, "the body is encoded for the transfer in a way that is not known; send it chunked")
+    size = _length(length) if length else 0
+    if size > limit:
+        raise UnreadableRequest(413, f"the body is longer than {limit} bytes")
+    return _Begun(head, size, chunked=bool(coding), at_size=True)
+
+
+def _headers(lines: list[bytes]) -> Headers:
+    if len(lines) > _MAX_HEADERS:
+        raise UnreadableRequest(431, f"the request has more than {_MAX_HEADERS} headers")
+    headers = Headers()
+    for line in lines:
+        found = _HEADER.fullmatch(line)
+        if found is None:
+            raise UnreadableRequest(400, "a header of the request is no header")
+        name, value = found[1].decode("ascii").lower(), found[2].decode("latin-1").rstrip(" \t")
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def _length(text: str) -> int:
+    values = {each.strip() for each in text.split(",")}
+    if len(values) != 1 or not _DIGITS.fullmatch(value := values.pop()):
+        raise UnreadableRequest(400, "the Content-Length of the request is no length")
+    return int(value)
+
+
+def _size(line: bytes) -> int:
+    found = line.partition(b";")[0].strip()
+    if not _HEX.fullmatch(found):
+        raise UnreadableRequest(400, "the size of a chunk of the body is no size")
+    return int(found, 16)
+
+
+# What a simulator was asked: one request as tests and handlers see it, and the journal that keeps the last ones.
+
+# Bytes of bodies that the journal keeps at most, over all requests.
+MAX_BYTES = 16 * 1024 * 1024
+_SHOWN = 2000  # characters of a body in the journal of the control endpoint
+
+
+class RecordedRequest:
+    """One request that reached the simulator.
+
+    *number* counts from 1, *at* is UNIX time, *params* are the parts of the path that a route names. *met* says what
+    answered it ("step 1: 503", "answer: 200", "outage: reset"). It is *over* when the answer was sent or broken off;
+    *gone*: the client went away before that.
+    """
+
+    __slots__ = ("at", "body", "gone", "headers", "met", "method", "number", "over", "params", "path", "raw_query")
+
+    def __init__(self, read: Read, *, number: int, at: float) -> None:
+        self.number = number
+        self.at = at
+        self.method = read.method
+        self.path = read.path
+        self.raw_query = read.query
+        self.headers: Headers = read.headers
+        self.body = read.body
+        self.params: Mapping[str, str] = {}
+        self.met = ""
+        self.over = False
+        self.gone = False
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The query by name; of a name that comes more than once, the last."""
+        return dict(self.pairs)
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The query in its order, with every repetition."""
+        return parse_qsl(self.raw_query, keep_blank_values=True)
+
+    @property
+    def form(self) -> dict[str, str]:
+        """The fields of a body that is a form, as a browser sends one without files."""
+        return dict(parse_qsl(self.text, keep_blank_values=True))
+
+    @property
+    def text(self) -> str:
+        return self.body.decode("utf-8", "replace")
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON; ValueError when it is none."""
+        return json.loads(self.body)
+
+    def as_json(self) -> dict[str, Any]:
+        """For a page or a terminal: secrets are taken out, and a long body is cut."""
+        return {
+            "number": self.number,
+            "at": self.at,
+            "method": self.method,
+            "path": self.path,
+            "query": redact(self.raw_query, _SHOWN),
+            "headers": {name: redact(f"{name}: {value}")[len(name) + 2 :] for name, value in self.headers.items()},
+            "body": redact(self.text, _SHOWN),
+            "length": len(self.body),
+            "met": self.met,
+            "over": self.over,
+            "gone": self.gone,
+        }
+
+    def __repr__(self) -> str:
+        query = f"?{self.raw_query}" if self.raw_query else ""
+        return f"<Asked {self.number}: {self.method} {self.path}{query} -> {self.met}{', gone' if self.gone else ''}>"
+
+
+class Journal:
+    """The last requests, oldest first. Any thread may read it; the simulator's own writes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._kept: deque[RecordedRequest] = deque()
+        self._bytes = 0
+        self.total = 0
+        self._changed = Condition()
+
+    def add(self, request: RecordedRequest) -> None:
+        with self._changed:
+            self.total += 1
+            self._kept.append(request)
+            self._bytes += len(request.body)
+            while len(self._kept) > self._limit or (self._bytes > MAX_BYTES and len(self._kept) > 1):
+                self._bytes -= len(self._kept.popleft().body)
+            self._changed.notify_all()
+
+    def over(self, request: RecordedRequest, *, gone: bool) -> None:
+        with self._changed:
+            request.over, request.gone = True, gone
+            self._changed.notify_all()
+
+    def clear(self) -> None:
+        with self._changed:
+            self._kept.clear()
+            self._bytes = self.total = 0
+
+    def matching(self, wanted: Callable[[RecordedRequest], bool]) -> list[RecordedRequest]:
+        with self._changed:
+            return [each for each in self._kept if wanted(each)]
+
+    def wait(self, enough: Callable[[], bool], timeout: float) -> bool:
+        """Whether *enough* came true; it is asked again after each change."""
+        with self._changed:
+            return self._changed.wait_for(enough, timeout)

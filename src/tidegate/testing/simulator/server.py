@@ -1,0 +1,347 @@
+"""A simulator at work: its thread, its two doors, and the weather that opens and shuts one of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from tidegate.clock import Clock
+from tidegate.testing.simulator.connection import ServerConnection
+from tidegate.testing.simulator.control import PATH, controls
+from tidegate.testing.simulator.requests import Read, RecordedRequest, UnreadableRequest
+from tidegate.testing.simulator.routes import Script
+from tidegate.testing.simulator.steps import Scripted, Sending, Step, sending_of, step_of
+
+# Where a simulator takes connections: a port of this machine that can be shut, so that connecting is refused.
+
+HOST = "127.0.0.1"
+_BACKLOG = 128
+_SHARED = socket.SO_REUSEADDR if sys.platform in ("linux", "win32") else socket.SO_REUSEPORT
+_RETRY_SECONDS = 0.1  # after the system had no more sockets to give
+
+
+class Listener:
+    """One port. Made in any thread, where a port that is taken raises; all else in the thread of the loop.
+
+    At most *most* connections are inside; those beyond wait outside, as does each for *slow* seconds.
+    """
+
+    def __init__(self, port: int, limit: int, make: Callable[[], ServerConnection], slow: float = 0.0) -> None:
+        self._keeps_port = _bound(port)  # nobody else gets it while the door is shut
+        self.port: int = self._keeps_port.getsockname()[1]
+        self._limit, self._make, self._slow = limit, make, slow
+        self._listening: socket.socket | None = None
+        self._watching = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._entering: set[asyncio.Task[None]] = set()
+        self.inside: set[ServerConnection] = set()
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    def open(self) -> None:
+        if self._listening is None:
+            self._listening = _bound(self.port)
+            self._listening.listen(_BACKLOG)
+            self._watch()
+
+    def shut(self) -> None:
+        """Nothing listens any more, and everybody is thrown out."""
+        if self._listening is not None:
+            self._unwatch()
+            self._listening.close()
+            self._listening = None
+        for task in self._entering:
+            task.cancel()
+        for connection in list(self.inside):
+            connection.drop()
+
+    def close(self) -> None:
+        self.shut()
+        self._keeps_port.close()
+
+    def left(self, connection: ServerConnection) -> None:
+        self.inside.discard(connection)
+        if self._listening is not None:
+            self._watch()
+
+    def _watch(self) -> None:
+        if not self._watching and self._timer is None and self._listening is not None and self._room():
+            asyncio.get_running_loop().add_reader(self._listening, self._knock)
+            self._watching = True
+
+    def _unwatch(self) -> None:
+        if self._watching and self._listening is not None:
+            asyncio.get_running_loop().remove_reader(self._listening)
+            self._watching = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _knock(self) -> None:
+        if self._slow:
+            self._later(self._slow, self._enter)
+        else:
+            self._enter()
+
+    def _enter(self) -> None:
+        self._timer = None
+        while self._listening is not None and self._room():
+            try:
+                found, _ = self._listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                break
+            except OSError:
+                self._later(_RETRY_SECONDS, self._enter)
+                return
+            found.setblocking(False)
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._welcome(found)
+            if self._slow:
+                break
+        self._unwatch()
+        self._watch()
+
+    def _welcome(self, found: socket.socket) -> None:
+        loop, connection = asyncio.get_running_loop(), self._make()
+        connection.left = self.left
+        self.inside.add(connection)
+        task = loop.create_task(_greet(loop, connection, found))
+        self._entering.add(task)
+
+        def entered(task: asyncio.Task[None]) -> None:
+            self._entering.discard(task)
+            if task.cancelled() or task.exception() is not None:  # the door was shut, or the client is gone
+                found.close()
+                self.left(connection)
+
+        task.add_done_callback(entered)
+
+    def _later(self, wait: float, what: Callable[[], None]) -> None:
+        self._unwatch()
+        self._timer = asyncio.get_running_loop().call_later(wait, what)
+
+    def _room(self) -> bool:
+        return len(self.inside) < self._limit
+
+
+async def _greet(loop: asyncio.AbstractEventLoop, connection: ServerConnection, found: socket.socket) -> None:
+    await loop.connect_accepted_socket(lambda: connection, found)
+
+
+def _bound(port: int) -> socket.socket:
+    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, _SHARED, 1)
+        sock.bind((HOST, port))
+    except OSError as error:
+        sock.close()
+        raise OSError(
+            error.errno, f"port: {port} cannot be used ({error.strerror}); give another, or 0 for any"
+        ) from error
+    return sock
+
+
+# An event loop in a thread of its own, which nothing outlives.
+
+T = TypeVar("T")
+
+
+class LoopThread:
+    def __init__(self, name: str) -> None:
+        # The selector's, on every system: a door watches its socket by itself.
+        self._loop = asyncio.SelectorEventLoop()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def here(self) -> bool:
+        """Whether this is that thread."""
+        return threading.current_thread() is self._thread
+
+    def do(self, what: Callable[[], T]) -> T:
+        """What *what* returns or raises, called in the thread of the loop."""
+        if self.here:
+            return what()
+        done: Future[T] = Future()
+
+        async def call() -> None:
+            try:
+                done.set_result(what())
+            except BaseException as error:
+                done.set_exception(error)
+
+        asyncio.run_coroutine_threadsafe(call(), self._loop)
+        return done.result()
+
+    def stop(self) -> None:
+        """Ends the thread; every task in it is cancelled and waited for."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.run_until_complete(self._last())
+            self._loop.close()
+
+    async def _last(self) -> None:
+        own = asyncio.current_task()
+        tasks = [task for task in asyncio.all_tasks() if task is not own]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # connections that were dropped close their sockets in the next turn
+
+
+_MAX_CONTROL = 16  # connections to the control endpoint
+_log = logging.getLogger("tidegate.testing")
+
+Control = Callable[[Read], Step]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerLimits:
+    """What a simulator takes; *slow* is how long each connection waits at the door, in seconds."""
+
+    connections: int
+    body: int
+    slow: float = 0.0
+
+
+class ScriptHandler:
+    """Answers requests by the script, and those for the control endpoint whatever the weather."""
+
+    def __init__(self, script: Script, control: Control, clock: Clock) -> None:
+        self._script = script
+        self._control = control
+        self.clock = clock
+
+    def side(self) -> ControlHandler:
+        return ControlHandler(self._script, self._control, self.clock)
+
+    def meet(self, read: Read) -> tuple[RecordedRequest | None, Sending]:
+        at = self.clock.now()
+        if controls(read.path):
+            return None, sending_of(self._control(read), method=read.method, keep=read.keep, now=at)
+        return self._met(read, lambda step: sending_of(step, method=read.method, keep=read.keep, now=at))
+
+    def inside(self, read: Read) -> Step:
+        """The same for a client without a socket, for which every request is over at once; it has the object itself."""
+        asked, step = self._met(read, lambda step: step)
+        self.over(asked, gone=False)
+        return step
+
+    def _met(self, read: Read, sent: Callable[[Step], T]) -> tuple[RecordedRequest, T]:
+        asked, who, told = self._script.meet(read, at=self.clock.now(), now=self.clock.monotonic())
+        try:
+            step = _resolved(told, asked)
+            sending = sent(step)
+        except Exception as error:  # of a function that a test handed in
+            _log.exception("the answer to %s %s failed", asked.method, asked.path)
+            who, step = "failed", Step(500, {"error": f"the simulator's own function failed: {error!r}"})
+            sending = sent(step)
+        asked.met = f"{who}: {step.label}"
+        self._script.journal.add(asked)
+        return asked, sending
+
+    def refuse(self, error: UnreadableRequest) -> Sending:
+        return sending_of(Step(error.status, {"error": str(error)}), keep=False, now=self.clock.now())
+
+    def over(self, request: RecordedRequest, *, gone: bool) -> None:
+        self._script.journal.over(request, gone=gone)
+
+
+class ControlHandler(ScriptHandler):
+    """Answers nothing but the control endpoint, and does so while the other door is shut."""
+
+    def meet(self, read: Read) -> tuple[RecordedRequest | None, Sending]:
+        if controls(read.path):
+            return super().meet(read)
+        step = Step(404, {"error": f"only the control endpoint is here: {PATH}"})
+        return None, sending_of(step, method=read.method, keep=read.keep, now=self.clock.now())
+
+
+class Running:
+    """Opened when it is made; OSError when the port is taken."""
+
+    def __init__(self, name: str, port: int, script: Script, handler: ScriptHandler, limits: ServerLimits) -> None:
+        self._script, self._clock = script, handler.clock
+        side = handler.side()
+        self._handler = Listener(port, limits.connections, lambda: ServerConnection(handler, limits.body), limits.slow)
+        try:
+            self._control_handler = Listener(0, _MAX_CONTROL, lambda: ServerConnection(side, limits.body))
+        except OSError:
+            self._handler.close()
+            raise
+        self._timer: asyncio.TimerHandle | None = None
+        self._thread = LoopThread(name)
+        self._thread.do(self._begin)
+
+    @property
+    def url(self) -> str:
+        return self._handler.url
+
+    @property
+    def control_url(self) -> str:
+        return f"{self._control_handler.url}{PATH}"
+
+    @property
+    def connections(self) -> int:
+        return len(self._handler.inside)
+
+    @property
+    def here(self) -> bool:
+        """Whether this is the simulator's own thread, in which its functions are called."""
+        return self._thread.here
+
+    def weather_changed(self) -> None:
+        """Opens or shuts the door as the outage says; it is so when this returns to another thread."""
+        if self._thread.here and self._script.weather.down(self._clock.monotonic()):
+            asyncio.get_running_loop().call_soon(self._look)  # whoever asked for it gets an answer first
+        else:
+            self._thread.do(self._look)
+
+    def stop(self) -> None:
+        self._thread.do(self._end)
+        self._thread.stop()
+
+    def _begin(self) -> None:
+        self._control_handler.open()
+        self._look()
+
+    def _look(self) -> None:
+        now = self._clock.monotonic()
+        weather = self._script.weather
+        if weather.down(now):
+            self._handler.shut()
+        else:
+            self._handler.open()
+        if self._timer is not None:
+            self._timer.cancel()
+        change = weather.change(now)
+        self._timer = None
+        if change is not None:
+            # A timer of the loop may come a little early; then the next look finds the same change again.
+            self._timer = asyncio.get_running_loop().call_later(max(0.001, change - now), self._look)
+
+    def _end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._handler.close()
+        self._control_handler.close()
+
+
+def _resolved(told: Scripted, request: RecordedRequest) -> Step:
+    step = told if isinstance(told, Step) else step_of(told(request))
+    return replace(step, body=step.body(request)) if callable(step.body) else step

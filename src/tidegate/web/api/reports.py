@@ -1,0 +1,214 @@
+"""/history: what a queue or a target looked like over the last hours or days."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import Path, Query, Request, Response
+
+from tidegate.admin.overview import overview
+from tidegate.errors import NotFound
+from tidegate.faults.redaction import shown_message
+from tidegate.jobs import history, listing, reports
+from tidegate.jobs.listing import Triaged
+from tidegate.notices import inbox
+from tidegate.store.base import now_of
+from tidegate.targets import explain
+from tidegate.targets import reports as target_reports
+from tidegate.web.api import routing, targets
+from tidegate.web.api.models import GateEventShown, JobId, Key, Listed, Moment, Name, Reason, ResponseModel
+from tidegate.web.api.queues import QueueShown
+from tidegate.web.api.routing import read, responses
+from tidegate.web.api.targets import TargetItem
+from tidegate.web.site import site_of
+
+# /overview: whether anything is wrong, whether it is getting better, and what a person must do.
+
+router = routing.api("overview")
+
+
+class NeedShown(ResponseModel):
+    """One thing that a person should do. `href` is the page where it is done."""
+
+    kind: str
+    title: str
+    message: str
+    subject: str
+    href: str
+    action: str
+    count: int
+
+
+class OverviewShown(ResponseModel):
+    """How everything is. `targets` says how many stand how; `attention` are the first of those that are not well."""
+
+    sentence: str
+    healthy: bool
+    needs: list[NeedShown]
+    targets: dict[str, int]
+    attention: list[TargetItem]
+    queues: list[QueueShown]
+    workers: int
+    last_tick_at: Moment | None
+    unread_notices: int
+    events: list[GateEventShown]
+
+
+@router.get("/overview", responses=responses(OverviewShown))
+def show_overview(request: Request) -> Response:
+    """How everything is: in one sentence, what a person should do, and the numbers behind it."""
+    seen, unread = site_of(request).read(lambda tx: (overview(tx), inbox.unread(tx)))
+    base = str(request.scope.get("root_path", ""))
+    return read(request, OverviewShown(
+        sentence=seen.sentence, healthy=seen.healthy,
+        needs=[NeedShown(**{**need.as_json(), "href": f"{base}{need.href}"}) for need in seen.needs],
+        targets=seen.targets, attention=[targets.shown(each) for each in seen.attention],
+        queues=[QueueShown(**queue.as_json()) for queue in seen.queues],
+        workers=sum(worker.there for worker in seen.workers), last_tick_at=seen.tick, unread_notices=unread,
+        events=[GateEventShown.of(event) for event in seen.events],
+    ))  # fmt: skip
+
+
+history_router = routing.api("history")
+
+Span = Annotated[Literal["3h", "24h", "7d"], Query(description="How far back: in steps of 5 min, 15 min or 1 h.")]
+
+
+class QueuePoint(ResponseModel):
+    """One step: attempts and how many failed, jobs that gave up; at its end, how many waited and how old the first was.
+
+    `p95` is how many seconds 95 of 100 attempts took at most; null when there was none.
+    """
+
+    at: Moment
+    attempts: int
+    bad: int
+    gave_up: int
+    p95: float | None
+    depth: int
+    oldest: float
+
+
+class TargetPoint(ResponseModel):
+    """One step: calls that were good, that failed, and that the breaker turned away."""
+
+    at: Moment
+    good: int
+    bad: int
+    rejected: int
+
+
+class QueueHistory(ResponseModel):
+    """Steps that nobody watched are left out; the last one is not over yet."""
+
+    start: Moment
+    end: Moment
+    step: int
+    points: list[QueuePoint]
+
+
+class TargetHistory(ResponseModel):
+    """Steps that nobody watched are left out; the last one is not over yet."""
+
+    start: Moment
+    end: Moment
+    step: int
+    points: list[TargetPoint]
+
+
+@history_router.get("/history/queues/{name:path}", responses=responses(QueueHistory, 404))
+def of_a_queue(
+    request: Request, name: Annotated[Name, Path(description="The name of a queue.")], span: Span = "24h"
+) -> Response:
+    """How a queue did: attempts, failures, durations, and how much waited."""
+    site = site_of(request)
+    found, known = site.read(lambda tx: (history.of_queue(tx, name, span), reports.queues(tx)))
+    if name not in site.queue.queues() and all(each.name != name for each in known):
+        raise NotFound(f"there is no queue {name!r}")
+    return read(request, QueueHistory(**found.as_json()))
+
+
+@history_router.get("/history/targets/{name:path}", responses=responses(TargetHistory, 404))
+def of_a_target(
+    request: Request, name: Annotated[Name, Path(description="The name of a target.")], span: Span = "24h"
+) -> Response:
+    """How calls to a target went, as far as a breaker stands before them."""
+    found, _ = site_of(request).read(lambda tx: (history.of_target(tx, name, span), target_reports.one(tx, name)))
+    return read(request, TargetHistory(**found.as_json()))
+
+
+# /failures: groups of the same failure, and what each of them needs.
+
+failures_router = routing.api("failures")
+
+Bucket = Literal["", "needs_you", "unclassified", "gave_up", "retrying", "over"]
+
+
+class FailureShown(ResponseModel):
+    """Failures that are the same one: the same target or kind, the same code, the same words but for what varies.
+
+    `count` is how often it was met; `jobs_failed` and `jobs_queued` are jobs that have it now, at least so many when
+    `jobs_are_capped`; `trend` how often in each of the last 24 hours. `failure` is a filter of the jobs.
+    """
+
+    failure: str
+    bucket: str
+    target: str | None
+    kind: str
+    code: str
+    message: str
+    count: int
+    first_at: Moment
+    last_at: Moment
+    jobs_failed: int
+    jobs_queued: int
+    jobs_are_capped: bool
+    trend: list[int]
+
+
+@failures_router.get("/failures", responses=responses(Listed[FailureShown]))
+def list_failures(request: Request, bucket: Annotated[Bucket, Query(description="What they need.")] = "") -> Response:
+    """Failures as groups: those that need somebody first. The 100 that were met last."""
+    site = site_of(request)
+    found = site.read(lambda tx: listing.triage_failures(tx, site.codes, now_of(tx)))
+    items = [_shown(each) for each in found if bucket in ("", each.bucket)]
+    return read(request, Listed(items=items, next_cursor=None, total=len(items)))
+
+
+def _shown(row: Triaged) -> FailureShown:
+    about = row.as_json()
+    return FailureShown(**{**about, "message": shown_message(about["message"])})
+
+
+# /explain: why something is not running, and when it will.
+
+explain_router = routing.api("explain")
+
+
+class JobExplained(ResponseModel):
+    """The first reason first; none when it runs or has ended."""
+
+    job: int
+    state: str
+    reasons: list[Reason]
+
+
+class TargetExplained(ResponseModel):
+    target: str
+    key: str
+    reasons: list[Reason]
+
+
+@explain_router.get("/explain/jobs/{id}", responses=responses(JobExplained, 404))
+def explain_job(request: Request, id: Annotated[JobId, Path()]) -> Response:  # noqa: A002 - its name in the address
+    """Why a job is not running."""
+    found = site_of(request).read(lambda tx: reports.job(tx, id))
+    reasons = [Reason(**why.as_json()) for why in found.reasons]
+    return read(request, JobExplained(job=id, state=str(found.job.state), reasons=reasons))
+
+
+@explain_router.get("/explain/targets/{name:path}", responses=responses(TargetExplained, 404))
+def explain_target(request: Request, name: Annotated[Name, Path()], key: Annotated[Key, Query()] = "") -> Response:
+    """What stands before the jobs of a target, or of one key of it."""
+    found = site_of(request).read(lambda tx: explain.target(tx, name, key))
+    return read(request, TargetExplained(target=name, key=key, reasons=[Reason(**why.as_json()) for why in found]))

@@ -1,0 +1,430 @@
+"""Who asks, and whether they may: one check before every route, in one place.
+
+While no user exists, a local request may do everything: one that comes from this machine, for this machine, through no
+proxy. Everyone else signs in, or shows a token; from the first user on, local requests do so too. A route that nobody
+thought of is for admins only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from secrets import token_bytes, token_hex
+from typing import Any, TypeVar
+
+from fastapi import Request, Response
+from starlette.concurrency import run_in_threadpool
+
+from tidegate.accounts import access, users
+from tidegate.accounts.access import LOCAL, BadToken, Issuer, Permission, Principal
+from tidegate.errors import StoreError
+from tidegate.secrets import Secrets
+from tidegate.web.problems import Problem
+from tidegate.web.proxies import is_local
+from tidegate.web.site import Site, site_of
+
+_log = logging.getLogger("tidegate.web")
+
+WHO = "tidegate.who"  # in the scope
+COOKIE = "tidegate_session"
+PUBLIC = "anyone"  # a route that needs no right at all
+_RIGHT = "tidegate_right"  # on a function of an application
+NOT_SIGNED_IN = frozenset({"not_signed_in", "no_users"})  # codes of what signing in would open
+
+# What a POST does is the last word of its address, in the API and on the pages.
+_OF_ACTION: Mapping[str, Permission] = {
+    "retry": Permission.RETRY,
+    "cancel": Permission.CANCEL,
+    "forget": Permission.FORGET,
+    "pause": Permission.PAUSE,
+    "resume": Permission.PAUSE,
+    "reset": Permission.RESET,
+    "test": Permission.RESET,
+    "force": Permission.RESET,
+    "hold": Permission.RESET,
+    "clear": Permission.CLEAR,
+    "enable": Permission.SWITCH,
+    "disable": Permission.SWITCH,
+    "ack": Permission.READ_NOTICE,
+    "read": Permission.READ_NOTICE,
+    "snooze": Permission.READ_NOTICE,
+    "address": Permission.SEE,  # one's own
+    "classify": Permission.SEE,  # it changes nothing
+    "bulk": Permission.SEE,  # the action is in the form: the handler asks for the right to that
+    "bulk-actions": Permission.SEE,
+}
+_OF_PATH: Mapping[str, Permission | str] = {
+    "/settings": Permission.SEE_SETTINGS,
+    "/api/v1/config": Permission.SEE_SETTINGS,
+    "/sign-in": PUBLIC,
+    "/sign-out": PUBLIC,
+    "/preferences": PUBLIC,  # only how the page looks, in a cookie
+    "/health/live": PUBLIC,
+    "/health/ready": PUBLIC,
+    "/api/openapi.json": PUBLIC,
+}
+
+_CHALLENGE = {"WWW-Authenticate": 'Bearer realm="tidegate"'}
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def requires(right: Permission | str) -> Callable[[F], F]:
+    """Marks a route or the `show` of a page with the right that it needs; `PUBLIC` opens it to visitors without a name.
+
+    @router.post("/api/weather/{city}")
+    @needs(Right.PUT_IN)
+    def refresh(city: str): ...
+    """
+
+    def mark(fn: F) -> F:
+        setattr(fn, _RIGHT, right)
+        return fn
+
+    return mark
+
+
+def required_permission(fn: object) -> Permission | str | None:
+    """What `needs` said of a function; None when it said nothing."""
+    found: Permission | str | None = getattr(fn, _RIGHT, None)
+    return found
+
+
+def permission_for(method: str, path: str, endpoint: object = None) -> Permission | str:
+    """What a request needs: as its function says, or the table, or reading; and if nobody said, to be an admin."""
+    marked = required_permission(endpoint)
+    if marked is not None:
+        return marked
+    if path in _OF_PATH:
+        return _OF_PATH[path]
+    if method in ("GET", "HEAD"):
+        return Permission.SEE
+    return _OF_ACTION.get(path.rsplit("/", 1)[-1], Permission.MANAGE)
+
+
+class Authenticator:
+    """Recognises who asks, by a token in the header or a session in the cookie."""
+
+    def __init__(self, issuers: Sequence[Issuer] = (), secrets: Secrets | None = None) -> None:
+        """*secrets* sign the cookies of visitors; without them, a restart makes everybody a new visitor."""
+        self._issuers = tuple(issuers)
+        self.secrets = secrets or Secrets(token_bytes(32))
+        self._nobody = False  # as far as is known, nobody has a password
+
+    def who(self, site: Site, request: Request) -> Principal | None:
+        """None for nobody; Problem when somebody shows a token that is not good."""
+        shown = request.headers.get("authorization")
+        if shown is not None:
+            return self._bearer(site, shown)
+        secret = request.cookies.get(COOKIE)
+        if secret:
+            found = site.read(lambda tx: users.of_session(tx, secret))
+            if found is not None:
+                self._nobody = False  # `open` must not remember what was so before this user was added
+                who, due = found
+                if due:
+                    site.write(lambda tx: users.session_used(tx, secret))
+                return who
+        return LOCAL if self.open(site, request) else None
+
+    def open(self, site: Site, request: Request) -> bool:
+        """Whether nobody has to sign in: no user exists, the server has no other name, and the request is local.
+
+        While the database is away, what it said last counts; without that, nobody gets in.
+        """
+        if site.is_named or not is_local(request.scope):
+            return False
+        try:
+            self._nobody = not site.read(users.anybody)
+        except StoreError:
+            if not self._nobody:
+                raise
+        return self._nobody
+
+    def refusal(self, site: Site) -> Problem:
+        """What someone is told who is not signed in: to do so, or how the first user is added."""
+        try:
+            self._nobody = not site.read(users.anybody)
+        except StoreError:
+            return Problem("not_signed_in", headers=_CHALLENGE)
+        return Problem("no_users" if self._nobody else "not_signed_in", headers=_CHALLENGE)
+
+    def _bearer(self, site: Site, shown: str) -> Principal:
+        scheme, _, token = shown.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            raise unknown_credentials("Send `Authorization: Bearer` and a token.")
+        if token.startswith(users.TOKEN):
+            found = site.read(lambda tx: users.of_token(tx, token))
+            if found is None:
+                raise unknown_credentials()
+            who, due = found
+            if due is not None:
+                site.write(lambda tx: users.token_used(tx, due))
+            return who
+        for issuer in self._issuers:
+            try:
+                return access.verify_token(issuer, token, site.queue.clock.now())
+            except BadToken as error:
+                _log.info("token_refused why=%s", error)
+        raise unknown_credentials()
+
+
+def unknown_credentials(detail: str = "The token is not known, or has ended.") -> Problem:
+    return Problem("not_signed_in", detail, headers=_CHALLENGE)
+
+
+async def check_permission(request: Request) -> None:
+    """Runs before every route: nobody gets further than their rights.
+
+    Health and signing in ask nobody, neither the store nor a thread, so they answer while all threads are busy.
+    """
+    route: Any = request.scope.get("route")
+    right = permission_for(request.method, getattr(route, "path", request.url.path), request.scope.get("endpoint"))
+    if right == PUBLIC and required_permission(request.scope.get("endpoint")) is None:
+        request.scope[WHO] = None
+        return
+    await run_in_threadpool(_check, request, right)
+
+
+def _check(request: Request, right: Permission | str) -> None:
+    site = site_of(request)
+    who = request.scope[WHO] = site.access.who(site, request)
+    if right == PUBLIC:
+        return
+    if who is None:
+        raise site.access.refusal(site)
+    if not who.has_permission(Permission(right)):
+        raise not_allowed(who, Permission(right))
+
+
+def require(request: Request, right: Permission) -> None:
+    """For a handler that learns only from the form what it is to do."""
+    who = request.scope.get(WHO)
+    if not isinstance(who, Principal) or not who.has_permission(right):
+        raise Problem("not_signed_in") if who is None else not_allowed(who, right)
+
+
+def not_allowed(principal: Principal, right: Permission) -> Problem:
+    return Problem("not_allowed", f"The role {principal.role} may not {right.words}. An admin can give another one.")
+
+
+RIGHT_OF_BULK: Mapping[str, Permission] = {
+    "retry": Permission.RETRY,
+    "cancel": Permission.CANCEL,
+    "forget": Permission.FORGET,
+}
+
+
+# How often a password may be tried: per user and network, per network, and in all.
+#
+# Only the pair of a user and a network has growing waits, so a stranger elsewhere cannot keep a user out. The two
+# other limits refill steadily. A browser with a device cookie has a count of its own instead of all three.
+
+FREE = 5  # failures of a pair that cost nothing
+FREE_OF_DEVICE = 10  # failures with one device cookie; then, for a day, the browser counts as a stranger
+_FIRST, _LONGEST = 2.0, 900.0  # seconds to wait after the next failure, and at most
+_FORGOTTEN = 3600.0  # seconds without a failure after which a pair starts anew
+_DAY = 86400.0
+_MAX_KEPT = 10_000  # pairs, networks and devices that are remembered, of each
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SignInAttempt:
+    """One try to sign in; *wait* is the seconds until it may be made, 0 for now."""
+
+    pair: tuple[str, str]  # user and network
+    device: str | None  # whose count it is on; None: on that of the pair
+    wait: float
+
+
+class SignInLimit:
+    """Counts failures in this process. No account is ever locked."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pairs = _Failures(forgotten=_FORGOTTEN)
+        self._devices = _Failures(forgotten=_DAY)
+        self._networks: OrderedDict[str, _Bucket] = OrderedDict()
+        self._all = _Bucket(burst=100, per_second=1.0, at=clock())
+
+    def begin(self, name: str, network: str, device: str | None = None) -> SignInAttempt:
+        """Counts the try against its device or its pair from here on, so that concurrent ones are not free.
+
+        A network may be that of many people who know their passwords: only what `failed` counts against it.
+        """
+        now, pair = self._clock(), (name, network)
+        with self._lock:
+            if device is not None and self._devices.count(device, now) < FREE_OF_DEVICE:
+                self._devices.add(device, now)
+                return SignInAttempt(pair=pair, device=device, wait=0.0)
+            known = self._networks.get(network)
+            wait = max(self._pairs.wait(pair, now), self._all.wait(now), known.wait(now) if known else 0.0)
+            if not wait:
+                self._pairs.add(pair, now)
+            return SignInAttempt(pair=pair, device=None, wait=wait)
+
+    def failed(self, attempt: SignInAttempt) -> None:
+        """The password was wrong."""
+        if attempt.device is not None:
+            return  # others must not pay for it
+        now, network = self._clock(), attempt.pair[1]
+        with self._lock:
+            found = self._networks.pop(network, None) or _Bucket(burst=30, per_second=1 / 20, at=now)
+            self._networks[network] = found
+            found.fill(now)
+            self._all.fill(now)
+            if len(self._networks) > _MAX_KEPT:
+                self._networks.popitem(last=False)
+
+    def passed(self, attempt: SignInAttempt) -> None:
+        """The password was right: the failures of the pair and of the device are forgotten."""
+        with self._lock:
+            self._pairs.forget(attempt.pair)
+            if attempt.device is not None:
+                self._devices.forget(attempt.device)
+
+    def release(self, attempt: SignInAttempt) -> None:
+        """The password was not tried after all."""
+        with self._lock:
+            if attempt.device is not None:
+                self._devices.take_back(attempt.device)
+            else:
+                self._pairs.take_back(attempt.pair)
+
+
+class _Failures:
+    """How often each key failed, and when it did last."""
+
+    def __init__(self, *, forgotten: float) -> None:
+        self._forgotten = forgotten
+        self._kept: OrderedDict[Hashable, tuple[int, float]] = OrderedDict()
+
+    def count(self, key: Hashable, now: float) -> int:
+        n, last = self._kept.get(key, (0, now))
+        return 0 if now - last > self._forgotten else n
+
+    def wait(self, key: Hashable, now: float) -> float:
+        """Seconds until the next try: none for the first failures, then twice as long after each."""
+        n = self.count(key, now)
+        if n < FREE:
+            return 0.0
+        return max(0.0, self._kept[key][1] + min(_FIRST * 2.0 ** min(n - FREE, 20), _LONGEST) - now)
+
+    def add(self, key: Hashable, now: float) -> None:
+        n = self.count(key, now)
+        self.forget(key)
+        self._kept[key] = (n + 1, now)
+        if len(self._kept) > _MAX_KEPT:
+            self._kept.popitem(last=False)
+
+    def take_back(self, key: Hashable) -> None:
+        n, last = self._kept.get(key, (0, 0.0))
+        if n:
+            self._kept[key] = (n - 1, last)
+
+    def forget(self, key: Hashable) -> None:
+        self._kept.pop(key, None)
+
+
+class _Bucket:
+    """Failures that are allowed at once, and how many more per second."""
+
+    __slots__ = ("_at", "_burst", "_per_second", "_used")
+
+    def __init__(self, *, burst: float, per_second: float, at: float) -> None:
+        self._burst, self._per_second = burst, per_second
+        self._used, self._at = 0.0, at
+
+    def fill(self, now: float) -> None:
+        self._used, self._at = self._now_used(now) + 1, now
+
+    def wait(self, now: float) -> float:
+        return max(0.0, (self._now_used(now) + 1 - self._burst) / self._per_second)
+
+    def _now_used(self, now: float) -> float:
+        return max(0.0, self._used - (now - self._at) * self._per_second)
+
+
+# Device cookies: a browser that signed in before is not slowed down by the failures of others.
+#
+# The cookie is signed for one user and one password. It signs nobody in: it only counts failures per browser. A new
+# password makes it worthless.
+
+DEVICE_COOKIE = "tidegate_device_"  # and a digest of the user's name: people who share a browser have one each
+LIFETIME = 180 * 86400  # seconds
+_MAX_LENGTH = 300
+
+
+def device_of(request: Request, secrets: Secrets, name: str, password_digest: str | None, now: float) -> str | None:
+    """The id of a browser that signed in as *name* with the current password; None for any other."""
+    cookie = request.cookies.get(_cookie_name(name), "")
+    if password_digest is None or not cookie or len(cookie) > _MAX_LENGTH:
+        return None
+    text = secrets.read(_purpose(name, password_digest), cookie)
+    if text is None:
+        return None
+    device, _, signed_in_at = text.partition(" ")
+    return device if 0 <= now - float(signed_in_at) < LIFETIME else None
+
+
+def remember_device(
+    response: Response, request: Request, secrets: Secrets, name: str, password_digest: str, now: float
+) -> None:
+    """Sets the cookie after a successful sign-in."""
+    response.set_cookie(
+        _cookie_name(name), secrets.sign(_purpose(name, password_digest), f"{token_hex(16)} {int(now)}"),
+        max_age=LIFETIME, httponly=True, samesite="strict", secure=request.url.scheme == "https",
+        path=f"{request.scope.get('root_path', '')}/sign-in",
+    )  # fmt: skip
+
+
+def _cookie_name(name: str) -> str:
+    return DEVICE_COOKIE + hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def _purpose(name: str, password_digest: str) -> str:
+    return f"device 1 {name} {hashlib.sha256(password_digest.encode()).hexdigest()}"
+
+
+# Password checks in threads of their own: each takes 64 MB and much CPU, and anyone may ask for one.
+
+_THREADS = 2
+_MAX_WAITING = 8
+
+
+class PasswordChecks:
+    """Checks two passwords at a time. Eight more may wait; browsers that signed in before have eight places besides.
+
+    Use it on one event loop.
+    """
+
+    def __init__(self) -> None:
+        self._pool: ThreadPoolExecutor | None = None
+        self._pending = 0
+
+    async def check(self, password: str, digest: str | None, *, known_device: bool) -> bool | None:
+        """Whether the password has that digest; None at once when too many checks are pending."""
+        places = _THREADS + _MAX_WAITING * (2 if known_device else 1)
+        if self._pending >= places:
+            return None
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="tidegate-password")
+        self._pending += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._pool, users.fits, password, digest)
+        finally:
+            self._pending -= 1
+
+    def close(self) -> None:
+        """Ends the threads; the next check starts new ones."""
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            pool.shutdown(wait=False)

@@ -1,0 +1,114 @@
+"""The thread of the server that works on bulk actions: on those that were asked for here, and on any that was left."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, field
+
+from tidegate.errors import Rejected, StoreError
+from tidegate.jobs.bulk import service, table
+from tidegate.jobs.bulk.service import BulkOutcome
+from tidegate.jobs.bulk.table import BulkOperation
+from tidegate.jobs.listing import Filter
+from tidegate.store.base import Tx, now_of
+from tidegate.web.middleware import places
+from tidegate.web.problems import Problem
+from tidegate.web.site import Site
+
+_log = logging.getLogger("tidegate.web")
+
+MAX_RUNNING = 4  # at once, wherever they were asked for
+_POLL_INTERVAL = 30.0  # seconds, for one that somebody else has left
+_SHORT_POLL_INTERVAL = 2.0  # while another is at one, or the store is away
+
+
+@dataclass(slots=True)
+class BulkRunner:
+    """Works on all that are under way, a slice of each in turn."""
+
+    site: Site
+    _me: str = field(default_factory=service.holder)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _stopping: threading.Event = field(default_factory=threading.Event)
+    _asked: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self, action: str, job_filter: Filter, by: str, expected: int) -> BulkOperation | None:
+        """Puts it down and begins; None when nothing matches. A problem when too many are under way."""
+        store = self.site.queue.store
+        running = store.read(table.running)
+        if len(running) >= MAX_RUNNING:
+            raise Problem(
+                "too_many", f"{len(running)} bulk actions are under way.", retry_after=store.read(self._soonest)
+            )
+        made = service.begin(store, action, job_filter, by, expected=expected)
+        self.begin()
+        self._asked.set()
+        return made
+
+    def begin(self) -> None:
+        """The thread is there; also after a stop."""
+        with self._lock:
+            self._stopping.clear()
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._run, name="tidegate-bulk", daemon=True)
+                self._thread.start()
+
+    def stop(self, patience: float = 5.0) -> None:
+        """Ends after the slice that it is at; what is left is gone on with by whoever comes next."""
+        self._stopping.set()
+        self._asked.set()
+        if self._thread is not None:
+            self._thread.join(patience)
+
+    def _soonest(self, tx: Tx) -> float:
+        now = now_of(tx)
+        found = [one.left(now) for id_ in table.running(tx) if (one := table.get(tx, id_)) is not None]
+        return max(1.0, min(found, default=1.0))
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._asked.clear()
+            wait = self._round()
+            if wait and not self._stopping.is_set():
+                self._asked.wait(wait)
+
+    def _round(self) -> float:
+        """One slice of each that is under way; returns how long to wait before the next round."""
+        try:
+            store = self.site.queue.store  # one that is closed is away, too
+            running = list(store.read(table.running))
+            worked = [id_ for id_ in running if not self._stopping.is_set() and self._step(id_)]
+            if self._stopping.is_set():
+                for id_ in running:
+                    store.write(lambda tx, id_=id_: table.release_lead(tx, id_, self._me))  # type: ignore[misc]
+        except StoreError as error:
+            _log.warning("bulk_waits error=%s", type(error).__name__)
+            return _SHORT_POLL_INTERVAL
+        if worked:
+            self.site.queue.notify_workers()
+            return 0.0
+        return _SHORT_POLL_INTERVAL if running else _POLL_INTERVAL
+
+    def _step(self, id_: int) -> bool:
+        """Whether it was ours to work on."""
+        store = self.site.queue.store
+        try:
+            return service.step(store, id_, self._me) is not None
+        except StoreError:
+            raise
+        except Exception as error:
+            _log.error("bulk_failed id=%s error=%s where=%s", id_, type(error).__name__, places(error))
+            says = "something went wrong; the log of the server says more"
+            store.write(lambda tx: table.end(tx, id_, table.FAILED, says))
+            return True
+
+
+def run_bulk(site: Site, action: str, job_filter: Filter, by: str, expected: int) -> BulkOutcome:
+    """Does it now, and wakes the workers."""
+    found = service.run(site.queue.store, action, job_filter, by, expected=expected)
+    site.queue.notify_workers()
+    if found.state == table.FAILED:
+        raise Rejected("something went wrong; look at what is left")
+    return found

@@ -1,0 +1,319 @@
+"""The jobs: one turns a PDF into XML, one removes what is too old, one removes what nobody knows."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import httpx2
+
+from tidegate import Again, Backoff, Context, Done, Fail, Fault, Target, classify
+from tidegate.apps import DbTx, Installed
+from tidegate.errors import LeaseLost
+from tidegate.jobs import JobFunction
+from tidegate_apps.convert.client import Bounds, ConversionStopped, ConvertRequest, Gateway, more_of
+from tidegate_apps.convert.codes import ONCE_MORE, PACK, REFUSED, TARGET, UNKNOWN, Unforeseen, gave_up, shown
+from tidegate_apps.convert.gateway import Mappings
+from tidegate_apps.convert.models import file_of
+from tidegate_apps.convert.settings import ConvertSettings
+from tidegate_apps.convert.storage import Draft, KeyTaken, Storage, StorageAway, StorageError, StorageFull, digest
+from tidegate_apps.convert.storage_id import StorageId
+
+# What is removed: files that are too old, and files that no job knows. First the database says so, then they go.
+
+_log = logging.getLogger("tidegate.convert")
+
+_BATCH_SIZE = 200
+# Nothing younger is swept: somebody may be about to name it.
+_ORPHAN_AGE = 3600.0
+
+
+def expire(app: Installed[ConvertSettings], job: int) -> None:
+    """The XML of a job is gone, or goes now: the same file may be uploaded again."""
+
+    def work(tx: DbTx) -> None:
+        tx.all("result_gone", job=job)
+        app.queue.release_unique(job, connection=tx)
+
+    app.db.write(work)
+
+
+def apply_retention(app: Installed[ConvertSettings], storage: Storage) -> dict[str, int]:
+    """Removes PDFs and XML files that are older than the settings say; never those of a job that has not ended."""
+    older_than, settings = app.queue.older_than, app.settings
+    gone = {"pdf": 0, "xml": 0, "jobs": 0}
+    while old := app.db.all("old_sources", before=older_than(settings.keep_pdf), n=_BATCH_SIZE):
+        sources = [source for (job,) in old for source in _sources_gone(app, job)]
+        gone["pdf"] += sum(remove_object(storage, source) for source in sources)
+        if not sources:
+            break  # somebody retried them just now
+    while made := app.db.all("old_results", before=older_than(settings.keep_xml), n=_BATCH_SIZE):
+        for job, result in made:
+            expire(app, job)
+            gone["xml"] += remove_object(storage, json.loads(result)["path"])
+    while forgotten := app.db.all("forgotten", n=_BATCH_SIZE):
+        gone["jobs"] += len(forgotten)
+    return gone
+
+
+def _sources_gone(app: Installed[ConvertSettings], job: int) -> list[str]:
+    def work(tx: DbTx) -> list[str]:
+        states = tx.all("held_still", job=job)
+        gone = [row[0] for row in tx.all("source_gone", job=job)]
+        if gone and states == [("failed",)]:
+            app.queue.forbid_retry(job, connection=tx)
+        return gone
+
+    return app.db.write(work)
+
+
+def sweep_storage(app: Installed[ConvertSettings], storage: Storage) -> dict[str, int]:
+    """Removes drafts and files that no job knows, once they are an hour old."""
+    before = app.queue.older_than(_ORPHAN_AGE)
+    gone = kept = 0
+    for each in storage.kept():
+        if each.changed_at >= before or (not each.draft and _known(app, each.key)):
+            kept += 1
+        else:
+            gone += remove_object(storage, each.key)
+    return {"removed": gone, "kept": kept}
+
+
+def _known(app: Installed[ConvertSettings], key: str) -> bool:
+    """Whether a job still stands for the file; what is neither a PDF nor an XML of ours is left alone."""
+    folder, _, name = key.rpartition("/")
+    stem, _, kind = name.rpartition(".")
+    if (folder, kind) not in (("pdf", "pdf"), ("xml", "xml")):
+        return True
+    asks = "source_known" if kind == "pdf" else "running_or_done"
+    return bool(app.db.all(asks, source=f"pdf/{stem}.pdf"))
+
+
+def remove_object(storage: Storage, key: str) -> int:
+    """1 when it is gone now; 0 when it was not there, or stays: the sweep comes again."""
+    try:
+        return int(storage.remove(key))
+    except StorageError as error:
+        _log.error("file_not_removed key=%s error=%s", key, error)
+        return 0
+
+
+def storage_at(where: str) -> Storage:
+    """The storage of a setting: a folder, or a URL; ValueError when there can be none."""
+    if "://" in where and not where.startswith("file://"):
+        from tidegate_apps.convert.storage_s3 import Objects
+
+        return Objects.at(where)
+    from tidegate_apps.convert.storage import Folder
+
+    return Folder(Path(where.removeprefix("file://")))
+
+
+QUEUE, UPKEEP = "convert", "convert-upkeep"
+_DISK_FULL = 60.0  # seconds that the queue rests
+_JOB_RETENTION = 90 * 86400.0  # seconds; jobs with their history, whose files go sooner
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertJob:
+    """What is to be converted. The files are named after *key*: pdf/KEY.pdf and xml/KEY.xml."""
+
+    key: str
+    mapping: str
+    sha256: str
+    bytes: int
+    owner: str
+
+    @property
+    def source(self) -> str:
+        return f"pdf/{self.key}.pdf"
+
+    @property
+    def result(self) -> str:
+        return f"xml/{self.key}.xml"
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertResult:
+    """The XML of a job."""
+
+    path: str  # its key in the storage
+    sha256: str
+    bytes: int
+    gateway_http_status: int | None  # None: an earlier attempt had made it, and nobody was asked again
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertJobs:
+    """What routes, pages and schedules use."""
+
+    storage: Storage
+    storage_id: StorageId
+    mappings: Mappings
+    gateway: Gateway
+    convert: JobFunction[[ConvertJob], ConvertResult]
+    retention: JobFunction[[], dict[str, int]]
+    sweep: JobFunction[[], dict[str, int]]
+
+
+def declare(app: Installed[ConvertSettings], transport: Bounds | None = None) -> ConvertJobs:
+    """*transport*: for a gateway without sockets."""
+    settings = app.settings
+    storage = storage_at(settings.storage)
+    storage_id = StorageId(app, storage)
+    mappings = _mappings(settings)
+    gateway = Gateway(settings, app.closing, mappings, transport=transport)
+    work = Converting(app, storage, storage_id, gateway)
+    target = Target(
+        TARGET, "jobs", rules=PACK, backoff=None,
+        breaker={
+            "window": settings.breaker_window, "min_requests": 6, "failure_ratio": 0.5, "consecutive": 5,
+            "max_requests": 3,
+        },
+        probe=gateway.probe, probe_every=settings.probe_every, probe_after={"GW_5XX"},
+        when_open="fail-fast" if settings.breaker == "fail-fast" else "hold", self_guard=False,
+        reprobe_every=None,  # a call to find out would cost a job: one that is refused is failed for good
+    )  # fmt: skip
+    kept = max(_JOB_RETENTION, settings.keep_pdf + settings.keep_xml)
+    app.queue.set_retention(QUEUE, done=kept, failed=kept)
+    app.queue.set_retention(UPKEEP, done="1d")
+
+    @app.queue.job(
+        queue=QUEUE, name="convert.pdf", target=target,
+        unique=lambda order: (order.owner, order.sha256, order.mapping, order.bytes),
+        while_={"queued", "running", "done"}, attempts=settings.attempts, per_code={"unexpected": 2},
+        backoff=Backoff(settings.retry_after, cap=settings.retry_after * 9, factor=3, jitter=0.2), verify=work.found,
+        cancellable=False, fail_fast_code="GW_5XX", lost_code=UNKNOWN,
+    )  # fmt: skip
+    def convert(job: Context, order: ConvertJob) -> Done[ConvertResult]:
+        return work.convert(order, job)
+
+    @app.queue.job(queue=UPKEEP, name="convert.retention", unique=True, attempts=3)
+    def retention() -> dict[str, int]:
+        _require(storage_id)
+        return apply_retention(app, storage)
+
+    @app.queue.job(queue=UPKEEP, name="convert.sweep", unique=True, attempts=3)
+    def sweep() -> dict[str, int]:
+        _require(storage_id)
+        return sweep_storage(app, storage)
+
+    return ConvertJobs(storage, storage_id, mappings, gateway, convert, retention, sweep)
+
+
+def _require(storage_id: StorageId) -> None:
+    """What removes files waits for a storage that is away."""
+    try:
+        storage_id.check()
+    except StorageAway as error:
+        raise Again(_DISK_FULL, keep_attempt=True, code="IO_ERROR") from error
+
+
+def _mappings(settings: ConvertSettings) -> Mappings:
+    try:
+        return Mappings(Path(settings.mappings) if settings.mappings else None)
+    except ValueError as error:
+        raise ValueError(f"convert.mappings: {error}") from error
+
+
+class Converting:
+    """One attempt at a conversion, and what an earlier one may have left."""
+
+    def __init__(
+        self, app: Installed[ConvertSettings], storage: Storage, storage_id: StorageId, gateway: Gateway
+    ) -> None:
+        self._app, self._storage, self._storage_id, self._gateway = app, storage, storage_id, gateway
+
+    def found(self, order: ConvertJob, job: Context) -> Done[ConvertResult] | None:
+        """The XML that an earlier attempt finished, trusted only with the hash that was kept under its lease."""
+        pending = job.saved.get("pending")
+        if not isinstance(pending, dict):
+            return None
+        try:
+            there = digest(self._storage, order.result)
+        except StorageError as error:
+            self._faulted(job, error)
+        if there is None or there != (pending.get("sha256"), pending.get("bytes")):
+            return None
+        _log.info("result_found job=%s", job.id)
+        return Done(ConvertResult(order.result, there[0], there[1], None), unsent=True)
+
+    def convert(self, order: ConvertJob, job: Context) -> Done[ConvertResult]:
+        try:
+            self._storage_id.require()
+            with self._storage.draft() as draft:
+                status = self._called(order, job, draft)
+                draft.seal()
+                self._publish(order, job, draft)
+                return Done(ConvertResult(order.result, draft.sha256, draft.size, status))
+        except (Fail, LeaseLost):
+            raise
+        except ConversionStopped as error:
+            # The lease is gone, or the worker stops: another one will do it, and finds what the gateway kept.
+            raise (LeaseLost(job.id, job.fence) if job.lost else Again(keep_attempt=True)) from error
+        except (StorageFull, StorageAway) as error:
+            self._hold(error)
+        except Exception as error:
+            self._faulted(job, error)
+
+    def _called(self, order: ConvertJob, job: Context, draft: Draft) -> int:
+        if self._storage.size(order.source) is None:
+            file = file_of(self._app.db, job.id)
+            if file is not None and file.source_gone_at is not None:
+                raise Fail("EXPIRED")
+            raise StorageError("the PDF is missing")  # retention spares what is in work
+        with self._storage.open(order.source) as source:
+            asked = ConvertRequest(source, order.mapping, job.idempotency_key)
+            return self._gateway.convert(asked, draft, lambda: job.cancelled)
+
+    def _publish(self, order: ConvertJob, job: Context, draft: Draft) -> None:
+        pending = {"sha256": draft.sha256, "bytes": draft.size}
+        job.save_now(pending=pending)
+        try:
+            self._storage.put(draft, order.result)
+        except KeyTaken:
+            # An attempt that lost its lease was late. Whoever holds the lease now decides; asking once more makes sure.
+            job.save_now(pending=pending)
+            self._storage.put(draft, order.result, replace=True)
+
+    def _hold(self, error: StorageFull | StorageAway) -> NoReturn:
+        """No space left, or the storage is not there: jobs wait, and keep their attempts."""
+        full = isinstance(error, StorageFull)
+        _log.error("%s error=%s", "storage_full" if full else "storage_away", error)
+        if not self._app.db.all("queue_paused", name=QUEUE):
+            self._app.queue.pause(QUEUE, f"{_DISK_FULL:g}s", by="full disk" if full else "storage away")
+        raise Again(_DISK_FULL, keep_attempt=True, code="IO_ERROR") from error
+
+    def _faulted(self, job: Context, error: Exception) -> NoReturn:
+        fault = classify(error, PACK)
+        if fault is None or (shown(fault.code) == UNKNOWN and fault.code != REFUSED.name):
+            # Nothing that is known of the gateway: it must not count against it.
+            _log.error("conversion_broke job=%s attempt=%s", job.id, job.attempt, exc_info=error)
+            error = Unforeseen(f"{type(error).__name__}: {error}")
+            fault = PACK.code_book[UNKNOWN].fault("unforeseen")
+        if fault.retriable and job.attempt < self._app.settings.attempts and _once_more(job, fault):
+            raise error
+        code = "GW_4XX" if fault.code == REFUSED.name else fault.code
+        about = (job.id, job.attempt, code, fault.status, fault.detail)
+        _log.log(fault.level.number, "conversion_failed job=%s attempt=%s code=%s status=%s error=%s", *about)
+        raise Fail(code, _line(code, job.attempt, error), status=fault.status or None, fault=fault) from error
+
+
+def _once_more(job: Context, fault: Fault) -> bool:
+    """Whether it is tried again: of what is tried only once more, it was the first in this round of attempts."""
+    met = ONCE_MORE & {fault.code, fault.rule}
+    # A person who retries a job begins a new round, and what was saved stays.
+    before = job.saved.get("met", []) if job.attempt > 1 else []
+    if met & set(before):
+        return False
+    if met or before != job.saved.get("met", []):
+        job.save_now(met=sorted({*before, *met}))
+    return True
+
+
+def _line(code: str, attempts: int, error: Exception) -> str:
+    more = more_of(error) if isinstance(error, httpx2.HTTPStatusError) and code == "GW_4XX" else ""
+    return f"{gave_up(code, attempts)} {more}".rstrip()

@@ -1,0 +1,379 @@
+"""From a form that was read to a job: refused with a code, the twin that is there already, or a new one."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from secrets import token_hex
+from typing import Any, BinaryIO
+
+from fastapi import Request
+from starlette.concurrency import run_in_threadpool
+
+from tidegate.apps import DbTx, Installed
+from tidegate.errors import StoreError, UniqueTaken
+from tidegate.web import Problem, client_network, current_principal, not_signed_in, owner_session
+from tidegate_apps.convert.codes import LINES, gave_up, problem_without_code, unpromised
+from tidegate_apps.convert.jobs import ConvertJob, ConvertJobs, expire, remove_object
+from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
+from tidegate_apps.convert.models import File, file_of, files_of, job_of
+from tidegate_apps.convert.settings import ConvertSettings
+from tidegate_apps.convert.storage import Draft, StorageAway, StorageError
+from tidegate_apps.convert.uploads import UploadReceiver, boundary_of, check_length, receive
+
+# What only the owner of a job may do: see it, fetch its XML, have it tried again.
+
+_log = logging.getLogger("tidegate.convert")
+
+
+def own_file(app: Installed[ConvertSettings], public_id: str, owner: str) -> File:
+    """The job, if it is whose who asks; whatever its state, nobody else learns more than that it is not theirs."""
+    job = job_of(app.db, public_id)
+    file = None if job is None else file_of(app.db, job)
+    if file is None:
+        raise problem_without_code("not_there", "There is no such job.")
+    if file.owner != owner:
+        raise Problem("FORBIDDEN", LINES["FORBIDDEN"], status=403)
+    return file
+
+
+def io_error(detail: str, *, status: int = 500, **more: Any) -> Problem:
+    """An answer about the storage: it promises no retry, which only a job in the queue gets."""
+    return Problem("IO_ERROR", detail, status=status, title=unpromised("IO_ERROR"), **more)
+
+
+def unusable(error: StorageError) -> Problem:
+    if isinstance(error, StorageAway):
+        return io_error("The files are not available at the moment. Try again later.", status=503, retry_after=60)
+    _log.error("storage_unreadable error=%s", error)
+    return io_error("The storage cannot be used at the moment.")
+
+
+def size_of(app: Installed[ConvertSettings], key: str) -> int | None:
+    """Bytes of a file; None when it is gone, and a Problem when nobody can tell."""
+    try:
+        found: int | None = app.jobs.storage.size(key)
+        if found is None:
+            app.jobs.storage_id.check()
+            app.jobs.storage.check(key)
+    except StorageError as error:
+        raise unusable(error) from error
+    return found
+
+
+def ready(app: Installed[ConvertSettings], file: File) -> int:
+    """The size of the XML, which is there."""
+    if file.status != "complete":
+        soon = 2.0 if file.active else None
+        raise Problem("NOT_READY", LINES["NOT_READY"], status=409, retry_after=soon)
+    size = None if file.expired else size_of(app, file.made["path"])
+    if size is None:
+        if not file.expired:
+            expire(app, file.job)
+        raise Problem("EXPIRED", LINES["EXPIRED"], status=404)
+    return size
+
+
+@contextmanager
+def open_result(app: Installed[ConvertSettings], file: File) -> Iterator[BinaryIO]:
+    """The XML, which may have gone since its size was asked for."""
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(app.jobs.storage.open(file.made["path"]))
+        except StorageError as error:
+            ready(app, file)
+            raise unusable(error) from error
+        yield found
+
+
+def retry_file(app: Installed[ConvertSettings], public_id: str, owner: str, by: str) -> File:
+    """The job of *owner*, which is queued again; *by* is who asked for it."""
+    file = own_file(app, public_id, owner)
+    if file.status != "failed":
+        raise problem_without_code("refused", f"Only failed jobs can be retried; this one is {file.status}.")
+    if file.source is None or not file.retriable or size_of(app, file.source) is None:
+        raise Problem("EXPIRED", LINES["EXPIRED"], status=404)
+    try:
+        done = app.queue.retry(file.job, by=by)
+    except UniqueTaken as error:
+        twin = app.db.one("twin", owner=owner, sha256=file.sha256, mapping=file.mapping, bytes=file.bytes, job=file.job)
+        other = None if twin is None else twin[0]
+        raise problem_without_code("unique_taken", f"The same file is converted by job {other}.", job=other) from error
+    if not done:
+        raise problem_without_code("refused", "Only failed jobs can be retried.")
+    return own_file(app, public_id, owner)
+
+
+_ROUNDS = 3  # a twin may vanish while we look at it
+_NO_HASH = "0" * 64  # of what could not be kept
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptedUpload:
+    """The job that stands for an upload; *created* is False when it was there before."""
+
+    file: File
+    created: bool
+
+
+def held_until(app: Installed[ConvertSettings]) -> Problem | None:
+    """Why no upload is taken now: a person paused them, or the disk is nearly full."""
+    for until, _, _ in app.db.all("paused"):
+        left = max(1.0, until - app.queue.clock.now())
+        return io_error("Uploads are paused.", status=503, retry_after=left)
+    try:
+        app.jobs.storage_id.check()
+        free = app.jobs.storage.free()
+    except StorageAway as error:
+        return unusable(error)
+    except StorageError as error:
+        _log.error("storage_unreadable error=%s", error)
+        return io_error("The storage cannot be used at the moment.", status=503, retry_after=60)
+    if free is not None and free < app.settings.least_free:
+        return io_error("Uploads are paused: the disk is nearly full.", status=503, retry_after=60)
+    return None
+
+
+def mapping_of(app: Installed[ConvertSettings], got: UploadReceiver) -> str:
+    mapping = got.fields.get("mapping", "").strip() or app.settings.mapping
+    if not is_mapping(mapping):
+        raise problem_without_code("malformed", f"mapping: give {MAPPING}.", field="mapping")
+    return mapping
+
+
+def take(app: Installed[ConvertSettings], owner: str, got: UploadReceiver, draft: Draft) -> AcceptedUpload:
+    """Waits for disk and database; Problem when the upload is not taken."""
+    mapping = mapping_of(app, got)
+    if got.name is None:
+        raise problem_without_code("invalid", "file: there is none; send one in the field file.", field="file")
+    order = ConvertJob(token_hex(16), mapping, draft.sha256, got.bytes, owner)
+    if not got.is_pdf:
+        job = _refused(app, order, got.name, "NOT_PDF")
+        raise Problem("NOT_PDF", LINES["NOT_PDF"], status=400, job=job)
+    jobs: ConvertJobs = app.jobs
+    try:
+        draft.seal()
+        jobs.storage_id.require()
+        # Nobody else has that key. An object store that need not look takes a file in parts, and not as a whole.
+        jobs.storage.put(draft, order.source, replace=True)
+    except StorageError as error:
+        raise lost(app, error, order, got.name) from error
+    taken = _queued(app, order, got.name)
+    if not taken.created:
+        remove_object(jobs.storage, order.source)
+    return taken
+
+
+def lost(app: Installed[ConvertSettings], error: StorageError, order: ConvertJob, name: str) -> Problem:
+    """The file could not be kept: a failed job says so, if the database can still be written."""
+    _log.error("upload_not_stored error=%s", error)
+    said = "The file could not be stored. Try again later."
+    try:
+        job = _refused(app, order, name, "IO_ERROR")
+    except StoreError as away:
+        _log.error("upload_not_recorded error=%s", away)
+        return io_error(said)
+    return io_error(said, job=job)
+
+
+def record_aborted(
+    app: Installed[ConvertSettings], error: StorageError, owner: str, got: UploadReceiver | None
+) -> Problem:
+    """As `lost`, while the file was still coming in."""
+    name, size = ("document.pdf", 0) if got is None else (got.name or "document.pdf", got.bytes)
+    return lost(app, error, ConvertJob(token_hex(16), app.settings.mapping, _NO_HASH, size, owner), name)
+
+
+def _queued(app: Installed[ConvertSettings], order: ConvertJob, name: str) -> AcceptedUpload:
+    for _ in range(_ROUNDS):
+
+        def work(tx: DbTx) -> tuple[int, bool]:
+            job = app.jobs.convert.options(connection=tx).enqueue(order)
+            if job.created:
+                _add(tx, job.id, order, name, order.source)
+            return job.id, job.created
+
+        job, created = app.db.write(work)
+        file = file_of(app.db, job)
+        if file is not None and (created or not _gone(app, file)):
+            return AcceptedUpload(file, created)
+    raise Problem("internal")
+
+
+def _gone(app: Installed[ConvertSettings], file: File) -> bool:
+    """Whether a complete twin has lost its XML; then it stands for nothing any more."""
+    if file.status != "complete":
+        return False
+    if not file.expired and size_of(app, file.made["path"]) is not None:
+        return False
+    _log.error("result_missing job=%s", file.job)
+    expire(app, file.job)
+    return True
+
+
+def _refused(app: Installed[ConvertSettings], order: ConvertJob, name: str, code: str) -> str:
+    """The public id of a job that failed before it began."""
+
+    def work(tx: DbTx) -> str:
+        job = app.jobs.convert.options(connection=tx).refuse((order,), code, gave_up(code, 0))
+        return _add(tx, job.id, order, name, None)
+
+    return app.db.write(work)
+
+
+def _add(tx: DbTx, job: int, order: ConvertJob, name: str, source: str | None) -> str:
+    public_id = token_hex(16)
+    tx.all(
+        "add", job=job, public_id=public_id, owner=order.owner, name=name, mapping=order.mapping, bytes=order.bytes,
+        sha256=order.sha256, source=source,
+    )  # fmt: skip
+    return public_id
+
+
+# Whether uploads are taken: a person stops them for a time, or lets them come again.
+
+SHORTEST, LONGEST = 1.0, 30 * 86400.0  # seconds
+
+_KEY = "uploads"
+
+
+def pause(app: Installed[Any], lasts: float, by: str) -> float:
+    """No file is taken for so many seconds; returns until when."""
+    until = app.queue.clock.now() + lasts
+
+    def write(tx: DbTx) -> None:
+        was = _state(tx)
+        tx.all("pause", until=until, actor=by)
+        tx.noted(by, "target_paused", app.app.name, _KEY, was=was, became=_state(tx))
+
+    app.db.write(write)
+    return until
+
+
+def resume(app: Installed[Any], by: str) -> bool:
+    """Files are taken again; False when they were."""
+
+    def write(tx: DbTx) -> bool:
+        was = _state(tx)
+        if not tx.all("resume"):
+            return False
+        tx.noted(by, "target_resumed", app.app.name, _KEY, was=was, became=_state(tx))
+        return True
+
+    return app.db.write(write)
+
+
+def _state(tx: DbTx) -> dict[str, Any]:
+    row = tx.one("paused")
+    return {"state": "on"} if row is None else {"state": "paused", "until": row[0], "by": row[2]}
+
+
+# Visitors who are not signed in: whether they may upload, how much, and what they still see.
+
+_WINDOW = 3600.0  # seconds
+_MAX_NETWORKS = 10_000
+
+
+def is_shut_out(app: Installed[ConvertSettings], request: Request) -> bool:
+    """Whether the caller must sign in before uploading."""
+    return current_principal(request) is None and not app.settings.anonymous
+
+
+def reading_owner(app: Installed[ConvertSettings], request: Request) -> str:
+    """The owner whose files are shown. A stranger must sign in, unless this browser uploaded files before."""
+    owner = owner_session(request)
+    if is_shut_out(app, request) and not files_of(app.db, owner, limit=1):
+        raise not_signed_in(request)
+    return owner
+
+
+@dataclass(slots=True)
+class Upload:
+    """One upload of a visitor: when it began, and its bytes, at first those that it may have."""
+
+    at: float
+    bytes: int
+
+
+class VisitorQuota:
+    """Counts what visitors upload per network and hour, in this process. Use it on one event loop."""
+
+    def __init__(self, clock: Callable[[], float], max_uploads: int, max_bytes: int) -> None:
+        self._clock, self._max_uploads, self._max_bytes = clock, max_uploads, max_bytes
+        self._networks: OrderedDict[str, deque[Upload]] = OrderedDict()
+
+    def begin(self, network: str, size: int) -> Upload | float:
+        """The upload, which counts from here on; or the seconds until one of *size* bytes is allowed."""
+        now = self._clock()
+        uploads = self._networks.pop(network, deque[Upload]())
+        self._networks[network] = uploads
+        if len(self._networks) > _MAX_NETWORKS:
+            self._networks.popitem(last=False)
+        while uploads and now - uploads[0].at >= _WINDOW:
+            uploads.popleft()
+        left = self._max_bytes - sum(upload.bytes for upload in uploads)
+        if len(uploads) < self._max_uploads and size <= max(left, 0):
+            made = Upload(now, size)
+            uploads.append(made)
+            return made
+        return _WINDOW if not uploads else max(1.0, uploads[0].at + _WINDOW - now)
+
+
+# Uploads under way: so many at once, each with a draft that is dropped whatever happens.
+
+
+class Uploads:
+    """All that come in at this server. Its number is only changed on the loop of the page."""
+
+    def __init__(self, app: Installed[ConvertSettings]) -> None:
+        self._app = app
+        self._visitors = VisitorQuota(
+            app.queue.clock.monotonic, app.settings.anonymous_uploads, app.settings.anonymous_bytes
+        )
+        self._under_way = 0
+
+    async def take(self, request: Request, owner: str) -> AcceptedUpload:
+        """The job of the upload; Problem when there is none."""
+        there, settings = self._app, self._app.settings
+        if is_shut_out(there, request):
+            raise await run_in_threadpool(not_signed_in, request)
+        check_length(request, settings.most_bytes)
+        boundary_of(request)
+        reason = await run_in_threadpool(held_until, there)
+        if reason is not None:
+            raise reason
+        if self._under_way >= settings.uploads_at_once:
+            raise problem_without_code("too_many", "Too many files come in at the moment.", status=503, retry_after=5)
+        counted = self._count_visitor(request) if current_principal(request) is None else None
+        self._under_way += 1
+        try:
+            return await self._taken(request, owner, counted)
+        finally:
+            self._under_way -= 1
+
+    def _count_visitor(self, request: Request) -> Upload:
+        """Counts an upload of a visitor, with all bytes that it may have; Problem when that is too much."""
+        stated = request.headers.get("content-length", "")
+        size = min(int(stated), self._app.settings.most_bytes) if stated.isdecimal() else self._app.settings.most_bytes
+        found = self._visitors.begin(client_network(request), size)
+        if not isinstance(found, Upload):
+            raise problem_without_code(
+                "too_many", "You uploaded much in the last hour. Sign in to go on.", retry_after=found
+            )
+        return found
+
+    async def _taken(self, request: Request, owner: str, counted: Upload | None) -> AcceptedUpload:
+        there, settings = self._app, self._app.settings
+        got: UploadReceiver | None = None
+        try:
+            with await run_in_threadpool(there.jobs.storage.draft) as draft:
+                got = UploadReceiver(draft, settings.most_bytes)
+                await receive(request, got, settings.upload_time)
+                if counted is not None:
+                    counted.bytes = got.bytes
+                return await run_in_threadpool(take, there, owner, got, draft)
+        except StorageError as error:
+            raise await run_in_threadpool(record_aborted, there, error, owner, got) from error

@@ -1,0 +1,163 @@
+"""Files in an object store such as S3, through obstore. Needs the extra `s3`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import tempfile
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from tidegate_apps.convert.storage import (
+    ID,
+    PIECE,
+    Draft,
+    FileDraft,
+    KeyTaken,
+    StorageError,
+    StoredObject,
+    storage_errors,
+)
+
+# Jobs are tried again by the queue; a second layer of retries would only hide that.
+_CONNECT_TIMEOUT = timedelta(seconds=10)
+_LOCAL = "drafts/"  # no object has such a key
+# What is under way is in memory: that of so many files, each in so many parts of 5 MB, or as a whole.
+_MAX_CONCURRENT = 4
+_PARTS = 2
+
+
+class Objects:
+    """Keys are keys there. A draft is a local file until it is put: an object appears whole, or not at all."""
+
+    def __init__(self, store: Any, drafts: Path | None = None) -> None:
+        self._store = store
+        self._turns = threading.BoundedSemaphore(_MAX_CONCURRENT)
+        self._drafts = drafts or Path(tempfile.gettempdir()) / f"tidegate-convert-drafts-{os.getuid()}"
+
+    @classmethod
+    def at(cls, url: str) -> Objects:
+        """The store of a URL; what it needs beside that, it reads from its own variables, such as AWS_REGION."""
+        try:
+            from obstore.store import from_url
+        except ModuleNotFoundError as error:
+            raise ValueError(
+                "convert.storage: an object store needs one more package; install it with: pip install 'tidegate[s3]'"
+            ) from error
+        try:
+            return cls(from_url(url, retry_config={"max_retries": 1, "retry_timeout": _CONNECT_TIMEOUT}))
+        except Exception as error:  # each kind of store has errors of its own
+            raise ValueError(f"convert.storage: {type(error).__name__}: this address cannot be used") from error
+
+    def draft(self) -> FileDraft:
+        with storage_errors():
+            self._drafts.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if self._drafts.stat().st_uid != os.getuid():
+                raise StorageError(f"{self._drafts.name}: it belongs to somebody else")
+        return FileDraft(self._drafts)
+
+    def put(self, draft: Draft, key: str, *, replace: bool = False) -> None:
+        import obstore
+
+        assert isinstance(draft, FileDraft)  # noqa: S101 - its own
+        with self._turns, _storage_errors():
+            if replace:
+                obstore.put(self._store, key, draft.path, max_concurrency=_PARTS)
+            else:  # this needs one request, and so no parts: S3 takes 5 GB in one
+                obstore.put(self._store, key, draft.path, mode="create", use_multipart=False)
+        draft.path.unlink(missing_ok=True)
+
+    def size(self, key: str) -> int | None:
+        import obstore
+
+        with _storage_errors():
+            try:
+                return int(obstore.head(self._store, key)["size"])
+            except FileNotFoundError:
+                return None
+
+    def check(self, key: str) -> None:
+        import obstore
+
+        with _storage_errors():  # of a bucket that is not there, the answer to a key is the same as of one that is
+            next(iter(obstore.list(self._store, prefix=key.rpartition("/")[0], chunk_size=1)), None)
+
+    @contextlib.contextmanager
+    def open(self, key: str) -> Iterator[BinaryIO]:
+        import obstore
+
+        with _storage_errors():
+            pieces = iter(obstore.get(self._store, key).stream(min_chunk_size=PIECE))
+        yield cast("BinaryIO", io.BufferedReader(_ObjectReader(pieces), PIECE))
+
+    def remove(self, key: str) -> bool:
+        import obstore
+
+        if key.startswith(_LOCAL):
+            with storage_errors():
+                return _gone(self._drafts / key.removeprefix(_LOCAL))
+        there = self.size(key) is not None
+        with _storage_errors():
+            if there:
+                obstore.delete(self._store, key)
+        return there
+
+    def kept(self) -> Iterator[StoredObject]:
+        """Also the drafts of this machine, which a process that was killed leaves behind."""
+        import obstore
+
+        for place in sorted(self._drafts.glob("*")):
+            with contextlib.suppress(FileNotFoundError):
+                yield StoredObject(_LOCAL + place.name, place.stat().st_mtime, draft=True)
+        with _storage_errors():
+            for page in obstore.list(self._store):
+                for each in page:
+                    if each["path"] == ID:
+                        continue
+                    yield StoredObject(str(each["path"]), each["last_modified"].timestamp())
+
+    def free(self) -> float | None:
+        return None
+
+
+def _gone(place: Path) -> bool:
+    try:
+        place.unlink()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+class _ObjectReader(io.RawIOBase):
+    """The answer to one request, as a file of Python."""
+
+    def __init__(self, pieces: Iterator[Any]) -> None:
+        self._pieces, self._rest = pieces, memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: Any) -> int:
+        if not self._rest:
+            with _storage_errors():
+                self._rest = memoryview(bytes(next(self._pieces, b"")))
+        n = min(len(room), len(self._rest))
+        room[:n], self._rest = self._rest[:n], self._rest[n:]
+        return n
+
+
+@contextlib.contextmanager
+def _storage_errors() -> Iterator[None]:
+    """Whatever the store says, as a StorageError; the words may hold an address and are for the log."""
+    try:
+        yield
+    except StorageError:
+        raise
+    except Exception as error:
+        kind = KeyTaken if type(error).__name__ in ("AlreadyExistsError", "PreconditionError") else StorageError
+        said, *_ = str(error).splitlines() or [""]  # after the first line comes what only its makers can read
+        raise kind(f"{type(error).__name__}: {said}") from error

@@ -1,0 +1,196 @@
+"""An upload as it comes in: read piece by piece, counted, hashed and looked at on the way, never held as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+
+from python_multipart.exceptions import FormParserError
+from python_multipart.multipart import MultipartParser, parse_options_header
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+
+from tidegate.web import Problem
+from tidegate_apps.convert import codes
+from tidegate_apps.convert.codes import problem_without_code
+from tidegate_apps.convert.storage import PIECE, Draft
+
+MAGIC = b"%PDF-"
+_OVERHEAD = 64 * 1024  # bytes of a form beside the file
+_MAX_FIELD = 1024
+_MAX_PARTS = 20
+_MAX_NAME = 200
+_HEADERS = 8192
+
+
+class UploadReceiver:
+    """A form with one file in it: `file`, and the fields beside it."""
+
+    def __init__(self, draft: Draft, limit: int) -> None:
+        self._draft, self._limit = draft, limit
+        self._head = b""
+        self.fields: dict[str, str] = {}
+        self.name: str | None = None  # of the file; None when there was none
+        self.bytes = 0
+
+    @property
+    def is_pdf(self) -> bool:
+        return self._head == MAGIC
+
+    def begun(self, name: str) -> None:
+        if self.name is not None:
+            raise problem_without_code("invalid", "file: give one file at a time.")
+        self.name = name
+
+    def add(self, data: bytes) -> None:
+        """A piece of the file."""
+        if len(self._head) < len(MAGIC):
+            self._head += data[: len(MAGIC) - len(self._head)]
+        self.bytes += len(data)
+        if self.bytes > self._limit:
+            raise too_large(self._limit)
+        self._draft.add(data)
+
+
+def too_large(limit: int) -> Problem:
+    # What is still coming is not read, so the connection cannot be used again.
+    return Problem("TOO_LARGE", codes.too_large(limit), status=413, headers={"Connection": "close"}, most_bytes=limit)
+
+
+def check_length(request: Request, limit: int) -> None:
+    """Refuses at once what says itself that it is too large."""
+    stated = request.headers.get("content-length", "")
+    if stated.isdecimal() and int(stated) > limit + _OVERHEAD:
+        raise too_large(limit)
+
+
+def boundary_of(request: Request) -> bytes:
+    kind, options = parse_options_header(request.headers.get("content-type", ""))
+    boundary = options.get(b"boundary", b"")
+    if kind != b"multipart/form-data" or not boundary:
+        raise problem_without_code("media_type", "Send the file as multipart/form-data, in the field file.")
+    return boundary
+
+
+async def receive(request: Request, found: UploadReceiver, within: float) -> None:
+    """Reads the form to its end. Problem when it is too large, malformed, too slow, or breaks off."""
+    try:
+        form = _UploadForm(boundary_of(request), found)
+    except FormParserError as error:  # its boundary is too long
+        raise _malformed() from error
+    taken = 0
+    try:
+        async with asyncio.timeout(within):
+            async for chunk in request.stream():
+                form.feed(chunk)
+                taken += len(chunk)
+                if taken - found.bytes - form.waiting > _OVERHEAD:
+                    raise _malformed()
+                if form.waiting >= PIECE:
+                    await run_in_threadpool(form.store)
+            await run_in_threadpool(form.end)
+    except TimeoutError as error:
+        told = {"Connection": "close"}
+        raise problem_without_code("malformed", "The upload took too long.", status=408, headers=told) from error
+    except ClientDisconnect as error:  # nobody hears it, and it is no mistake of ours
+        raise problem_without_code("malformed", "The upload broke off.") from error
+
+
+class _UploadForm:
+    """Follows a form. What belongs to the file waits here until a thread has time to write it."""
+
+    def __init__(self, boundary: bytes, found: UploadReceiver) -> None:
+        self._found = found
+        self._parser = MultipartParser(boundary, {
+            "on_part_begin": self._part_begin, "on_part_data": self._part_data, "on_part_end": self._part_end,
+            "on_header_field": self._header_field, "on_header_value": self._header_value,
+            "on_header_end": self._header_end, "on_headers_finished": self._headers_finished, "on_end": self._on_end,
+        })  # fmt: skip
+        self._pieces: list[bytes] = []
+        self.waiting = 0
+        self._parts = 0
+        self._complete = False
+        self._headers: dict[bytes, bytes] = {}
+        self._field, self._value = b"", b""
+        self._name = ""
+        self._is_file = False
+        self._text = b""
+
+    def feed(self, chunk: bytes) -> None:
+        try:
+            self._parser.write(chunk)
+        except Problem:
+            raise
+        except Exception as error:  # the parser has errors of its own for each mistake
+            raise _malformed() from error
+
+    def store(self) -> None:
+        pieces, self._pieces, self.waiting = self._pieces, [], 0
+        self._found.add(b"".join(pieces))
+
+    def end(self) -> None:
+        if not self._complete:
+            raise _malformed()
+        if self.waiting:
+            self.store()
+
+    # -- what the parser calls -----------------------------------------------------------------------------------
+
+    def _part_begin(self) -> None:
+        self._parts += 1
+        if self._parts > _MAX_PARTS:
+            raise problem_without_code("invalid", f"At most {_MAX_PARTS} fields are read.")
+        self._headers, self._text = {}, b""
+
+    def _header_field(self, data: bytes, start: int, end: int) -> None:
+        self._field += data[start:end]
+        self._bounded(self._field)
+
+    def _header_value(self, data: bytes, start: int, end: int) -> None:
+        self._value += data[start:end]
+        self._bounded(self._value)
+
+    def _header_end(self) -> None:
+        self._headers[self._field.lower()] = self._value
+        self._field, self._value = b"", b""
+
+    def _headers_finished(self) -> None:
+        _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
+        self._name = options.get(b"name", b"").decode("utf-8", "replace")
+        self._is_file = b"filename" in options
+        if self._is_file:
+            if self._name != "file":
+                raise problem_without_code("invalid", "file: the file must be in the field file.")
+            self._found.begun(name_of(options[b"filename"]))
+
+    def _part_data(self, data: bytes, start: int, end: int) -> None:
+        if self._is_file:
+            self._pieces.append(data[start:end])
+            self.waiting += end - start
+        else:
+            self._text += data[start:end]
+            if len(self._text) > _MAX_FIELD:
+                raise problem_without_code("invalid", f"{self._name[:40]}: it is too long.")
+
+    def _part_end(self) -> None:
+        if not self._is_file:
+            if self._name in self._found.fields:
+                raise problem_without_code("invalid", f"{self._name[:40]}: give it once.")
+            self._found.fields[self._name] = self._text.decode("utf-8", "replace")
+
+    def _on_end(self) -> None:
+        self._complete = True
+
+    def _bounded(self, text: bytes) -> None:
+        if len(text) > _HEADERS:
+            raise _malformed()
+
+
+def name_of(given: bytes) -> str:
+    """What its owner calls the file: no folders, nothing that cannot be shown."""
+    text = given.decode("utf-8", "replace").replace("\\", "/").rpartition("/")[2]
+    clean = "".join(each for each in text if each.isprintable()).strip()
+    return clean[:_MAX_NAME] or "document.pdf"
+
+
+def _malformed() -> Problem:
+    return problem_without_code("malformed", "The form cannot be read.")

@@ -1,1 +1,0 @@
-"""Shows in three minutes what Tidegate does, on simulated services: `tidegate demo`."""

@@ -1,0 +1,172 @@
+"""`tidegate feeds`: what the page can do, at a terminal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, Self
+
+import click
+
+from tidegate.apps import Installed
+from tidegate.commands import NUMBER, AtServer, Exit, at_server
+from tidegate_apps.feeds import opml
+from tidegate_apps.feeds.codes import MANUAL, REASONS
+from tidegate_apps.feeds.jobs import poll_until
+from tidegate_apps.feeds.models import Source, SourceRequest, check_url, public
+from tidegate_apps.feeds.opml import add_all, every
+from tidegate_apps.feeds.pages import status_label
+from tidegate_apps.feeds.poll_results import state_of
+
+
+@click.group()
+def feeds() -> None:
+    """Adds feeds, lists them, polls them, and switches them on and off."""
+
+
+@feeds.command()
+@click.argument("address")
+@click.option("--name", default="", help="What to call it, if not by its host.")
+@click.option("--interval", type=click.FloatRange(60, 30 * 86400), help="Seconds between two polls.")
+@at_server
+def add(at: AtServer, address: str, name: str, interval: float | None) -> None:
+    """Adds a feed."""
+    with at.installed() as there:
+        made = there.jobs.sources.add(SourceRequest(feed_url=check_url(address), name=name, interval=interval), at.me)
+        at.say(_as_json(there, made), f"added: {made.id}  {made.name}")
+
+
+@feeds.command("list")
+@click.option("--active", is_flag=True, help="Only those that may be polled now.")
+@at_server
+def list_(at: AtServer, active: bool) -> None:
+    """Lists the feeds, each with its state."""
+    with at.installed() as there:
+        found = [each for each in every(there.jobs.sources) if not active or _is_active(there, each)]
+        lines = [] if at.as_json else [line for each in found for line in _lines(there, each)]
+        at.say([_as_json(there, each) for each in found] if at.as_json else None, *lines)
+        if not found and not at.as_json:
+            click.echo("no feed yet; add one with: tidegate feeds add ADDRESS", err=True)
+
+
+@feeds.command()
+@click.argument("ids", nargs=-1, type=NUMBER)
+@click.option("--all", "all_of_them", is_flag=True, help="All that may be polled.")
+@click.option("--wait", type=click.FloatRange(1), default=600, show_default=True, help="At most so many seconds.")
+@at_server
+def poll(at: AtServer, ids: tuple[int, ...], all_of_them: bool, wait: float) -> None:
+    """Polls feeds now: here, or in the server if one runs."""
+    with at.installed() as there:
+        wanted = [each.id for each in every(there.jobs.sources) if _is_active(there, each)] if all_of_them else ids
+        if not wanted:
+            raise click.UsageError("which feeds? Give their numbers, or --all")
+        with _Bar("Polling", at.as_json) as bar:
+            done = poll_until(there, list(wanted), wait, bar.update, at.me)
+        found = [_as_json(there, there.jobs.sources.get(id_)) for id_ in wanted]
+        bad = [each for each in found if each["last_error"]]
+        lines = [f"polled: {done} of {len(wanted)}, {len(bad)} failed"]
+        lines += [f"{each['id']:>6}  {each['name']}: {each['last_error_type']} ({each['last_error']})" for each in bad]
+        at.say(found, *lines)
+    if done < len(wanted):
+        sys.exit(Exit.TIMED_OUT)
+    if bad:
+        sys.exit(Exit.NEGATIVE)
+
+
+@feeds.command("import")
+@click.argument("file", type=click.File("rb"))
+@at_server
+def import_(at: AtServer, file: Any) -> None:
+    """Adds the feeds of a list (OPML); - reads it from standard input."""
+    with at.installed() as there:
+        wanted, refused = opml.parse_opml(file.read(opml.MAX_BYTES + 1))
+        with _Bar("Importing", at.as_json) as bar:
+            done = add_all(there.jobs.sources, wanted, refused, at.me, bar.update)
+        document = {"added": done.added, "already_there": done.there, "refused": done.refused}
+        at.say(document, f"added: {done.added}, there already: {done.there}, no address: {done.refused}")
+
+
+@feeds.command()
+@click.argument("file", type=click.File("w", encoding="utf-8"), default="-")
+@at_server
+def export(at: AtServer, file: Any) -> None:
+    """Writes all feeds as a list (OPML)."""
+    with at.installed() as there:
+        lines = list(opml.write_opml(every(there.jobs.sources), there.queue.clock.now()))
+        file.write(json.dumps({"opml": "\n".join(lines)}) + "\n" if at.as_json else "\n".join(lines) + "\n")
+
+
+@feeds.command()
+@click.argument("source_id", metavar="ID", type=NUMBER)
+@at_server
+def enable(at: AtServer, source_id: int) -> None:
+    """Enables a feed again; it is polled at once."""
+    with at.installed() as there:
+        made = there.jobs.sources.enable(source_id, at.me)
+        at.say(_as_json(there, made), f"enabled: {made.id}  {made.name}")
+
+
+@feeds.command()
+@click.argument("source_id", metavar="ID", type=NUMBER)
+@click.option("--reason", type=click.Choice(REASONS), default=MANUAL, show_default=True, help="Why.")
+@at_server
+def disable(at: AtServer, source_id: int, reason: str) -> None:
+    """Disables a feed: for as long as its reason says, or until somebody enables it."""
+    with at.installed() as there:
+        made = there.jobs.sources.disable(source_id, reason, at.me)
+        at.say(_as_json(there, made), f"disabled: {made.id}  {made.name}")
+
+
+class _Bar:
+    """How far it is, on a terminal only, on standard error."""
+
+    def __init__(self, label: str, as_json: bool) -> None:
+        self._label, self._shown = label, not as_json and sys.stderr.isatty()
+        self._bar: Any = None
+        self._done = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def update(self, done: int, total: int) -> None:
+        if not self._shown:
+            return
+        if self._bar is None:
+            self._bar = click.progressbar(length=max(total, 1), label=self._label, file=sys.stderr).__enter__()
+        self._bar.update(done - self._done)
+        self._done = done
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.render_finish()
+
+
+def _state(app: Installed[Any], id_: int) -> Any:
+    row = app.db.one("states", source_id=id_)
+    return None if row is None else state_of(row)
+
+
+def _is_active(app: Installed[Any], source: Source) -> bool:
+    return source.active_from is not None and source.active_from <= app.queue.clock.now()
+
+
+def _lines(app: Installed[Any], source: Source) -> list[str]:
+    look = status_label(source, _state(app, source.id), app.queue.clock.now())
+    first = f"{source.id:>6}  {look.word or look.token:<12}  {source.name}  {public(source.feed_url or '')}".rstrip()
+    return [first, f"        {look.reason}"] if look.reason else [first]
+
+
+def _as_json(app: Installed[Any], source: Source) -> dict[str, Any]:
+    state = _state(app, source.id)
+    look = status_label(source, state, app.queue.clock.now())
+    return {
+        "id": source.id, "name": source.name, "feed_url": source.feed_url, "interval": source.interval,
+        "enabled": source.enabled, "feed_disabled_at": source.feed_disabled_at,
+        "feed_disable_reason": source.feed_disable_reason, "disabled_by": source.disabled_by,
+        "rests_until": source.rests_until, "state": look.token, "reason": look.reason,
+        "next_poll_at": None if state is None or state.due_at is None else state.due_at or app.queue.clock.now(),
+        "consecutive_errors": 0 if state is None else state.consecutive_errors,
+        "last_error": None if state is None else state.last_error,
+        "last_error_type": None if state is None else state.last_error_type,
+        "last_success_at": None if state is None else state.last_success_at,
+    }  # fmt: skip

@@ -1,0 +1,115 @@
+"""One poll of one feed: a conditional GET, and what came of it as a success or a typed error."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Awaitable, Callable, Mapping
+from email.utils import formatdate, parsedate_to_datetime
+from typing import Protocol
+
+import httpx2
+
+from tidegate import classify, net
+from tidegate_apps.feeds.codes import ErrorType, PollError, type_of_failure, type_of_status
+from tidegate_apps.feeds.parsing import Feed, ParseError
+from tidegate_apps.feeds.state import FeedState, Hints, Success, conditions
+
+ACCEPT = (
+    "application/atom+xml, application/rss+xml, application/feed+json, application/xml;q=0.9, text/xml;q=0.8, */*;q=0.1"
+)
+Parse = Callable[[bytes, str, str], Awaitable[Feed]]
+
+
+class Get(Protocol):
+    """As `net.Client.get`."""
+
+    def __call__(self, url: str, *, headers: Mapping[str, str] | None = None) -> Awaitable[net.FetchResponse]: ...
+
+
+class Fetching:
+    """Fetches and reads feeds."""
+
+    def __init__(self, get: Get, parse: Parse) -> None:
+        self._get, self._parse = get, parse
+
+    async def poll(self, state: FeedState, now: float) -> tuple[Success, Feed | None]:
+        """What was found, with the feed if there is something new in it; PollError when it failed."""
+        url = state.feed_url
+        try:
+            answer = await self._get(url, headers={"Accept": ACCEPT, **conditions(state, now)})
+        except net.FetchError as error:
+            raise PollError(type_of_failure(error), str(error), url=url) from error
+        kind = type_of_status(answer.status)
+        if kind is not None:
+            asked = retry_after(answer, now) if answer.status in (429, 503) else None
+            raise PollError(kind, f"HTTP {answer.status}", status_code=answer.status, url=url, retry_after=asked)
+        if answer.status == 304:
+            return _success(answer, url, body_hash=None, hints=None), None
+        if not answer.body.strip():
+            raise PollError(ErrorType.PARSE, "the answer is empty", url=url)
+        digest = hashlib.sha256(answer.body).hexdigest()[:32]
+        if digest == state.body_hash:
+            return _success(answer, url, body_hash=digest, hints=None), None
+        feed = await self._read(answer, url)
+        return _success(answer, url, body_hash=digest, hints=hints_of(feed, answer, now)), feed
+
+    async def _read(self, answer: net.FetchResponse, url: str) -> Feed:
+        try:
+            return await self._parse(answer.body, answer.headers.get("Content-Type", ""), answer.url)
+        except ParseError as error:
+            raise PollError(ErrorType.PARSE, str(error), url=url) from error
+
+
+def _success(answer: net.FetchResponse, url: str, *, body_hash: str | None, hints: Hints | None) -> Success:
+    return Success(
+        status=answer.status, etag=answer.headers.get("ETag"), last_modified=answer.headers.get("Last-Modified"),
+        moved_to=moved_to(answer, url), body_hash=body_hash, hints=hints,
+    )  # fmt: skip
+
+
+def moved_to(answer: net.FetchResponse, url: str) -> str | None:
+    """Where the feed at *url* is for good; with its user and password, if they were sent all the way."""
+    if answer.moved_to is None or "@" not in url:
+        return answer.moved_to
+    asked, found = httpx2.URL(url), httpx2.URL(answer.moved_to)
+    way = {_origin(httpx2.URL(each)) for _, each in answer.history} | {_origin(found), _origin(asked)}
+    return str(found.copy_with(userinfo=asked.userinfo)) if len(way) == 1 else answer.moved_to
+
+
+def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
+    return url.scheme, url.host, url.port
+
+
+def retry_after(answer: net.FetchResponse, now: float) -> float | None:
+    """Seconds; a date is read against the server's own clock, or ours when it does not say its own."""
+    given = httpx2.Headers(answer.headers)
+    given.setdefault("Date", formatdate(now, usegmt=True))
+    fault = classify(httpx2.Response(answer.status, headers=given))
+    return None if fault is None else fault.retry_after
+
+
+def hints_of(feed: Feed, answer: net.FetchResponse, now: float) -> Hints:
+    """When the feed wants to be left alone: the longest of what it and its server say."""
+    wait = max(feed.ttl, _cached(answer.headers, now))
+    return Hints.of(wait, feed.skip_hours, feed.skip_days)
+
+
+def _cached(headers: Mapping[str, str], now: float) -> float:
+    """Seconds that the answer is good for, as Cache-Control or Expires say."""
+    parts = [part.strip().lower() for part in headers.get("Cache-Control", "").split(",")]
+    if "no-cache" in parts or "no-store" in parts:
+        return 0.0
+    for part in parts:
+        name, _, value = part.partition("=")
+        if name == "max-age" and value.strip('"').isascii() and value.strip('"').isdigit():
+            return float(value.strip('"')[:9])
+    return _expires(headers, now)
+
+
+def _expires(headers: Mapping[str, str], now: float) -> float:
+    try:
+        end = parsedate_to_datetime(headers["Expires"]).timestamp()
+        began = parsedate_to_datetime(headers["Date"]).timestamp() if "Date" in headers else now
+    except (KeyError, ValueError, TypeError, OverflowError):
+        return 0.0
+    return max(0.0, end - began)

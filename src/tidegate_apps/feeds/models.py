@@ -1,0 +1,140 @@
+"""What is polled, as a value. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from tidegate.apps import Db, DbTx
+from tidegate.errors import NotFound
+
+AUTO = "auto"  # who did it, when nobody did
+MAX_URL = 2000  # bytes; the index of addresses of PostgreSQL does not take many more
+
+# In a query, a name that says that its value is a secret, and the value.
+_SECRET = re.compile(r"((?:^|(?<=[&;]))[^=&;]*(?:token|key|secret|pass|pwd|auth|sig)[^=&;]*=)[^&;]+", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One source. The fields are the columns."""
+
+    id: int
+    name: str
+    feed_url: str | None
+    interval: float
+    enabled_n: int
+    feed_disabled_at: float | None
+    feed_disable_reason: str | None
+    disabled_by: str | None
+    active_from: float | None  # 0: active; the end of a rest; None: only a person begins it again
+    created_at: float
+
+    @property
+    def enabled(self) -> bool:
+        return bool(self.enabled_n)
+
+    @property
+    def rests_until(self) -> float | None:
+        return self.active_from or None if self.feed_disabled_at is not None else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceRequest:
+    """A source that is to be added."""
+
+    feed_url: str | None
+    name: str = ""
+    interval: float | None = None
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What is to be another of a source. What is left out stays; None takes its address away."""
+
+    feed_url: str | None = ""
+    name: str = ""
+    interval: float | None = None
+    enabled: bool | None = None
+
+    def of(self, was: Source) -> SourceRequest:
+        """The values of the source after it."""
+        return SourceRequest(
+            feed_url=was.feed_url if self.feed_url == "" else self.feed_url, name=self.name or was.name,
+            interval=self.interval or was.interval, enabled=was.enabled if self.enabled is None else self.enabled,
+        )  # fmt: skip
+
+
+def check_url(url: str) -> str:
+    """The address of a feed; ValueError when it can be none."""
+    url = url.strip()
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable() or " " in url:
+        raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml")
+    if len(url.encode()) > MAX_URL:
+        raise ValueError(f"feed_url: give at most {MAX_URL} characters")
+    return url
+
+
+def public(url: str) -> str:
+    """The address as people may see it: without a password, and without what the query has instead of one."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    name, colon, _ = user.partition(":")
+    query = _SECRET.sub(r"\1…", parts.query)
+    if not (at and colon) and query == parts.query:
+        return url
+    return parts._replace(netloc=f"{name}:…@{host}" if at and colon else parts.netloc, query=query).geturl()
+
+
+# Sources as their table has them: one of them, those that somebody looks for, and what follows from a row.
+
+
+def found_in(tx: DbTx, id_: int, *, lock: bool = False) -> Source:
+    """NotFound when there is no such source."""
+    row = tx.one("lock_source" if lock else "source", id=id_)
+    if row is None:
+        raise NotFound(f"there is no source {id_}")
+    return Source(*row)
+
+
+def matching(
+    tx: DbTx, like: str, after: int, n: int, *, whole: bool = False, read: Callable[..., list[Source]] | None = None
+) -> list[Source]:
+    """Those that have *like* in their names or addresses.
+
+    Who does not see an address *whole* must not find out a password in it letter by letter. *read* asks elsewhere.
+    """
+    pattern = Db.containing(like.lower())
+    found: list[Source] = []
+    while len(found) < n:
+        asked = {"after": after, "n": n, "like": pattern}
+        some = [Source(*row) for row in tx.all("sources_found", **asked)] if read is None else read(**asked)
+        found += [each for each in some if whole or _shows(each, like.lower())]
+        if len(some) < n:
+            break
+        after = some[-1].id
+    return found[:n]
+
+
+def _shows(source: Source, like: str) -> bool:
+    return like in source.name.lower() or like in public(source.feed_url or "").lower()
+
+
+def active_from(url: str | None, *, enabled: bool) -> float | None:
+    """When a source that does not rest may be polled: at any time, or never."""
+    return 0.0 if enabled and url else None
+
+
+def standing(found: Source) -> dict[str, str | None]:
+    """How it was, for those who ask who changed it."""
+    if found.feed_disabled_at is None:
+        return {"state": "enabled"}
+    return {"state": "disabled", "why": found.feed_disable_reason, "by": found.disabled_by}

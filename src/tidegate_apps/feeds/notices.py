@@ -1,0 +1,139 @@
+"""What people are told of a feed, in whole sentences. One place for the words."""
+
+from __future__ import annotations
+
+import logging
+
+from tidegate.events import Notice, NoticeKind
+from tidegate.faults import Level
+from tidegate.guard import CooldownChange
+from tidegate_apps.feeds.codes import MANUAL, ErrorType, rest_of
+from tidegate_apps.feeds.state import DueReason, PollResult
+
+TARGET = "feeds"
+UNCLASSIFIED, HOST = "unclassified", "host "  # keys that are no feed
+
+REASONS: dict[str, str] = {
+    ErrorType.RATE_LIMITED: "the site asks us to come more rarely",
+    ErrorType.FORBIDDEN: "the site does not let us read it",
+    ErrorType.NOT_FOUND: "there is nothing at this address",
+    ErrorType.GONE: "the site says that it is gone for good",
+    ErrorType.UPSTREAM: "the site reports an error of its own",
+    ErrorType.NETWORK: "the site cannot be reached",
+    ErrorType.PARSE: "what the site sends is no feed that can be read",
+    ErrorType.UNEXPECTED: "the site answers in a way that is not known yet",
+    MANUAL: "somebody has switched it off",
+}
+WHEN: dict[str, str] = {
+    DueReason.NEW: "it is new",
+    DueReason.ASKED: "somebody asked for it",
+    DueReason.INTERVAL: "that is its interval",
+    DueReason.HINT: "the feed asks to be polled no sooner",
+    DueReason.SKIPPED: "the feed names hours without news",
+    DueReason.BACKOFF: "it failed, so the waits grow",
+    DueReason.RETRY_AFTER: "the site named that time",
+    DueReason.COOLDOWN: "its rest is over then",
+    DueReason.OWN_LINK: "our own network seemed to be down",
+}
+
+
+def sentence(reason: str) -> str:
+    """Why a feed is not well, as a sentence of its own."""
+    why = REASONS.get(reason, reason)
+    return f"{why[:1].upper()}{why[1:]}."
+
+
+def resting(id_: int, name: str, reason: str, at: float) -> Notice:
+    """The feed is disabled for a reason that is no person's."""
+    rest = _for_people(rest_of(reason) or 0.0)
+    advice = f"It is left alone for {rest}; then one poll finds out whether it is well. You can enable it sooner."
+    if reason == ErrorType.GONE:
+        advice = f"Remove it, and add its new address if it has one. It is asked once more in {rest}."
+    return Notice(
+        kind=NoticeKind.DISABLED, target=TARGET, key=id_, episode=at, title=f"The feed “{name}” rests",
+        message=f"{sentence(reason)} {advice}", advice=advice, code=reason,
+    )  # fmt: skip
+
+
+def _for_people(seconds: float) -> str:
+    n, unit = (seconds / 86400, "day") if seconds >= 86400 else (seconds / 3600, "hour")
+    return f"{n:g} {unit}{'' if n == 1 else 's'}"
+
+
+def recovered(id_: int, name: str, at: float) -> Notice:
+    return Notice(
+        kind=NoticeKind.RECOVERED, target=TARGET, key=id_, episode=at, title=f"The feed “{name}” works again",
+        message="It was polled after its rest, and is well. There is nothing more to do.",
+    )  # fmt: skip
+
+
+def host(name: str, kind: str, at: float) -> Notice:
+    """Most feeds of a host fail with the same type; or, without one, they do no more."""
+    if not kind:
+        return Notice(
+            kind=NoticeKind.RECOVERED, target=TARGET, key=f"{HOST}{name}", episode=at, title=f"{name} works again",
+            message="Most of its feeds can be read. There is nothing more to do.",
+        )  # fmt: skip
+    advice = "Look whether the site is well. What it cannot help is not counted against its feeds, for a day at most."
+    return Notice(
+        kind=NoticeKind.DISABLED, target=TARGET, key=f"{HOST}{name}", episode=at, code=kind, advice=advice,
+        title=f"Most feeds of {name} fail", message=f"For most of them, {REASONS[kind]}. {advice}",
+    )  # fmt: skip
+
+
+def unclassified(at: float) -> Notice:
+    return Notice(
+        kind=NoticeKind.FATAL, target=TARGET, key=UNCLASSIFIED, episode=at, code=str(ErrorType.UNEXPECTED),
+        title="Some feeds answer in a way that is not known",
+        message="They are polled on, and none of them rests. Look at them: Feeds, Unclassified.",
+    )  # fmt: skip
+
+
+def own_link(at: float) -> Notice:
+    return Notice(
+        kind=NoticeKind.OWN_LINK, target=TARGET, episode=at, title="Our own network seems to be down",
+        message="Most feeds fail at the same time, so none of them is blamed. Check the connection of this machine.",
+    )  # fmt: skip
+
+
+# What the log has to say of polls, by the table.
+
+log = logging.getLogger("tidegate.feeds")
+
+
+def log_poll(each: PollResult) -> None:
+    """One line for a poll that failed, one more when its feed rests now."""
+    error, state = each.verdict.error, each.verdict.state
+    if error is None:
+        if each.verdict.change is CooldownChange.ENABLED:
+            log.info("feed enabled source_id=%s", state.source_id)
+        return
+    level = logging.ERROR if error.level is Level.ERROR else logging.WARNING
+    if error.untyped:
+        log.log(level, "feed poll failed source_id=%s error=%s", state.source_id, str(error), exc_info=error.cause)
+    else:
+        log.log(
+            level, "feed poll failed source_id=%s error_type=%s status_code=%s error=%s",
+            state.source_id, str(error.type), error.status_code, str(error),
+        )  # fmt: skip
+    if each.verdict.change is CooldownChange.DISABLED:
+        log.warning(
+            "feed disabled source_id=%s reason=%s consecutive_errors=%s",
+            state.source_id, state.rest.reason, state.rest.failing_count,
+        )  # fmt: skip
+
+
+def log_host(name: str, kind: str) -> None:
+    """All of a host fails, or it is well again."""
+    if kind:
+        log.warning("host_failing host=%s error_type=%s", name, kind)
+    else:
+        log.info("host_well host=%s", name)
+
+
+def log_network(lost: bool) -> None:
+    """Our own link was lost, or is back."""
+    if lost:
+        log.warning("own_link_lost")
+    else:
+        log.info("own_link_back")

@@ -1,0 +1,274 @@
+"""What polls found, as rows: many polls in one transaction, each all or nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from tidegate.apps import Db, DbTx
+from tidegate.errors import StoreError
+from tidegate.guard import CooldownChange, CooldownState
+from tidegate_apps.feeds import notices
+from tidegate_apps.feeds.codes import ErrorType
+from tidegate_apps.feeds.host_guard import FailureAttribution
+from tidegate_apps.feeds.state import FeedState, Hints, PollResult, host_of, name_of, usual_wait
+
+_PRUNE_BATCH_SIZE = 500  # entries that one poll forgets at most
+_MAX_NAME = 200
+
+
+class SourceManager(Protocol):
+    """All that the poller asks of whoever keeps the sources. Each call is part of the poller's own transaction."""
+
+    elsewhere: bool  # it must be told, and that may take a while
+
+    async def refresh(self) -> None:
+        """Brings the list of what is to be polled up to date."""
+
+    def disabled(self, tx: DbTx, state: FeedState, reason: str) -> None: ...
+
+    def enabled(self, tx: DbTx, state: FeedState) -> None: ...
+
+    def moved(self, tx: DbTx, state: FeedState, url: str) -> bool:
+        """Whether it may move there."""
+
+
+def record(tx: DbTx, batch: Sequence[PollResult], manager: SourceManager, keep: int = 5000) -> set[int]:
+    """Writes polls; returns the sources whose poll counted. One that something else happened to meanwhile does not.
+
+    Of one feed, *keep* entries stay.
+    """
+    kept = {row[0] for row in tx.many("record", [_row(each, manager) for each in batch])}
+    counted = [each for each in batch if each.before.source_id in kept]
+    read = [each for each in counted if each.feed is not None]
+    fresh = _items(tx, read)
+    if read:
+        tx.many("read_feed", [_about(each) for each in read])
+        _named(tx, read, elsewhere=manager.elsewhere)
+    if fresh:
+        by_source = {each.before.source_id: each for each in read}
+        grown = [{"source_id": id_, "n": n, "at": by_source[id_].at} for id_, n in fresh.items()]
+        for source_id, items in tx.many("grown", grown):
+            if items > keep:
+                _forget(tx, by_source[source_id], min(items - keep, _PRUNE_BATCH_SIZE))
+    if counted:
+        tx.many("add_beats", [_beat(each, fresh) for each in counted])
+        tx.many("count_polls", _counts(counted, fresh))
+    for each in counted:
+        state, verdict = each.verdict.state, each.verdict
+        if verdict.change is CooldownChange.DISABLED:
+            manager.disabled(tx, state, state.rest.reason or "")
+        elif verdict.change is CooldownChange.ENABLED:
+            manager.enabled(tx, state)
+        if verdict.adopt is not None and manager.moved(tx, state, verdict.adopt):
+            tx.all(
+                "set_address", source_id=state.source_id, feed_url=verdict.adopt, host=host_of(verdict.adopt),
+                due_at=state.due_at, due_why=state.due_why,
+            )  # fmt: skip
+    return kept
+
+
+def _items(tx: DbTx, read: Sequence[PollResult]) -> dict[int, int]:
+    """How many entries are new, by source."""
+    rows = [{"source_id": each.before.source_id, "entries": each.feed.rows} for each in read if each.feed is not None]
+    found: dict[int, int] = {}
+    if rows:
+        for source_id, new in tx.many("put_items", rows, at=max(each.at for each in read)):
+            found[source_id] = found.get(source_id, 0) + new
+    return {source_id: n for source_id, n in found.items() if n}
+
+
+def _forget(tx: DbTx, each: PollResult, n: int) -> None:
+    """A slice of the oldest entries goes."""
+    source_id, listed = each.before.source_id, "{}" if each.feed is None else each.feed.rows
+    gone = tx.all("forget_items", source_id=source_id, entries=listed, n=n)
+    tx.all("shrunk", source_id=source_id, n=len(gone))
+
+
+def _named(tx: DbTx, read: Sequence[PollResult], *, elsewhere: bool) -> None:
+    """A feed that nobody named is called what it calls itself."""
+    names = [
+        {"source_id": each.before.source_id, "name": each.feed.title[:_MAX_NAME], "was": each.before.name}
+        for each in read
+        if each.feed is not None and each.feed.title and each.before.name == name_of(each.before.feed_url)
+    ]
+    if names and not elsewhere:
+        tx.many("name_source", names)
+        tx.many("name_state", names)
+
+
+def _about(each: PollResult) -> dict[str, Any]:
+    feed = each.feed
+    return {
+        "source_id": each.before.source_id,
+        "title": None if feed is None else feed.title,
+        "link": None if feed is None else feed.link,
+        "malformed": None if feed is None else feed.malformed,
+    }
+
+
+def _beat(each: PollResult, fresh: dict[int, int]) -> dict[str, Any]:
+    error = each.verdict.error
+    return {
+        "source_id": each.before.source_id, "at": each.at, "outcome": each.outcome, "ms": each.ms,
+        "status": each.verdict.state.last_status or 0, "fresh": fresh.get(each.before.source_id, 0),
+        "detail": None if error is None else error.shown[:200],
+    }  # fmt: skip
+
+
+def _counts(counted: Sequence[PollResult], fresh: dict[int, int]) -> list[dict[str, Any]]:
+    """By outcome, in one order for all who write at once."""
+    found: dict[str, dict[str, Any]] = {}
+    for each in sorted(counted, key=lambda each: each.outcome):
+        row = found.setdefault(each.outcome, {"outcome": each.outcome, "polls": 0, "ms": 0, "fresh": 0})
+        row["polls"] += 1
+        row["ms"] += each.ms
+        row["fresh"] += fresh.get(each.before.source_id, 0)
+    return list(found.values())
+
+
+def _row(each: PollResult, manager: SourceManager) -> dict[str, Any]:
+    state = each.verdict.state
+    rest = state.rest
+    return {
+        "source_id": state.source_id,
+        "fence": each.before.fence,
+        "feed_url": state.feed_url,
+        "host": state.host,
+        "due_at": state.due_at,
+        "due_why": state.due_why,
+        "consecutive_errors": state.consecutive_errors,
+        "run_type": rest.failing_code,
+        "run_length": rest.failing_count,
+        "rest_at": rest.disabled_at,
+        "rest_until": rest.until,
+        "rest_reason": rest.reason,
+        "rest_by": rest.by,
+        "last_error": state.last_error,
+        "last_error_type": state.last_error_type,
+        "last_status": state.last_status,
+        "etag": state.etag,
+        "last_modified": state.last_modified,
+        "validated_at": state.validated_at,
+        "body_hash": state.body_hash,
+        "moved_to": state.moved_to,
+        "moved_times": state.moved_times,
+        "hints": hints_text(state.hints),
+        "last_polled_at": state.last_polled_at,
+        "last_success_at": state.last_success_at,
+        "every_s": None if state.last_success_at is None else usual_wait(state.interval, state.hints),
+        "untold": int(
+            manager.elsewhere and (each.verdict.change is not CooldownChange.NONE or bool(each.verdict.adopt))
+        ),
+    }
+
+
+def hints_text(hints: Hints) -> str | None:
+    if hints == Hints():
+        return None
+    return json.dumps([hints.not_before, sorted(hints.skip_hours), sorted(hints.skip_days)])
+
+
+def state_of(row: tuple[Any, ...]) -> FeedState:
+    """A row of `due` or `states`."""
+    (source_id, name, url, host, interval, fence, due_at, due_why, errors, run_type, run_length, rest_at, rest_until,
+     rest_reason, rest_by, last_error, last_type, status, etag, modified, validated, digest, moved_to, moved_times,
+     hints, polled, success) = row  # fmt: skip
+    rest = CooldownState(
+        failing_code=run_type,
+        failing_count=run_length,
+        disabled_at=rest_at,
+        until=rest_until,
+        reason=rest_reason,
+        by=rest_by,
+    )
+    wait, hours, days = json.loads(hints) if hints else (0.0, (), ())
+    return FeedState(
+        source_id=source_id, name=name, feed_url=url, host=host, interval=interval, fence=fence, due_at=due_at,
+        due_why=due_why, consecutive_errors=errors, rest=rest, last_error=last_error, last_error_type=last_type,
+        last_status=status, etag=etag, last_modified=modified, validated_at=validated, body_hash=digest,
+        moved_to=moved_to, moved_times=moved_times, last_polled_at=polled, last_success_at=success,
+        hints=Hints(not_before=wait, skip_hours=frozenset(hours), skip_days=frozenset(days)),
+    )  # fmt: skip
+
+
+# Writes polls that have ended: many in one transaction, and again until the database takes them.
+
+BATCH = 200  # polls in one transaction
+RETRY_DELAYS = (0.5, 10.0)  # seconds between tries at a database that is away, first and longest
+UNEXPECTED = str(ErrorType.UNEXPECTED)
+
+
+class PollStorage(NamedTuple):
+    """Where polls are written: a database, and whoever keeps the sources. Of one feed, *items* entries stay."""
+
+    db: Db
+    manager: SourceManager
+    items: int
+
+
+class PollResultWriter:
+    """Takes polls that have ended. *recorded* hears of each, and whether it counted."""
+
+    def __init__(
+        self,
+        place: PollStorage,
+        attribution: FailureAttribution,
+        now: Callable[[], float],
+        recorded: Callable[[PollResult, bool], None],
+    ) -> None:
+        self._place, self._attribution, self._now, self._recorded = place, attribution, now, recorded
+        self._finished: list[PollResult] = []
+        self._ended = asyncio.Event()
+        self._closing = False
+        self.odd: bool | None = None  # whether something unexpected was told; None: not by this one
+
+    @property
+    def busy(self) -> bool:
+        """Whether it should be given no more for now."""
+        return len(self._finished) >= 2 * BATCH
+
+    def put(self, finished: PollResult) -> None:
+        self._finished.append(finished)
+        self._ended.set()
+
+    def close(self) -> None:
+        """What was put is still written."""
+        self._closing = True
+        self._ended.set()
+
+    async def run(self) -> None:
+        patience = RETRY_DELAYS[0]
+        while not self._closing or self._finished:
+            await self._ended.wait()
+            self._ended.clear()
+            while self._finished:
+                try:
+                    await self._write(self._finished[:BATCH])
+                    patience = RETRY_DELAYS[0]
+                except StoreError as error:
+                    notices.log.error("polls_not_recorded n=%s error=%s", len(self._finished), type(error).__name__)
+                    await asyncio.sleep(patience)
+                    patience = min(patience * 2, RETRY_DELAYS[1])
+
+    async def _write(self, batch: list[PollResult]) -> None:
+        place, news = self._place, self._attribution.report()
+        odd = any(each.outcome == UNEXPECTED for each in batch)
+
+        def work(tx: DbTx) -> set[int]:
+            news.tell(tx, self._now())
+            if odd:
+                tx.tell(notices.unclassified(self._now()))
+            return record(tx, batch, place.manager, place.items)
+
+        kept = await place.db.awrite(work)
+        del self._finished[: len(batch)]
+        news.told()
+        self.odd = odd or self.odd
+        for each in batch:
+            counted = each.before.source_id in kept
+            if counted:
+                notices.log_poll(each)
+            self._recorded(each, counted)

@@ -1,0 +1,218 @@
+"""The poller's side of the source manager: in this process, or another server behind a gate.
+
+Here, a feed that rests is written with the poll that led to it, in one transaction. There, the poll puts in a job that
+tells the other server, in one transaction too: it waits behind a gate for as long as that server is away.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+
+import httpx2
+
+from tidegate import Held, Target, classify
+from tidegate.apps import Db, DbTx
+from tidegate.faults import Level
+from tidegate_apps.feeds import state as feed_state
+from tidegate_apps.feeds.codes import MANUAL
+from tidegate_apps.feeds.models import AUTO
+from tidegate_apps.feeds.sources import Sources
+from tidegate_apps.feeds.state import DueReason, FeedState, host_of
+
+_log = logging.getLogger("tidegate.feeds")
+_PAGE_SIZE = 500
+
+
+class LocalSources:
+    """The sources are in this database."""
+
+    elsewhere = False
+
+    def __init__(self, sources: Sources) -> None:
+        self._sources = sources
+
+    async def refresh(self) -> None:
+        return None
+
+    def disabled(self, tx: DbTx, state: FeedState, reason: str) -> None:
+        self._sources.disable_in(tx, state.source_id, reason, AUTO, recorded=True)
+
+    def enabled(self, tx: DbTx, state: FeedState) -> None:
+        self._sources.enable_in(tx, state.source_id, AUTO, recorded=True)
+
+    def moved(self, tx: DbTx, state: FeedState, url: str) -> bool:
+        return self._sources.moved_in(tx, state.source_id, url)
+
+
+class RemoteSources:
+    """The sources are at another server. *tell* puts in a job that brings it up to date with one feed."""
+
+    elsewhere = True
+
+    def __init__(
+        self,
+        db: Db,
+        target: Target,
+        client: Callable[[], httpx2.AsyncClient],
+        now: Callable[[], float],
+        tell: Callable[[DbTx, FeedState, str], object],
+    ) -> None:
+        self._db, self._target, self._client, self._now, self._tell = db, target, client, now, tell
+
+    def disabled(self, tx: DbTx, state: FeedState, reason: str) -> None:
+        self._tell(tx, state, "")
+
+    def enabled(self, tx: DbTx, state: FeedState) -> None:
+        self._tell(tx, state, "")
+
+    def moved(self, tx: DbTx, state: FeedState, url: str) -> bool:
+        self._tell(tx, state, state.feed_url)
+        return True
+
+    async def refresh(self) -> None:
+        """Reads the list of what may be polled. While the other server is away, what it said last counts."""
+        before = await self._known()
+        try:
+            listed = await self._target.acall(self._list)
+        except Held:
+            return
+        except Exception as error:
+            fault = classify(error)
+            code = "unexpected" if fault is None else fault.code
+            level = logging.ERROR if fault is None or fault.level is Level.ERROR else logging.WARNING
+            _log.log(level, "sources_not_listed error_type=%s error=%s", code, str(error)[:200])
+            return
+        await self._db.awrite(lambda tx: self._adopt(tx, listed, before))
+
+    async def _known(self) -> dict[int, tuple[Any, ...]]:
+        found: dict[int, tuple[Any, ...]] = {}
+        after = 0
+        while rows := await self._db.aall("known_states", after=after, n=_PAGE_SIZE):
+            found.update((row[0], row) for row in rows)
+            after = rows[-1][0]
+        return found
+
+    async def _list(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        cursor: str | None = None
+        while True:
+            query = {"feed_active": "true", "limit": str(_PAGE_SIZE), **({"cursor": cursor} if cursor else {})}
+            answer = await self._client().get("/api/v1/sources", params=query)
+            answer.raise_for_status()
+            page = answer.json()
+            found += page["items"]
+            cursor = page["next_cursor"]
+            if cursor is None:
+                return found
+
+    def _adopt(self, tx: DbTx, listed: list[dict[str, Any]], before: dict[int, tuple[Any, ...]]) -> None:
+        """The list becomes what is polled: new ones are due, those that are not on it any more are not.
+
+        *before* is what was known when the list was asked for: it is too old for what was told there meanwhile.
+        """
+        at = self._now()
+        known = _known(tx)
+        new = [each for each in listed if each["id"] not in known]
+        if new:
+            tx.many("add_state", [_state(each, at, place, len(new)) for place, each in enumerate(new)])
+        for each in new:
+            if each["feed_disabled_at"] is not None:
+                _rest_over(tx, each, at)
+        for each in listed:
+            row = known.get(each["id"])
+            if row is not None and _same(row, before.get(row[0])):
+                self._follow(tx, row, each, at)
+        there = {each["id"] for each in listed}
+        for row in known.values():
+            resting = row[5] is not None and row[6] is not None and row[6] > at
+            if row[0] not in there and row[4] is not None and not resting and _same(row, before.get(row[0])):
+                tx.all("parked", source_id=row[0])
+
+    def _follow(self, tx: DbTx, row: tuple[Any, ...], there: dict[str, Any], at: float) -> None:
+        id_, url, interval, name, due_at, rest_at, _, _ = row
+        if there["feed_url"] != url:
+            tx.all(
+                "set_address", source_id=id_, feed_url=there["feed_url"], host=host_of(there["feed_url"]), due_at=at,
+                due_why=str(DueReason.NEW),
+            )  # fmt: skip
+        if (there["interval"], there["name"]) != (interval, name):
+            tx.many("add_state", [_state(there, at, 0, 1)])
+        if rest_at is not None and there["feed_disabled_at"] is None:
+            # A person enabled it there.
+            tx.all(
+                "set_state_rest", source_id=id_, rest_at=None, rest_until=None, rest_reason=None, rest_by=None,
+                due_at=0.0, due_why=str(DueReason.ASKED),
+            )  # fmt: skip
+        elif rest_at is None and there["feed_disabled_at"] is not None:
+            # It was disabled there, and rested. Only what knows of a rest can end it.
+            _rest_over(tx, there, at if due_at is None else due_at)
+        elif due_at is None:
+            tx.all("set_due", source_id=id_, due_at=at, due_why=str(DueReason.NEW))
+
+
+def _known(tx: DbTx) -> dict[int, tuple[Any, ...]]:
+    """What is known of each feed, by its source."""
+    found: dict[int, tuple[Any, ...]] = {}
+    after = 0
+    while rows := tx.all("known_states", after=after, n=_PAGE_SIZE):
+        found.update((row[0], row) for row in rows)
+        after = rows[-1][0]
+    return found
+
+
+def _same(row: tuple[Any, ...], before: tuple[Any, ...] | None) -> bool:
+    """Whether the other server knew all of this before it was asked: the address, the rest, and that it was told."""
+    return before is not None and bool(row[7] and before[7]) and (row[1], row[5]) == (before[1], before[5])
+
+
+def _rest_over(tx: DbTx, there: dict[str, Any], due_at: float) -> None:
+    """Takes over a rest whose time has passed, as all have that are on the list: the next poll is the probe."""
+    began = datetime.fromisoformat(there["feed_disabled_at"]).timestamp()
+    tx.all(
+        "set_state_rest", source_id=there["id"], rest_at=began, rest_until=began, due_at=due_at,
+        rest_reason=there["feed_disable_reason"], rest_by=there["disabled_by"], due_why=str(DueReason.COOLDOWN),
+    )  # fmt: skip
+
+
+def _state(there: dict[str, Any], at: float, place: int, of: int) -> dict[str, Any]:
+    due_at, why = feed_state.first(at, there["interval"], place, of)
+    return {
+        "source_id": there["id"], "name": there["name"], "feed_url": there["feed_url"],
+        "host": host_of(there["feed_url"]), "interval_s": there["interval"], "due_at": due_at, "due_why": str(why),
+    }  # fmt: skip
+
+
+def source_event_fields(state: FeedState) -> dict[str, Any]:
+    """What the other server was told, as `told` wants it."""
+    rest_at = state.rest.disabled_at
+    return {"source_id": state.source_id, "rest_at": -1.0 if rest_at is None else rest_at, "feed_url": state.feed_url}
+
+
+async def tell_there(client: httpx2.AsyncClient, state: FeedState, moved_from: str) -> None:
+    """Tells the other server the address, if it has moved, and whether the feed rests.
+
+    Where somebody has given the feed another address there, that counts, and what was found at the old one does not.
+    """
+    base = f"/api/v1/sources/{state.source_id}"
+    there = await _answer(client.get(base))
+    if moved_from and there.get("feed_url") == moved_from != state.feed_url:
+        there = await _answer(client.patch(base, json={"feed_url": state.feed_url}))
+    if there.get("feed_url") != state.feed_url:
+        return
+    if state.rest.disabled and state.rest.reason != MANUAL:
+        await _answer(client.patch(f"{base}/feed-disable", json={"reason": state.rest.reason or ""}))
+    else:
+        await _answer(client.patch(f"{base}/feed-enable"))
+
+
+async def _answer(asked: Awaitable[httpx2.Response]) -> dict[str, Any]:
+    """The source as it is there; nothing when it is gone, or another one has that address."""
+    answer = await asked
+    if answer.status_code in (404, 409):
+        return {}
+    answer.raise_for_status()
+    found: dict[str, Any] = answer.json()
+    return found

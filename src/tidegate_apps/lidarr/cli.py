@@ -1,0 +1,135 @@
+"""`tidegate lidarr`: what the page shows and does, at a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any
+
+import click
+
+from tidegate.commands import NUMBER, AtServer, Exit, at_server
+from tidegate.errors import NotFound, Rejected
+from tidegate_apps.lidarr import service
+from tidegate_apps.lidarr.service import look_words, looking_words, status_label, woken_words
+
+_STATES = click.Choice(["queued", "artist", "retrying", "gave_up", "submitted", "cancelled"])
+
+
+@click.group()
+def lidarr() -> None:
+    """Shows what waits for Lidarr, wakes the sender, and retries what was given up."""
+
+
+@lidarr.command()
+@at_server
+def status(at: AtServer) -> None:
+    """Shows how many entries there are, how full Lidarr is, the last wake and the next."""
+    with at.installed() as there:
+        found = service.submit_status(there)
+        at.say(found.as_json(), *_standing(found))
+
+
+@lidarr.command("list")
+@click.option("--state", type=_STATES, default=None, help="Only these.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
+@at_server
+def list_(at: AtServer, state: str | None, limit: int) -> None:
+    """Lists the entries, each with its state."""
+    with at.installed() as there:
+        found, following = there.db.read(lambda tx: service.list_entries(tx, state or "", "", limit))
+        now, lines = there.queue.clock.now(), list[str]()
+        for each in found:
+            look = status_label(each, now)
+            by = f"  by {each.artist}" if each.artist else ""
+            lines.append(f"{each.id:>7}  {each.entity_type:<6}  {look.word}  {each.name}{by}")
+            if each.status == "failed" and look.reason:
+                lines.append(f"{'':>17}{look.reason}")
+        at.say([each.as_json() for each in found], *lines)
+        if at.as_json:
+            return
+        if following:
+            click.echo("there are more; ask for them with --limit", err=True)
+        if not found:
+            click.echo("there is no entry", err=True)
+
+
+@lidarr.command()
+@at_server
+def wake(at: AtServer) -> None:
+    """Wakes the sender now, in this process; exits with 1 when something kept it from its work."""
+    with at.installed() as there:
+        if not there.settings.configured:
+            raise Rejected(service.NOT_SET_UP)
+        there.db.write(lambda tx: service.append_entry(tx, at.me, "woken now"))
+        woken = asyncio.run(there.jobs.waker.run_cycle())
+        at.say(woken.as_json(), woken_words(woken))
+    if woken.outcome == "held":
+        sys.exit(Exit.NEGATIVE)
+
+
+@lidarr.command()
+@click.argument("ids", nargs=-1, type=NUMBER)
+@click.option("--all", "all_of_them", is_flag=True, help="All that were given up.")
+@at_server
+def retry(at: AtServer, ids: tuple[int, ...], all_of_them: bool) -> None:
+    """Puts entries that were given up back into the queue; by their numbers also those that were cancelled."""
+    with at.installed() as there:
+        if not ids and not all_of_them:
+            raise click.UsageError("which entries? Give their numbers, or --all")
+        if all_of_them:
+            _tell(at, "retried", service.retry_all(there, at.me), [])
+        else:
+            _each(at, there, ids, service.retry, "retried")
+
+
+@lidarr.command()
+@click.argument("ids", nargs=-1, type=NUMBER, required=True)
+@at_server
+def cancel(at: AtServer, ids: tuple[int, ...]) -> None:
+    """Takes entries out of the queue, until they are put back by `retry`."""
+    with at.installed() as there:
+        _each(at, there, ids, service.cancel, "cancelled")
+
+
+def _each(at: AtServer, there: Any, ids: tuple[int, ...], act: Callable[[Any, int, str], object], word: str) -> None:
+    wrong = []
+    for each in ids:
+        try:
+            act(there, each, at.me)
+        except (NotFound, Rejected) as error:
+            wrong.append(str(error))
+    _tell(at, word, len(ids) - len(wrong), wrong)
+
+
+def _tell(at: AtServer, word: str, n: int, wrong: list[str]) -> None:
+    """Exits with 1 when something was refused."""
+    at.say({word: n, "refused": wrong}, f"{word}: {n}")
+    if wrong and not at.as_json:
+        click.echo("\n".join(wrong), err=True)
+    if wrong:
+        sys.exit(Exit.NEGATIVE)
+
+
+def _standing(found: service.SubmitStatus) -> list[str]:
+    counts = [f"{n} {word.replace('_', ' ')}" for word, n in found.counts.items() if word and n]
+    lines = [f"entries:   {', '.join(counts) or 'none'}"]
+    if not found.configured:
+        return [*lines, service.NOT_SET_UP]
+    shown = "not asked yet" if found.depth is None else f"{found.taken}/{found.cap}"
+    lines.append(f"Lidarr:    {shown}" + (f" ({found.own} sent and not there yet)" if found.own else ""))
+    if found.last is not None:
+        lines.append(f"last wake: {_clock(found.last.at)}  {woken_words(found.last)}")
+    awake = None if found.waking_since is None else f"one is under way since {_clock(found.waking_since)}"
+    if found.look is not None:
+        lines.append(f"last look: {_clock(found.look[0])}  {look_words(found.look)}")
+    if found.looking is not None:
+        lines.append(f"{'':>11}{looking_words(found.looking[0])} {_clock(found.looking[1])}")
+    following = "when the server runs" if found.next_wake is None else _clock(found.next_wake)
+    return [*lines, f"next wake: {awake or following}"]
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().strftime("%H:%M:%S")

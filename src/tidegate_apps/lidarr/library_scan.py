@@ -1,0 +1,247 @@
+"""The enricher: looks for what the library has in Lidarr, and puts into the queue what is not there. It never sends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+from tidegate import Fault
+from tidegate.apps import DbTx, Installed
+from tidegate.faults import Reach
+from tidegate.jobs import JobFunction
+from tidegate_apps.lidarr.client import BAD, Lidarr, fault_of
+from tidegate_apps.lidarr.models import Submission, is_idle, status_of
+from tidegate_apps.lidarr.records import (
+    EntityObservation,
+    EntityRecord,
+    LibraryShelf,
+    Recorder,
+    by_number,
+    clear,
+    due,
+    usable,
+)
+from tidegate_apps.lidarr.settings import LidarrSettings
+from tidegate_apps.lidarr.submitter import Accepted
+from tidegate_apps.music.library import Album, Artist, EntityKind, Library, Track
+
+# Asks Lidarr about many entries, a few at a time: one bad answer keeps nobody else from theirs.
+
+I = TypeVar("I")  # noqa: E741 - an item
+A = TypeVar("A")
+_MAX_CONCURRENT = 4  # questions
+_MAX_CONSECUTIVE_FAILURES = 5  # of those below; so many are not about single entries
+_MAY_BE_ONE = frozenset({"upstream_failure", "timeout"})
+
+
+@dataclass(slots=True)
+class Answers(Generic[I, A]):
+    """What came of it. The rest was not asked for when *ended* says why."""
+
+    good: list[A] = field(default_factory=list)
+    bad: list[tuple[I, Fault]] = field(default_factory=list)  # without an answer, and that may be their own fault
+    ended: Exception | None = None
+
+
+async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answers[I, A]:
+    """The answers, in order. It ends early for what all of Lidarr suffers from."""
+    found, in_a_row = Answers[I, A](), 0
+    left, good = iter(enumerate(items)), dict[int, A]()
+
+    async def run() -> None:
+        nonlocal in_a_row
+        for place, item in left:
+            if found.ended is not None:
+                return
+            try:
+                good[place] = await ask(item)
+                in_a_row = 0
+            except BAD as error:
+                fault = fault_of(error)
+                whole = fault.reach.rank > Reach.OPERATION.rank and not fault.unclassified
+                in_a_row += whole
+                if whole and (fault.code not in _MAY_BE_ONE or in_a_row >= _MAX_CONSECUTIVE_FAILURES):
+                    found.ended = error
+                if not whole or fault.code in _MAY_BE_ONE:
+                    found.bad.append((item, fault))
+
+    # Not a task for each: a page is long, and all of them would be there from the start.
+    await asyncio.gather(*(run() for _ in range(_MAX_CONCURRENT)))
+    found.good = [good[place] for place in sorted(good)]
+    return found
+
+
+_log = logging.getLogger("tidegate.lidarr")
+
+T = TypeVar("T")
+Entity = TypeVar("Entity", Artist, Album)
+_PAGE_SIZE = 500
+
+
+@dataclass(slots=True)
+class ScanCounts:
+    """What one look did, over all its passes."""
+
+    looked: int = 0
+    found: int = 0
+    queued: int = 0
+    unanswered: list[tuple[str, int]] = field(default_factory=list)  # by kind and id; the next look asks again
+    why: str = ""  # the last of them
+
+    def as_json(self) -> dict[str, int]:
+        return {"looked": self.looked, "found": self.found, "queued": self.queued}
+
+    def without_answer(self, kind: str) -> set[int]:
+        return {entity_id for each, entity_id in self.unanswered if each == kind}
+
+
+class Enricher:
+    """One pass over the libraries of all users: artists, then albums, then tracks."""
+
+    def __init__(
+        self, app: Installed[LidarrSettings], library: Library, submit: JobFunction[[Submission], Accepted]
+    ) -> None:
+        self._app, self._library = app, library
+        self.recorder = Recorder(app, library, submit)
+
+    async def run(
+        self, lidarr: Lidarr, stopping: Callable[[], bool], *, before: float, tally: ScanCounts | None = None
+    ) -> ScanCounts:
+        """What was looked for after *before* is left alone, and so is what *tally* has no answer for.
+
+        A stop ends it between two pages.
+        """
+        tally = ScanCounts() if tally is None else tally
+        shelves: list[tuple[EntityKind, Any, Any]] = [
+            ("artist", self._library.artists, lambda page: self.artists(lidarr, page, before, tally)),
+            ("album", self._library.albums, lambda page: self.albums(lidarr, page, before, tally)),
+            ("track", self._library.tracks, self._tracks),
+        ]
+        for user in await self._run_blocking(self._library.users):
+            for kind, read, work in shelves:
+                await self._pages(LibraryShelf(kind, user, read), stopping, work)
+        return tally
+
+    async def _pages(self, cache: LibraryShelf, stopping: Callable[[], bool], work: Any) -> None:
+        after = 0
+        while not stopping():
+            page = await self._run_blocking(partial(cache.read, cache.user, after=after, limit=_PAGE_SIZE))
+            await self._run_blocking(partial(clear, self._app, self._library, cache, page, after))
+            if not page:
+                return
+            await work(page)
+            after = page[-1].id
+
+    # -- artists and albums --------------------------------------------------------------------------------------------
+
+    async def artists(self, lidarr: Lidarr, page: Sequence[Artist], before: float, tally: ScanCounts) -> None:
+        known = await self._run_blocking(lambda: self._known("artist", page))
+        skipped = tally.without_answer("artist")
+        wanted = [
+            each for each in page
+            if usable(each.mbid) and each.id not in skipped and due(known.get(each.id), str(each.mbid), before)
+        ]  # fmt: skip
+
+        async def look(artist: Artist) -> EntityObservation:
+            mbid, was = str(artist.mbid), known.get(artist.id)
+            found = await lidarr.artist(mbid)
+            status = None if found is None else "monitored" if found.monitored else "pending"
+            return EntityObservation(
+                kind="artist", entity_id=artist.id, user=artist.user, name=artist.name, mbid=mbid, status=status,
+                lidarr_id=None if found is None else found.id, lost=await _lost(lidarr, "artist", was, found),
+            )  # fmt: skip
+
+        await self._put("artist", await ask_each(wanted, look), known, tally)
+
+    async def albums(self, lidarr: Lidarr, page: Sequence[Album], before: float, tally: ScanCounts) -> None:
+        known = await self._run_blocking(lambda: self._known("album", page))
+        skipped = tally.without_answer("album")
+        with_id = [each for each in page if usable(each.mbid) and each.id not in skipped]
+        wanted = [each for each in with_id if due(known.get(each.id), str(each.mbid), before)]
+        if not wanted:
+            return
+        downloading = (await lidarr.downloads()).albums
+        unseen = await self._missing_artists(lidarr, [each for each in wanted if usable(each.artist_mbid)], tally)
+        wanted = [each for each in wanted if each.artist_id not in unseen]
+
+        async def look(album: Album) -> EntityObservation:
+            mbid, was = str(album.mbid), known.get(album.id)
+            found = await lidarr.album(mbid)
+            return EntityObservation(
+                kind="album", entity_id=album.id, user=album.user, name=album.title, artist=album.artist, mbid=mbid,
+                status=None if found is None else status_of(found, downloading),
+                idle=found is not None and is_idle(found, downloading),
+                lidarr_id=None if found is None else found.id, lost=await _lost(lidarr, "album", was, found),
+                artist_id=album.artist_id, artist_mbid=str(album.artist_mbid) if usable(album.artist_mbid) else "",
+            )  # fmt: skip
+
+        await self._put("album", await ask_each(wanted, look), known, tally)
+
+    async def _missing_artists(self, lidarr: Lidarr, albums: Iterable[Album], tally: ScanCounts) -> set[int]:
+        """Asks for artists that came to the library after this pass had seen its artists.
+
+        Returns those without an answer: nobody knows whether their albums must wait for them.
+        """
+        wanted = {
+            album.artist_id: Artist(album.artist_id, album.user, album.artist, album.artist_mbid) for album in albums
+        }  # fmt: skip
+        page = [wanted[id_] for id_ in sorted(wanted)]
+        known = await self._run_blocking(lambda: self._known("artist", page))
+        missing = [each for each in page if each.id not in known]
+        if not missing:
+            return set()
+        await self.artists(lidarr, missing, 0.0, tally)
+        return wanted.keys() - (await self._run_blocking(lambda: self._known("artist", page))).keys()
+
+    def _known(self, kind: str, page: Sequence[Any]) -> dict[int, EntityRecord]:
+        if not page:
+            return {}
+        return by_number(self._app.db.all("entities", kind=kind, first=page[0].id, last=page[-1].id))
+
+    async def _put(
+        self,
+        kind: EntityKind,
+        answers: Answers[Entity, EntityObservation],
+        known: dict[int, EntityRecord],
+        tally: ScanCounts,
+    ) -> None:
+        """One transaction for the page: the jobs, what is known of each, and the badges that have changed.
+
+        Raises what has ended the page early, when the answers before it are written.
+        """
+        seen = answers.good
+        tally.looked += len(seen)
+        if seen:
+            tally.queued += await self._written(lambda tx: self.recorder.put(tx, seen, known))
+            tally.found += sum(each.status is not None for each in seen)
+        if answers.bad:
+            _, last = answers.bad[-1]
+            tally.unanswered += [(kind, item.id) for item, _ in answers.bad]
+            tally.why = last.message
+            about = (len(answers.bad), last.code, last.detail)
+            _log.log(last.level.number, "look_skipped n=%s code=%s error=%s", *about)
+        if answers.ended is not None:
+            raise answers.ended
+
+    # -- tracks --------------------------------------------------------------------------------------------------------
+
+    async def _tracks(self, page: Sequence[Track]) -> None:
+        """A track shows what its album does; nothing is asked for it."""
+        await self._written(lambda tx: self.recorder.put_tracks(tx, page))
+
+    async def _written(self, work: Callable[[DbTx], T]) -> T:
+        return await self._run_blocking(lambda: self._app.db.write(work))
+
+    async def _run_blocking(self, work: Callable[[], T]) -> T:
+        return await self._app.queue.run_blocking(work)
+
+
+async def _lost(lidarr: Lidarr, kind: str, was: EntityRecord | None, found: object) -> bool:
+    """Whether Lidarr had it once and does not any more, so that it must be sent again."""
+    if found is not None or was is None or was.lidarr_id is None or was.state != "done":
+        return False
+    return not await lidarr.knows(kind, was.lidarr_id)

@@ -1,0 +1,228 @@
+"""The words of the submission queue over the jobs of the core: the one place where one becomes the other.
+
+A job that is done is `submitted`. One that is tried again is `failed` with a `retry_at`; one that has failed for
+good is `failed` without, and its `terminal_reason` says whether it was hopeless, or tried too often, or its artist was
+not accepted. `attempts` counts failed submissions alone.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from tidegate_apps.lidarr.client import LidarrAlbum
+from tidegate_apps.lidarr.codes import PARENT_FAILED, PERMANENT
+from tidegate_apps.music.library import Badge, Tone
+
+EntityType = Literal["artist", "album"]
+Status = Literal["queued", "submitted", "failed"]
+
+# What the tabs, the API and the command ask for, and the statement that lists it.
+TABS = {
+    "": "rows", "queued": "rows_ready", "artist": "rows_blocked", "retrying": "rows_waiting", "gave_up": "rows_failed",
+    "submitted": "rows_done", "cancelled": "rows_cancelled",
+}  # fmt: skip
+_STAGES = {
+    "queued": "ready", "artist": "blocked", "retrying": "waiting", "gave_up": "failed", "submitted": "done",
+    "cancelled": "cancelled",
+}  # fmt: skip
+OPEN = ("ready", "blocked", "waiting", "running")
+FINAL = ("failed", "cancelled")
+# What its job may be dispatched beyond its attempts: a crash is no failed submission. The first may be the
+# fault of another job, and the third one alone ends it.
+CUT_SHORT = 3
+MAX_ID_LENGTH = 255  # characters of a MusicBrainz id
+ARTIST_REFUSED = "The artist was not accepted."
+ARTIST_CANCELLED = "a person has cancelled it."
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What a job is to send."""
+
+    entity_type: EntityType
+    entity_id: int
+    user: str
+    musicbrainz_id: str
+    name: str
+    artist_id: int = 0  # of an album; 0 for an artist
+    artist: str = ""
+    artist_mbid: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.musicbrainz_id) <= MAX_ID_LENGTH:
+            raise ValueError(f"musicbrainz_id: give 1 to {MAX_ID_LENGTH} characters")
+
+    @property
+    def unique(self) -> tuple[str, int, str]:
+        return (self.entity_type, self.entity_id, self.user)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmissionEntry:
+    """One row of the submission queue."""
+
+    id: int  # of its job
+    entity_type: str
+    entity_id: int
+    user: str
+    musicbrainz_id: str
+    name: str
+    artist: str
+    status: Status
+    attempts: int
+    most_attempts: int
+    last_error: str | None
+    retry_at: float | None
+    terminal_reason: str | None
+    created_at: float
+    updated_at: float
+    lidarr_id: int | None
+    stage: str  # of its job
+    due_at: float
+    lidarr_status: str | None
+
+    @property
+    def gave_up(self) -> bool:
+        return self.stage == "failed"
+
+    @property
+    def cancelled(self) -> bool:
+        return self.stage == "cancelled"
+
+    @property
+    def open(self) -> bool:
+        """It is still to be sent."""
+        return self.stage in OPEN
+
+    def as_json(self) -> dict[str, Any]:
+        hidden = ("stage", "due_at")
+        return {name: getattr(self, name) for name in self.__slots__ if name not in hidden}
+
+
+def entry_of(row: tuple[Any, ...]) -> SubmissionEntry:
+    """A row of one of the lists, in the words of the submission queue."""
+    (
+        id_, state, args, attempt, deaths, limit, created, due, claimed, last_at, finished, last_code, last_message,
+        error_code, error_message, lidarr_id, lidarr_status,
+    ) = row  # fmt: skip
+    sub = Submission(**json.loads(args)["submission"])
+    # Also once its time has come: it stays failed until Lidarr has taken it, however long that is full.
+    due_again = state in ("ready", "running") and attempts_of(state, attempt, deaths) > 0
+    retrying = due_again or (state == "waiting" and last_code is not None and attempt > 0)
+    status: Status = "submitted" if state == "done" else "failed" if retrying or state in FINAL else "queued"
+    return SubmissionEntry(
+        id=id_, entity_type=sub.entity_type, entity_id=sub.entity_id, user=sub.user, musicbrainz_id=sub.musicbrainz_id,
+        name=sub.name, artist=sub.artist, status=status, attempts=attempts_of(state, attempt, deaths),
+        most_attempts=limit - CUT_SHORT,
+        last_error=error_of(error_code, error_message) or error_of(last_code, last_message),
+        retry_at=due if retrying else None, terminal_reason=terminal_of(state, error_code), created_at=created,
+        updated_at=max(at for at in (created, claimed, last_at, finished) if at is not None), lidarr_id=lidarr_id,
+        stage=state, due_at=due, lidarr_status=lidarr_status,
+    )  # fmt: skip
+
+
+def attempts_of(state: str, attempt: int, deaths: int) -> int:
+    """Failed submissions: neither the one under way, nor the one that went well, nor those cut short by a crash."""
+    return max(0, attempt - deaths - (state in ("running", "done")))
+
+
+def terminal_of(state: str, code: str | None) -> str | None:
+    """Why it is not tried again by itself; None when it is, or went well."""
+    if state == "cancelled":
+        return "cancelled"
+    if state != "failed":
+        return None
+    if code == PARENT_FAILED:
+        return "artist"
+    return "permanent" if code in PERMANENT else "exhausted"
+
+
+def error_of(code: str | None, message: str | None) -> str | None:
+    return ARTIST_REFUSED if code == PARENT_FAILED else message
+
+
+def counts_of(rows: list[tuple[Any, ...]]) -> dict[str, int]:
+    """How many entries there are under each tab."""
+    found = {str(what): int(n) for what, n in rows}
+    counts = {tab: found.get(stage, 0) for tab, stage in _STAGES.items()}
+    counts["queued"] += found.get("running", 0)
+    return {"": sum(counts.values()), **counts}
+
+
+# How each state of an artist, an album or a track looks, here and in the library of music.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BadgeStyle:
+    """*picture* is the name that stylesheets know; *icon* is one of the server's."""
+
+    word: str
+    tone: Tone
+    icon: str
+    picture: str
+    tooltip: str
+    link: bool = True  # there is something in Lidarr to look at
+
+    @property
+    def badge(self) -> str:
+        """The name that stylesheets know."""
+        return _CLASSES[self.tone]
+
+
+_CLASSES = {"good": "badge-success", "busy": "badge-info", "warn": "badge-warning", "bad": "badge-error"}
+BADGE_STYLES: dict[str, BadgeStyle] = {
+    "queued": BadgeStyle(
+        word="Queued", tone="warn", icon="queue", picture="icon-[heroicons--queue-list]",
+        tooltip="Queued for Lidarr", link=False,
+    ),
+    "pending": BadgeStyle(
+        word="Pending", tone="warn", icon="clock", picture="icon-[heroicons--clock]",
+        tooltip="In Lidarr, and not downloaded yet",
+    ),
+    "monitored": BadgeStyle(
+        word="Monitored", tone="busy", icon="search", picture="icon-[heroicons--eye]",
+        tooltip="Lidarr looks for it",
+    ),
+    "grabbed": BadgeStyle(
+        word="Grabbed", tone="busy", icon="wave", picture="icon-[heroicons--arrow-down-tray]",
+        tooltip="Lidarr downloads it",
+    ),
+    "available": BadgeStyle(
+        word="Available", tone="good", icon="check", picture="icon-[heroicons--check]", tooltip="Lidarr has it",
+    ),
+    "missing": BadgeStyle(
+        word="Missing", tone="bad", icon="alert", picture="icon-[heroicons--exclamation-triangle]",
+        tooltip="Lidarr lacks some of its tracks",
+    ),
+    "gave_up": BadgeStyle(
+        word="Gave up", tone="bad", icon="cross", picture="icon-[heroicons--x-mark]",
+        tooltip="Lidarr did not take it; retry it on the page Lidarr", link=False,
+    ),
+}  # fmt: skip
+
+
+def badge_of(kind: str, entity_id: int, status: str | None) -> Badge | None:
+    """What the library shows beside it."""
+    if status is None:
+        return None
+    look = BADGE_STYLES[status]
+    href = f"/lidarr/to/{kind}/{entity_id}" if look.link else ""
+    return Badge(word=look.word, tone=look.tone, icon=look.icon, tooltip=look.tooltip, href=href)
+
+
+def status_of(album: LidarrAlbum, downloading: frozenset[int]) -> str:
+    """What Lidarr says of an album."""
+    if album.tracks and album.files >= album.tracks:
+        return "available"
+    if album.id in downloading:
+        return "grabbed"
+    if not album.monitored:
+        return "pending"
+    return "missing" if album.files else "monitored"
+
+
+def is_idle(album: LidarrAlbum, downloading: frozenset[int]) -> bool:
+    """Whether Lidarr merely lists it: no file, no download, and nothing is looked for."""
+    return status_of(album, downloading) == "pending" and not album.files

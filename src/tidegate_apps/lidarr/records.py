@@ -1,0 +1,287 @@
+"""What a look writes: the jobs of what Lidarr is to get, what is known of each entity, and changed badges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tidegate.apps import DbTx, Installed
+from tidegate.errors import NotFound
+from tidegate.jobs import JobFunction
+from tidegate_apps.lidarr.codes import PARENT_FAILED
+from tidegate_apps.lidarr.models import MAX_ID_LENGTH, OPEN, Submission, badge_of
+from tidegate_apps.lidarr.settings import LidarrSettings
+from tidegate_apps.lidarr.submitter import Accepted
+from tidegate_apps.music.library import EntityKind, Library, Track
+
+# What the library has no more, because it was merged into something else, is not kept here either.
+
+_MAX_ID = 2**53
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryShelf:
+    """All of one kind that a user has. *read* is the library's: it takes user, after and most."""
+
+    kind: EntityKind
+    user: str
+    read: Callable[..., Sequence[Any]]
+
+    def has(self, entity_id: int) -> bool:
+        return any(each.id == entity_id for each in self.read(self.user, after=entity_id - 1, limit=1))
+
+
+def clear(
+    app: Installed[LidarrSettings], library: Library, cache: LibraryShelf, page: Sequence[Any], after: int
+) -> int:
+    """Removes what is known of entities that a page behind *after* should have, and has not; returns how many."""
+    last = page[-1].id if page else _MAX_ID
+    known = app.db.all("known_of_user", kind=cache.kind, user_id=cache.user, after=after, last=last)
+    present = {each.id for each in page}
+    gone = 0
+    for entity_id, job, state in known:
+        # Asked for itself: what came while the page was read is not gone.
+        if entity_id in present or cache.has(entity_id) or not _ended(app, job, state):
+            continue
+        gone += app.db.write(partial(_remove, app, library, (cache.kind, entity_id), job))
+    return gone
+
+
+def _ended(app: Installed[LidarrSettings], job: int | None, state: str | None) -> bool:
+    """Whether its job has ended; one that waits is cancelled. A later look comes for the others."""
+    if job is None:
+        return True
+    if any(child in OPEN and child != "blocked" for _, child, _ in app.db.all("children_of", job=job)):
+        return False  # albums that are sent next need the Lidarr id of this artist
+    try:
+        return state not in OPEN or app.queue.cancel(job, by=app.app.name) == "cancelled"
+    except NotFound:
+        return False  # another look is at it
+
+
+def _remove(
+    app: Installed[LidarrSettings], library: Library, entity: tuple[EntityKind, int], job: int | None, tx: DbTx
+) -> int:
+    """Albums that have failed with an artist are looked for again: they have another one now."""
+    if job is not None:
+        for child, _, code in tx.all("children_of", job=job):
+            if code == PARENT_FAILED:
+                app.queue.forget(child, by=app.app.name, connection=tx)
+                tx.all("look_again", job=child)
+        app.queue.forget(job, by=app.app.name, connection=tx)
+    tx.run(library.badge(*entity, None))
+    return len(tx.all("remove_entity", kind=entity[0], entity_id=entity[1]))
+
+
+# What was known of an artist, an album or a track before a look, what the look saw, and what follows from the two.
+
+
+@dataclass(frozen=True, slots=True)
+class EntityRecord:
+    """What was found of an entity before; the fields are the columns."""
+
+    entity_id: int
+    status: str | None
+    lidarr_id: int | None
+    mbid: str | None
+    job: int | None
+    note: str
+    checked_at: float
+    watched: bool  # Lidarr has been seen to want it, or has taken it from us
+    state: str | None  # of its job
+
+    @property
+    def open(self) -> bool:
+        """It is still to be sent."""
+        return self.state in OPEN
+
+    @property
+    def given_up(self) -> bool:
+        return self.state == "failed"
+
+    @property
+    def cancelled(self) -> bool:
+        return self.state == "cancelled"
+
+    @property
+    def mark(self) -> tuple[object, ...]:
+        """Differs as soon as somebody else has looked, a submission has ended, or a person has asked for one."""
+        return (self.status, self.lidarr_id, self.job, self.checked_at, self.open)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityObservation:
+    """What this look found of one entity. *lost*: Lidarr has accepted it before, and does not know it any more."""
+
+    kind: EntityKind
+    entity_id: int
+    user: str
+    name: str
+    artist: str = ""
+    mbid: str
+    lidarr_id: int | None = None
+    status: str | None = None  # None: it is not there
+    idle: bool = False  # an album that is there, and nobody wants
+    lost: bool = False
+    artist_id: int = 0
+    artist_mbid: str = ""
+
+    @property
+    def unsendable(self) -> bool:
+        """Lidarr takes no album without its artist."""
+        return self.kind == "album" and not self.artist_mbid
+
+
+def by_number(rows: Iterable[Sequence[Any]]) -> dict[int, EntityRecord]:
+    return {row[0]: EntityRecord(*row) for row in rows}
+
+
+def mark(known: EntityRecord | None) -> object:
+    return None if known is None else known.mark
+
+
+def due(was: EntityRecord | None, mbid: str, before: float) -> bool:
+    return was is None or was.checked_at <= before or was.mbid != mbid
+
+
+def never_asked_for(was: EntityRecord | None, mbid: str) -> bool:
+    return was is None or (was.state is None and not (was.watched and was.mbid == mbid))
+
+
+def usable(mbid: str | None) -> bool:
+    """Whether it can be sent by that."""
+    return mbid is not None and 0 < len(mbid) <= MAX_ID_LENGTH
+
+
+ARTISTS_FIRST = 10  # the priority of artists; albums have 0
+NO_ARTIST_ID = "Its artist has no MusicBrainz id yet."
+
+
+class Recorder:
+    """Each of its public methods is for one transaction."""
+
+    def __init__(
+        self, app: Installed[LidarrSettings], library: Library, submit: JobFunction[[Submission], Accepted]
+    ) -> None:
+        self._app, self._library, self._submit = app, library, submit
+
+    def put(self, tx: DbTx, seen: Sequence[EntityObservation], known: dict[int, EntityRecord]) -> int:
+        """Writes what was seen, unless more is *known* of it meanwhile; returns how many jobs that made."""
+        seen = self._unchanged(tx, seen, known)
+        absent = [each for each in seen if each.status is None]
+        for each in absent:
+            was = known.get(each.entity_id)
+            if each.lost and was is not None and was.job is not None:
+                queue, job = self._app.queue, was.job
+                if not queue.forget(job, by=self._app.app.name, connection=tx):
+                    queue.release_unique(job, connection=tx)  # an album still needs it, and the artist is sent again
+        sendable = [each for each in absent if not each.unsendable]
+        jobs, created = self._enqueued(tx, [*sendable, *self._left_out(tx, seen, known)])
+        rows = [self._row(each, jobs.get(each.entity_id), known.get(each.entity_id)) for each in seen]
+        if rows:
+            tx.many("put_entities", rows)
+        for row in rows:
+            was = known.get(row["entity_id"])
+            if was is None or was.status != row["status"]:
+                self._badge(tx, row["kind"], row["entity_id"], row["status"])
+        return created
+
+    def _unchanged(
+        self, tx: DbTx, seen: Sequence[EntityObservation], known: dict[int, EntityRecord]
+    ) -> list[EntityObservation]:
+        """A page takes minutes to ask for: what has changed since is newer than the answers."""
+        kind, ids = seen[0].kind, sorted(each.entity_id for each in seen)
+        tx.many("hold_entities", [{"kind": kind, "entity_id": id_} for id_ in ids])
+        now = by_number(tx.all("entities", kind=kind, first=ids[0], last=ids[-1]))
+        return [each for each in seen if mark(now.get(each.entity_id)) == mark(known.get(each.entity_id))]
+
+    def _left_out(
+        self, tx: DbTx, seen: Sequence[EntityObservation], known: dict[int, EntityRecord]
+    ) -> list[EntityObservation]:
+        """Albums that came into Lidarr unwanted, with an artist that we have sent, and were never asked for.
+
+        What was wanted there once was switched off by a person, and stays so.
+        """
+        idle = [each for each in seen if each.idle and never_asked_for(known.get(each.entity_id), each.mbid)]
+        if not idle:
+            return []
+        ours = {mbid for (mbid,) in tx.many("our_artists", [{"mbid": m} for m in {each.artist_mbid for each in idle}])}
+        return [each for each in idle if each.artist_mbid in ours]
+
+    def _enqueued(self, tx: DbTx, wanted: Sequence[EntityObservation]) -> tuple[dict[int, int], int]:
+        """The jobs of what Lidarr is to get, new ones or their twins, and how many are new."""
+        parents = self._parents(tx, wanted)
+        priority = ARTISTS_FIRST if wanted and wanted[0].kind == "artist" else 0
+        made = self._submit.options(priority=priority, connection=tx).enqueue_many(
+            [(_submission(each),) for each in wanted],
+            after_each=[parents.get(each.artist_id, ()) for each in wanted],
+        )
+        jobs = {each.entity_id: job.id for each, job in zip(wanted, made, strict=True)}
+        return jobs, sum(job.created for job in made)
+
+    def _parents(self, tx: DbTx, wanted: Sequence[EntityObservation]) -> dict[int, int]:
+        """The jobs of the artists of albums, unless they were in Lidarr already."""
+        ids = sorted({each.artist_id for each in wanted if each.artist_id})
+        if not ids:
+            return {}
+        rows = tx.many("jobs_of_artists", [{"entity_id": id_} for id_ in ids])
+        return dict(rows)
+
+    def _row(self, seen: EntityObservation, job: int | None, was: EntityRecord | None) -> dict[str, Any]:
+        kept = was.job if was is not None and job is None else job
+        # What is still to be sent may be there already, with the other albums of its artist, and nobody looks for it.
+        to_send = (was is not None and was.open) or (seen.status is not None and job is not None)
+        # A given-up album that is merely listed is still wanted by us alone; anything more is somebody's doing.
+        listed = seen.idle and was is not None and was.given_up
+        status = "queued" if to_send else "gave_up" if listed else seen.status or _still(was, job)
+        return {
+            "kind": seen.kind, "entity_id": seen.entity_id, "user_id": seen.user, "name": seen.name,
+            "artist": seen.artist, "status": status, "lidarr_id": seen.lidarr_id,
+            "mbid": seen.mbid, "job": kept, "note": _note(seen, status, was),
+        }  # fmt: skip
+
+    def put_tracks(self, tx: DbTx, page: Sequence[Track]) -> None:
+        albums = sorted({each.album_id for each in page if each.album_id is not None})
+        of_album = {row[0]: row[1:] for row in tx.many("statuses_of", [{"entity_id": id_} for id_ in albums])}
+        own = by_number(tx.all("entities", kind="track", first=page[0].id, last=page[-1].id))
+        rows = []
+        for each in page:
+            status, lidarr_id, mbid = of_album.get(each.album_id or 0, (None, None, None))
+            was = own.get(each.id)
+            # The link leads to the page of the album, which may have become another one in the same state.
+            if (was.status, was.mbid) != (status, mbid) if was is not None else status is not None:
+                rows.append({
+                    "kind": "track", "entity_id": each.id, "user_id": each.user, "name": each.title,
+                    "artist": each.artist, "status": status, "lidarr_id": lidarr_id, "mbid": mbid, "job": None,
+                    "note": "",
+                })  # fmt: skip
+        if rows:
+            tx.many("put_entities", rows)
+        for row in rows:
+            self._badge(tx, "track", row["entity_id"], row["status"])
+
+    def _badge(self, tx: DbTx, kind: EntityKind, entity_id: int, status: str | None) -> None:
+        tx.run(self._library.badge(kind, entity_id, badge_of(kind, entity_id, status)))
+
+
+def _still(was: EntityRecord | None, job: int | None) -> str | None:
+    """The state of what is not in Lidarr: queued, unless it was given up, or a person has cancelled it."""
+    if was is not None and was.job == job and (was.given_up or was.cancelled):
+        return "gave_up" if was.given_up else None
+    return "queued" if job is not None else None
+
+
+def _note(seen: EntityObservation, status: str | None, was: EntityRecord | None) -> str:
+    if status is None and seen.unsendable:
+        return NO_ARTIST_ID
+    return was.note if was is not None and status == "gave_up" else ""
+
+
+def _submission(seen: EntityObservation) -> Submission:
+    return Submission(
+        entity_type="artist" if seen.kind == "artist" else "album", entity_id=seen.entity_id, user=seen.user,
+        musicbrainz_id=seen.mbid, name=seen.name, artist_id=seen.artist_id, artist=seen.artist,
+        artist_mbid=seen.artist_mbid,
+    )  # fmt: skip

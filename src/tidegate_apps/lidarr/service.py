@@ -1,0 +1,312 @@
+"""What pages, API and command read of the submission queue, in one look at the database."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.apps import DbTx, Installed
+from tidegate.errors import NotFound, Rejected
+from tidegate.jobs import Enqueued
+from tidegate_apps.lidarr import submit_cycle
+from tidegate_apps.lidarr.codes import PARENT_FAILED, TARGET
+from tidegate_apps.lidarr.models import ARTIST_CANCELLED, TABS, SubmissionEntry, counts_of, entry_of
+from tidegate_apps.lidarr.notices import GIVEN_UP
+from tidegate_apps.lidarr.settings import LidarrSettings
+from tidegate_apps.lidarr.submit_cycle import CycleReport
+
+# What people do to the submission queue: retry or cancel an entry, undo a cancel, wake it now, look again.
+
+NOT_SET_UP = "Lidarr is not set up: give lidarr.base_url and lidarr.api_key."
+
+
+def entry_at(app: Installed[LidarrSettings], job: int) -> SubmissionEntry:
+    row = app.db.one("row", job=job)
+    if row is None:
+        raise NotFound(f"there is no entry {job}")
+    return entry_of(row)
+
+
+def retry(app: Installed[LidarrSettings], job: int, by: str) -> SubmissionEntry:
+    """Puts an entry that was given up or cancelled back into the queue; an album whose artist is not in it, with him.
+
+    Refused when it was neither.
+    """
+    entry = entry_at(app, job)
+    if not entry.gave_up and not entry.cancelled:
+        raise Rejected(f"entry {job} is {entry.status}, and was not given up; there is nothing to retry")
+    artists = [parent for (parent,) in app.db.all("refused_parents", job=job, code=PARENT_FAILED)]
+    for artist in artists:
+        app.queue.retry(artist, by=str(by))  # a part of this, and so in the history of the job alone
+    alone = app.queue.retry(job, by=by)  # an album that comes back with its artist is back already
+    app.db.write(lambda tx: _told(app, tx, "" if alone else by, len(artists) + 1))
+    return entry_at(app, job)
+
+
+def cancel(app: Installed[LidarrSettings], job: int, by: str) -> SubmissionEntry:
+    """Takes an entry out of the queue until somebody puts it back; the albums that wait for an artist fail with him.
+
+    Refused when it has ended, or is being sent at the moment.
+    """
+    entry = entry_at(app, job)
+    if not entry.open:
+        raise Rejected(f"entry {job} is {entry.status}, and is not waiting to be sent; there is nothing to cancel")
+    if entry.stage == "running" or app.queue.cancel(job, by=by) != "cancelled":
+        raise Rejected(f"entry {job} is being sent at the moment; wait for what comes of it")
+    app.db.write(lambda tx: _told(app, tx))
+    return entry_at(app, job)
+
+
+def retry_all(app: Installed[LidarrSettings], by: str) -> int:
+    """The same for all of them; returns how many."""
+    n, below = 0, 2**53
+    while rows := app.db.all("rows_failed", below=below, n=500):
+        entries = [entry_of(row) for row in rows]
+        # Albums that failed with their artist come back with him.
+        n += sum(app.queue.retry(entry.id, by=str(by)) for entry in entries if entry.terminal_reason != "artist")
+        below = entries[-1].id
+    app.db.write(lambda tx: _told(app, tx, by if n else "", n))
+    return n
+
+
+def wake_now(app: Installed[LidarrSettings], by: str) -> Enqueued[object]:
+    return _asked(app, lambda tx: app.jobs.wake_now.options(connection=tx).enqueue(), by, "woken now")
+
+
+def look_now(app: Installed[LidarrSettings], by: str) -> Enqueued[object]:
+    return _asked(
+        app, lambda tx: app.jobs.look.options(connection=tx).enqueue(True), by, "the library is looked through"
+    )
+
+
+def append_entry(tx: DbTx, by: str, what: str) -> None:
+    """Who asked for it, for the page Activity."""
+    tx.noted(by, "target_asked", TARGET, became={"state": what})
+
+
+def _asked(
+    app: Installed[LidarrSettings], put: Callable[[DbTx], Enqueued[object]], by: str, what: str
+) -> Enqueued[object]:
+    """Puts a job in, unless it is there already."""
+    _set_up(app)
+
+    def work(tx: DbTx) -> Enqueued[object]:
+        made = put(tx)
+        if made.created:
+            append_entry(tx, by, what)
+        return made
+
+    return app.db.write(work)
+
+
+def _set_up(app: Installed[LidarrSettings]) -> None:
+    if not app.settings.configured:
+        raise Rejected(NOT_SET_UP)
+
+
+def _told(app: Installed[LidarrSettings], tx: DbTx, by: str = "", retried: int = 0) -> None:
+    if by:
+        tx.noted(by, "target_retried", TARGET, became={"jobs": retried})
+    submit_cycle.reconcile(app.jobs.library, tx)
+    if not tx.all("rows_failed", below=2**53, n=1):
+        tx.settled(TARGET, GIVEN_UP)
+
+
+# How entries and wakes read to people: one word with an icon, and a line that says why.
+
+_REASONS = {
+    "permanent": "It was given up at once: it would fail again.",
+    "artist": "A retry tries the artist again, too.",
+}
+_WORDS = {
+    "ready": ("queued", "Queued", "In line for the next wake."),
+    "running": ("running", "Being sent", ""),
+    "blocked": ("blocked", "Waits for its artist", "It is sent once Lidarr has accepted the artist."),
+    "done": ("done", "Submitted", ""),
+    "cancelled": ("cancelled", "Cancelled", "A person has cancelled it; it is not sent unless that is undone."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EntryStatusLabel:
+    """*token* is one of the server's states of jobs."""
+
+    token: str
+    word: str
+    reason: str
+
+
+def status_label(entry: SubmissionEntry, now: float, held: str = "", cause: str = "") -> EntryStatusLabel:
+    """*held* says what keeps all of them at the moment, *cause* why the artist of this one was not accepted."""
+    if entry.stage == "ready" and held:
+        return EntryStatusLabel(*_WORDS["ready"][:2], held)
+    if entry.stage == "waiting" and entry.retry_at is not None:
+        count = f"({entry.attempts}/{entry.most_attempts})"
+        left = entry.retry_at - now
+        word = f"Retrying in {format_duration(left)} {count}" if left > 0 else f"Retrying at the next wake {count}"
+        return EntryStatusLabel("retrying", word, entry.last_error or "")
+    if entry.stage == "waiting":
+        return EntryStatusLabel(
+            "scheduled", "Held", "The metadata service behind Lidarr is down; it is tried again by itself."
+        )
+    if entry.stage == "failed":
+        why = _REASONS.get(entry.terminal_reason or "", f"It was tried {entry.attempts} times.")
+        error = f"{(entry.last_error or '').removesuffix('.')}: {cause}" if cause else entry.last_error or ""
+        return EntryStatusLabel("failed", "Gave up", f"{error} {why}".strip())
+    return EntryStatusLabel(*_WORDS[entry.stage])
+
+
+def format_duration(seconds: float) -> str:
+    """How long, for people: 40 s, 4 min, 2 h."""
+    whole = max(1, math.ceil(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    return f"{math.ceil(whole / 60)} min" if whole < 5400 else f"{round(whole / 3600)} h"
+
+
+def look_words(look: tuple[Any, ...]) -> str:
+    """What the last look through the library did."""
+    _, looked, found, queued, message = look
+    said = f"{looked} looked for, {found} found there, {queued} put into the queue."
+    return f"{said} {message}".strip() if looked or not message else message
+
+
+def looking_words(state: str) -> str:
+    """What stands before the time since when the library is looked through, or when that goes on."""
+    return {"running": "Under way, begun", "waiting": "It goes on by itself"}[state]
+
+
+def held_words(last: CycleReport | None, *, full: bool) -> str:
+    """What keeps entries that are ready; nothing when they merely wait for the next wake."""
+    if last is not None and last.outcome == "held":
+        return f"Held: {last.message}"
+    return "Lidarr is full; it goes once there is room." if full else ""
+
+
+def woken_words(woken: CycleReport) -> str:
+    """What a wake did, in a sentence or two."""
+    if woken.outcome == "nothing":
+        return woken.message
+    parts = [f"{woken.submitted} of {woken.eligible} were sent"]
+    if woken.failed:
+        parts.append(f"{woken.failed} failed")
+    return f"{', '.join(parts)}. {woken.message}".strip()
+
+
+NEWEST = 2**53
+_LOOK = ("at", "looked", "found", "queued", "message")
+FIRST = (2000, 0)  # before every priority
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubmitStatus:
+    """How the submission queue stands."""
+
+    configured: bool
+    counts: dict[str, int]  # by tab
+    depth: int | None  # downloads in Lidarr, when it was last asked
+    own: int  # albums that were sent and do not show there yet
+    cap: int
+    asked_at: float | None
+    next_wake: float | None
+    waking_since: float | None  # a wake is under way
+    last: CycleReport | None
+    look: tuple[Any, ...] | None  # when, how many were looked for, found and queued, and what kept it
+    looking: tuple[str, float] | None  # "running" and since when, or "waiting" and until when it rests
+    submit_interval: float
+
+    @property
+    def taken(self) -> int:
+        return (self.depth or 0) + self.own
+
+    @property
+    def full(self) -> bool:
+        return self.depth is not None and self.taken >= self.cap
+
+    def _looking(self, state: str) -> float | None:
+        return self.looking[1] if self.looking is not None and self.looking[0] == state else None
+
+    def as_json(self) -> dict[str, Any]:
+        counts = {name or "all": n for name, n in self.counts.items()}
+        return {
+            "configured": self.configured, "counts": counts, "queue_depth": self.depth, "own": self.own,
+            "queue_max": self.cap, "asked_at": self.asked_at, "next_wake_at": self.next_wake,
+            "waking_since": self.waking_since,
+            "submit_interval": self.submit_interval,
+            "last_look": None if self.look is None else dict(zip(_LOOK, self.look, strict=True)),
+            "looking_since": self._looking("running"), "look_goes_on_at": self._looking("waiting"),
+            "last_wake": None if self.last is None else {**self.last.as_json(), "result": woken_words(self.last)},
+        }  # fmt: skip
+
+
+def submit_status(app: Installed[LidarrSettings]) -> SubmitStatus:
+    settings = app.settings
+    full = app.queue.target(TARGET).fullness()
+    look = app.db.one("last_look")
+    last, under_way = app.jobs.waker.last(), app.db.one("under_way")
+    next_wake = None if last is None else app.jobs.waker.next_at()
+    return SubmitStatus(
+        configured=settings.configured, counts=counts_of(app.db.all("counts")),
+        depth=None if full is None else full.depth, own=0 if full is None or not settings.credits else full.own,
+        cap=settings.queue_max, asked_at=None if full is None else full.at,
+        next_wake=next_wake if settings.configured else None, last=last,
+        waking_since=None if under_way is None else under_way[0],
+        look=look, looking=_looking(app) if settings.configured else None,
+        submit_interval=float(settings.submit_interval),
+    )  # fmt: skip
+
+
+def _looking(app: Installed[LidarrSettings]) -> tuple[str, float] | None:
+    row = app.db.one("look_under_way")
+    return None if row is None else (row[0], row[1])
+
+
+def list_entries(tx: DbTx, tab: str, cursor: str, limit: int) -> tuple[list[SubmissionEntry], str | None]:
+    """Some entries of a tab, and the cursor of what follows; ValueError for a cursor that is none."""
+    rows = tx.all(TABS[tab], **_place(tab, cursor), n=limit + 1)
+    found = [entry_of(row) for row in rows[:limit]]
+    return found, _cursor(tab, found[-1]) if len(rows) > limit else None
+
+
+def causes_of(tx: DbTx, entries: Iterable[SubmissionEntry]) -> dict[int, str]:
+    """Why the artists were not accepted whose albums have failed with them, by the jobs of the albums."""
+    failed = [{"job": entry.id} for entry in entries if entry.terminal_reason == "artist"]
+    rows = tx.many("causes", failed) if failed else []
+    return {job: message if state == "failed" else ARTIST_CANCELLED for job, state, message in rows}
+
+
+def _place(tab: str, cursor: str) -> dict[str, Any]:
+    try:
+        if tab == "queued":
+            first, _, second = cursor.partition(".")
+            return dict(zip(("priority", "after"), (_number(first), _number(second)) if cursor else FIRST, strict=True))
+        if tab == "retrying":
+            due, _, after = cursor.partition("_")
+            return {"due": _time(due) if cursor else 0.0, "after": _number(after) if cursor else 0}
+        return {"below": _number(cursor) if cursor else NEWEST}
+    except ValueError:
+        raise ValueError("cursor: it is none of ours; give next_cursor of the answer before") from None
+
+
+def _number(text: str) -> int:
+    """ValueError for what no database has."""
+    if not text.isascii() or not text.isdigit() or int(text) > NEWEST:
+        raise ValueError
+    return int(text)
+
+
+def _time(text: str) -> float:
+    found = float(text)
+    if not 0 <= found <= NEWEST:
+        raise ValueError
+    return found
+
+
+def _cursor(tab: str, last: SubmissionEntry) -> str:
+    if tab == "queued":
+        return f"{10 if last.entity_type == 'artist' else 0}.{last.id}"
+    if tab == "retrying":
+        return f"{last.due_at!r}_{last.id}"
+    return str(last.id)

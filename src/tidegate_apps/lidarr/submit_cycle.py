@@ -1,0 +1,308 @@
+"""One wake: what is too old goes, what may be sent is sent, and what came of it is written down and said."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeVar
+
+from tidegate import Fault
+from tidegate.apps import DbTx, Installed
+from tidegate.errors import StoreError
+from tidegate.jobs import Drained
+from tidegate_apps.lidarr import notices
+from tidegate_apps.lidarr.codes import METADATA_DOWN, PACK, TARGET
+from tidegate_apps.lidarr.models import badge_of, error_of
+from tidegate_apps.lidarr.notices import SubmitFailure
+from tidegate_apps.lidarr.settings import LidarrSettings
+from tidegate_apps.lidarr.submitter import SubmitCycle, Submitter
+from tidegate_apps.music.library import Library
+
+# What a wake does before and after it sends: entries that are too old go, and each shows what became of its job.
+
+_BATCH_SIZE = 200
+
+
+def begin(app: Installed[LidarrSettings], library: Library) -> int:
+    """Tidies up; returns how many entries this wake may send."""
+    prune(app, library)
+    return int(app.db.all("eligible")[0][0])
+
+
+def prune(app: Installed[LidarrSettings], library: Library) -> int:
+    """Removes submitted entries after a week, given-up ones after a month with their badges; returns how many."""
+    settings, older_than, gone = app.settings, app.queue.older_than, 0
+    # What was cancelled stays: it would be sent after all, once nobody knew that a person does not want it.
+    for state, kept in (("done", settings.keep_submitted), ("failed", settings.keep_given_up)):
+        one = partial(_slice, app, library, state, older_than(kept))
+        while n := app.db.write(one):
+            gone += n
+    app.db.write(lambda tx: _orphans(library, tx))
+    app.db.all("prune_events", before=older_than(settings.keep_submitted))
+    return gone
+
+
+def _slice(app: Installed[LidarrSettings], library: Library, state: str, before: float, tx: DbTx) -> int:
+    old = [job for (job,) in tx.all("old_jobs", state=state, before=before, n=_BATCH_SIZE)]
+    for job in old:
+        app.queue.forget(job, by=app.app.name, connection=tx)
+        _release(library, tx, job)
+    return len(old)
+
+
+def _orphans(library: Library, tx: DbTx) -> None:
+    for (job,) in tx.all("orphans", n=_BATCH_SIZE):
+        _release(library, tx, job)
+
+
+def _release(library: Library, tx: DbTx, job: int) -> None:
+    for kind, entity_id, status in tx.all("release", job=job):
+        if status is None:
+            tx.run(library.badge(kind, entity_id, None))
+
+
+def reconcile(library: Library, tx: DbTx) -> int:
+    """Entries whose jobs have given up say so, those that a person has cancelled say nothing, the others are queued."""
+    changed = tx.all("changed")
+    for kind, entity_id, state, code, message in changed:
+        status = {"failed": "gave_up", "cancelled": None}.get(state, "queued")
+        note = error_of(code, message) or "" if status == "gave_up" else ""
+        tx.all("set_status", kind=kind, entity_id=entity_id, status=status, note=note)
+        tx.run(library.badge(kind, entity_id, badge_of(kind, entity_id, status)))
+    return len(changed)
+
+
+_log = logging.getLogger("tidegate.lidarr")
+
+QUEUE = "lidarr"
+_STOP_POLL_INTERVAL = 0.5  # seconds between two looks whether to stop
+_HEARTBEAT_SECONDS = 20.0  # seconds between two signs of life
+_HEARTBEAT_TIMEOUT = 90.0  # seconds that one is believed
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CycleReport:
+    """What a wake did; the fields are the columns. *outcome* is nothing, drained, full, held or stopped."""
+
+    at: float
+    ended_at: float
+    eligible: int
+    submitted: int
+    failed: int
+    remaining: int
+    depth: int | None
+    own: int
+    outcome: str
+    message: str
+    code: str | None
+    failures: int  # wakes in a row that something kept from their work
+    failing_since: float | None
+
+    def as_json(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+class SubmitCycleRunner:
+    """Wakes the submitter; never twice at the same time in one process."""
+
+    def __init__(self, app: Installed[LidarrSettings], submitter: Submitter) -> None:
+        self._app, self._submitter = app, submitter
+        self._busy = False
+
+    def last(self) -> CycleReport | None:
+        row = self._app.db.one("last_wake")
+        return None if row is None else _woken(row)
+
+    def next_at(self) -> float:
+        """When the next wake is due."""
+        last, interval = self.last(), float(self._app.settings.submit_interval)
+        # A wake far ahead of now was written while the clock was wrong: nobody waits until it is true.
+        late = last is not None and last.at <= self._app.queue.clock.now() + interval
+        return last.at + interval if last is not None and late else 0.0
+
+    async def run_cycle(self, stopping: Callable[[], bool] = lambda: False) -> CycleReport | None:
+        """None when one is under way here already."""
+        if self._busy:
+            return None
+        self._busy = True
+        try:
+            return await self._wake(stopping)
+        finally:
+            self._busy = False
+
+    async def _wake(self, stopping: Callable[[], bool]) -> CycleReport:
+        there, now = self._app, self._app.queue.clock.now()
+        there.queue.next_cycle(QUEUE, now + float(there.settings.submit_interval))
+        eligible = await self._run_blocking(lambda: begin(there, self._submitter.library))
+        await self._run_blocking(lambda: there.db.all("waking", since=now, until=now + _HEARTBEAT_TIMEOUT))
+        if not eligible:
+            # Not a single call: Lidarr is none of our business while there is nothing for it.
+            return await self._run_blocking(lambda: self._recorded(_idle(now, self.last())))
+        stop = asyncio.Event()
+        async with self._submitter.opened() as lidarr:
+            cycle = self._submitter.cycle = SubmitCycle(lidarr, stop.set)
+            try:
+                async with _watching(stopping, stop, there.queue.clock.asleep), _repeating(self._beat):
+                    drained = await there.queue.adrain(QUEUE, concurrency=1, stop=stop)
+            finally:
+                self._submitter.cycle = None
+        return await self._run_blocking(lambda: self._ended(now, eligible, cycle, drained, stopped=stopping()))
+
+    async def _beat(self) -> None:
+        """A wake that is killed says nothing any more, and so nobody takes it for one that is under way."""
+        there = self._app
+        await there.queue.clock.asleep(_HEARTBEAT_SECONDS)
+        until = there.queue.clock.now() + _HEARTBEAT_TIMEOUT
+        try:
+            await self._run_blocking(lambda: there.db.all("still_awake", until=until))
+        except StoreError as error:
+            _log.warning("sign_of_life_not_written error=%s", error)
+
+    def _ended(
+        self, began: float, eligible: int, cycle: SubmitCycle, drained: Drained, *, stopped: bool
+    ) -> CycleReport:
+        there, last = self._app, self.last()
+        room = there.queue.target(TARGET).fullness()
+        asked = room is not None and room.at >= began
+        own = room.own if room is not None and there.settings.credits else 0
+        full = asked and room is not None and room.depth + own >= room.cap and drained.held > 0
+        shut = any(why.reason == "breaker" for why in there.queue.target(TARGET).explain())
+        if full and room is not None:
+            notices.log_backpressure(room.depth + own, room.cap, drained.remaining)
+        notices.log_drained(cycle.submitted, max(0, eligible - cycle.submitted), drained.remaining)
+        found = CycleReport(
+            at=began, ended_at=0.0, eligible=eligible, submitted=cycle.submitted, failed=cycle.failed,
+            remaining=drained.remaining, depth=room.depth if room is not None else None, own=own, outcome="drained",
+            message="", code=None, failures=0, failing_since=None,
+        )  # fmt: skip
+        trouble = cycle.trouble
+        if trouble is not None:
+            found = replace(found, outcome="held", message=trouble.message)
+        elif stopped:
+            found = replace(found, outcome="stopped", message="It was ended early, by a stop or by a pause.")
+        elif shut:
+            trouble = cycle.fault or PACK.code_book["upstream_failure"].fault("breaker")
+            found = replace(found, outcome="held", message=f"Lidarr failed several times in a row: {_small(trouble)}")
+        elif full and room is not None:
+            sent = f", and {own} more that were sent" if own else ""
+            found = replace(found, outcome="full", message=f"Lidarr is full: {room.depth} of {room.cap}{sent}.")
+        elif cycle.held:
+            found = replace(found, outcome="held", message="The metadata service behind Lidarr is down.")
+            trouble = PACK.code_book[METADATA_DOWN].fault("breaker")
+        elif not asked:
+            found = replace(found, outcome="held", message="Lidarr did not say how full it is.")
+        elif cycle.fault is not None:
+            trouble = cycle.fault
+        if trouble is not None and cycle.submitted and trouble is not cycle.trouble:
+            trouble = None  # it takes some, and each of the others has its own failure
+        if trouble is not None:
+            found = _troubled(found, trouble, last)
+        elif not cycle.submitted and found.outcome not in ("drained", "full"):
+            found = _no_wiser(found, last)
+        return self._recorded(found, cycle, trouble)
+
+    def _recorded(
+        self, woken: CycleReport, cycle: SubmitCycle | None = None, trouble: Fault | None = None
+    ) -> CycleReport:
+        """Writes it down, with what became of the entries and what people must know."""
+
+        def work(tx: DbTx) -> CycleReport:
+            reconcile(self._submitter.library, tx)
+            kept = {name: getattr(woken, name) for name in CycleReport.__slots__ if name != "ended_at"}
+            tx.all("put_wake", **kept)
+            tx.all("woken")
+            if cycle is not None:
+                _tell(tx, woken, cycle, trouble)
+            return _woken(tx.all("last_wake")[0])
+
+        return self._app.db.write(work)
+
+    async def _run_blocking(self, work: Callable[[], T]) -> T:
+        return await self._app.queue.run_blocking(work)
+
+
+def _small(fault: Fault) -> str:
+    """Its message, to go on with in a sentence."""
+    return fault.message[:1].lower() + fault.message[1:]
+
+
+def _woken(row: tuple[Any, ...]) -> CycleReport:
+    return CycleReport(**dict(zip(CycleReport.__slots__, row, strict=True)))
+
+
+def _idle(now: float, last: CycleReport | None) -> CycleReport:
+    """Nothing was to be sent; what was known of Lidarr stays known."""
+    cycle_report = CycleReport(
+        at=now, ended_at=0.0, eligible=0, submitted=0, failed=0, remaining=0 if last is None else last.remaining,
+        depth=None if last is None else last.depth, own=0, outcome="nothing", message="There was nothing to send.",
+        code=None, failures=0, failing_since=None,
+    )  # fmt: skip
+    return _no_wiser(cycle_report, last)
+
+
+def _no_wiser(found: CycleReport, last: CycleReport | None) -> CycleReport:
+    """Whatever kept the wakes before this one from their work may still be there."""
+    if last is None:
+        return found
+    return replace(found, code=last.code, failures=last.failures, failing_since=last.failing_since)
+
+
+def _troubled(found: CycleReport, fault: Fault, last: CycleReport | None) -> CycleReport:
+    failures = 0 if last is None else last.failures
+    since = None if last is None or _another(last.code, fault) else last.failing_since
+    return replace(
+        found, code=fault.code, failures=failures + 1, failing_since=found.at if since is None else since
+    )  # fmt: skip
+
+
+def _another(before: str | None, fault: Fault) -> bool:
+    """Whether it has become another trouble, of which people must hear again; what may pass by itself is one."""
+    known = None if before is None else PACK.code_book.get(before)
+    return before != fault.code and (not fault.retriable or (known is not None and known.fatal))
+
+
+def _tell(tx: DbTx, woken: CycleReport, cycle: SubmitCycle, trouble: Fault | None) -> None:
+    if trouble is not None:
+        since = woken.at if woken.failing_since is None else woken.failing_since
+        notice = SubmitFailure(trouble, woken.failures, since).notice()
+        if notice is not None:
+            tx.tell(notice)
+    elif not woken.failures:
+        tx.tell(notices.recovered(woken.at))
+    if cycle.gave_up:
+        tx.tell(notices.gave_up(cycle.gave_up, woken.at))
+
+
+def _watching(
+    stopping: Callable[[], bool], stop: asyncio.Event, sleep: Callable[[float], Awaitable[None]]
+) -> contextlib.AbstractAsyncContextManager[None]:
+    """Ends the wake between two submissions when the server is to stop."""
+
+    async def look() -> None:
+        if stopping():
+            stop.set()
+        await sleep(_STOP_POLL_INTERVAL)
+
+    return _repeating(look)
+
+
+@contextlib.asynccontextmanager
+async def _repeating(what: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+    """Does it again and again meanwhile."""
+
+    async def repeat() -> None:
+        while True:
+            await what()
+
+    task = asyncio.create_task(repeat())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task

@@ -1,0 +1,250 @@
+"""Which artist, album and track a song is of: by its MusicBrainz id, then by its bare name.
+
+An entry without an id takes the first id that comes under its name. Two entries with ids of their own stay two, however
+alike their names are; two entries that turn out to have the same id become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tidegate.apps import DbTx
+from tidegate.faults import Reach
+from tidegate_apps.music.client import ProviderClient
+from tidegate_apps.music.library import clean, key_of
+from tidegate_apps.music.provider import Batch, Playlist, RejectedRow, Song
+
+UNKNOWN = "Unknown artist"
+
+
+class Merging:
+    """The entries of one user, within one transaction; what was found once is not asked for again."""
+
+    def __init__(self, tx: DbTx, user: str, now: float) -> None:
+        tx.all("add_user", user_id=user, at=now)
+        tx.all("lock_user", user_id=user)
+        self._tx, self._user = tx, user
+        self._artists: dict[tuple[str, str | None], int] = {}
+        self._albums: dict[tuple[int, str, str | None], int] = {}
+        self._tracks: dict[tuple[int, str, str | None], int] = {}
+        self.places: dict[int, tuple[int, int | None]] = {}  # of each track that was met: its artist and its album
+
+    def track(self, song: Song) -> int:
+        """The track of a song; it and what it belongs to are made if there are none."""
+        artist = self.artist(song.artist or UNKNOWN, song.artist_mbid)
+        album = self.album(artist, song.album, song.album_mbid) if song.album else None
+        title, mbid = clean(song.title) or "Untitled", song.mbid
+        where = (artist, key_of(title), mbid)
+        found = self._tracks.get(where)
+        if found is None:
+            found = self._tracks[where] = self._track(artist, album, title, song)
+        elif album is not None and self.places[found][1] is None:
+            self._put_into(found, album)
+            self.places[found] = (self.places[found][0], album)
+        return found
+
+    def artist(self, name: str, mbid: str | None) -> int:
+        name = clean(name) or UNKNOWN
+        key = key_of(name)
+        found = self._artists.get((key, mbid))
+        if found is None:
+            by_id = self._tx.all("artist_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
+            named = by_id or self._tx.all("artists_by_key", user_id=self._user, name_key=key)
+            found = by_id[0][0] if by_id else _chosen(named, mbid)
+            if found is None:
+                found = self._made("add_artist", name=name, name_key=key, mbid=mbid)
+            elif mbid and not by_id:
+                self._tx.all("set_artist_mbid", id=found, mbid=mbid)
+            self._artists[key, mbid] = found
+        return found
+
+    def album(self, artist: int, title: str, mbid: str | None) -> int:
+        title = clean(title) or "Untitled"
+        key = key_of(title)
+        found = self._albums.get((artist, key, mbid))
+        if found is None:
+            by_id = self._tx.all("album_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
+            named = by_id or self._tx.all("albums_by_key", artist_id=artist, name_key=key)
+            found = by_id[0][0] if by_id else _chosen(named, mbid)
+            if found is None:
+                found = self._made("add_album", artist_id=artist, title=title, name_key=key, mbid=mbid)
+            elif mbid and not by_id:
+                self._tx.all("set_album_mbid", id=found, mbid=mbid)
+            self._albums[artist, key, mbid] = found
+        return found
+
+    def _track(self, artist: int, album: int | None, title: str, song: Song) -> int:
+        key, mbid = key_of(title), song.mbid
+        by_id = self._tx.all("track_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
+        named = [] if by_id else self._tx.all("tracks_by_key", artist_id=artist, name_key=key)
+        found = by_id[0][0] if by_id else _chosen(named, mbid)
+        if found is None:
+            found = self._made(
+                "add_track", artist_id=artist, album_id=album, title=title, name_key=key, mbid=mbid, isrc=song.isrc,
+                seconds=song.seconds,
+            )  # fmt: skip
+            self.places[found] = (artist, album)
+            return found
+        if mbid and not by_id:
+            self._tx.all("set_track_mbid", id=found, mbid=mbid)
+        at = by_id[0][1] if by_id else next(row[2] for row in named if row[0] == found)
+        if at is None and album is not None:
+            self._put_into(found, album)
+        self._tx.all("fill_track", id=found, isrc=song.isrc, seconds=song.seconds)
+        # One that was found by its id may be another artist's there, who is the one that its plays count for.
+        self.places[found] = (by_id[0][2] if by_id else artist, album if at is None else at)
+        return found
+
+    def _put_into(self, track: int, album: int) -> None:
+        """A track that had no album gets one, which counts what it was played before."""
+        self._tx.all("set_track_album", id=track, album_id=album)
+        self._tx.all("recount_album", id=album)
+
+    def _made(self, statement: str, **values: Any) -> int:
+        return int(self._tx.all(statement, user_id=self._user, **values)[0][0])
+
+
+def _chosen(rows: Sequence[Sequence[Any]], mbid: str | None) -> int | None:
+    """Of those of the same name: the first that has no other id; without an id of its own, simply the first."""
+    return next((int(row[0]) for row in rows if mbid is None or row[1] is None), None)
+
+
+# -- two that are one --------------------------------------------------------------------------------------------------
+
+
+def identify_artist(tx: DbTx, id_: int, mbid: str) -> int:
+    """Gives an artist its id; if another one has it, the two become that one. Returns who it is now."""
+    into = _other(tx, "artist", id_, mbid)
+    if into is None:
+        return id_
+    joins: dict[str, Callable[[DbTx, int, int, str | None], object]] = {"album": _join_albums, "track": _join_tracks}
+    for kind, join in joins.items():
+        for part, key, part_mbid in tx.all(f"{kind}s_of_artist", artist_id=id_):
+            twin = _chosen(tx.all(f"{kind}s_by_key", artist_id=into, name_key=key), part_mbid)
+            if twin is None:
+                tx.all(f"move_{kind}", id=part, artist_id=into)
+            else:
+                join(tx, part, twin, part_mbid)
+    _join(tx, "artist", id_, into)
+    tx.all("recount_artist", id=into)
+    return into
+
+
+def identify_album(tx: DbTx, id_: int, mbid: str) -> int:
+    into = _other(tx, "album", id_, mbid)
+    if into is None:
+        return id_
+    _join_albums(tx, id_, into, None)
+    return into
+
+
+def identify_track(tx: DbTx, id_: int, mbid: str) -> int:
+    into = _other(tx, "track", id_, mbid)
+    if into is None:
+        return id_
+    for artist in _join_tracks(tx, id_, into, None):
+        tx.all("recount_artist", id=artist)
+    return into
+
+
+def _other(tx: DbTx, kind: str, id_: int, mbid: str) -> int | None:
+    """Who else of that user has the id of MusicBrainz; when nobody has, *id_* gets it, and it is None."""
+    row = tx.one(f"owner_of_{kind}", id=id_)
+    if row is None or row[1] == mbid:
+        return None
+    there = tx.one(f"{kind}_by_mbid", user_id=row[0], mbid=mbid)
+    if there is None:
+        tx.all(f"set_{kind}_mbid", id=id_, mbid=mbid)
+        return None
+    return int(there[0])
+
+
+def _join_albums(tx: DbTx, id_: int, into: int, mbid: str | None) -> None:
+    tx.all("move_tracks_of_album", id=id_, into=into)
+    _join(tx, "album", id_, into)
+    tx.all("recount_album", id=into)
+    if mbid:  # after the other is gone: an id stands once
+        tx.all("set_album_mbid", id=into, mbid=mbid)
+
+
+def _join_tracks(tx: DbTx, id_: int, into: int, mbid: str | None) -> set[int]:
+    """The artists whose plays have moved; the albums are counted."""
+    places = [place for track in (id_, into) for place in tx.all("places_of_track", id=track)]
+    tx.all("move_plays", id=id_, into=into)
+    tx.all("move_entries", id=id_, into=into)
+    _join(tx, "track", id_, into)
+    if mbid:
+        tx.all("set_track_mbid", id=into, mbid=mbid)
+    for album in {album for _, album in places if album is not None}:
+        tx.all("recount_album", id=album)
+    return {artist for artist, _ in places}
+
+
+def _join(tx: DbTx, kind: str, id_: int, into: int) -> None:
+    tx.all(f"carry_{kind}", id=id_, into=into)
+    tx.all("move_badge", kind=kind, id=id_, into=into)
+    tx.all("remove_badge", kind=kind, entity_id=id_)
+    tx.all(f"remove_{kind}", id=id_)
+
+
+# The playlists of an account, fetched one after the other; one that cannot be read does not hide the others.
+
+MAX_SONGS = 10_000  # of one playlist
+# Of one playlist, although the word may reach further elsewhere: its name is all that there is to see.
+_NOT_SHOWN = frozenset({"forbidden", "not_shared"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaylistHead:
+    """What a list of playlists says of one; *version* changes when its songs do, and is empty when nobody knows.
+
+    *name* may be empty, because services take such playlists.
+    """
+
+    ref: str
+    name: str
+    about: str = ""
+    version: str = ""
+
+
+class Playlists:
+    """Knows which versions were handed over, so that a playlist that stays the same costs one request for all."""
+
+    def __init__(
+        self, client: ProviderClient, songs: Callable[[PlaylistHead], Awaitable[tuple[Song, ...] | None]]
+    ) -> None:
+        self._client, self._songs = client, songs
+        self._seen: dict[str, str] = {}
+
+    async def each(
+        self, heads: Iterable[PlaylistHead], bad: Iterable[RejectedRow] = ()
+    ) -> AsyncIterator[Batch[Playlist]]:
+        """A batch for each playlist. What failed for one operation is raised when the others have been fetched."""
+        broken: Exception | None = None
+        unread = tuple(bad)
+        if unread:
+            yield Batch(bad=unread)
+        for head in heads:
+            try:
+                songs = None if self._same(head) else await self._songs(head)
+            except Exception as error:
+                fault = self._client.verdict(error)
+                if fault is None or fault.code in _NOT_SHOWN:
+                    songs = None
+                elif fault.reach.rank > Reach.OPERATION.rank:
+                    raise
+                else:
+                    broken = broken or (error if fault.reach is Reach.OPERATION else None)
+                    yield Batch(bad=(RejectedRow(row=(head.name or head.ref)[:80], why=fault.message),))
+                    continue
+            yield Batch(items=(Playlist(ref=head.ref, name=head.name, about=head.about, songs=songs),))
+            # Whoever asks for the next one has kept this one.
+            if head.version:
+                self._seen[head.ref] = head.version
+        if broken is not None:
+            raise broken
+
+    def _same(self, head: PlaylistHead) -> bool:
+        return bool(head.version) and self._seen.get(head.ref) == head.version

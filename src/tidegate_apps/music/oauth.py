@@ -1,0 +1,110 @@
+"""Logins at a service itself: the browser goes there, and comes back with a permission."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from secrets import token_urlsafe
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import RedirectResponse
+
+from tidegate import classify
+from tidegate.apps import Installed
+from tidegate.secrets import BadSecret
+from tidegate.web import Permission, redirect_with_flash, requires
+from tidegate_apps.music.client import Limiters
+from tidegate_apps.music.connections import Connections, OAuthState, OAuthStates
+from tidegate_apps.music.jobs import transport, user_agent
+from tidegate_apps.music.pages import told
+from tidegate_apps.music.provider import LoginRefused, ProviderContext, ProviderKind, Returned
+from tidegate_apps.music.service import kind_of, offer_of, user_of
+from tidegate_apps.music.settings import MusicSettings, addresses
+
+_log = logging.getLogger("tidegate.music")
+PAGE = "/music"
+_MAX_RESPONSE = 4000  # characters of an answer
+
+
+async def _nobody(changes: Mapping[str, str]) -> None:
+    """Nothing is saved before a login is over."""
+
+
+def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
+    found = APIRouter()
+    connections: Connections = app.jobs.connections
+    journeys: OAuthStates = app.jobs.journeys
+
+    def around(kind: ProviderKind) -> ProviderContext:
+        clock, settings = app.queue.clock, app.settings
+        return ProviderContext(
+            transport=transport(settings), clock=clock, paces=Limiters(clock), save=_nobody, agent=user_agent(settings),
+            addresses=addresses(settings, kind),
+        )  # fmt: skip
+
+    def redirect(request: Request, kind: ProviderKind) -> str:
+        base = app.settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
+        return f"{base}/music/back/{kind.name}"
+
+    def values_of(user: str, kind: ProviderKind) -> dict[str, str]:
+        row = connections.get(user, kind.name)
+        try:
+            mine = {} if row is None or not row.there else connections.values(row)
+        except BadSecret:
+            mine = {}
+        return {**offer_of(app, kind).operator, **mine}
+
+    # A GET: browsers follow no redirect to another host after a form, where the policy of the page forbids that.
+    @found.get("/music/login/{provider}")
+    @requires(Permission.PUT_IN)
+    def login(request: Request, provider: str) -> Response:
+        kind, user = kind_of(app, provider), user_of(request)
+        offer = offer_of(app, kind)
+        lacking = [each for each in kind.missing(offer.operator) if each.operator]
+        if kind.oauth is None or lacking or not offer.enabled:
+            return redirect_with_flash(
+                request, PAGE, f"{kind.title} is not set up for logins on this server.", tone="bad"
+            )
+        state = token_urlsafe(32)
+        values = values_of(user, kind)
+        try:
+            begun = kind.oauth.begin(values, redirect=redirect(request, kind), state=state, context=around(kind))
+        except LoginRefused as error:
+            return redirect_with_flash(request, PAGE, str(error), tone="bad")
+        journeys.begin(state, OAuthState(user, kind.name, begun.verifier))
+        return RedirectResponse(begun.url, status_code=303)
+
+    @found.get("/music/back/{provider}")
+    @requires(Permission.PUT_IN)
+    async def back(request: Request, provider: str) -> Response:
+        kind, user = kind_of(app, provider), user_of(request)
+        answer = {name: value[:_MAX_RESPONSE] for name, value in request.query_params.items()}
+        journey = await asyncio.to_thread(journeys.finish, answer.get("state", ""), user, kind.name)
+        if journey is None or kind.oauth is None:
+            return redirect_with_flash(
+                request, PAGE, f"That login at {kind.title} was not begun here. Connect once more.", tone="bad"
+            )
+        values = await asyncio.to_thread(values_of, user, kind)
+        surroundings = around(kind)
+        try:
+            returned = Returned(
+                answer=answer, redirect=redirect(request, kind), verifier=journey.verifier, context=surroundings
+            )
+            brought = await kind.oauth.finish(values, returned)
+        except LoginRefused as error:
+            return redirect_with_flash(request, PAGE, str(error), tone="warn")
+        except Exception as error:  # whatever the service did, it is said in words
+            fault = classify(error, kind.rules)
+            _log.warning("music_login_failed provider=%s code=%s", kind.name, fault.code if fault else "unknown")
+            why = fault.message if fault is not None else "It gave no permission."
+            return redirect_with_flash(request, PAGE, f"{kind.title} is not connected. {why}", tone="bad")
+        finally:
+            await surroundings.transport.aclose()
+        operator = {field.name for field in kind.fields if field.operator}
+        kept = {name: value for name, value in {**values, **brought}.items() if name not in operator}
+        asked = app.queue.clock.now()
+        await asyncio.to_thread(connections.put, user, kind, kept, by=user)
+        return await asyncio.to_thread(told, request, app, kind, "is connected", asked)
+
+    return found

@@ -1,0 +1,144 @@
+"""Reads what services send, one value at a time: a row that is wrong is said to be so, and nothing is ever guessed."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from tidegate_apps.music.provider import RejectedRow
+
+T = TypeVar("T")
+_MAX_TEXT = 1000  # characters of a title or a name
+_MAX_TOKEN = 8192
+_SHOWN = 160
+_MBID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_ISRC = re.compile(r"[A-Z]{2}[A-Z0-9]{3}[0-9]{7}")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]+")  # what no database takes, and no title needs
+
+
+class WrongShape(json.JSONDecodeError):
+    """JSON, and not what the service documents: `classify` takes it for an answer in a form that is not understood."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"the answer has no {what}", "{}", 0)
+
+    def __str__(self) -> str:
+        return self.msg
+
+
+class BadRow(ValueError):
+    """One row cannot be used; the text says why."""
+
+
+def mapping(value: object, what: str) -> Mapping[str, object]:
+    """*value* as an object of JSON; WrongShape names *what* it should have been."""
+    if not isinstance(value, dict):
+        raise WrongShape(what)
+    return value
+
+
+def part(value: object, *names: str) -> Mapping[str, object]:
+    """The object at the end of *names*, empty when there is none."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def rows(value: object, what: str) -> list[object]:
+    """A list; an only row may come without one, and none at all as nothing."""
+    match value:
+        case None:
+            return []
+        case list():
+            return value
+        case dict():
+            return [value]
+    raise WrongShape(what)
+
+
+def text(value: object) -> str:
+    """Text in one line, cut; empty when it is something else. A number is read as text."""
+    if isinstance(value, str):
+        return _CONTROL.sub(" ", value[: 4 * _MAX_TEXT]).strip()[:_MAX_TEXT]
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
+
+
+def token(value: object) -> str:
+    """A credential as it came; empty for what can be none."""
+    return value if isinstance(value, str) and len(value) <= _MAX_TOKEN and value.isprintable() else ""
+
+
+def required_text(row: Mapping[str, object], name: str) -> str:
+    """Text that a row cannot do without."""
+    found = text(row.get(name))
+    if not found:
+        raise BadRow(f"it has no {name}")
+    return found
+
+
+def number(value: object) -> float | None:
+    """A number, also when it comes as text; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def moment(value: object) -> float | None:
+    """UNIX time, from seconds or from a date of ISO 8601; None for anything else, and before 1971."""
+    found = number(value)
+    if found is None and isinstance(value, str):
+        try:
+            read = datetime.fromisoformat(value[:64])
+            found = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            return None
+    return found if found is not None and 31_536_000 <= found < 253_402_300_800 else None
+
+
+def mbid(value: object) -> str | None:
+    """An id of MusicBrainz; None for anything else."""
+    found = value.strip().lower() if isinstance(value, str) else ""
+    return found if _MBID.fullmatch(found) else None
+
+
+def isrc(value: object) -> str | None:
+    """The first ISRC of a text or a list."""
+    first = value[0] if isinstance(value, list) and value else value
+    found = first.replace("-", "").strip().upper() if isinstance(first, str) else ""
+    return found if _ISRC.fullmatch(found) else None
+
+
+def read_rows(
+    found: Iterable[object], read: Callable[[Mapping[str, object]], T | None]
+) -> tuple[list[T], list[RejectedRow]]:
+    """Each row read, and those that cannot be; a row that *read* wants to leave out is None."""
+    good: list[T] = []
+    bad: list[RejectedRow] = []
+    for row in found:
+        try:
+            item = read(_object(row))
+        except BadRow as error:
+            bad.append(RejectedRow(row=shown(row), why=str(error)))
+        else:
+            if item is not None:
+                good.append(item)
+    return good, bad
+
+
+def _object(row: object) -> Mapping[str, object]:
+    if not isinstance(row, dict):
+        raise BadRow("it is no object")
+    return row
+
+
+def shown(row: object) -> str:
+    """The beginning of a row, in one line."""
+    return json.dumps(row, ensure_ascii=True, default=str)[:_SHOWN]

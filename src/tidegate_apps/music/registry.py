@@ -1,0 +1,135 @@
+"""What somebody enters for a connection: which fields there are, what is wrong with a value, whose account it is."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import EntryPoint, entry_points
+
+from tidegate_apps.music.provider import Field, Provider, ProviderConnection, ProviderContext, ProviderKind
+
+# Which providers there are: those of the entry points, ours among them. A seventh is one file and one entry point.
+
+GROUP = "tidegate_apps.music.providers"
+_log = logging.getLogger("tidegate.music")
+
+
+@cache
+def kinds() -> Mapping[str, ProviderKind]:
+    """By name, those that are synced most often first. One that cannot be loaded is left out, and the log says why."""
+    return load_kinds(entry_points(group=GROUP))
+
+
+def load_kinds(points: Iterable[EntryPoint]) -> Mapping[str, ProviderKind]:
+    """The kinds that *points* name; of two with one name, that of Tidegate itself, else the first."""
+    found: dict[str, ProviderKind] = {}
+    for point in sorted(points, key=lambda each: (not each.value.startswith("tidegate_apps."), each.value)):
+        kind = _kind(point)
+        if kind is None:
+            continue
+        if kind.name in found:
+            _log.error("the provider %r of %s is left out: its name is taken", kind.name, point.value)
+            continue
+        found[kind.name] = kind
+    return dict(sorted(found.items(), key=lambda each: (each[1].every, each[1].title)))
+
+
+def make_provider(kind: ProviderKind, connection: ProviderConnection, context: ProviderContext) -> Provider | None:
+    """The provider of *connection*; None when something that it needs has not been entered."""
+    return None if kind.missing(connection.values) else kind.make(connection, context)
+
+
+def _kind(point: EntryPoint) -> ProviderKind | None:
+    try:
+        kind = point.load()
+    except Exception:  # somebody else's module: it must not stop the others
+        _log.exception("the provider %s cannot be loaded", point.value)
+        return None
+    if not isinstance(kind, ProviderKind):
+        _log.error("the provider %s is no Kind; give the name of one", point.value)
+        return None
+    return kind
+
+
+MAX_VALUE = 4000  # characters
+
+
+class WrongValue(ValueError):
+    """Something that was entered cannot be used; the text is for people. *field* is empty when it is about none."""
+
+    def __init__(self, why: str, field: str = "") -> None:
+        super().__init__(f"{field}: {why}" if field else why)
+        self.why, self.field = why, field
+
+
+def asked_for(kind: ProviderKind) -> tuple[Field, ...]:
+    """What a user is asked for."""
+    return tuple(field for field in kind.fields if not field.operator and not field.hidden)
+
+
+def by_itself(kind: ProviderKind, operator: Mapping[str, str]) -> bool:
+    """Whether it needs nothing of a user, and the operator has entered the rest."""
+    return not any(each.required for each in asked_for(kind)) and kind.oauth is None and not kind.missing(operator)
+
+
+def enter_values(
+    kind: ProviderKind, given: Mapping[str, str], before: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """What somebody entered, cleaned; a secret that was left empty stays as it was. WrongValue names the field."""
+    fields = {each.name: each for each in asked_for(kind)}
+    for name in given:
+        if name not in fields:
+            raise WrongValue(f"{kind.title} does not ask for it; it asks for: {', '.join(fields) or 'nothing'}", name)
+    found: dict[str, str] = {}
+    for name, field in fields.items():
+        value = given.get(name, "").strip() or field.default
+        if not value and field.secret and before:
+            value = before.get(name, "")
+        if len(value) > MAX_VALUE or "\0" in value:
+            raise WrongValue(f"it is too long, or no text; give at most {MAX_VALUE} characters", name)
+        if not value and field.required:
+            raise _empty(field)
+        if value:
+            found[name] = check_value(field, value)
+    return found
+
+
+def complete(kind: ProviderKind, values: Mapping[str, str]) -> None:
+    """WrongValue when there is a field too many, or one is missing that the operator does not give for all."""
+    names = [field.name for field in kind.fields]
+    for name in values:
+        if name not in names:
+            raise WrongValue(f"{kind.title} has no such field; it has: {', '.join(names) or 'none'}", name)
+    for each in kind.missing(values):
+        if not each.operator:
+            raise _empty(each)
+
+
+def _empty(each: Field) -> WrongValue:
+    return WrongValue(f"it is empty; give the {each.label}", each.name)
+
+
+def check_value(each: Field, value: str) -> str:
+    try:
+        return each.check(value)
+    except ValueError as error:
+        raise WrongValue(str(error), each.name) from error
+
+
+def leading(kind: ProviderKind) -> list[Field]:
+    """What says where a connection leads, and to whom."""
+    return [each for each in asked_for(kind) if not each.secret]
+
+
+def account(kind: ProviderKind, values: Mapping[str, str]) -> str:
+    """What tells one account from another. Where nothing but a login says whose it is, each login may be another's."""
+    names = [each.name for each in leading(kind) or [field for field in kind.fields if field.hidden]]
+    return hidden(json.dumps([values.get(name, "") for name in names]))
+
+
+def hidden(text: str) -> str:
+    """What tells that two texts are the same. A table has it of a state: whoever reads it can come back with none."""
+    return sha256(text.encode()).hexdigest()

@@ -1,0 +1,317 @@
+"""How a connection is, in words: one place for page, API and command line. Pure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from fastapi import Request
+
+from tidegate.apps import Installed
+from tidegate.faults import Reason
+from tidegate.secrets import BadSecret
+from tidegate.web import Permission, Problem, current_principal, current_user
+from tidegate_apps.music.connections import ConnectionRow, Connections
+from tidegate_apps.music.health import OperationState, read
+from tidegate_apps.music.provider import Gap, Operation, ProviderKind
+from tidegate_apps.music.registry import asked_for, by_itself
+from tidegate_apps.music.settings import MusicSettings, of_kind, operator_values
+
+_WORDS: Mapping[str, tuple[str, str, str]] = {  # word, icon, tone; as targets of the server have them
+    "action": ("Needs you", "alert", "bad"),
+    "limited": ("Rate-limited", "timer", "warn"),
+    "degraded": ("Backing off", "quarter", "warn"),
+    "paused": ("Paused", "pause", "warn"),
+    "syncing": ("Syncing", "play", "busy"),
+    "ok": ("Working", "check", "good"),
+    "idle": ("Nothing to do", "check", "calm"),
+    "new": ("Not tried yet", "circle", "calm"),
+    "none": ("Not connected", "unplug", "calm"),
+    "unset": ("Not set up", "settings", "calm"),
+    "off": ("Switched off", "pause", "calm"),
+}
+CALM = frozenset({"ok", "syncing", "idle", "new"})  # nobody need look at it
+_OF_HELD = {"fatal": "action", "retry_after": "limited", "backoff": "degraded", "other": "paused"}
+_URGENCY = {name: rank for rank, name in enumerate(_WORDS)}
+OPERATIONS: Mapping[str, str] = {
+    "plays": "Plays", "playlists": "Playlists", "ids": "Ids", "art": "Pictures", "tags": "Tags",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionStatusLabel:
+    """A state as people see it. *reason* is a whole sentence, or empty."""
+
+    name: str
+    reason: str = ""
+
+    @property
+    def word(self) -> str:
+        return _WORDS[self.name][0]
+
+    @property
+    def icon(self) -> str:
+        return _WORDS[self.name][1]
+
+    @property
+    def tone(self) -> str:
+        return _WORDS[self.name][2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationSummary:
+    """One operation of a connection. *refused*: it waits for other credentials, and is not called whoever asks."""
+
+    name: str
+    word: str
+    look: ConnectionStatusLabel
+    state: OperationState
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionSummary:
+    """One provider, for one user."""
+
+    kind: ProviderKind
+    row: ConnectionRow | None
+    look: ConnectionStatusLabel
+    works: tuple[OperationSummary, ...] = ()
+    shown: Mapping[str, str]  # what was entered and is no secret, by label
+    gaps: tuple[Gap, ...] = ()
+    ends_at: float | None = None
+
+    @property
+    def connected(self) -> bool:
+        return self.look.name not in ("none", "unset", "off")
+
+    @property
+    def alone(self) -> bool:
+        """It needs nothing of the user."""
+        return not asked_for(self.kind) and self.kind.oauth is None
+
+    @property
+    def success_at(self) -> float | None:
+        """When something of it last went well."""
+        return max((work.state.success_at for work in self.works if work.state.success_at is not None), default=None)
+
+    @property
+    def next_at(self) -> float | None:
+        """When the first of it is tried again by itself."""
+        return min((work.state.next_at for work in self.works if work.state.next_at is not None), default=None)
+
+    @property
+    def refused(self) -> bool:
+        """Something of it waits until it is reconnected."""
+        return any(work.refused for work in self.works)
+
+    @property
+    def can_be_asked(self) -> bool:
+        """Whether somebody who asks for a call gets one."""
+        refused = bool(self.works) and all(work.refused for work in self.works)
+        return self.row is not None and self.row.there and not refused
+
+    @property
+    def waits_for(self) -> str:
+        """When something of it is tried that is not tried by itself, in words; empty when all of it is."""
+        waiting = [work for work in self.works if work.look.name == "action" and work.state.next_at is None]
+        if not waiting:
+            return ""
+        return "after you reconnect" if self.refused or not self.can_be_asked else "when you ask for it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """A provider as the operator has set it up."""
+
+    kind: ProviderKind
+    operator: Mapping[str, str]
+    enabled: bool
+
+
+def status_label(state: OperationState) -> ConnectionStatusLabel:
+    if state.held is not None:
+        if state.held == "other":
+            return ConnectionStatusLabel(
+                name="paused", reason="Somebody has paused it; its page among the targets says who."
+            )
+        said = " ".join(filter(None, (state.message, state.advice if state.held == "fatal" else "")))
+        return ConnectionStatusLabel(name=_OF_HELD[state.held], reason=said)
+    if state.began_at is not None:
+        return ConnectionStatusLabel(name="syncing")
+    if state.failures:
+        return ConnectionStatusLabel(name="degraded", reason=state.message or "")
+    if state.success_at is not None:
+        return ConnectionStatusLabel(name="ok")
+    if state.tried_at is not None:
+        return ConnectionStatusLabel(name="idle", reason="There is nothing in your library to ask it for.")
+    return ConnectionStatusLabel(name="new")
+
+
+def _refused(kind: ProviderKind, state: OperationState, all_of_it: Sequence[OperationState]) -> bool:
+    """Whether it waits for other credentials. Any other fault is tried when somebody asks: it may be over."""
+    if state.held != "fatal":
+        return False
+    # One that was held without a fault of its own is held by that of another.
+    codes = [state.code] if state.code else [each.code for each in all_of_it if each.held == "fatal" and each.code]
+    found = [kind.rules.code_book[code].reason for code in codes if code in kind.rules.code_book]
+    return all(reason is Reason.AUTH for reason in found)
+
+
+def line_of(
+    offer: Offer, row: ConnectionRow | None, states: Sequence[OperationState], ends_at: float | None = None
+) -> ConnectionSummary:
+    kind = offer.kind
+    named = {field.name: field.label for field in kind.fields}
+    shown = {} if row is None else {named[name]: value for name, value in row.shown_values().items() if name in named}
+    there = row is not None and row.there
+    lacking = [
+        field.label for field in kind.fields if field.operator and field.required and not offer.operator.get(field.name)
+    ]
+    look: ConnectionStatusLabel | None = None
+    if not offer.enabled:
+        look = ConnectionStatusLabel(name="off", reason="The settings of this server switch it off.")
+    elif lacking:
+        look = ConnectionStatusLabel(name="unset", reason=f"The settings of this server lack: {', '.join(lacking)}.")
+    elif not there and (row is not None or not by_itself(kind, offer.operator)):
+        look = ConnectionStatusLabel(name="none")
+    if look is not None:
+        return ConnectionSummary(kind=kind, row=row, look=look, shown=shown)
+    mine = [state for state in states if state.provider == kind.name]
+    by_name = {each.operation: each for each in mine}
+    works = tuple(
+        OperationSummary(
+            name=name,
+            word=OPERATIONS.get(name, name.capitalize()),
+            look=status_label(by_name[name]),
+            state=by_name[name],
+            refused=_refused(kind, by_name[name], mine),
+        )
+        for name in map(str, kind.operations)
+        if name in by_name
+    )
+    worst = min(
+        (work.look for work in works), key=lambda each: _URGENCY[each.name], default=ConnectionStatusLabel(name="new")
+    )
+    return ConnectionSummary(kind=kind, row=row, look=worst, works=works, shown=shown, ends_at=ends_at)
+
+
+# Who asks, and what they may see: everybody their own music; an admin that of others, too.
+
+_MAX_NAME = 200
+_GAPS_SHOWN, _MAX_GAPS = 7 * 86400.0, 3
+
+
+def user_of(request: Request, wanted: str = "") -> str:
+    """Whose music it is about: of whoever asks, or of *wanted* if an admin asks."""
+    me = current_user(request)
+    if not wanted or wanted == me:
+        return me
+    who = current_principal(request)
+    if who is None or not who.has_permission(Permission.MANAGE):
+        raise Problem("not_allowed", "Only an admin sees the music of others.")
+    return wanted[:_MAX_NAME]
+
+
+def may_reach_loopback(request: Request) -> bool:
+    """Whether who asks may enter servers on this machine: admins only."""
+    who = current_principal(request)
+    return who is not None and who.has_permission(Permission.MANAGE)
+
+
+def kind_of(app: Installed[MusicSettings], name: str) -> ProviderKind:
+    found: ProviderKind | None = app.jobs.kinds.get(name)
+    if found is None:
+        raise Problem("not_there", f"There is no provider {name[:40]!r}.", status=404)
+    return found
+
+
+def offer_of(app: Installed[MusicSettings], kind: ProviderKind) -> Offer:
+    table = of_kind(app.settings, kind)
+    return Offer(kind=kind, operator=operator_values(app.settings, kind), enabled=table.enabled)
+
+
+def lines_of(app: Installed[MusicSettings], user: str) -> list[ConnectionSummary]:
+    """Every provider as it is for that user."""
+    connections: Connections = app.jobs.connections
+    rows = {row.provider: row for row in connections.of(user)}
+    states = read(app.db.all("states_of", user_id=user))
+    gaps = _gaps(app, user)
+    anything = any(row.there for row in rows.values())
+    found = []
+    # First what brings plays, then what adds to them.
+    for kind in sorted(app.jobs.kinds.values(), key=lambda each: Operation.PLAYS not in each.operations):
+        row = rows.get(kind.name)
+        line = line_of(offer_of(app, kind), row, states, _ends(connections, kind, row))
+        if row is None and line.connected and not anything:
+            line = line_of(offer_of(app, kind), None, [])  # it begins with the first connection of the user
+        found.append(replace(line, gaps=tuple(gaps[kind.name])) if line.connected and kind.name in gaps else line)
+    return found
+
+
+def _gaps(app: Installed[MusicSettings], user: str) -> dict[str, list[Gap]]:
+    """The latest of each provider, for as long as people may want to know."""
+    found: dict[str, list[Gap]] = {}
+    for provider, since, until in app.db.all("gaps_of", user_id=user, after=app.queue.clock.now() - _GAPS_SHOWN):
+        found.setdefault(provider, []).append(Gap(since=since, until=until))
+    return {provider: gaps[:_MAX_GAPS] for provider, gaps in found.items()}
+
+
+def _ends(connections: Connections, kind: ProviderKind, row: ConnectionRow | None) -> float | None:
+    """When the access ends by itself, if it does."""
+    if row is None or not row.there or kind.oauth is None:
+        return None
+    try:
+        return kind.ends(connections.values(row))
+    except BadSecret:
+        return None
+
+
+# Whoever asks for a call wants to know how it went: it is waited for a little, and said in words.
+
+AT_A_PAGE = 3.0  # seconds that somebody waits for a page
+_POLL_INTERVAL = 0.1
+_STAYS = ("retry_after", "other")  # what holds a call although somebody asks for it, beside refused credentials
+
+
+def was_served(work: OperationSummary, asked: float, since: float) -> bool:
+    """Whether it was called, or is held by what asking does not end, with the credentials that are there *since*."""
+    tried = work.state.tried_at or 0.0
+    return tried >= asked or ((work.refused or work.state.held in _STAYS) and tried >= since)
+
+
+def has_called(works: Sequence[OperationSummary], asked: float) -> bool:
+    """Whether anything of it was called since."""
+    return any((work.state.tried_at or 0.0) >= asked for work in works)
+
+
+def is_over(works: Sequence[OperationSummary], asked: float, since: float) -> bool:
+    """Whether all operations were served; what the failure of one of them holds, too, is not called any more."""
+    tried = has_called(works, asked)
+    return bool(works) and all(
+        was_served(work, asked, since) or (tried and work.state.held is not None) for work in works
+    )
+
+
+def wait_for_sync(
+    app: Installed[MusicSettings], user: str, kind: ProviderKind, asked: float, limit: float
+) -> ConnectionSummary | None:
+    """How a provider is once it was called, or cannot be, since *asked*; None when that takes longer than *most*."""
+    end = time.monotonic() + limit
+    while True:
+        line = next(each for each in lines_of(app, user) if each.kind.name == kind.name)
+        if is_over(line.works, asked, 0.0 if line.row is None else line.row.connected_at):
+            return line
+        if time.monotonic() >= end:
+            return None
+        time.sleep(_POLL_INTERVAL)
+
+
+def outcome(kind: ProviderKind, done: str, line: ConnectionSummary | None) -> tuple[str, str]:
+    """What is said of it on a page, and in which tone. *done*: what the person did, as in "is connected"."""
+    if line is None:
+        return f"{kind.title} {done}; its first answer is still to come.", "good"
+    if line.look.name in CALM:
+        return f"{kind.title} {done}, and works.", "good"
+    return f"{kind.title} {done}, but all is not well: {line.look.reason or line.look.word}", "warn"

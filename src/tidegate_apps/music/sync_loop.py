@@ -1,0 +1,340 @@
+"""The loop of one user at one provider: its operations one after another, each when it is due, behind its gate.
+
+Nothing waits for a tick: after a failure the next call is due when its wait is over, after a success when the interval
+is. Nobody else waits for this loop, however long its provider takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar
+
+from tidegate import Fault, Held, fault_of
+from tidegate.apps import Db
+from tidegate.guard import Hold, TargetKey
+from tidegate_apps.music.client import Limiters
+from tidegate_apps.music.connections import ConnectionRow, Connections
+from tidegate_apps.music.health import BlockingClock, Healths, OperationStates
+from tidegate_apps.music.library_writer import LibraryWriter, SyncOperation
+from tidegate_apps.music.provider import Batch, Operation, Provider, ProviderKind
+from tidegate_apps.music.settings import MusicSettings, addresses, of_kind, operator_values
+
+# What the loops of one process share, for as long as it lives: a turn of the job that ends forgets nothing of it.
+
+Pair = tuple[str, str]  # a user and a provider
+
+
+@dataclass(slots=True, kw_only=True)
+class SyncContext:
+    """All of it is used on one loop at a time."""
+
+    db: Db
+    settings: MusicSettings
+    kinds: Mapping[str, ProviderKind]
+    connections: Connections
+    healths: Healths
+    clock: BlockingClock
+    agent: str
+    keeping: LibraryWriter
+    states: OperationStates
+    limiters: Limiters
+    dues: dict[SyncOperation, float] = field(
+        default_factory=dict
+    )  # on the clock that never steps; infinite: a person must act
+    generations: dict[Pair, int] = field(default_factory=dict)  # of the credentials that were last used
+    asked: dict[Pair, float] = field(default_factory=dict)
+    # That had nothing to ask for, in their order: no call was made, so none is too soon.
+    idle: dict[SyncOperation, None] = field(default_factory=dict)
+    wakes: dict[Pair, Callable[[], None]] = field(default_factory=dict)
+    loaded: bool = False
+
+    def load(self) -> None:
+        """What an earlier process left; once."""
+        if self.loaded:
+            return
+        kept = self.settings.keep_health
+        if kept:
+            self.healths.restore(self.db)
+        else:
+            self.db.all("clear_all_health")
+        self.states.load(forget=not kept)
+        self.loaded = True
+
+    def every(self, kind: ProviderKind) -> float:
+        return float(of_kind(self.settings, kind).every)
+
+    def enabled(self, kind: ProviderKind) -> bool:
+        return of_kind(self.settings, kind).enabled
+
+    def addresses(self, kind: ProviderKind) -> dict[str, str]:
+        return addresses(self.settings, kind)
+
+    def operator(self, kind: ProviderKind) -> dict[str, str]:
+        return operator_values(self.settings, kind)
+
+    def values(self, kind: ProviderKind, row: ConnectionRow | None) -> dict[str, str]:
+        """What the operator and the user have entered; BadSecret when it cannot be read any more."""
+        mine = {} if row is None else self.connections.values(row)
+        defaults = {each.name: each.default for each in kind.fields if each.default}
+        return {**defaults, **self.operator(kind), **mine}
+
+    def due(self, operation: SyncOperation) -> float:
+        return self.dues.get(operation, -math.inf)
+
+    def news(self, user: str) -> None:
+        """Something new is in the library of a user: whoever had nothing to ask for looks again."""
+        for lane in [lane for lane in self.idle if lane.user == user]:
+            del self.idle[lane]
+            self.dues.pop(lane, None)
+            self.wakes.get((lane.user, lane.provider), lambda: None)()
+
+    def forget(self, pair: Pair) -> None:
+        """As reconnecting does: all state of the key is gone, and the next call goes at once."""
+        user, provider = pair
+        self.healths.forget(user, provider)
+        self.states.forget(user, provider)
+        for lane in [lane for lane in self.dues if (lane.user, lane.provider) == pair]:
+            del self.dues[lane]
+
+
+_log = logging.getLogger("tidegate.music")
+T = TypeVar("T")
+B = TypeVar("B")
+_BATCH_SIZE = 25  # entries that are asked for together
+_OWN_FAULT = 30.0  # seconds until it is tried again when the fault was ours, such as a store that is away
+_CLOCK_MARGIN = 0.01  # seconds
+_STEP = 1.0  # seconds by which two clocks may part
+_END: Final = object()
+
+
+class _Failed(Exception):
+    """A call of the provider failed; *fault* is what it means. Never leaves this file."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.code)
+        self.fault = fault
+
+
+class SyncLoop:
+    """It runs until it is cancelled. A call that is cancelled is no failure."""
+
+    def __init__(self, context: SyncContext, kind: ProviderKind, user: str, provider: Provider) -> None:
+        self._context, self._kind, self._provider = context, kind, provider
+        self._part: TargetKey = context.healths.of(user, kind.name)
+        self._pair = (user, kind.name)
+        self._operations = [SyncOperation(user, kind.name, operation) for operation in kind.operations]
+        self._holds: dict[SyncOperation, Hold] = {}  # what each waits for
+        self._wake = asyncio.Event()
+
+    async def run(self) -> None:
+        clock, context = self._context.clock, self._context
+        context.wakes[self._pair] = self._wake.set
+        try:
+            while True:
+                now = clock.monotonic()
+                ready = [lane for lane in self._operations if context.due(lane) <= now]
+                if not ready:
+                    await self._rest(min(map(context.due, self._operations)) - now)
+                for lane in ready:
+                    await self._turn(lane)
+        finally:
+            context.wakes.pop(self._pair, None)
+            with contextlib.suppress(Exception):  # whatever it held is gone with it
+                await self._provider.aclose()
+
+    def ask(self) -> None:
+        """It is wanted now: waits are over, except after refused credentials and where the service asked for one."""
+        self._part.retry_now()
+        for lane in self._operations:
+            if self._hold(lane) is None:
+                self._context.dues.pop(lane, None)
+        self._wake.set()
+
+    def look(self, *, paused: bool) -> None:
+        """Somebody may have paused or resumed it, or cleared what it waits for: then it plans anew."""
+        for lane in self._operations if paused else list(self._holds):
+            if _another(self._holds.get(lane), self._hold(lane)):
+                self._context.dues.pop(lane, None)
+                self._wake.set()
+
+    async def _rest(self, wait: float) -> None:
+        self._wake.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(None if math.isinf(wait) else wait):
+                await self._wake.wait()
+
+    # -- one operation -------------------------------------------------------------------------------------------------
+
+    async def _turn(self, operation: SyncOperation) -> None:
+        """Asks whether it may go, goes, and says how it went."""
+        context, state = self._context, self._context.states.of(operation)
+        self._holds.pop(operation, None)
+        hold = self._hold(operation)
+        if hold is not None:
+            state.plan(hold, self._plan(operation, hold))
+            context.states.changed(operation)
+            return
+        state.begin(context.clock.now())
+        context.states.changed(operation)
+        try:
+            done = await self._work(operation)
+        except _Failed as failed:
+            hold = self._hold(operation)
+            due = self._plan(operation, hold)
+            state.fail(context.clock.now(), failed.fault, self._failures(operation), hold, due)
+        except Held:
+            hold = self._hold(operation)
+            state.plan(hold, self._plan(operation, hold))
+        except Exception:  # ours, or our store's: the provider is not to blame for it
+            _log.exception("music_not_synced user=%s provider=%s operation=%s", *_words(operation))
+            context.dues[operation] = context.clock.monotonic() + _OWN_FAULT
+            state.plan(None, context.clock.now() + _OWN_FAULT)
+        else:
+            due = self._plan(operation, None)
+            if done is None:
+                state.idle(context.clock.now(), due)  # there was nothing to ask for
+                context.idle[operation] = None
+            else:
+                if done[0]:
+                    context.news(operation.user)
+                state.succeed(context.clock.now(), *done, due or 0.0)
+                _log.log(logging.INFO if done[0] else logging.DEBUG, _SYNCED, *_words(operation), *done)
+        finally:
+            state.began_at = None
+            context.states.changed(operation)
+
+    def _hold(self, operation: SyncOperation) -> Hold | None:
+        """What holds it for longest."""
+        holds = self._part.explain(str(operation.operation))
+        return max(holds, key=lambda each: math.inf if each.until is None else each.until, default=None)
+
+    def _plan(self, operation: SyncOperation, hold: Hold | None) -> float | None:
+        """When it goes next, as people read it; None when a person must act first."""
+        clock = self._context.clock
+        wait = self._context.every(self._kind)
+        if hold is not None:
+            self._holds[operation] = hold
+            # A little more than is left: the two clocks may differ in the last digit, and it would be asked for ever.
+            wait = math.inf if hold.until is None else max(0.0, hold.until - clock.now()) + _CLOCK_MARGIN
+        self._context.dues[operation] = clock.monotonic() + wait
+        return None if math.isinf(wait) else clock.now() + wait
+
+    def _failures(self, operation: SyncOperation) -> int:
+        mine = (None, str(operation.operation))
+        return max((each.failures for each in self._part.health() if each.operation in mine), default=1)
+
+    async def _work(self, operation: SyncOperation) -> tuple[int, int] | None:
+        """How many rows it brought and how many could not be read; None when there was nothing to ask for."""
+        match operation.operation:
+            case Operation.PLAYS:
+                return await self._plays(operation)
+            case Operation.PLAYLISTS:
+                return await self._playlists(operation)
+            case Operation.IDS | Operation.ART | Operation.TAGS:
+                return await self._enrich(operation)
+
+    async def _plays(self, operation: SyncOperation) -> tuple[int, int]:
+        keeping = self._context.keeping
+        mark = await _elsewhere(lambda: keeping.mark(operation))
+        items, bad = await self._plays_from(operation, mark)
+        if await _elsewhere(lambda: keeping.is_late(operation)):
+            if mark is not None:  # else that was the whole of it
+                late = await self._plays_from(operation, None, moves=False)
+                items, bad = items + late[0], bad + late[1]
+            await _elsewhere(lambda: keeping.looked_back(operation))
+        return items, bad
+
+    async def _plays_from(self, operation: SyncOperation, mark: str | None, *, moves: bool = True) -> tuple[int, int]:
+        keeping, items, bad = self._context.keeping, 0, 0
+        async with contextlib.aclosing(self._steps(operation, lambda: self._provider.plays(mark))) as batches:
+            async for batch in batches:
+                kept = batch if moves else replace(batch, mark=None)
+                items += await _elsewhere(lambda kept=kept: keeping.plays(operation, kept))  # type: ignore[misc]
+                bad += len(batch.bad)
+                if batch.gap is not None:
+                    _log.warning(_MISSING, *_words(operation), batch.gap.since, batch.gap.until)
+        return items, bad
+
+    async def _playlists(self, operation: SyncOperation) -> tuple[int, int]:
+        keeping, items, seen, bad, began = self._context.keeping, 0, 0, 0, self._context.clock.now()
+        async with contextlib.aclosing(self._steps(operation, self._provider.playlists)) as batches:
+            async for batch in batches:
+                items += await _elsewhere(lambda batch=batch: keeping.playlists(operation, batch))  # type: ignore[misc]
+                seen += len(batch.items)
+                bad += len(batch.bad)
+        if not bad:  # one that could not be read is not gone
+            await _elsewhere(lambda: keeping.playlists_ended(operation, began, seen))
+        return items, bad
+
+    async def _enrich(self, operation: SyncOperation) -> tuple[int, int] | None:
+        keeping, context, items, bad, asked = self._context.keeping, self._context, 0, 0, False
+        while True:
+            before = context.clock.now() - float(context.settings.ask_again)
+            wanted = await _elsewhere(lambda before=before: keeping.wanted(operation, before, _BATCH_SIZE))  # type: ignore[misc]
+            if not wanted:
+                return (items, bad) if asked else None
+            asked, answered = True, set[int]()
+            enrich = lambda wanted=wanted: self._provider.enrich(operation.operation, wanted)  # noqa: E731
+            async with contextlib.aclosing(self._steps(operation, enrich)) as batches:
+                async for batch in batches:
+                    answered |= await _elsewhere(
+                        lambda batch=batch, wanted=wanted: keeping.found(operation, wanted, batch)  # type: ignore[misc]
+                    )
+                    items += sum(not item.nothing for item in batch.items)
+                    bad += len(batch.bad)
+            if not answered:
+                return items, bad  # it would be asked for the same for ever
+
+    async def _steps(
+        self, operation: SyncOperation, begin: Callable[[], AsyncIterator[Batch[B]]]
+    ) -> AsyncGenerator[Batch[B]]:
+        """The batches of a provider. Each step asks the gate, is judged, and counts."""
+        batches: Any = begin()
+
+        @self._part.guard(operation=str(operation.operation))
+        async def step() -> Any:
+            return await anext(batches, _END)
+
+        try:
+            while True:
+                try:
+                    batch = await step()
+                except Held:
+                    raise
+                except Exception as error:
+                    fault = fault_of(error)
+                    if fault is None:
+                        return  # what looked like a failure is a good answer here
+                    raise _Failed(fault) from error
+                if batch is _END:
+                    return
+                yield batch
+        finally:
+            if hasattr(batches, "aclose"):
+                await batches.aclose()
+
+
+_MISSING = "music_plays_missing user=%s provider=%s operation=%s since=%s until=%s"
+_SYNCED = "music_synced user=%s provider=%s operation=%s items=%s bad=%s"
+
+
+def _another(was: Hold | None, hold: Hold | None) -> bool:
+    """Whether it is held for another reason than it was, or not for so long."""
+    if was is None or hold is None:
+        return was is not hold
+    ends, ended = (math.inf if each.until is None else each.until for each in (hold, was))
+    return hold.reason != was.reason or ends < ended - _STEP
+
+
+def _words(operation: SyncOperation) -> tuple[str, str, str]:
+    return operation.user, operation.provider, str(operation.operation)
+
+
+async def _elsewhere(work: Callable[[], T]) -> T:
+    """Without blocking the loop. A write that has begun is finished, whoever is cancelled meanwhile."""
+    return await asyncio.get_running_loop().run_in_executor(None, work)

@@ -1,0 +1,139 @@
+"""The way out of all providers. Addresses that the operator has set lead anywhere; those that users enter do not.
+
+Of a server that a user names, every address is checked, and the one that was checked is the one that is connected to:
+a name that answers differently the second time leads nowhere else.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable, Sequence
+from functools import cache
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+
+import httpx2
+
+from tidegate import net
+
+ENTERED = "music_entered"  # an extension of a request: a user has entered its address
+LOOPBACK = "music_loopback"  # an extension of a request: who entered its address may reach this machine
+HOME = ("10.0.0.0/8", "100.64.0.0/10", "172.16.0.0/12", "192.168.0.0/16", "fc00::/7")
+_LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
+NEVER_ALLOWED = "never that of a music server"
+LOOPBACK_REFUSED = (
+    "this machine itself; ask an admin to enter it, or add its network to music.server_networks in the settings"
+)
+# What a machine learns of itself there, keys among it, is nobody's music. The last two are such places elsewhere.
+_NEVER = net.Networks(["169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32"])
+_WITHIN_V6 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
+_MAX_ADDRESSES = 4
+_MAX_KEPT_CONNECTIONS = 50  # connections
+
+
+class AddressCheckedTransport(httpx2.AsyncBaseTransport):
+    """A transport for all; *allowed* are the networks that a server which a user names may be in, besides public ones.
+
+    Each loop has one request at a time, so that no limit on connections must make others wait.
+    """
+
+    def __init__(self, allowed: Iterable[str] = HOME, look_up: net.Resolver = net.system_resolver) -> None:
+        networks = tuple(allowed)
+        self._allowed, self._look_up = net.Networks(networks), look_up
+        self._with_loopback = net.Networks((*networks, *_LOOPBACK_NETWORKS))
+        self._ways: dict[int, httpx2.AsyncHTTPTransport] = {}  # by how many connections each keeps
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if not request.extensions.get(ENTERED):
+            return await self._way(_MAX_KEPT_CONNECTIONS).handle_async_request(request)
+        failed: httpx2.RequestError | None = None
+        for address in (await self._addresses(request))[:_MAX_ADDRESSES]:
+            try:
+                # A connection is known by its address there, so one that is kept could be used for another name.
+                return await self._way(0).handle_async_request(_to(address, request))
+            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
+                failed = error  # nothing was sent: another address of the same server may do
+        raise failed or httpx2.ConnectError(f"{request.url.host} has no address", request=request)
+
+    async def aclose(self) -> None:
+        for way in self._ways.values():
+            await way.aclose()
+
+    def _way(self, kept: int) -> httpx2.AsyncHTTPTransport:
+        """Made when it is needed: a login only begins here, and calls nobody."""
+        if kept not in self._ways:
+            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=kept)
+            self._ways[kept] = httpx2.AsyncHTTPTransport(verify=_trusted(), limits=limits)
+        return self._ways[kept]
+
+    async def _addresses(self, request: httpx2.Request) -> Sequence[str]:
+        host, port = request.url.host, request.url.port or (443 if request.url.scheme == "https" else 80)
+        try:
+            found = await self._look_up(request.url.raw_host.decode("ascii"), port)
+        except (OSError, UnicodeError) as error:
+            raise httpx2.ConnectError(f"the name {host} could not be resolved: {error}", request=request) from error
+        allowed = self._with_loopback if request.extensions.get(LOOPBACK) else self._allowed
+        for address in found:
+            if why := why_not(address, allowed):
+                raise net.BlockedAddress(host, address, why)
+        return found
+
+
+def why_not(address: str, allowed: net.Networks) -> str | None:
+    """What keeps us from *address*, in a few words; None when it may be reached."""
+    try:
+        found = ip_address(address)
+    except ValueError:
+        return "no address"
+    if isinstance(found, IPv6Address) and any(found in network for network in _WITHIN_V6):
+        found = IPv4Address(int(found) & 0xFFFF_FFFF)
+    if found in _NEVER:
+        return NEVER_ALLOWED
+    why = net.why_blocked(str(found), allowed)
+    return LOOPBACK_REFUSED if why and found.is_loopback else why
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL names this machine in so many words; what a name resolves to is checked when it is called."""
+    host = httpx2.URL(url).host.rstrip(".")
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def server(text: str) -> str:
+    """The address of a server as its users have it in the browser, without what leads into its pages.
+
+    ValueError says what to give instead: what follows it in a request must not be free.
+    """
+    text = text.strip().partition("#")[0]
+    try:
+        url = httpx2.URL(text)
+    except httpx2.InvalidURL as error:
+        raise ValueError("it is no address; give one such as https://music.example.org") from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ValueError("it names no server; give its address with http:// or https://")
+    if url.userinfo:
+        raise ValueError("it has a user name or a password in it; give them in their own fields")
+    if "?" in text or "\\" in text or any(each.isspace() for each in text):
+        raise ValueError("it has more than a server and a path; give one such as https://music.example.org")
+    path = url.raw_path.decode("ascii").rstrip("/").removesuffix("/app").rstrip("/")
+    usual = {"http": ":80", "https": ":443"}[url.scheme]
+    return f"{url.scheme}://{url.netloc.decode('ascii').removesuffix(usual)}{path}"
+
+
+def _to(address: str, request: httpx2.Request) -> httpx2.Request:
+    """The same request to that address; the name stays in `Host`, and is the one that a certificate must have."""
+    return httpx2.Request(
+        request.method,
+        request.url.copy_with(host=address),
+        headers=request.headers,
+        stream=request.stream,
+        extensions={**request.extensions, "sni_hostname": request.url.raw_host.decode("ascii")},
+    )
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """The authorities of the world, which take long to read; the same for all."""
+    return httpx2.create_ssl_context()

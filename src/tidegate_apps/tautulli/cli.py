@@ -1,0 +1,134 @@
+"""`tidegate tautulli`: sync the history, say how that is, and ask whether Tautulli is there."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+import click
+
+from tidegate import classify
+from tidegate.apps import Installed
+from tidegate.commands import AtServer, CliError, Exit, at_server
+from tidegate_apps.tautulli import api, store
+from tidegate_apps.tautulli.client import PACK, TARGET, Tautulli, TautulliError, advice_for, no_rows
+from tidegate_apps.tautulli.guarded_client import bare_client
+from tidegate_apps.tautulli.store import state_of
+from tidegate_apps.tautulli.sync import Doubtful, HistorySync
+
+_UNREACHABLE = ("network", "timeout", "cut_short", "overloaded", "upstream_failure", "html_answer")
+
+
+@click.group()
+def tautulli() -> None:
+    """Keeps what was played on Plex, from the history of Tautulli."""
+
+
+@tautulli.command()
+@at_server
+def sync(at: AtServer) -> None:
+    """Syncs the history now, here; a server that runs sees it at once."""
+    with at.installed() as there:
+        _must_be_set(there)
+        there.db.write(lambda tx: tx.noted(at.me, "target_asked", TARGET, became={"state": "synced now"}))
+        told = _progress if not at.as_json and sys.stderr.isatty() else _silence
+        try:
+            found = HistorySync(
+                there.db, bare_client(there), there.settings.page, there.queue.clock.now, told=told
+            ).run()  # fmt: skip
+        except Exception as error:
+            raise _plain(error) from error
+        _ended_well(there)
+    document = {"new": found.new, "changed": found.changed, "seen": found.seen, "pages": found.pages}
+    at.say(document, f"synced: {found.new:,} new, {found.changed:,} changed, {found.seen:,} seen")
+
+
+@tautulli.command()
+@at_server
+def status(at: AtServer) -> int:
+    """Says how fresh the stored history is, and how the breaker is; 1 when it is not as fresh as it should be."""
+    with at.installed() as there:
+        now = there.queue.clock.now()
+        fresh, total = there.db.read(lambda tx: (store.freshness(tx, there.settings, now), tx.all("total")[0]))
+        found = api.status_shown(TARGET, there.settings.url, fresh, int(total[0]))
+        at.say(json.loads(found.model_dump_json()), *_lines(found))
+    stale = not found.url or found.synced_at is None or found.stale_since is not None
+    return Exit.NEGATIVE if stale else Exit.OK
+
+
+@tautulli.command()
+@at_server
+def ping(at: AtServer) -> None:
+    """Asks Tautulli whether it is there, with its address and its key, past every gate."""
+    with at.installed() as there:
+        _must_be_set(there)
+        began = there.queue.clock.monotonic()
+        try:
+            client = bare_client(there)
+            client.arnold()  # every version has it
+            took = there.queue.clock.monotonic() - began
+            connected = _connected(client)
+        except Exception as error:
+            raise _plain(error) from error
+        document = {"url": there.settings.url, "seconds": round(took, 3), "plex_connected": connected}
+        plex = {True: "; it is connected to Plex", False: "; it is not connected to Plex", None: ""}[connected]
+        at.say(document, f"{there.settings.url} answers, in {took * 1000:.0f} ms{plex}")
+
+
+def _progress(seen: int, all_of_them: int) -> None:
+    click.echo(f"\r{seen:,} of {all_of_them:,} rows", err=True, nl=seen >= all_of_them)
+
+
+def _silence(seen: int, all_of_them: int) -> None:
+    pass
+
+
+def _must_be_set(app: Installed[Any]) -> None:
+    if not app.settings.url:
+        raise CliError("no address of Tautulli is set; set tautulli.url, or TIDEGATE_TAUTULLI_URL", Exit.CONFIGURATION)
+
+
+def _connected(client: Tautulli) -> bool | None:
+    """Whether Tautulli reaches Plex; None when an old version does not know."""
+    try:
+        return client.server_status()
+    except TautulliError as error:
+        if error.unknown_command:
+            return None
+        raise
+
+
+def _ended_well(app: Installed[Any]) -> None:
+    """As after a sync by the server; how its breaker is stays as it was told."""
+    said = state_of(app.db.one("state"))
+    app.db.all("ended", at=app.queue.clock.now(), outcome="synced", code=None, message=None, breaker=said.breaker_json)
+
+
+def _plain(error: Exception) -> click.ClickException:
+    """What went wrong in one line, with the exit code of its kind."""
+    if isinstance(error, click.ClickException):
+        return error
+    if isinstance(error, Doubtful):
+        return CliError("Tautulli sent an empty history, although there were plays; ask again in 30 s", Exit.NEGATIVE)
+    fault = classify(error, PACK) or no_rows(error)
+    if fault is None or fault.unclassified:
+        raise error
+    kind = Exit.NOT_AUTHORISED if fault.code in ("unauthorized", "api_off") else Exit.NEGATIVE
+    words = advice_for(fault) if fault.fatal else fault.message  # the advice of others is about the next try by itself
+    return CliError(f"{words} ({fault.code}: {fault.detail})", Exit.UNREACHABLE if fault.code in _UNREACHABLE else kind)
+
+
+def _lines(found: api.StatusShown) -> list[str]:
+    if not found.url:
+        return ["no address of Tautulli is set; set tautulli.url"]
+    when = "never" if found.synced_at is None else api.iso(found.synced_at)
+    lines = [f"{found.url}: {found.plays:,} plays stored, synced {when}"]
+    if found.stale_since is not None:
+        lines.append(f"stale: nothing newer than {api.iso(found.stale_since)} is known")
+    if found.outcome == "failed":
+        lines.append(f"the last sync failed: {found.message} ({found.code})")
+    breaker = found.breaker
+    trial = "" if breaker.next_trial is None else f", next trial {api.iso(breaker.next_trial)}"
+    counted = f"{breaker.requests} calls, {breaker.failures} failed, {breaker.failures_in_a_row} failures in a row"
+    return [*lines, f"breaker {breaker.name}: {breaker.state} ({counted}){trial}"]

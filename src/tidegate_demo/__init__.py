@@ -1,0 +1,1 @@
+"""The demo: a story on simulated services."""

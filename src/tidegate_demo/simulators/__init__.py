@@ -1,0 +1,1 @@
+"""Simulated services of the applications, found by the entry points `tidegate.simulators`."""
