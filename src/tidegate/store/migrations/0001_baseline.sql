@@ -78,6 +78,14 @@ create index tg_job_code on tg_job (last_code, id) where last_code is not null;
 create index tg_job_blocked on tg_job (id, queue, kind, target) where state = 'blocked';
 create index tg_job_failure on tg_job (failure, id, state) where failure is not null;
 
+-- Most codes are rare. With the usual sample PostgreSQL may miss them all, take a code for common, and walk the primary
+-- key through every job to list one.
+-- only postgres
+alter table tg_job alter column last_code set statistics 500;
+
+-- only postgres
+alter table tg_job alter column failure set statistics 500;
+
 create table tg_link (
     parent bigint not null,
     child bigint not null,
