@@ -34,10 +34,18 @@ def list_(limit: int, url: str, driver: str | None, as_json: bool) -> int:
 def _rows(found: list[BulkOperation]) -> list[str]:
     head = ("ID", "ACTION", "STATE", "DONE", "REFUSED", "BY", "FROM", "STARTED")
     rows = [
-        (str(each.id), each.action, each.state, f"{each.done:,} of {each.expected:,}", f"{each.refused:,}", each.actor,
-         each.origin, when(each.started_at))
+        (
+            str(each.id),
+            each.action,
+            each.state,
+            f"{each.done:,} of {each.expected:,}",
+            f"{each.refused:,}",
+            each.actor,
+            each.origin,
+            when(each.started_at),
+        )
         for each in found
-    ]  # fmt: skip
+    ]
     return table(rows, head) or ["Nothing was done to many jobs at once in the last 30 days."]
 
 
@@ -61,11 +69,19 @@ def show(bulk_id: int, everything: bool, limit: int, url: str, driver: str | Non
 
 def _detail(one: BulkOperation, items: list[BulkItem]) -> list[str]:
     about = [
-        ("action", one.action), ("state", one.state), ("says", one.says), ("jobs", _words(one)),
-        ("done", f"{one.done:,} of {one.expected:,}"), ("changed", f"{one.changed:,}"),
-        ("refused", f"{one.refused:,}"), ("by", f"{one.actor} ({one.origin})"), ("reason", one.reason),
-        ("started", when(one.started_at)), ("ended", when(one.ended_at)), ("ended by", one.ended_by or ""),
-    ]  # fmt: skip
+        ("action", one.action),
+        ("state", one.state),
+        ("says", one.says),
+        ("jobs", _words(one)),
+        ("done", f"{one.done:,} of {one.expected:,}"),
+        ("changed", f"{one.changed:,}"),
+        ("refused", f"{one.refused:,}"),
+        ("by", f"{one.actor} ({one.origin})"),
+        ("reason", one.reason),
+        ("started", when(one.started_at)),
+        ("ended", when(one.ended_at)),
+        ("ended by", one.ended_by or ""),
+    ]
     lines = [f"bulk action {one.id}", *(f"  {name:<10} {text}" for name, text in about if text)]
     rows = [(str(item.job), item.outcome, item.why) for item in items]
     return [*lines, "", *table(rows, ("JOB", "OUTCOME", "WHY"))] if rows else lines

@@ -77,9 +77,10 @@ def check(config: Path | None, as_json: bool) -> int:
         return _refused(error, as_json)
     given = Counter(each.origin for each in loaded.effective() if each.origin != "default")
     say(
-        {"ok": True, "file": loaded.file, "apps": loaded.apps, "given": given, "problems": []}, as_json,
+        {"ok": True, "file": loaded.file, "apps": loaded.apps, "given": given, "problems": []},
+        as_json,
         lambda: [f"The settings are fine: {_summary(given)}."],
-    )  # fmt: skip
+    )
     return Exit.OK
 
 

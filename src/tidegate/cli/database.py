@@ -114,11 +114,16 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 CONFIG_HELP = "The settings, if not ./tidegate.toml."
 _OPTIONS = (
     click.option("--config", type=_FILE, expose_value=False, is_eager=True, callback=_keep_config, help=CONFIG_HELP),
-    click.option("--url", envvar="TIDEGATE_URL", show_envvar=True, callback=_database,
-                 help="The database, if not that of the settings: sqlite:///jobs.db or postgresql://user@host/db."),
+    click.option(
+        "--url",
+        envvar="TIDEGATE_URL",
+        show_envvar=True,
+        callback=_database,
+        help="The database, if not that of the settings: sqlite:///jobs.db or postgresql://user@host/db.",
+    ),
     click.option("--driver", type=click.Choice(["apsw", "sqlite3"]), help="The SQLite library, if not the newer one."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-)  # fmt: skip
+)
 
 
 def by_option(command: F) -> F:

@@ -138,9 +138,10 @@ def restore(file: Path | None, yes: bool, url: str, driver: str | None, as_json:
         with store_at(url, driver) as store:
             found = store.write(lambda tx: job_restore.restored(tx, store.dialect))
     say(
-        {"epoch": found.epoch, "requeued": found.requeued}, as_json,
+        {"epoch": found.epoch, "requeued": found.requeued},
+        as_json,
         lambda: [f"Restored, epoch {found.epoch}; {many(found.requeued, 'job')} that ran queued again."],
-    )  # fmt: skip
+    )
     return Exit.OK
 
 

@@ -59,9 +59,13 @@ def _removed_after_us(folder: Path) -> Iterator[None]:
     """Its input ends when we do. It is in a session of its own, for what ends us must not end it."""
     quiet = subprocess.DEVNULL
     waiting = subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-I", "-S", "-c", _REMOVE, str(folder)], stdin=subprocess.PIPE, stdout=quiet, stderr=quiet,
-        start_new_session=True, cwd="/",
-    )  # fmt: skip
+        [sys.executable, "-I", "-S", "-c", _REMOVE, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=quiet,
+        stderr=quiet,
+        start_new_session=True,
+        cwd="/",
+    )
     try:
         yield
     finally:
@@ -145,9 +149,12 @@ def settled(runner: DemoRunner, folder: Path, port: int) -> tuple[Loaded, list[A
     settings = folder / "tidegate.toml"
     settings.write_bytes((files(_PACKAGE) / "tidegate.toml").read_bytes())
     flags: dict[str, Any] = {
-        "url": f"sqlite:///{folder / 'tidegate.db'}", "secret_key_file": str(folder / "tidegate.key"),
-        "convert.storage": str(folder / "files"), "server.host": _HOST, "server.port": port,
-    }  # fmt: skip
+        "url": f"sqlite:///{folder / 'tidegate.db'}",
+        "secret_key_file": str(folder / "tidegate.key"),
+        "convert.storage": str(folder / "files"),
+        "server.host": _HOST,
+        "server.port": port,
+    }
     return load(file=settings, flags=flags, environ={}, apps=apps, broken=broken), apps
 
 

@@ -58,12 +58,17 @@ def doctor(config: Path | None, url: str | None, driver: str | None, network: bo
         if database is not None:
             steps = [step for app in apps if loaded and app.name in loaded.apps for step in _steps(app)]
             findings += admin_doctor.database(
-                database, SYSTEM.now, driver=driver, steps=[*core_migrations(), *steps],
+                database,
+                SYSTEM.now,
+                driver=driver,
+                steps=[*core_migrations(), *steps],
                 checks=(
-                    admin_doctor.workers, admin_doctor.targets, admin_doctor.check_channels,
+                    admin_doctor.workers,
+                    admin_doctor.targets,
+                    admin_doctor.check_channels,
                     partial(_ask_for_users, somebody),
                 ),
-            )  # fmt: skip
+            )
         findings += _security(loaded, database, signs_in=any(somebody))
         if network and loaded is not None:
             from tidegate.admin.doctor import reachable

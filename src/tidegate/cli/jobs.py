@@ -30,15 +30,20 @@ from tidegate.store.base import Store, Tx, now_of
 _MAX_NAMED = 20  # ids that are written out for people
 
 FILTERS = (
-    click.option("--state", type=click.Choice(STATES), metavar="STATE", callback=lambda ctx, param, value: value or "",
-                 help=f"In this state: {', '.join(STATES)}."),
+    click.option(
+        "--state",
+        type=click.Choice(STATES),
+        metavar="STATE",
+        callback=lambda ctx, param, value: value or "",
+        help=f"In this state: {', '.join(STATES)}.",
+    ),
     click.option("--queue", default="", help="Of this queue."),
     click.option("--kind", default="", help="Of this kind."),
     click.option("--target", default="", help="Of this target."),
     click.option("--code", default="", help="Whose last failure has this code."),
     click.option("--older", metavar="TIME", callback=duration, help="Made at least so long ago, such as 1h."),
     click.option("--younger", metavar="TIME", callback=duration, help="Made at most so long ago, such as 1d."),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,10 +181,19 @@ def list_(limit: int, url: str, driver: str | None, as_json: bool, **which: Any)
 def _job_lines(found: Sequence[JobSummary]) -> list[str]:
     head = ("ID", "STATE", "QUEUE", "KIND", "TARGET", "KEY", "ATTEMPT", "CODE", "AT")
     rows = [
-        (str(job.id), job.state, job.queue, job.kind, job.target, job.key, f"{job.attempt}/{job.most_attempts}",
-         job.code or "", when(job.finished_at or job.due_at))
+        (
+            str(job.id),
+            job.state,
+            job.queue,
+            job.kind,
+            job.target,
+            job.key,
+            f"{job.attempt}/{job.most_attempts}",
+            job.code or "",
+            when(job.finished_at or job.due_at),
+        )
         for job in found
-    ]  # fmt: skip
+    ]
     return table(rows, head) or ["There is no such job."]
 
 
@@ -193,10 +207,14 @@ def queues(url: str, driver: str | None, as_json: bool) -> int:
 def _queue_lines(found: list[QueueReport]) -> list[str]:
     head = ("QUEUE", *(stage.upper() for stage in reports.STAGES), "WORKERS", "PAUSED UNTIL")
     rows = [
-        (each.name, *(str(each.jobs.get(stage, 0)) for stage in reports.STAGES), str(each.workers),
-         when(each.paused_until))
+        (
+            each.name,
+            *(str(each.jobs.get(stage, 0)) for stage in reports.STAGES),
+            str(each.workers),
+            when(each.paused_until),
+        )
         for each in found
-    ]  # fmt: skip
+    ]
     return table(rows, head) or ["There is no queue."]
 
 
@@ -211,12 +229,21 @@ def show(job_id: int, url: str, driver: str | None, as_json: bool) -> int:
 def _detail(found: JobReport) -> list[str]:
     job = found.job
     about = [
-        ("state", str(job.state)), ("queue", job.queue), ("kind", job.kind), ("target", job.target),
-        ("key", job.lane), ("attempt", f"{job.attempt} of {job.most_attempts}"), ("created", when(job.created_at)),
-        ("due", when(job.due_at)), ("ended", when(job.finished_at)), ("worker", job.lease_by or ""),
-        ("arguments", _shown(job.args)), ("result", _shown(job.result)), ("error", job.error_code or ""),
+        ("state", str(job.state)),
+        ("queue", job.queue),
+        ("kind", job.kind),
+        ("target", job.target),
+        ("key", job.lane),
+        ("attempt", f"{job.attempt} of {job.most_attempts}"),
+        ("created", when(job.created_at)),
+        ("due", when(job.due_at)),
+        ("ended", when(job.finished_at)),
+        ("worker", job.lease_by or ""),
+        ("arguments", _shown(job.args)),
+        ("result", _shown(job.result)),
+        ("error", job.error_code or ""),
         ("message", shown_message(job.error_message or job.last_message or "")),
-    ]  # fmt: skip
+    ]
     lines = [f"job {job.id}", *(f"  {name:<10} {text}" for name, text in about if text)]
     lines += ["", *lines_of(found.reasons)] if found.reasons else []
     events = [

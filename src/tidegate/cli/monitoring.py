@@ -113,9 +113,15 @@ def activity(
     def read(tx: Tx) -> list[AuditLine]:
         now = now_of(tx)
         wanted = AuditFilter(
-            actor=actor, action=action or "", origin=origin or "", subject=subject or "", name=name, accounts=True,
-            earliest=0.0 if younger is None else now - younger, latest=1e18 if older is None else now - older,
-        )  # fmt: skip
+            actor=actor,
+            action=action or "",
+            origin=origin or "",
+            subject=subject or "",
+            name=name,
+            accounts=True,
+            earliest=0.0 if younger is None else now - younger,
+            latest=1e18 if older is None else now - older,
+        )
         return audit.list_activity(tx, wanted, limit=limit).items
 
     return show_what(read, _activity_lines, url, driver, as_json=as_json)

@@ -81,9 +81,12 @@ def serve(
                     for name, simulator in there.simulators.items()
                 }
                 about = {
-                    "version": __version__, "address": address, "database": shown_url(values.url),
-                    "applications": [app.app.name for app in there.apps], "simulators": simulated,
-                }  # fmt: skip
+                    "version": __version__,
+                    "address": address,
+                    "database": shown_url(values.url),
+                    "applications": [app.app.name for app in there.apps],
+                    "simulators": simulated,
+                }
                 # In one line: whoever started it reads that, and goes on.
                 click.echo(json.dumps(about)) if as_json else click.echo("\n".join(_lines(about)))
 

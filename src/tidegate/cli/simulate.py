@@ -107,9 +107,14 @@ _OPTIONS = (
     click.option("--open-for", metavar="TIME", callback=duration, help="Breaker: how long it stays open."),
     click.option("--max-open", metavar="TIME", callback=duration, help="Breaker: it grows with the outage to this."),
     click.option("--breaker-per", type=click.Choice(["target", "key"]), help="Breaker: whose calls one counts."),
-    click.option("--cooldown", metavar="CODE=TIMES/REST", multiple=True, callback=_cooldowns,
-                 help="Rest after so many failures of one code, such as network=10/12h; may be repeated."),
-)  # fmt: skip
+    click.option(
+        "--cooldown",
+        metavar="CODE=TIMES/REST",
+        multiple=True,
+        callback=_cooldowns,
+        help="Rest after so many failures of one code, such as network=10/12h; may be repeated.",
+    ),
+)
 
 
 def options(command: F) -> F:

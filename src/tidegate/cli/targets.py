@@ -110,7 +110,7 @@ def _lines(found: list[TargetReport]) -> list[str]:
     rows = [
         (each.name, each.word, str(each.running), str(each.held_keys), when(each.next_try), each.reason)
         for each in found
-    ]  # fmt: skip
+    ]
     return table(rows, head) or ["There is no target."]
 
 

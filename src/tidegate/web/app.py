@@ -63,9 +63,15 @@ def build(site: Site) -> FastAPI:
         checks.close()
 
     app = FastAPI(
-        title="Tidegate", version=site.version, openapi_url=None, docs_url=None, redoc_url=None,
-        redirect_slashes=False, lifespan=lifespan, dependencies=[Depends(check_permission)],
-    )  # fmt: skip
+        title="Tidegate",
+        version=site.version,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        dependencies=[Depends(check_permission)],
+    )
     app.state.site = site
     app.state.bulks = bulks
     app.state.streams = {}  # by token: when each began
@@ -89,9 +95,12 @@ def build(site: Site) -> FastAPI:
     for kind in (StarletteHTTPException, RequestValidationError, TidegateError):
         app.add_exception_handler(kind, _failed(site))
     app.add_middleware(
-        SecurityMiddleware, site=site, fail=lambda problem, scope: shown(problem, scope, site), large=_large(large),
+        SecurityMiddleware,
+        site=site,
+        fail=lambda problem, scope: shown(problem, scope, site),
+        large=_large(large),
         newest=lambda: app.state.live.newest,
-    )  # fmt: skip
+    )
     return app
 
 

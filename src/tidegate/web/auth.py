@@ -380,10 +380,14 @@ def remember_device(
 ) -> None:
     """Sets the cookie after a successful sign-in."""
     response.set_cookie(
-        _cookie_name(name), secrets.sign(_purpose(name, password_digest), f"{token_hex(16)} {int(now)}"),
-        max_age=LIFETIME, httponly=True, samesite="strict", secure=request.url.scheme == "https",
+        _cookie_name(name),
+        secrets.sign(_purpose(name, password_digest), f"{token_hex(16)} {int(now)}"),
+        max_age=LIFETIME,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
         path=f"{request.scope.get('root_path', '')}/sign-in",
-    )  # fmt: skip
+    )
 
 
 def _cookie_name(name: str) -> str:

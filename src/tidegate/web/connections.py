@@ -324,11 +324,19 @@ class HttpServer(uvicorn.Server):
         patience = ConnectionTimeouts(max_connections=fitting if limit is None else min(limit, fitting))
         super().__init__(
             uvicorn.Config(
-                app, log_config=None, access_log=False, server_header=False, proxy_headers=False, lifespan="on",
+                app,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,
+                lifespan="on",
                 http=patient(patience),
-                loop="asyncio", ws="none", timeout_graceful_shutdown=LAST_ANSWERS, backlog=_BACKLOG,
+                loop="asyncio",
+                ws="none",
+                timeout_graceful_shutdown=LAST_ANSWERS,
+                backlog=_BACKLOG,
             )
-        )  # fmt: skip
+        )
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -142,7 +142,12 @@ def _read(site: Site, cookie: str) -> tuple[str, float] | None:
 def _cookie(request: Request, value: str) -> str:
     made = Response()
     made.set_cookie(
-        COOKIE, value, max_age=LASTS, httponly=True, samesite="lax", secure=request.url.scheme == "https",
+        COOKIE,
+        value,
+        max_age=LASTS,
+        httponly=True,
+        samesite="lax",
+        secure=request.url.scheme == "https",
         path=str(request.scope.get("root_path", "")) or "/",
-    )  # fmt: skip
+    )
     return made.headers["set-cookie"]

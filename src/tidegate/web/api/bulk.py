@@ -33,11 +33,13 @@ def _schema(schema: dict[str, Any]) -> None:
     """What the validators below check, in the words of JSON Schema."""
     schema["allOf"] = [
         {"anyOf": [{"required": ["expected"]}, {"required": ["dry_run"], "properties": {"dry_run": {"const": True}}}]},
-        {"oneOf": [
-            {"properties": {"action": {"const": name}, "filter": {"properties": {"state": {"enum": states}}}}}
-            for name, states in _STATES.items()
-        ]},
-    ]  # fmt: skip
+        {
+            "oneOf": [
+                {"properties": {"action": {"const": name}, "filter": {"properties": {"state": {"enum": states}}}}}
+                for name, states in _STATES.items()
+            ]
+        },
+    ]
 
 
 class BulkAction(RequestModel):
@@ -138,14 +140,26 @@ def _begun(request: Request, body: BulkAction, expected: int, by: Actor) -> int 
 
 def _without_id(
     body: BulkAction, state: str, matched: int, *, capped: bool = False, at: float | None = None
-) -> BulkShown:  # fmt: skip
+) -> BulkShown:
     """What was only counted, or would have been done to nothing."""
     counted = None if at is None else 0
     return BulkShown(
-        id=None, action=body.action, filter=body.filter.wanted().as_json(), state=state, matched=matched,
-        matched_is_capped=capped, done=0, changed=counted, refused=counted, left=[], started_at=at, finished_at=at,
-        origin=None, ended_by=None, retry_after=None,
-    )  # fmt: skip
+        id=None,
+        action=body.action,
+        filter=body.filter.wanted().as_json(),
+        state=state,
+        matched=matched,
+        matched_is_capped=capped,
+        done=0,
+        changed=counted,
+        refused=counted,
+        left=[],
+        started_at=at,
+        finished_at=at,
+        origin=None,
+        ended_by=None,
+        retry_after=None,
+    )
 
 
 def _capital(error: Exception) -> str:
@@ -203,8 +217,21 @@ def cancel(id: BulkId, asking: Acting) -> Response:  # noqa: A002 - its name in 
 def _shown(tx: Tx, one: BulkOperation) -> BulkShown:
     left = one.refused and service.outcome(tx, one).left[:MAX_LEFT]
     return BulkShown(
-        id=one.id, action=one.action, filter=dict(one.filter), state=one.state, actor=one.actor, origin=one.origin,
-        reason=one.reason, matched=one.expected, done=one.done, changed=one.changed, refused=one.refused,
-        left=list(left or ()), says=one.says, started_at=one.started_at, finished_at=one.ended_at,
-        ended_by=one.ended_by, retry_after=round(one.left(now_of(tx)), 1) if one.running else None,
-    )  # fmt: skip
+        id=one.id,
+        action=one.action,
+        filter=dict(one.filter),
+        state=one.state,
+        actor=one.actor,
+        origin=one.origin,
+        reason=one.reason,
+        matched=one.expected,
+        done=one.done,
+        changed=one.changed,
+        refused=one.refused,
+        left=list(left or ()),
+        says=one.says,
+        started_at=one.started_at,
+        finished_at=one.ended_at,
+        ended_by=one.ended_by,
+        retry_after=round(one.left(now_of(tx)), 1) if one.running else None,
+    )

@@ -175,9 +175,15 @@ def list_activity(
     def look(tx: Tx) -> ResultPage[audit.AuditLine]:
         now = now_of(tx)
         wanted = AuditFilter(
-            actor=actor, action=action, origin=origin, subject=subject, name=name, accounts=sees_accounts(request),
-            earliest=0.0 if younger is None else now - younger, latest=1e18 if older is None else now - older,
-        )  # fmt: skip
+            actor=actor,
+            action=action,
+            origin=origin,
+            subject=subject,
+            name=name,
+            accounts=sees_accounts(request),
+            earliest=0.0 if younger is None else now - younger,
+            latest=1e18 if older is None else now - older,
+        )
         return audit.list_activity(tx, wanted, cursor=cursor or None, limit=limit)
 
     found = site_of(request).read(look)

@@ -159,10 +159,13 @@ def _refused(site: Site, id_: int, said: str) -> Problem:
     ends = [why.until for why in report.reasons] or [report.job.lease_until]
     known = [end for end in ends if end is not None and math.isfinite(end)]
     return Problem(
-        "refused", f"{said}.", retry_after=max(max(known) - now, 0.0) if known else None,
-        state=str(report.job.state), until=iso(max(known)) if known else None,
+        "refused",
+        f"{said}.",
+        retry_after=max(max(known) - now, 0.0) if known else None,
+        state=str(report.job.state),
+        until=iso(max(known)) if known else None,
         waits_for=[Reason(**why.as_json()).model_dump(mode="json") for why in report.reasons],
-    )  # fmt: skip
+    )
 
 
 def _report(tx: Tx, id_: int) -> JobReport | None:

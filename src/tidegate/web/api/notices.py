@@ -125,11 +125,15 @@ def _look(
 def _shown(line: NoticeLine, sent: list[Delivery]) -> NoticeShown:
     told = [
         DeliveryShown(
-            channel=each.channel, state=each.state, instead_of=each.instead_of, created_at=each.created_at,
-            ended_at=each.ended_at, why=each.why,
+            channel=each.channel,
+            state=each.state,
+            instead_of=each.instead_of,
+            created_at=each.created_at,
+            ended_at=each.ended_at,
+            why=each.why,
         )
         for each in sent
-    ]  # fmt: skip
+    ]
     return NoticeShown(**line.as_json(), deliveries=told)
 
 

@@ -153,9 +153,15 @@ def _worker(tx: Tx, report: WorkerReport) -> WorkerShown:
     held = [Claimed(*row) for row in tx.query("mine", {"worker": report.id})[:_MAX_LEASES]]
     leases = [
         LeaseShown(
-            job=each.id, queue=each.queue, kind=each.kind, target=each.target, key=each.lane, attempt=each.attempt,
-            claimed_at=each.claimed_at, until=each.lease_until,
+            job=each.id,
+            queue=each.queue,
+            kind=each.kind,
+            target=each.target,
+            key=each.lane,
+            attempt=each.attempt,
+            claimed_at=each.claimed_at,
+            until=each.lease_until,
         )
         for each in held
-    ]  # fmt: skip
+    ]
     return WorkerShown(**report.as_json(), leases=leases)

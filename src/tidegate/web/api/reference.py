@@ -151,17 +151,28 @@ def _class(fatal: bool) -> dict[str, Any]:
 
 def _of_fault(code: Code, base: str) -> CodeShown:
     return CodeShown(
-        **_class(code.fatal), code=code.name, of="fault", title=code.message,
-        advice=code.advice, reason=str(code.reason), reach=str(code.reach), level=str(code.level),
+        **_class(code.fatal),
+        code=code.name,
+        of="fault",
+        title=code.message,
+        advice=code.advice,
+        reason=str(code.reason),
+        reach=str(code.reach),
+        level=str(code.level),
         help=f"{base}/help/errors/{code.name}",
-    )  # fmt: skip
+    )
 
 
 def _of_api(row: ApiCode, base: str) -> CodeShown:
     return CodeShown(
-        **_class(not row.retriable), code=row.name, of="api", title=row.title,
-        advice=row.advice, status=row.status, help=f"{base}/help/errors/{row.name}",
-    )  # fmt: skip
+        **_class(not row.retriable),
+        code=row.name,
+        of="api",
+        title=row.title,
+        advice=row.advice,
+        status=row.status,
+        help=f"{base}/help/errors/{row.name}",
+    )
 
 
 # /config: every effective setting with its origin; secrets are masked.

@@ -59,14 +59,21 @@ def show_overview(request: Request) -> Response:
     """How everything is: in one sentence, what a person should do, and the numbers behind it."""
     seen, unread = site_of(request).read(lambda tx: (overview(tx), inbox.unread(tx)))
     base = str(request.scope.get("root_path", ""))
-    return read(request, OverviewShown(
-        sentence=seen.sentence, healthy=seen.healthy,
-        needs=[NeedShown(**{**need.as_json(), "href": f"{base}{need.href}"}) for need in seen.needs],
-        targets=seen.targets, attention=[targets.shown(each) for each in seen.attention],
-        queues=[QueueShown(**queue.as_json()) for queue in seen.queues],
-        workers=sum(worker.there for worker in seen.workers), last_tick_at=seen.tick, unread_notices=unread,
-        events=[GateEventShown.of(event) for event in seen.events],
-    ))  # fmt: skip
+    return read(
+        request,
+        OverviewShown(
+            sentence=seen.sentence,
+            healthy=seen.healthy,
+            needs=[NeedShown(**{**need.as_json(), "href": f"{base}{need.href}"}) for need in seen.needs],
+            targets=seen.targets,
+            attention=[targets.shown(each) for each in seen.attention],
+            queues=[QueueShown(**queue.as_json()) for queue in seen.queues],
+            workers=sum(worker.there for worker in seen.workers),
+            last_tick_at=seen.tick,
+            unread_notices=unread,
+            events=[GateEventShown.of(event) for event in seen.events],
+        ),
+    )
 
 
 history_router = routing.api("history")

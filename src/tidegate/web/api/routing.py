@@ -46,9 +46,11 @@ class StrictRoute(APIRoute):
 def api(tag: str) -> APIRouter:
     """A router for one resource."""
     return APIRouter(
-        prefix="/api/v1", tags=[tag], route_class=StrictRoute,
+        prefix="/api/v1",
+        tags=[tag],
+        route_class=StrictRoute,
         generate_unique_id_function=lambda route: f"{tag.replace('-', '_')}_{route.name}",
-    )  # fmt: skip
+    )
 
 
 def wants_stream(request: Request) -> bool:
@@ -184,9 +186,13 @@ def router() -> APIRouter:
 def document(app: FastAPI) -> dict[str, Any]:
     """The whole document."""
     found: dict[str, Any] = get_openapi(
-        title=app.title, version=app.version, openapi_version="3.1.0", description=_ABOUT, routes=app.routes,
+        title=app.title,
+        version=app.version,
+        openapi_version="3.1.0",
+        description=_ABOUT,
+        routes=app.routes,
         servers=[{"url": app.state.site.base or "/"}],
-    )  # fmt: skip
+    )
     schemas = found.setdefault("components", {}).setdefault("schemas", {})
     problem = ProblemShown.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas |= problem.pop("$defs", {})

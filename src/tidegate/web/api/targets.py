@@ -43,7 +43,7 @@ routing.register("target", "pause", "resume", "test", "reset", "force", "clear",
 
 Token = Literal[
     "action", "paused", "open", "probing", "disabled", "limited", "degraded", "silent", "full", "ok", "new", ""
-]  # fmt: skip
+]
 Named = Annotated[Name, Path(description="The name of a target.")]
 
 
@@ -108,16 +108,28 @@ def one_target(request: Request, name: Named) -> Response:
     """One target: what holds it, its keys that are not well, its last events."""
     found = site_of(request).read(lambda tx: reports.one(tx, name))
     report = found.report
-    return read(request, TargetShown(
-        **_columns(report), rules=report.rules, programs=report.programs,
-        waits_for=[Reason(**why.as_json()) for why in found.reasons],
-        keys=[
-            KeyShown(key=row.lane, reason=row.reason, since=row.since, until=row.until, failures=row.failures,
-                     code=row.code, message=row.message)
-            for row in found.keys
-        ],
-        events=[GateEventShown.of(event) for event in found.events],
-    ))  # fmt: skip
+    return read(
+        request,
+        TargetShown(
+            **_columns(report),
+            rules=report.rules,
+            programs=report.programs,
+            waits_for=[Reason(**why.as_json()) for why in found.reasons],
+            keys=[
+                KeyShown(
+                    key=row.lane,
+                    reason=row.reason,
+                    since=row.since,
+                    until=row.until,
+                    failures=row.failures,
+                    code=row.code,
+                    message=row.message,
+                )
+                for row in found.keys
+            ],
+            events=[GateEventShown.of(event) for event in found.events],
+        ),
+    )
 
 
 def shown(report: TargetReport) -> TargetItem:
@@ -127,13 +139,20 @@ def shown(report: TargetReport) -> TargetItem:
 
 def _columns(report: TargetReport) -> dict[str, Any]:
     return {
-        "name": report.name, "token": report.token, "word": report.word, "reason": report.reason,
-        "next_try_at": report.next_try, "breaker": report.breaker,
-        "breaker_since": report.since or None, "breaker_until": report.until,
+        "name": report.name,
+        "token": report.token,
+        "word": report.word,
+        "reason": report.reason,
+        "next_try_at": report.next_try,
+        "breaker": report.breaker,
+        "breaker_since": report.since or None,
+        "breaker_until": report.until,
         "breaker_opened_by": report.opened_by,
-        "paused_until": report.paused_until, "paused_by": report.paused_by, "held_keys": report.held_keys,
+        "paused_until": report.paused_until,
+        "paused_by": report.paused_by,
+        "held_keys": report.held_keys,
         "running": report.running,
-    }  # fmt: skip
+    }
 
 
 class TargetChanged(ResponseModel):
@@ -235,9 +254,15 @@ def test(name: Named, asking: Acting, body: AnyKey = AnyKey()) -> Response:  # n
         found = explain.begin(tx, name, asking.by, body.key)
         waits = [Reason(**why.as_json()) for why in found.waits]
         return Tested(
-            target=name, action="test", changed=True, breaker=found.breaker, key=found.key, job=found.job,
-            says=found.says, waits_for=waits,
-        )  # fmt: skip
+            target=name,
+            action="test",
+            changed=True,
+            breaker=found.breaker,
+            key=found.key,
+            job=found.job,
+            says=found.says,
+            waits_for=waits,
+        )
 
     return _act(asking, name, work)
 

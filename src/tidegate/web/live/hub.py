@@ -151,9 +151,11 @@ class LiveHub:
     def current_state(self, user: str | None = None) -> dict[str, Any]:
         """How things are now, and the notices that nobody has read, of those that are for *user*."""
         seen = self._seen
-        lines = [] if seen is None else [
-            line for line in seen.waiting if user is None or seen.audience(line) in (None, user)
-        ]  # fmt: skip
+        lines = (
+            []
+            if seen is None
+            else [line for line in seen.waiting if user is None or seen.audience(line) in (None, user)]
+        )
         whole = {} if seen is None else seen.whole()
         waiting = [describe_line(line, self._site) for line in lines]
         return {**whole, **self._beat(), "id": self.newest, "notices": waiting}

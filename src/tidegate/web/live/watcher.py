@@ -68,9 +68,13 @@ class Snapshot:
         """Its age, and that of the last sign of a worker."""
         tick = self.overview.tick
         return {
-            "as_of": self.as_of, "clock": formatters.clock(self.as_of, self.as_of), "tick": tick, "engine": self.engine,
-            "heard": None if tick is None else formatters.clock(tick, self.as_of), "unread": self.unread,
-        }  # fmt: skip
+            "as_of": self.as_of,
+            "clock": formatters.clock(self.as_of, self.as_of),
+            "tick": tick,
+            "engine": self.engine,
+            "heard": None if tick is None else formatters.clock(tick, self.as_of),
+            "unread": self.unread,
+        }
 
     def whole(self) -> dict[str, Any]:
         """The counts and the sentence."""
@@ -80,9 +84,14 @@ class Snapshot:
             for queue in seen.queues
         ]
         return {
-            **self.alive(), "sentence": seen.sentence, "healthy": seen.healthy, "needs": len(seen.needs),
-            "targets": seen.targets, "queues": queues, "workers": sum(worker.there for worker in seen.workers),
-        }  # fmt: skip
+            **self.alive(),
+            "sentence": seen.sentence,
+            "healthy": seen.healthy,
+            "needs": len(seen.needs),
+            "targets": seen.targets,
+            "queues": queues,
+            "workers": sum(worker.there for worker in seen.workers),
+        }
 
     def differs(self) -> tuple[Any, ...]:
         """What makes a page worth fetching again. Ages are no part of it: they grow without any news."""
@@ -109,14 +118,14 @@ def take_snapshot(tx: Tx, after: int | None) -> Snapshot:
         overview=overview(tx),
         unread=inbox.unread(tx),
         notices={line.id: line for line in inbox.list_notices(tx, limit=_NEWEST).items},
-        waiting=tuple(
-            line for line in inbox.list_notices(tx, unread_only=True, limit=_NEWEST).items if line.open
-        )[:_MAX_WAITING],
+        waiting=tuple(line for line in inbox.list_notices(tx, unread_only=True, limit=_NEWEST).items if line.open)[
+            :_MAX_WAITING
+        ],
         events=tuple(events),
         last_event=newest,
         people=frozenset(user.name for user in users.users(tx)),
         bulks=bulk_table.running(tx),
-    )  # fmt: skip
+    )
 
 
 def changes(before: Snapshot | None, seen: Snapshot, site: Site | None = None) -> Iterator[Message]:
@@ -136,12 +145,20 @@ def describe_line(line: NoticeLine, site: Site | None = None) -> dict[str, Any]:
     """A notice as it is shown beside a page."""
     tone, icon = LEVELS[line.level]
     return {
-        "id": line.id, "kind": line.kind, "level": line.level, "tone": tone, "icon": icon, "title": line.title,
+        "id": line.id,
+        "kind": line.kind,
+        "level": line.level,
+        "tone": tone,
+        "icon": icon,
+        "title": line.title,
         "message": f"{line.message} {line.advice}".strip(),
         "href": place_of(line, site.apps if site else ()) or "/notices",
-        "subject": line.subject, "name": line.name, "created_at": line.created_at, "open": line.open,
+        "subject": line.subject,
+        "name": line.name,
+        "created_at": line.created_at,
+        "open": line.open,
         "unread": line.unread,
-    }  # fmt: skip
+    }
 
 
 # One thread looks at the store for all who follow: at once when something was written, and now and then anyway.

@@ -26,9 +26,14 @@ from tidegate.web.site import site_of
 AGES = (("1h", "the last hour"), ("1d", "the last day"), ("7d", "the last 7 days"), ("30d", "the last 30 days"))
 Text = Annotated[str, Query(max_length=300)]
 _PATHS: Mapping[str, str] = {
-    "queue": "/queue/{}", "target": "/targets/{}", "job": "/jobs/{}", "bulk": "/actions/{}", "notice": "/notices",
-    "user": "/people/{}", "token": "/people",
-}  # fmt: skip
+    "queue": "/queue/{}",
+    "target": "/targets/{}",
+    "job": "/jobs/{}",
+    "bulk": "/actions/{}",
+    "notice": "/notices",
+    "user": "/people/{}",
+    "token": "/people",
+}
 
 
 class AuditFilterForm:
@@ -44,17 +49,25 @@ class AuditFilterForm:
         age: Text = "",
     ) -> None:
         self.query = {
-            "actor": actor.strip(), "action": action if action in ACTIONS else "",
-            "origin": origin if origin in ORIGINS else "", "subject": subject if subject in SUBJECTS else "",
-            "name": name.strip(), "age": age if age in dict(AGES) else "",
-        }  # fmt: skip
+            "actor": actor.strip(),
+            "action": action if action in ACTIONS else "",
+            "origin": origin if origin in ORIGINS else "",
+            "subject": subject if subject in SUBJECTS else "",
+            "name": name.strip(),
+            "age": age if age in dict(AGES) else "",
+        }
 
     def wanted(self, tx: Tx, *, accounts: bool) -> AuditFilter:
         said, age = self.query, self.query["age"]
         return AuditFilter(
-            actor=said["actor"], action=said["action"], origin=said["origin"], subject=said["subject"],
-            name=said["name"], accounts=accounts, earliest=now_of(tx) - seconds(age) if age else 0.0,
-        )  # fmt: skip
+            actor=said["actor"],
+            action=said["action"],
+            origin=said["origin"],
+            subject=said["subject"],
+            name=said["name"],
+            accounts=accounts,
+            earliest=now_of(tx) - seconds(age) if age else 0.0,
+        )
 
 
 router = APIRouter()
@@ -62,9 +75,15 @@ router = APIRouter()
 
 @router.get("/activity")
 def show(
-    request: Request, actor: Text = "", action: Text = "", origin: Text = "", subject: Text = "", name: Text = "",
-    age: Text = "", cursor: Annotated[str, Query(max_length=40)] = "",
-) -> Response:  # fmt: skip
+    request: Request,
+    actor: Text = "",
+    action: Text = "",
+    origin: Text = "",
+    subject: Text = "",
+    name: Text = "",
+    age: Text = "",
+    cursor: Annotated[str, Query(max_length=40)] = "",
+) -> Response:
     site = site_of(request)
     asked = AuditFilterForm(actor, action, origin, subject, name, age)
     accounts = sees_accounts(request)
@@ -78,11 +97,19 @@ def show(
     path_to = partial(path_of, apps=site.apps, missing=missing)
     hidden = () if accounts else ACCOUNTS
     return page(
-        request, "activity.html", seen=seen, query={key: value for key, value in asked.query.items() if value},
-        actions=[each for each in ACTIONS if not each.startswith(hidden or "-")], origins=ORIGINS,
-        subjects=[each for each in SUBJECTS if each not in hidden], ages=AGES, path_of=path_to, paged=bool(cursor),
-        moment=lambda at: formatters.clock(at, now), wanted=asked.query,
-    )  # fmt: skip
+        request,
+        "activity.html",
+        seen=seen,
+        query={key: value for key, value in asked.query.items() if value},
+        actions=[each for each in ACTIONS if not each.startswith(hidden or "-")],
+        origins=ORIGINS,
+        subjects=[each for each in SUBJECTS if each not in hidden],
+        ages=AGES,
+        path_of=path_to,
+        paged=bool(cursor),
+        moment=lambda at: formatters.clock(at, now),
+        wanted=asked.query,
+    )
 
 
 @router.get("/activity.atom")
@@ -95,10 +122,20 @@ def feed(request: Request) -> Response:
 
     seen, now, missing = site.read(look)
     path_to = partial(path_of, apps=site.apps, missing=missing)
-    answer = render_template(request, "activity.atom", 200, {
-        "unread": 0, "seen": seen, "now": now, "machine": formatters.machine, "path_of": path_to,
-        "home": str(request.base_url).rstrip("/"), "moment": formatters.absolute,
-    })  # fmt: skip
+    answer = render_template(
+        request,
+        "activity.atom",
+        200,
+        {
+            "unread": 0,
+            "seen": seen,
+            "now": now,
+            "machine": formatters.machine,
+            "path_of": path_to,
+            "home": str(request.base_url).rstrip("/"),
+            "moment": formatters.absolute,
+        },
+    )
     answer.headers["content-type"] = "application/atom+xml; charset=utf-8"
     return answer
 

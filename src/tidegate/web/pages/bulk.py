@@ -68,9 +68,15 @@ def confirm(
         return answer(request, Flash(text=f"Nothing was changed: {error}.", tone="bad"), back, "/queue")
     otherwise = f"{site.base}/queue?{urlencode(wanted.query)}"
     return page(
-        request, "bulk.html", wanted=wanted, action=action, count=count, effects=EFFECTS[action],
-        back_to=local_path(back, otherwise), group=group,
-    )  # fmt: skip
+        request,
+        "bulk.html",
+        wanted=wanted,
+        action=action,
+        count=count,
+        effects=EFFECTS[action],
+        back_to=local_path(back, otherwise),
+        group=group,
+    )
 
 
 @router.post("/bulk")
@@ -89,9 +95,7 @@ def run(
     reason: Annotated[str, Form(max_length=300)] = "",
 ) -> Response:
     site = site_of(request)
-    wanted = jobs.chosen(
-        queue=queue, state=state, kind=kind, target=target, code=code, failure=failure, age=age
-    )  # fmt: skip
+    wanted = jobs.chosen(queue=queue, state=state, kind=kind, target=target, code=code, failure=failure, age=age)
     require(request, RIGHT_OF_BULK.get(action, Permission.MANAGE))
     by = Actor.of(site.actor_of(request)).because(reason.strip())
     begun: list[int] = []

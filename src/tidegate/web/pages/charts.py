@@ -205,24 +205,53 @@ def of_queue(found: History[Point], span: str, now: float) -> Past:
     attempts, bad = sum(point.attempts for point in points), sum(point.bad for point in points)
     slowest = max((point.p95 for point in points if point.p95 is not None), default=None)
     charts = [
-        Chart("Attempts", f"{attempts:,}{_share(bad, attempts)}", _picture(
-            found, now, f"Attempts: {attempts:,}, of which {bad:,} failed",
-            lambda each: (each.attempts, each.bad, "good", counted(each.attempts, "attempt", each.bad)),
-        )),
+        Chart(
+            "Attempts",
+            f"{attempts:,}{_share(bad, attempts)}",
+            _picture(
+                found,
+                now,
+                f"Attempts: {attempts:,}, of which {bad:,} failed",
+                lambda each: (each.attempts, each.bad, "good", counted(each.attempts, "attempt", each.bad)),
+            ),
+        ),
         _failed(found, now, [(point.bad, point.attempts) for point in points]),
-        Chart("Duration", "none ran" if slowest is None else f"95 of 100 within {formatters.took(slowest)}", _picture(
-            found, now, "Time that 95 of 100 attempts took at most",
-            lambda each: (each.p95 or 0.0, 0, "busy", "none" if each.p95 is None else f"up to {took(each.p95)}"),
-        )),
-        Chart("Waiting", f"{points[-1].depth:,} now, at most {max(point.depth for point in points):,}", _picture(
-            found, now, f"Jobs that waited: at most {max(point.depth for point in points):,}",
-            lambda each: (each.depth, 0, "calm", f"{each.depth:,} waiting"),
-        )),
-        Chart("Oldest ready", _age(max(point.oldest for point in points)), _picture(
-            found, now, f"Age of the oldest ready job: {_age(max(point.oldest for point in points))}",
-            lambda each: (each.oldest, 0, "warn", formatters.span(each.oldest) if each.oldest else "none was ready"),
-        )),
-    ]  # fmt: skip
+        Chart(
+            "Duration",
+            "none ran" if slowest is None else f"95 of 100 within {formatters.took(slowest)}",
+            _picture(
+                found,
+                now,
+                "Time that 95 of 100 attempts took at most",
+                lambda each: (each.p95 or 0.0, 0, "busy", "none" if each.p95 is None else f"up to {took(each.p95)}"),
+            ),
+        ),
+        Chart(
+            "Waiting",
+            f"{points[-1].depth:,} now, at most {max(point.depth for point in points):,}",
+            _picture(
+                found,
+                now,
+                f"Jobs that waited: at most {max(point.depth for point in points):,}",
+                lambda each: (each.depth, 0, "calm", f"{each.depth:,} waiting"),
+            ),
+        ),
+        Chart(
+            "Oldest ready",
+            _age(max(point.oldest for point in points)),
+            _picture(
+                found,
+                now,
+                f"Age of the oldest ready job: {_age(max(point.oldest for point in points))}",
+                lambda each: (
+                    each.oldest,
+                    0,
+                    "warn",
+                    formatters.span(each.oldest) if each.oldest else "none was ready",
+                ),
+            ),
+        ),
+    ]
     return Past(span, found.start, found.end, charts)
 
 
@@ -232,16 +261,28 @@ def of_target(found: History[CallCounts], span: str, now: float) -> Past:
     if not good + bad + rejected:
         return Past(span, found.start, found.end, ())
     charts = [
-        Chart("Calls", f"{good + bad:,}{_share(bad, good + bad)}", _picture(
-            found, now, f"Calls: {good + bad:,}, of which {bad:,} failed",
-            lambda each: (each.good + each.bad, each.bad, "good", counted(each.good, "good call", each.bad)),
-        )),
+        Chart(
+            "Calls",
+            f"{good + bad:,}{_share(bad, good + bad)}",
+            _picture(
+                found,
+                now,
+                f"Calls: {good + bad:,}, of which {bad:,} failed",
+                lambda each: (each.good + each.bad, each.bad, "good", counted(each.good, "good call", each.bad)),
+            ),
+        ),
         _failed(found, now, [(point.bad, point.good + point.bad) for point in points]),
-        Chart("Turned away by the breaker", f"{rejected:,}", _picture(
-            found, now, f"Calls that the breaker turned away: {rejected:,}",
-            lambda each: (each.rejected, 0, "calm", f"{each.rejected:,} turned away"),
-        )),
-    ]  # fmt: skip
+        Chart(
+            "Turned away by the breaker",
+            f"{rejected:,}",
+            _picture(
+                found,
+                now,
+                f"Calls that the breaker turned away: {rejected:,}",
+                lambda each: (each.rejected, 0, "calm", f"{each.rejected:,} turned away"),
+            ),
+        ),
+    ]
     return Past(span, found.start, found.end, charts[: 3 if rejected else 2 if bad else 1])
 
 
@@ -262,8 +303,11 @@ def _beat(each: CallCounts | None, now: float) -> HeatCell:
         return HeatCell(0, "none", "nobody looked")
     from_, calls = formatters.clock(each.at - HOUR, now), each.good + each.bad
     if not calls:
-        return HeatCell(0.12, "calm", f"{from_}: held, {each.rejected:,} turned away") if each.rejected else (
-            HeatCell(0, "none", f"{from_}: no calls"))  # fmt: skip
+        return (
+            HeatCell(0.12, "calm", f"{from_}: held, {each.rejected:,} turned away")
+            if each.rejected
+            else (HeatCell(0, "none", f"{from_}: no calls"))
+        )
     word = f"{from_}: {counted(calls, 'call', each.bad)}"
     if not each.bad:
         return HeatCell(0.3, "good", word)

@@ -69,11 +69,19 @@ def show(request: Request, id_: Id) -> Response:
     job = seen.report.job
     now = site.queue.clock.now()
     return page(
-        request, "job.html", seen=seen, job=job, line=seen.line, picture=_picture(seen, now), told_attempt=of_job,
-        texts=[(name, *_cut(text)) for name, text in _texts(job)], states=_held_while(job.unique_while),
-        stage=job.stage, final=job.state.final,
+        request,
+        "job.html",
+        seen=seen,
+        job=job,
+        line=seen.line,
+        picture=_picture(seen, now),
+        told_attempt=of_job,
+        texts=[(name, *_cut(text)) for name, text in _texts(job)],
+        states=_held_while(job.unique_while),
+        stage=job.stage,
+        final=job.state.final,
         may=seen.may,
-    )  # fmt: skip
+    )
 
 
 @router.get("/jobs/{id_}/forget")

@@ -57,9 +57,15 @@ class Chosen:
     def wanted(self) -> Filter:
         older, younger = _ages(self.age)
         return Filter(
-            queue=self.queue, state=self.state if self.state in STATES else "", kind=self.kind, target=self.target,
-            code=self.code, failure=self.failure, older=older, younger=younger,
-        )  # fmt: skip
+            queue=self.queue,
+            state=self.state if self.state in STATES else "",
+            kind=self.kind,
+            target=self.target,
+            code=self.code,
+            failure=self.failure,
+            older=older,
+            younger=younger,
+        )
 
     @property
     def query(self) -> dict[str, str]:
@@ -76,12 +82,14 @@ class Chosen:
     def words(self) -> list[tuple[str, str]]:
         """Each part for people, with its name."""
         told: dict[str, Any] = {
-            "queue": f"in the queue {self.queue}", "state": of(self.state).word.lower(),
+            "queue": f"in the queue {self.queue}",
+            "state": of(self.state).word.lower(),
             "kind": f"of the kind {self.kind}",
-            "target": f"for {self.target}", "code": f"whose last failure was {self.code}",
+            "target": f"for {self.target}",
+            "code": f"whose last failure was {self.code}",
             "failure": "of one group of failures",
             "age": dict(AGES).get(self.age, self.age),
-        }  # fmt: skip
+        }
         return [(name, told[name]) for name in self.query]
 
 
@@ -94,15 +102,24 @@ def words_of(kept: Mapping[str, Any]) -> list[str]:
 
 
 def chosen(
-    queue: Text = "", state: Text = "", kind: Text = "", target: Text = "", code: Text = "", failure: Text = "",
+    queue: Text = "",
+    state: Text = "",
+    kind: Text = "",
+    target: Text = "",
+    code: Text = "",
+    failure: Text = "",
     age: Text = "",
-) -> Chosen:  # fmt: skip
+) -> Chosen:
     """The filter of a request."""
     return Chosen(
-        queue=queue.strip(), state=state if state in STATES else "", kind=kind.strip(), target=target.strip(),
-        code=code.strip(), failure=failure if _FAILURE.fullmatch(failure) else "",
+        queue=queue.strip(),
+        state=state if state in STATES else "",
+        kind=kind.strip(),
+        target=target.strip(),
+        code=code.strip(),
+        failure=failure if _FAILURE.fullmatch(failure) else "",
         age=age if _AGE.fullmatch(age) else "",
-    )  # fmt: skip
+    )
 
 
 def _ages(age: str) -> tuple[float | None, float | None]:
@@ -168,9 +185,13 @@ def pause(
         end = end_of(lasts, until, now)
         return job_actions.pause_queue(tx, name, end, by, site.queue.queues()), now
 
-    said = act(site, work, lambda end: Flash(
-        text=f"The queue {name} is paused until {formatters.clock(*end)}.", undo="resume_queue", of=name
-    ))  # fmt: skip
+    said = act(
+        site,
+        work,
+        lambda end: Flash(
+            text=f"The queue {name} is paused until {formatters.clock(*end)}.", undo="resume_queue", of=name
+        ),
+    )
     return answer(request, said, back, "/queue", name)
 
 
@@ -199,10 +220,20 @@ def _page(
         queue = QueueReport(name=name, jobs={})
     kept = chosen if name is None else chosen.without("queue")
     return page(
-        request, "queue.html", seen=seen, wanted=chosen, kept=kept, queue=queue, path="/queue", tabs=TABS, ages=AGES,
-        names=[] if name is None else [name], paged=bool(cursor), bulk=_together(seen, chosen),
+        request,
+        "queue.html",
+        seen=seen,
+        wanted=chosen,
+        kept=kept,
+        queue=queue,
+        path="/queue",
+        tabs=TABS,
+        ages=AGES,
+        names=[] if name is None else [name],
+        paged=bool(cursor),
+        bulk=_together(seen, chosen),
         jobs_in_all=sum(sum(each.jobs.values()) for each in seen.queues),
-    )  # fmt: skip
+    )
 
 
 def _load_page(tx: Tx, chosen: Chosen, cursor: str, name: str | None, span: str) -> JobsPage:
@@ -253,10 +284,16 @@ def show(request: Request, bucket: Annotated[str, Query(max_length=40)] = "") ->
     counts = {each: sum(row.bucket == each for row in rows) for each in BUCKETS}
     wanted = bucket if bucket in BUCKETS else ""
     return page(
-        request, "failures.html", rows=[row for row in rows if _shown(row, wanted)], counts=counts, wanted=wanted,
-        buckets=BUCKETS, newest=max((row.group.last_at for row in rows), default=None), codes=site.codes,
+        request,
+        "failures.html",
+        rows=[row for row in rows if _shown(row, wanted)],
+        counts=counts,
+        wanted=wanted,
+        buckets=BUCKETS,
+        newest=max((row.group.last_at for row in rows), default=None),
+        codes=site.codes,
         most=len(rows) >= listing.MAX_GROUPS,
-    )  # fmt: skip
+    )
 
 
 def _shown(row: Triaged, wanted: str) -> bool:

@@ -60,11 +60,21 @@ def show(
 
     listed, sent, ways = site.read(look)
     return page(
-        request, "notices.html", listed=listed, sent=sent, failing=[each for each in ways if each.fails],
-        channelled=bool(ways), became=deliveries.what_became, snoozes=SNOOZES_IN_WORDS, only_unread=bool(unread),
-        levels=LEVELS, paged=bool(cursor), newest=max((line.id for line in listed.items), default=0),
-        place=partial(place_of, apps=site.apps), opens=partial(opens, apps=site.apps),
-    )  # fmt: skip
+        request,
+        "notices.html",
+        listed=listed,
+        sent=sent,
+        failing=[each for each in ways if each.fails],
+        channelled=bool(ways),
+        became=deliveries.what_became,
+        snoozes=SNOOZES_IN_WORDS,
+        only_unread=bool(unread),
+        levels=LEVELS,
+        paged=bool(cursor),
+        newest=max((line.id for line in listed.items), default=0),
+        place=partial(place_of, apps=site.apps),
+        opens=partial(opens, apps=site.apps),
+    )
 
 
 @router.post("/notices/{id_}/read")
@@ -84,9 +94,10 @@ def snooze(
 ) -> Response:
     site = site_of(request)
     said = act(
-        site, lambda tx: inbox.snooze(tx, id_, lasts, site.actor_of(request)),
+        site,
+        lambda tx: inbox.snooze(tx, id_, lasts, site.actor_of(request)),
         lambda until: Flash(text=f"Nobody is told of it for {SNOOZES_IN_WORDS[lasts]}; then again, if it goes on."),
-    )  # fmt: skip
+    )
     return answer(request, said, back, "/notices")
 
 
@@ -94,9 +105,10 @@ def snooze(
 def read_all(request: Request, newest: Annotated[int, Form(ge=0, le=2**62)] = 0, back: Field = "") -> Response:
     site = site_of(request)
     said = act(
-        site, lambda tx: inbox.acknowledge_all(tx, newest, site.actor_of(request)),
+        site,
+        lambda tx: inbox.acknowledge_all(tx, newest, site.actor_of(request)),
         lambda n: Flash(text=f"{many(n, 'notice')} marked as read."),
-    )  # fmt: skip
+    )
     return answer(request, said, back, "/notices")
 
 

@@ -46,9 +46,14 @@ def show(request: Request) -> Response:
     new = not reported and not site.strips() and {queue.name for queue in seen.queues} <= site.queue.queues()
     seen = replace(seen, needs=[_at_home(need, site) for need in seen.needs])
     return page(
-        request, "overview.html", gauges=gauges, new=new, begin=_begin(site), changes=changes,
+        request,
+        "overview.html",
+        gauges=gauges,
+        new=new,
+        begin=_begin(site),
+        changes=changes,
         **_values(site, seen),
-    )  # fmt: skip
+    )
 
 
 def _values(site: Site, seen: Overview) -> dict[str, Any]:
@@ -57,9 +62,14 @@ def _values(site: Site, seen: Overview) -> dict[str, Any]:
     total = sum(n for _, n in states)
     label = f"{many(total, 'target')}: " + ", ".join(f"{part.n:g} {part.word}" for part in parts)
     return {
-        "seen": seen, "target_states": states, "target_parts": parts, "target_label": label, "total_targets": total,
-        "need_look": formatters.of_need, "store_url": shown_store(site.queue.url),
-    }  # fmt: skip
+        "seen": seen,
+        "target_states": states,
+        "target_parts": parts,
+        "target_label": label,
+        "total_targets": total,
+        "need_look": formatters.of_need,
+        "store_url": shown_store(site.queue.url),
+    }
 
 
 def _at_home(need: ActionItem, site: Site) -> ActionItem:
@@ -157,10 +167,14 @@ def _place(tx: Tx, text: str) -> str:
 def failure(scope: Scope, about: Mapping[str, Any], headers: Mapping[str, str]) -> HTMLResponse:
     """The page of a problem; *about* is its document, with title, detail, status and code."""
     values = {
-        "title": about["title"].rstrip("."), "detail": _capital(about["detail"]), "status": about["status"],
+        "title": about["title"].rstrip("."),
+        "detail": _capital(about["detail"]),
+        "status": about["status"],
         "code": about["code"],
-        "retry_after": about.get("retry_after"), "request_id": about.get("request_id"), "get": scope["method"] == "GET",
-    }  # fmt: skip
+        "retry_after": about.get("retry_after"),
+        "request_id": about.get("request_id"),
+        "get": scope["method"] == "GET",
+    }
     response = render_template(Request(scope), "failure.html", int(about["status"]), values)
     response.headers.update(headers)
     return response
@@ -197,9 +211,12 @@ def show_history(request: Request, span: Annotated[str, Query(max_length=20)] = 
     together, each, standing, now = site_of(request).read(look)
     rows = [row_of(name, past, standing.get(name, history.NOTHING[history.QUEUE]), now) for name, past in each.items()]
     return page(
-        request, "charts.html", past=charts.of_queue(together, chosen, now),
-        rows=sorted(rows, key=lambda row: (-row.attempts, row.name)), span=chosen,
-    )  # fmt: skip
+        request,
+        "charts.html",
+        past=charts.of_queue(together, chosen, now),
+        rows=sorted(rows, key=lambda row: (-row.attempts, row.name)),
+        span=chosen,
+    )
 
 
 def row_of(name: str, past: History[Point], standing: Mapping[str, Any], now: float) -> HistoryRow:
@@ -207,14 +224,22 @@ def row_of(name: str, past: History[Point], standing: Mapping[str, Any], now: fl
     points = past.points
     attempts, bad = sum(point.attempts for point in points), sum(point.bad for point in points)
     bars = [
-        Column(point.at - past.step, point.attempts, point.bad, "good",
-            f"{formatters.clock(point.at - past.step, now)}: {charts.counted(point.attempts, 'attempt', point.bad)}")
+        Column(
+            point.at - past.step,
+            point.attempts,
+            point.bad,
+            "good",
+            f"{formatters.clock(point.at - past.step, now)}: {charts.counted(point.attempts, 'attempt', point.bad)}",
+        )
         for point in points
-    ]  # fmt: skip
+    ]
     label = f"Attempts of {name}: {attempts:,}, of which {bad:,} failed"
     return HistoryRow(
-        name=name, attempts=attempts, bad=bad,
+        name=name,
+        attempts=attempts,
+        bad=bad,
         p95=max((point.p95 for point in points if point.p95 is not None), default=None),
-        depth=standing["depth"], oldest=standing["oldest"],
+        depth=standing["depth"],
+        oldest=standing["oldest"],
         picture=charts.over_time(bars, past.start, past.end, past.step, label, "sparks"),
-    )  # fmt: skip
+    )

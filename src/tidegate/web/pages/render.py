@@ -95,19 +95,33 @@ def _frame(request: Request, site: Site, flash: Flash | None) -> dict[str, Any]:
     now = site.queue.clock.now()
     who = request.scope.get(WHO, LOCAL)
     return {
-        "site": site, "who": who, "base": base, "said": flash, "theme": theme_of(request),
-        "now": now, "live": request.scope.get(NEWEST) if request.scope.get(WHO) else None,
+        "site": site,
+        "who": who,
+        "base": base,
+        "said": flash,
+        "theme": theme_of(request),
+        "now": now,
+        "live": request.scope.get(NEWEST) if request.scope.get(WHO) else None,
         "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
-        "here": _here(request, base), "path": path,
-        "core": CORE, "apps": [app for app in _of_apps(site) if _opens(who, app)],
-        "current": _current(path, site), "zone": formatters.zone_name(now),
-        "href": partial(_href, base), "asset": partial(_asset, base, packages=_packages(site)),
+        "here": _here(request, base),
+        "path": path,
+        "core": CORE,
+        "apps": [app for app in _of_apps(site) if _opens(who, app)],
+        "current": _current(path, site),
+        "zone": formatters.zone_name(now),
+        "href": partial(_href, base),
+        "asset": partial(_asset, base, packages=_packages(site)),
         "icon": partial(_icon, base),
-        "when": partial(_when, now), "state": partial(_state, base), "clock": partial(_clock, now),
-        "relative": partial(_relative, now), "span": formatters.span,
-        "strips": site.strips(), "shared": bool(site.visitor),
-        "barred": partial(_barred, who), "help_of": partial(_help_of, base, site.codes),
-    }  # fmt: skip
+        "when": partial(_when, now),
+        "state": partial(_state, base),
+        "clock": partial(_clock, now),
+        "relative": partial(_relative, now),
+        "span": formatters.span,
+        "strips": site.strips(),
+        "shared": bool(site.visitor),
+        "barred": partial(_barred, who),
+        "help_of": partial(_help_of, base, site.codes),
+    }
 
 
 def _barred(principal: Principal | None, what: str) -> Markup:
@@ -237,14 +251,20 @@ def _packages(site: Site) -> tuple[tuple[str, str], ...]:
 @lru_cache(maxsize=16)
 def _environment(packages: tuple[tuple[str, str], ...]) -> Environment:
     with_templates = {name: where for name, where in packages if files(where).joinpath("templates").is_dir()}
-    loader = ChoiceLoader([
-        FileSystemLoader(TEMPLATES),
-        PrefixLoader({name: PackageLoader(where) for name, where in with_templates.items()}),
-    ])  # fmt: skip
+    loader = ChoiceLoader(
+        [
+            FileSystemLoader(TEMPLATES),
+            PrefixLoader({name: PackageLoader(where) for name, where in with_templates.items()}),
+        ]
+    )
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
         auto_reload=False,
-    )  # fmt: skip
+    )
     environment.filters.update(number=formatters.number, span=formatters.span, took=formatters.took, brief=brief)
     environment.globals.update(
         many=formatters.many,

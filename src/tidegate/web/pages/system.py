@@ -31,9 +31,12 @@ router = APIRouter()
 def show_settings(request: Request) -> Response:
     site = site_of(request)
     return page(
-        request, "settings.html", sections=list(_sections(site.config())), apps_there=list(site.apps),
+        request,
+        "settings.html",
+        sections=list(_sections(site.config())),
+        apps_there=list(site.apps),
         simulated=site.simulated,
-    )  # fmt: skip
+    )
 
 
 def _sections(values: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, list[dict[str, Any]]]]:
@@ -105,10 +108,17 @@ MEANINGS = {
     "cancelled": "A person stopped it.",
 }
 SHORTCUTS = (
-    ("g then o", "Overview"), ("g then t", "Targets"), ("g then q", "Queue"), ("g then w", "Workers"),
-    ("g then n", "Notices"), ("g then p", "People"), ("g then s", "Settings"), ("g then h", "Help"),
-    ("/", "Find a job, a target or a queue"), ("?", "This page"),
-)  # fmt: skip
+    ("g then o", "Overview"),
+    ("g then t", "Targets"),
+    ("g then q", "Queue"),
+    ("g then w", "Workers"),
+    ("g then n", "Notices"),
+    ("g then p", "People"),
+    ("g then s", "Settings"),
+    ("g then h", "Help"),
+    ("/", "Find a job, a target or a queue"),
+    ("?", "This page"),
+)
 DOCS = (
     ("First page", "docs/tutorial/first-page.md", "from nothing to a guarded call on this page"),
     ("First queue", "docs/tutorial/first-queue.md", "durable jobs in ten minutes"),
@@ -143,10 +153,17 @@ class CodeHelp:
 def show_help(request: Request) -> Response:
     site = site_of(request)
     return page(
-        request, "help.html", targets=list(TARGETS), jobs=list(JOBS), meanings=MEANINGS, shortcuts=SHORTCUTS,
-        docs=DOCS, runbooks=[there.app for there in site.apps if there.app.help], faults=_of_book(site),
+        request,
+        "help.html",
+        targets=list(TARGETS),
+        jobs=list(JOBS),
+        meanings=MEANINGS,
+        shortcuts=SHORTCUTS,
+        docs=DOCS,
+        runbooks=[there.app for there in site.apps if there.app.help],
+        faults=_of_book(site),
         answers=_of_api(),
-    )  # fmt: skip
+    )
 
 
 @router.get("/help/errors/{code}")

@@ -58,9 +58,18 @@ def show(
     listed, states, beats = site.read(work)
     shown = [token for token in TARGETS if states.get(token) or token == chosen]
     return page(
-        request, "targets.html", listed=listed, states=states, tokens=shown, state_now=chosen, name=name,
-        total=sum(states.values()), paged=bool(cursor), beats=beats, store_url=shown_store(site.queue.url),
-    )  # fmt: skip
+        request,
+        "targets.html",
+        listed=listed,
+        states=states,
+        tokens=shown,
+        state_now=chosen,
+        name=name,
+        total=sum(states.values()),
+        paged=bool(cursor),
+        beats=beats,
+        store_url=shown_store(site.queue.url),
+    )
 
 
 # `/targets/{name}`: one target, what holds it, its numbers, and what happened to it.
@@ -97,12 +106,21 @@ def show_target(
     report, length = seen.detail.report, target_policy.asked(outage)
     playable = target_policy.possible(report.rules)
     return page(
-        request, "target.html", seen=seen, report=report, detail=seen.detail, rules=target_policy.rows(report.rules),
-        breaker=target_policy.breaker(report.rules), held_token=_HELD.get, lengths=LENGTHS, playable=playable,
+        request,
+        "target.html",
+        seen=seen,
+        report=report,
+        detail=seen.detail,
+        rules=target_policy.rows(report.rules),
+        breaker=target_policy.breaker(report.rules),
+        held_token=_HELD.get,
+        lengths=LENGTHS,
+        playable=playable,
         outage=target_policy.drawn(report.rules, length, seen.calls) if playable and length else None,
-        home=_home(site, name), testable=any(key.lane not in seen.detail.of_programs for key in seen.detail.keys),
+        home=_home(site, name),
+        testable=any(key.lane not in seen.detail.of_programs for key in seen.detail.keys),
         this_program=this_program(),
-    )  # fmt: skip
+    )
 
 
 def _home(site: Site, name: str) -> AppPage[Any] | None:
@@ -243,9 +261,15 @@ def disable(form: ActionForm) -> Flash:
 
 
 ACTIONS: Mapping[str, Callable[[ActionForm], Flash]] = {
-    "pause": pause, "resume": resume, "test": test, "reset": reset, "hold": hold, "clear": clear, "enable": enable,
+    "pause": pause,
+    "resume": resume,
+    "test": test,
+    "reset": reset,
+    "hold": hold,
+    "clear": clear,
+    "enable": enable,
     "disable": disable,
-}  # fmt: skip
+}
 
 
 def _doing(action: Callable[[ActionForm], Flash]) -> Callable[..., Response]:

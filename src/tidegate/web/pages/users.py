@@ -147,10 +147,20 @@ def list_users(site: Site, request: Request, wrong: Flash | None = None, **given
     # What was refused is not refreshed: its address answers a form only.
     values: dict[str, Any] = {} if wrong is None else {"said": wrong, "live": None}
     return page(
-        request, "people.html", status=200 if wrong is None else 422, users=users, tokens=tokens, events=events,
-        given=given, roles=_ROLES, token_roles=[str(role) for role in Role], meanings=MEANINGS, lasts=LASTS,
-        least=account_users.MIN_PASSWORD_LENGTH, **values,
-    )  # fmt: skip
+        request,
+        "people.html",
+        status=200 if wrong is None else 422,
+        users=users,
+        tokens=tokens,
+        events=events,
+        given=given,
+        roles=_ROLES,
+        token_roles=[str(role) for role in Role],
+        meanings=MEANINGS,
+        lasts=LASTS,
+        least=account_users.MIN_PASSWORD_LENGTH,
+        **values,
+    )
 
 
 def find_named(what: str, name: str, there: list[Any]) -> Any:
@@ -276,9 +286,14 @@ def _refused(request: Request, back: str, name: str, wait: float, why: str) -> R
 
 def _set(answer: Response, request: Request, secret: str, lasts: int) -> None:
     answer.set_cookie(
-        COOKIE, secret, max_age=lasts, httponly=True, samesite="lax", secure=request.url.scheme == "https",
+        COOKIE,
+        secret,
+        max_age=lasts,
+        httponly=True,
+        samesite="lax",
+        secure=request.url.scheme == "https",
         path=_base(request) or "/",
-    )  # fmt: skip
+    )
 
 
 def _base(request: Request) -> str:
