@@ -1,4 +1,4 @@
-"""The thread of the server that works on bulk actions: on those that were asked for here, and on any that was left."""
+"""The server thread that runs bulk actions, including those that a stopped process left behind."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tidegate.web.site import Site
 
 _log = logging.getLogger("tidegate.web")
 
-MAX_RUNNING = 4  # at once, wherever they were asked for
-_POLL_INTERVAL = 30.0  # seconds, for one that somebody else has left
-_SHORT_POLL_INTERVAL = 2.0  # while another is at one, or the store is away
+MAX_RUNNING = 4  # across all processes
+_POLL_INTERVAL = 30.0  # seconds; finds actions that another process left behind
+_SHORT_POLL_INTERVAL = 2.0  # seconds, while another process runs one or the store is unreachable
 
 
 @dataclass(slots=True)
 class BulkRunner:
-    """Works on all that are under way, a slice of each in turn."""
+    """Runs all open bulk actions, one batch of each in turn."""
 
     site: Site
     _me: str = field(default_factory=service.holder)
@@ -35,7 +35,7 @@ class BulkRunner:
     _thread: threading.Thread | None = None
 
     def start(self, action: str, job_filter: Filter, by: str, expected: int) -> BulkOperation | None:
-        """Puts it down and begins; None when nothing matches. A problem when too many are under way."""
+        """Store a bulk action and start it. None when nothing matches. Raises Problem when too many are running."""
         store = self.site.queue.store
         running = store.read(table.running)
         if len(running) >= MAX_RUNNING:
@@ -48,7 +48,7 @@ class BulkRunner:
         return made
 
     def begin(self) -> None:
-        """The thread is there; also after a stop."""
+        """Start the thread unless it runs. Also works after `stop`."""
         with self._lock:
             self._stopping.clear()
             if self._thread is None or not self._thread.is_alive():
@@ -56,7 +56,7 @@ class BulkRunner:
                 self._thread.start()
 
     def stop(self, patience: float = 5.0) -> None:
-        """Ends after the slice that it is at; what is left is gone on with by whoever comes next."""
+        """Stop after the current batch. Another process or the next start continues the rest."""
         self._stopping.set()
         self._asked.set()
         if self._thread is not None:
@@ -75,9 +75,9 @@ class BulkRunner:
                 self._asked.wait(wait)
 
     def _round(self) -> float:
-        """One slice of each that is under way; returns how long to wait before the next round."""
+        """Run one batch of each open action. Return the seconds to wait before the next round."""
         try:
-            store = self.site.queue.store  # one that is closed is away, too
+            store = self.site.queue.store  # raises StoreError if closed
             running = list(store.read(table.running))
             worked = [id_ for id_ in running if not self._stopping.is_set() and self._step(id_)]
             if self._stopping.is_set():
@@ -92,7 +92,7 @@ class BulkRunner:
         return _SHORT_POLL_INTERVAL if running else _POLL_INTERVAL
 
     def _step(self, id_: int) -> bool:
-        """Whether it was ours to work on."""
+        """Run one batch. Return whether this process held the action."""
         store = self.site.queue.store
         try:
             return service.step(store, id_, self._me) is not None
@@ -106,7 +106,7 @@ class BulkRunner:
 
 
 def run_bulk(site: Site, action: str, job_filter: Filter, by: str, expected: int) -> BulkOutcome:
-    """Does it now, and wakes the workers."""
+    """Run a bulk action to its end and wake the workers."""
     found = service.run(site.queue.store, action, job_filter, by, expected=expected)
     site.queue.notify_workers()
     if found.state == table.FAILED:

@@ -1,4 +1,4 @@
-"""/metrics: what the store has added up, and the breakers of this process, read when they are asked for."""
+"""/metrics and /health: figures from the store and the breakers of this process."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def metrics_router() -> APIRouter:
 
 
 def metrics(request: Request) -> Response:
-    """In the format that the Accept header asks for."""
+    """Return the metrics in the format that the Accept header requests."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StoreCollector(site_of(request)))
     encode, kind = choose_encoder(request.headers.get("accept", ""))
@@ -45,7 +45,7 @@ def metrics(request: Request) -> Response:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreCollector:
-    """A collector. With the database away it tells what this process knows, and that the database is away."""
+    """Collects metrics on each scrape. If the database is unreachable, it reports that and the local breakers."""
 
     site: Site
 
@@ -74,7 +74,7 @@ class StoreCollector:
         yield from _of_channels(found)
         for there in self.site.apps:
             if there.app.metrics is not None:
-                with contextlib.suppress(StoreError):  # it is away since a moment ago
+                with contextlib.suppress(StoreError):  # unreachable since the last read
                     yield from there.app.metrics(there)
 
 
@@ -103,9 +103,9 @@ def _of_queues(queues: list[QueueFigures]) -> Iterator[Metric]:
 
 
 def _of_breakers(rows: list[BreakerFigures], others: list[ReportedBreaker]) -> Iterator[Metric]:
-    """Those that are rows, and those of this process; of one name, the row counts for all processes.
+    """Yield stored breakers and those of this process. For a name in both, the stored one counts.
 
-    Of a breaker that other processes have as well, such as a worker that does the work, the worst state shows.
+    If another process, such as a worker, has the same breaker, the worst state is reported.
     """
     families = list(BreakerCollector().collect())
     own = {sample.labels["name"] for family in families for sample in family.samples} - {row.name for row in rows}
@@ -187,9 +187,10 @@ def _of_channels(found: Figures) -> Iterator[Metric]:
     yield from (failing, sent)
 
 
-# /health: is the process alive, can it do its part, and will somebody do the work? Three questions, three answers.
+# -- health ------------------------------------------------------------------------------------------------------------
 #
-# A service that is down makes none of them red: that is what this program is for.
+# Liveness of the process, readiness of the database, and workers for every queue. A failing external service turns none
+# of them red: surviving that is the purpose of the program.
 
 _WAITING = ("waiting", "ready")
 
@@ -203,12 +204,12 @@ def health_router() -> APIRouter:
 
 
 async def live(request: Request) -> Response:
-    """The process answers."""
+    """Report that the process responds."""
     return _well(version=site_of(request).version)
 
 
 def ready(request: Request) -> Response:
-    """The database is there, and up to date."""
+    """Report whether the database is reachable and migrated."""
     site = site_of(request)
     site.read(lambda tx: tx.query("clock"))
     missing = _missing(site)
@@ -226,7 +227,7 @@ def _missing(site: Site) -> list[str]:
 
 
 def workers(request: Request) -> Response:
-    """Somebody takes the jobs of every queue that has some."""
+    """Report whether every queue with jobs has a worker."""
     queues, there = site_of(request).read(_looked)
     alone = [queue for queue in queues if _left_alone(queue)]
     if alone:
@@ -246,7 +247,7 @@ def _looked(tx: Tx) -> tuple[list[QueueReport], int]:
 
 
 def _left_alone(queue: QueueReport) -> bool:
-    # A queue that a person has paused waits for that person.
+    # An operator paused the queue on purpose, so it needs no worker.
     waits = any(queue.jobs.get(stage, 0) > 0 for stage in _WAITING)
     return waits and not queue.workers and queue.paused_until is None
 

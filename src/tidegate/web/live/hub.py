@@ -1,7 +1,7 @@
-"""What is known, for all who follow: messages with growing ids, the last of them kept to be told again.
+"""The live-update hub: numbered messages for all subscribers, with a replay buffer.
 
-Everything happens on the loop of the server, and nothing there waits: a message is put beside each client, and whoever
-does not take it is dropped.
+Everything runs on the server's event loop and never blocks. A message goes into each subscriber's queue. A subscriber
+that does not read is dropped.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from tidegate.web.connections import abort_connection
 from tidegate.web.live.watcher import Message, Snapshot, StoreWatcher, changes, describe_line
 from tidegate.web.site import LivePolicy, Site
 
-# One browser that follows: what waits to be sent to it, and the connection that is cut when it does not read.
-
-_BUFFER = 32_768  # bytes that a connection may hold for a client which does not read, here and in the kernel
+_BUFFER = 32_768  # bytes buffered for a client that does not read, in the process and in the kernel
 
 
 class Subscriber:
-    """Everything but `chunk` is called by the board, on its loop. Nothing here waits for the network."""
+    """One connected browser: its unsent messages and its connection.
+
+    The hub calls everything except `chunk`, on its event loop. No method waits for the network.
+    """
 
     __slots__ = ("_chunks", "_connection", "_event", "_limit", "ends", "gone", "page", "sending_since", "user")
 
@@ -38,10 +39,10 @@ class Subscriber:
         self._chunks: deque[bytes] = deque()
         self._event = asyncio.Event()
         self._limit = limit
-        self._connection = connection  # a transport of asyncio, where the server lets us have it
+        self._connection = connection  # asyncio transport, if the server exposes it
         self.ends = ends
-        self.user = user  # who reads there; None: whoever is at this machine, while nobody has a name
-        self.page = page  # it fetches its page anew when there is news
+        self.user = user  # signed-in user; None: a local request while no user exists
+        self.page = page  # it reloads its page after a change
         self.gone = False
         self.sending_since: float | None = None
         if connection is not None:
@@ -51,11 +52,11 @@ class Subscriber:
                 found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
 
     def hears(self, audience: str | None) -> bool:
-        """Whether a message for one user only is for the one who reads here."""
+        """Whether a message for *audience* is for the user of this subscriber."""
         return audience is None or self.user is None or self.user == audience
 
     def push(self, chunk: bytes) -> None:
-        """Lets it have a message; one that has too many of them unsent is dropped."""
+        """Queue a message. Drops the subscriber if too many are unsent."""
         if self.gone:
             return
         if len(self._chunks) >= self._limit:
@@ -65,24 +66,24 @@ class Subscriber:
         self._event.set()
 
     def finish(self, last: bytes) -> None:
-        """Its time is over: it gets what is still unsent, and this."""
+        """Send the unsent messages and *last*, then end."""
         self.push(last)
         self.gone = True
 
     def leave(self) -> None:
-        """It gets no more: it has gone, or the server ends."""
+        """Send nothing more: the client has disconnected or the server stops."""
         self.gone = True
         self._chunks.clear()
         self._event.set()
 
     def drop(self) -> None:
-        """Cuts the connection: closing it would wait for a reader that does not read."""
+        """Abort the connection. Closing it would wait for a client that does not read."""
         self.leave()
         if self._connection is not None:
             abort_connection(self._connection)
 
     async def chunk(self) -> bytes | None:
-        """What is to be sent next; None when that was all."""
+        """Return the bytes to send next. None at the end."""
         while not self._chunks:
             if self.gone:
                 return None
@@ -95,40 +96,40 @@ class Subscriber:
 
 _log = logging.getLogger("tidegate.web")
 _CHECK_EVERY = 0.25
-_PAGE_MILLISECONDS = 10  # milliseconds that a server takes to make a page, more or less
-_RETRY = b"retry: 2000\n\n"  # milliseconds after which a browser that lost us comes back
+_PAGE_MILLISECONDS = 10  # rough cost of rendering a page
+_RETRY = b"retry: 2000\n\n"  # milliseconds before a disconnected browser reconnects
 
-_RECONNECT = b"event: again\ndata: {}\n\n"  # nothing is wrong; a browser that follows on is checked like one that comes
+_RECONNECT = b"event: again\ndata: {}\n\n"  # not an error: a reconnect repeats the permission check
 
 
 class LiveHub:
-    """Begins to look when the first client comes, and ends some time after the last has left."""
+    """Starts the store watcher with the first subscriber and stops it some time after the last one left."""
 
     def __init__(self, site: Site, closing: threading.Event) -> None:
         self._site = site
-        self._closing = closing  # the server ends
+        self._closing = closing  # set when the server stops
         self.numbers: LivePolicy = site.live
         self.subscribers: set[Subscriber] = set()
-        # Larger than all that a server before this one has given out.
+        # Higher than any id of an earlier server process.
         self.newest = int(time.time() * 1000)
         self._kept: deque[tuple[int, bytes, str | None]] = deque(maxlen=self.numbers.kept)
         self._seen: Snapshot | None = None
-        self._looked = 0.0  # when the last look ended well
-        self._away = True  # the store could not be read
+        self._looked = 0.0  # time of the last successful snapshot
+        self._away = True  # the store is unreachable
         self._first = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._looking: StoreWatcher | None = None
         self._running: asyncio.Task[None] | None = None
-        self._left = 0.0  # when the last client did
+        self._left = 0.0  # when the last subscriber left
 
-    # -- those who follow ----------------------------------------------------------------------------------------------
+    # -- subscribers ---------------------------------------------------------------------------------------------------
 
     def subscribe(
         self, after: int | None, connection: Any = None, user: str | None = None, *, page: bool = False
     ) -> Subscriber:
-        """A client that gets how things are, then what it missed *after* that id, then what happens."""
+        """Add a subscriber. It gets the current state, the messages missed *after* that id, then new ones."""
         numbers = self.numbers
-        # Not all of them should come back in the same moment.
+        # Spread the reconnects over time.
         ends = time.monotonic() + numbers.longest * random.uniform(0.8, 1.0)
         client = Subscriber(numbers.queued, ends, connection, user, page=page)
         self.subscribers.add(client)
@@ -142,14 +143,14 @@ class LiveHub:
         self._left = time.monotonic()
 
     async def known(self, limit: float = 5.0) -> None:
-        """Waits until something is known, but not for ever: the store may be away."""
+        """Wait for the first snapshot, up to *limit* seconds: the store may be unreachable."""
         self._begin()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit):
                 await self._first.wait()
 
     def current_state(self, user: str | None = None) -> dict[str, Any]:
-        """How things are now, and the notices that nobody has read, of those that are for *user*."""
+        """Return the current state and the open unread notices for *user*."""
         seen = self._seen
         lines = (
             []
@@ -166,12 +167,12 @@ class LiveHub:
             return [chunk("reset", {"id": self.newest}, self.newest)]
         return [each for id_, each, audience in self._kept if id_ > after and client.hears(audience)]
 
-    # -- what is told --------------------------------------------------------------------------------------------------
+    # -- messages ------------------------------------------------------------------------------------------------------
 
     def publish(self, messages: Iterable[Message]) -> None:
-        """Tells everybody whom it is for; encoded once, and kept to be told again.
+        """Send messages to their audience. Each is encoded once and kept for replay.
 
-        In one piece: however much one look has found, nobody is too slow for it.
+        Messages of one snapshot go out as one chunk, so that a large snapshot does not overflow a subscriber's queue.
         """
         made: list[tuple[bytes, str | None]] = []
         for kind, about, audience in messages:
@@ -191,15 +192,15 @@ class LiveHub:
             client.push(made)
 
     def _beat(self) -> dict[str, Any]:
-        """A sign of life, with the age of what is known."""
+        """Return a heartbeat with the age of the snapshot."""
         alive = {} if self._seen is None else self._seen.alive()
         away = self._away or time.monotonic() - self._looked > 3 * self.numbers.poll_interval + 2
-        # Not all browsers should ask for their page in the same moment; programs that follow ask for none.
+        # Spread the page reloads over time. Programs that subscribe do not reload pages.
         pages = sum(client.page for client in self.subscribers)
         return {**alive, "away": away, "spread": min(5000, _PAGE_MILLISECONDS * max(0, pages - 1))}
 
     def _took(self, seen: Snapshot | None) -> None:
-        """What a look has found; None when the store is away."""
+        """Publish the changes of a snapshot. None: the store is unreachable."""
         self._first.set()
         self._away = seen is None
         if seen is None:
@@ -209,7 +210,7 @@ class LiveHub:
         if before is not None and before.engine != seen.engine:
             self._push(chunk("beat", self._beat()))
 
-    # -- running -------------------------------------------------------------------------------------------------------
+    # -- lifecycle -----------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         loop = asyncio.get_running_loop()
@@ -217,7 +218,7 @@ class LiveHub:
             return
 
         def tell(seen: Snapshot | None) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed a moment ago
+            with contextlib.suppress(RuntimeError):  # the loop has just been closed
                 loop.call_soon_threadsafe(took, seen)
 
         def took(seen: Snapshot | None) -> None:
@@ -250,7 +251,7 @@ class LiveHub:
                 self._looking = None
 
     def _look_after(self, now: float) -> None:
-        """Ends those whose time is over, and drops those that do not take what they are sent."""
+        """End subscribers whose time is over, and drop those that do not read."""
         for client in list(self.subscribers):
             if client.sending_since is not None and now - client.sending_since > self.numbers.behind:
                 _log.info("live_client_dropped")
@@ -261,7 +262,7 @@ class LiveHub:
                 client.finish(_RECONNECT)
 
     async def stop(self) -> None:
-        """Ends every stream."""
+        """End every stream."""
         for client in list(self.subscribers):
             client.leave()
         if self._running is not None:
@@ -271,6 +272,6 @@ class LiveHub:
 
 
 def chunk(kind: str, about: dict[str, Any], id_: int | None = None) -> bytes:
-    """One message as a browser reads it."""
+    """Encode one server-sent event."""
     head = "" if id_ is None else f"id: {id_}\n"
     return f"{head}event: {kind}\ndata: {json.dumps(about, separators=(',', ':'))}\n\n".encode()

@@ -1,4 +1,4 @@
-"""`/live`: how things are, as JSON; or with `Accept: text/event-stream` all that changes, as it changes."""
+"""`/live`: the current state as JSON, or with `Accept: text/event-stream` every change as it happens."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ def router() -> APIRouter:
 
 
 def _last_seen(request: Request, after: int | None) -> int | None:
-    """What the browser saw last: it says so itself when it connects again."""
+    """Return the id of the last message that the browser received. A reconnect sends it as a header."""
     given = request.headers.get("last-event-id", "").strip()
     if not given:
         return after
-    # One that is not ours is of another server that was here: everything may be new.
+    # An invalid id comes from a different server at this URL, so everything may have changed.
     return int(given) if given.isascii() and given.isdigit() and len(given) <= 16 else 0
 
 
 class Stream(Response):
-    """An answer that goes on until the client leaves, or is dropped, or has had its time."""
+    """A response that lasts until the client disconnects, is dropped, or reaches its time limit."""
 
     media_type = _STREAM
 
@@ -78,7 +78,7 @@ class Stream(Response):
 
 
 def _named(scope: MutableMapping[str, Any]) -> str | None:
-    """Who reads; None for whoever is at this machine, while nobody has a name."""
+    """Return the name of the signed-in user. None for a local request while no user exists."""
     who = scope.get(WHO)
     return who.name if isinstance(who, Principal) and who.via is not AuthMethod.LOCAL else None
 
