@@ -1,4 +1,4 @@
-"""`tidegate user`: who may sign in, and as what."""
+"""`tidegate user` and `tidegate token`: users, roles, sessions and API tokens."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def add(name: str, role: str, password_stdin: bool, by: str, url: str, driver: s
     --url or the settings say.
     """
     _needs_digests()
-    # Who is refused is not asked for a password, and leaves no empty database behind.
+    # Check first: a rejected command must neither ask for a password nor leave an empty database behind.
     users.check_new(name, role)
     users.check_first(role, somebody=_anybody(url, driver))
     digest = users.digest_of(_password(password_stdin))
@@ -134,7 +134,7 @@ def _change(url: str, driver: str | None, as_json: bool, work: Callable[[Tx], ob
 
 
 def _anybody(url: str, driver: str | None) -> bool:
-    """Whether there is a user; in a database that is still to be made there is none."""
+    """Whether a user exists. A missing database has none."""
     if is_to_be_made(url, driver):
         return False
     with store_at(url, driver) as store:
@@ -142,7 +142,7 @@ def _anybody(url: str, driver: str | None) -> bool:
 
 
 def _needs_digests() -> None:
-    """Stopped with one line when the package for passwords is not there; before one is asked for."""
+    """Raise CliError if the package for passwords is missing, before asking for a password."""
     if find_spec("argon2") is None:
         raise CliError(
             "passwords need one more package; install it with: pip install 'tidegate[server]'", Exit.CONFIGURATION
@@ -157,7 +157,7 @@ def _password(from_input: bool) -> str:
     return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
 
 
-# `tidegate token`: what programs show instead of a password.
+# -- token -------------------------------------------------------------------------------------------------------------
 
 _TOKEN_ROLE = click.Choice([str(role) for role in Role])
 _ROLE_HELP = "What it may do: as of users, or poller: list sources, enable and disable feeds."
@@ -238,7 +238,8 @@ def jwt(role: str, ttl: float, name: str, file: Path | None, as_json: bool) -> i
     with plain_mistakes():
         loaded = load_settings(file)
         key = Path(loaded.values.secret_key_file)
-        if not loaded.values.secret_key.get_secret_value() and not key.exists():  # no server knows the token then
+        # otherwise no server would know the token
+        if not loaded.values.secret_key.get_secret_value() and not key.exists():
             click.echo(f"tidegate: there is no key {key} here yet; it is made now", err=True)
         secrets = secrets_of(loaded)
         made = access.issue_token(access.Issuer.own(secrets.derived("jwt")), name, Role(role), ttl, SYSTEM.now())

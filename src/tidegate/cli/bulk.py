@@ -1,4 +1,4 @@
-"""`tidegate bulk`: what was done to many jobs at once, how far it is, and what became of each."""
+"""`tidegate bulk`: bulk actions, their progress, and the result of each job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tidegate classify`: what an answer or a message means, and which rule says so."""
+"""`tidegate classify`: the classification of a response or message, and the rule that matched."""
 
 from __future__ import annotations
 
@@ -20,19 +20,21 @@ from tidegate.durations import brief, seconds
 from tidegate.faults.fault import Fault, Reach, Reason
 from tidegate.faults.rule import Pack
 
-# Reads an answer as `curl -i` prints it: status line, headers, a blank line, the body.
+# -- curl dump ---------------------------------------------------------------------------------------------------------
+#
+# Output of `curl -i`: status line, headers, a blank line, the body.
 
 _STATUS = re.compile(rb"HTTP/[0-9](?:\.[0-9])?[ \t]+([1-5][0-9]{2})(?:[ \t][^\r\n]*)?\r?(?:\n|\Z)")
 _END = re.compile(rb"\r?\n\r?\n")
 
 
 def parse_dump(dump: bytes) -> ObservedResponse | None:
-    """The last answer in *dump*: earlier ones are redirects, proxies and "100 Continue". None when there is none."""
+    """Return the last response in *dump*. Earlier ones are redirects, proxies and "100 Continue". None without any."""
     rest = dump.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n \t")
     found: ObservedResponse | None = None
     while (line := _STATUS.match(rest)) is not None:
         status, rest = int(line[1]), rest[line.end() :]
-        if rest.startswith((b"\n", b"\r\n")):  # no header at all
+        if rest.startswith((b"\n", b"\r\n")):  # without headers
             head, rest = b"", rest[2:] if rest.startswith(b"\r\n") else rest[1:]
         else:
             end = _END.search(rest)
@@ -44,7 +46,7 @@ def parse_dump(dump: bytes) -> ObservedResponse | None:
 
 
 def headers_of(lines: list[str]) -> dict[str, str]:
-    """Headers by lower-case name; a name that stands twice has its values joined, a line that is none is left out."""
+    """Parse headers by lower-case name. Repeated headers are joined, invalid lines are skipped."""
     found: dict[str, str] = {}
     for each in lines:
         name, colon, value = each.partition(":")
@@ -54,7 +56,7 @@ def headers_of(lines: list[str]) -> dict[str, str]:
     return found
 
 
-# A verdict as people read it.
+# -- output ------------------------------------------------------------------------------------------------------------
 
 _WIDTH, _LABEL = 80, 16
 
@@ -80,7 +82,7 @@ _BREAKER = {True: "a failure", False: "a success: the service did answer", None:
 
 
 def lines(fault: Fault | None, seen: object, rule_pack: Pack | None) -> Iterator[str]:
-    """The verdict, at most 80 columns wide."""
+    """Format the verdict in up to 80 columns."""
     if fault is None:
         status = f" (status {seen.status_code})" if isinstance(seen, ObservedResponse) else ""
         yield f"a good answer{status}"
@@ -118,7 +120,7 @@ def _row(label: str, text: str) -> list[str]:
     )
 
 
-# The classifier looks at 4 kB; a dump may have long headers and redirects before them.
+# The classifier reads 4 kB of the body. Long headers and redirects may precede it.
 _MAX_BODY = 1_000_000
 _PACKS = packs()
 
@@ -199,7 +201,7 @@ def _body(body: str | None, body_file: str | None, dump: str | None) -> bytes:
     if sum(each is not None for each in (body, body_file, dump)) > 1:
         raise click.UsageError("there is more than one body; give --body, --body-file or -, not two of them")
     if body is not None:
-        return os.fsencode(body)  # the bytes that the shell gave, text or not
+        return os.fsencode(body)  # the exact bytes from the shell, valid text or not
     source = body_file if body_file is not None else dump
     return b"" if source is None else _read(source)
 

@@ -1,4 +1,4 @@
-"""`tidegate config`: every setting that counts, and where it comes from."""
+"""`tidegate config` and `tidegate init`: effective settings with their origin, and a new settings file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HEAD = ("KEY", "VALUE", "FROM")
 
 
 class ShowUnlessSaid(CommandGroup):
-    """`tidegate config KEY` is `tidegate config show KEY`."""
+    """`tidegate config KEY` means `tidegate config show KEY`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
@@ -125,7 +125,7 @@ def _print(found: list[Effective]) -> None:
 
 
 def _drawn(rows: list[tuple[str, str, str]]) -> bool:
-    """On a terminal: what was given stands out. False when rich is not there."""
+    """Print with rich and highlight what is set. Return False if rich is not installed."""
     try:
         from rich import box
         from rich.console import Console
@@ -141,9 +141,9 @@ def _drawn(rows: list[tuple[str, str, str]]) -> bool:
     return True
 
 
-# `tidegate init`: a settings file to start from.
+# -- init --------------------------------------------------------------------------------------------------------------
 
-_PRIVATE = 0o600  # secrets may come to stand in it
+_PRIVATE = 0o600  # users may add secrets
 
 
 @click.command()
@@ -184,7 +184,7 @@ def _write(path: Path, text: str, *, force: bool) -> None:
 
 def _private(path: str, flags: int) -> int:
     descriptor = os.open(path, flags, _PRIVATE)
-    with contextlib.suppress(OSError):  # a file that was there, or a disk without modes
+    with contextlib.suppress(OSError):  # the file existed, or the file system has no modes
         os.chmod(path, _PRIVATE)  # noqa: PTH101 - an opener has no Path
     return descriptor
 

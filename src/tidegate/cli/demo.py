@@ -1,4 +1,4 @@
-"""`tidegate demo`: everything on simulated services, with a story, in a directory that is thrown away."""
+"""`tidegate demo`: all applications on simulated services, with a story, in a temporary directory."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from tidegate_demo.player import DemoRunner
 
 
-# A directory that is gone when its process is, however that ends.
+# -- temporary directory -----------------------------------------------------------------------------------------------
 
 _REMOVE_TIMEOUT = 10  # seconds
-# What was ended at once may have written a file a moment ago, so it is looked twice.
+# A killed process may have written a file just before, so it removes twice.
 _REMOVE = """
 import pathlib, shutil, sys, time
 sys.stdin.buffer.read()
@@ -42,9 +42,9 @@ for _ in range(40):
 
 @contextlib.contextmanager
 def scratch(prefix: str) -> Iterator[Path]:
-    """A directory of its own, removed at the end.
+    """Yield a temporary directory and remove it at the end.
 
-    A second Ctrl-C, or a kill, leaves a process no time for that. So another one waits for its end, and does it then.
+    After a second Ctrl-C or a kill, this process cannot do that. So a child process waits for its end and removes it.
     """
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     try:
@@ -56,7 +56,10 @@ def scratch(prefix: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _removed_after_us(folder: Path) -> Iterator[None]:
-    """Its input ends when we do. It is in a session of its own, for what ends us must not end it."""
+    """Start the child that removes the directory when its stdin closes, which is when this process ends.
+
+    It runs in its own session, so that a signal to this process group does not end it.
+    """
     quiet = subprocess.DEVNULL
     waiting = subprocess.Popen(  # noqa: S603 - our own program
         [sys.executable, "-I", "-S", "-c", _REMOVE, str(folder)],
@@ -69,7 +72,7 @@ def _removed_after_us(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it goes on without us
+        with contextlib.suppress(subprocess.TimeoutExpired):  # it continues without us
             waiting.communicate(timeout=_REMOVE_TIMEOUT)
 
 
@@ -107,7 +110,7 @@ def demo(port: int, story: str, speed: float, keep: bool, as_json: bool) -> int:
 
 
 def _check_installed() -> None:
-    """Before anything of them is imported: the demo has all of them."""
+    """Check before the imports that all applications are installed."""
     from tidegate.apps import known
 
     missing = [name for name in _NEEDED if name not in known()]
@@ -139,7 +142,7 @@ def _served(runner: DemoRunner, folder: Path, port: int, *, as_json: bool) -> No
 
 
 def settled(runner: DemoRunner, folder: Path, port: int) -> tuple[Loaded, list[App[Any]]]:
-    """The settings of the demo, in a file of *folder*, and its applications, the demo among them."""
+    """Write the settings of the demo to *folder*. Return them with the applications, the demo included."""
     from tidegate import server
     from tidegate.settings import load
     from tidegate_demo.app import demo
@@ -170,7 +173,7 @@ def _say(address: str, folder: Path, *, as_json: bool) -> None:
 
 @contextlib.contextmanager
 def _directory(keep: bool, *, as_json: bool) -> Iterator[Path]:
-    """A directory of its own; removed at the end, unless it is to be kept."""
+    """Yield a temporary directory, removed at the end, or the one to keep."""
     if not keep:
         with scratch(_PREFIX) as folder:
             yield folder
@@ -184,7 +187,7 @@ def _directory(keep: bool, *, as_json: bool) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """Before the server listens for it, a SIGTERM ends as an exit does: the directory is removed."""
+    """Until the server handles SIGTERM, let it exit normally, so that the directory is removed."""
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.INTERRUPTED))
     try:
         yield

@@ -1,4 +1,4 @@
-"""`tidegate doctor`: looks at everything, changes nothing, and says how to mend what is wrong."""
+"""`tidegate doctor`: read-only checks, with a fix for each problem."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def doctor(config: Path | None, url: str | None, driver: str | None, network: bo
 
     Each finding that is not well comes with its fix. Exit code 1: there is an error.
     """
-    # What cannot be reached is said once, in our words.
+    # A finding reports an unreachable database. A log line would repeat it.
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
     apps, broken = installed()
     with plain_mistakes():
@@ -126,7 +126,7 @@ def _problem(problem: SettingsProblem, name: str = "settings.valid") -> Finding:
 
 
 def _url(loaded: Loaded | None, config: Path | None, url: str | None) -> str | None:
-    """The database, even if something else is wrong with the settings."""
+    """Return the database URL, even if other settings are invalid."""
     from tidegate.settings import SettingsError, store_url
     from tidegate.settings.location import DEFAULT_URL
 
@@ -136,12 +136,12 @@ def _url(loaded: Loaded | None, config: Path | None, url: str | None) -> str | N
         found = url or store_url(config) or DEFAULT_URL
         check_url(found)
     except (SettingsError, ValueError):
-        return None  # it was said before
+        return None  # already reported
     return found
 
 
 def _steps(app: App[Any]) -> list[Migration]:
-    """The migrations of an application."""
+    """Return the migrations of an application."""
     folder = app.migrations if app.migrations is not None or app.package is None else files(app.package) / "migrations"
     if folder is None:
         return []
@@ -173,7 +173,7 @@ def _security(loaded: Loaded | None, url: str | None, *, signs_in: bool) -> list
 
 
 def _key(loaded: Loaded) -> list[Finding]:
-    """Whether the file with the key of the server can be used, if there is one; the first start makes it."""
+    """Check the server's key file if it exists. The first start creates it."""
     file = Path(loaded.values.secret_key_file)
     if loaded.values.secret_key.get_secret_value() or not file.exists():
         return []

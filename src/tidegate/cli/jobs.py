@@ -1,4 +1,4 @@
-"""`tidegate jobs`: what is queued, running and done, and what people do to it."""
+"""`tidegate jobs`: list jobs and queues, and act on them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,11 @@ from tidegate.jobs.listing import STATES, Count, Filter
 from tidegate.jobs.reports import JobReport, JobSummary, QueueReport
 from tidegate.store.base import Store, Tx, now_of
 
-# What is done to jobs: to those that are named, each for itself, or to all that match a filter.
+# -- actions -----------------------------------------------------------------------------------------------------------
+#
+# On named jobs, one transaction each, or on all jobs that match a filter.
 
-_MAX_NAMED = 20  # ids that are written out for people
+_MAX_NAMED = 20  # ids that are printed
 
 FILTERS = (
     click.option(
@@ -48,24 +50,24 @@ FILTERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """What is done, and how it is told."""
+    """An action and its texts."""
 
     name: str  # one of jobs.bulk.service.ACTIONS
-    one: Callable[[Tx, int, str], Any]  # to one job, by whom
-    which: str  # the jobs that are meant by a filter
+    one: Callable[[Tx, int, str], Any]  # job id, actor
+    which: str  # the jobs that a filter selects
     doing: str
     done: str
 
 
 def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that say which jobs are meant."""
+    """Add the options that select jobs."""
     for option in reversed(FILTERS):
         command = option(command)
     return command
 
 
 def action_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the ids, the filters, --expect, --by and where the database is."""
+    """Add the ids, the filters, --expect, --by and the database options."""
     expect = click.option("--expect", type=click.IntRange(0), help="Do it to all that match, if they are so many.")
     ids = click.argument("ids", type=NUMBER, nargs=-1, metavar="[ID]...")
     return ids(filter_options(expect(by_option(command_at_store(command)))))
@@ -82,7 +84,7 @@ def act(
     as_json: bool,
     **which: Any,
 ) -> int:
-    """Does it, and returns the exit code."""
+    """Run the action and return the exit code."""
     wanted = Filter(**which)
     chosen = wanted != Filter()
     if ids and (chosen or expect is not None):
@@ -139,7 +141,7 @@ def _say(verb: Verb, found: BulkOutcome, as_json: bool, lines: Callable[[], list
 
 
 def _each(store: Store, verb: Verb, ids: tuple[int, ...], by: str, as_json: bool) -> int:
-    """Each job in a transaction of its own; the exit code is that of the first mistake."""
+    """Act on each job in its own transaction. The exit code is that of the first error."""
     found: list[dict[str, Any]] = []
     code = Exit.OK
     for job in ids:
@@ -253,7 +255,7 @@ def _detail(found: JobReport) -> list[str]:
 
 
 def _shown(text: str | None) -> str:
-    """JSON without secrets."""
+    """Return JSON with secrets redacted."""
     return "" if text is None else json.dumps(shown_json(text), ensure_ascii=False)
 
 

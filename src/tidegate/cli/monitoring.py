@@ -1,4 +1,4 @@
-"""`tidegate export`: what Prometheus and Grafana need to watch a server."""
+"""`tidegate export`, `tidegate activity` and `tidegate channels`: monitoring files, audit log, channels."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _write(texts: Mapping[Path, str], as_json: bool) -> None:
     say({"files": [str(path) for path in texts]}, as_json, lambda: [f"wrote {path}" for path in texts])
 
 
-# `tidegate activity`: who did what, from where, and how it was before and after.
+# -- activity ----------------------------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -140,7 +140,7 @@ def _change(line: AuditLine) -> str:
     return f"{before} -> {after}" if before else after
 
 
-# `tidegate channels`: where people are told beside the page, and a test of each.
+# -- channels ----------------------------------------------------------------------------------------------------------
 
 
 @click.group(cls=CommandGroup)

@@ -1,4 +1,4 @@
-"""`tidegate worker`: works on the jobs of a program, until it is told to stop."""
+"""`tidegate serve` and `tidegate worker`: the server, and workers without it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tidegate.jobs.worker import WorkerStats
 
 
-# `tidegate serve`: page, API, workers and the enabled applications, in one process.
+# -- serve -------------------------------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -66,11 +66,11 @@ def serve(
         values = loaded.values
         write_log(values.log.level, values.log.format)
         with server.assembled(loaded, apps) as there:
-            there.queue.store.now()  # a database that cannot be used is said at once
+            there.queue.store.now()  # fail early if the database is unusable
             try:
                 server.check_reach(there)
                 if there.works and not no_work:
-                    server.worked_on(there)  # before anybody is told that it runs
+                    server.worked_on(there)  # before the server reports that it runs
                 at = listening_at(values.server.host, values.server.port)
             except (server.NobodyYet, server.WrongQueues, PortTaken) as error:
                 raise CliError(str(error), Exit.CONFIGURATION) from error
@@ -87,7 +87,7 @@ def serve(
                     "applications": [app.app.name for app in there.apps],
                     "simulators": simulated,
                 }
-                # In one line: whoever started it reads that, and goes on.
+                # One line, because the caller may wait for it and parse it.
                 click.echo(json.dumps(about)) if as_json else click.echo("\n".join(_lines(about)))
 
             server.serve(there, at, work=not no_work, ready=ready)
@@ -155,14 +155,14 @@ def worker(source: str | None, concurrency: int | None, queues: str | None, as_j
 
 def _work(queue: Queue, concurrency: int, names: AbstractSet[str] | None, **numbers: float) -> WorkerStats:
     with queue:
-        queue.store.now()  # a database that cannot be reached is said at once
+        queue.store.now()  # fail early if the database is unreachable
         shown = ", ".join(sorted(names or queue.queues()))
         click.echo(f"working on {shown}, {concurrency} at a time; stop with SIGTERM or Ctrl-C", err=True)
         return queue.run_worker(concurrency, queues=names, **numbers)
 
 
 def _work_for_module(source: str, concurrency: int | None, names: AbstractSet[str] | None) -> WorkerStats:
-    """The module has its own database; where there are settings, they say how its worker works."""
+    """Run the worker of a module, which has its own database. Settings, if any, configure the worker."""
     if not _there_are_settings() or find_spec("pydantic") is None:
         write_log()
         return _work(queue_of(source), concurrency or _CONCURRENCY, names)
@@ -199,7 +199,7 @@ def _work_for_apps(file: Path | None, concurrency: int | None, names: AbstractSe
 
 
 def queue_of(source: str) -> Queue:
-    """The queue that `module:name` means; Stopped with one line when there is none."""
+    """Return the queue that `module:name` names. Raises CliError if there is none."""
     from tidegate.jobs.queue import Queue
 
     module_name, _, name = source.partition(":")

@@ -1,4 +1,4 @@
-"""`tidegate targets`: how the services are, and what people do to them."""
+"""`tidegate targets` and `tidegate explain`: the state of targets, actions on them, and wait reasons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate.targets import reports as target_reports
 from tidegate.targets.explain import WaitReason
 from tidegate.targets.reports import TargetDetail, TargetReport
 
-# `tidegate explain`: why a job is not running, or what stands before a target; who ends it, and when.
+# -- explain -----------------------------------------------------------------------------------------------------------
 
 _ENDED_BY = {
     "time": "by itself",
@@ -35,7 +35,7 @@ _ENDED_BY = {
 
 
 def lines_of(reasons: list[WaitReason]) -> list[str]:
-    """Each reason in three lines: what, since and until when, who ends it."""
+    """Format each reason in three lines: what, since and until when, who ends it."""
     found: list[str] = []
     for n, why in enumerate(reasons, 1):
         times = [f"since {when(why.since)}"] if why.since is not None else []
@@ -137,7 +137,7 @@ def _detail(found: TargetDetail) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class TargetCommand:
-    """What is done to a target, and what is said of its result; False means that there was nothing to do."""
+    """An action on a target and the text of its result. False means that nothing changed."""
 
     work: Callable[[Tx], Any]
     said: Callable[[Any], str]
@@ -145,7 +145,7 @@ class TargetCommand:
 
 
 def _action(describe: Callable[..., TargetCommand]) -> click.Command:
-    """The verb that does what *describe* says of a target: it has the name of it, its options, and --by."""
+    """Build the command of the action that *describe* returns: with its name, its options, and --by."""
     own = list(getattr(describe, "__click_params__", ()))
 
     @targets.command(describe.__name__)
@@ -161,7 +161,7 @@ def _action(describe: Callable[..., TargetCommand]) -> click.Command:
         say({"done": result is not False, "result": action.shown(result)}, as_json, lambda: [action.said(result)])
         return Exit.NEGATIVE if result is False else Exit.OK
 
-    run.params.sort(key=lambda param: (isinstance(param, click.Option), param not in own))  # what all have comes last
+    run.params.sort(key=lambda param: (isinstance(param, click.Option), param not in own))  # common options last
     return run
 
 

@@ -1,4 +1,4 @@
-"""/bulk-actions: the same thing done to many jobs. Few at once are done at once, many in the background."""
+"""/bulk-actions: one action for many jobs. Small ones run in the request, large ones in the background."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _STATES = {name: ["", *action.states] for name, action in service.ACTIONS.items(
 
 
 def _schema(schema: dict[str, Any]) -> None:
-    """What the validators below check, in the words of JSON Schema."""
+    """Express the checks of the validators below in JSON Schema."""
     schema["allOf"] = [
         {"anyOf": [{"required": ["expected"]}, {"required": ["dry_run"], "properties": {"dry_run": {"const": True}}}]},
         {
@@ -129,7 +129,7 @@ def _started(request: Request, body: BulkAction, asking: IdempotentRequest) -> R
 
 
 def _begun(request: Request, body: BulkAction, expected: int, by: Actor) -> int | None:
-    """The id of what was begun, or done if it is not much; None when nothing matches."""
+    """Start the action, or run it if it is small. Return its id, or None if nothing matches."""
     wanted = body.filter.wanted()
     if expected <= AT_ONCE:
         return run_bulk(site_of(request), body.action, wanted, by, expected).bulk
@@ -141,7 +141,7 @@ def _begun(request: Request, body: BulkAction, expected: int, by: Actor) -> int 
 def _without_id(
     body: BulkAction, state: str, matched: int, *, capped: bool = False, at: float | None = None
 ) -> BulkShown:
-    """What was only counted, or would have been done to nothing."""
+    """Return the result of a dry run or of an action without matches."""
     counted = None if at is None else 0
     return BulkShown(
         id=None,

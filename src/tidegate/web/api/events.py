@@ -1,4 +1,4 @@
-"""/events: what happened to queues and targets, as a list after an id, or as a stream while it happens."""
+"""/events and /activity: target and queue events as a list or a stream, and the audit log."""
 
 from __future__ import annotations
 
@@ -87,14 +87,14 @@ def _listed(request: Request, site: Site, after: int, limit: int, subject: str, 
 
 
 def _room(site: Site, streams: dict[object, float]) -> None:
-    """A problem when there are too many; it says when the oldest of them ends."""
+    """Raise a problem if too many streams are open. Its retry time is the end of the oldest one."""
     if len(streams) >= site.streams.max_streams:
         left = min(streams.values()) + site.streams.longest - site.queue.clock.monotonic()
         raise Problem("too_many", f"{len(streams)} clients follow already.", retry_after=max(1.0, left))
 
 
 def _last_seen(request: Request, after: int | None) -> int | None:
-    """What the client saw last: it says so itself when it connects again."""
+    """Return the id of the last event the client received. A reconnect sends it as a header."""
     given = request.headers.get("last-event-id", "").strip()
     if not given:
         return after
@@ -104,7 +104,7 @@ def _last_seen(request: Request, after: int | None) -> int | None:
 
 
 async def _told(request: Request, last: int, look: Callable[..., list[TargetEvent]]) -> AsyncIterator[ServerSentEvent]:
-    """Everything after *last*, as it happens. A client that does not read is dropped by whoever sends; nobody waits."""
+    """Yield all events after *last*. The sender drops a client that does not read, so nothing blocks here."""
     from sse_starlette import ServerSentEvent
 
     site, token = site_of(request), object()
@@ -113,7 +113,7 @@ async def _told(request: Request, last: int, look: Callable[..., list[TargetEven
     began = streams[token] = clock.monotonic()
     pause = numbers.poll_interval
     try:
-        # A browser that loses us comes back within seconds; the first line tells it that it is connected.
+        # A browser reconnects within seconds after a lost connection. The first line confirms the connection.
         yield ServerSentEvent(comment="following", retry=3000, id=str(last), sep="\n")
         while clock.monotonic() - began < numbers.longest and not closing.is_set():
             try:
@@ -131,7 +131,7 @@ async def _told(request: Request, last: int, look: Callable[..., list[TargetEven
         streams.pop(token, None)
 
 
-# /activity: who did what, from where, and how it was before and after.
+# -- /activity ---------------------------------------------------------------------------------------------------------
 
 activity_router = routing.api("activity")
 
@@ -192,6 +192,6 @@ def list_activity(
 
 
 def sees_accounts(request: Request) -> bool:
-    """Whether who asks may see what was done to users and tokens."""
+    """Whether the principal may see the audit entries of users and tokens."""
     who = request.scope.get(WHO)
     return isinstance(who, Principal) and who.has_permission(Permission.MANAGE)

@@ -1,4 +1,4 @@
-"""Jobs as the API shows them."""
+"""Request and response models of jobs."""
 
 from __future__ import annotations
 

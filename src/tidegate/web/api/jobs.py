@@ -1,4 +1,4 @@
-"""/jobs: lists, one with its history, and what people do to one."""
+"""/jobs: lists, one job with its history, and actions on one job."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tidegate.web.site import Site, site_of
 
 router = routing.api("jobs")
 
-MAX_WAIT_SECONDS = 20.0  # seconds
+MAX_WAIT_SECONDS = 20.0
 MAX_WAITING = 100
-_FIRST_LOOK, _SLOWEST_LOOK, _GROWTH = 0.05, 0.5, 1.5  # seconds between two looks
+_FIRST_LOOK, _SLOWEST_LOOK, _GROWTH = 0.05, 0.5, 1.5  # seconds between two polls
 Numbered = Annotated[JobId, Path(description="The number of a job.")]
 
 
@@ -83,11 +83,11 @@ async def one_job(
 
 
 async def _changed(request: Request, site: Site, id_: int, wait: float) -> None:
-    """Returns when the state of a job is another, when it has ended, or after *wait* seconds."""
+    """Return when the job's state changes, when it ends, or after *wait* seconds."""
     waiting: set[object] = request.app.state.waiting
     closing: threading.Event = request.app.state.closing
     clock, token = site.queue.clock, object()
-    if len(waiting) >= MAX_WAITING:  # it gets its answer at once, and asks again
+    if len(waiting) >= MAX_WAITING:  # respond now, and the client polls again
         return
     waiting.add(token)
     try:
@@ -111,7 +111,7 @@ def _place(site: Site, id_: int) -> tuple[bool, str, int]:
     return found.state.final, found.stage, found.fence
 
 
-# -- what people do --------------------------------------------------------------------------------------------------
+# -- actions -----------------------------------------------------------------------------------------------------------
 
 _ACTION = responses(Acted, 400, 404, 409)
 
@@ -152,7 +152,7 @@ def _act(asking: IdempotentRequest, id_: int, action: str, work: Callable[[Tx], 
 
 
 def _refused(site: Site, id_: int, said: str) -> Problem:
-    """Says when asking again makes sense: when what it waits for is over, or its lease."""
+    """Raise a problem with a retry time: the end of the hold or of the lease."""
     report, now = site.read(lambda tx: (_report(tx, id_), now_of(tx)))
     if report is None or report.job.state.final:
         return Problem("refused", f"{said}.")

@@ -1,4 +1,4 @@
-"""What goes in and out, as models: strict on the way in, ISO-8601 times in UTC on the way out."""
+"""Base models of the API: strict input, ISO-8601 times in UTC as output."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ Why = Annotated[
 ]
 Group = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{16})?$")]
 Token = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_]+$")]
-JobId = Annotated[int, Field(ge=1, le=2**53 - 1)]  # what every JSON reader can hold
+JobId = Annotated[int, Field(ge=1, le=2**53 - 1)]  # the largest integer that every JSON parser can hold
 Seconds = Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)]
 
 
 def _whole(given: Any) -> Any:
-    """JSON does not tell 3.0 from 3."""
+    """JSON does not distinguish 3.0 from 3."""
     return int(given) if isinstance(given, float) and given.is_integer() else given
 
 
-WHOLE = BeforeValidator(_whole)  # the last annotation of a whole number
+WHOLE = BeforeValidator(_whole)  # the last annotation of an integer
 
 
 def iso(moment: float) -> str:
-    """UNIX time as ISO-8601 in UTC, with milliseconds."""
+    """Format UNIX time as ISO-8601 in UTC with milliseconds."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -76,7 +76,7 @@ class RequestModel(BaseModel):
         schema = handler(core)
         for field in handler.resolve_ref_schema(schema).get("properties", {}).values():
             if "default" in field and field["default"] is None:
-                del field["default"]  # what may be left out may not be null
+                del field["default"]  # an optional field may not be null
         return schema
 
 
@@ -120,7 +120,7 @@ class GateEventShown(ResponseModel):
 
     @classmethod
     def of(cls, event: TargetEvent) -> GateEventShown:
-        """As it may be shown: without what looks like a secret."""
+        """Build from an event, with secrets redacted."""
         about = event.as_json()
         return cls(**{**about, "fields": shown_value(about["fields"])})
 
@@ -148,7 +148,9 @@ class ProblemShown(ResponseModel):
     errors: list[FieldError] = []
 
 
-# Until when: what a person orders always has an end.
+# -- time ranges -------------------------------------------------------------------------------------------------------
+#
+# An order of a user always has an end.
 
 _ONE: dict[str, Any] = {"oneOf": [{"required": ["until"]}, {"required": ["for"]}]}
 
@@ -180,7 +182,7 @@ class Ending(RequestModel):
         return self
 
     def moment(self, now: float) -> float:
-        """The UNIX time that is meant; a problem when it has passed."""
+        """Return the end as UNIX time. Raises Problem if it is in the past."""
         return moment(self.until, self.for_, now)
 
 

@@ -1,4 +1,4 @@
-"""/notices: what people should read, and saying that one was read."""
+"""/notices and /channels: notices, acknowledging them, delivery channels and their tests."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _shown(line: NoticeLine, sent: list[Delivery]) -> NoticeShown:
     return NoticeShown(**line.as_json(), deliveries=told)
 
 
-# /channels: where people are told beside the page, and a test of each.
+# -- /channels ---------------------------------------------------------------------------------------------------------
 
 channels_router = routing.api("channels")
 

@@ -1,4 +1,4 @@
-"""/queues: how full they are, and pausing them."""
+"""/queues and /workers: fill level, pausing, workers and their leases."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def list_queues(request: Request) -> Response:
 def _queues(site: Site) -> list[QueueShown]:
     queues, workers = site.read(lambda tx: (reports.queues(tx), reports.workers(tx)))
     found = {queue.name: QueueShown(**queue.as_json()) for queue in queues}
-    for name in site.queue.queues() - set(found):  # nobody has put anything in yet
+    for name in site.queue.queues() - set(found):  # declared, but no job was inserted yet
         at_work = sum(worker.there and name in worker.queues for worker in workers)
         found[name] = QueueShown(**QueueReport(name=name, jobs={}, workers=at_work).as_json())
     return [found[name] for name in sorted(found)]
@@ -108,7 +108,7 @@ def resume(name: Named, asking: Acting) -> Response:
     return idempotent(asking, work)
 
 
-# /workers: who is there, and what each of them holds.
+# -- /workers ----------------------------------------------------------------------------------------------------------
 
 workers_router = routing.api("workers")
 

@@ -1,4 +1,4 @@
-"""/classify: what an answer or an exception means, and which rule says so."""
+"""/classify, /codes and /config: classification of a response or exception, all codes, effective settings."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Question(RequestModel):
         return self
 
     def seen(self) -> object:
-        """What the classifier is asked about."""
+        """Return the input of the classifier."""
         if self.status is not None:
             headers = {name.lower(): value for name, value in (self.headers or {}).items()}
             body = (self.body or "").encode("utf-8", "replace")
@@ -104,7 +104,7 @@ def classify(body: Question, asking: Acting) -> Response:
     return idempotent(asking, lambda tx: VerdictShown(**found.as_json()))
 
 
-# /codes: every code there is, of faults and of the API's own problems.
+# -- /codes ------------------------------------------------------------------------------------------------------------
 
 codes_router = routing.api("codes")
 
@@ -175,7 +175,7 @@ def _of_api(row: ApiCode, base: str) -> CodeShown:
     )
 
 
-# /config: every effective setting with its origin; secrets are masked.
+# -- /config -----------------------------------------------------------------------------------------------------------
 
 config_router = routing.api("config")
 

@@ -1,4 +1,4 @@
-"""/history: what a queue or a target looked like over the last hours or days."""
+"""/history, /overview, /failures and /explain: read-only reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate.web.api.routing import read, responses
 from tidegate.web.api.targets import TargetItem
 from tidegate.web.site import site_of
 
-# /overview: whether anything is wrong, whether it is getting better, and what a person must do.
+# -- /overview ---------------------------------------------------------------------------------------------------------
 
 router = routing.api("overview")
 
@@ -144,7 +144,7 @@ def of_a_target(
     return read(request, TargetHistory(**found.as_json()))
 
 
-# /failures: groups of the same failure, and what each of them needs.
+# -- /failures ---------------------------------------------------------------------------------------------------------
 
 failures_router = routing.api("failures")
 
@@ -187,7 +187,7 @@ def _shown(row: Triaged) -> FailureShown:
     return FailureShown(**{**about, "message": shown_message(about["message"])})
 
 
-# /explain: why something is not running, and when it will.
+# -- /explain ----------------------------------------------------------------------------------------------------------
 
 explain_router = routing.api("explain")
 

@@ -1,4 +1,4 @@
-"""/targets/{name}/pause, test, reset and the others: what people do to targets."""
+"""/targets: the list, one target, and its actions."""
 
 from __future__ import annotations
 
@@ -35,8 +35,6 @@ from tidegate.web.api.models import (
 from tidegate.web.api.routing import next_link, read, responses
 from tidegate.web.problems import Problem
 from tidegate.web.site import site_of
-
-# /targets: how they stand.
 
 router = routing.api("targets")
 routing.register("target", "pause", "resume", "test", "reset", "force", "clear", "enable", "disable")
@@ -133,7 +131,7 @@ def one_target(request: Request, name: Named) -> Response:
 
 
 def shown(report: TargetReport) -> TargetItem:
-    """One target in a list."""
+    """Build the list entry of a target."""
     return TargetItem(**_columns(report))
 
 
@@ -325,5 +323,5 @@ def disable(name: Named, body: Rest, asking: Acting) -> Response:
 
 
 def _act(asking: IdempotentRequest, name: str, work: Callable[[Tx], BaseModel]) -> Response:
-    # One that is declared here exists, even if no worker has met it yet.
+    # A target that is declared here exists, even before a worker reports it.
     return idempotent.idempotent(asking, work, asking.site.queue.target(name).act)

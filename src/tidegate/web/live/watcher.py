@@ -58,7 +58,7 @@ class Snapshot:
 
     @property
     def engine(self) -> str:
-        """ "working" or "silent" by the last heartbeat of a worker, "none" if there never was one."""
+        """Return "working" or "silent" by the last heartbeat of a worker, "none" if there never was one."""
         tick = self.overview.tick
         if tick is None:
             return "none"

@@ -1,4 +1,4 @@
-"""`/activity`: who did what, from where, before and after; the same as a feed for a reader."""
+"""`/activity`: the audit log with a filter, as a page and as an Atom feed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _PATHS: Mapping[str, str] = {
 
 
 class AuditFilterForm:
-    """The filter, as the address has it; what makes no sense there is taken as not said."""
+    """The filter in the URL. Invalid values are ignored."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ def feed(request: Request) -> Response:
     return answer
 
 
-# Whether something is still there, and so has a page: what was removed or forgotten, or has grown too old, has none.
+# Subjects may be gone: removed, forgotten or pruned. Then they have no page.
 _THERE: Mapping[str, Callable[[Tx, str], bool]] = {
     "target": lambda tx, name: table.target(tx, name) is not None,
     "job": lambda tx, name: actions.get(tx, int(name)) is not None,
@@ -150,7 +150,7 @@ _THERE: Mapping[str, Callable[[Tx, str], bool]] = {
 
 
 def without_page(tx: Tx, lines: Sequence[AuditLine]) -> frozenset[tuple[str, str]]:
-    """What has no page of its own, as subject and name."""
+    """Return the subjects without a page, as kind and name."""
     places = {(line.deed.place.subject, line.deed.place.name) for line in lines}
     return frozenset(each for each in places if each[0] in _THERE and not _THERE[each[0]](tx, each[1]))
 
@@ -158,9 +158,9 @@ def without_page(tx: Tx, lines: Sequence[AuditLine]) -> frozenset[tuple[str, str
 def path_of(
     subject: AuditSubject, apps: Sequence[Installed[Any]] = (), missing: Collection[tuple[str, str]] = ()
 ) -> str:
-    """The page of what it is about; of a thing that an application has under its own name, the application's page.
+    """Return the page of a subject. For a subject of an application, it is the application's page.
 
-    Of what is *missing*, empty; but of a target, the page of the application that it belongs to, or of all targets.
+    Empty if the subject is in *missing*. A missing target links to its application, or to all targets.
     """
     gone = (subject.subject, subject.name) in missing
     if subject.subject == "target" and (subject.lane or gone):
@@ -173,5 +173,5 @@ def path_of(
 
 
 def home_of(there: Installed[Any]) -> str:
-    """The path of the first page of an application; empty when it has none."""
+    """Return the path of an application's first page. Empty if it has none."""
     return there.app.home.path if there.app.home else ""

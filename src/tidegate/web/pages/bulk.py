@@ -1,4 +1,4 @@
-"""`/bulk`: the same thing done to all jobs that match, after a page that says how many and what will happen."""
+"""`/bulk` and `/actions`: one action for all matching jobs, after a confirmation page, and its progress."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tidegate.web.pages.jobs import Chosen
 from tidegate.web.pages.render import page
 from tidegate.web.site import site_of
 
-# What will happen, by action; and what is said when it has.
+# Announcement and result text by action.
 EFFECTS = {
     "retry": (
         "They go to the back of their queues, and their attempts start again from one.",
@@ -43,7 +43,7 @@ EFFECTS = {
         "What they held as unique is free again, so the same work can be put in anew.",
     ),
 }
-MAX_AT_ONCE = 500  # more than these are done in the background, with a page that says how far it is
+MAX_AT_ONCE = 500  # larger actions run in the background, with a progress page
 DONE = {"retry": "queued again", "cancel": "cancelled or asked to stop", "forget": "forgotten"}
 
 Field = Annotated[str, Form(max_length=2000)]
@@ -119,7 +119,7 @@ def run(
 
 
 def _group(tx: Tx, failure: str) -> FailureGroup | None:
-    """The group of failures that the jobs are of, if it is one of those that people see."""
+    """Return the failure group of the jobs, if it is one that is listed."""
     return (
         next((group for group in settle.groups(tx, MAX_GROUPS) if group.failure == failure), None) if failure else None
     )
@@ -135,16 +135,18 @@ def _outcome_flash(action: str, outcome: BulkOutcome) -> Flash:
     return Flash(text=f"{many(outcome.changed, 'job')} {'was' if outcome.changed == 1 else 'were'} {DONE[action]}.")
 
 
-# `/actions`: what was done to many jobs at once; one of them shows how far it is, and what became of each job.
+# -- /actions ----------------------------------------------------------------------------------------------------------
+#
+# All bulk actions, and one with its progress and the result of each job.
 
-# By state: the word, its icon, its tone.
+# By state: label, icon, tone.
 STATE_LABELS: Mapping[str, tuple[str, str, str]] = {
     table.RUNNING: ("Under way", "play", "busy"),
     table.DONE: ("Done", "check", "good"),
     table.CANCELLED: ("Cancelled", "stop", "calm"),
     table.FAILED: ("Failed", "cross", "bad"),
 }
-# By action: while it is under way, after it.
+# By action: label while running, label when done.
 VERBS: Mapping[str, tuple[str, str]] = {
     "retry": ("Retrying", "Retried"),
     "cancel": ("Cancelling", "Cancelled"),
@@ -203,7 +205,7 @@ def cancel(request: Request, id_: str, back: Annotated[str, Form(max_length=2000
 
 
 def operation_title(one: BulkOperation) -> str:
-    """What it is, in a few words."""
+    """Return a short title."""
     return (
         f"{VERBS[one.action][not one.running]} {formatters.many(one.expected if one.running else one.changed, 'job')}"
     )
@@ -217,7 +219,7 @@ def _progress_text(one: BulkOperation) -> str:
 
 
 def _kept(one: BulkOperation) -> bool:
-    """Whether the outcome of every job is kept."""
+    """Whether the result of every job is stored."""
     return one.changed <= table.MAX_CHANGED and one.refused <= table.MAX_REFUSED
 
 

@@ -1,4 +1,4 @@
-"""The past of a queue or a target as pictures: one bar for each slot of time, and the same in words."""
+"""Charts as SVG, with the same content as text, and the history of queues and targets."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ from tidegate.jobs.history import HOUR, SPANS, CallCounts, History, Point
 from tidegate.web.pages import formatters
 from tidegate.web.pages.formatters import took
 
-# Small pictures as SVG: numbers are attributes, colours are classes, and a text says the same as the picture.
+# -- SVG ---------------------------------------------------------------------------------------------------------------
+#
+# Numbers are attributes, colours are classes. Each chart has a text alternative.
 
 _WIDTH = 1000.0
-_MIN_WIDTH = 8.0  # what is there can be seen
+_MIN_WIDTH = 8.0  # minimum width of a visible segment
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A piece of a band: how much, in which tone, and what it is."""
+    """A segment of a band: size, tone and label."""
 
     n: float
     tone: str
@@ -28,7 +30,7 @@ class Segment:
 
 
 def band(parts: Sequence[Segment], label: str, whole: float | None = None) -> Markup:
-    """Pieces side by side, as wide as their shares of *whole*, or of their sum."""
+    """Draw segments side by side, scaled to *whole* or to their sum."""
     there = [part for part in parts if part.n > 0]
     total = max(whole or 0, sum(part.n for part in there)) or 1
     widths = [max(_MIN_WIDTH, _WIDTH * part.n / total) for part in there]
@@ -41,7 +43,7 @@ def band(parts: Sequence[Segment], label: str, whole: float | None = None) -> Ma
 
 
 def share(n: float, limit: float, tone: str, label: str, height: int = 10) -> Markup:
-    """How much of a whole, from 0 to 1, with a mark at *limit*."""
+    """Draw a share from 0 to 1, with a mark at *limit*."""
     width = _WIDTH * min(1.0, max(0.0, n))
     filled = _rect(0, max(_MIN_WIDTH, width) if n else 0, tone, "", height)
     mark = Markup("")
@@ -55,7 +57,7 @@ def share(n: float, limit: float, tone: str, label: str, height: int = 10) -> Ma
 
 @dataclass(frozen=True, slots=True)
 class TimeSpan:
-    """A piece of time that something took."""
+    """A time span with tone and label."""
 
     began: float
     ended: float
@@ -64,7 +66,7 @@ class TimeSpan:
 
 
 def stretches(found: Iterable[TimeSpan], start: float, end: float, label: str) -> Markup:
-    """What happened when, from *start* to *end*; a short one is as wide as can be seen."""
+    """Draw spans between *start* and *end*. A short span keeps a visible minimum width."""
     length = max(end - start, 0.001)
     pieces = [Markup('<rect class="ground" y="9" width="{:.0f}" height="2"/>').format(_WIDTH)]
     for each in found:
@@ -75,7 +77,7 @@ def stretches(found: Iterable[TimeSpan], start: float, end: float, label: str) -
 
 
 def bars(found: Sequence[tuple[float, float]], label: str) -> Markup:
-    """Pairs of (all, bad) as bars that stand side by side."""
+    """Draw pairs of (all, bad) as bars."""
     limit = max((n for n, _ in found), default=0) or 1
     wide = _WIDTH / max(len(found), 1)
     pieces = []
@@ -91,14 +93,14 @@ def bars(found: Sequence[tuple[float, float]], label: str) -> Markup:
 
 
 def sparks(found: Sequence[int], label: str) -> Markup:
-    """Numbers as small bars side by side."""
+    """Draw numbers as a sparkline of bars."""
     bars = [Column(at, n, 0, "warn", "") for at, n in enumerate(found)]
     return over_time(bars, 0, len(found), 1, label, "sparks")
 
 
 @dataclass(frozen=True, slots=True)
 class HeatCell:
-    """One stretch of time at a glance: the worse it was, the higher; *share* from 0 to 1."""
+    """One slot of a heat bar: the worse, the higher. *share* is from 0 to 1."""
 
     share: float
     tone: str
@@ -106,7 +108,7 @@ class HeatCell:
 
 
 def beats(found: Sequence[HeatCell], label: str) -> Markup:
-    """Equal stretches side by side; one without a share is a gap."""
+    """Draw equal slots side by side. A slot without a share is a gap."""
     wide = _WIDTH / max(len(found), 1)
     pieces = [Markup('<rect class="ground" y="59" width="{:.0f}" height="1"/>').format(_WIDTH)]
     for at, each in enumerate(found):
@@ -118,7 +120,7 @@ def beats(found: Sequence[HeatCell], label: str) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One slot of time: when it began, how much, how much of that was bad, in which tone, and what it says."""
+    """One bar of a time chart: start, value, bad part of it, tone and label."""
 
     began: float
     n: float
@@ -130,9 +132,9 @@ class Column:
 def over_time(
     found: Sequence[Column], start: float, end: float, step: float, label: str, kind: str = "bars", limit: float = 0.0
 ) -> Markup:
-    """Bars where they belong between *start* and *end*; where nothing is known, there is none.
+    """Draw bars at their time between *start* and *end*. A slot without data has no bar.
 
-    One that is *most* is as high as the picture; without it, the highest is.
+    A bar of value *limit* has full height. Without a limit, the highest bar has it.
     """
     limit = limit or max((each.n for each in found), default=0) or 1
     wide = _WIDTH * step / max(end - start, step)
@@ -171,7 +173,7 @@ DEFAULT = "24h"
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One picture, what it shows, and the number that says it in short."""
+    """One chart with its title and key figure."""
 
     title: str
     short: str
@@ -180,7 +182,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The pictures of one span of time; none when nothing was put down in it."""
+    """The charts of one time range. Empty when nothing was recorded in it."""
 
     span: str
     start: int
@@ -189,12 +191,12 @@ class Past:
 
 
 def chosen(span: str) -> str:
-    """The span that an address asks for; the usual one for any other word."""
+    """Return the time range that a URL names, or the default for an unknown name."""
     return span if span in SPANS else DEFAULT
 
 
 def counted(n: int, thing: str, bad: int) -> str:
-    """'1 attempt, 0 failed', '1,200 attempts, 3 failed'."""
+    """Format counts: '1 attempt, 0 failed', '1,200 attempts, 3 failed'."""
     return f"{formatters.many(n, thing)}, {bad:,} failed"
 
 
@@ -287,7 +289,7 @@ def of_target(found: History[CallCounts], span: str, now: float) -> Past:
 
 
 def beat_bar(found: Sequence[CallCounts | None], now: float) -> Chart:
-    """The last 24 hours of a target at a glance: low where all was well, high where most of its calls failed."""
+    """Draw the last 24 hours of a target: low while healthy, high where most calls failed."""
     there = [each for each in found if each is not None]
     good, bad, away = (sum(getattr(each, name) for each in there) for name in ("good", "bad", "rejected"))
     worst = sum(each.bad * 2 >= each.good + each.bad > 0 for each in there)
@@ -329,7 +331,7 @@ def _picture(
 
 
 def _failed(found: History[Point] | History[CallCounts], now: float, shares: Sequence[tuple[int, int]]) -> Chart:
-    """Which part failed in each slot, given how many of how many."""
+    """Return the failed share of each slot from pairs of failed and total."""
     parts = [bad / of if of else 0.0 for bad, of in shares]
     begun = [point.at - found.step for point in found.points]
     worst = max(parts, default=0.0)

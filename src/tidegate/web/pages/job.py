@@ -1,4 +1,4 @@
-"""`/jobs/{id}`: one job, what it waits for, every attempt, and what a person can do about it."""
+"""`/jobs/{id}`: one job, its wait reason, its attempts and the available actions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tidegate.web.pages.render import page
 from tidegate.web.site import site_of
 
 _MAX_TEXT = 4000
-_SCREEN = 100  # attempts in the picture
+_SCREEN = 100  # attempts in the chart
 _TOLD_ELSEWHERE = ("processing", "queued")
 
 Id = Annotated[int, Path(ge=1, le=2**62)]
@@ -33,7 +33,7 @@ Field = Annotated[str, Form(max_length=2000)]
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """One dispatch of a job. *ended* is None while it runs; *waited* is how long nothing happened before it."""
+    """One attempt of a job. *ended* is None while it runs. *waited* is the idle time before it."""
 
     n: int
     began: float
@@ -51,12 +51,12 @@ class AttemptRow:
 class JobPage:
     report: JobReport
     line: JobSummary
-    attempts: list[AttemptRow]  # the newest first
-    others: list[JobEvent]  # the newest first
+    attempts: list[AttemptRow]  # newest first
+    others: list[JobEvent]  # newest first
     parents: list[tuple[int, str]]
     duplicate: int | None
-    held: Mapping[str, str]  # what stands before all jobs of its target
-    may: tuple[str, ...]  # what can be done to it
+    held: Mapping[str, str]  # what holds all jobs of its target
+    may: tuple[str, ...]  # available actions
 
 
 router = APIRouter()
@@ -137,7 +137,7 @@ def _load_page(tx: Tx, id_: int) -> JobPage:
 
 
 def _duplicate(tx: Tx, job: Job) -> int | None:
-    """The other job that holds what this one would have to itself."""
+    """Return the id of the other job that holds the same unique key."""
     if job.unique_key is None:
         return None
     rows = tx.query_many("twins", [{"kind": job.kind, "unique_key": job.unique_key}])
@@ -145,7 +145,7 @@ def _duplicate(tx: Tx, job: Job) -> int | None:
 
 
 def attempts(events: list[JobEvent]) -> list[AttemptRow]:
-    """The dispatches that these events tell of, the oldest first."""
+    """Group events into attempts, oldest first."""
     ends = {event.fence: event for event in events if event.duration is not None}
     found: list[AttemptRow] = []
     free_since: float | None = next((event.at for event in events if event.kind == "queued"), None)
@@ -162,9 +162,9 @@ def attempts(events: list[JobEvent]) -> list[AttemptRow]:
 
 
 def _picture(seen: JobPage, now: float) -> str:
-    """The life of a job, from when it was put in: when it was tried, and how each attempt ended."""
+    """Draw the attempts of a job over its lifetime, with the outcome of each."""
     if len(seen.attempts) < 2:
-        return ""  # one bar tells nothing
+        return ""  # a single bar shows nothing
     job = seen.report.job
     end = job.finished_at or now
     shown = [
@@ -182,7 +182,7 @@ def _texts(job: Job) -> list[tuple[str, str]]:
 
 
 def _cut(text: str) -> tuple[str, int]:
-    """JSON as people read it, without secrets, at most so long; and how much was left out."""
+    """Return JSON for display, redacted and cut, and the number of characters left out."""
     value: Any = shown_json(text)
     shown = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
     return shown[:_MAX_TEXT], max(0, len(shown) - _MAX_TEXT)

@@ -1,4 +1,4 @@
-"""`/queue` and `/queue/{name}`: jobs by state, with a filter that lives in the URL; and pausing a queue."""
+"""`/queue`, `/queue/{name}` and `/failures`: job lists with a filter in the URL, and pausing a queue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from tidegate.web.pages.forms import Flash, act, answer, cursor_of, end_of
 from tidegate.web.pages.render import page
 from tidegate.web.site import Site, site_of
 
-# Which jobs a reader wants to see: read from the URL, kept in every link and form, and told in words.
+# -- job filter --------------------------------------------------------------------------------------------------------
+#
+# Read from the URL and repeated in every link and form.
 
 _FAILURE = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _AGE = re.compile(r"([0-9]{1,4}[smhdw])([+-])", re.ASCII)
@@ -43,7 +45,7 @@ Text = Annotated[str, Query(max_length=300)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """What stands in the URL. What makes no sense there is taken as not said."""
+    """The filter in the URL. Invalid values are ignored."""
 
     queue: str = ""
     state: str = ""
@@ -69,7 +71,7 @@ class Chosen:
 
     @property
     def query(self) -> dict[str, str]:
-        """What is said, as the URL has it."""
+        """Return the filter as query parameters."""
         return {name: value for name in self.__slots__ if (value := getattr(self, name))}
 
     def without(self, *names: str) -> Chosen:
@@ -80,7 +82,7 @@ class Chosen:
 
     @property
     def words(self) -> list[tuple[str, str]]:
-        """Each part for people, with its name."""
+        """Return each condition as text, with its name."""
         told: dict[str, Any] = {
             "queue": f"in the queue {self.queue}",
             "state": of(self.state).word.lower(),
@@ -94,7 +96,7 @@ class Chosen:
 
 
 def words_of(kept: Mapping[str, Any]) -> list[str]:
-    """The same of a filter that was kept, as `Filter.as_json` gives it."""
+    """Return the same for a stored filter, as `Filter.as_json` returns it."""
     of = {name: kept[name] for name in Chosen.__slots__ if name in kept}
     told = [word for _, word in Chosen(**of).words]
     ages = {"older": "at least {} old", "younger": "at most {} old"}
@@ -110,7 +112,7 @@ def chosen(
     failure: Text = "",
     age: Text = "",
 ) -> Chosen:
-    """The filter of a request."""
+    """Return the filter of a request."""
     return Chosen(
         queue=queue.strip(),
         state=state if state in STATES else "",
@@ -131,7 +133,7 @@ def _ages(age: str) -> tuple[float | None, float | None]:
 
 
 _PAGE_SIZE = 50
-_COUNTED = 1000  # a number beside a tab is counted no further
+_COUNTED = 1000  # tab counts stop here
 TABS = ("", "queued", "running", "failed", "done", "cancelled")
 _STAGES_OF = {"queued": ("blocked", "waiting", "ready"), "": reports.STAGES}
 
@@ -142,7 +144,7 @@ Cursor = Annotated[str, Query(max_length=500)]
 
 @dataclass(frozen=True, slots=True)
 class JobsPage:
-    """The jobs that were asked for, and what surrounds them."""
+    """The listed jobs and the state around them."""
 
     jobs: ResultPage[JobSummary]
     counts: dict[str, Count]
@@ -150,9 +152,9 @@ class JobsPage:
     kinds: list[str]
     codes: list[str]
     events: list[TargetEvent]
-    may: dict[int, tuple[str, ...]]  # what can be done to each job
-    past: charts.Past | None  # of one queue
-    held: dict[str, str]  # what stands before all jobs of a target
+    may: dict[int, tuple[str, ...]]  # available actions by job
+    past: charts.Past | None  # of a single queue
+    held: dict[str, str]  # what holds all jobs of a target
 
 
 router = APIRouter()
@@ -253,7 +255,7 @@ def _load_page(tx: Tx, chosen: Chosen, cursor: str, name: str | None, span: str)
 
 
 def _together(seen: JobsPage, chosen: Chosen) -> list[str]:
-    """What is offered for all jobs of a state: what can be done to one of those that are shown."""
+    """Return the bulk actions of a state: those available for at least one listed job."""
     if not chosen.state:
         return []
     return list(dict.fromkeys(action for actions in seen.may.values() for action in actions))
@@ -262,7 +264,7 @@ def _together(seen: JobsPage, chosen: Chosen) -> list[str]:
 def _counts(
     tx: Tx, chosen: Chosen, queues: list[QueueReport], jobs: ResultPage[JobSummary], cursor: str
 ) -> dict[str, Count]:
-    """How many jobs a tab has, in the scope of the list: of all where tallies know it, else of the one shown."""
+    """Return the job count of each tab: of all tabs if counters exist, else only of the current one."""
     if set(chosen.query) <= {"queue", "state"}:
         of = [queue for queue in queues if chosen.queue in ("", queue.name)]
         return {
@@ -274,7 +276,9 @@ def _counts(
     return {chosen.state: listing.count(tx, chosen.wanted, _COUNTED)}
 
 
-# `/failures`: what failed, sorted by what it needs; each group is retried or discarded as a whole.
+# -- /failures ---------------------------------------------------------------------------------------------------------
+#
+# Failures grouped by what they need. Each group is retried or discarded as a whole.
 
 
 @router.get("/failures")
@@ -297,5 +301,5 @@ def show(request: Request, bucket: Annotated[str, Query(max_length=40)] = "") ->
 
 
 def _shown(row: Triaged, wanted: str) -> bool:
-    """What is over is shown only when somebody asks for it."""
+    """Past failures are listed only on request."""
     return row.bucket == wanted if wanted else row.bucket != "over"

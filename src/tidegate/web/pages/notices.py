@@ -1,4 +1,4 @@
-"""`/notices`: what a person should read, once per episode, and saying that it was read."""
+"""`/notices` and `/channels`: notices to read and acknowledge, delivery channels and their tests."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def read_all(request: Request, newest: Annotated[int, Form(ge=0, le=2**62)] = 0,
 
 
 class About(Protocol):
-    """What a notice is about."""
+    """The subject of a notice."""
 
     @property
     def kind(self) -> str: ...
@@ -128,14 +128,17 @@ class About(Protocol):
 
 
 def app_of(line: About, apps: Sequence[Installed[Any]]) -> App[Any] | None:
-    """The application that a notice about a target comes from."""
+    """Return the application that a notice about a target comes from."""
     if line.subject != "target":
         return None
     return next((app.app for app in apps if line.name in (app.app.name, *app.app.targets)), None)
 
 
 def page_of(app: App[Any], key: str) -> str:
-    """The page of one key of an application; empty when it has none. One that ends in /{id} is for numbers alone."""
+    """Return an application's page for one key.
+
+    Empty if it has none. A path that ends in /{id} accepts only numbers.
+    """
     for path in (each.path for each in app.pages):
         if key and path.endswith("/{key}"):
             return path.replace("{key}", quote(key, safe=""))
@@ -145,7 +148,7 @@ def page_of(app: App[Any], key: str) -> str:
 
 
 def opens(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
-    """What the button says that leads there."""
+    """Return the label of the button that leads there."""
     if line.kind == GAVE_UP or line.name.startswith(TARGETS):
         return "Failures" if line.kind == GAVE_UP else "Channels"
     app = app_of(line, apps)
@@ -153,10 +156,9 @@ def opens(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
 
 
 def place_of(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
-    """Where what a notice is about has its page; empty when it has none.
+    """Return the page of a notice's subject. Empty if it has none.
 
-    What an application tells under its own name, or of a target of its own, is on its page; and on a page of its own
-    if it has one for each key.
+    The subject may be an application or a target of one. Then it is the application's page, or its page for the key.
     """
     if line.kind == GAVE_UP:
         return "/failures"
@@ -168,7 +170,7 @@ def place_of(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
     return _PLACES[line.subject] + quote(line.name, safe="") if line.subject in _PLACES else ""
 
 
-# `/channels`: where people are told, how the last delivery of each went, and a test of it.
+# -- /channels ---------------------------------------------------------------------------------------------------------
 
 _MAIL = re.compile(r"[^@\s<>\",]{1,100}@[^@\s<>\",]{1,150}")
 
@@ -230,5 +232,5 @@ def _put(tx: Tx, who: str, mail: str, by: str) -> str:
 
 
 def _noted(tx: Tx, by: str, state: str) -> None:
-    """The address itself is nobody else's business."""
+    """Record the change in the audit log, without the mail address, which is private."""
     audit.append_entry(tx, by, "user_address_set", AuditSubject(subject="user", name=str(by)), became={"state": state})

@@ -1,4 +1,4 @@
-"""`/`: whether anything is wrong, whether it is getting better, and what a person must do."""
+"""`/`, `/find`, `/charts` and error pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tidegate.web.site import Site, site_of
 
 _MAX_GAUGES = 6
 _MAX_CHANGES, _LOOKED_AT = 10, 100
-_CAPACITY, _SUMMARY = 11, 14  # columns of that statement
+_CAPACITY, _SUMMARY = 11, 14  # columns of the statement `targets`
 
 
 router = APIRouter()
@@ -42,7 +42,7 @@ router = APIRouter()
 def show(request: Request) -> Response:
     site = site_of(request)
     seen, gauges, reported, changes = site.read(lambda tx: (overview(tx), _gauges(tx), _reported(tx), _changes(tx)))
-    # What the applications brought along is no sign that anybody has begun; a strip says itself where to begin.
+    # Targets that applications declare do not show that the user has started. Status strips say where to start.
     new = not reported and not site.strips() and {queue.name for queue in seen.queues} <= site.queue.queues()
     seen = replace(seen, needs=[_at_home(need, site) for need in seen.needs])
     return page(
@@ -73,7 +73,7 @@ def _values(site: Site, seen: Overview) -> dict[str, Any]:
 
 
 def _at_home(need: ActionItem, site: Site) -> ActionItem:
-    """What must be done to a target of an application is done on its page."""
+    """Link an action item for an application's target to the application's page."""
     target = need.subject.removeprefix("target ")
     for there in site.apps if need.kind == "fatal" else ():
         home = there.app.home
@@ -83,9 +83,9 @@ def _at_home(need: ActionItem, site: Site) -> ActionItem:
 
 
 def _changes(tx: Tx) -> list[tuple[TargetEvent, int]]:
-    """What changed last of each target and queue, and how many changes came shortly before it.
+    """Return the last change of each target and queue, with the number of changes shortly before it.
 
-    One that comes and goes would hide all others.
+    Grouping keeps a flapping target from hiding all others.
     """
     found: dict[tuple[str, str, str | None], list[TargetEvent]] = {}
     for event in table.newest_events(tx, _LOOKED_AT):
@@ -94,22 +94,22 @@ def _changes(tx: Tx) -> list[tuple[TargetEvent, int]]:
 
 
 def _reported(tx: Tx) -> bool:
-    """Whether another program than this server has told of a target."""
+    """Whether a program other than this server has reported a target."""
     told = (json.loads(raw[_SUMMARY]) for raw in tx.query("targets") if raw[_SUMMARY] is not None)
     return any(program != this_program() for programs in told for program in programs)
 
 
 def _begin(site: Site) -> list[tuple[FirstPage[Any], str]]:
-    """The first page of each application, and what the application is for."""
+    """Return the first page and the purpose of each application."""
     return [(app.app.home, app.app.about) for app in site.apps if app.app.home is not None]
 
 
 def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
-    """The targets that say how full they are, the fullest first."""
+    """Return the targets that report a fill level, the fullest first."""
     found = []
     for raw in tx.query("targets"):
         if raw[_CAPACITY] is None:
-            continue  # most have none, and there may be thousands
+            continue  # most targets have none, and there may be thousands
         row = table.target_of(raw)
         if row.rules is not None:
             gauge = target_policy.filling(row.capacity, json.loads(row.rules).get("capacity"), now_of(tx))
@@ -119,11 +119,13 @@ def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
 
 
 def shown_store(url: str) -> str:
-    """The URL of the store for a program to copy, without what is not for everybody: a folder, or a password."""
+    """Return the store URL for users to copy, without folder and password."""
     return f"sqlite:///{url.rsplit('/', 1)[-1]}" if url.startswith("sqlite:") else "postgresql://…"
 
 
-# `/find`: a job by its number, a target or a queue by its name; and paths that people guess.
+# -- /find -------------------------------------------------------------------------------------------------------------
+#
+# A job by id, a target or queue by name, and paths that users guess.
 
 
 @router.get("/find")
@@ -147,7 +149,7 @@ def queue(request: Request, name: str) -> Response:
 
 
 def _place(tx: Tx, text: str) -> str:
-    """Where it has its page: an exact match, else the list that it may be in; empty when nothing has that name."""
+    """Return the page of an exact match, else of the list that may contain it. Empty if nothing matches."""
     number = number_of(text.removeprefix("#"))
     if number is not None and actions.get(tx, number) is not None:
         return f"/jobs/{number}"
@@ -161,11 +163,13 @@ def _place(tx: Tx, text: str) -> str:
     return f"/targets?name={quote(text, safe='')}" if close else ""
 
 
-# What is shown instead of a page: not found, refused, broken, or the store is away. Needs no store.
+# -- error pages -------------------------------------------------------------------------------------------------------
+#
+# Shown for problems, also while the store is unreachable, so they must not read it.
 
 
 def failure(scope: Scope, about: Mapping[str, Any], headers: Mapping[str, str]) -> HTMLResponse:
-    """The page of a problem; *about* is its document, with title, detail, status and code."""
+    """Return the page of a problem. *about* is its document."""
     values = {
         "title": about["title"].rstrip("."),
         "detail": _capital(about["detail"]),
@@ -184,12 +188,12 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-# `/charts`: how all queues did over the last day or week, together and each beside the others.
+# -- /charts -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryRow:
-    """One queue beside the others."""
+    """One queue in the comparison of all queues."""
 
     name: str
     attempts: int
@@ -220,7 +224,7 @@ def show_history(request: Request, span: Annotated[str, Query(max_length=20)] = 
 
 
 def row_of(name: str, past: History[Point], standing: Mapping[str, Any], now: float) -> HistoryRow:
-    """*standing*: what is true of the queue at this moment, also when nothing was put down yet."""
+    """Build a row. *standing* is the current state of the queue, also known when nothing was recorded yet."""
     points = past.points
     attempts, bad = sum(point.attempts for point in points), sum(point.bad for point in points)
     bars = [

@@ -1,7 +1,7 @@
-"""A template and its values become a page: the frame around it, its navigation, its words for times and numbers.
+"""Renders templates into pages: layout, navigation, and the functions that templates call.
 
-An application's templates are in `templates/` of its package, are named "weather/forecast.html" for the application
-`weather`, and extend "frame.html". Its scripts and pictures are in `static/`: {{ asset("weather/map.js") }}.
+The templates of an application are in `templates/` of its package. For the application `weather` a template is named
+"weather/forecast.html" and extends "frame.html". Scripts and images are in `static/`: {{ asset("weather/map.js") }}.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ KEYS_COOKIE = "tidegate_keys"
 
 @dataclass(frozen=True, slots=True)
 class NavEntry:
-    """One line of the navigation."""
+    """One entry of the navigation."""
 
     path: str
     title: str
     icon: str
     under: tuple[str, ...] = ()  # other paths that belong to it
-    right: str = ""  # whoever lacks it would only be refused there
+    right: str = ""  # hidden from users without this permission
 
 
 CORE = (
@@ -66,15 +66,15 @@ CORE = (
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """The page of a template. *values* are what it shows; text among them is escaped."""
+    """Render the page of a template. Text in *values* is escaped."""
     unread = site_of(request).read(inbox.unread)
     return render_template(request, template, status, {"unread": unread, **values})
 
 
 def render_template(request: Request, template: str, status: int, values: dict[str, Any]) -> HTMLResponse:
-    """As `page`, without asking the store: for the pages that are shown when it is away."""
+    """Like `page`, but without reading the store: for pages that are shown while it is unreachable."""
     site = site_of(request)
-    # A page that refreshes itself must not take the words that are meant for the next one.
+    # A background refresh must not consume the flash message of the next page.
     cookie = None if QUIETLY in request.headers else request.cookies.get(COOKIE)
     frame = _frame(request, site, Flash.load(cookie) if cookie else None)
     html = _environment(_packages(site)).get_template(template).render({"unread": 0, **frame, **values})
@@ -125,9 +125,9 @@ def _frame(request: Request, site: Site, flash: Flash | None) -> dict[str, Any]:
 
 
 def _barred(principal: Principal | None, what: str) -> Markup:
-    """What a button gets whose form *who* may not send: it is there, and says why it does nothing.
+    """Return the attributes that disable a button whose form *who* may not send, with the reason.
 
-    *what* is the path of the form or its last word, or the right that it needs, as `needs` has it.
+    *what* is the path of the form, its last segment, or the permission that `requires` declares.
     """
     right = what if what in set(map(str, Permission)) else permission_for("POST", what)
     if right == PUBLIC or (principal is not None and principal.has_permission(Permission(right))):
@@ -137,7 +137,7 @@ def _barred(principal: Principal | None, what: str) -> Markup:
 
 
 def _here(request: Request, base: str) -> str:
-    """The path of this page as it was asked for: a name in it may have a slash, which must stay quoted."""
+    """Return the path of this page as requested. A name in it may contain a slash, which must stay quoted."""
     raw = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
     path = raw.partition(b"?")[0].decode("ascii", "replace")
     shown = path if path.startswith(base) else base + path
@@ -153,35 +153,35 @@ def _of_apps(site: Site) -> Iterator[NavEntry]:
 
 
 def _opens(principal: Principal | None, entry: NavEntry) -> bool:
-    """Whether who looks is let in there."""
+    """Whether the user may open the page of an entry."""
     return not entry.right or (principal is not None and principal.has_permission(Permission(entry.right)))
 
 
 def _current(path: str, site: Site) -> str:
-    """The entry that the reader is at."""
+    """Return the navigation entry of this page."""
     for entry in (*CORE[1:], *_of_apps(site)):
         if any(path == under or path.startswith(under + "/") for under in (entry.path, *entry.under)):
             return entry.path
     return "/" if path == "/" else ""
 
 
-# -- what templates call -----------------------------------------------------------------------------------------------
+# -- template functions ------------------------------------------------------------------------------------------------
 
 
 def _href(base: str, path: str, *names: object, **query: object) -> str:
-    """A path of ours: names are quoted and put behind it, empty parts of the query left out."""
+    """Return a path of this server with quoted names. Empty query parameters are dropped."""
     kept = [(key, str(value)) for key, value in query.items() if value not in ("", None)]
     shown = base + path + "".join("/" + quote(str(name), safe="") for name in names)
     return f"{shown}?{urlencode(kept)}" if kept else shown
 
 
 def _help_of(base: str, code_book: CodeBook, code: str | None) -> str:
-    """The page that explains a code; empty for one that no book here has, such as one of a program of somebody's."""
+    """Return the help page of a code. Empty for an unknown code, such as one that another program defines."""
     return _href(base, "/help/errors", code) if code in code_book or code in API_CODES else ""
 
 
 def _asset(base: str, name: str, packages: tuple[tuple[str, str], ...] = ()) -> str:
-    """Where a static file is: one of ours, or "weather/map.js" for the file `static/map.js` of that application."""
+    """Return the URL of a static file of the server, or of an application: "weather/map.js" is its `static/map.js`."""
     app, _, rest = name.partition("/")
     package = dict(packages).get(app)
     digest = _digest(name) if package is None else _digest(rest, package)
@@ -189,7 +189,7 @@ def _asset(base: str, name: str, packages: tuple[tuple[str, str], ...] = ()) -> 
 
 
 def _icon(base: str, name: str, label: str = "") -> Markup:
-    """A picture of the sprite; hidden from readers aloud unless it has a label."""
+    """Return an icon of the sprite, hidden from screen readers unless it has a label."""
     spoken = Markup('role="img" aria-label="{}"').format(label) if label else Markup('aria-hidden="true"')
     known = name if name in icons() else "app"
     return Markup('<svg class="icon" {}><use href="{}#{}"></use></svg>').format(
@@ -198,7 +198,7 @@ def _icon(base: str, name: str, label: str = "") -> Markup:
 
 
 def _state(base: str, token: str, word: str = "", *, large: bool = False) -> Markup:
-    """A state as its icon and its word."""
+    """Return a state as icon and label."""
     look = formatters.of(token)
     size = " large" if large else ""
     return Markup('<span class="state {}{}" data-state="{}">{}{}</span>').format(
@@ -207,7 +207,7 @@ def _state(base: str, token: str, word: str = "", *, large: bool = False) -> Mar
 
 
 def _when(now: float, at: float | None, *, both: bool = False) -> Markup:
-    """A moment as people say it, and exactly where one asks; *both*: exactly beside it."""
+    """Return a relative time with the exact time on hover. *both*: show both."""
     if at is None:
         return Markup("")
     exact = formatters.absolute(at)
@@ -220,7 +220,7 @@ def _when(now: float, at: float | None, *, both: bool = False) -> Markup:
 
 
 def _clock(now: float, at: float, *, seconds: bool = False) -> Markup:
-    """The time of day, which stays as it is while the page is open."""
+    """Return the time of day, which does not change while the page is open."""
     exact = formatters.absolute(at)
     return Markup('<time datetime="{}" title="{}" data-still>{}</time>').format(
         formatters.machine(at), exact, formatters.to_the_second(at, now) if seconds else formatters.clock(at, now)
@@ -239,7 +239,7 @@ def _digest(name: str, package: str = "") -> str:
 
 @cache
 def icons() -> frozenset[str]:
-    """The names of the sprite's pictures."""
+    """Return the names of the icons in the sprite."""
     text = (STATIC / "icons.svg").read_text(encoding="utf-8")
     return frozenset(part.partition('"')[0] for part in text.split('<symbol id="')[1:])
 
@@ -278,7 +278,9 @@ def _environment(packages: tuple[tuple[str, str], ...]) -> Environment:
     return environment
 
 
-# What a reader likes: light or dark, shortcuts or none. Kept in a cookie, changed by a form.
+# -- display preferences -----------------------------------------------------------------------------------------------
+#
+# Theme and shortcuts, stored in a cookie and changed by a form.
 
 _YEAR = 366 * 86400
 Field = Annotated[str, Form(max_length=2000)]

@@ -1,4 +1,4 @@
-"""The numbers of a target in words, as its workers told them to the store."""
+"""The policy of a target as text, as its workers reported it to the store."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _BEHIND = {
 
 
 def rows(rules: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Name and meaning of each number that is in force."""
+    """Return name and meaning of each setting in force."""
     found: list[tuple[str, str]] = []
     if behind := rules.get("behind"):
         found.append(("While it is held", _BEHIND.get(str(behind), str(behind))))
@@ -54,7 +54,7 @@ def rows(rules: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _calls(n: float) -> str:
-    """A rate may be of half a call."""
+    """A rate may be half a call."""
     return f"{n:g} {'call' if n == 1 else 'calls'}"
 
 
@@ -96,12 +96,12 @@ def _breaker(numbers: Mapping[str, Any], probed_after: bool | list[str] | None) 
 
 
 def breaker(rules: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers of its breaker; empty when it has none."""
+    """Return the settings of its breaker. Empty without a breaker."""
     return dict(rules.get("breaker") or {})
 
 
 def filling(known: str | None, limits: Mapping[str, Any] | None, now: float) -> dict[str, Any] | None:
-    """How full a target says it is: its depth, what we sent since, and its cap; None when nobody has asked yet."""
+    """Return the fill level of a target: depth, sent since, and limit. None before the first probe."""
     if not limits or known is None:
         return None
     found = FillLevel.load(known)
@@ -112,7 +112,9 @@ def filling(known: str | None, limits: Mapping[str, Any] | None, now: float) -> 
     return {"depth": found.depth, "own": own, "taken": taken, "cap": cap, "full": taken >= cap, "at": found.at}
 
 
-# What an outage would do to a target: played in a limited child process, and kept while the numbers are the same.
+# -- outage simulation -------------------------------------------------------------------------------------------------
+#
+# Runs in a child process with limits. The result is cached until the policy changes.
 
 _log = logging.getLogger("tidegate.web")
 
@@ -122,27 +124,27 @@ _LIMITS = ProcessLimits(memory_mb=1024, cpu="20s", time="30s", answer_mb=2)
 
 @dataclass(frozen=True, slots=True)
 class OutageChart:
-    """One outage as its section shows it; without a picture when it could not be played."""
+    """One simulated outage. It has no chart if the simulation failed."""
 
     length: str
     svg: Markup | str = ""
     summary: str = ""
-    held: int = 0  # calls that the gates did not let through
+    held: int = 0  # calls that the gates rejected
     rows: tuple[tuple[str, ...], ...] = ()
 
 
 def asked(length: str) -> str:
-    """The length that an address asks for; nothing for any other word."""
+    """Return the outage length that a URL names, or an empty text."""
     return length if length in LENGTHS else ""
 
 
 def possible(rules: Mapping[str, Any]) -> bool:
-    """Whether there is anything to play."""
+    """Whether the policy has anything to simulate."""
     return outage.gates(rules) is not None
 
 
 def drawn(rules: Mapping[str, Any], length: str, calls: History[CallCounts]) -> OutageChart:
-    """*calls*: how it was called of late."""
+    """Simulate and draw. *calls* describes recent calls."""
     numbers = {name: rules[name] for name in ("backoff", "cooldown", "breaker") if rules.get(name)}
     try:
         return _played(json.dumps(numbers, sort_keys=True), length, outage.pace(LENGTHS[length], calls))

@@ -1,4 +1,4 @@
-"""What people do to a target on its page: a table of actions, each a form."""
+"""`/targets` and `/targets/{name}`: the list, one target, and its actions as a table of forms."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tidegate.web.pages.overview import shown_store
 from tidegate.web.pages.render import page
 from tidegate.web.site import Site, site_of
 
-# `/targets`: every target, those that need attention first.
+# -- /targets ----------------------------------------------------------------------------------------------------------
 
 _PAGE_SIZE = 50
 
@@ -72,9 +72,9 @@ def show(
     )
 
 
-# `/targets/{name}`: one target, what holds it, its numbers, and what happened to it.
+# -- /targets/{name} ---------------------------------------------------------------------------------------------------
 
-# What holds a key, as the state that it is shown as.
+# Hold of a key -> state that is shown.
 _HELD = {"fatal": "action", "cooldown": "disabled", "backoff": "degraded", "retry_after": "limited"}
 _ORDER = {reason: rank for rank, reason in enumerate(("fatal", "cooldown", "retry_after", "backoff"))}
 
@@ -85,9 +85,9 @@ class TargetPage:
 
     detail: TargetDetail
     counts: Counts
-    opened: str  # because of what, while it is open
-    theirs: list[dict[str, Any]]  # the breakers that programs of their own have for it
-    good: int  # trial calls that were good, while half-open
+    opened: str  # why the breaker opened, while it is open
+    theirs: list[dict[str, Any]]  # breakers that other programs have for it
+    good: int  # successful probes while half-open
     buckets: list[tuple[float, float]]
     filling: dict[str, Any] | None
     past: charts.Past
@@ -124,14 +124,14 @@ def show_target(
 
 
 def _home(site: Site, name: str) -> AppPage[Any] | None:
-    """The page of the application whose target it is: there its credentials are entered, and its work is seen."""
+    """Return the application's page for its target, where its credentials and work are."""
     return next((there.app.home for there in site.apps if name in (there.app.name, *there.app.targets)), None)
 
 
 def _load_page(tx: Tx, name: str, span: str) -> TargetPage:
     detail = reports.one(tx, name)
     row = table.target(tx, name)
-    if row is None:  # it cannot be: the report is of the same transaction
+    if row is None:  # cannot happen: the report is from the same transaction
         raise AssertionError(name)
     keys = sorted(detail.keys, key=lambda key: (_ORDER.get(key.reason, 9), key.lane))
     detail = replace(detail, keys=keys)
@@ -160,12 +160,12 @@ def _opened(breaker: StoredBreaker) -> str:
 
 Field = Annotated[str, Form(max_length=2000)]
 Reason = Annotated[str, Form(max_length=300)]
-Ends = tuple[float, float]  # when it ends, and now
+Ends = tuple[float, float]  # end, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionForm:
-    """What a form asks for."""
+    """The fields of an action form."""
 
     site: Site
     by: str

@@ -1,4 +1,4 @@
-"""`/people`: who may sign in, what they may do, and who changed that. For admins only."""
+"""`/people`, `/tokens` and sign-in: users, tokens and sessions. Only admins manage users and tokens."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def person(request: Request, name: str) -> Response:
 @requires(Permission.MANAGE)
 def change_role(request: Request, name: str, role: Field = "", key: Field = "") -> Response:
     site = site_of(request)
-    wanted = role or key  # an undoing names the role that was
+    wanted = role or key  # an undo sends the previous role as key
 
     def say(was: str) -> Flash:
         if was == wanted:
@@ -134,17 +134,17 @@ def remove(request: Request, name: str) -> Response:
 def confirm_removal(
     site: Site, request: Request, name: str, remove: Callable[[Tx, str, str], None], text: str
 ) -> Response:
-    """The answer to a form that removes somebody or something."""
+    """Return the confirmation page for a removal."""
     said = act(site, lambda tx: remove(tx, name, site.actor_of(request)), lambda _: Flash(text=text))
     return answer(request, said, "", "/people")
 
 
 def list_users(site: Site, request: Request, wrong: Flash | None = None, **given: str) -> Response:
-    """All people and tokens; after a refusal with why, and with what was typed."""
+    """List all users and tokens. After a rejected form, show the reason and the entered values."""
     users, tokens, events = site.read(
         lambda tx: (account_users.users(tx), account_users.tokens(tx), account_users.newest(tx))
     )
-    # What was refused is not refreshed: its address answers a form only.
+    # A rejected form is not refreshed: its URL accepts only POST.
     values: dict[str, Any] = {} if wrong is None else {"said": wrong, "live": None}
     return page(
         request,
@@ -164,14 +164,16 @@ def list_users(site: Site, request: Request, wrong: Flash | None = None, **given
 
 
 def find_named(what: str, name: str, there: list[Any]) -> Any:
-    """The one of that name; a page that says so when there is none."""
+    """Return the user of that name. Raises Problem if there is none."""
     for each in there:
         if each.name == name:
             return each
     raise Problem("not_there", f"There is no {what} {name!r}; it may have been removed.", status=404)
 
 
-# `/tokens`: making one, which is shown once, and removing one. They are listed at `/people`.
+# -- /tokens -----------------------------------------------------------------------------------------------------------
+#
+# A new token is shown once. `/people` lists tokens.
 
 
 @router.post("/tokens/add")
@@ -184,7 +186,7 @@ def add_token(request: Request, name: Field = "", role: Field = "", lasts: Field
     except (Rejected, ValueError) as error:
         said = Flash(text=f"Nothing was changed: {error}.", tone="bad")
         return list_users(site, request, said, token=called, token_role=role, lasts=lasts)
-    # No redirect could carry it without keeping it somewhere. And this page cannot be asked for again.
+    # A redirect would have to store the token somewhere. This page cannot be requested again.
     return page(request, "token_made.html", name=called, role=role, token=made, live=None)
 
 
@@ -202,7 +204,9 @@ def remove_token(request: Request, name: str) -> Response:
     return confirm_removal(site_of(request), request, name, account_users.remove_token, text)
 
 
-# Signing in and out: a form, a session, a cookie that no script can read.
+# -- sign-in -----------------------------------------------------------------------------------------------------------
+#
+# The session cookie is not readable by scripts.
 
 _log = logging.getLogger("tidegate.web")
 
@@ -264,7 +268,7 @@ def sign_in_router(site: Site, checks: PasswordChecks) -> APIRouter:
 
 
 def to_sign_in(scope: Scope) -> Response:
-    """To the form, and from there to where it was asked."""
+    """Redirect to the sign-in form, which returns to the requested page."""
     base = str(scope.get("root_path", ""))
     asked = str(scope["path"]) + (f"?{scope['query_string'].decode('latin-1')}" if scope.get("query_string") else "")
     return RedirectResponse(f"{base}/sign-in?{urlencode({'next': asked})}", status_code=303)
