@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # -- temporary directory -----------------------------------------------------------------------------------------------
 
 _REMOVE_TIMEOUT = 10  # seconds
-# A killed process may have written a file just before, so it removes twice.
+# It retries: a killed process may have written a file just before.
 _REMOVE = """
 import pathlib, shutil, sys, time
 sys.stdin.buffer.read()
@@ -72,7 +72,7 @@ def _removed_after_us(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it continues without us
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the child continues after this process
             waiting.communicate(timeout=_REMOVE_TIMEOUT)
 
 

@@ -264,7 +264,7 @@ def play(
     lasts: float | None = None,
     scale: Scale = ALONE,
 ) -> PlayedSimulation:
-    """Simulate *profile*, with its defaults for missing arguments. An invalid value is a CliError."""
+    """Simulate *profile*, with its defaults for missing arguments. An invalid value is a UsageError."""
     try:
         with _quiet():
             result = simulate(

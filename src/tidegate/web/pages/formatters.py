@@ -23,11 +23,13 @@ _WEEK = 6 * 86400.0
 
 
 def span(seconds: float, *, nearest: bool = False) -> str:
-    """Format a duration in its usual unit, rounded: 40 -> '40 s', 750 -> '12 min', 9e4 -> '1 day'."""
+    """Format a duration in its largest unit, rounded down: 40 -> '40 s', 750 -> '12 min', 9e4 -> '1 day'.
+
+    *nearest* rounds to the nearest unit instead.
+    """
     if seconds < 1:
         return f"{max(0.0, seconds) * 1000:.0f} ms"
     for size, unit in _UNITS:
-        # 59.6 seconds round up to a minute. 119.5 minutes do not round up to two hours.
         if seconds >= size:
             n = math.floor(seconds / size + 0.5 * nearest)
             return f"{n} {unit}{'s' if unit == 'day' and n != 1 else ''}"
