@@ -48,11 +48,11 @@ def user() -> None:
 def list_users(url: str, driver: str | None, as_json: bool) -> int:
     """Lists everybody."""
     with store_at(url, driver) as store:
-        found = store.read(users.users)
-    rows = [(each.name, each.role, when(each.made_at), when(each.seen_at) or "never") for each in found]
+        accounts = store.read(users.users)
+    rows = [(account.name, account.role, when(account.made_at), when(account.seen_at) or "never") for account in accounts]
     none = ["There is nobody; whoever is at this machine may do everything."]
     head = ("NAME", "ROLE", "SINCE", "LAST SEEN")
-    say([each.as_json() for each in found], as_json, lambda: table(rows, head) or none)
+    say([account.as_json() for account in accounts], as_json, lambda: table(rows, head) or none)
     return Exit.OK
 
 
@@ -74,10 +74,10 @@ def add(name: str, role: str, password_stdin: bool, by: str, url: str, driver: s
     users.check_new(name, role)
     users.check_first(role, somebody=_anybody(url, driver))
     digest = users.digest_of(_password(password_stdin))
-    with store_made_at(url, driver) as (store, made):
+    with store_made_at(url, driver) as (store, is_new):
         store.write(lambda tx: users.add_user(tx, name, role, digest, by))
     where = [f"The database {shown_url(url)} was made for it; tidegate serve uses it when it is started here."]
-    say({"name": name, "role": role}, as_json, lambda: [f"{name} may sign in as {role}.", *(where if made else [])])
+    say({"name": name, "role": role}, as_json, lambda: [f"{name} may sign in as {role}.", *(where if is_new else [])])
     return Exit.OK
 
 
@@ -113,8 +113,8 @@ def role(name: str, new: str, by: str, url: str, driver: str | None, as_json: bo
 @command_at_store
 def sign_out(name: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Ends all sessions of a user, who must sign in again."""
-    said = f"{name} is signed out everywhere."
-    return _change(url, driver, as_json, lambda tx: users.sign_out(tx, name, by), said)
+    message = f"{name} is signed out everywhere."
+    return _change(url, driver, as_json, lambda tx: users.sign_out(tx, name, by), message)
 
 
 @user.command("remove")
@@ -126,10 +126,10 @@ def remove_user(name: str, by: str, url: str, driver: str | None, as_json: bool)
     return _change(url, driver, as_json, lambda tx: users.remove_user(tx, name, by), f"{name} is removed.")
 
 
-def _change(url: str, driver: str | None, as_json: bool, work: Callable[[Tx], object], said: str) -> int:
+def _change(url: str, driver: str | None, as_json: bool, work: Callable[[Tx], object], message: str) -> int:
     with store_at(url, driver) as store:
         store.write(work)
-    say({"done": True}, as_json, lambda: [said])
+    say({"done": True}, as_json, lambda: [message])
     return Exit.OK
 
 
@@ -186,13 +186,13 @@ def token() -> None:
 def list_tokens(url: str, driver: str | None, as_json: bool) -> int:
     """Lists the tokens, without what is secret of them."""
     with store_at(url, driver) as store:
-        found = store.read(users.tokens)
+        tokens = store.read(users.tokens)
     rows = [
-        (each.name, each.role, each.made_by, when(each.made_at), when(each.ends_at) or "never", when(each.used_at))
-        for each in found
+        (row.name, row.role, row.made_by, when(row.made_at), when(row.ends_at) or "never", when(row.used_at))
+        for row in tokens
     ]
     head = ("NAME", "ROLE", "BY", "MADE", "ENDS", "LAST USED")
-    say([each.as_json() for each in found], as_json, lambda: table(rows, head) or ["There is no token."])
+    say([row.as_json() for row in tokens], as_json, lambda: table(rows, head) or ["There is no token."])
     return Exit.OK
 
 
@@ -205,8 +205,8 @@ def list_tokens(url: str, driver: str | None, as_json: bool) -> int:
 def create(name: str, role: str, ttl: float | None, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Makes a token, and prints it. It cannot be shown again."""
     with store_at(url, driver) as store:
-        made = store.write(lambda tx: users.add_token(tx, name, role, by, ttl))
-    say({"name": name, "role": role, "token": made}, as_json, lambda: [made])
+        secret = store.write(lambda tx: users.add_token(tx, name, role, by, ttl))
+    say({"name": name, "role": role, "token": secret}, as_json, lambda: [secret])
     return Exit.OK
 
 
@@ -242,6 +242,6 @@ def jwt(role: str, ttl: float, name: str, file: Path | None, as_json: bool) -> i
         if not loaded.values.secret_key.get_secret_value() and not key.exists():
             click.echo(f"tidegate: there is no key {key} here yet; it is made now", err=True)
         secrets = secrets_of(loaded)
-        made = access.issue_token(access.Issuer.own(secrets.derived("jwt")), name, Role(role), ttl, SYSTEM.now())
-    say({"name": name, "role": role, "token": made}, as_json, lambda: [made])
+        jwt_text = access.issue_token(access.Issuer.own(secrets.derived("jwt")), name, Role(role), ttl, SYSTEM.now())
+    say({"name": name, "role": role, "token": jwt_text}, as_json, lambda: [jwt_text])
     return Exit.OK

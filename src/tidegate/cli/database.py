@@ -95,16 +95,16 @@ def _database(ctx: click.Context, _: click.Parameter, url: str | None) -> str:
     """Return the given database URL, else that of the settings. A database file in this folder needs no settings."""
     if url is not None and not is_reference(url):
         return url
-    given = ctx.get_parameter_source("url") is ParameterSource.COMMANDLINE
+    is_flag = ctx.get_parameter_source("url") is ParameterSource.COMMANDLINE
     with plain_mistakes():
-        found = store_url(ctx.meta[_CONFIG], flag=url if given else None)
-    made = sqlite_path(DEFAULT_URL)
+        configured = store_url(ctx.meta[_CONFIG], flag=url if is_flag else None)
+    default_file = sqlite_path(DEFAULT_URL)
     makes = hasattr(ctx.command.callback, _MAY_MAKE)
-    if found is None and not makes and (made is None or not made.exists()):
+    if configured is None and not makes and (default_file is None or not default_file.exists()):
         raise click.UsageError(
             "which database? Give --url, set TIDEGATE_URL, or write a settings file with: tidegate init", ctx
         )
-    return found or DEFAULT_URL
+    return configured or DEFAULT_URL
 
 
 _CONFIG = "tidegate.cli.config"
@@ -133,9 +133,9 @@ def by_option(command: F) -> F:
     def run(*args: Any, by: str, reason: str, **kwargs: Any) -> Any:
         return command(*args, by=Actor(user_actor(by), Origin.CLI, reason), **kwargs)
 
-    who = click.option("--by", default=my_login, show_default="your login", metavar="NAME", help="Who does it.")
-    why = click.option("--reason", default="", metavar="TEXT", help="Why, for those who ask later.")
-    return who(why(run))  # type: ignore[return-value]
+    by_flag = click.option("--by", default=my_login, show_default="your login", metavar="NAME", help="Who does it.")
+    reason_flag = click.option("--reason", default="", metavar="TEXT", help="Why, for those who ask later.")
+    return by_flag(reason_flag(run))  # type: ignore[return-value]
 
 
 @contextmanager
@@ -144,8 +144,8 @@ def plain_mistakes() -> Iterator[None]:
         yield
     except SettingsError as error:
         *others, last = error.problems
-        for each in others:  # one line each; the last one ends the command
-            click.echo(f"tidegate: {each}", err=True)
+        for other in others:  # one line each; the last one ends the command
+            click.echo(f"tidegate: {other}", err=True)
         raise CliError(str(last), Exit.CONFIGURATION) from error
     except (TidegateError, ValueError, TypeError) as error:
         code = next(code for kind, code in _ENDS if isinstance(error, kind))
@@ -164,12 +164,12 @@ def store_made_at(url: str, driver: str | None) -> Iterator[tuple[Store, bool]]:
     """Like `store_at`, but create a missing database. Also return whether it was created."""
     new = is_to_be_made(url, driver)
     if new:
-        made = open_store(url, now=SYSTEM.now, driver=driver)
+        new_store = open_store(url, now=SYSTEM.now, driver=driver)
         try:
-            migrate(made, core_migrations())
-            identify(made)
+            migrate(new_store, core_migrations())
+            identify(new_store)
         finally:
-            made.close()
+            new_store.close()
     with store_at(url, driver) as store:
         yield store, new
 
@@ -198,7 +198,7 @@ def store_at(url: str, driver: str | None, *, bare: bool = False) -> Iterator[St
 
 def pending(store: Store) -> list[str]:
     """Return the missing schema migrations."""
-    return [f"{each.number:04} {each.name}" for each in compare(applied(store), core_migrations())]
+    return [f"{migration.number:04} {migration.name}" for migration in compare(applied(store), core_migrations())]
 
 
 def sqlite_path(url: str) -> Path | None:
@@ -242,9 +242,9 @@ def show_what(
 ) -> int:
     """Print a report from the database, or a list of them. Return the exit code."""
     with store_at(url, driver) as store:
-        found = store.read(read)
-    document = found.as_json() if isinstance(found, Report) else [each.as_json() for each in found]
-    say(document, as_json, lambda: lines(found))
+        report = store.read(read)
+    document = report.as_json() if isinstance(report, Report) else [item.as_json() for item in report]
+    say(document, as_json, lambda: lines(report))
     return Exit.OK
 
 
@@ -261,7 +261,7 @@ def table(rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> list[str]:
 
 def printable(text: str) -> str:
     """Remove control characters from *text*: names, keys and messages come from outside."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def many(n: int, what: str) -> str:

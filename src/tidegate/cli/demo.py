@@ -132,11 +132,11 @@ def _served(runner: DemoRunner, folder: Path, port: int, *, as_json: bool) -> No
         at = listening_at(_HOST, port)
     except PortTaken as error:
         raise CliError(str(error), Exit.CONFIGURATION) from error
-    with at, server.assembled(loaded, apps, simulators=True) as there:
-        there.visitor = VISITOR
+    with at, server.assembled(loaded, apps, simulators=True) as assembled:
+        assembled.visitor = VISITOR
         try:
-            runner.open(there.apps)
-            server.serve(there, at, ready=lambda address: _say(f"{address}{HOME}", folder, as_json=as_json))
+            runner.open(assembled.apps)
+            server.serve(assembled, at, ready=lambda address: _say(f"{address}{HOME}", folder, as_json=as_json))
         finally:
             runner.close()
 
@@ -147,8 +147,8 @@ def settled(runner: DemoRunner, folder: Path, port: int) -> tuple[Loaded, list[A
     from tidegate.settings import load
     from tidegate_demo.app import demo
 
-    found, broken = server.there_are()
-    apps = [demo(runner), *runner.environment.services.under(found)]
+    installed_apps, broken = server.there_are()
+    apps = [demo(runner), *runner.environment.services.under(installed_apps)]
     settings = folder / "tidegate.toml"
     settings.write_bytes((files(_PACKAGE) / "tidegate.toml").read_bytes())
     flags: dict[str, Any] = {

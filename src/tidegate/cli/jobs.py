@@ -95,40 +95,40 @@ def act(
         verb = replace(verb, which=f"{wanted.state} job")
     with store_at(url, driver) as store:
         if ids:
-            return _each(store, verb, ids, by, as_json)
+            return _act_singly(store, verb, ids, by, as_json)
         if expect is None:
             return _counted(verb, store.read(lambda tx: service.preview(tx, verb.name, wanted)), as_json)
         with long_work(lambda work: f"{work.done:,} of {work.total:,} {verb.done}", as_json=as_json) as work:
             try:
-                found = service.run(store, verb.name, wanted, by, expected=expect, progress=work(verb.doing))
+                outcome = service.run(store, verb.name, wanted, by, expected=expect, progress=work(verb.doing))
             finally:
                 store.announce()
-    _say(verb, found, as_json, lambda: _outcome(verb, found), dry_run=False)
-    return Exit.NEGATIVE if found.refused or not found.matched else Exit.OK
+    _say(verb, outcome, as_json, lambda: _outcome(verb, outcome), dry_run=False)
+    return Exit.NEGATIVE if outcome.refused or not outcome.matched else Exit.OK
 
 
-def _counted(verb: Verb, found: Count, as_json: bool) -> int:
-    if found.capped:
-        line = f"{found} {verb.which}s found; that is too many at once, narrow it down."
-    elif not found.n:
+def _counted(verb: Verb, count: Count, as_json: bool) -> int:
+    if count.capped:
+        line = f"{count} {verb.which}s found; that is too many at once, narrow it down."
+    elif not count.n:
         line = _nothing(verb)
     else:
-        line = f"{many(found.n, verb.which)} found; to {verb.name}, say --expect {found.n}."
-    _say(verb, BulkOutcome(found.n), as_json, lambda: [line], dry_run=True)
-    return Exit.OK if found.n else Exit.NEGATIVE
+        line = f"{many(count.n, verb.which)} found; to {verb.name}, say --expect {count.n}."
+    _say(verb, BulkOutcome(count.n), as_json, lambda: [line], dry_run=True)
+    return Exit.OK if count.n else Exit.NEGATIVE
 
 
-def _outcome(verb: Verb, found: BulkOutcome) -> list[str]:
-    if not found.matched:
+def _outcome(verb: Verb, outcome: BulkOutcome) -> list[str]:
+    if not outcome.matched:
         return [_nothing(verb)]
-    lines = [f"{many(found.changed, 'job')} {verb.done} (bulk action {found.bulk})."]
-    if found.left:
-        named = ", ".join(map(str, found.left[:_MAX_NAMED]))
-        others = found.refused - _MAX_NAMED
+    lines = [f"{many(outcome.changed, 'job')} {verb.done} (bulk action {outcome.bulk})."]
+    if outcome.left:
+        named = ", ".join(map(str, outcome.left[:_MAX_NAMED]))
+        others = outcome.refused - _MAX_NAMED
         lines.append(f"Left as they are: {named}{f' and {others:,} more' if others > 0 else ''}.")
-        lines.append(f"Why: tidegate bulk show {found.bulk}")
-    if found.state == RUNNING:
-        lines.append(f"Somebody else goes on with it; how far it is: tidegate bulk show {found.bulk}")
+        lines.append(f"Why: tidegate bulk show {outcome.bulk}")
+    if outcome.state == RUNNING:
+        lines.append(f"Somebody else goes on with it; how far it is: tidegate bulk show {outcome.bulk}")
     return lines
 
 
@@ -136,33 +136,33 @@ def _nothing(verb: Verb) -> str:
     return f"Nothing to {verb.name}: no {verb.which} matches."
 
 
-def _say(verb: Verb, found: BulkOutcome, as_json: bool, lines: Callable[[], list[str]], *, dry_run: bool) -> None:
-    say({"action": verb.name, **found.as_json(), "dry_run": dry_run}, as_json, lines)
+def _say(verb: Verb, outcome: BulkOutcome, as_json: bool, lines: Callable[[], list[str]], *, dry_run: bool) -> None:
+    say({"action": verb.name, **outcome.as_json(), "dry_run": dry_run}, as_json, lines)
 
 
-def _each(store: Store, verb: Verb, ids: tuple[int, ...], by: str, as_json: bool) -> int:
+def _act_singly(store: Store, verb: Verb, ids: tuple[int, ...], by: str, as_json: bool) -> int:
     """Act on each job in its own transaction. The exit code is that of the first error."""
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     code = Exit.OK
     for job in ids:
-        said, ended = _one(store, verb, job, by)
-        found.append({"job": job, "done": ended is Exit.OK, "says": said})
+        message, ended = _one(store, verb, job, by)
+        results.append({"job": job, "done": ended is Exit.OK, "says": message})
         code = code or ended
     store.announce()
-    say(found, as_json, lambda: [f"job {each['job']}: {each['says'] or verb.done}" for each in found])
+    say(results, as_json, lambda: [f"job {result['job']}: {result['says'] or verb.done}" for result in results])
     return code
 
 
 def _one(store: Store, verb: Verb, job: int, by: str) -> tuple[str, Exit]:
     try:
-        said = store.write(lambda tx: verb.one(tx, job, by))
+        message = store.write(lambda tx: verb.one(tx, job, by))
     except NotFound as error:
         return str(error), Exit.NOT_FOUND
     except Rejected as error:
         return str(error), Exit.REFUSED
     except UniqueTaken:
         return "another job has taken its place", Exit.REFUSED
-    return "it runs, and was told to stop" if said == "asked" else "", Exit.OK
+    return "it runs, and was told to stop" if message == "asked" else "", Exit.OK
 
 
 @click.group(cls=CommandGroup)
@@ -180,7 +180,7 @@ def list_(limit: int, url: str, driver: str | None, as_json: bool, **which: Any)
     return show_what(lambda tx: listing.jobs(tx, wanted, limit=limit).items, _job_lines, url, driver, as_json=as_json)
 
 
-def _job_lines(found: Sequence[JobSummary]) -> list[str]:
+def _job_lines(jobs: Sequence[JobSummary]) -> list[str]:
     head = ("ID", "STATE", "QUEUE", "KIND", "TARGET", "KEY", "ATTEMPT", "CODE", "AT")
     rows = [
         (
@@ -194,7 +194,7 @@ def _job_lines(found: Sequence[JobSummary]) -> list[str]:
             job.code or "",
             when(job.finished_at or job.due_at),
         )
-        for job in found
+        for job in jobs
     ]
     return table(rows, head) or ["There is no such job."]
 
@@ -206,16 +206,16 @@ def queues(url: str, driver: str | None, as_json: bool) -> int:
     return show_what(reports.queues, _queue_lines, url, driver, as_json=as_json)
 
 
-def _queue_lines(found: list[QueueReport]) -> list[str]:
+def _queue_lines(queues: list[QueueReport]) -> list[str]:
     head = ("QUEUE", *(stage.upper() for stage in reports.STAGES), "WORKERS", "PAUSED UNTIL")
     rows = [
         (
-            each.name,
-            *(str(each.jobs.get(stage, 0)) for stage in reports.STAGES),
-            str(each.workers),
-            when(each.paused_until),
+            queue.name,
+            *(str(queue.jobs.get(stage, 0)) for stage in reports.STAGES),
+            str(queue.workers),
+            when(queue.paused_until),
         )
-        for each in found
+        for queue in queues
     ]
     return table(rows, head) or ["There is no queue."]
 
@@ -228,8 +228,8 @@ def show(job_id: int, url: str, driver: str | None, as_json: bool) -> int:
     return show_what(lambda tx: reports.job(tx, job_id), _detail, url, driver, as_json=as_json)
 
 
-def _detail(found: JobReport) -> list[str]:
-    job = found.job
+def _detail(report: JobReport) -> list[str]:
+    job = report.job
     about = [
         ("state", str(job.state)),
         ("queue", job.queue),
@@ -247,9 +247,9 @@ def _detail(found: JobReport) -> list[str]:
         ("message", shown_message(job.error_message or job.last_message or "")),
     ]
     lines = [f"job {job.id}", *(f"  {name:<10} {text}" for name, text in about if text)]
-    lines += ["", *lines_of(found.reasons)] if found.reasons else []
+    lines += ["", *lines_of(report.reasons)] if report.reasons else []
     events = [
-        (when(event.at), event.kind, str(event.attempt), event.code or "", event.actor or "") for event in found.events
+        (when(event.at), event.kind, str(event.attempt), event.code or "", event.actor or "") for event in report.events
     ]
     return [*lines, "", *table(events, ("AT", "EVENT", "ATTEMPT", "CODE", "BY"))]
 
@@ -266,32 +266,32 @@ _FORGET = Verb(name="forget", one=actions.forget, which="ended job", doing="Forg
 
 @jobs.command()
 @action_options
-def retry(**asked: Any) -> int:
+def retry(**options: Any) -> int:
     """Queues failed jobs again: the ones named, or all that match a filter.
 
     With a filter the number is only told at first; give it back with --expect to retry them.
     """
-    return act(_RETRY, **asked)
+    return act(_RETRY, **options)
 
 
 @jobs.command()
 @action_options
-def cancel(**asked: Any) -> int:
+def cancel(**options: Any) -> int:
     """Cancels jobs, the ones named or all that match a filter; one that runs is told to stop.
 
     With a filter the number is only told at first; give it back with --expect to cancel them.
     """
-    return act(_CANCEL, **asked)
+    return act(_CANCEL, **options)
 
 
 @jobs.command()
 @action_options
-def forget(**asked: Any) -> int:
+def forget(**options: Any) -> int:
     """Removes jobs that have ended, with their history, and frees what they hold.
 
     With a filter the number is only told at first; give it back with --expect to forget them.
     """
-    return act(_FORGET, **asked)
+    return act(_FORGET, **options)
 
 
 @jobs.command()
@@ -320,6 +320,6 @@ def resume(queue: str, by: str, url: str, driver: str | None, as_json: bool) -> 
     with store_at(url, driver) as store:
         was = store.write(lambda tx: actions.resume_queue(tx, queue, by))
         store.announce()
-    says = f"The queue {queue} goes on." if was else f"The queue {queue} was not paused."
-    say({"queue": queue, "was_paused": was}, as_json, lambda: [says])
+    message = f"The queue {queue} goes on." if was else f"The queue {queue} was not paused."
+    say({"queue": queue, "was_paused": was}, as_json, lambda: [message])
     return Exit.OK if was else Exit.NEGATIVE

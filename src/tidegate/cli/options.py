@@ -100,12 +100,12 @@ class AtServer:
             apps, broken = server.there_are()
             loaded = load(file=self.config, flags={"url": self.url} if self.url else None, apps=apps, broken=broken)
             database.say_if_new(loaded.values.url)
-            with server.assembled(loaded, [app for app in apps if app.name == self.app]) as there:
-                if not there.apps:
+            with server.assembled(loaded, [app for app in apps if app.name == self.app]) as assembled:
+                if not assembled.apps:
                     raise CliError(
                         f"the application {self.app} is not to run; add it to apps in the settings", Exit.CONFIGURATION
                     )
-                yield there.apps[0]
+                yield assembled.apps[0]
 
     def say(self, document: Any, *lines: str) -> None:
         """Print one JSON document, or lines for users without control characters."""
@@ -119,10 +119,10 @@ def at_server(command: Callable[..., Any]) -> Callable[..., Any]:
     def run(at: AtServer, /, config: Path | None, url: str | None, as_json: bool, **own: Any) -> Any:
         return command(replace(at, config=config, url=url, as_json=as_json), **own)
 
-    made: Callable[..., Any] = update_wrapper(run, command)
+    wrapped: Callable[..., Any] = update_wrapper(run, command)
     for option in reversed(_OPTIONS):
-        made = option(made)
-    return made
+        wrapped = option(wrapped)
+    return wrapped
 
 
 def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:

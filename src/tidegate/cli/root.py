@@ -60,8 +60,8 @@ class Verbs(click.Group):
 
             ctx.obj = AtServer(cmd_name)
             return _command_of(cmd_name)
-        found = getattr(import_module(VERBS[cmd_name][0]), cmd_name)
-        return found if isinstance(found, click.Command) else None
+        command = getattr(import_module(VERBS[cmd_name][0]), cmd_name)
+        return command if isinstance(command, click.Command) else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -72,7 +72,7 @@ class Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
-            formatter.write_dl([(verb, says) for verb, (_, says) in VERBS.items()])
+            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
         apps = [name for name in _apps() if name not in VERBS]
         if apps:
             with formatter.section("Applications"):
@@ -96,22 +96,22 @@ def _command_of(app: str) -> click.Command | None:
         if where is None:
             return None
         module, _, name = where.partition(":")
-        found = getattr(import_module(module), name)
+        command = getattr(import_module(module), name)
     except TidegateError as error:
         raise click.UsageError(f"the application {app!r} cannot be used: {error}") from error
     except Exception as error:  # a defect of an application must not break the command line
         raise click.UsageError(f"the application {app!r} cannot be used: {type(error).__name__}: {error}") from error
-    if not isinstance(found, click.Command):
+    if not isinstance(command, click.Command):
         return None
-    _not_cut_short(found)
-    return found
+    _not_cut_short(command)
+    return command
 
 
 def _not_cut_short(command: click.Command) -> None:
     """Show the whole first sentence of each command in a group's list, as the root group does."""
-    for each in command.commands.values() if isinstance(command, click.Group) else ():
-        each.short_help = each.get_short_help_str(MAX_SENTENCE)
-        _not_cut_short(each)
+    for subcommand in command.commands.values() if isinstance(command, click.Group) else ():
+        subcommand.short_help = subcommand.get_short_help_str(MAX_SENTENCE)
+        _not_cut_short(subcommand)
 
 
 @click.group(
@@ -158,9 +158,9 @@ def run(args: Sequence[str] | None = None) -> int:
     return int(code or Exit.OK)
 
 
-def suggestion(given: str, known: Sequence[str] | dict[str, tuple[str, str]]) -> str:
+def suggestion(name: str, known: Sequence[str] | dict[str, tuple[str, str]]) -> str:
     """Return a "did you mean" text, or the list of all names."""
-    close = get_close_matches(given.lower(), known, n=1)
+    close = get_close_matches(name.lower(), known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
 
 

@@ -56,9 +56,9 @@ def guide(svg: str | None) -> None:
         click.echo("\nFirst, each failure gets a meaning. What is 'connection refused'?")
         click.echo(f"{verdict.code}, retriable: {verdict.message}\n{verdict.advice}")
     place = svg or str(Path(tempfile.mkdtemp(prefix="tidegate-")) / "outage.svg")
-    for number, (title, says, profile, outage, times) in enumerate(_STOPS):
+    for number, (title, text, profile, outage, times) in enumerate(_STOPS):
         played = play(PROFILES[profile], outage=outage, every=times.get("every"), lasts=times.get("lasts"))
-        click.echo(f"\n{title}\n{'=' * len(title)}\n{says}\n")
+        click.echo(f"\n{title}\n{'=' * len(title)}\n{text}\n")
         show(played)
         if number == 0:
             draw(played, place)
@@ -82,18 +82,18 @@ _OF_BREAKER = {
 
 
 def _cooldowns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, tuple[int, float]]:
-    found: dict[str, tuple[int, float]] = {}
-    for each in value:
-        code, _, row = each.partition("=")
+    cooldowns: dict[str, tuple[int, float]] = {}
+    for item in value:
+        code, _, row = item.partition("=")
         times, _, rest = row.partition("/")
         if not times.isdecimal() or not int(times) or not rest:
-            raise click.BadParameter(f"{each!r} is not understood; {_COOLDOWN}", ctx, param)
+            raise click.BadParameter(f"{item!r} is not understood; {_COOLDOWN}", ctx, param)
         if code not in CORE:
             from tidegate.cli.root import suggestion
 
             raise click.BadParameter(f"there is no code {code!r}; {suggestion(code, list(CORE))}", ctx, param)
-        found[code] = (int(times), duration(ctx, param, rest) or 0.0)
-    return found
+        cooldowns[code] = (int(times), duration(ctx, param, rest) or 0.0)
+    return cooldowns
 
 
 _OPTIONS = (

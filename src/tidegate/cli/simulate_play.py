@@ -115,20 +115,22 @@ class SimulationProfile:
 
     def probed(self) -> SimulationProfile:
         """Return a copy in which a health probe ends the open state."""
-        kept = {name: number for name, number in (self.breaker or {}).items() if name not in ("timeout", "max_timeout")}
-        return replace(self, probe=True, breaker=None if self.breaker is None else kept)
+        rules = {
+            name: number for name, number in (self.breaker or {}).items() if name not in ("timeout", "max_timeout")
+        }
+        return replace(self, probe=True, breaker=None if self.breaker is None else rules)
 
     @property
     def says(self) -> list[str]:
         """Describe the policy, one gate per line."""
-        found = [_backoff(self.backoff)] if self.backoff != NO_BACKOFF else []
+        lines = [_backoff(self.backoff)] if self.backoff != NO_BACKOFF else []
         if self.breaker is not None:
             per = " per key" if self.breaker_per == "key" else ""
-            found.append(_breaker({**_BREAKER, **self.breaker}, per, probe=self.probe))
+            lines.append(_breaker({**_BREAKER, **self.breaker}, per, probe=self.probe))
         if self.cooldown is not None:
             rests = (f"{code} {times}x: {brief(rest)}" for code, (times, rest) in self.cooldown.rests.items())
-            found.append(f"cooldown {', '.join(rests)}")
-        return found or ["no gate at all: give --base, --breaker or --cooldown"]
+            lines.append(f"cooldown {', '.join(rests)}")
+        return lines or ["no gate at all: give --base, --breaker or --cooldown"]
 
 
 PROFILES = {
@@ -200,10 +202,10 @@ class ProfileOptions:
             return None
         if self.breaker is None and not self.breaker_numbers:
             return was
-        kept = dict(was or {})
+        rules = dict(was or {})
         if "timeout" in self.breaker_numbers:
-            kept.pop("max_timeout", None)
-        return {**kept, **self.breaker_numbers}
+            rules.pop("max_timeout", None)
+        return {**rules, **self.breaker_numbers}
 
 
 def _backoff(backoff: Backoff) -> str:
@@ -312,7 +314,7 @@ def show(played: PlayedSimulation) -> None:
     click.echo(f"{'':<12}{LEGEND}")
     if result.told:
         click.echo()
-    for told in result.told[:_MAX_TOLD]:
-        click.echo(f"{brief(told.at):>8}  told: {told.title}")
+    for notice in result.told[:_MAX_TOLD]:
+        click.echo(f"{brief(notice.at):>8}  told: {notice.title}")
     if len(result.told) > _MAX_TOLD:
         click.echo(f"{'':>8}  and {len(result.told) - _MAX_TOLD} more")

@@ -84,13 +84,15 @@ def build(site: Site) -> FastAPI:
     app.include_router(routing.router())
     app.include_router(metrics.health_router())
     app.include_router(metrics.metrics_router())
-    large = [limit for there in site.apps for limit in _install(app, there)]
+    large = [limit for installed in site.apps for limit in _install(app, installed)]
     for page in page_routers():
         app.include_router(page, include_in_schema=False)
     app.include_router(users.sign_in_router(site, checks))
-    for there in site.apps:
-        if (own := _static(there)) is not None:
-            app.mount(f"/static/{there.app.name}", StaticFiles(directory=own), name=f"static of {there.app.name}")
+    for installed in site.apps:
+        if (own := _static(installed)) is not None:
+            app.mount(
+                f"/static/{installed.app.name}", StaticFiles(directory=own), name=f"static of {installed.app.name}"
+            )
     app.mount("/static", StaticFiles(directory=STATIC, check_dir=False), name="static")
     for kind in (StarletteHTTPException, RequestValidationError, TidegateError):
         app.add_exception_handler(kind, _failed(site))
@@ -203,10 +205,8 @@ def shown(problem: Problem, scope: Scope, site: Site) -> Response:
     except Exception as error:  # the page failed too, and the browser still needs a response
         about_it = (about["request_id"], type(error).__name__, places(error))
         _log.error("failure_page_failed id=%s error=%s where=%s", *about_it)
-    said = {name: html.escape(str(about[name] or "")) for name in ("title", "detail")}
-    text = (
-        f'<!doctype html><html lang="en"><title>{said["title"]}</title><h1>{said["title"]}</h1><p>{said["detail"]}</p>'
-    )
+    title, detail = (html.escape(str(about[name] or "")) for name in ("title", "detail"))
+    text = f'<!doctype html><html lang="en"><title>{title}</title><h1>{title}</h1><p>{detail}</p>'
     return HTMLResponse(text, problem.status_code, headers)
 
 
@@ -215,12 +215,12 @@ def shown(problem: Problem, scope: Scope, site: Site) -> Response:
 
 def _methods_at(routes: Iterable[BaseRoute], scope: Scope) -> set[str]:
     """Return every method that a route accepts at this path."""
-    found: set[str] = set()
+    methods: set[str] = set()
     for route in routes:
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
             if route.matches({**scope, "method": method})[0] is Match.FULL:
-                found.add(method)
-    return found | ({"HEAD"} if "GET" in found else set())
+                methods.add(method)
+    return methods | ({"HEAD"} if "GET" in methods else set())
 
 
 def _large(limits: list[Limit]) -> Callable[[Scope], int | None]:
@@ -228,6 +228,6 @@ def _large(limits: list[Limit]) -> Callable[[Scope], int | None]:
 
     def large(scope: Scope) -> int | None:
         path, method = path_of(scope), scope["method"]
-        return next((most for address, methods, most in limits if method in methods and address.match(path)), None)
+        return next((limit for pattern, methods, limit in limits if method in methods and pattern.match(path)), None)
 
     return large

@@ -92,8 +92,8 @@ def requires(right: Permission | str) -> Callable[[F], F]:
 
 def required_permission(fn: object) -> Permission | str | None:
     """Return the permission that `requires` set on a function, or None."""
-    found: Permission | str | None = getattr(fn, _RIGHT, None)
-    return found
+    permission: Permission | str | None = getattr(fn, _RIGHT, None)
+    return permission
 
 
 def permission_for(method: str, path: str, endpoint: object = None) -> Permission | str:
@@ -124,13 +124,13 @@ class Authenticator:
             return self._bearer(site, shown)
         secret = request.cookies.get(COOKIE)
         if secret:
-            found = site.read(lambda tx: users.of_session(tx, secret))
-            if found is not None:
+            session = site.read(lambda tx: users.of_session(tx, secret))
+            if session is not None:
                 self._nobody = False  # a cached answer from before this user existed would keep `open` true
-                who, due = found
+                principal, due = session
                 if due:
                     site.write(lambda tx: users.session_used(tx, secret))
-                return who
+                return principal
         return LOCAL if self.open(site, request) else None
 
     def open(self, site: Site, request: Request) -> bool:
@@ -161,13 +161,13 @@ class Authenticator:
         if scheme.lower() != "bearer" or not token:
             raise unknown_credentials("Send `Authorization: Bearer` and a token.")
         if token.startswith(users.TOKEN):
-            found = site.read(lambda tx: users.of_token(tx, token))
-            if found is None:
+            match = site.read(lambda tx: users.of_token(tx, token))
+            if match is None:
                 raise unknown_credentials()
-            who, due = found
+            principal, due = match
             if due is not None:
                 site.write(lambda tx: users.token_used(tx, due))
-            return who
+            return principal
         for issuer in self._issuers:
             try:
                 return access.verify_token(issuer, token, site.queue.clock.now())
@@ -195,20 +195,20 @@ async def check_permission(request: Request) -> None:
 
 def _check(request: Request, right: Permission | str) -> None:
     site = site_of(request)
-    who = request.scope[WHO] = site.access.who(site, request)
+    principal = request.scope[WHO] = site.access.who(site, request)
     if right == PUBLIC:
         return
-    if who is None:
+    if principal is None:
         raise site.access.refusal(site)
-    if not who.has_permission(Permission(right)):
-        raise not_allowed(who, Permission(right))
+    if not principal.has_permission(Permission(right)):
+        raise not_allowed(principal, Permission(right))
 
 
 def require(request: Request, right: Permission) -> None:
     """Check a permission in a handler that learns the action from the form."""
-    who = request.scope.get(WHO)
-    if not isinstance(who, Principal) or not who.has_permission(right):
-        raise Problem("not_signed_in") if who is None else not_allowed(who, right)
+    principal = request.scope.get(WHO)
+    if not isinstance(principal, Principal) or not principal.has_permission(right):
+        raise Problem("not_signed_in") if principal is None else not_allowed(principal, right)
 
 
 def not_allowed(principal: Principal, right: Permission) -> Problem:
@@ -279,9 +279,9 @@ class SignInLimit:
             return  # a known browser must not use up the limits of others
         now, network = self._clock(), attempt.pair[1]
         with self._lock:
-            found = self._networks.pop(network, None) or _Bucket(burst=30, per_second=1 / 20, at=now)
-            self._networks[network] = found
-            found.fill(now)
+            bucket = self._networks.pop(network, None) or _Bucket(burst=30, per_second=1 / 20, at=now)
+            self._networks[network] = bucket
+            bucket.fill(now)
             self._all.fill(now)
             if len(self._networks) > _MAX_KEPT:
                 self._networks.popitem(last=False)

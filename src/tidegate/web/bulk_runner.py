@@ -42,10 +42,10 @@ class BulkRunner:
             raise Problem(
                 "too_many", f"{len(running)} bulk actions are under way.", retry_after=store.read(self._soonest)
             )
-        made = service.begin(store, action, job_filter, by, expected=expected)
+        operation = service.begin(store, action, job_filter, by, expected=expected)
         self.begin()
         self._asked.set()
-        return made
+        return operation
 
     def begin(self) -> None:
         """Start the thread unless it runs. Also works after `stop`."""
@@ -64,8 +64,8 @@ class BulkRunner:
 
     def _soonest(self, tx: Tx) -> float:
         now = now_of(tx)
-        found = [one.left(now) for id_ in table.running(tx) if (one := table.get(tx, id_)) is not None]
-        return max(1.0, min(found, default=1.0))
+        remaining = [operation.left(now) for id_ in table.running(tx) if (operation := table.get(tx, id_)) is not None]
+        return max(1.0, min(remaining, default=1.0))
 
     def _run(self) -> None:
         while not self._stopping.is_set():
@@ -100,15 +100,15 @@ class BulkRunner:
             raise
         except Exception as error:
             _log.error("bulk_failed id=%s error=%s where=%s", id_, type(error).__name__, places(error))
-            says = "something went wrong; the log of the server says more"
-            store.write(lambda tx: table.end(tx, id_, table.FAILED, says))
+            message = "something went wrong; the log of the server says more"
+            store.write(lambda tx: table.end(tx, id_, table.FAILED, message))
             return True
 
 
 def run_bulk(site: Site, action: str, job_filter: Filter, by: str, expected: int) -> BulkOutcome:
     """Run a bulk action to its end and wake the workers."""
-    found = service.run(site.queue.store, action, job_filter, by, expected=expected)
+    outcome = service.run(site.queue.store, action, job_filter, by, expected=expected)
     site.queue.notify_workers()
-    if found.state == table.FAILED:
+    if outcome.state == table.FAILED:
         raise Rejected("something went wrong; look at what is left")
-    return found
+    return outcome

@@ -293,18 +293,18 @@ def listening_at(host: str, port: int) -> socket.socket:
     """Return a socket that listens on the address. Raises PortTaken."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        made = socket.create_server((host, port), family=family, backlog=_BACKLOG)
+        listener = socket.create_server((host, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         # The text of OSError would repeat the address.
-        why = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else "no address"
-        raise PortTaken(f"{_shown(host, port)} cannot be used ({why}); choose another with --port") from error
+        reason = os.strerror(error.errno).lower() if error.errno and error.errno > 0 else "no address"
+        raise PortTaken(f"{_shown(host, port)} cannot be used ({reason}); choose another with --port") from error
     # Connections inherit these options. A response is two writes, head and body. With Nagle's algorithm the second
     # waits 40 ms for a delayed acknowledgement of the first.
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if sys.platform == "linux":
         # By default the kernel keeps data for a client that never reads for about 15 minutes.
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
-    return made
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_SECONDS * 1000))
+    return listener
 
 
 def url_of(at: socket.socket) -> str:

@@ -25,14 +25,14 @@ _MAX_FIELDS = 200
 
 def current_user(request: Request, *, name: str = "") -> str:
     """Return the actor for events, with its origin. *name* replaces the name of the signed-in user."""
-    found = Actor.of(site_of(request).actor_of(request))
-    return Actor(user_actor(name), found.origin) if name else found
+    actor = Actor.of(site_of(request).actor_of(request))
+    return Actor(user_actor(name), actor.origin) if name else actor
 
 
 def current_principal(request: Request) -> Principal | None:
     """Return the principal with role and authentication method (`via`), or None for an anonymous visitor."""
-    who = request.scope.get("tidegate.who")
-    return who if isinstance(who, Principal) else None
+    principal = request.scope.get("tidegate.who")
+    return principal if isinstance(principal, Principal) else None
 
 
 def not_signed_in(request: Request) -> Problem:
@@ -53,13 +53,13 @@ def problem(
 
 async def form(request: Request) -> dict[str, str]:
     """Return the fields of a posted form. A file or a repeated field is rejected."""
-    found: dict[str, str] = {}
+    fields: dict[str, str] = {}
     async with request.form(max_files=0, max_fields=_MAX_FIELDS) as sent:
         for name, value in sent.multi_items():
-            if isinstance(value, UploadFile) or name in found:
+            if isinstance(value, UploadFile) or name in fields:
                 raise wrong(name, "give it once, as a text")
-            found[name] = value
-    return found
+            fields[name] = value
+    return fields
 
 
 def body_limit(limit: int) -> Callable[[F], F]:
@@ -101,13 +101,13 @@ def owner_session(request: Request) -> str:
     @requires(PUBLIC)
     def upload(owner: Annotated[str, Depends(owner_session)]): ...
     """
-    found: str | None = request.scope.get(_OWNER)
-    if found is None:
-        who = request.scope.get(WHO)
+    owner: str | None = request.scope.get(_OWNER)
+    if owner is None:
+        principal = request.scope.get(WHO)
         # A local request has every permission but no user name. Two browsers on this machine are two owners.
-        named = who if isinstance(who, Principal) and who.via is not AuthMethod.LOCAL else None
-        found = request.scope[_OWNER] = f"visitor:{_visitor(request)}" if named is None else named.owner
-    return found
+        named = principal if isinstance(principal, Principal) and principal.via is not AuthMethod.LOCAL else None
+        owner = request.scope[_OWNER] = f"visitor:{_visitor(request)}" if named is None else named.owner
+    return owner
 
 
 def _visitor(request: Request) -> str:
@@ -136,8 +136,8 @@ def _read(site: Site, cookie: str) -> tuple[str, float] | None:
 
 
 def _cookie(request: Request, value: str) -> str:
-    made = Response()
-    made.set_cookie(
+    response = Response()
+    response.set_cookie(
         COOKIE,
         value,
         max_age=LASTS,
@@ -146,4 +146,4 @@ def _cookie(request: Request, value: str) -> str:
         secure=request.url.scheme == "https",
         path=str(request.scope.get("root_path", "")) or "/",
     )
-    return made.headers["set-cookie"]
+    return response.headers["set-cookie"]

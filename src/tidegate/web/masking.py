@@ -19,8 +19,8 @@ def without_paths(text: str) -> str:
     return _PATH.sub("…/", text)
 
 
-def shown_setting(found: Mapping[str, Any]) -> dict[str, Any]:
+def shown_setting(setting: Mapping[str, Any]) -> dict[str, Any]:
     """Return one effective setting, masked."""
     # The caller has masked the settings. This removes secrets inside URLs as well.
-    value = without_paths(redact(str(found["value"]), _MAX_SETTING))
-    return {"about": "", "variable": "", **found, "value": value, "origin": without_paths(str(found["origin"]))}
+    value = without_paths(redact(str(setting["value"]), _MAX_SETTING))
+    return {"about": "", "variable": "", **setting, "value": value, "origin": without_paths(str(setting["origin"]))}

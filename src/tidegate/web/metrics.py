@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 def metrics_router() -> APIRouter:
-    found = APIRouter(include_in_schema=False)
-    found.add_api_route("/metrics", metrics, methods=["GET"])
-    return found
+    router = APIRouter(include_in_schema=False)
+    router.add_api_route("/metrics", metrics, methods=["GET"])
+    return router
 
 
 def metrics(request: Request) -> Response:
@@ -58,7 +58,7 @@ class StoreCollector:
         yield build
         up = GaugeMetricFamily("tidegate_store_up", "Whether the database can be read")
         try:
-            found = self.site.read(figures)
+            totals = self.site.read(figures)
         except StoreError:
             up.add_metric([], 0)
             yield up
@@ -66,16 +66,21 @@ class StoreCollector:
             return
         up.add_metric([], 1)
         yield up
-        yield from _of_queues(found.queues)
-        others = [each for program, told in found.programs.items() if program != this_program() for each in told]
-        yield from _of_breakers(found.breakers, others)
-        yield from _of_targets(found)
-        yield from _of_workers(found)
-        yield from _of_channels(found)
-        for there in self.site.apps:
-            if there.app.metrics is not None:
+        yield from _of_queues(totals.queues)
+        others = [
+            breaker
+            for program, breakers in totals.programs.items()
+            if program != this_program()
+            for breaker in breakers
+        ]
+        yield from _of_breakers(totals.breakers, others)
+        yield from _of_targets(totals)
+        yield from _of_workers(totals)
+        yield from _of_channels(totals)
+        for installed in self.site.apps:
+            if installed.app.metrics is not None:
                 with contextlib.suppress(StoreError):  # unreachable since the last read
-                    yield from there.app.metrics(there)
+                    yield from installed.app.metrics(installed)
 
 
 def _of_queues(queues: list[QueueFigures]) -> Iterator[Metric]:
@@ -120,7 +125,7 @@ def _of_breakers(rows: list[BreakerFigures], others: list[ReportedBreaker]) -> I
 
 
 def _at_worst(sample: Sample, others: list[ReportedBreaker], value: Callable[[ReportedBreaker], int]) -> Sample:
-    theirs = [value(each) for each in others if each.name == sample.labels["name"]]
+    theirs = [value(breaker) for breaker in others if breaker.name == sample.labels["name"]]
     return sample._replace(value=max([sample.value, *theirs]))
 
 
@@ -155,34 +160,34 @@ _ADD = {
 }
 
 
-def _of_targets(found: Figures) -> Iterator[Metric]:
+def _of_targets(totals: Figures) -> Iterator[Metric]:
     labels = ["target", "state"]
     state = GaugeMetricFamily("tidegate_target_state", "How a target stands: 1 for its state", labels=labels)
-    for name, token in found.target_state.items():
-        for each in found.tokens:
-            state.add_metric([name, each], float(each == token))
+    for name, token in totals.target_state.items():
+        for known in totals.tokens:
+            state.add_metric([name, known], float(known == token))
     counted = GaugeMetricFamily("tidegate_targets", "Targets by state, all of them", labels=["state"])
-    for token, n in found.targets.items():
+    for token, n in totals.targets.items():
         counted.add_metric([token], n)
     yield from (state, counted)
 
 
-def _of_workers(found: Figures) -> Iterator[Metric]:
-    yield GaugeMetricFamily("tidegate_workers", "Workers that were heard of in time", value=found.workers)
+def _of_workers(totals: Figures) -> Iterator[Metric]:
+    yield GaugeMetricFamily("tidegate_workers", "Workers that were heard of in time", value=totals.workers)
     tick = GaugeMetricFamily("tidegate_engine_last_tick_timestamp_seconds", "When a worker was last heard of")
-    if found.last_tick is not None:
-        tick.add_metric([], found.last_tick)
+    if totals.last_tick is not None:
+        tick.add_metric([], totals.last_tick)
     yield tick
-    yield GaugeMetricFamily("tidegate_notices_unread", "Notices that nobody has read", value=found.unread_notices)
+    yield GaugeMetricFamily("tidegate_notices_unread", "Notices that nobody has read", value=totals.unread_notices)
 
 
-def _of_channels(found: Figures) -> Iterator[Metric]:
+def _of_channels(totals: Figures) -> Iterator[Metric]:
     failing = GaugeMetricFamily("tidegate_channel_failing", "Whether a channel does not deliver", labels=["channel"])
-    for name, fails in found.failing.items():
+    for name, fails in totals.failing.items():
         failing.add_metric([name], float(fails))
     labels = ["channel", "outcome"]
     sent = CounterMetricFamily("tidegate_deliveries", "Notices through channels, by how that ended", labels=labels)
-    for (name, outcome), n in found.deliveries.items():
+    for (name, outcome), n in totals.deliveries.items():
         sent.add_metric([name, outcome], n)
     yield from (failing, sent)
 
@@ -196,16 +201,16 @@ _WAITING = ("waiting", "ready")
 
 
 def health_router() -> APIRouter:
-    found = APIRouter(prefix="/health", include_in_schema=False)
-    found.add_api_route("/live", live, methods=["GET"])
-    found.add_api_route("/ready", ready, methods=["GET"])
-    found.add_api_route("/workers", workers, methods=["GET"])
-    return found
+    router = APIRouter(prefix="/health", include_in_schema=False)
+    router.add_api_route("/live", live, methods=["GET"])
+    router.add_api_route("/ready", ready, methods=["GET"])
+    router.add_api_route("/workers", workers, methods=["GET"])
+    return router
 
 
 async def live(request: Request) -> Response:
     """Report that the process responds."""
-    return _well(version=site_of(request).version)
+    return _ok(version=site_of(request).version)
 
 
 def ready(request: Request) -> Response:
@@ -214,43 +219,43 @@ def ready(request: Request) -> Response:
     site.read(lambda tx: tx.query("clock"))
     missing = _missing(site)
     if missing:
-        said = f"The schema of the database lacks {len(missing)} steps; run: tidegate db migrate."
-        raise Problem("not_ready", said, missing=missing)
-    return _well()
+        detail = f"The schema of the database lacks {len(missing)} steps; run: tidegate db migrate."
+        raise Problem("not_ready", detail, missing=missing)
+    return _ok()
 
 
 def _missing(site: Site) -> list[str]:
-    there = {each.number for each in applied(site.queue.store) if each.app == CORE}
+    present = {step.number for step in applied(site.queue.store) if step.app == CORE}
     return [
-        f"{migration.number:04} {migration.name}" for migration in core_migrations() if migration.number not in there
+        f"{migration.number:04} {migration.name}" for migration in core_migrations() if migration.number not in present
     ]
 
 
 def workers(request: Request) -> Response:
     """Report whether every queue with jobs has a worker."""
-    queues, there = site_of(request).read(_looked)
-    alone = [queue for queue in queues if _left_alone(queue)]
+    queues, worker_count = site_of(request).read(_read_queues)
+    alone = [queue for queue in queues if _lacks_worker(queue)]
     if alone:
-        names = ", ".join(each.name for each in alone[:5])
+        names = ", ".join(report.name for report in alone[:5])
         reasons = [
-            {"queue": each.name, "waiting": sum(each.jobs.get(stage, 0) for stage in _WAITING), "workers": 0}
-            for each in alone[:50]
+            {"queue": report.name, "waiting": sum(report.jobs.get(stage, 0) for stage in _WAITING), "workers": 0}
+            for report in alone[:50]
         ]
         raise Problem("no_workers", f"No worker is there for: {names}.", reasons=reasons)
-    return _well(workers=there)
+    return _ok(workers=worker_count)
 
 
-def _looked(tx: Tx) -> tuple[list[QueueReport], int]:
+def _read_queues(tx: Tx) -> tuple[list[QueueReport], int]:
     return reports.queues(tx), sum(
         worker.there and not worker.stopping and not worker.outdated for worker in reports.workers(tx)
     )
 
 
-def _left_alone(queue: QueueReport) -> bool:
+def _lacks_worker(queue: QueueReport) -> bool:
     # An operator paused the queue on purpose, so it needs no worker.
     waits = any(queue.jobs.get(stage, 0) > 0 for stage in _WAITING)
     return waits and not queue.workers and queue.paused_until is None
 
 
-def _well(**more: Any) -> Response:
+def _ok(**more: Any) -> Response:
     return Response(json.dumps({"status": "ok", **more}), media_type="application/json")

@@ -53,12 +53,12 @@ class BodyReader:
 
     async def out(self) -> None:
         """Drain the rest of the body, up to the size and time limits."""
-        heard = 0
+        received = 0
         try:
             async with asyncio.timeout(_LONGEST):
-                while not (self.ended or self._waits) and heard < _MAX_BYTES:
+                while not (self.ended or self._waits) and received < _MAX_BYTES:
                     message = await asyncio.wait_for(self(), _SILENT)
-                    heard += len(message.get("body", b""))
+                    received += len(message.get("body", b""))
         except TimeoutError:
             self.ended = True
 
@@ -117,8 +117,8 @@ class SecurityMiddleware:
         scope[COOKIES] = []
         # ASGI cannot abort a connection, and closing one waits for a client that does not read.
         scope[CONNECTION] = getattr(getattr(receive, "__self__", None), "transport", None)
-        heard = BodyReader(receive, scope)
-        answer, receive = _Answer(send, scope, heard), heard
+        body_reader = BodyReader(receive, scope)
+        answer, receive = _Answer(send, scope, body_reader), body_reader
         headers = Headers(scope=scope)
         refusal = refused_host(headers, self._names) or refused_origin(scope["method"], path_of(scope), headers)
         refusal = refusal or refused_text(scope)

@@ -135,14 +135,12 @@ class Problem(HTTPException):
         headers: Mapping[str, str] | None = None,
         **more: Any,
     ) -> None:
-        found = API_CODES.get(code)
+        row = API_CODES.get(code)
         self.code = code
         self.title = title
         self.retry_after = None if retry_after is None or not math.isfinite(retry_after) else max(0.0, retry_after)
         self.more = more
-        super().__init__(
-            status or (500 if found is None else found.status), cut(detail, _MAX_DETAIL), dict(headers or {})
-        )
+        super().__init__(status or (500 if row is None else row.status), cut(detail, _MAX_DETAIL), dict(headers or {}))
 
 
 def problem_of(error: Exception, site: Site) -> Problem:
@@ -151,8 +149,8 @@ def problem_of(error: Exception, site: Site) -> Problem:
         return error
     if isinstance(error, HTTPException):
         code = _BY_STATUS.get(error.status_code, "internal" if error.status_code >= 500 else "malformed")
-        said = str(error.detail) if error.status_code < 500 else ""
-        return Problem(code, said, status=error.status_code, headers=error.headers)
+        detail = str(error.detail) if error.status_code < 500 else ""
+        return Problem(code, detail, status=error.status_code, headers=error.headers)
     for kind, code in _RAISED:
         if isinstance(error, kind):
             return _raised(error, code, site)
@@ -216,10 +214,10 @@ class ProblemResponse(Response):
 
 def headers_of(problem: Problem) -> dict[str, str]:
     """Return the response headers of a problem."""
-    found = {name: value for name, value in (problem.headers or {}).items() if name.lower() != "content-length"}
+    headers = {name: value for name, value in (problem.headers or {}).items() if name.lower() != "content-length"}
     if problem.retry_after is not None:
-        found["Retry-After"] = str(max(1, math.ceil(problem.retry_after)))
-    return found
+        headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after)))
+    return headers
 
 
 def level_of(code: str, code_book: CodeBook) -> Level:
@@ -271,20 +269,22 @@ _SENTENCES: dict[str, Callable[[Mapping[str, Any]], str]] = {
 
 def problem_of_validation(request: Request, error: RequestValidationError) -> Problem:
     """Convert a validation error of FastAPI to a problem."""
-    found = error.errors()
-    if any(each["type"] == "json_invalid" for each in found):
+    details = error.errors()
+    if any(detail["type"] == "json_invalid" for detail in details):
         return Problem("malformed", "body: it is no JSON.")
     model = _body_model(request)
     # An optional field is a union with None, so pydantic reports its error twice.
-    errors = [_field(each, model) for each in found if each["type"] != "none_required"][:_MAX_ERRORS]
+    errors = [_field(detail, model) for detail in details if detail["type"] != "none_required"][:_MAX_ERRORS]
     return invalid(errors)
 
 
 def invalid(errors: Sequence[Mapping[str, str]]) -> Problem:
     """Return a problem that lists fields, each with `field` and `message`."""
     first = errors[0]
-    said = f"{first['field']}: {first['message']}"
-    return Problem("invalid", said if said.endswith("?") else f"{said}.", errors=[dict(error) for error in errors])
+    detail = f"{first['field']}: {first['message']}"
+    return Problem(
+        "invalid", detail if detail.endswith("?") else f"{detail}.", errors=[dict(error) for error in errors]
+    )
 
 
 def wrong(field: str, message: str) -> Problem:
@@ -292,16 +292,16 @@ def wrong(field: str, message: str) -> Problem:
     return invalid([{"field": field, "message": message.rstrip(".")}])
 
 
-def meant(given: str, known: Iterable[str]) -> str:
+def meant(name: str, known: Iterable[str]) -> str:
     """Return a "did you mean" suffix for an unknown name, or an empty text."""
-    close = get_close_matches(given, list(known), n=1)
+    close = get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _field(error: Mapping[str, Any], model: type[BaseModel] | None) -> dict[str, str]:
     place, *names = (str(part) for part in error["loc"] if not _BRANCH.search(str(part)))
-    say = _SENTENCES.get(error["type"])
-    message = str(error["msg"]) if say is None else say(error.get("ctx") or {})
+    describe = _SENTENCES.get(error["type"])
+    message = str(error["msg"]) if describe is None else describe(error.get("ctx") or {})
     if error["type"] == "extra_forbidden" and names:
         message += meant(names[-1], _known(model, names[:-1])) if place == "body" else ""
     return {"field": cut(".".join(names) or place, _MAX_NAME), "message": cut(message, 200)}
@@ -309,8 +309,8 @@ def _field(error: Mapping[str, Any], model: type[BaseModel] | None) -> dict[str,
 
 def _body_model(request: Request) -> type[BaseModel] | None:
     field = getattr(request.scope.get("route"), "body_field", None)
-    found = None if field is None else field.field_info.annotation
-    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+    annotation = None if field is None else field.field_info.annotation
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
 def _known(model: type[BaseModel] | None, path: Sequence[str]) -> list[str]:

@@ -44,28 +44,28 @@ def is_forwarding_header(name: str) -> bool:
 def host_name(headers: Headers) -> str | None:
     """Return the name in the Host header without brackets and port. None unless there is exactly one valid header."""
     hosts = headers.getlist("host")
-    found = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-    return None if found is None else found["name"].lower().strip("[]").rstrip(".")
+    match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+    return None if match is None else match["name"].lower().strip("[]").rstrip(".")
 
 
 def is_loopback_name(name: str) -> bool:
     """Whether a host name always means this machine: localhost, or a loopback address in its usual notation."""
-    found = parse_address(name)
-    return name == "localhost" or (found is not None and found.is_loopback)
+    address = parse_address(name)
+    return name == "localhost" or (address is not None and address.is_loopback)
 
 
 def parse_address(text: str) -> Address | None:
     """Parse an IP address and drop its zone. An IPv4-mapped IPv6 address becomes IPv4."""
     try:
-        found = ip_address(text.partition("%")[0])
+        address = ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 def parse_networks(written: Iterable[str]) -> tuple[Network, ...]:
     """Parse networks in CIDR notation and single addresses. ValueError names an invalid one."""
-    return tuple(ip_network(each) for each in written)
+    return tuple(ip_network(network) for network in written)
 
 
 def is_local(scope: Scope) -> bool:
@@ -99,11 +99,11 @@ def apply_forwarding(scope: Scope, trusted: Sequence[Network]) -> None:
     hops = [hop for line in headers.getlist("x-forwarded-for") for hop in line.split(",")]
     client = peer[0]
     for hop in reversed(hops[-_MAX_HOPS:]):
-        found = _parse_hop(hop.strip())
-        if found is None:
+        address = _parse_hop(hop.strip())
+        if address is None:
             break  # the hop before it is the last known address
-        client = str(found)
-        if not _is_in(found, trusted):
+        client = str(address)
+        if not _is_in(address, trusted):
             break
     scope["client"] = (client, 0 if client != peer[0] else peer[1])
     schemes = headers.getlist("x-forwarded-proto")
@@ -114,10 +114,10 @@ def apply_forwarding(scope: Scope, trusted: Sequence[Network]) -> None:
 
 def client_network(request: Request) -> str:
     """Return the network that rate limits count by: an IPv4 address, or the /64 of an IPv6 address."""
-    found = parse_address(request.client.host if request.client else "")
-    if isinstance(found, IPv6Address):
-        return str(IPv6Network((found, 64), strict=False))
-    return "unknown" if found is None else str(found)
+    address = parse_address(request.client.host if request.client else "")
+    if isinstance(address, IPv6Address):
+        return str(IPv6Network((address, 64), strict=False))
+    return "unknown" if address is None else str(address)
 
 
 def _parse_hop(hop: str) -> Address | None:
@@ -126,5 +126,5 @@ def _parse_hop(hop: str) -> Address | None:
     return parse_address(hop if with_port is None else with_port["v6"] or with_port["v4"])
 
 
-def _is_in(found: Address | None, networks: Sequence[Network]) -> bool:
-    return found is not None and any(found in network for network in networks)
+def _is_in(address: Address | None, networks: Sequence[Network]) -> bool:
+    return address is not None and any(address in network for network in networks)

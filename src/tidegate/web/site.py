@@ -86,10 +86,10 @@ class StreamPolicy:
 
 def acting(request: Request) -> Actor:
     """Return the actor for events and the audit log, and whether it used a page or the API."""
-    who = request.scope.get("tidegate.who")
+    principal = request.scope.get("tidegate.who")
     path = str(request.scope["path"]).removeprefix(str(request.scope.get("root_path", "")))
     origin = Origin.API if path.startswith("/api/") else Origin.PAGE
-    return Actor("nobody" if who is None else str(who.name), origin)
+    return Actor("nobody" if principal is None else str(principal.name), origin)
 
 
 def _access() -> Authenticator:
@@ -133,7 +133,7 @@ class Site:
         if self.base and (not self.base.startswith("/") or self.base.endswith("/")):
             raise ValueError(f"base: {self.base!r} is not allowed; give a path such as '/tidegate', or nothing")
         object.__setattr__(self, "outage", StoreOutage(self.queue.clock.monotonic))
-        theirs = {code.name: code for there in self.apps for code in there.app.codes if code.name not in CORE}
+        theirs = {code.name: code for installed in self.apps for code in installed.app.codes if code.name not in CORE}
         object.__setattr__(self, "codes", CORE.extend(*theirs.values()))
 
     @property
@@ -151,8 +151,8 @@ class Site:
 
     def strips(self) -> list[StatusStrip]:
         """Return the status strips that every page shows at the top."""
-        found = (app.app.strip(app) for app in self.apps if app.app.strip is not None)
-        return [each for each in found if each is not None]
+        strips = (app.app.strip(app) for app in self.apps if app.app.strip is not None)
+        return [strip for strip in strips if strip is not None]
 
     def read(self, work: Callable[[Tx], T]) -> T:
         """Run *work* in a read transaction.
@@ -167,12 +167,12 @@ class Site:
 
     def _run_blocking(self, work: Callable[[], T]) -> T:
         try:
-            found = work()
+            result = work()
         except StoreError:
             self.outage.seen()
             raise
         self.outage.over()
-        return found
+        return result
 
 
 def site_of(request: Request) -> Site:

@@ -69,17 +69,17 @@ async def list_events(
         start = await run_in_threadpool(site.read, table.newest)
     if request.scope.get(HEAD):
         return Response(media_type="text/event-stream")
-    look = partial(table.since, limit=_BATCH_SIZE, subject=subject, name=name)
-    told = _told(request, start, look)
-    return EventSourceResponse(told, ping=site.streams.heartbeat, send_timeout=site.streams.send_within, sep="\n")
+    read = partial(table.since, limit=_BATCH_SIZE, subject=subject, name=name)
+    events = _told(request, start, read)
+    return EventSourceResponse(events, ping=site.streams.heartbeat, send_timeout=site.streams.send_within, sep="\n")
 
 
 list_events.streams = True  # type: ignore[attr-defined]
 
 
 def _listed(request: Request, site: Site, after: int, limit: int, subject: str, name: str) -> Response:
-    found = site.read(lambda tx: table.since(tx, after, limit=limit, subject=subject, name=name))
-    items = [GateEventShown.of(event) for event in found]
+    events = site.read(lambda tx: table.since(tx, after, limit=limit, subject=subject, name=name))
+    items = [GateEventShown.of(event) for event in events]
     return read(request, Events(items=items, last_id=items[-1].id if items else after))
 
 
@@ -95,15 +95,15 @@ def _room(site: Site, streams: dict[object, float]) -> None:
 
 def _last_seen(request: Request, after: int | None) -> int | None:
     """Return the id of the last event the client received. A reconnect sends it as a header."""
-    given = request.headers.get("last-event-id", "").strip()
-    if not given:
+    last_id = request.headers.get("last-event-id", "").strip()
+    if not last_id:
         return after
-    if not (given.isascii() and given.isdigit() and len(given) <= 16):
+    if not (last_id.isascii() and last_id.isdigit() and len(last_id) <= 16):
         raise Problem("malformed", "last-event-id: it is not one of ours; leave it out to begin now.")
-    return int(given)
+    return int(last_id)
 
 
-async def _told(request: Request, last: int, look: Callable[..., list[TargetEvent]]) -> AsyncIterator[ServerSentEvent]:
+async def _told(request: Request, last: int, read: Callable[..., list[TargetEvent]]) -> AsyncIterator[ServerSentEvent]:
     """Yield all events after *last*. The sender drops a client that does not read, so nothing blocks here."""
     from sse_starlette import ServerSentEvent
 
@@ -117,15 +117,15 @@ async def _told(request: Request, last: int, look: Callable[..., list[TargetEven
         yield ServerSentEvent(comment="following", retry=3000, id=str(last), sep="\n")
         while clock.monotonic() - began < numbers.longest and not closing.is_set():
             try:
-                found = await run_in_threadpool(site.read, partial(look, after=last))
+                events = await run_in_threadpool(site.read, partial(read, after=last))
                 pause = numbers.poll_interval
             except StoreError:
-                found, pause = [], min(site.outage.seen(), numbers.heartbeat)
-            for event in found:
+                events, pause = [], min(site.outage.seen(), numbers.heartbeat)
+            for event in events:
                 last = event.id
                 shown = GateEventShown.of(event).model_dump(mode="json")
                 yield ServerSentEvent(json.dumps(shown), event=event.kind, id=str(event.id), sep="\n")
-            if len(found) < _BATCH_SIZE:
+            if len(events) < _BATCH_SIZE:
                 await clock.asleep(pause)
     finally:
         streams.pop(token, None)
@@ -186,12 +186,12 @@ def list_activity(
         )
         return audit.list_activity(tx, wanted, cursor=cursor or None, limit=limit)
 
-    found = site_of(request).read(look)
-    page = Listed(items=[DeedShown(**item.as_json()) for item in found.items], next_cursor=found.next)
+    entries = site_of(request).read(look)
+    page = Listed(items=[DeedShown(**item.as_json()) for item in entries.items], next_cursor=entries.next)
     return read(request, page, next_link(request, page.next_cursor))
 
 
 def sees_accounts(request: Request) -> bool:
     """Whether the principal may see the audit entries of users and tokens."""
-    who = request.scope.get(WHO)
-    return isinstance(who, Principal) and who.has_permission(Permission.MANAGE)
+    principal = request.scope.get(WHO)
+    return isinstance(principal, Principal) and principal.has_permission(Permission.MANAGE)

@@ -68,11 +68,11 @@ def idempotent(asking: IdempotentRequest, work: Callable[[Tx], BaseModel], put: 
     def both(tx: Tx) -> Response:
         if asking.key is None:
             return shown(work(tx))
-        found = idempotency.begin(tx, asking.key, asking.scope, asking.digest)
-        if isinstance(found, StoredResponse):
-            return again(found)
+        stored = idempotency.begin(tx, asking.key, asking.scope, asking.digest)
+        if isinstance(stored, StoredResponse):
+            return again(stored)
         document = encode(work(tx))
-        idempotency.finish(tx, found, 200, {}, document)
+        idempotency.finish(tx, stored, 200, {}, document)
         return Response(document, 200, media_type="application/json")
 
     return (put or asking.site.write)(both)
@@ -83,10 +83,10 @@ def idempotent_later(asking: IdempotentRequest, work: Callable[[], Response]) ->
     key = asking.key
     if key is None:
         return work()
-    found = asking.site.write(lambda tx: idempotency.begin(tx, key, asking.scope, asking.digest))
-    if isinstance(found, StoredResponse):
-        return again(found)
-    return _finished(asking.site, found, work)
+    stored = asking.site.write(lambda tx: idempotency.begin(tx, key, asking.scope, asking.digest))
+    if isinstance(stored, StoredResponse):
+        return again(stored)
+    return _finished(asking.site, stored, work)
 
 
 def _finished(site: Site, begun: RequestReservation, work: Callable[[], Response]) -> Response:
@@ -95,12 +95,12 @@ def _finished(site: Site, begun: RequestReservation, work: Callable[[], Response
     except BaseException:
         site.write(lambda tx: idempotency.abandon(tx, begun))
         raise
-    kept = {name: answer.headers[name] for name in _STORED_HEADERS if name in answer.headers}
-    site.write(lambda tx: idempotency.finish(tx, begun, answer.status_code, kept, bytes(answer.body)))
+    headers = {name: answer.headers[name] for name in _STORED_HEADERS if name in answer.headers}
+    site.write(lambda tx: idempotency.finish(tx, begun, answer.status_code, headers, bytes(answer.body)))
     return answer
 
 
-def again(seen: StoredResponse) -> Response:
+def again(stored: StoredResponse) -> Response:
     """Return the stored response with a header that marks the replay."""
-    headers = {**seen.headers, "Idempotency-Replayed": "true"}
-    return Response(seen.body, seen.status, headers, media_type="application/json")
+    headers = {**stored.headers, "Idempotency-Replayed": "true"}
+    return Response(stored.body, stored.status, headers, media_type="application/json")

@@ -146,7 +146,7 @@ def whole(report: JobReport, now: float) -> JobShown:
         lease=lease,
         stop_asked=bool(job.stop_asked),
         manual_retries=job.manual_retries,
-        waits_for=[Reason(**why.as_json()) for why in report.reasons],
+        waits_for=[Reason(**reason.as_json()) for reason in report.reasons],
         events=[
             JobEventShown(
                 kind=event.kind,

@@ -49,11 +49,11 @@ def list_jobs(
     site = site_of(request)
 
     def work(tx: Tx) -> Listed[JobItem]:
-        found = listing.jobs(tx, wanted.filter, cursor=cursor or None, limit=limit)
+        jobs = listing.jobs(tx, wanted.filter, cursor=cursor or None, limit=limit)
         count = listing.count(tx, wanted.filter)
         now = now_of(tx)
-        items = [job_models.item(line, now) for line in found.items]
-        return Listed[JobItem](items=items, next_cursor=found.next, total=count.n, total_is_capped=count.capped)
+        items = [job_models.item(line, now) for line in jobs.items]
+        return Listed[JobItem](items=items, next_cursor=jobs.next, total=count.n, total_is_capped=count.capped)
 
     try:
         page = site.read(work)
@@ -105,10 +105,10 @@ async def _changed(request: Request, site: Site, id_: int, wait: float) -> None:
 
 
 def _place(site: Site, id_: int) -> tuple[bool, str, int]:
-    found = site.read(lambda tx: actions.get(tx, id_))
-    if found is None:
+    job = site.read(lambda tx: actions.get(tx, id_))
+    if job is None:
         raise NotFound(f"there is no job {id_}")
-    return found.state.final, found.stage, found.fence
+    return job.state.final, job.stage, job.fence
 
 
 # -- actions -----------------------------------------------------------------------------------------------------------
@@ -151,20 +151,20 @@ def _act(asking: IdempotentRequest, id_: int, action: str, work: Callable[[Tx], 
         raise _refused(asking.site, id_, str(error)) from error
 
 
-def _refused(site: Site, id_: int, said: str) -> Problem:
+def _refused(site: Site, id_: int, detail: str) -> Problem:
     """Raise a problem with a retry time: the end of the hold or of the lease."""
     report, now = site.read(lambda tx: (_report(tx, id_), now_of(tx)))
     if report is None or report.job.state.final:
-        return Problem("refused", f"{said}.")
-    ends = [why.until for why in report.reasons] or [report.job.lease_until]
+        return Problem("refused", f"{detail}.")
+    ends = [reason.until for reason in report.reasons] or [report.job.lease_until]
     known = [end for end in ends if end is not None and math.isfinite(end)]
     return Problem(
         "refused",
-        f"{said}.",
+        f"{detail}.",
         retry_after=max(max(known) - now, 0.0) if known else None,
         state=str(report.job.state),
         until=iso(max(known)) if known else None,
-        waits_for=[Reason(**why.as_json()).model_dump(mode="json") for why in report.reasons],
+        waits_for=[Reason(**reason.as_json()).model_dump(mode="json") for reason in report.reasons],
     )
 
 

@@ -38,9 +38,9 @@ JobId = Annotated[int, Field(ge=1, le=2**53 - 1)]  # the largest integer that ev
 Seconds = Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)]
 
 
-def _whole(given: Any) -> Any:
+def _whole(value: Any) -> Any:
     """JSON does not distinguish 3.0 from 3."""
-    return int(given) if isinstance(given, float) and given.is_integer() else given
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 WHOLE = BeforeValidator(_whole)  # the last annotation of an integer
@@ -65,11 +65,11 @@ class RequestModel(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def no_null(cls, given: Any) -> Any:
-        for name, value in given.items() if isinstance(given, dict) else ():
+    def no_null(cls, raw: Any) -> Any:
+        for name, value in raw.items() if isinstance(raw, dict) else ():
             if value is None:
                 raise ValueError(f"{name[:60]}: null is not allowed; leave the field out")
-        return given
+        return raw
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
@@ -155,10 +155,10 @@ class ProblemShown(ResponseModel):
 _ONE: dict[str, Any] = {"oneOf": [{"required": ["until"]}, {"required": ["for"]}]}
 
 
-def _text(given: Any) -> Any:
-    if not isinstance(given, str):
+def _text(value: Any) -> Any:
+    if not isinstance(value, str):
         raise ValueError("give a time such as 2026-11-20T14:30:00Z")  # noqa: TRY004 - pydantic wants this one
-    return given
+    return value
 
 
 Time = Annotated[

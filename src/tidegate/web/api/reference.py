@@ -100,8 +100,8 @@ class VerdictShown(ResponseModel):
 def classify(body: Question, asking: Acting) -> Response:
     """Says what an answer or an exception means."""
     pack = None if body.rules is None else classification.packs()[body.rules]
-    found = classification.verdict(body.seen(), pack, asking.site.queue.clock.now())
-    return idempotent(asking, lambda tx: VerdictShown(**found.as_json()))
+    verdict = classification.verdict(body.seen(), pack, asking.site.queue.clock.now())
+    return idempotent(asking, lambda tx: VerdictShown(**verdict.as_json()))
 
 
 # -- /codes ------------------------------------------------------------------------------------------------------------
@@ -134,10 +134,10 @@ def list_codes(request: Request) -> Response:
 @codes_router.get("/codes/{code}", responses=responses(CodeShown, 404))
 def one_code(request: Request, code: Annotated[Token, Path()]) -> Response:
     """What one code means."""
-    found = _all(site_of(request)).get(code)
-    if found is None:
+    match = _all(site_of(request)).get(code)
+    if match is None:
         raise NotFound(f"there is no code {code}")
-    return read(request, found)
+    return read(request, match)
 
 
 def _all(site: Site) -> dict[str, CodeShown]:
@@ -194,5 +194,5 @@ class Setting(ResponseModel):
 @config_router.get("/config", responses=responses(Listed[Setting]))
 def list_settings(request: Request) -> Response:
     """The settings that are in force; the value of a secret is masked."""
-    items = [Setting(**shown_setting(each)) for each in site_of(request).config()]
+    items = [Setting(**shown_setting(setting)) for setting in site_of(request).config()]
     return read(request, Listed(items=items, next_cursor=None, total=len(items)))

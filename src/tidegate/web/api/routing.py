@@ -59,35 +59,35 @@ def wants_stream(request: Request) -> bool:
 
 
 def _query_names(dependant: Dependant) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for field in dependant.query_params:
         model = field.field_info.annotation
         if isinstance(model, type) and issubclass(model, BaseModel):
-            found |= {each.alias or name for name, each in model.model_fields.items()}
+            names |= {model_field.alias or name for name, model_field in model.model_fields.items()}
         else:
-            found.add(field.alias)
+            names.add(field.alias)
     for inner in dependant.dependencies:
-        found |= _query_names(inner)
-    return found
+        names |= _query_names(inner)
+    return names
 
 
 def _check_accept(request: Request, answers: tuple[str, ...]) -> None:
-    given = request.headers.get("accept")
-    if not given or not given.strip():
+    accept = request.headers.get("accept")
+    if not accept or not accept.strip():
         return
-    for each in given.lower().split(","):
-        kind, *numbers = (part.strip() for part in each.split(";"))
+    for media_range in accept.lower().split(","):
+        kind, *numbers = (part.strip() for part in media_range.split(";"))
         if kind in answers and not any(part in ("q=0", "q=0.0") for part in numbers):
             return
     raise Problem("not_acceptable", f"accept: this address answers with {answers[0]} only.")
 
 
 def _check_query(request: Request, known: frozenset[str]) -> None:
-    given = [name for name, _ in request.query_params.multi_items()]
-    for name in given:
+    names = [name for name, _ in request.query_params.multi_items()]
+    for name in names:
         if name not in known:
             raise wrong(name[:60] or "query", f"there is no such parameter{meant(name, known)}")
-        if given.count(name) > 1:
+        if names.count(name) > 1:
             raise wrong(name, "give it once")
 
 
@@ -118,11 +118,11 @@ _WORDS = {
 
 def responses(model: Any, *problems: int, status: int = 200) -> dict[int | str, dict[str, Any]]:
     """Describe the responses of a route: the model and these problems. Any route may return other problems too."""
-    found: dict[int | str, dict[str, Any]] = {status: {"model": model, "description": _WORDS[status]}}
+    described: dict[int | str, dict[str, Any]] = {status: {"model": model, "description": _WORDS[status]}}
     for problem in (*problems, 422, 503):
-        found[problem] = {"description": _WORDS[problem], "content": PROBLEM}
-    found["default"] = {"description": "Another problem.", "content": PROBLEM}
-    return found
+        described[problem] = {"description": _WORDS[problem], "content": PROBLEM}
+    described["default"] = {"description": "Another problem.", "content": PROBLEM}
+    return described
 
 
 def shown(document: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -134,11 +134,11 @@ def read(request: Request, document: BaseModel | bytes, headers: Mapping[str, st
     """Return the response to a GET, or 304 if the client has the current version."""
     body = document if isinstance(document, bytes) else encode(document)
     tag = f'"{hashlib.sha256(body).hexdigest()[:24]}"'
-    said = {"ETag": tag, "Cache-Control": "private, no-cache", **(headers or {})}
-    given = request.headers.get("if-none-match", "")
-    if any(each.strip().removeprefix("W/") in (tag, "*") for each in given.split(",")):
-        return Response(status_code=304, headers=said)
-    return Response(body, 200, said, media_type="application/json")
+    all_headers = {"ETag": tag, "Cache-Control": "private, no-cache", **(headers or {})}
+    if_none_match = request.headers.get("if-none-match", "")
+    if any(etag.strip().removeprefix("W/") in (tag, "*") for etag in if_none_match.split(",")):
+        return Response(status_code=304, headers=all_headers)
+    return Response(body, 200, all_headers, media_type="application/json")
 
 
 def encode(document: BaseModel) -> bytes:
@@ -166,12 +166,12 @@ _VALIDATION = "#/components/schemas/HTTPValidationError"  # FastAPI's default
 
 
 def router() -> APIRouter:
-    found = APIRouter(route_class=StrictRoute)
+    router = APIRouter(route_class=StrictRoute)
     # Cached: anyone may request it concurrently, and building it takes a thousand times as long as sending it.
     written: list[bytes] = []
     writing = threading.Lock()
 
-    @found.get("/api/openapi.json", include_in_schema=False)
+    @router.get("/api/openapi.json", include_in_schema=False)
     def openapi(request: Request) -> Response:
         app: FastAPI = request.app
         with writing:
@@ -180,12 +180,12 @@ def router() -> APIRouter:
                 written.append(json.dumps(app.openapi_schema).encode())
         return read(request, written[0])
 
-    return found
+    return router
 
 
 def document(app: FastAPI) -> dict[str, Any]:
     """Return the OpenAPI document."""
-    found: dict[str, Any] = get_openapi(
+    schema: dict[str, Any] = get_openapi(
         title=app.title,
         version=app.version,
         openapi_version="3.1.0",
@@ -193,16 +193,16 @@ def document(app: FastAPI) -> dict[str, Any]:
         routes=app.routes,
         servers=[{"url": app.state.site.base or "/"}],
     )
-    schemas = found.setdefault("components", {}).setdefault("schemas", {})
+    schemas = schema.setdefault("components", {}).setdefault("schemas", {})
     problem = ProblemShown.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas |= problem.pop("$defs", {})
     schemas["ProblemShown"] = problem
-    for operations in found["paths"].values():
+    for operations in schema["paths"].values():
         for operation in operations.values():
             _with_problems(operation["responses"])
     for name in ("HTTPValidationError", "ValidationError"):  # no route returns these
         schemas.pop(name, None)
-    return found
+    return schema
 
 
 def _with_problems(answers: dict[str, Any]) -> None:

@@ -94,25 +94,25 @@ def list_targets(
     """Those that need attention first, then by name."""
     site = site_of(request)
     try:
-        found = site.read(lambda tx: listing.targets(tx, state=state, name=name, cursor=cursor or None, limit=limit))
+        targets = site.read(lambda tx: listing.targets(tx, state=state, name=name, cursor=cursor or None, limit=limit))
     except ValueError as error:
         raise Problem("bad_cursor") from error
-    items = [shown(report) for report in found.items]
-    return read(request, Listed(items=items, next_cursor=found.next), next_link(request, found.next))
+    items = [shown(report) for report in targets.items]
+    return read(request, Listed(items=items, next_cursor=targets.next), next_link(request, targets.next))
 
 
 @router.get("/targets/{name:target}", responses=responses(TargetShown, 404))
 def one_target(request: Request, name: Named) -> Response:
     """One target: what holds it, its keys that are not well, its last events."""
-    found = site_of(request).read(lambda tx: reports.one(tx, name))
-    report = found.report
+    detail = site_of(request).read(lambda tx: reports.one(tx, name))
+    report = detail.report
     return read(
         request,
         TargetShown(
             **_columns(report),
             rules=report.rules,
             programs=report.programs,
-            waits_for=[Reason(**why.as_json()) for why in found.reasons],
+            waits_for=[Reason(**reason.as_json()) for reason in detail.reasons],
             keys=[
                 KeyShown(
                     key=row.lane,
@@ -123,9 +123,9 @@ def one_target(request: Request, name: Named) -> Response:
                     code=row.code,
                     message=row.message,
                 )
-                for row in found.keys
+                for row in detail.keys
             ],
-            events=[GateEventShown.of(event) for event in found.events],
+            events=[GateEventShown.of(event) for event in detail.events],
         ),
     )
 
@@ -249,16 +249,16 @@ def test(name: Named, asking: Acting, body: AnyKey = AnyKey()) -> Response:  # n
     """Tests it now: one job that waits behind it goes at once. Refused when nothing holds it, or no job waits."""
 
     def work(tx: Tx) -> Tested:
-        found = explain.begin(tx, name, asking.by, body.key)
-        waits = [Reason(**why.as_json()) for why in found.waits]
+        trial = explain.begin(tx, name, asking.by, body.key)
+        waits = [Reason(**reason.as_json()) for reason in trial.waits]
         return Tested(
             target=name,
             action="test",
             changed=True,
-            breaker=found.breaker,
-            key=found.key,
-            job=found.job,
-            says=found.says,
+            breaker=trial.breaker,
+            key=trial.key,
+            job=trial.job,
+            says=trial.says,
             waits_for=waits,
         )
 

@@ -48,8 +48,8 @@ class Subscriber:
         if connection is not None:
             connection.set_write_buffer_limits(high=_BUFFER)
             with contextlib.suppress(OSError):
-                found = connection.get_extra_info("socket")
-                found.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
+                sock = connection.get_extra_info("socket")
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER)
 
     def hears(self, audience: str | None) -> bool:
         """Whether a message for *audience* is for the user of this subscriber."""
@@ -89,9 +89,9 @@ class Subscriber:
                 return None
             self._event.clear()
             await self._event.wait()
-        found = b"".join(self._chunks)
+        body = b"".join(self._chunks)
         self._chunks.clear()
-        return found
+        return body
 
 
 _log = logging.getLogger("tidegate.web")
@@ -151,13 +151,13 @@ class LiveHub:
 
     def current_state(self, user: str | None = None) -> dict[str, Any]:
         """Return the current state and the open unread notices for *user*."""
-        seen = self._seen
+        snapshot = self._seen
         lines = (
             []
-            if seen is None
-            else [line for line in seen.waiting if user is None or seen.audience(line) in (None, user)]
+            if snapshot is None
+            else [line for line in snapshot.waiting if user is None or snapshot.audience(line) in (None, user)]
         )
-        whole = {} if seen is None else seen.whole()
+        whole = {} if snapshot is None else snapshot.whole()
         waiting = [describe_line(line, self._site) for line in lines]
         return {**whole, **self._beat(), "id": self.newest, "notices": waiting}
 
@@ -165,7 +165,7 @@ class LiveHub:
         oldest = self._kept[0][0] if self._kept else self.newest + 1
         if not oldest - 1 <= after <= self.newest:
             return [chunk("reset", {"id": self.newest}, self.newest)]
-        return [each for id_, each, audience in self._kept if id_ > after and client.hears(audience)]
+        return [encoded for id_, encoded, audience in self._kept if id_ > after and client.hears(audience)]
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
@@ -174,22 +174,22 @@ class LiveHub:
 
         Messages of one snapshot go out as one chunk, so that a large snapshot does not overflow a subscriber's queue.
         """
-        made: list[tuple[bytes, str | None]] = []
+        encoded: list[tuple[bytes, str | None]] = []
         for kind, about, audience in messages:
             self.newest += 1
-            made.append((chunk(kind, about, self.newest), audience))
-            self._kept.append((self.newest, *made[-1]))
-        if all(audience is None for _, audience in made):
-            self._push(b"".join(each for each, _ in made))
+            encoded.append((chunk(kind, about, self.newest), audience))
+            self._kept.append((self.newest, *encoded[-1]))
+        if all(audience is None for _, audience in encoded):
+            self._push(b"".join(message for message, _ in encoded))
             return
         for client in self.subscribers:
-            heard = b"".join(each for each, audience in made if client.hears(audience))
-            if heard:
-                client.push(heard)
+            own = b"".join(message for message, audience in encoded if client.hears(audience))
+            if own:
+                client.push(own)
 
-    def _push(self, made: bytes) -> None:
-        for client in self.subscribers if made else ():
-            client.push(made)
+    def _push(self, body: bytes) -> None:
+        for client in self.subscribers if body else ():
+            client.push(body)
 
     def _beat(self) -> dict[str, Any]:
         """Return a heartbeat with the age of the snapshot."""
@@ -199,15 +199,15 @@ class LiveHub:
         pages = sum(client.page for client in self.subscribers)
         return {**alive, "away": away, "spread": min(5000, _PAGE_MILLISECONDS * max(0, pages - 1))}
 
-    def _took(self, seen: Snapshot | None) -> None:
+    def _took(self, snapshot: Snapshot | None) -> None:
         """Publish the changes of a snapshot. None: the store is unreachable."""
         self._first.set()
-        self._away = seen is None
-        if seen is None:
+        self._away = snapshot is None
+        if snapshot is None:
             return
-        before, self._seen, self._looked = self._seen, seen, time.monotonic()
-        self.publish(changes(before, seen, self._site))
-        if before is not None and before.engine != seen.engine:
+        before, self._seen, self._looked = self._seen, snapshot, time.monotonic()
+        self.publish(changes(before, snapshot, self._site))
+        if before is not None and before.engine != snapshot.engine:
             self._push(chunk("beat", self._beat()))
 
     # -- lifecycle -----------------------------------------------------------------------------------------------------
@@ -217,13 +217,13 @@ class LiveHub:
         if self._running is not None and not self._running.done() and self._loop is loop:
             return
 
-        def tell(seen: Snapshot | None) -> None:
+        def tell(snapshot: Snapshot | None) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has just been closed
-                loop.call_soon_threadsafe(took, seen)
+                loop.call_soon_threadsafe(took, snapshot)
 
-        def took(seen: Snapshot | None) -> None:
+        def took(snapshot: Snapshot | None) -> None:
             if self._looking is mine:
-                self._took(seen)
+                self._took(snapshot)
 
         self._loop, self._first = loop, asyncio.Event()
         self._left = time.monotonic()

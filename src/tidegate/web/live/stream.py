@@ -22,34 +22,34 @@ _MAX_ID = 2**53 - 1
 
 
 def router() -> APIRouter:
-    found = APIRouter(include_in_schema=False)
+    router = APIRouter(include_in_schema=False)
 
-    @found.get("/live")
+    @router.get("/live")
     async def live(
         request: Request, after: Annotated[int | None, Query(ge=0, le=_MAX_ID)] = None, page: bool = False
     ) -> Response:
-        board: LiveHub = request.app.state.live
+        hub: LiveHub = request.app.state.live
         if _STREAM not in request.headers.get("accept", ""):
-            await board.known()
-            return JSONResponse(board.current_state(_named(request.scope)))
-        if len(board.subscribers) >= board.numbers.max_subscribers:
-            raise Problem("too_many", f"{len(board.subscribers)} browsers follow already.", retry_after=10.0)
+            await hub.known()
+            return JSONResponse(hub.current_state(_named(request.scope)))
+        if len(hub.subscribers) >= hub.numbers.max_subscribers:
+            raise Problem("too_many", f"{len(hub.subscribers)} browsers follow already.", retry_after=10.0)
         after = _last_seen(request, after)
         if request.scope.get(HEAD):
             return Response(media_type=_STREAM)
-        await board.known()
-        return Stream(board, after, page=page)
+        await hub.known()
+        return Stream(hub, after, page=page)
 
-    return found
+    return router
 
 
 def _last_seen(request: Request, after: int | None) -> int | None:
     """Return the id of the last message that the browser received. A reconnect sends it as a header."""
-    given = request.headers.get("last-event-id", "").strip()
-    if not given:
+    last_id = request.headers.get("last-event-id", "").strip()
+    if not last_id:
         return after
     # An invalid id comes from a different server at this URL, so everything may have changed.
-    return int(given) if given.isascii() and given.isdigit() and len(given) <= 16 else 0
+    return int(last_id) if last_id.isascii() and last_id.isdigit() and len(last_id) <= 16 else 0
 
 
 class Stream(Response):
@@ -79,8 +79,8 @@ class Stream(Response):
 
 def _named(scope: MutableMapping[str, Any]) -> str | None:
     """Return the name of the signed-in user. None for a local request while no user exists."""
-    who = scope.get(WHO)
-    return who.name if isinstance(who, Principal) and who.via is not AuthMethod.LOCAL else None
+    principal = scope.get(WHO)
+    return principal.name if isinstance(principal, Principal) and principal.via is not AuthMethod.LOCAL else None
 
 
 def _part(body: bytes, *, more: bool = True) -> dict[str, Any]:

@@ -78,30 +78,30 @@ class Snapshot:
 
     def whole(self) -> dict[str, Any]:
         """Return the counts and the status sentence."""
-        seen = self.overview
+        state = self.overview
         queues = [
             {"name": queue.name, "jobs": queue.jobs, "paused_until": queue.paused_until, "workers": queue.workers}
-            for queue in seen.queues
+            for queue in state.queues
         ]
         return {
             **self.alive(),
-            "sentence": seen.sentence,
-            "healthy": seen.healthy,
-            "needs": len(seen.needs),
-            "targets": seen.targets,
+            "sentence": state.sentence,
+            "healthy": state.healthy,
+            "needs": len(state.needs),
+            "targets": state.targets,
             "queues": queues,
-            "workers": sum(worker.there for worker in seen.workers),
+            "workers": sum(worker.there for worker in state.workers),
         }
 
     def differs(self) -> tuple[Any, ...]:
         """Return what makes a page reload worthwhile. Ages are left out: they grow without any change."""
-        seen = self.overview
+        state = self.overview
         return (
-            seen.targets,
-            [(each.name, each.token, each.next_try, each.held_keys) for each in seen.attention],
-            [(need.kind, need.subject, need.count) for need in seen.needs],
-            [(queue.name, queue.jobs, queue.paused_until, queue.workers) for queue in seen.queues],
-            [(worker.id, worker.there, worker.stopping) for worker in seen.workers],
+            state.targets,
+            [(target.name, target.token, target.next_try, target.held_keys) for target in state.attention],
+            [(need.kind, need.subject, need.count) for need in state.needs],
+            [(queue.name, queue.jobs, queue.paused_until, queue.workers) for queue in state.queues],
+            [(worker.id, worker.there, worker.stopping) for worker in state.workers],
             self.unread,
             self.strips,
             self.bulks,
@@ -128,17 +128,17 @@ def take_snapshot(tx: Tx, after: int | None) -> Snapshot:
     )
 
 
-def changes(before: Snapshot | None, seen: Snapshot, site: Site | None = None) -> Iterator[Message]:
+def changes(before: Snapshot | None, snapshot: Snapshot, site: Site | None = None) -> Iterator[Message]:
     """Yield the messages for a new snapshot. Without an earlier one, everything may be new."""
-    for event in seen.events:
+    for event in snapshot.events:
         about = event.as_json()
-        yield "happened", {**about, "fields": shown_value(about["fields"]), "as_of": seen.as_of}, None
-    for id_, line in sorted(seen.notices.items()):
+        yield "happened", {**about, "fields": shown_value(about["fields"]), "as_of": snapshot.as_of}, None
+    for id_, line in sorted(snapshot.notices.items()):
         if before is not None and before.notices.get(id_) != line:
-            about = {**describe_line(line, site), "unread_count": seen.unread, "as_of": seen.as_of}
-            yield "notice", about, seen.audience(line)
-    if before is None or before.differs() != seen.differs():
-        yield "now", seen.whole(), None
+            about = {**describe_line(line, site), "unread_count": snapshot.unread, "as_of": snapshot.as_of}
+            yield "notice", about, snapshot.audience(line)
+    if before is None or before.differs() != snapshot.differs():
+        yield "now", snapshot.whole(), None
 
 
 def describe_line(line: NoticeLine, site: Site | None = None) -> dict[str, Any]:
@@ -196,10 +196,10 @@ class StoreWatcher:
         while not self._stop.is_set():
             began = time.monotonic()
             self._news.clear()
-            seen = self._look()
+            snapshot = self._look()
             if self._stop.is_set():
                 return
-            self._tell(seen)
+            self._tell(snapshot)
             took = time.monotonic() - began
             # Limit the load on a slow store: reads may take up to a quarter of the time.
             self._stop.wait(max(self._numbers.soonest - took, 3 * took))
@@ -207,14 +207,14 @@ class StoreWatcher:
 
     def _look(self) -> Snapshot | None:
         try:
-            seen = self._site.read(lambda tx: take_snapshot(tx, self._last))
+            snapshot = self._site.read(lambda tx: take_snapshot(tx, self._last))
         except StoreError:
             return None
         except Exception as error:  # any other error counts as unreachable too
             _log.error("live_look_failed error=%s", type(error).__name__)
             return None
-        self._last = seen.last_event
-        return replace(seen, strips=tuple(self._site.strips()))
+        self._last = snapshot.last_event
+        return replace(snapshot, strips=tuple(self._site.strips()))
 
     def _watch(self) -> None:
         try:

@@ -58,13 +58,13 @@ class AuditFilterForm:
         }
 
     def wanted(self, tx: Tx, *, accounts: bool) -> AuditFilter:
-        said, age = self.query, self.query["age"]
+        values, age = self.query, self.query["age"]
         return AuditFilter(
-            actor=said["actor"],
-            action=said["action"],
-            origin=said["origin"],
-            subject=said["subject"],
-            name=said["name"],
+            actor=values["actor"],
+            action=values["action"],
+            origin=values["origin"],
+            subject=values["subject"],
+            name=values["name"],
             accounts=accounts,
             earliest=now_of(tx) - seconds(age) if age else 0.0,
         )
@@ -85,30 +85,30 @@ def show(
     cursor: Annotated[str, Query(max_length=40)] = "",
 ) -> Response:
     site = site_of(request)
-    asked = AuditFilterForm(actor, action, origin, subject, name, age)
+    chosen = AuditFilterForm(actor, action, origin, subject, name, age)
     accounts = sees_accounts(request)
 
     def look(tx: Tx) -> tuple[ResultPage[AuditLine], float, frozenset[tuple[str, str]]]:
-        wanted = asked.wanted(tx, accounts=accounts)
-        seen = cursor_of(cursor, lambda at: audit.list_activity(tx, wanted, cursor=at))
-        return seen, now_of(tx), without_page(tx, seen.items)
+        wanted = chosen.wanted(tx, accounts=accounts)
+        entries = cursor_of(cursor, lambda at: audit.list_activity(tx, wanted, cursor=at))
+        return entries, now_of(tx), without_page(tx, entries.items)
 
-    seen, now, missing = site.read(look)
+    entries, now, missing = site.read(look)
     path_to = partial(path_of, apps=site.apps, missing=missing)
     hidden = () if accounts else ACCOUNTS
     return page(
         request,
         "activity.html",
-        seen=seen,
-        query={key: value for key, value in asked.query.items() if value},
-        actions=[each for each in ACTIONS if not each.startswith(hidden or "-")],
+        seen=entries,
+        query={key: value for key, value in chosen.query.items() if value},
+        actions=[kind for kind in ACTIONS if not kind.startswith(hidden or "-")],
         origins=ORIGINS,
-        subjects=[each for each in SUBJECTS if each not in hidden],
+        subjects=[kind for kind in SUBJECTS if kind not in hidden],
         ages=AGES,
         path_of=path_to,
         paged=bool(cursor),
         moment=lambda at: formatters.clock(at, now),
-        wanted=asked.query,
+        wanted=chosen.query,
     )
 
 
@@ -117,10 +117,10 @@ def feed(request: Request) -> Response:
     site = site_of(request)
 
     def look(tx: Tx) -> tuple[ResultPage[AuditLine], float, frozenset[tuple[str, str]]]:
-        seen = audit.list_activity(tx, AuditFilter(accounts=sees_accounts(request)), limit=50)
-        return seen, now_of(tx), without_page(tx, seen.items)
+        entries = audit.list_activity(tx, AuditFilter(accounts=sees_accounts(request)), limit=50)
+        return entries, now_of(tx), without_page(tx, entries.items)
 
-    seen, now, missing = site.read(look)
+    entries, now, missing = site.read(look)
     path_to = partial(path_of, apps=site.apps, missing=missing)
     answer = render_template(
         request,
@@ -128,7 +128,7 @@ def feed(request: Request) -> Response:
         200,
         {
             "unread": 0,
-            "seen": seen,
+            "seen": entries,
             "now": now,
             "machine": formatters.machine,
             "path_of": path_to,
@@ -152,7 +152,7 @@ _THERE: Mapping[str, Callable[[Tx, str], bool]] = {
 def without_page(tx: Tx, lines: Sequence[AuditLine]) -> frozenset[tuple[str, str]]:
     """Return the subjects without a page, as kind and name."""
     places = {(line.deed.place.subject, line.deed.place.name) for line in lines}
-    return frozenset(each for each in places if each[0] in _THERE and not _THERE[each[0]](tx, each[1]))
+    return frozenset(place for place in places if place[0] in _THERE and not _THERE[place[0]](tx, place[1]))
 
 
 def path_of(
@@ -172,6 +172,6 @@ def path_of(
     return "" if gone else _PATHS.get(subject.subject, "/activity").format(quote(subject.name, safe=""))
 
 
-def home_of(there: Installed[Any]) -> str:
+def home_of(installed: Installed[Any]) -> str:
     """Return the path of an application's first page. Empty if it has none."""
-    return there.app.home.path if there.app.home else ""
+    return installed.app.home.path if installed.app.home else ""

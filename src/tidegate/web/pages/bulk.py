@@ -104,18 +104,18 @@ def run(
         if action not in EFFECTS or not expected.isdecimal():
             raise ValueError("action, expected: both are needed; go back and choose again")
         if int(expected) > MAX_AT_ONCE:
-            one = _bulks(request).start(action, wanted.wanted, by, int(expected))
-            begun.extend([] if one is None else [one.id])
+            operation = _bulks(request).start(action, wanted.wanted, by, int(expected))
+            begun.extend([] if operation is None else [operation.id])
             return _outcome_flash(action, BulkOutcome(0))
         outcome = run_bulk(site, action, wanted.wanted, by, int(expected))
         if outcome.refused and outcome.bulk is not None:
             begun.append(outcome.bulk)
         return _outcome_flash(action, outcome)
 
-    said = attempt(work)
+    flash = attempt(work)
     if begun:
         return RedirectResponse(f"{site.base}/actions/{begun[0]}?{urlencode({'back': back})}", 303)
-    return answer(request, said, back, f"/queue?{urlencode(wanted.query)}")
+    return answer(request, flash, back, f"/queue?{urlencode(wanted.query)}")
 
 
 def _group(tx: Tx, failure: str) -> FailureGroup | None:
@@ -126,9 +126,9 @@ def _group(tx: Tx, failure: str) -> FailureGroup | None:
 
 
 def _bulks(request: Request) -> BulkRunner:
-    found = request.app.state.bulks
-    assert isinstance(found, BulkRunner)  # noqa: S101 - `build` put it there
-    return found
+    runner = request.app.state.bulks
+    assert isinstance(runner, BulkRunner)  # noqa: S101 - `build` put it there
+    return runner
 
 
 def _outcome_flash(action: str, outcome: BulkOutcome) -> Flash:
@@ -156,8 +156,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
 
 @router.get("/actions")
 def show(request: Request, cursor: Annotated[str, Query(max_length=40)] = "") -> Response:
-    seen = site_of(request).read(lambda tx: cursor_of(cursor, lambda at: service.list_operations(tx, cursor=at)))
-    return page(request, "actions.html", seen=seen, looks=STATE_LABELS, titled=operation_title, words=jobs.words_of)
+    operations = site_of(request).read(lambda tx: cursor_of(cursor, lambda at: service.list_operations(tx, cursor=at)))
+    return page(
+        request, "actions.html", seen=operations, looks=STATE_LABELS, titled=operation_title, words=jobs.words_of
+    )
 
 
 @router.get("/actions/{id_}")
@@ -171,25 +173,25 @@ def watch(
     refused_only = outcome == table.REFUSED
 
     def look(tx: Tx) -> tuple[BulkOperation, ResultPage[BulkItem], float]:
-        one = service.require(tx, _number(id_))
-        items = cursor_of(cursor, lambda at: service.items(tx, one.id, refused_only=refused_only, cursor=at))
-        return one, items, now_of(tx)
+        operation = service.require(tx, _number(id_))
+        items = cursor_of(cursor, lambda at: service.items(tx, operation.id, refused_only=refused_only, cursor=at))
+        return operation, items, now_of(tx)
 
-    one, items, now = site_of(request).read(look)
+    operation, items, now = site_of(request).read(look)
     return page(
         request,
         "action.html",
-        one=one,
+        one=operation,
         items=items,
         looks=STATE_LABELS,
         titled=operation_title,
-        left=one.left(now),
+        left=operation.left(now),
         now=now,
-        words=jobs.words_of(one.filter),
-        told_so_far=_progress_text(one),
+        words=jobs.words_of(operation.filter),
+        told_so_far=_progress_text(operation),
         refused_only=refused_only,
         back_to=local_path(back, ""),
-        kept=_kept(one),
+        kept=_kept(operation),
     )
 
 
@@ -197,34 +199,34 @@ def watch(
 def cancel(request: Request, id_: str, back: Annotated[str, Form(max_length=2000)] = "") -> Response:
     site = site_of(request)
 
-    def say(one: BulkOperation) -> Flash:
-        return Flash(text=f"Bulk action {one.id} was cancelled: {one.says}.", tone="warn")
+    def say(operation: BulkOperation) -> Flash:
+        return Flash(text=f"Bulk action {operation.id} was cancelled: {operation.says}.", tone="warn")
 
-    said = act(site, lambda tx: service.cancel(tx, _number(id_), site.actor_of(request)), say)
-    return answer(request, said, back, "/actions", id_)
+    flash = act(site, lambda tx: service.cancel(tx, _number(id_), site.actor_of(request)), say)
+    return answer(request, flash, back, "/actions", id_)
 
 
-def operation_title(one: BulkOperation) -> str:
+def operation_title(operation: BulkOperation) -> str:
     """Return a short title."""
-    return (
-        f"{VERBS[one.action][not one.running]} {formatters.many(one.expected if one.running else one.changed, 'job')}"
-    )
+    count = operation.expected if operation.running else operation.changed
+    return f"{VERBS[operation.action][not operation.running]} {formatters.many(count, 'job')}"
 
 
-def _progress_text(one: BulkOperation) -> str:
-    text = f"{formatters.many(one.changed, 'job')} {'was' if one.changed == 1 else 'were'} {DONE[one.action]}."
-    if one.refused:
-        text += f" {formatters.many(one.refused, 'job')} stayed as before."
+def _progress_text(operation: BulkOperation) -> str:
+    verb = "was" if operation.changed == 1 else "were"
+    text = f"{formatters.many(operation.changed, 'job')} {verb} {DONE[operation.action]}."
+    if operation.refused:
+        text += f" {formatters.many(operation.refused, 'job')} stayed as before."
     return text
 
 
-def _kept(one: BulkOperation) -> bool:
+def _kept(operation: BulkOperation) -> bool:
     """Whether the result of every job is stored."""
-    return one.changed <= table.MAX_CHANGED and one.refused <= table.MAX_REFUSED
+    return operation.changed <= table.MAX_CHANGED and operation.refused <= table.MAX_REFUSED
 
 
 def _number(id_: str) -> int:
-    found = number_of(id_)
-    if found is None:
+    number = number_of(id_)
+    if number is None:
         raise NotFound("there is no such bulk action")
-    return found
+    return number

@@ -31,12 +31,12 @@ class Segment:
 
 def band(parts: Sequence[Segment], label: str, whole: float | None = None) -> Markup:
     """Draw segments side by side, scaled to *whole* or to their sum."""
-    there = [part for part in parts if part.n > 0]
-    total = max(whole or 0, sum(part.n for part in there)) or 1
-    widths = [max(_MIN_WIDTH, _WIDTH * part.n / total) for part in there]
+    visible = [part for part in parts if part.n > 0]
+    total = max(whole or 0, sum(part.n for part in visible)) or 1
+    widths = [max(_MIN_WIDTH, _WIDTH * part.n / total) for part in visible]
     squeeze = min(1.0, _WIDTH / (sum(widths) or 1))
     pieces, x = [], 0.0
-    for part, width in zip(there, widths, strict=True):
+    for part, width in zip(visible, widths, strict=True):
         pieces.append(_rect(x, width * squeeze - 2, part.tone, f"{part.word}: {part.n:,.0f}"))
         x += width * squeeze
     return _svg("band", 10, Markup("").join(pieces), label)
@@ -65,23 +65,23 @@ class TimeSpan:
     word: str
 
 
-def stretches(found: Iterable[TimeSpan], start: float, end: float, label: str) -> Markup:
+def stretches(spans: Iterable[TimeSpan], start: float, end: float, label: str) -> Markup:
     """Draw spans between *start* and *end*. A short span keeps a visible minimum width."""
     length = max(end - start, 0.001)
     pieces = [Markup('<rect class="ground" y="9" width="{:.0f}" height="2"/>').format(_WIDTH)]
-    for each in found:
-        x = min(_WIDTH - _MIN_WIDTH, max(0.0, _WIDTH * (each.began - start) / length))
-        width = max(_MIN_WIDTH, _WIDTH * (each.ended - each.began) / length)
-        pieces.append(_rect(x, min(width, _WIDTH - x), each.tone, each.word, 20))
+    for span in spans:
+        x = min(_WIDTH - _MIN_WIDTH, max(0.0, _WIDTH * (span.began - start) / length))
+        width = max(_MIN_WIDTH, _WIDTH * (span.ended - span.began) / length)
+        pieces.append(_rect(x, min(width, _WIDTH - x), span.tone, span.word, 20))
     return _svg("picture strip-of-time", 20, Markup("").join(pieces), label)
 
 
-def bars(found: Sequence[tuple[float, float]], label: str) -> Markup:
+def bars(pairs: Sequence[tuple[float, float]], label: str) -> Markup:
     """Draw pairs of (all, bad) as bars."""
-    limit = max((n for n, _ in found), default=0) or 1
-    wide = _WIDTH / max(len(found), 1)
+    limit = max((n for n, _ in pairs), default=0) or 1
+    wide = _WIDTH / max(len(pairs), 1)
     pieces = []
-    for at, (n, bad) in enumerate(found):
+    for at, (n, bad) in enumerate(pairs):
         for part, tone in ((n, "good"), (bad, "bad")):
             height = 60 * part / limit
             pieces.append(
@@ -92,10 +92,10 @@ def bars(found: Sequence[tuple[float, float]], label: str) -> Markup:
     return _svg("picture bars", 60, Markup("").join(pieces), label)
 
 
-def sparks(found: Sequence[int], label: str) -> Markup:
+def sparks(numbers: Sequence[int], label: str) -> Markup:
     """Draw numbers as a sparkline of bars."""
-    bars = [Column(at, n, 0, "warn", "") for at, n in enumerate(found)]
-    return over_time(bars, 0, len(found), 1, label, "sparks")
+    bars = [Column(at, n, 0, "warn", "") for at, n in enumerate(numbers)]
+    return over_time(bars, 0, len(numbers), 1, label, "sparks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +107,13 @@ class HeatCell:
     word: str
 
 
-def beats(found: Sequence[HeatCell], label: str) -> Markup:
+def beats(cells: Sequence[HeatCell], label: str) -> Markup:
     """Draw equal slots side by side. A slot without a share is a gap."""
-    wide = _WIDTH / max(len(found), 1)
+    wide = _WIDTH / max(len(cells), 1)
     pieces = [Markup('<rect class="ground" y="59" width="{:.0f}" height="1"/>').format(_WIDTH)]
-    for at, each in enumerate(found):
-        shown = _column(at * wide, wide * 0.75, 60 * each.share, each.tone) if each.share else Markup("")
-        title = Markup("<title>{}</title>").format(each.word)
+    for at, cell in enumerate(cells):
+        shown = _column(at * wide, wide * 0.75, 60 * cell.share, cell.tone) if cell.share else Markup("")
+        title = Markup("<title>{}</title>").format(cell.word)
         pieces.append(Markup("<g>{}{}{}</g>").format(title, _column(at * wide, wide, 60, "none"), shown))
     return _svg("picture sparks", 60, Markup("").join(pieces), label)
 
@@ -130,19 +130,19 @@ class Column:
 
 
 def over_time(
-    found: Sequence[Column], start: float, end: float, step: float, label: str, kind: str = "bars", limit: float = 0.0
+    columns: Sequence[Column], start: float, end: float, step: float, label: str, kind: str = "bars", limit: float = 0.0
 ) -> Markup:
     """Draw bars at their time between *start* and *end*. A slot without data has no bar.
 
     A bar of value *limit* has full height. Without a limit, the highest bar has it.
     """
-    limit = limit or max((each.n for each in found), default=0) or 1
+    limit = limit or max((column.n for column in columns), default=0) or 1
     wide = _WIDTH * step / max(end - start, step)
     pieces = [Markup('<rect class="ground" y="59" width="{:.0f}" height="1"/>').format(_WIDTH)]
-    for each in found:
-        x = _WIDTH * (each.began - start) / max(end - start, step)
-        parts = [Markup("<title>{}</title>").format(each.word), _column(x, wide, 60, "none")] if each.word else []
-        heights = [(60 * each.n / limit, each.tone), (60 * each.bad / limit, "bad")]
+    for column in columns:
+        x = _WIDTH * (column.began - start) / max(end - start, step)
+        parts = [Markup("<title>{}</title>").format(column.word), _column(x, wide, 60, "none")] if column.word else []
+        heights = [(60 * column.n / limit, column.tone), (60 * column.bad / limit, "bad")]
         parts += [_column(x, wide * 0.85, height, tone) for height, tone in heights if height]
         pieces.append(Markup("<g>{}</g>").format(Markup("").join(parts)))
     return _svg(f"picture {kind}", 60, Markup("").join(pieces), label)
@@ -200,10 +200,10 @@ def counted(n: int, thing: str, bad: int) -> str:
     return f"{formatters.many(n, thing)}, {bad:,} failed"
 
 
-def of_queue(found: History[Point], span: str, now: float) -> Past:
-    points = found.points
+def of_queue(history: History[Point], span: str, now: float) -> Past:
+    points = history.points
     if not points:
-        return Past(span, found.start, found.end, ())
+        return Past(span, history.start, history.end, ())
     attempts, bad = sum(point.attempts for point in points), sum(point.bad for point in points)
     slowest = max((point.p95 for point in points if point.p95 is not None), default=None)
     charts = [
@@ -211,137 +211,137 @@ def of_queue(found: History[Point], span: str, now: float) -> Past:
             "Attempts",
             f"{attempts:,}{_share(bad, attempts)}",
             _picture(
-                found,
+                history,
                 now,
                 f"Attempts: {attempts:,}, of which {bad:,} failed",
-                lambda each: (each.attempts, each.bad, "good", counted(each.attempts, "attempt", each.bad)),
+                lambda slot: (slot.attempts, slot.bad, "good", counted(slot.attempts, "attempt", slot.bad)),
             ),
         ),
-        _failed(found, now, [(point.bad, point.attempts) for point in points]),
+        _failed(history, now, [(point.bad, point.attempts) for point in points]),
         Chart(
             "Duration",
             "none ran" if slowest is None else f"95 of 100 within {formatters.took(slowest)}",
             _picture(
-                found,
+                history,
                 now,
                 "Time that 95 of 100 attempts took at most",
-                lambda each: (each.p95 or 0.0, 0, "busy", "none" if each.p95 is None else f"up to {took(each.p95)}"),
+                lambda slot: (slot.p95 or 0.0, 0, "busy", "none" if slot.p95 is None else f"up to {took(slot.p95)}"),
             ),
         ),
         Chart(
             "Waiting",
             f"{points[-1].depth:,} now, at most {max(point.depth for point in points):,}",
             _picture(
-                found,
+                history,
                 now,
                 f"Jobs that waited: at most {max(point.depth for point in points):,}",
-                lambda each: (each.depth, 0, "calm", f"{each.depth:,} waiting"),
+                lambda slot: (slot.depth, 0, "calm", f"{slot.depth:,} waiting"),
             ),
         ),
         Chart(
             "Oldest ready",
             _age(max(point.oldest for point in points)),
             _picture(
-                found,
+                history,
                 now,
                 f"Age of the oldest ready job: {_age(max(point.oldest for point in points))}",
-                lambda each: (
-                    each.oldest,
+                lambda slot: (
+                    slot.oldest,
                     0,
                     "warn",
-                    formatters.span(each.oldest) if each.oldest else "none was ready",
+                    formatters.span(slot.oldest) if slot.oldest else "none was ready",
                 ),
             ),
         ),
     ]
-    return Past(span, found.start, found.end, charts)
+    return Past(span, history.start, history.end, charts)
 
 
-def of_target(found: History[CallCounts], span: str, now: float) -> Past:
-    points = found.points
+def of_target(history: History[CallCounts], span: str, now: float) -> Past:
+    points = history.points
     good, bad, rejected = (sum(getattr(point, name) for point in points) for name in ("good", "bad", "rejected"))
     if not good + bad + rejected:
-        return Past(span, found.start, found.end, ())
+        return Past(span, history.start, history.end, ())
     charts = [
         Chart(
             "Calls",
             f"{good + bad:,}{_share(bad, good + bad)}",
             _picture(
-                found,
+                history,
                 now,
                 f"Calls: {good + bad:,}, of which {bad:,} failed",
-                lambda each: (each.good + each.bad, each.bad, "good", counted(each.good, "good call", each.bad)),
+                lambda slot: (slot.good + slot.bad, slot.bad, "good", counted(slot.good, "good call", slot.bad)),
             ),
         ),
-        _failed(found, now, [(point.bad, point.good + point.bad) for point in points]),
+        _failed(history, now, [(point.bad, point.good + point.bad) for point in points]),
         Chart(
             "Turned away by the breaker",
             f"{rejected:,}",
             _picture(
-                found,
+                history,
                 now,
                 f"Calls that the breaker turned away: {rejected:,}",
-                lambda each: (each.rejected, 0, "calm", f"{each.rejected:,} turned away"),
+                lambda slot: (slot.rejected, 0, "calm", f"{slot.rejected:,} turned away"),
             ),
         ),
     ]
-    return Past(span, found.start, found.end, charts[: 3 if rejected else 2 if bad else 1])
+    return Past(span, history.start, history.end, charts[: 3 if rejected else 2 if bad else 1])
 
 
-def beat_bar(found: Sequence[CallCounts | None], now: float) -> Chart:
+def beat_bar(slots: Sequence[CallCounts | None], now: float) -> Chart:
     """Draw the last 24 hours of a target: low while healthy, high where most calls failed."""
-    there = [each for each in found if each is not None]
-    good, bad, away = (sum(getattr(each, name) for each in there) for name in ("good", "bad", "rejected"))
-    worst = sum(each.bad * 2 >= each.good + each.bad > 0 for each in there)
+    known = [slot for slot in slots if slot is not None]
+    good, bad, away = (sum(getattr(slot, name) for slot in known) for name in ("good", "bad", "rejected"))
+    worst = sum(slot.bad * 2 >= slot.good + slot.bad > 0 for slot in known)
     label = f"Last 24 hours: {formatters.many(good + bad, 'call')}{_share(bad, good + bad)}"
     label += f"; in {formatters.many(worst, 'hour')} half of them or more" if worst else ""
     label += f"; {away:,} turned away by the breaker" if away else ""
     short = f"{math.floor(good / (good + bad) * 100)} % good" if good + bad else "held"
-    return Chart("Last 24 hours", short, beats([_beat(each, now) for each in found], label))
+    return Chart("Last 24 hours", short, beats([_beat(slot, now) for slot in slots], label))
 
 
-def _beat(each: CallCounts | None, now: float) -> HeatCell:
-    if each is None:
+def _beat(counts: CallCounts | None, now: float) -> HeatCell:
+    if counts is None:
         return HeatCell(0, "none", "nobody looked")
-    from_, calls = formatters.clock(each.at - HOUR, now), each.good + each.bad
+    from_, calls = formatters.clock(counts.at - HOUR, now), counts.good + counts.bad
     if not calls:
         return (
-            HeatCell(0.12, "calm", f"{from_}: held, {each.rejected:,} turned away")
-            if each.rejected
+            HeatCell(0.12, "calm", f"{from_}: held, {counts.rejected:,} turned away")
+            if counts.rejected
             else (HeatCell(0, "none", f"{from_}: no calls"))
         )
-    word = f"{from_}: {counted(calls, 'call', each.bad)}"
-    if not each.bad:
+    word = f"{from_}: {counted(calls, 'call', counts.bad)}"
+    if not counts.bad:
         return HeatCell(0.3, "good", word)
-    return HeatCell(1.0, "bad", word) if each.bad * 2 >= calls else HeatCell(0.65, "warn", word)
+    return HeatCell(1.0, "bad", word) if counts.bad * 2 >= calls else HeatCell(0.65, "warn", word)
 
 
 def _picture(
-    found: History[Point] | History[CallCounts],
+    history: History[Point] | History[CallCounts],
     now: float,
     label: str,
     bar: Callable[[Point], tuple[float, float, str, str]] | Callable[[CallCounts], tuple[float, float, str, str]],
 ) -> Markup:
     bars = []
-    for point in found.points:
+    for point in history.points:
         n, bad, tone, word = bar(point)  # type: ignore[arg-type]  # both are of one kind
-        from_ = formatters.clock(point.at - found.step, now)
-        bars.append(Column(point.at - found.step, n, bad, tone, f"{from_}: {word}"))
-    return over_time(bars, found.start, found.end, found.step, label)
+        from_ = formatters.clock(point.at - history.step, now)
+        bars.append(Column(point.at - history.step, n, bad, tone, f"{from_}: {word}"))
+    return over_time(bars, history.start, history.end, history.step, label)
 
 
-def _failed(found: History[Point] | History[CallCounts], now: float, shares: Sequence[tuple[int, int]]) -> Chart:
+def _failed(history: History[Point] | History[CallCounts], now: float, shares: Sequence[tuple[int, int]]) -> Chart:
     """Return the failed share of each slot from pairs of failed and total."""
     parts = [bad / of if of else 0.0 for bad, of in shares]
-    begun = [point.at - found.step for point in found.points]
+    begun = [point.at - history.step for point in history.points]
     worst = max(parts, default=0.0)
-    short = f"at most {worst:.0%} in {formatters.span(found.step)}" if worst else "none"
+    short = f"at most {worst:.0%} in {formatters.span(history.step)}" if worst else "none"
     bars = [
         Column(at, part, 0, "bad", f"{formatters.clock(at, now)}: {part:.0%} failed")
         for at, part in zip(begun, parts, strict=True)
     ]
     label = f"Share that failed: {short}"
-    picture = over_time(bars, found.start, found.end, found.step, label, limit=1.0)
+    picture = over_time(bars, history.start, history.end, history.step, label, limit=1.0)
     return Chart("Share that failed", short, picture)
 
 

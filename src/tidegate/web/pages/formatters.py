@@ -219,11 +219,11 @@ def describe_event(event: TargetEvent) -> EventLine:
             text = f"is held by its breaker until {clock(float(end), event.at)}"
         else:
             by = ""  # a worker or program whose calls caused it
-            why = TripReason.load(event.fields.get("opened"))
-            text = text if why is None else f"{text}: {opened_because(why, why.run)}"
+            reason = TripReason.load(event.fields.get("opened"))
+            text = text if reason is None else f"{text}: {opened_because(reason, reason.run)}"
     else:
-        tone, icon, say = _KINDS.get(event.kind, ("calm", "info", _plain(event.kind.replace("_", " "))))
-        text = say(event.fields, event.at)
+        tone, icon, describe = _KINDS.get(event.kind, ("calm", "info", _plain(event.kind.replace("_", " "))))
+        text = describe(event.fields, event.at)
     where = f"/{'targets' if event.subject == 'target' else 'queue'}/{quote(event.name, safe='')}"
     shown = f"(key {event.lane}) {text}" if event.lane else text
     return EventLine(tone, icon, shown, event.name, where, by)

@@ -60,20 +60,20 @@ class Flash:
 
     def dump(self) -> str:
         """Encode for a cookie. A text that is too long is cut."""
-        kept = {"text": "", "tone": self.tone, "undo": self.undo, "of": self.of, "key": self.key}
-        if len(_packed(kept)) > _MAX_COOKIE_BYTES - _MIN_TEXT_BYTES:
-            kept |= {"undo": "", "of": "", "key": ""}
-        kept["text"] = self.text
-        while len(_packed(kept)) > _MAX_COOKIE_BYTES:
-            kept["text"] = f"{kept['text'][: len(kept['text']) * 9 // 10 - 1]}…"
-        return base64.urlsafe_b64encode(_packed(kept)).decode()
+        fields = {"text": "", "tone": self.tone, "undo": self.undo, "of": self.of, "key": self.key}
+        if len(_packed(fields)) > _MAX_COOKIE_BYTES - _MIN_TEXT_BYTES:
+            fields |= {"undo": "", "of": "", "key": ""}
+        fields["text"] = self.text
+        while len(_packed(fields)) > _MAX_COOKIE_BYTES:
+            fields["text"] = f"{fields['text'][: len(fields['text']) * 9 // 10 - 1]}…"
+        return base64.urlsafe_b64encode(_packed(fields)).decode()
 
     @classmethod
     def load(cls, cookie: str) -> Flash | None:
         """Decode a cookie. None if it is invalid."""
         try:
-            kept = json.loads(base64.urlsafe_b64decode(cookie.encode()))
-            values = {name: kept[name] for name in ("text", "tone", "undo", "of", "key")}
+            fields = json.loads(base64.urlsafe_b64decode(cookie.encode()))
+            values = {name: fields[name] for name in ("text", "tone", "undo", "of", "key")}
         except (binascii.Error, ValueError, KeyError, TypeError):
             return None
         if not all(isinstance(value, str) for value in values.values()) or values["tone"] not in TONES:
@@ -81,8 +81,8 @@ class Flash:
         return cls(**values)
 
 
-def _packed(kept: dict[str, str]) -> bytes:
-    return json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
+def _packed(fields: dict[str, str]) -> bytes:
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def local_path(back: str, otherwise: str) -> str:
@@ -167,14 +167,14 @@ def end_of(lasts: str, until: str, now: float) -> float:
 _MAX_DIGITS = 15  # fits every JSON parser and every database
 
 
-def cursor_of(given: str, ask: Callable[[str | None], T]) -> T:
+def cursor_of(cursor: str, load: Callable[[str | None], T]) -> T:
     """Return what *ask* returns for this cursor, or for the start of the list if the cursor is invalid."""
     try:
-        return ask(given or None)
+        return load(cursor or None)
     except ValueError:
-        if not given:
+        if not cursor:
             raise
-        return ask(None)
+        return load(None)
 
 
 def number_of(text: str) -> int | None:

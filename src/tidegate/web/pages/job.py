@@ -65,22 +65,22 @@ router = APIRouter()
 @router.get("/jobs/{id_}")
 def show(request: Request, id_: Id) -> Response:
     site = site_of(request)
-    seen = site.read(lambda tx: _load_page(tx, id_))
-    job = seen.report.job
+    job_page = site.read(lambda tx: _load_page(tx, id_))
+    job = job_page.report.job
     now = site.queue.clock.now()
     return page(
         request,
         "job.html",
-        seen=seen,
+        seen=job_page,
         job=job,
-        line=seen.line,
-        picture=_picture(seen, now),
+        line=job_page.line,
+        picture=_picture(job_page, now),
         told_attempt=of_job,
         texts=[(name, *_cut(text)) for name, text in _texts(job)],
         states=_held_while(job.unique_while),
         stage=job.stage,
         final=job.state.final,
-        may=seen.may,
+        may=job_page.may,
     )
 
 
@@ -94,8 +94,8 @@ def ask(request: Request, id_: Id) -> Response:
 def retry(request: Request, id_: Id, back: Field = "") -> Response:
     site = site_of(request)
     done = Flash(text=f"Job {id_} was queued again; its attempts start from one.")
-    said = act(site, lambda tx: actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
-    return answer(request, said, back, f"/jobs/{id_}")
+    flash = act(site, lambda tx: actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
+    return answer(request, flash, back, f"/jobs/{id_}")
 
 
 @router.post("/jobs/{id_}/cancel")
@@ -120,20 +120,20 @@ def cancel(request: Request, id_: Id, back: Field = "") -> Response:
 def forget(request: Request, id_: Id, back: Field = "") -> Response:
     site = site_of(request)
     done = Flash(text=f"Job {id_} was forgotten, with its history.")
-    said = act(site, lambda tx: actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
-    return answer(request, said, back if said.tone == "good" else "", "/queue" if said is done else f"/jobs/{id_}")
+    flash = act(site, lambda tx: actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
+    return answer(request, flash, back if flash.tone == "good" else "", "/queue" if flash is done else f"/jobs/{id_}")
 
 
 def _load_page(tx: Tx, id_: int) -> JobPage:
     report = reports.job(tx, id_)
     job = report.job
-    found = attempts(report.events)
+    rows = attempts(report.events)
     others = [event for event in report.events if event.duration is None and event.kind not in _TOLD_ELSEWHERE]
     parents = [(int(row[1]), str(row[2])) for row in tx.query("parent_results", {"child": id_})]
     may = actions.of_jobs(tx, [id_])[id_]
     line = line_of(job)
     held = reports.holding(tx, [line])
-    return JobPage(report, line, found[::-1], others[::-1], parents, _duplicate(tx, job), held, may)
+    return JobPage(report, line, rows[::-1], others[::-1], parents, _duplicate(tx, job), held, may)
 
 
 def _duplicate(tx: Tx, job: Job) -> int | None:
@@ -147,31 +147,36 @@ def _duplicate(tx: Tx, job: Job) -> int | None:
 def attempts(events: list[JobEvent]) -> list[AttemptRow]:
     """Group events into attempts, oldest first."""
     ends = {event.fence: event for event in events if event.duration is not None}
-    found: list[AttemptRow] = []
+    rows: list[AttemptRow] = []
     free_since: float | None = next((event.at for event in events if event.kind == "queued"), None)
     for event in events:
         if event.kind != "processing":
             continue
         end = ends.get(event.fence)
         waited = None if free_since is None else max(0.0, event.at - free_since)
-        found.append(
+        rows.append(
             AttemptRow(event.attempt, event.at, None if end is None else end.at, end, event.actor or "", waited)
         )
         free_since = None if end is None else end.at
-    return found
+    return rows
 
 
-def _picture(seen: JobPage, now: float) -> str:
+def _picture(job_page: JobPage, now: float) -> str:
     """Draw the attempts of a job over its lifetime, with the outcome of each."""
-    if len(seen.attempts) < 2:
+    if len(job_page.attempts) < 2:
         return ""  # a single bar shows nothing
-    job = seen.report.job
+    job = job_page.report.job
     end = job.finished_at or now
     shown = [
-        TimeSpan(each.began, each.ended or end, of_job(each.kind).tone, f"Attempt {each.n}: {of_job(each.kind).text}")
-        for each in reversed(seen.attempts[:_SCREEN])
+        TimeSpan(
+            attempt.began,
+            attempt.ended or end,
+            of_job(attempt.kind).tone,
+            f"Attempt {attempt.n}: {of_job(attempt.kind).text}",
+        )
+        for attempt in reversed(job_page.attempts[:_SCREEN])
     ]
-    label = f"{formatters.many(len(seen.attempts), 'attempt')} in {formatters.span(max(1.0, end - job.created_at))}"
+    label = f"{formatters.many(len(job_page.attempts), 'attempt')} in {formatters.span(max(1.0, end - job.created_at))}"
     return charts.stretches(shown, job.created_at, end, label)
 
 

@@ -83,7 +83,7 @@ class Chosen:
     @property
     def words(self) -> list[tuple[str, str]]:
         """Return each condition as text, with its name."""
-        told: dict[str, Any] = {
+        conditions: dict[str, Any] = {
             "queue": f"in the queue {self.queue}",
             "state": of(self.state).word.lower(),
             "kind": f"of the kind {self.kind}",
@@ -92,15 +92,15 @@ class Chosen:
             "failure": "of one group of failures",
             "age": dict(AGES).get(self.age, self.age),
         }
-        return [(name, told[name]) for name in self.query]
+        return [(name, conditions[name]) for name in self.query]
 
 
-def words_of(kept: Mapping[str, Any]) -> list[str]:
+def words_of(stored: Mapping[str, Any]) -> list[str]:
     """Return the same for a stored filter, as `Filter.as_json` returns it."""
-    of = {name: kept[name] for name in Chosen.__slots__ if name in kept}
-    told = [word for _, word in Chosen(**of).words]
+    of = {name: stored[name] for name in Chosen.__slots__ if name in stored}
+    words = [word for _, word in Chosen(**of).words]
     ages = {"older": "at least {} old", "younger": "at most {} old"}
-    return told + [text.format(formatters.span(kept[name])) for name, text in ages.items() if name in kept]
+    return words + [text.format(formatters.span(stored[name])) for name, text in ages.items() if name in stored]
 
 
 def chosen(
@@ -125,11 +125,11 @@ def chosen(
 
 
 def _ages(age: str) -> tuple[float | None, float | None]:
-    found = _AGE.fullmatch(age)
-    if found is None:
+    match = _AGE.fullmatch(age)
+    if match is None:
         return None, None
-    length = seconds(found[1])
-    return (length, None) if found[2] == "+" else (None, length)
+    length = seconds(match[1])
+    return (length, None) if match[2] == "+" else (None, length)
 
 
 _PAGE_SIZE = 50
@@ -187,14 +187,14 @@ def pause(
         end = end_of(lasts, until, now)
         return job_actions.pause_queue(tx, name, end, by, site.queue.queues()), now
 
-    said = act(
+    flash = act(
         site,
         work,
         lambda end: Flash(
             text=f"The queue {name} is paused until {formatters.clock(*end)}.", undo="resume_queue", of=name
         ),
     )
-    return answer(request, said, back, "/queue", name)
+    return answer(request, flash, back, "/queue", name)
 
 
 @router.post("/queue/{name:path}/resume")
@@ -207,40 +207,40 @@ def resume(request: Request, name: str, back: Field = "") -> Response:
         return Flash(text=f"The queue {name} was not paused.", tone="warn")
 
     by = site.actor_of(request)
-    said = act(site, lambda tx: job_actions.resume_queue(tx, name, by, site.queue.queues()), say)
-    return answer(request, said, back, "/queue", name)
+    flash = act(site, lambda tx: job_actions.resume_queue(tx, name, by, site.queue.queues()), say)
+    return answer(request, flash, back, "/queue", name)
 
 
 def _page(
     site: Site, request: Request, chosen: Chosen, cursor: str, name: str | None, span: str = charts.DEFAULT
 ) -> Response:
-    seen = site.read(lambda tx: _load_page(tx, chosen, cursor, name, span))
-    queue = next((each for each in seen.queues if each.name == name), None)
+    jobs_page = site.read(lambda tx: _load_page(tx, chosen, cursor, name, span))
+    queue = next((report for report in jobs_page.queues if report.name == name), None)
     if name is not None and queue is None:
         if name not in site.queue.queues():
             raise NotFound(f"there is no queue {name!r}")
         queue = QueueReport(name=name, jobs={})
-    kept = chosen if name is None else chosen.without("queue")
+    in_links = chosen if name is None else chosen.without("queue")
     return page(
         request,
         "queue.html",
-        seen=seen,
+        seen=jobs_page,
         wanted=chosen,
-        kept=kept,
+        kept=in_links,
         queue=queue,
         path="/queue",
         tabs=TABS,
         ages=AGES,
         names=[] if name is None else [name],
         paged=bool(cursor),
-        bulk=_together(seen, chosen),
-        jobs_in_all=sum(sum(each.jobs.values()) for each in seen.queues),
+        bulk=_together(jobs_page, chosen),
+        jobs_in_all=sum(sum(report.jobs.values()) for report in jobs_page.queues),
     )
 
 
 def _load_page(tx: Tx, chosen: Chosen, cursor: str, name: str | None, span: str) -> JobsPage:
     queues = reports.queues(tx)
-    jobs = cursor_of(cursor, lambda given: listing.jobs(tx, chosen.wanted, cursor=given, limit=_PAGE_SIZE))
+    jobs = cursor_of(cursor, lambda at: listing.jobs(tx, chosen.wanted, cursor=at, limit=_PAGE_SIZE))
     return JobsPage(
         jobs=jobs,
         counts=_counts(tx, chosen, queues, jobs, cursor),
@@ -254,11 +254,11 @@ def _load_page(tx: Tx, chosen: Chosen, cursor: str, name: str | None, span: str)
     )
 
 
-def _together(seen: JobsPage, chosen: Chosen) -> list[str]:
+def _together(jobs_page: JobsPage, chosen: Chosen) -> list[str]:
     """Return the bulk actions of a state: those available for at least one listed job."""
     if not chosen.state:
         return []
-    return list(dict.fromkeys(action for actions in seen.may.values() for action in actions))
+    return list(dict.fromkeys(action for actions in jobs_page.may.values() for action in actions))
 
 
 def _counts(
@@ -268,7 +268,7 @@ def _counts(
     if set(chosen.query) <= {"queue", "state"}:
         of = [queue for queue in queues if chosen.queue in ("", queue.name)]
         return {
-            tab: Count(sum(each.jobs.get(stage, 0) for each in of for stage in _STAGES_OF.get(tab, (tab,))))
+            tab: Count(sum(report.jobs.get(stage, 0) for report in of for stage in _STAGES_OF.get(tab, (tab,))))
             for tab in {*TABS, chosen.state}
         }
     if jobs.next is None and not cursor:
@@ -285,7 +285,7 @@ def _counts(
 def show(request: Request, bucket: Annotated[str, Query(max_length=40)] = "") -> Response:
     site = site_of(request)
     rows = site.read(lambda tx: listing.triage_failures(tx, site.codes, now_of(tx)))
-    counts = {each: sum(row.bucket == each for row in rows) for each in BUCKETS}
+    counts = {name: sum(row.bucket == name for row in rows) for name in BUCKETS}
     wanted = bucket if bucket in BUCKETS else ""
     return page(
         request,

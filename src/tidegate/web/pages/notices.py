@@ -52,11 +52,11 @@ def show(
     site = site_of(request)
 
     def look(tx: Tx) -> tuple[ResultPage[NoticeLine], dict[int, list[Delivery]], list[ChannelReport]]:
-        found = cursor_of(
-            cursor, lambda given: inbox.urgent_first(tx, unread_only=bool(unread), cursor=given, limit=_PAGE_SIZE)
+        notices = cursor_of(
+            cursor, lambda at: inbox.urgent_first(tx, unread_only=bool(unread), cursor=at, limit=_PAGE_SIZE)
         )
-        sent = deliveries.deliveries(tx, [line.id for line in found.items])
-        return found, sent, deliveries.channels(tx)
+        sent = deliveries.deliveries(tx, [line.id for line in notices.items])
+        return notices, sent, deliveries.channels(tx)
 
     listed, sent, ways = site.read(look)
     return page(
@@ -64,7 +64,7 @@ def show(
         "notices.html",
         listed=listed,
         sent=sent,
-        failing=[each for each in ways if each.fails],
+        failing=[channel for channel in ways if channel.fails],
         channelled=bool(ways),
         became=deliveries.what_became,
         snoozes=SNOOZES_IN_WORDS,
@@ -84,8 +84,8 @@ def read(request: Request, id_: Annotated[int, Path(ge=1, le=2**62)], back: Fiel
     def say(was: bool) -> Flash:
         return Flash(text="The notice is marked as read.") if was else Flash(text="It was read already.", tone="warn")
 
-    said = act(site, lambda tx: inbox.acknowledge(tx, id_, site.actor_of(request)), say)
-    return answer(request, said, back, "/notices")
+    flash = act(site, lambda tx: inbox.acknowledge(tx, id_, site.actor_of(request)), say)
+    return answer(request, flash, back, "/notices")
 
 
 @router.post("/notices/{id_}/snooze")
@@ -93,23 +93,23 @@ def snooze(
     request: Request, id_: Annotated[int, Path(ge=1, le=2**62)], lasts: Field = "", back: Field = ""
 ) -> Response:
     site = site_of(request)
-    said = act(
+    flash = act(
         site,
         lambda tx: inbox.snooze(tx, id_, lasts, site.actor_of(request)),
         lambda until: Flash(text=f"Nobody is told of it for {SNOOZES_IN_WORDS[lasts]}; then again, if it goes on."),
     )
-    return answer(request, said, back, "/notices")
+    return answer(request, flash, back, "/notices")
 
 
 @router.post("/notices/read")
 def read_all(request: Request, newest: Annotated[int, Form(ge=0, le=2**62)] = 0, back: Field = "") -> Response:
     site = site_of(request)
-    said = act(
+    flash = act(
         site,
         lambda tx: inbox.acknowledge_all(tx, newest, site.actor_of(request)),
         lambda n: Flash(text=f"{many(n, 'notice')} marked as read."),
     )
-    return answer(request, said, back, "/notices")
+    return answer(request, flash, back, "/notices")
 
 
 class About(Protocol):
@@ -139,7 +139,7 @@ def page_of(app: App[Any], key: str) -> str:
 
     Empty if it has none. A path that ends in /{id} accepts only numbers.
     """
-    for path in (each.path for each in app.pages):
+    for path in (app_page.path for app_page in app.pages):
         if key and path.endswith("/{key}"):
             return path.replace("{key}", quote(key, safe=""))
         if key.isdecimal() and path.endswith("/{id}"):
@@ -179,9 +179,9 @@ ChannelField = Annotated[str, Form(max_length=300)]
 
 @router.get("/channels")
 def show_channels(request: Request) -> Response:
-    who = _who(request)
-    listed, own = site_of(request).read(lambda tx: (deliveries.channels(tx), _address(tx, who)))
-    mails = any(each.row.kind == "smtp" for each in listed)
+    user = _who(request)
+    listed, own = site_of(request).read(lambda tx: (deliveries.channels(tx), _address(tx, user)))
+    mails = any(channel.row.kind == "smtp" for channel in listed)
     return page(request, "channels.html", listed=listed, own=own, mails=mails)
 
 
@@ -194,10 +194,10 @@ def send_test(request: Request, name: Annotated[str, Path(max_length=40)], back:
 @router.post("/channels/address")
 def address(request: Request, mail: ChannelField = "", back: ChannelField = "") -> Response:
     site = site_of(request)
-    who = _who(request)
+    user = _who(request)
     by = site.actor_of(request)
-    said = act(site, lambda tx: _put(tx, who, mail.strip(), by), lambda text: Flash(text=text))
-    return answer(request, said, back, "/channels")
+    flash = act(site, lambda tx: _put(tx, user, mail.strip(), by), lambda text: Flash(text=text))
+    return answer(request, flash, back, "/channels")
 
 
 def _tested(site: Site, name: str, by: str) -> Flash:
@@ -210,23 +210,23 @@ def _tested(site: Site, name: str, by: str) -> Flash:
 
 
 def _who(request: Request) -> str:
-    who = request.scope.get(WHO)
-    return "" if who is None else str(who.owner)
+    principal = request.scope.get(WHO)
+    return "" if principal is None else str(principal.owner)
 
 
-def _address(tx: Tx, who: str) -> str:
-    rows = tx.query("address", {"who": who})
+def _address(tx: Tx, user: str) -> str:
+    rows = tx.query("address", {"who": user})
     return str(rows[0][0]) if rows else ""
 
 
-def _put(tx: Tx, who: str, mail: str, by: str) -> str:
+def _put(tx: Tx, user: str, mail: str, by: str) -> str:
     if not mail:
-        tx.query("address_drop", {"who": who})
+        tx.query("address_drop", {"who": user})
         _noted(tx, by, "not mailed")
         return "No mail is sent to you."
     if not _MAIL.fullmatch(mail):
         raise ValueError("mail: that is no address; give one such as ada@example.org")
-    tx.query("address_put", {"who": who, "mail": mail})
+    tx.query("address_put", {"who": user, "mail": mail})
     _noted(tx, by, "mailed")
     return f"You are mailed at {mail} when an account of yours needs you."
 

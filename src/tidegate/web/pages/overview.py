@@ -41,10 +41,10 @@ router = APIRouter()
 @router.get("/")
 def show(request: Request) -> Response:
     site = site_of(request)
-    seen, gauges, reported, changes = site.read(lambda tx: (overview(tx), _gauges(tx), _reported(tx), _changes(tx)))
+    state, gauges, reported, changes = site.read(lambda tx: (overview(tx), _gauges(tx), _reported(tx), _changes(tx)))
     # Targets that applications declare do not show that the user has started. Status strips say where to start.
-    new = not reported and not site.strips() and {queue.name for queue in seen.queues} <= site.queue.queues()
-    seen = replace(seen, needs=[_at_home(need, site) for need in seen.needs])
+    new = not reported and not site.strips() and {queue.name for queue in state.queues} <= site.queue.queues()
+    state = replace(state, needs=[_at_home(need, site) for need in state.needs])
     return page(
         request,
         "overview.html",
@@ -52,17 +52,17 @@ def show(request: Request) -> Response:
         new=new,
         begin=_begin(site),
         changes=changes,
-        **_values(site, seen),
+        **_values(site, state),
     )
 
 
-def _values(site: Site, seen: Overview) -> dict[str, Any]:
-    states = [(token, seen.targets[token]) for token in TARGETS if seen.targets.get(token)]
+def _values(site: Site, state: Overview) -> dict[str, Any]:
+    states = [(token, state.targets[token]) for token in TARGETS if state.targets.get(token)]
     parts = [Segment(n, formatters.of(token).tone, formatters.of(token).word) for token, n in states]
     total = sum(n for _, n in states)
     label = f"{many(total, 'target')}: " + ", ".join(f"{part.n:g} {part.word}" for part in parts)
     return {
-        "seen": seen,
+        "seen": state,
         "target_states": states,
         "target_parts": parts,
         "target_label": label,
@@ -75,10 +75,10 @@ def _values(site: Site, seen: Overview) -> dict[str, Any]:
 def _at_home(need: ActionItem, site: Site) -> ActionItem:
     """Link an action item for an application's target to the application's page."""
     target = need.subject.removeprefix("target ")
-    for there in site.apps if need.kind == "fatal" else ():
-        home = there.app.home
-        if target in (there.app.name, *there.app.targets) and home is not None:
-            return replace(need, href=page_of(there.app, need.key) or home.path, action=f"Open {home.title}")
+    for installed in site.apps if need.kind == "fatal" else ():
+        home = installed.app.home
+        if target in (installed.app.name, *installed.app.targets) and home is not None:
+            return replace(need, href=page_of(installed.app, need.key) or home.path, action=f"Open {home.title}")
     return need
 
 
@@ -87,16 +87,16 @@ def _changes(tx: Tx) -> list[tuple[TargetEvent, int]]:
 
     Grouping keeps a flapping target from hiding all others.
     """
-    found: dict[tuple[str, str, str | None], list[TargetEvent]] = {}
+    groups: dict[tuple[str, str, str | None], list[TargetEvent]] = {}
     for event in table.newest_events(tx, _LOOKED_AT):
-        found.setdefault((event.subject, event.name, event.lane), []).append(event)
-    return [(each[0], len(each) - 1) for each in found.values()][:_MAX_CHANGES]
+        groups.setdefault((event.subject, event.name, event.lane), []).append(event)
+    return [(group[0], len(group) - 1) for group in groups.values()][:_MAX_CHANGES]
 
 
 def _reported(tx: Tx) -> bool:
     """Whether a program other than this server has reported a target."""
-    told = (json.loads(raw[_SUMMARY]) for raw in tx.query("targets") if raw[_SUMMARY] is not None)
-    return any(program != this_program() for programs in told for program in programs)
+    reports_by_target = (json.loads(raw[_SUMMARY]) for raw in tx.query("targets") if raw[_SUMMARY] is not None)
+    return any(program != this_program() for programs in reports_by_target for program in programs)
 
 
 def _begin(site: Site) -> list[tuple[FirstPage[Any], str]]:
@@ -106,7 +106,7 @@ def _begin(site: Site) -> list[tuple[FirstPage[Any], str]]:
 
 def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
     """Return the targets that report a fill level, the fullest first."""
-    found = []
+    gauges = []
     for raw in tx.query("targets"):
         if raw[_CAPACITY] is None:
             continue  # most targets have none, and there may be thousands
@@ -114,8 +114,8 @@ def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
         if row.rules is not None:
             gauge = target_policy.filling(row.capacity, json.loads(row.rules).get("capacity"), now_of(tx))
             if gauge is not None:
-                found.append((row.name, gauge))
-    return sorted(found, key=lambda each: -each[1]["taken"] / each[1]["cap"])[:_MAX_GAUGES]
+                gauges.append((row.name, gauge))
+    return sorted(gauges, key=lambda pair: -pair[1]["taken"] / pair[1]["cap"])[:_MAX_GAUGES]
 
 
 def shown_store(url: str) -> str:
@@ -155,7 +155,7 @@ def _place(tx: Tx, text: str) -> str:
         return f"/jobs/{number}"
     if table.target(tx, text) is not None:
         return f"/targets/{quote(text, safe='')}"
-    if any(each.name == text for each in reports.queues(tx)):
+    if any(queue.name == text for queue in reports.queues(tx)):
         return f"/queue/{quote(text, safe='')}"
     close = [row.name for row in table.targets(tx) if text.casefold() in row.name.casefold()]
     if len(close) == 1:
@@ -212,8 +212,10 @@ def show_history(request: Request, span: Annotated[str, Query(max_length=20)] = 
         now = now_of(tx)
         return *history.of_queues(tx, chosen), history.now_of_queues(tx, now), now
 
-    together, each, standing, now = site_of(request).read(look)
-    rows = [row_of(name, past, standing.get(name, history.NOTHING[history.QUEUE]), now) for name, past in each.items()]
+    together, by_queue, standing, now = site_of(request).read(look)
+    rows = [
+        row_of(name, past, standing.get(name, history.NOTHING[history.QUEUE]), now) for name, past in by_queue.items()
+    ]
     return page(
         request,
         "charts.html",

@@ -146,10 +146,10 @@ def _here(request: Request, base: str) -> str:
 
 def _of_apps(site: Site) -> Iterator[NavEntry]:
     for app in site.apps:
-        for one in app.app.pages:
-            if one.title:
-                right = permission_for("GET", one.path, one.show)
-                yield NavEntry(one.path, one.title, one.icon, right="" if right == PUBLIC else right)
+        for app_page in app.app.pages:
+            if app_page.title:
+                right = permission_for("GET", app_page.path, app_page.show)
+                yield NavEntry(app_page.path, app_page.title, app_page.icon, right="" if right == PUBLIC else right)
 
 
 def _opens(principal: Principal | None, entry: NavEntry) -> bool:
@@ -170,9 +170,9 @@ def _current(path: str, site: Site) -> str:
 
 def _href(base: str, path: str, *names: object, **query: object) -> str:
     """Return a path of this server with quoted names. Empty query parameters are dropped."""
-    kept = [(key, str(value)) for key, value in query.items() if value not in ("", None)]
+    parameters = [(key, str(value)) for key, value in query.items() if value not in ("", None)]
     shown = base + path + "".join("/" + quote(str(name), safe="") for name in names)
-    return f"{shown}?{urlencode(kept)}" if kept else shown
+    return f"{shown}?{urlencode(parameters)}" if parameters else shown
 
 
 def _help_of(base: str, code_book: CodeBook, code: str | None) -> str:
@@ -199,10 +199,10 @@ def _icon(base: str, name: str, label: str = "") -> Markup:
 
 def _state(base: str, token: str, word: str = "", *, large: bool = False) -> Markup:
     """Return a state as icon and label."""
-    look = formatters.of(token)
+    label = formatters.of(token)
     size = " large" if large else ""
     return Markup('<span class="state {}{}" data-state="{}">{}{}</span>').format(
-        look.tone, size, token, _icon(base, look.icon), word or look.word
+        label.tone, size, token, _icon(base, label.icon), word or label.word
     )
 
 

@@ -160,7 +160,7 @@ def show_help(request: Request) -> Response:
         meanings=MEANINGS,
         shortcuts=SHORTCUTS,
         docs=DOCS,
-        runbooks=[there.app for there in site.apps if there.app.help],
+        runbooks=[installed.app for installed in site.apps if installed.app.help],
         faults=_of_book(site),
         answers=_of_api(),
     )
@@ -176,7 +176,7 @@ def one(request: Request, code: str) -> Response:
 
 
 def _of_book(site: Site) -> list[CodeHelp]:
-    apps = {code.name: there.app.shown for there in site.apps for code in there.app.codes}
+    apps = {code.name: installed.app.shown for installed in site.apps for code in installed.app.codes}
     return [
         CodeHelp(
             code.name, code.message, code.advice, code.fatal, str(code.reason), str(code.reach), app=apps.get(name, "")
@@ -196,8 +196,8 @@ def _of_api() -> list[CodeHelp]:
 
 def _counts(site: Site, code: str) -> str:
     """Return how a breaker counts the code."""
-    found: Code | None = site.codes.get(code)
-    if found is None:
+    known: Code | None = site.codes.get(code)
+    if known is None:
         return ""
     verdicts = {True: "It counts as a failure.", None: "It does not count."}
-    return verdicts.get(found.counts_as_failure, "It counts as a success: the service answered.")
+    return verdicts.get(known.counts_as_failure, "It counts as a success: the service answered.")

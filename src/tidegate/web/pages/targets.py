@@ -50,7 +50,7 @@ def show(
 
     def work(tx: Tx) -> tuple[ResultPage[TargetReport], dict[str, int], dict[str, charts.Chart]]:
         at = cursor_of(
-            cursor, lambda given: listing.targets(tx, state=chosen, name=name, cursor=given, limit=_PAGE_SIZE)
+            cursor, lambda position: listing.targets(tx, state=chosen, name=name, cursor=position, limit=_PAGE_SIZE)
         )
         beats, now = history.beats(tx, [item.name for item in at.items]), now_of(tx)
         return at, overview.target_states(tx), {beat: charts.beat_bar(beats[beat], now) for beat in beats}
@@ -102,30 +102,32 @@ def show_target(
     outage: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
     site = site_of(request)
-    seen = site.read(lambda tx: _load_page(tx, name, charts.chosen(span)))
-    report, length = seen.detail.report, target_policy.asked(outage)
+    target_page = site.read(lambda tx: _load_page(tx, name, charts.chosen(span)))
+    report, length = target_page.detail.report, target_policy.asked(outage)
     playable = target_policy.possible(report.rules)
     return page(
         request,
         "target.html",
-        seen=seen,
+        seen=target_page,
         report=report,
-        detail=seen.detail,
+        detail=target_page.detail,
         rules=target_policy.rows(report.rules),
         breaker=target_policy.breaker(report.rules),
         held_token=_HELD.get,
         lengths=LENGTHS,
         playable=playable,
-        outage=target_policy.drawn(report.rules, length, seen.calls) if playable and length else None,
+        outage=target_policy.drawn(report.rules, length, target_page.calls) if playable and length else None,
         home=_home(site, name),
-        testable=any(key.lane not in seen.detail.of_programs for key in seen.detail.keys),
+        testable=any(key.lane not in target_page.detail.of_programs for key in target_page.detail.keys),
         this_program=this_program(),
     )
 
 
 def _home(site: Site, name: str) -> AppPage[Any] | None:
     """Return the application's page for its target, where its credentials and work are."""
-    return next((there.app.home for there in site.apps if name in (there.app.name, *there.app.targets)), None)
+    return next(
+        (installed.app.home for installed in site.apps if name in (installed.app.name, *installed.app.targets)), None
+    )
 
 
 def _load_page(tx: Tx, name: str, span: str) -> TargetPage:
@@ -145,11 +147,14 @@ def _load_page(tx: Tx, name: str, span: str) -> TargetPage:
 
 
 def _theirs(programs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for program, said in sorted(programs.items()):
-        for one in said.get("breakers", {}).values():
-            run, calls = int(one.get("consecutive_failures", 0)), int(one.get("calls", one.get("requests", 0)))
+    for program, report in sorted(programs.items()):
+        for breaker in report.get("breakers", {}).values():
+            run, calls = (
+                int(breaker.get("consecutive_failures", 0)),
+                int(breaker.get("calls", breaker.get("requests", 0))),
+            )
             where = "this server" if program == this_program() else program
-            yield {"program": where, "state": one.get("state", "closed"), "run": run, "calls": calls}
+            yield {"program": where, "state": breaker.get("state", "closed"), "run": run, "calls": calls}
 
 
 def _opened(breaker: StoredBreaker) -> str:
@@ -284,8 +289,8 @@ def _doing(action: Callable[[ActionForm], Flash]) -> Callable[..., Response]:
     ) -> Response:
         site = site_of(request)
         by = Actor.of(site.actor_of(request)).because(reason.strip())
-        said = action(ActionForm(site=site, by=by, name=name, key=key, lasts=lasts, until=until))
-        return answer(request, said, back, "/targets", name)
+        flash = action(ActionForm(site=site, by=by, name=name, key=key, lasts=lasts, until=until))
+        return answer(request, flash, back, "/targets", name)
 
     return doing
 
