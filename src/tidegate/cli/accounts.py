@@ -49,7 +49,9 @@ def list_users(url: str, driver: str | None, as_json: bool) -> int:
     """Lists everybody."""
     with store_at(url, driver) as store:
         accounts = store.read(users.users)
-    rows = [(account.name, account.role, when(account.made_at), when(account.seen_at) or "never") for account in accounts]
+    rows = [
+        (account.name, account.role, when(account.made_at), when(account.seen_at) or "never") for account in accounts
+    ]
     none = ["There is nobody; whoever is at this machine may do everything."]
     head = ("NAME", "ROLE", "SINCE", "LAST SEEN")
     say([account.as_json() for account in accounts], as_json, lambda: table(rows, head) or none)
@@ -69,10 +71,10 @@ def add(name: str, role: str, password_stdin: bool, by: str, url: str, driver: s
     Before the first start of the server, it makes the database: in the folder in which the server is to start, or where
     --url or the settings say.
     """
-    _needs_digests()
+    _require_password_package()
     # Check first: a rejected command must neither ask for a password nor leave an empty database behind.
     users.check_new(name, role)
-    users.check_first(role, somebody=_anybody(url, driver))
+    users.check_first(role, somebody=_has_users(url, driver))
     digest = users.digest_of(_password(password_stdin))
     with store_made_at(url, driver) as (store, is_new):
         store.write(lambda tx: users.add_user(tx, name, role, digest, by))
@@ -88,7 +90,7 @@ def add(name: str, role: str, password_stdin: bool, by: str, url: str, driver: s
 @command_at_store
 def password(name: str, password_stdin: bool, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Sets a new password, and ends all sessions of that user."""
-    _needs_digests()
+    _require_password_package()
     with store_at(url, driver) as store:
         store.read(lambda tx: users.role_of(tx, name))
         digest = users.digest_of(_password(password_stdin))
@@ -133,7 +135,7 @@ def _change(url: str, driver: str | None, as_json: bool, work: Callable[[Tx], ob
     return Exit.OK
 
 
-def _anybody(url: str, driver: str | None) -> bool:
+def _has_users(url: str, driver: str | None) -> bool:
     """Whether a user exists. A missing database has none."""
     if is_to_be_made(url, driver):
         return False
@@ -141,7 +143,7 @@ def _anybody(url: str, driver: str | None) -> bool:
         return store.read(users.anybody)
 
 
-def _needs_digests() -> None:
+def _require_password_package() -> None:
     """Raise CliError if the package for passwords is missing, before asking for a password."""
     if find_spec("argon2") is None:
         raise CliError(

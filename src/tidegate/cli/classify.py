@@ -98,10 +98,10 @@ def lines(fault: Fault | None, evidence: object, rule_pack: Pack | None) -> Iter
     yield from _row("for a breaker", _BREAKER[fault.counts_as_failure])
     yield from _row("in the log", str(fault.level))
     yield from _row("decided by", f"{fault.rule}{' (no rule knew it)' if fault.unclassified else ''}")
-    yield from _doubts(fault, rule_pack)
+    yield from _unconfirmed_lines(fault, rule_pack)
 
 
-def _doubts(fault: Fault, rule_pack: Pack | None) -> Iterator[str]:
+def _unconfirmed_lines(fault: Fault, rule_pack: Pack | None) -> Iterator[str]:
     for rule in () if rule_pack is None else rule_pack.confirm:
         if rule.code == fault.code and rule.times > 1 and rule.probe is None:
             apart = f", at least {brief(seconds(rule.apart))} apart" if rule.apart else ""

@@ -53,7 +53,7 @@ def show(key: str | None, config: Path | None, as_json: bool) -> int:
     every = loaded.effective()
     settings = [setting for setting in every if key is None or setting.key == key or setting.key.startswith(f"{key}.")]
     if not settings and key is not None:
-        raise CliError(f"there is no key {key!r}{_meant(key, every)}", Exit.NOT_FOUND)
+        raise CliError(f"there is no key {key!r}{_suggestion(key, every)}", Exit.NOT_FOUND)
     is_single = len(settings) == 1 and settings[0].key == key
     if as_json:
         say(settings[0].as_json() if is_single else [setting.as_json() for setting in settings], as_json, list)
@@ -96,7 +96,7 @@ def _refused(error: SettingsError, as_json: bool) -> int:
     return Exit.CONFIGURATION
 
 
-def _meant(key: str, every: list[Effective]) -> str:
+def _suggestion(key: str, every: list[Effective]) -> str:
     names = {setting.key for setting in every} | {setting.key.rpartition(".")[0] for setting in every} - {""}
     ends = {name.rpartition(".")[2]: name for name in names}
     close = get_close_matches(key, [*names, *config.commands], n=1) or [
@@ -119,12 +119,12 @@ def _about(setting: Effective, file: Path | None) -> list[str]:
 
 def _print(settings: list[Effective]) -> None:
     rows = [(setting.key, setting.value, setting.origin) for setting in settings]
-    if not (output.is_terminal() and _drawn(rows)):
+    if not (output.is_terminal() and _print_rich(rows)):
         for line in table(rows, _HEAD):
             click.echo(line)
 
 
-def _drawn(rows: list[tuple[str, str, str]]) -> bool:
+def _print_rich(rows: list[tuple[str, str, str]]) -> bool:
     """Print with rich and highlight what is set. Return False if rich is not installed."""
     try:
         from rich import box

@@ -48,14 +48,14 @@ def scratch(prefix: str) -> Iterator[Path]:
     """
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     try:
-        with _removed_after_us(folder):
+        with _removal_child(folder):
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _removed_after_us(folder: Path) -> Iterator[None]:
+def _removal_child(folder: Path) -> Iterator[None]:
     """Start the child that removes the directory when its stdin closes, which is when this process ends.
 
     It runs in its own session, so that a signal to this process group does not end it.
@@ -104,8 +104,8 @@ def demo(port: int, story: str, speed: float, keep: bool, as_json: bool) -> int:
     from tidegate_demo.story import STORY
 
     theatre = DemoRunner(DemoEnvironment(Services()), StoryPlayer(STORY, speed=speed, on=story == "on"))
-    with plain_mistakes(), _ended_by_signals(), _directory(keep, as_json=as_json) as folder:
-        _served(theatre, folder, port, as_json=as_json)
+    with plain_mistakes(), _exit_on_sigterm(), _directory(keep, as_json=as_json) as folder:
+        _serve(theatre, folder, port, as_json=as_json)
     return Exit.OK
 
 
@@ -119,7 +119,7 @@ def _check_installed() -> None:
         raise CliError(needs, Exit.CONFIGURATION)
 
 
-def _served(runner: DemoRunner, folder: Path, port: int, *, as_json: bool) -> None:
+def _serve(runner: DemoRunner, folder: Path, port: int, *, as_json: bool) -> None:
     from tidegate import server
     from tidegate.logs import write_log
     from tidegate.web.connections import PortTaken, listening_at
@@ -186,7 +186,7 @@ def _directory(keep: bool, *, as_json: bool) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def _exit_on_sigterm() -> Iterator[None]:
     """Until the server handles SIGTERM, let it exit normally, so that the directory is removed."""
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.INTERRUPTED))
     try:

@@ -145,7 +145,7 @@ def _act_singly(store: Store, verb: Verb, ids: tuple[int, ...], by: str, as_json
     results: list[dict[str, Any]] = []
     code = Exit.OK
     for job in ids:
-        message, ended = _one(store, verb, job, by)
+        message, ended = _act_on_job(store, verb, job, by)
         results.append({"job": job, "done": ended is Exit.OK, "says": message})
         code = code or ended
     store.announce()
@@ -153,7 +153,7 @@ def _act_singly(store: Store, verb: Verb, ids: tuple[int, ...], by: str, as_json
     return code
 
 
-def _one(store: Store, verb: Verb, job: int, by: str) -> tuple[str, Exit]:
+def _act_on_job(store: Store, verb: Verb, job: int, by: str) -> tuple[str, Exit]:
     try:
         message = store.write(lambda tx: verb.one(tx, job, by))
     except NotFound as error:

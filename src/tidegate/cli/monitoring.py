@@ -64,7 +64,10 @@ def grafana(name: str | None, out: Path | None, as_json: bool) -> int:
     if name is not None and name not in BOARDS:
         raise CliError(f"there is no dashboard {name!r}; there are: {', '.join(BOARDS)}", Exit.USAGE)
     if out is not None:
-        _write({out / f"tidegate-{board_name}.json": as_text(board_name) for board_name in ([name] if name else BOARDS)}, as_json)
+        _write(
+            {out / f"tidegate-{board_name}.json": as_text(board_name) for board_name in ([name] if name else BOARDS)},
+            as_json,
+        )
     elif name is None:
         raise CliError(f"say which dashboard ({', '.join(BOARDS)}), or give a folder with --out", Exit.USAGE)
     else:

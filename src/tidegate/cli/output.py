@@ -76,27 +76,27 @@ class InterruptibleWork:
         self._stop = False
 
     def __call__(self, stage: str) -> Progress:
-        self._stop_if_asked()
+        self._raise_if_stopping()
         self.done = self.total = 0
         self._show(description=stage, completed=0, total=None, count="")
-        return self._heard
+        return self._on_progress
 
     def ask_to_stop(self) -> None:
         """Request a stop before the next step."""
         self._stop = True
         self._show(description="Stopping; Ctrl-C again ends it at once")
 
-    def _heard(self, done: int, total: int) -> None:
+    def _on_progress(self, done: int, total: int) -> None:
         self.done, self.total = done, total
         self._show(completed=done, total=total, count=f"{done:,} of {total:,}")
         if done < total:
-            self._stop_if_asked()
+            self._raise_if_stopping()
 
     def _show(self, **fields: Any) -> None:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, **fields)
 
-    def _stop_if_asked(self) -> None:
+    def _raise_if_stopping(self) -> None:
         if self._stop:
             raise KeyboardInterrupt
 
@@ -107,14 +107,14 @@ def long_work(stopped: Callable[[InterruptibleWork], str], *, as_json: bool) -> 
     with _bar(as_json) as bar:
         work = InterruptibleWork(bar)
         try:
-            with _asked_by_signal(work):
+            with _stop_on_interrupt(work):
                 yield work
         except KeyboardInterrupt as error:
             raise CliError(f"stopped: {stopped(work)}", Exit.INTERRUPTED) from error
 
 
 @contextmanager
-def _asked_by_signal(work: InterruptibleWork) -> Iterator[None]:
+def _stop_on_interrupt(work: InterruptibleWork) -> Iterator[None]:
     """Let the first Ctrl-C request a stop. The second one has its usual effect."""
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread can handle signals

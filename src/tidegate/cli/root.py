@@ -103,15 +103,15 @@ def _command_of(app: str) -> click.Command | None:
         raise click.UsageError(f"the application {app!r} cannot be used: {type(error).__name__}: {error}") from error
     if not isinstance(command, click.Command):
         return None
-    _not_cut_short(command)
+    _keep_whole_help(command)
     return command
 
 
-def _not_cut_short(command: click.Command) -> None:
+def _keep_whole_help(command: click.Command) -> None:
     """Show the whole first sentence of each command in a group's list, as the root group does."""
     for subcommand in command.commands.values() if isinstance(command, click.Group) else ():
         subcommand.short_help = subcommand.get_short_help_str(MAX_SENTENCE)
-        _not_cut_short(subcommand)
+        _keep_whole_help(subcommand)
 
 
 @click.group(

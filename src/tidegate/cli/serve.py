@@ -163,7 +163,7 @@ def _work(queue: Queue, concurrency: int, names: AbstractSet[str] | None, **numb
 
 def _work_for_module(source: str, concurrency: int | None, names: AbstractSet[str] | None) -> WorkerStats:
     """Run the worker of a module, which has its own database. Settings, if any, configure the worker."""
-    if not _there_are_settings() or find_spec("pydantic") is None:
+    if not _has_settings() or find_spec("pydantic") is None:
         write_log()
         return _work(queue_of(source), concurrency or _CONCURRENCY, names)
     loaded = load_settings(None)
@@ -172,7 +172,7 @@ def _work_for_module(source: str, concurrency: int | None, names: AbstractSet[st
     return _work(queue_of(source), concurrency or settings.concurrency, names, grace=float(settings.grace))
 
 
-def _there_are_settings() -> bool:
+def _has_settings() -> bool:
     named = any(name.startswith(("TIDEGATE_WORKER_", "TIDEGATE_LOG_")) for name in os.environ)
     return named or FILE_VARIABLE in os.environ or Path(FILE).is_file()
 

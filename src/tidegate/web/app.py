@@ -95,12 +95,12 @@ def build(site: Site) -> FastAPI:
             )
     app.mount("/static", StaticFiles(directory=STATIC, check_dir=False), name="static")
     for kind in (StarletteHTTPException, RequestValidationError, TidegateError):
-        app.add_exception_handler(kind, _failed(site))
+        app.add_exception_handler(kind, _error_handler(site))
     app.add_middleware(
         SecurityMiddleware,
         site=site,
         fail=lambda problem, scope: shown(problem, scope, site),
-        large=_large(large),
+        large=_body_limit_for(large),
         newest=lambda: app.state.live.newest,
     )
     return app
@@ -119,7 +119,7 @@ def _install(app: FastAPI, installed: Installed[Any]) -> list[Limit]:
     pages = APIRouter(include_in_schema=False)
     for page in installed.app.pages:
         pages.add_api_route(
-            page.path, _showing(page, installed), methods=["GET"], name=f"{installed.app.name} {page.path}"
+            page.path, _page_endpoint(page, installed), methods=["GET"], name=f"{installed.app.name} {page.path}"
         )
     app.include_router(pages)
     return limits
@@ -143,7 +143,7 @@ def _static(installed: Installed[Any]) -> str | None:
     return str(home) if home is not None and home.is_dir() else None
 
 
-def _showing(page: Page[Any], installed: Installed[Any]) -> Callable[[Request], Response]:
+def _page_endpoint(page: Page[Any], installed: Installed[Any]) -> Callable[[Request], Response]:
     def show(request: Request) -> Response:
         return page.show(request, installed)
 
@@ -154,25 +154,25 @@ def _showing(page: Page[Any], installed: Installed[Any]) -> Callable[[Request], 
 # -- errors ------------------------------------------------------------------------------------------------------------
 
 
-def _failed(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
+def _error_handler(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def failed(request: Request, error: Exception) -> Response:
-        if "route" not in request.scope and not _read_by_programs(request.scope):
+        if "route" not in request.scope and not _is_for_programs(request.scope):
             # No route matched, so `check_permission` has not run. The page must not offer actions that the reader may
             # not do.
-            request.scope[WHO] = await run_in_threadpool(_who, request, site)
+            request.scope[WHO] = await run_in_threadpool(_find_principal, request, site)
         return shown(_problem_of(request, error, site), request.scope, site)
 
     return failed
 
 
-def _who(request: Request, site: Site) -> Principal | None:
+def _find_principal(request: Request, site: Site) -> Principal | None:
     try:
         return site.access.who(site, request)
     except (StoreError, Problem):
         return None
 
 
-def _read_by_programs(scope: Scope) -> bool:
+def _is_for_programs(scope: Scope) -> bool:
     path = path_of(scope)
     return path.startswith(_FOR_PROGRAMS) or path == _STREAM
 
@@ -192,7 +192,7 @@ def _problem_of(request: Request, error: Exception, site: Site) -> Problem:
 
 def shown(problem: Problem, scope: Scope, site: Site) -> Response:
     """Render a problem: JSON for programs, an HTML page for browsers."""
-    if _read_by_programs(scope):
+    if _is_for_programs(scope):
         return problems.problem_response(problem, scope, site.codes)
     if problem.code in NOT_SIGNED_IN and scope["method"] == "GET":
         return to_sign_in(scope)
@@ -223,7 +223,7 @@ def _methods_at(routes: Iterable[BaseRoute], scope: Scope) -> set[str]:
     return methods | ({"HEAD"} if "GET" in methods else set())
 
 
-def _large(limits: list[Limit]) -> Callable[[Scope], int | None]:
+def _body_limit_for(limits: list[Limit]) -> Callable[[Scope], int | None]:
     """Return a function that looks up the `body_limit` of the route that a request matches."""
 
     def large(scope: Scope) -> int | None:

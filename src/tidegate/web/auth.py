@@ -34,7 +34,7 @@ _log = logging.getLogger("tidegate.web")
 WHO = "tidegate.who"  # key in the ASGI scope
 COOKIE = "tidegate_session"
 PUBLIC = "anyone"  # a route that needs no permission
-_RIGHT = "tidegate_right"  # attribute on a function of an application
+_PERMISSION_MARK = "tidegate_right"  # attribute on a function of an application
 NOT_SIGNED_IN = frozenset({"not_signed_in", "no_users"})  # problem codes that signing in solves
 
 # The last segment of a POST path names the action, in the API and on the pages.
@@ -84,7 +84,7 @@ def requires(right: Permission | str) -> Callable[[F], F]:
     """
 
     def mark(fn: F) -> F:
-        setattr(fn, _RIGHT, right)
+        setattr(fn, _PERMISSION_MARK, right)
         return fn
 
     return mark
@@ -92,7 +92,7 @@ def requires(right: Permission | str) -> Callable[[F], F]:
 
 def required_permission(fn: object) -> Permission | str | None:
     """Return the permission that `requires` set on a function, or None."""
-    permission: Permission | str | None = getattr(fn, _RIGHT, None)
+    permission: Permission | str | None = getattr(fn, _PERMISSION_MARK, None)
     return permission
 
 
@@ -115,7 +115,7 @@ class Authenticator:
         """*secrets* sign the visitor cookies. Without them, every visitor gets a new id after a restart."""
         self._issuers = tuple(issuers)
         self.secrets = secrets or Secrets(token_bytes(32))
-        self._nobody = False  # last known: no user exists
+        self._has_no_users = False  # last known: no user exists
 
     def who(self, site: Site, request: Request) -> Principal | None:
         """Return the principal, or None if the request has none. Raises Problem for an invalid token."""
@@ -126,7 +126,7 @@ class Authenticator:
         if secret:
             session = site.read(lambda tx: users.of_session(tx, secret))
             if session is not None:
-                self._nobody = False  # a cached answer from before this user existed would keep `open` true
+                self._has_no_users = False  # a cached answer from before this user existed would keep `open` true
                 principal, due = session
                 if due:
                     site.write(lambda tx: users.session_used(tx, secret))
@@ -141,19 +141,19 @@ class Authenticator:
         if site.is_named or not is_local(request.scope):
             return False
         try:
-            self._nobody = not site.read(users.anybody)
+            self._has_no_users = not site.read(users.anybody)
         except StoreError:
-            if not self._nobody:
+            if not self._has_no_users:
                 raise
-        return self._nobody
+        return self._has_no_users
 
     def refusal(self, site: Site) -> Problem:
         """Return the problem for a request without a principal: sign in, or add the first user."""
         try:
-            self._nobody = not site.read(users.anybody)
+            self._has_no_users = not site.read(users.anybody)
         except StoreError:
             return Problem("not_signed_in", headers=_CHALLENGE)
-        return Problem("no_users" if self._nobody else "not_signed_in", headers=_CHALLENGE)
+        return Problem("no_users" if self._has_no_users else "not_signed_in", headers=_CHALLENGE)
 
     def _bearer(self, site: Site, shown: str) -> Principal:
         scheme, _, token = shown.partition(" ")
@@ -227,9 +227,9 @@ RIGHT_OF_BULK: Mapping[str, Permission] = {
 FREE = 5  # failures of a pair before the first delay
 FREE_OF_DEVICE = 10  # failures with one device cookie; then the cookie is ignored for a day
 _FIRST, _LONGEST = 2.0, 900.0  # seconds: the first delay and the longest
-_FORGOTTEN = 3600.0  # seconds without a failure after which the count of a pair restarts
+_RESET_AFTER = 3600.0  # seconds without a failure after which the count of a pair restarts
 _DAY = 86400.0
-_MAX_KEPT = 10_000  # entries per table: pairs, networks, devices
+_MAX_ENTRIES = 10_000  # entries per table: pairs, networks, devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,7 +252,7 @@ class SignInLimit:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._pairs = _Failures(forgotten=_FORGOTTEN)
+        self._pairs = _Failures(forgotten=_RESET_AFTER)
         self._devices = _Failures(forgotten=_DAY)
         self._networks: OrderedDict[str, _Bucket] = OrderedDict()
         self._all = _Bucket(burst=100, per_second=1.0, at=clock())
@@ -283,7 +283,7 @@ class SignInLimit:
             self._networks[network] = bucket
             bucket.fill(now)
             self._all.fill(now)
-            if len(self._networks) > _MAX_KEPT:
+            if len(self._networks) > _MAX_ENTRIES:
                 self._networks.popitem(last=False)
 
     def passed(self, attempt: SignInAttempt) -> None:
@@ -307,10 +307,10 @@ class _Failures:
 
     def __init__(self, *, forgotten: float) -> None:
         self._forgotten = forgotten
-        self._kept: OrderedDict[Hashable, tuple[int, float]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[int, float]] = OrderedDict()
 
     def count(self, key: Hashable, now: float) -> int:
-        n, last = self._kept.get(key, (0, now))
+        n, last = self._entries.get(key, (0, now))
         return 0 if now - last > self._forgotten else n
 
     def wait(self, key: Hashable, now: float) -> float:
@@ -318,22 +318,22 @@ class _Failures:
         n = self.count(key, now)
         if n < FREE:
             return 0.0
-        return max(0.0, self._kept[key][1] + min(_FIRST * 2.0 ** min(n - FREE, 20), _LONGEST) - now)
+        return max(0.0, self._entries[key][1] + min(_FIRST * 2.0 ** min(n - FREE, 20), _LONGEST) - now)
 
     def add(self, key: Hashable, now: float) -> None:
         n = self.count(key, now)
         self.forget(key)
-        self._kept[key] = (n + 1, now)
-        if len(self._kept) > _MAX_KEPT:
-            self._kept.popitem(last=False)
+        self._entries[key] = (n + 1, now)
+        if len(self._entries) > _MAX_ENTRIES:
+            self._entries.popitem(last=False)
 
     def take_back(self, key: Hashable) -> None:
-        n, last = self._kept.get(key, (0, 0.0))
+        n, last = self._entries.get(key, (0, 0.0))
         if n:
-            self._kept[key] = (n - 1, last)
+            self._entries[key] = (n - 1, last)
 
     def forget(self, key: Hashable) -> None:
-        self._kept.pop(key, None)
+        self._entries.pop(key, None)
 
 
 class _Bucket:
@@ -346,12 +346,12 @@ class _Bucket:
         self._used, self._at = 0.0, at
 
     def fill(self, now: float) -> None:
-        self._used, self._at = self._now_used(now) + 1, now
+        self._used, self._at = self._level_at(now) + 1, now
 
     def wait(self, now: float) -> float:
-        return max(0.0, (self._now_used(now) + 1 - self._burst) / self._per_second)
+        return max(0.0, (self._level_at(now) + 1 - self._burst) / self._per_second)
 
-    def _now_used(self, now: float) -> float:
+    def _level_at(self, now: float) -> float:
         return max(0.0, self._used - (now - self._at) * self._per_second)
 
 

@@ -28,10 +28,10 @@ class BulkRunner:
     """Runs all open bulk actions, one batch of each in turn."""
 
     site: Site
-    _me: str = field(default_factory=service.holder)
+    _holder: str = field(default_factory=service.holder)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stopping: threading.Event = field(default_factory=threading.Event)
-    _asked: threading.Event = field(default_factory=threading.Event)
+    _wakeup: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
 
     def start(self, action: str, job_filter: Filter, by: str, expected: int) -> BulkOperation | None:
@@ -40,11 +40,13 @@ class BulkRunner:
         running = store.read(table.running)
         if len(running) >= MAX_RUNNING:
             raise Problem(
-                "too_many", f"{len(running)} bulk actions are under way.", retry_after=store.read(self._soonest)
+                "too_many",
+                f"{len(running)} bulk actions are under way.",
+                retry_after=store.read(self._shortest_remaining),
             )
         operation = service.begin(store, action, job_filter, by, expected=expected)
         self.begin()
-        self._asked.set()
+        self._wakeup.set()
         return operation
 
     def begin(self) -> None:
@@ -58,21 +60,21 @@ class BulkRunner:
     def stop(self, patience: float = 5.0) -> None:
         """Stop after the current batch. Another process or the next start continues the rest."""
         self._stopping.set()
-        self._asked.set()
+        self._wakeup.set()
         if self._thread is not None:
             self._thread.join(patience)
 
-    def _soonest(self, tx: Tx) -> float:
+    def _shortest_remaining(self, tx: Tx) -> float:
         now = now_of(tx)
         remaining = [operation.left(now) for id_ in table.running(tx) if (operation := table.get(tx, id_)) is not None]
         return max(1.0, min(remaining, default=1.0))
 
     def _run(self) -> None:
         while not self._stopping.is_set():
-            self._asked.clear()
+            self._wakeup.clear()
             wait = self._round()
             if wait and not self._stopping.is_set():
-                self._asked.wait(wait)
+                self._wakeup.wait(wait)
 
     def _round(self) -> float:
         """Run one batch of each open action. Return the seconds to wait before the next round."""
@@ -82,7 +84,7 @@ class BulkRunner:
             worked = [id_ for id_ in running if not self._stopping.is_set() and self._step(id_)]
             if self._stopping.is_set():
                 for id_ in running:
-                    store.write(lambda tx, id_=id_: table.release_lead(tx, id_, self._me))  # type: ignore[misc]
+                    store.write(lambda tx, id_=id_: table.release_lead(tx, id_, self._holder))  # type: ignore[misc]
         except StoreError as error:
             _log.warning("bulk_waits error=%s", type(error).__name__)
             return _SHORT_POLL_INTERVAL
@@ -95,7 +97,7 @@ class BulkRunner:
         """Run one batch. Return whether this process held the action."""
         store = self.site.queue.store
         try:
-            return service.step(store, id_, self._me) is not None
+            return service.step(store, id_, self._holder) is not None
         except StoreError:
             raise
         except Exception as error:

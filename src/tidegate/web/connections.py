@@ -108,7 +108,7 @@ class ConnectionMonitor:
         self.patience = patience
         self.lines: set[TrackedConnection] = set()
         self.ended: Counter[str] = Counter()
-        self._looking = False
+        self._is_scheduled = False
 
     def come(self, line: TrackedConnection) -> bool:
         """Register a connection. Return False if the server is full."""
@@ -116,12 +116,12 @@ class ConnectionMonitor:
             self.ended["full"] += 1
             return False
         self.lines.add(line)
-        if not self._looking:
-            self._looking = True
-            line.loop.call_later(self.patience.poll_interval, self._look, line.loop)
+        if not self._is_scheduled:
+            self._is_scheduled = True
+            line.loop.call_later(self.patience.poll_interval, self._check_connections, line.loop)
         return True
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _check_connections(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
         for line in list(self.lines):
             reason = line.late(now)
@@ -134,9 +134,9 @@ class ConnectionMonitor:
                 *(self.ended[reason] for reason in ("head", "body", "unread", "long", "full")),
             )
             self.ended.clear()
-        self._looking = bool(self.lines)
-        if self._looking:
-            loop.call_later(self.patience.poll_interval, self._look, loop)
+        self._is_scheduled = bool(self.lines)
+        if self._is_scheduled:
+            loop.call_later(self.patience.poll_interval, self._check_connections, loop)
 
 
 class TrackedConnection(HttpToolsProtocol):
@@ -148,21 +148,21 @@ class TrackedConnection(HttpToolsProtocol):
         super().__init__(*args, **more)
         self._since: float | None = None  # start of the awaited part: a head or a body
         self._in_body = False
-        self._came = 0  # body bytes received
-        self._looked = 0.0
-        self._answered: float | None = None  # when the response was complete while the body was still coming
+        self._body_received = 0  # body bytes received
+        self._checked_at = 0.0
+        self._responded_at: float | None = None  # when the response was complete while the body was still coming
         self._unread, self._unread_since = 0, 0.0  # bytes the client has not read
         self._slack = 0  # bytes of head, trailers and framing that this request may still send
         self._head = 0  # bytes of URL, headers and trailers of this request
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
-        self._since = self._looked = self.loop.time()
+        self._since = self._checked_at = self.loop.time()
         self._slack = self.watch.patience.max_head_bytes
         if self.watch.come(self):
             super().connection_made(transport)
         else:
-            self._say(b"503 Service Unavailable", b"retry-after: 5\r\n")
+            self._send_status(b"503 Service Unavailable", b"retry-after: 5\r\n")
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.watch.lines.discard(self)
@@ -208,11 +208,11 @@ class TrackedConnection(HttpToolsProtocol):
             super().send_400_response(msg)
 
     def on_headers_complete(self) -> None:
-        self._since, self._in_body, self._came, self._answered = self.loop.time(), True, 0, None
+        self._since, self._in_body, self._body_received, self._responded_at = self.loop.time(), True, 0, None
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        self._came += len(body)
+        self._body_received += len(body)
         self._slack += (1 + FRAMING_PER_BYTE) * len(body)
         super().on_body(body)
 
@@ -230,7 +230,7 @@ class TrackedConnection(HttpToolsProtocol):
 
     def late(self, now: float) -> str:
         """Return what took too long, or an empty text."""
-        patience, passed, self._looked = self.watch.patience, now - self._looked, now
+        patience, passed, self._checked_at = self.watch.patience, now - self._checked_at, now
         unread = self.transport.get_write_buffer_size()
         if unread > self._unread or not unread:  # more was written, or the client has read everything
             self._unread, self._unread_since = unread, now
@@ -243,37 +243,37 @@ class TrackedConnection(HttpToolsProtocol):
         if passed > patience.poll_interval + _STALL:
             self._since += passed
         if not self._in_body:
-            if self._owes_an_answer():
+            if self._has_pending_response():
                 # the previous response is not finished, so the timeout for the next head has not started
                 self._since = now
             return "head" if now - self._since > patience.head else ""
         if self.cycle.response_complete:
             # A client may read the response only after it has sent everything. Cut earlier, it would not learn the
             # reason.
-            self._answered = now if self._answered is None else self._answered
-            if now - self._answered > patience.hear_out:
+            self._responded_at = now if self._responded_at is None else self._responded_at
+            if now - self._responded_at > patience.hear_out:
                 return "body"
         elif self.flow.read_paused or self.cycle.waiting_for_100_continue:
             self._since += passed  # the server is the slow side
-        return "body" if now - self._since > patience.grace + self._came / patience.rate else ""
+        return "body" if now - self._since > patience.grace + self._body_received / patience.rate else ""
 
     def cut(self, reason: str) -> None:
         """Close the connection, with an error response if the client can still receive one."""
         self.watch.ended[reason] += 1
-        answering = self.cycle.response_started if self._in_body else self._owes_an_answer()
+        answering = self.cycle.response_started if self._in_body else self._has_pending_response()
         if reason == "unread" or answering:
             abort_connection(self.transport)
             return
         if self._in_body:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        self._say(b"431 Request Header Fields Too Large" if reason == "long" else b"408 Request Timeout")
+        self._send_status(b"431 Request Header Fields Too Large" if reason == "long" else b"408 Request Timeout")
 
-    def _owes_an_answer(self) -> bool:
+    def _has_pending_response(self) -> bool:
         # Before the first request `cycle` is None, despite its type.
         return self.cycle is not None and not self.cycle.response_complete  # type: ignore[redundant-expr]
 
-    def _say(self, status: bytes, more: bytes = b"") -> None:
+    def _send_status(self, status: bytes, more: bytes = b"") -> None:
         self.transport.write(b"HTTP/1.1 " + status + b"\r\n" + more + b"content-length: 0\r\nconnection: close\r\n\r\n")
         self.transport.close()
 

@@ -133,7 +133,7 @@ def _add_state(family: Metric, row: BreakerFigures) -> None:
     family.add_sample("circuit_breaker_state", {"name": row.name}, row.state)
 
 
-def _add_run(family: Metric, row: BreakerFigures) -> None:
+def _add_consecutive(family: Metric, row: BreakerFigures) -> None:
     family.add_sample("circuit_breaker_consecutive_failures", {"name": row.name}, row.consecutive_failures)
 
 
@@ -142,7 +142,7 @@ def _add_requests(family: Metric, row: BreakerFigures) -> None:
         family.add_sample("circuit_breaker_requests_total", {"name": row.name, "result": result}, n)
 
 
-def _add_moves(family: Metric, row: BreakerFigures) -> None:
+def _add_transitions(family: Metric, row: BreakerFigures) -> None:
     for (old, new), n in row.transitions.items():
         labels = {"name": row.name, "from_state": old, "to_state": new}
         family.add_sample("circuit_breaker_state_transitions_total", labels, n)
@@ -154,9 +154,9 @@ _WORST: Mapping[str, Callable[[ReportedBreaker], int]] = {
 }
 _ADD = {
     "circuit_breaker_state": _add_state,
-    "circuit_breaker_consecutive_failures": _add_run,
+    "circuit_breaker_consecutive_failures": _add_consecutive,
     "circuit_breaker_requests": _add_requests,
-    "circuit_breaker_state_transitions": _add_moves,
+    "circuit_breaker_state_transitions": _add_transitions,
 }
 
 

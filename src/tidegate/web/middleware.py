@@ -37,16 +37,16 @@ class BodyReader:
     an early response the rest of the body is drained, within limits.
     """
 
-    __slots__ = ("_receive", "_waits", "ended")
+    __slots__ = ("_receive", "_awaits_continue", "ended")
 
     def __init__(self, receive: Receive, scope: Scope) -> None:
         self._receive = receive
         # A client that waits for 100 Continue sends nothing yet. Reading would trigger the Continue.
-        self._waits = Headers(scope=scope).get("expect", "").lower() == "100-continue"
+        self._awaits_continue = Headers(scope=scope).get("expect", "").lower() == "100-continue"
         self.ended = False
 
     async def __call__(self) -> Message:
-        self._waits = False
+        self._awaits_continue = False
         message = await self._receive()
         self.ended = message["type"] != "http.request" or not message.get("more_body", False)
         return message
@@ -56,7 +56,7 @@ class BodyReader:
         received = 0
         try:
             async with asyncio.timeout(_LONGEST):
-                while not (self.ended or self._waits) and received < _MAX_BYTES:
+                while not (self.ended or self._awaits_continue) and received < _MAX_BYTES:
                     message = await asyncio.wait_for(self(), _SILENT)
                     received += len(message.get("body", b""))
         except TimeoutError:
@@ -118,7 +118,7 @@ class SecurityMiddleware:
         # ASGI cannot abort a connection, and closing one waits for a client that does not read.
         scope[CONNECTION] = getattr(getattr(receive, "__self__", None), "transport", None)
         body_reader = BodyReader(receive, scope)
-        answer, receive = _Answer(send, scope, body_reader), body_reader
+        answer, receive = _ResponseSender(send, scope, body_reader), body_reader
         headers = Headers(scope=scope)
         refusal = refused_host(headers, self._names) or refused_origin(scope["method"], path_of(scope), headers)
         refusal = refusal or refused_text(scope)
@@ -174,15 +174,15 @@ class ResponseAborted(RuntimeError):
     """A response failed after it had started. The log has the cause."""
 
 
-class _Answer:
+class _ResponseSender:
     """Sends a response with the common headers."""
 
-    __slots__ = ("_cookies", "_head", "_heard", "_id", "_lingers", "_path", "_send", "begun")
+    __slots__ = ("_cookies", "_head", "_body_reader", "_id", "_drains_body", "_path", "_send", "begun")
 
-    def __init__(self, send: Send, scope: Scope, heard: BodyReader) -> None:
+    def __init__(self, send: Send, scope: Scope, body_reader: BodyReader) -> None:
         self._send = send
-        self._heard = heard
-        self._lingers = False
+        self._body_reader = body_reader
+        self._drains_body = False
         self._id: str = scope[REQUEST_ID]
         self._path = path_of(scope)
         self._cookies: list[str] = scope[COOKIES]
@@ -192,7 +192,7 @@ class _Answer:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.begun = True
-            self._lingers = message["status"] == 413
+            self._drains_body = message["status"] == 413
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
@@ -203,9 +203,9 @@ class _Answer:
             del headers["server"]
         elif self._head and message["type"] == "http.response.body":
             message = {**message, "body": b""}
-        if self._lingers and message["type"] == "http.response.body" and not message.get("more_body", False):
+        if self._drains_body and message["type"] == "http.response.body" and not message.get("more_body", False):
             await self._send({**message, "more_body": True})
-            await self._heard.out()
+            await self._body_reader.out()
             message = {"type": "http.response.body", "body": b""}
         await self._send(message)
 

@@ -117,7 +117,7 @@ def _started(request: Request, body: BulkAction, asking: IdempotentRequest) -> R
         raise wrong("expected", "say how many you mean; a dry run tells the number")
     by = asking.because(body.reason)
     try:
-        id_ = _begun(request, body, body.expected, by)
+        id_ = _begin_or_run(request, body, body.expected, by)
     except OtherNumber as error:
         raise Problem("refused", f"{_capital(error)}.", matched=error.matched, expected=error.expected) from error
     if id_ is None:
@@ -128,7 +128,7 @@ def _started(request: Request, body: BulkAction, asking: IdempotentRequest) -> R
     return shown(document, 202 if document.state == "running" else 200, {"Location": where})
 
 
-def _begun(request: Request, body: BulkAction, expected: int, by: Actor) -> int | None:
+def _begin_or_run(request: Request, body: BulkAction, expected: int, by: Actor) -> int | None:
     """Start the action, or run it if it is small. Return its id, or None if nothing matches."""
     wanted = body.filter.wanted()
     if expected <= AT_ONCE:

@@ -63,14 +63,14 @@ async def list_events(
     if not wants_stream(request):
         return await run_in_threadpool(_listed, request, site, after or 0, limit, subject, name)
     streams: dict[object, float] = request.app.state.streams
-    _room(site, streams)
+    _check_capacity(site, streams)
     start = _last_seen(request, after)
     if start is None:
         start = await run_in_threadpool(site.read, table.newest)
     if request.scope.get(HEAD):
         return Response(media_type="text/event-stream")
     read = partial(table.since, limit=_BATCH_SIZE, subject=subject, name=name)
-    events = _told(request, start, read)
+    events = _stream_events(request, start, read)
     return EventSourceResponse(events, ping=site.streams.heartbeat, send_timeout=site.streams.send_within, sep="\n")
 
 
@@ -86,7 +86,7 @@ def _listed(request: Request, site: Site, after: int, limit: int, subject: str, 
 # -- streams ---------------------------------------------------------------------------------------------------------
 
 
-def _room(site: Site, streams: dict[object, float]) -> None:
+def _check_capacity(site: Site, streams: dict[object, float]) -> None:
     """Raise a problem if too many streams are open. Its retry time is the end of the oldest one."""
     if len(streams) >= site.streams.max_streams:
         left = min(streams.values()) + site.streams.longest - site.queue.clock.monotonic()
@@ -103,7 +103,9 @@ def _last_seen(request: Request, after: int | None) -> int | None:
     return int(last_id)
 
 
-async def _told(request: Request, last: int, read: Callable[..., list[TargetEvent]]) -> AsyncIterator[ServerSentEvent]:
+async def _stream_events(
+    request: Request, last: int, read: Callable[..., list[TargetEvent]]
+) -> AsyncIterator[ServerSentEvent]:
     """Yield all events after *last*. The sender drops a client that does not read, so nothing blocks here."""
     from sse_starlette import ServerSentEvent
 

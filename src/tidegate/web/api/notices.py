@@ -92,7 +92,7 @@ def list_notices(
 ) -> Response:
     """The newest first."""
     try:
-        notices, sent, n = site_of(request).read(lambda tx: _look(tx, unread, cursor, limit))
+        notices, sent, n = site_of(request).read(lambda tx: _load_notices(tx, unread, cursor, limit))
     except ValueError as error:
         raise Problem("bad_cursor") from error
     page = Notices(items=[_shown(item, sent[item.id]) for item in notices.items], next_cursor=notices.next, unread=n)
@@ -115,7 +115,7 @@ def snooze(id: Annotated[JobId, Path()], body: Snooze, asking: Acting) -> Respon
     return idempotent(asking, work)
 
 
-def _look(
+def _load_notices(
     tx: Tx, unread: bool, cursor: str, limit: int
 ) -> tuple[ResultPage[NoticeLine], dict[int, list[Delivery]], int]:
     notices = inbox.list_notices(tx, unread_only=unread, cursor=cursor or None, limit=limit)

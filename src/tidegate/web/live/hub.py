@@ -112,15 +112,15 @@ class LiveHub:
         self.subscribers: set[Subscriber] = set()
         # Higher than any id of an earlier server process.
         self.newest = int(time.time() * 1000)
-        self._kept: deque[tuple[int, bytes, str | None]] = deque(maxlen=self.numbers.kept)
-        self._seen: Snapshot | None = None
-        self._looked = 0.0  # time of the last successful snapshot
+        self._replay: deque[tuple[int, bytes, str | None]] = deque(maxlen=self.numbers.kept)
+        self._snapshot: Snapshot | None = None
+        self._read_at = 0.0  # time of the last successful snapshot
         self._away = True  # the store is unreachable
         self._first = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._looking: StoreWatcher | None = None
+        self._watcher: StoreWatcher | None = None
         self._running: asyncio.Task[None] | None = None
-        self._left = 0.0  # when the last subscriber left
+        self._last_left_at = 0.0  # when the last subscriber left
 
     # -- subscribers ---------------------------------------------------------------------------------------------------
 
@@ -140,7 +140,7 @@ class LiveHub:
     def unsubscribe(self, client: Subscriber) -> None:
         client.leave()
         self.subscribers.discard(client)
-        self._left = time.monotonic()
+        self._last_left_at = time.monotonic()
 
     async def known(self, limit: float = 5.0) -> None:
         """Wait for the first snapshot, up to *limit* seconds: the store may be unreachable."""
@@ -151,7 +151,7 @@ class LiveHub:
 
     def current_state(self, user: str | None = None) -> dict[str, Any]:
         """Return the current state and the open unread notices for *user*."""
-        snapshot = self._seen
+        snapshot = self._snapshot
         lines = (
             []
             if snapshot is None
@@ -162,10 +162,10 @@ class LiveHub:
         return {**whole, **self._beat(), "id": self.newest, "notices": waiting}
 
     def _missed(self, after: int, client: Subscriber) -> list[bytes]:
-        oldest = self._kept[0][0] if self._kept else self.newest + 1
+        oldest = self._replay[0][0] if self._replay else self.newest + 1
         if not oldest - 1 <= after <= self.newest:
             return [chunk("reset", {"id": self.newest}, self.newest)]
-        return [encoded for id_, encoded, audience in self._kept if id_ > after and client.hears(audience)]
+        return [encoded for id_, encoded, audience in self._replay if id_ > after and client.hears(audience)]
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
@@ -178,7 +178,7 @@ class LiveHub:
         for kind, about, audience in messages:
             self.newest += 1
             encoded.append((chunk(kind, about, self.newest), audience))
-            self._kept.append((self.newest, *encoded[-1]))
+            self._replay.append((self.newest, *encoded[-1]))
         if all(audience is None for _, audience in encoded):
             self._push(b"".join(message for message, _ in encoded))
             return
@@ -193,19 +193,19 @@ class LiveHub:
 
     def _beat(self) -> dict[str, Any]:
         """Return a heartbeat with the age of the snapshot."""
-        alive = {} if self._seen is None else self._seen.alive()
-        away = self._away or time.monotonic() - self._looked > 3 * self.numbers.poll_interval + 2
+        alive = {} if self._snapshot is None else self._snapshot.alive()
+        away = self._away or time.monotonic() - self._read_at > 3 * self.numbers.poll_interval + 2
         # Spread the page reloads over time. Programs that subscribe do not reload pages.
         pages = sum(client.page for client in self.subscribers)
         return {**alive, "away": away, "spread": min(5000, _PAGE_MILLISECONDS * max(0, pages - 1))}
 
-    def _took(self, snapshot: Snapshot | None) -> None:
+    def _on_snapshot(self, snapshot: Snapshot | None) -> None:
         """Publish the changes of a snapshot. None: the store is unreachable."""
         self._first.set()
         self._away = snapshot is None
         if snapshot is None:
             return
-        before, self._seen, self._looked = self._seen, snapshot, time.monotonic()
+        before, self._snapshot, self._read_at = self._snapshot, snapshot, time.monotonic()
         self.publish(changes(before, snapshot, self._site))
         if before is not None and before.engine != snapshot.engine:
             self._push(chunk("beat", self._beat()))
@@ -222,13 +222,13 @@ class LiveHub:
                 loop.call_soon_threadsafe(took, snapshot)
 
         def took(snapshot: Snapshot | None) -> None:
-            if self._looking is mine:
-                self._took(snapshot)
+            if self._watcher is mine:
+                self._on_snapshot(snapshot)
 
         self._loop, self._first = loop, asyncio.Event()
-        self._left = time.monotonic()
-        last = None if self._seen is None else self._seen.last_event
-        self._looking = mine = StoreWatcher(self._site, self.numbers, last, tell)
+        self._last_left_at = time.monotonic()
+        last = None if self._snapshot is None else self._snapshot.last_event
+        self._watcher = mine = StoreWatcher(self._site, self.numbers, last, tell)
         mine.start()
         self._running = loop.create_task(self._run(), name="live")
 
@@ -238,19 +238,19 @@ class LiveHub:
             while True:
                 await asyncio.sleep(min(_CHECK_EVERY, numbers.beat))
                 now = time.monotonic()
-                self._look_after(now)
+                self._enforce_limits(now)
                 beat = self._beat()
                 if now - beaten >= numbers.beat or beat["away"] != away:
                     beaten, away = now, beat["away"]
                     self._push(chunk("beat", beat))
-                if not self.subscribers and now - self._left > numbers.linger:
+                if not self.subscribers and now - self._last_left_at > numbers.linger:
                     return
         finally:
-            if self._looking is not None:
-                self._looking.stop()
-                self._looking = None
+            if self._watcher is not None:
+                self._watcher.stop()
+                self._watcher = None
 
-    def _look_after(self, now: float) -> None:
+    def _enforce_limits(self, now: float) -> None:
         """End subscribers whose time is over, and drop those that do not read."""
         for client in list(self.subscribers):
             if client.sending_since is not None and now - client.sending_since > self.numbers.behind:

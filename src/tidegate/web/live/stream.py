@@ -31,7 +31,7 @@ def router() -> APIRouter:
         hub: LiveHub = request.app.state.live
         if _STREAM not in request.headers.get("accept", ""):
             await hub.known()
-            return JSONResponse(hub.current_state(_named(request.scope)))
+            return JSONResponse(hub.current_state(_user_name(request.scope)))
         if len(hub.subscribers) >= hub.numbers.max_subscribers:
             raise Problem("too_many", f"{len(hub.subscribers)} browsers follow already.", retry_after=10.0)
         after = _last_seen(request, after)
@@ -57,14 +57,14 @@ class Stream(Response):
 
     media_type = _STREAM
 
-    def __init__(self, board: LiveHub, after: int | None, *, page: bool) -> None:
+    def __init__(self, hub: LiveHub, after: int | None, *, page: bool) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._board, self._after, self._page = board, after, page
+        self._hub, self._after, self._page = hub, after, page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        client = self._board.subscribe(self._after, scope.get(CONNECTION), _named(scope), page=self._page)
-        leaving = asyncio.create_task(_leaving(receive, client))
+        client = self._hub.subscribe(self._after, scope.get(CONNECTION), _user_name(scope), page=self._page)
+        leaving = asyncio.create_task(_watch_disconnect(receive, client))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             while (body := await client.chunk()) is not None:
@@ -74,10 +74,10 @@ class Stream(Response):
             await send(_part(b"", more=False))
         finally:
             leaving.cancel()
-            self._board.unsubscribe(client)
+            self._hub.unsubscribe(client)
 
 
-def _named(scope: MutableMapping[str, Any]) -> str | None:
+def _user_name(scope: MutableMapping[str, Any]) -> str | None:
     """Return the name of the signed-in user. None for a local request while no user exists."""
     principal = scope.get(WHO)
     return principal.name if isinstance(principal, Principal) and principal.via is not AuthMethod.LOCAL else None
@@ -87,7 +87,7 @@ def _part(body: bytes, *, more: bool = True) -> dict[str, Any]:
     return {"type": "http.response.body", "body": body, "more_body": more}
 
 
-async def _leaving(receive: Receive, client: Subscriber) -> None:
+async def _watch_disconnect(receive: Receive, client: Subscriber) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     client.leave()

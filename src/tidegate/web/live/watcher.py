@@ -175,8 +175,8 @@ class StoreWatcher:
     def __init__(
         self, site: Site, numbers: LivePolicy, last: int | None, tell: Callable[[Snapshot | None], None]
     ) -> None:
-        self._site, self._numbers, self._last, self._tell = site, numbers, last, tell
-        self._news = threading.Event()
+        self._site, self._numbers, self._last, self._publish = site, numbers, last, tell
+        self._written = threading.Event()
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, name="tidegate-live", daemon=True),
@@ -190,22 +190,22 @@ class StoreWatcher:
     def stop(self) -> None:
         """Request the end. The threads end within a second and pass on nothing more."""
         self._stop.set()
-        self._news.set()
+        self._written.set()
 
     def _run(self) -> None:
         while not self._stop.is_set():
             began = time.monotonic()
-            self._news.clear()
-            snapshot = self._look()
+            self._written.clear()
+            snapshot = self._read_snapshot()
             if self._stop.is_set():
                 return
-            self._tell(snapshot)
+            self._publish(snapshot)
             took = time.monotonic() - began
             # Limit the load on a slow store: reads may take up to a quarter of the time.
             self._stop.wait(max(self._numbers.soonest - took, 3 * took))
-            self._news.wait(max(0.0, self._numbers.poll_interval - (time.monotonic() - began)))
+            self._written.wait(max(0.0, self._numbers.poll_interval - (time.monotonic() - began)))
 
-    def _look(self) -> Snapshot | None:
+    def _read_snapshot(self) -> Snapshot | None:
         try:
             snapshot = self._site.read(lambda tx: take_snapshot(tx, self._last))
         except StoreError:
@@ -222,4 +222,4 @@ class StoreWatcher:
         except StoreError:
             return
         if watch is not None:
-            watch(self._news.set, self._stop)
+            watch(self._written.set, self._stop)

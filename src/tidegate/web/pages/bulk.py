@@ -191,7 +191,7 @@ def watch(
         told_so_far=_progress_text(operation),
         refused_only=refused_only,
         back_to=local_path(back, ""),
-        kept=_kept(operation),
+        kept=_has_all_results(operation),
     )
 
 
@@ -220,7 +220,7 @@ def _progress_text(operation: BulkOperation) -> str:
     return text
 
 
-def _kept(operation: BulkOperation) -> bool:
+def _has_all_results(operation: BulkOperation) -> bool:
     """Whether the result of every job is stored."""
     return operation.changed <= table.MAX_CHANGED and operation.refused <= table.MAX_REFUSED
 

@@ -141,7 +141,7 @@ def of_need(kind: str) -> StateLabel:
     return StateLabel("", icon, tone, {})
 
 
-_NOBODY = ("worker", "probe", "")  # actors that are not shown: automatic events have no user
+_AUTOMATIC_ACTORS = ("worker", "probe", "")  # actors that are not shown: automatic events have no user
 # The actor of these events only detected them.
 _NOTICED = frozenset({"target_fatal", "target_recovered", "own_link_lost", "own_link_back", "call_failed"})
 
@@ -211,7 +211,7 @@ _KINDS: dict[str, Row] = {
 
 def describe_event(event: TargetEvent) -> EventLine:
     """Return the line of an event. An unknown kind shows its name."""
-    by = "" if event.actor in _NOBODY or event.kind in _NOTICED else event.actor
+    by = "" if event.actor in _AUTOMATIC_ACTORS or event.kind in _NOTICED else event.actor
     if event.kind == "breaker_state_changed":
         tone, icon, text = _BREAKER.get(str(event.fields.get("to")), ("calm", "info", "has a breaker that changed"))
         end = event.fields.get("until")

@@ -74,7 +74,7 @@ def show(request: Request, id_: Id) -> Response:
         seen=job_page,
         job=job,
         line=job_page.line,
-        picture=_picture(job_page, now),
+        picture=_attempt_chart(job_page, now),
         told_attempt=of_job,
         texts=[(name, *_cut(text)) for name, text in _texts(job)],
         states=_held_while(job.unique_while),
@@ -161,7 +161,7 @@ def attempts(events: list[JobEvent]) -> list[AttemptRow]:
     return rows
 
 
-def _picture(job_page: JobPage, now: float) -> str:
+def _attempt_chart(job_page: JobPage, now: float) -> str:
     """Draw the attempts of a job over its lifetime, with the outcome of each."""
     if len(job_page.attempts) < 2:
         return ""  # a single bar shows nothing

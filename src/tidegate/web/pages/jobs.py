@@ -233,7 +233,7 @@ def _page(
         ages=AGES,
         names=[] if name is None else [name],
         paged=bool(cursor),
-        bulk=_together(jobs_page, chosen),
+        bulk=_bulk_actions(jobs_page, chosen),
         jobs_in_all=sum(sum(report.jobs.values()) for report in jobs_page.queues),
     )
 
@@ -254,7 +254,7 @@ def _load_page(tx: Tx, chosen: Chosen, cursor: str, name: str | None, span: str)
     )
 
 
-def _together(jobs_page: JobsPage, chosen: Chosen) -> list[str]:
+def _bulk_actions(jobs_page: JobsPage, chosen: Chosen) -> list[str]:
     """Return the bulk actions of a state: those available for at least one listed job."""
     if not chosen.state:
         return []

@@ -179,7 +179,7 @@ ChannelField = Annotated[str, Form(max_length=300)]
 
 @router.get("/channels")
 def show_channels(request: Request) -> Response:
-    user = _who(request)
+    user = _user_name(request)
     listed, own = site_of(request).read(lambda tx: (deliveries.channels(tx), _address(tx, user)))
     mails = any(channel.row.kind == "smtp" for channel in listed)
     return page(request, "channels.html", listed=listed, own=own, mails=mails)
@@ -194,9 +194,9 @@ def send_test(request: Request, name: Annotated[str, Path(max_length=40)], back:
 @router.post("/channels/address")
 def address(request: Request, mail: ChannelField = "", back: ChannelField = "") -> Response:
     site = site_of(request)
-    user = _who(request)
+    user = _user_name(request)
     by = site.actor_of(request)
-    flash = act(site, lambda tx: _put(tx, user, mail.strip(), by), lambda text: Flash(text=text))
+    flash = act(site, lambda tx: _set_address(tx, user, mail.strip(), by), lambda text: Flash(text=text))
     return answer(request, flash, back, "/channels")
 
 
@@ -209,7 +209,7 @@ def _tested(site: Site, name: str, by: str) -> Flash:
     return Flash(text=f"The channel {name} did not deliver: {tested.why}", tone="bad")
 
 
-def _who(request: Request) -> str:
+def _user_name(request: Request) -> str:
     principal = request.scope.get(WHO)
     return "" if principal is None else str(principal.owner)
 
@@ -219,18 +219,18 @@ def _address(tx: Tx, user: str) -> str:
     return str(rows[0][0]) if rows else ""
 
 
-def _put(tx: Tx, user: str, mail: str, by: str) -> str:
+def _set_address(tx: Tx, user: str, mail: str, by: str) -> str:
     if not mail:
         tx.query("address_drop", {"who": user})
-        _noted(tx, by, "not mailed")
+        _record_address_change(tx, by, "not mailed")
         return "No mail is sent to you."
     if not _MAIL.fullmatch(mail):
         raise ValueError("mail: that is no address; give one such as ada@example.org")
     tx.query("address_put", {"who": user, "mail": mail})
-    _noted(tx, by, "mailed")
+    _record_address_change(tx, by, "mailed")
     return f"You are mailed at {mail} when an account of yours needs you."
 
 
-def _noted(tx: Tx, by: str, state: str) -> None:
+def _record_address_change(tx: Tx, by: str, state: str) -> None:
     """Record the change in the audit log, without the mail address, which is private."""
     audit.append_entry(tx, by, "user_address_set", AuditSubject(subject="user", name=str(by)), became={"state": state})

@@ -44,13 +44,13 @@ def show(request: Request) -> Response:
     state, gauges, reported, changes = site.read(lambda tx: (overview(tx), _gauges(tx), _reported(tx), _changes(tx)))
     # Targets that applications declare do not show that the user has started. Status strips say where to start.
     new = not reported and not site.strips() and {queue.name for queue in state.queues} <= site.queue.queues()
-    state = replace(state, needs=[_at_home(need, site) for need in state.needs])
+    state = replace(state, needs=[_link_to_app(need, site) for need in state.needs])
     return page(
         request,
         "overview.html",
         gauges=gauges,
         new=new,
-        begin=_begin(site),
+        begin=_first_steps(site),
         changes=changes,
         **_values(site, state),
     )
@@ -72,7 +72,7 @@ def _values(site: Site, state: Overview) -> dict[str, Any]:
     }
 
 
-def _at_home(need: ActionItem, site: Site) -> ActionItem:
+def _link_to_app(need: ActionItem, site: Site) -> ActionItem:
     """Link an action item for an application's target to the application's page."""
     target = need.subject.removeprefix("target ")
     for installed in site.apps if need.kind == "fatal" else ():
@@ -99,7 +99,7 @@ def _reported(tx: Tx) -> bool:
     return any(program != this_program() for programs in reports_by_target for program in programs)
 
 
-def _begin(site: Site) -> list[tuple[FirstPage[Any], str]]:
+def _first_steps(site: Site) -> list[tuple[FirstPage[Any], str]]:
     """Return the first page and the purpose of each application."""
     return [(app.app.home, app.app.about) for app in site.apps if app.app.home is not None]
 

@@ -103,11 +103,11 @@ def _frame(request: Request, site: Site, flash: Flash | None) -> dict[str, Any]:
         "now": now,
         "live": request.scope.get(NEWEST) if request.scope.get(WHO) else None,
         "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
-        "here": _here(request, base),
+        "here": _current_path(request, base),
         "path": path,
         "core": CORE,
-        "apps": [app for app in _of_apps(site) if _opens(who, app)],
-        "current": _current(path, site),
+        "apps": [app for app in _of_apps(site) if _may_open(who, app)],
+        "current": _current_entry(path, site),
         "zone": formatters.zone_name(now),
         "href": partial(_href, base),
         "asset": partial(_asset, base, packages=_packages(site)),
@@ -119,12 +119,12 @@ def _frame(request: Request, site: Site, flash: Flash | None) -> dict[str, Any]:
         "span": formatters.span,
         "strips": site.strips(),
         "shared": bool(site.visitor),
-        "barred": partial(_barred, who),
+        "barred": partial(_disabled_attributes, who),
         "help_of": partial(_help_of, base, site.codes),
     }
 
 
-def _barred(principal: Principal | None, what: str) -> Markup:
+def _disabled_attributes(principal: Principal | None, what: str) -> Markup:
     """Return the attributes that disable a button whose form *who* may not send, with the reason.
 
     *what* is the path of the form, its last segment, or the permission that `requires` declares.
@@ -136,7 +136,7 @@ def _barred(principal: Principal | None, what: str) -> Markup:
     return Markup(' disabled title="Your role, {}, may not {}."').format(role, Permission(right).words)
 
 
-def _here(request: Request, base: str) -> str:
+def _current_path(request: Request, base: str) -> str:
     """Return the path of this page as requested. A name in it may contain a slash, which must stay quoted."""
     raw = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
     path = raw.partition(b"?")[0].decode("ascii", "replace")
@@ -152,12 +152,12 @@ def _of_apps(site: Site) -> Iterator[NavEntry]:
                 yield NavEntry(app_page.path, app_page.title, app_page.icon, right="" if right == PUBLIC else right)
 
 
-def _opens(principal: Principal | None, entry: NavEntry) -> bool:
+def _may_open(principal: Principal | None, entry: NavEntry) -> bool:
     """Whether the user may open the page of an entry."""
     return not entry.right or (principal is not None and principal.has_permission(Permission(entry.right)))
 
 
-def _current(path: str, site: Site) -> str:
+def _current_entry(path: str, site: Site) -> str:
     """Return the navigation entry of this page."""
     for entry in (*CORE[1:], *_of_apps(site)):
         if any(path == under or path.startswith(under + "/") for under in (entry.path, *entry.under)):

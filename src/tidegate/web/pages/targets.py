@@ -142,11 +142,11 @@ def _load_page(tx: Tx, name: str, span: str) -> TargetPage:
     calls = history.of_target(tx, name, span)
     past = charts.of_target(calls, span, now_of(tx))
     counts, opened = target_breaker.counts(row.breaker), _opened(row.breaker)
-    theirs = list(_theirs(detail.report.programs))
+    theirs = list(_program_breakers(detail.report.programs))
     return TargetPage(detail, counts, opened, theirs, row.breaker.good, buckets, filling, past, calls)
 
 
-def _theirs(programs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _program_breakers(programs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for program, report in sorted(programs.items()):
         for breaker in report.get("breakers", {}).values():
             run, calls = (
@@ -277,7 +277,7 @@ ACTIONS: Mapping[str, Callable[[ActionForm], Flash]] = {
 }
 
 
-def _doing(action: Callable[[ActionForm], Flash]) -> Callable[..., Response]:
+def _action_endpoint(action: Callable[[ActionForm], Flash]) -> Callable[..., Response]:
     def doing(
         request: Request,
         name: str,
@@ -296,4 +296,4 @@ def _doing(action: Callable[[ActionForm], Flash]) -> Callable[..., Response]:
 
 
 for path, action in ACTIONS.items():
-    router.post(f"/targets/{{name:path}}/{path}")(_doing(action))
+    router.post(f"/targets/{{name:path}}/{path}")(_action_endpoint(action))
