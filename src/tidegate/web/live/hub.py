@@ -128,10 +128,10 @@ class LiveHub:
         self, after: int | None, connection: Any = None, user: str | None = None, *, page: bool = False
     ) -> Subscriber:
         """Add a subscriber. It gets the current state, the messages missed *after* that id, then new ones."""
-        numbers = self.numbers
+        policy = self.numbers
         # Spread the reconnects over time.
-        ends = time.monotonic() + numbers.longest * random.uniform(0.8, 1.0)
-        client = Subscriber(numbers.queued, ends, connection, user, page=page)
+        ends = time.monotonic() + policy.longest * random.uniform(0.8, 1.0)
+        client = Subscriber(policy.queued, ends, connection, user, page=page)
         self.subscribers.add(client)
         missed = [] if after is None else self._missed(after, client)
         client.push(_RETRY + b"".join([chunk("here", self.current_state(user)), *missed]))
@@ -233,17 +233,17 @@ class LiveHub:
         self._running = loop.create_task(self._run(), name="live")
 
     async def _run(self) -> None:
-        numbers, beaten, away = self.numbers, time.monotonic(), False
+        policy, beaten, away = self.numbers, time.monotonic(), False
         try:
             while True:
-                await asyncio.sleep(min(_CHECK_EVERY, numbers.beat))
+                await asyncio.sleep(min(_CHECK_EVERY, policy.beat))
                 now = time.monotonic()
                 self._enforce_limits(now)
                 beat = self._beat()
-                if now - beaten >= numbers.beat or beat["away"] != away:
+                if now - beaten >= policy.beat or beat["away"] != away:
                     beaten, away = now, beat["away"]
                     self._push(chunk("beat", beat))
-                if not self.subscribers and now - self._last_left_at > numbers.linger:
+                if not self.subscribers and now - self._last_left_at > policy.linger:
                     return
         finally:
             if self._watcher is not None:

@@ -173,9 +173,9 @@ class StoreWatcher:
     """
 
     def __init__(
-        self, site: Site, numbers: LivePolicy, last: int | None, tell: Callable[[Snapshot | None], None]
+        self, site: Site, policy: LivePolicy, last: int | None, tell: Callable[[Snapshot | None], None]
     ) -> None:
-        self._site, self._numbers, self._last, self._publish = site, numbers, last, tell
+        self._site, self._policy, self._last, self._publish = site, policy, last, tell
         self._written = threading.Event()
         self._stop = threading.Event()
         self._threads = [
@@ -202,8 +202,8 @@ class StoreWatcher:
             self._publish(snapshot)
             took = time.monotonic() - began
             # Limit the load on a slow store: reads may take up to a quarter of the time.
-            self._stop.wait(max(self._numbers.soonest - took, 3 * took))
-            self._written.wait(max(0.0, self._numbers.poll_interval - (time.monotonic() - began)))
+            self._stop.wait(max(self._policy.soonest - took, 3 * took))
+            self._written.wait(max(0.0, self._policy.poll_interval - (time.monotonic() - began)))
 
     def _read_snapshot(self) -> Snapshot | None:
         try:

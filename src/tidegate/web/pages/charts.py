@@ -92,10 +92,10 @@ def bars(pairs: Sequence[tuple[float, float]], label: str) -> Markup:
     return _svg("picture bars", 60, Markup("").join(pieces), label)
 
 
-def sparks(numbers: Sequence[int], label: str) -> Markup:
+def sparks(values: Sequence[int], label: str) -> Markup:
     """Draw numbers as a sparkline of bars."""
-    bars = [Column(at, n, 0, "warn", "") for at, n in enumerate(numbers)]
-    return over_time(bars, 0, len(numbers), 1, label, "sparks")
+    bars = [Column(at, n, 0, "warn", "") for at, n in enumerate(values)]
+    return over_time(bars, 0, len(values), 1, label, "sparks")
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,9 +98,9 @@ class Chosen:
 def words_of(stored: Mapping[str, Any]) -> list[str]:
     """Return the same for a stored filter, as `Filter.as_json` returns it."""
     of = {name: stored[name] for name in Chosen.__slots__ if name in stored}
-    words = [word for _, word in Chosen(**of).words]
+    texts = [word for _, word in Chosen(**of).words]
     ages = {"older": "at least {} old", "younger": "at most {} old"}
-    return words + [text.format(formatters.span(stored[name])) for name, text in ages.items() if name in stored]
+    return texts + [text.format(formatters.span(stored[name])) for name, text in ages.items() if name in stored]
 
 
 def chosen(

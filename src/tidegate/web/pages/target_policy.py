@@ -145,16 +145,16 @@ def possible(rules: Mapping[str, Any]) -> bool:
 
 def drawn(rules: Mapping[str, Any], length: str, calls: History[CallCounts]) -> OutageChart:
     """Simulate and draw. *calls* describes recent calls."""
-    numbers = {name: rules[name] for name in ("backoff", "cooldown", "breaker") if rules.get(name)}
+    policy = {name: rules[name] for name in ("backoff", "cooldown", "breaker") if rules.get(name)}
     try:
-        return _simulated(json.dumps(numbers, sort_keys=True), length, outage.pace(LENGTHS[length], calls))
+        return _simulated(json.dumps(policy, sort_keys=True), length, outage.pace(LENGTHS[length], calls))
     except (ChildError, OSError) as error:
         _log.warning("outage_not_played error=%s", error)
         return OutageChart(length)
 
 
 @lru_cache(maxsize=64)
-def _simulated(numbers: str, length: str, every: int) -> OutageChart:
-    result = children.run_now(_DRAW, {"rules": json.loads(numbers), "length": length, "every": every}, _LIMITS)
+def _simulated(policy: str, length: str, every: int) -> OutageChart:
+    result = children.run_now(_DRAW, {"rules": json.loads(policy), "length": length, "every": every}, _LIMITS)
     svg = Markup(result["svg"])  # noqa: S704  # nosec B704 # our own shapes around numbers, nothing from outside
     return OutageChart(length, svg, result["summary"], result["held"], tuple(tuple(row) for row in result["rows"]))

@@ -49,13 +49,13 @@ function markRead(id) {
 }
 
 // As many as fit below the menu. On a narrow page they overlap it, so only one.
-function maxShown() {
+function maxVisible() {
   const room = innerHeight - menu.offsetTop - [...menu.children].reduce((sum, child) => sum + child.offsetHeight, 0);
   return wide.matches ? Math.min(3, Math.max(1, Math.floor(room / usual))) : 1;
 }
 
 function showNext() {
-  while (shown.size < maxShown() && waiting.length) show(waiting.shift());
+  while (shown.size < maxVisible() && waiting.length) show(waiting.shift());
   more.hidden = waiting.length === 0;
   more.textContent = `${waiting.length} more`;
   makeRoom();
