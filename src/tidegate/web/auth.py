@@ -126,7 +126,7 @@ class Authenticator:
         if secret:
             session = site.read(lambda tx: users.of_session(tx, secret))
             if session is not None:
-                self._has_no_users = False  # a cached answer from before this user existed would keep `open` true
+                self._has_no_users = False  # a cached result from before this user existed would keep `open` true
                 principal, due = session
                 if due:
                     site.write(lambda tx: users.session_used(tx, secret))
@@ -136,7 +136,7 @@ class Authenticator:
     def open(self, site: Site, request: Request) -> bool:
         """Whether no sign-in is needed: no user exists, the server has no public host name, and the request is local.
 
-        While the database is unreachable, the last known answer counts. Without one, access is denied.
+        While the database is unreachable, the last known result counts. Without one, access is denied.
         """
         if site.is_named or not is_local(request.scope):
             return False

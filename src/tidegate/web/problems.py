@@ -114,8 +114,17 @@ _RAISED: tuple[tuple[type[TidegateError], str], ...] = (
     (StoreError, "store_away"),
 )
 _NO_TIME_HELPS = (SchemaTooNew, StoreMissing, StoreDamaged)  # an operator must act
-_BY_STATUS = {400: "malformed", 404: "not_there", 405: "method", 406: "not_acceptable", 413: "too_large",
-              415: "media_type", 421: "misdirected", 422: "invalid", 429: "too_many"}  # fmt: skip
+_BY_STATUS = {
+    400: "malformed",
+    404: "not_there",
+    405: "method",
+    406: "not_acceptable",
+    413: "too_large",
+    415: "media_type",
+    421: "misdirected",
+    422: "invalid",
+    429: "too_many",
+}
 
 
 class Problem(HTTPException):

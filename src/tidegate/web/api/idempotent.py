@@ -79,7 +79,7 @@ def idempotent(asking: IdempotentRequest, work: Callable[[Tx], BaseModel], put: 
 
 
 def idempotent_later(asking: IdempotentRequest, work: Callable[[], Response]) -> Response:
-    """The same for *work* with several transactions. A concurrent duplicate is asked to wait."""
+    """The same for *work* with several transactions. A concurrent duplicate must wait."""
     key = asking.key
     if key is None:
         return work()

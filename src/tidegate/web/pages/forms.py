@@ -168,7 +168,7 @@ _MAX_DIGITS = 15  # fits every JSON parser and every database
 
 
 def cursor_of(cursor: str, load: Callable[[str | None], T]) -> T:
-    """Return what *ask* returns for this cursor, or for the start of the list if the cursor is invalid."""
+    """Return what *load* returns for this cursor, or for the start of the list if the cursor is invalid."""
     try:
         return load(cursor or None)
     except ValueError:
