@@ -125,7 +125,7 @@ def _frame(request: Request, site: Site, flash: Flash | None) -> dict[str, Any]:
 
 
 def _disabled_attributes(principal: Principal | None, what: str) -> Markup:
-    """Return the attributes that disable a button whose form *who* may not send, with the reason.
+    """Return the attributes that disable a button whose form the user may not send, with the reason.
 
     *what* is the path of the form, its last segment, or the permission that `requires` declares.
     """
