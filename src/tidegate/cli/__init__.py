@@ -1,4 +1,4 @@
-"""The command line. One file per verb; a verb is imported when it is called, and click only when there is a command."""
+"""The command line. Each command's module is imported on use, and click only when there is a command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def main() -> None:
     except KeyboardInterrupt:  # while a command is still being imported
         code = 130
     except RuntimeError as error:
-        # What breaks off the making of a class is handed on as the cause of another error, up to Python 3.11.
+        # Up to Python 3.11, an interrupt while a class is created becomes the cause of another error.
         if not isinstance(error.__cause__, KeyboardInterrupt):
             raise
         code = 130
@@ -31,7 +31,7 @@ def main() -> None:
 
 
 def _open_streams() -> None:
-    """Whoever started us may have closed some: then the next file that is opened would be one of them."""
+    """Open closed standard streams. Otherwise the next opened file would take the place of one."""
     while (unused := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(unused)

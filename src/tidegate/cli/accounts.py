@@ -1,4 +1,4 @@
-"""`tidegate user`: who may sign in, and as what."""
+"""`tidegate user` and `tidegate token`: users, roles, sessions and API tokens."""
 
 from __future__ import annotations
 
@@ -48,11 +48,13 @@ def user() -> None:
 def list_users(url: str, driver: str | None, as_json: bool) -> int:
     """Lists everybody."""
     with store_at(url, driver) as store:
-        found = store.read(users.users)
-    rows = [(each.name, each.role, when(each.made_at), when(each.seen_at) or "never") for each in found]
+        accounts = store.read(users.users)
+    rows = [
+        (account.name, account.role, when(account.made_at), when(account.seen_at) or "never") for account in accounts
+    ]
     none = ["There is nobody; whoever is at this machine may do everything."]
     head = ("NAME", "ROLE", "SINCE", "LAST SEEN")
-    say([each.as_json() for each in found], as_json, lambda: table(rows, head) or none)
+    say([account.as_json() for account in accounts], as_json, lambda: table(rows, head) or none)
     return Exit.OK
 
 
@@ -69,15 +71,15 @@ def add(name: str, role: str, password_stdin: bool, by: str, url: str, driver: s
     Before the first start of the server, it makes the database: in the folder in which the server is to start, or where
     --url or the settings say.
     """
-    _needs_digests()
-    # Who is refused is not asked for a password, and leaves no empty database behind.
+    _require_password_package()
+    # Check first: a rejected command must neither ask for a password nor leave an empty database behind.
     users.check_new(name, role)
-    users.check_first(role, somebody=_anybody(url, driver))
+    users.check_first(role, somebody=_has_users(url, driver))
     digest = users.digest_of(_password(password_stdin))
-    with store_made_at(url, driver) as (store, made):
+    with store_made_at(url, driver) as (store, is_new):
         store.write(lambda tx: users.add_user(tx, name, role, digest, by))
     where = [f"The database {shown_url(url)} was made for it; tidegate serve uses it when it is started here."]
-    say({"name": name, "role": role}, as_json, lambda: [f"{name} may sign in as {role}.", *(where if made else [])])
+    say({"name": name, "role": role}, as_json, lambda: [f"{name} may sign in as {role}.", *(where if is_new else [])])
     return Exit.OK
 
 
@@ -88,7 +90,7 @@ def add(name: str, role: str, password_stdin: bool, by: str, url: str, driver: s
 @command_at_store
 def password(name: str, password_stdin: bool, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Sets a new password, and ends all sessions of that user."""
-    _needs_digests()
+    _require_password_package()
     with store_at(url, driver) as store:
         store.read(lambda tx: users.role_of(tx, name))
         digest = users.digest_of(_password(password_stdin))
@@ -113,8 +115,8 @@ def role(name: str, new: str, by: str, url: str, driver: str | None, as_json: bo
 @command_at_store
 def sign_out(name: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Ends all sessions of a user, who must sign in again."""
-    said = f"{name} is signed out everywhere."
-    return _change(url, driver, as_json, lambda tx: users.sign_out(tx, name, by), said)
+    message = f"{name} is signed out everywhere."
+    return _change(url, driver, as_json, lambda tx: users.sign_out(tx, name, by), message)
 
 
 @user.command("remove")
@@ -126,23 +128,23 @@ def remove_user(name: str, by: str, url: str, driver: str | None, as_json: bool)
     return _change(url, driver, as_json, lambda tx: users.remove_user(tx, name, by), f"{name} is removed.")
 
 
-def _change(url: str, driver: str | None, as_json: bool, work: Callable[[Tx], object], said: str) -> int:
+def _change(url: str, driver: str | None, as_json: bool, work: Callable[[Tx], object], message: str) -> int:
     with store_at(url, driver) as store:
         store.write(work)
-    say({"done": True}, as_json, lambda: [said])
+    say({"done": True}, as_json, lambda: [message])
     return Exit.OK
 
 
-def _anybody(url: str, driver: str | None) -> bool:
-    """Whether there is a user; in a database that is still to be made there is none."""
+def _has_users(url: str, driver: str | None) -> bool:
+    """Whether a user exists. A missing database has none."""
     if is_to_be_made(url, driver):
         return False
     with store_at(url, driver) as store:
         return store.read(users.anybody)
 
 
-def _needs_digests() -> None:
-    """Stopped with one line when the package for passwords is not there; before one is asked for."""
+def _require_password_package() -> None:
+    """Raise CliError if the package for passwords is missing, before asking for a password."""
     if find_spec("argon2") is None:
         raise CliError(
             "passwords need one more package; install it with: pip install 'tidegate[server]'", Exit.CONFIGURATION
@@ -157,7 +159,7 @@ def _password(from_input: bool) -> str:
     return str(click.prompt("Password", hide_input=True, confirmation_prompt=True))
 
 
-# `tidegate token`: what programs show instead of a password.
+# -- token -------------------------------------------------------------------------------------------------------------
 
 _TOKEN_ROLE = click.Choice([str(role) for role in Role])
 _ROLE_HELP = "What it may do: as of users, or poller: list sources, enable and disable feeds."
@@ -186,13 +188,13 @@ def token() -> None:
 def list_tokens(url: str, driver: str | None, as_json: bool) -> int:
     """Lists the tokens, without what is secret of them."""
     with store_at(url, driver) as store:
-        found = store.read(users.tokens)
+        tokens = store.read(users.tokens)
     rows = [
-        (each.name, each.role, each.made_by, when(each.made_at), when(each.ends_at) or "never", when(each.used_at))
-        for each in found
+        (row.name, row.role, row.made_by, when(row.made_at), when(row.ends_at) or "never", when(row.used_at))
+        for row in tokens
     ]
     head = ("NAME", "ROLE", "BY", "MADE", "ENDS", "LAST USED")
-    say([each.as_json() for each in found], as_json, lambda: table(rows, head) or ["There is no token."])
+    say([row.as_json() for row in tokens], as_json, lambda: table(rows, head) or ["There is no token."])
     return Exit.OK
 
 
@@ -205,8 +207,8 @@ def list_tokens(url: str, driver: str | None, as_json: bool) -> int:
 def create(name: str, role: str, ttl: float | None, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Makes a token, and prints it. It cannot be shown again."""
     with store_at(url, driver) as store:
-        made = store.write(lambda tx: users.add_token(tx, name, role, by, ttl))
-    say({"name": name, "role": role, "token": made}, as_json, lambda: [made])
+        secret = store.write(lambda tx: users.add_token(tx, name, role, by, ttl))
+    say({"name": name, "role": role, "token": secret}, as_json, lambda: [secret])
     return Exit.OK
 
 
@@ -238,9 +240,10 @@ def jwt(role: str, ttl: float, name: str, file: Path | None, as_json: bool) -> i
     with plain_mistakes():
         loaded = load_settings(file)
         key = Path(loaded.values.secret_key_file)
-        if not loaded.values.secret_key.get_secret_value() and not key.exists():  # no server knows the token then
+        # otherwise no server would know the token
+        if not loaded.values.secret_key.get_secret_value() and not key.exists():
             click.echo(f"tidegate: there is no key {key} here yet; it is made now", err=True)
         secrets = secrets_of(loaded)
-        made = access.issue_token(access.Issuer.own(secrets.derived("jwt")), name, Role(role), ttl, SYSTEM.now())
-    say({"name": name, "role": role, "token": made}, as_json, lambda: [made])
+        jwt_text = access.issue_token(access.Issuer.own(secrets.derived("jwt")), name, Role(role), ttl, SYSTEM.now())
+    say({"name": name, "role": role, "token": jwt_text}, as_json, lambda: [jwt_text])
     return Exit.OK

@@ -1,4 +1,4 @@
-"""`tidegate bulk`: what was done to many jobs at once, how far it is, and what became of each."""
+"""`tidegate bulk`: bulk actions, their progress, and the result of each job."""
 
 from __future__ import annotations
 
@@ -26,18 +26,26 @@ def bulk() -> None:
 def list_(limit: int, url: str, driver: str | None, as_json: bool) -> int:
     """Lists them, the newest first."""
     with store_at(url, driver) as store:
-        found = store.read(lambda tx: service.list_operations(tx, limit=limit)).items
-    say([_document(each) for each in found], as_json, lambda: _rows(found))
+        operations = store.read(lambda tx: service.list_operations(tx, limit=limit)).items
+    say([_document(operation) for operation in operations], as_json, lambda: _rows(operations))
     return Exit.OK
 
 
-def _rows(found: list[BulkOperation]) -> list[str]:
+def _rows(operations: list[BulkOperation]) -> list[str]:
     head = ("ID", "ACTION", "STATE", "DONE", "REFUSED", "BY", "FROM", "STARTED")
     rows = [
-        (str(each.id), each.action, each.state, f"{each.done:,} of {each.expected:,}", f"{each.refused:,}", each.actor,
-         each.origin, when(each.started_at))
-        for each in found
-    ]  # fmt: skip
+        (
+            str(operation.id),
+            operation.action,
+            operation.state,
+            f"{operation.done:,} of {operation.expected:,}",
+            f"{operation.refused:,}",
+            operation.actor,
+            operation.origin,
+            when(operation.started_at),
+        )
+        for operation in operations
+    ]
     return table(rows, head) or ["Nothing was done to many jobs at once in the last 30 days."]
 
 
@@ -53,26 +61,34 @@ def show(bulk_id: int, everything: bool, limit: int, url: str, driver: str | Non
         return service.require(tx, bulk_id), service.items(tx, bulk_id, refused_only=not everything, limit=limit).items
 
     with store_at(url, driver) as store:
-        one, items = store.read(read)
-    document = {**_document(one), "items": [asdict(item) for item in items]}
-    say(document, as_json, lambda: _detail(one, items))
+        operation, items = store.read(read)
+    document = {**_document(operation), "items": [asdict(item) for item in items]}
+    say(document, as_json, lambda: _detail(operation, items))
     return Exit.OK
 
 
-def _detail(one: BulkOperation, items: list[BulkItem]) -> list[str]:
+def _detail(operation: BulkOperation, items: list[BulkItem]) -> list[str]:
     about = [
-        ("action", one.action), ("state", one.state), ("says", one.says), ("jobs", _words(one)),
-        ("done", f"{one.done:,} of {one.expected:,}"), ("changed", f"{one.changed:,}"),
-        ("refused", f"{one.refused:,}"), ("by", f"{one.actor} ({one.origin})"), ("reason", one.reason),
-        ("started", when(one.started_at)), ("ended", when(one.ended_at)), ("ended by", one.ended_by or ""),
-    ]  # fmt: skip
-    lines = [f"bulk action {one.id}", *(f"  {name:<10} {text}" for name, text in about if text)]
+        ("action", operation.action),
+        ("state", operation.state),
+        ("says", operation.says),
+        ("jobs", _words(operation)),
+        ("done", f"{operation.done:,} of {operation.expected:,}"),
+        ("changed", f"{operation.changed:,}"),
+        ("refused", f"{operation.refused:,}"),
+        ("by", f"{operation.actor} ({operation.origin})"),
+        ("reason", operation.reason),
+        ("started", when(operation.started_at)),
+        ("ended", when(operation.ended_at)),
+        ("ended by", operation.ended_by or ""),
+    ]
+    lines = [f"bulk action {operation.id}", *(f"  {name:<10} {text}" for name, text in about if text)]
     rows = [(str(item.job), item.outcome, item.why) for item in items]
     return [*lines, "", *table(rows, ("JOB", "OUTCOME", "WHY"))] if rows else lines
 
 
-def _words(one: BulkOperation) -> str:
-    return ", ".join(f"{name} {value}" for name, value in one.filter.items()) or "any"
+def _words(operation: BulkOperation) -> str:
+    return ", ".join(f"{name} {value}" for name, value in operation.filter.items()) or "any"
 
 
 @bulk.command()
@@ -82,11 +98,11 @@ def _words(one: BulkOperation) -> str:
 def cancel(bulk_id: int, by: str, url: str, driver: str | None, as_json: bool) -> int:
     """Ends one that is under way: what is done stays done, the rest is not."""
     with store_at(url, driver) as store:
-        one = store.write(lambda tx: service.cancel(tx, bulk_id, by))
+        operation = store.write(lambda tx: service.cancel(tx, bulk_id, by))
         store.announce()
-    say(_document(one), as_json, lambda: [f"Cancelled after {many(one.done, 'job')}; {one.says}."])
+    say(_document(operation), as_json, lambda: [f"Cancelled after {many(operation.done, 'job')}; {operation.says}."])
     return Exit.OK
 
 
-def _document(one: BulkOperation) -> dict[str, Any]:
-    return {**asdict(one), "filter": dict(one.filter), "done": one.done}
+def _document(operation: BulkOperation) -> dict[str, Any]:
+    return {**asdict(operation), "filter": dict(operation.filter), "done": operation.done}

@@ -1,4 +1,4 @@
-"""`tidegate classify`: what an answer or a message means, and which rule says so."""
+"""`tidegate classify`: the classification of a response or message, and the rule that matched."""
 
 from __future__ import annotations
 
@@ -20,41 +20,43 @@ from tidegate.durations import brief, seconds
 from tidegate.faults.fault import Fault, Reach, Reason
 from tidegate.faults.rule import Pack
 
-# Reads an answer as `curl -i` prints it: status line, headers, a blank line, the body.
+# -- curl dump ---------------------------------------------------------------------------------------------------------
+#
+# Output of `curl -i`: status line, headers, a blank line, the body.
 
 _STATUS = re.compile(rb"HTTP/[0-9](?:\.[0-9])?[ \t]+([1-5][0-9]{2})(?:[ \t][^\r\n]*)?\r?(?:\n|\Z)")
 _END = re.compile(rb"\r?\n\r?\n")
 
 
 def parse_dump(dump: bytes) -> ObservedResponse | None:
-    """The last answer in *dump*: earlier ones are redirects, proxies and "100 Continue". None when there is none."""
+    """Return the last response in *dump*. Earlier ones are redirects, proxies and "100 Continue". None without any."""
     rest = dump.removeprefix(b"\xef\xbb\xbf").lstrip(b"\r\n \t")
-    found: ObservedResponse | None = None
+    response: ObservedResponse | None = None
     while (line := _STATUS.match(rest)) is not None:
         status, rest = int(line[1]), rest[line.end() :]
-        if rest.startswith((b"\n", b"\r\n")):  # no header at all
+        if rest.startswith((b"\n", b"\r\n")):  # without headers
             head, rest = b"", rest[2:] if rest.startswith(b"\r\n") else rest[1:]
         else:
             end = _END.search(rest)
             head, rest = (rest, b"") if end is None else (rest[: end.start()], rest[end.end() :])
-        found = ObservedResponse(
+        response = ObservedResponse(
             status_code=status, headers=headers_of(head.decode("latin-1").splitlines()), content=rest
         )
-    return found
+    return response
 
 
 def headers_of(lines: list[str]) -> dict[str, str]:
-    """Headers by lower-case name; a name that stands twice has its values joined, a line that is none is left out."""
-    found: dict[str, str] = {}
-    for each in lines:
-        name, colon, value = each.partition(":")
+    """Parse headers by lower-case name. Repeated headers are joined, invalid lines are skipped."""
+    headers: dict[str, str] = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
         name, value = name.strip().lower(), value.strip()
         if colon and name:
-            found[name] = f"{found[name]}, {value}" if name in found else value
-    return found
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
 
 
-# A verdict as people read it.
+# -- output ------------------------------------------------------------------------------------------------------------
 
 _WIDTH, _LABEL = 80, 16
 
@@ -79,10 +81,10 @@ REACHES = {
 _BREAKER = {True: "a failure", False: "a success: the service did answer", None: "neither a failure nor a success"}
 
 
-def lines(fault: Fault | None, seen: object, rule_pack: Pack | None) -> Iterator[str]:
-    """The verdict, at most 80 columns wide."""
+def lines(fault: Fault | None, evidence: object, rule_pack: Pack | None) -> Iterator[str]:
+    """Format the verdict in up to 80 columns."""
     if fault is None:
-        status = f" (status {seen.status_code})" if isinstance(seen, ObservedResponse) else ""
+        status = f" (status {evidence.status_code})" if isinstance(evidence, ObservedResponse) else ""
         yield f"a good answer{status}"
         return
     yield f"{fault.code}: {'fatal, a retry does not help' if fault.fatal else 'retriable'}"
@@ -96,15 +98,15 @@ def lines(fault: Fault | None, seen: object, rule_pack: Pack | None) -> Iterator
     yield from _row("for a breaker", _BREAKER[fault.counts_as_failure])
     yield from _row("in the log", str(fault.level))
     yield from _row("decided by", f"{fault.rule}{' (no rule knew it)' if fault.unclassified else ''}")
-    yield from _doubts(fault, rule_pack)
+    yield from _unconfirmed_lines(fault, rule_pack)
 
 
-def _doubts(fault: Fault, rule_pack: Pack | None) -> Iterator[str]:
-    for each in () if rule_pack is None else rule_pack.confirm:
-        if each.code == fault.code and each.times > 1 and each.probe is None:
-            apart = f", at least {brief(seconds(each.apart))} apart" if each.apart else ""
+def _unconfirmed_lines(fault: Fault, rule_pack: Pack | None) -> Iterator[str]:
+    for rule in () if rule_pack is None else rule_pack.confirm:
+        if rule.code == fault.code and rule.times > 1 and rule.probe is None:
+            apart = f", at least {brief(seconds(rule.apart))} apart" if rule.apart else ""
             yield from _row(
-                "believed", f"by a target after {each.times} sightings{apart}; until then as {each.until_then}"
+                "believed", f"by a target after {rule.times} sightings{apart}; until then as {rule.until_then}"
             )
 
 
@@ -118,7 +120,7 @@ def _row(label: str, text: str) -> list[str]:
     )
 
 
-# The classifier looks at 4 kB; a dump may have long headers and redirects before them.
+# The classifier reads 4 kB of the body. Long headers and redirects may precede it.
 _MAX_BODY = 1_000_000
 _PACKS = packs()
 
@@ -172,34 +174,34 @@ def classify(
             raise click.UsageError(
                 "--message stands alone: leave out --status, --header, --url, --body, --body-file and the dump"
             )
-        seen: object = message
+        evidence: object = message
     elif status is not None:
         content = _body(body, body_file, dump)
-        seen = ObservedResponse(status_code=status, headers=headers_of(list(headers)), content=content, url=url)
+        evidence = ObservedResponse(status_code=status, headers=headers_of(list(headers)), content=content, url=url)
     else:
         if headers or body is not None or body_file is not None:
             raise click.UsageError("a header or a body needs --status beside it, such as --status 200")
-        seen = _dumped(dump, url)
-    found = verdict(seen, rules, SYSTEM.now())
+        evidence = _dumped(dump, url)
+    result = verdict(evidence, rules, SYSTEM.now())
     if as_json:
-        click.echo(json.dumps(found.as_json(), indent=2))
+        click.echo(json.dumps(result.as_json(), indent=2))
     else:
-        for line in lines(found.fault, seen, rules):
+        for line in lines(result.fault, evidence, rules):
             click.echo(line)
-    return Exit.OK if found.fault is None else Exit.NEGATIVE
+    return Exit.OK if result.fault is None else Exit.NEGATIVE
 
 
 def _check_headers(headers: tuple[str, ...]) -> None:
-    for each in headers:
-        if ":" not in each.strip(": "):
-            raise click.UsageError(f"--header: {each!r} is no header; write it as 'Retry-After: 120'")
+    for header in headers:
+        if ":" not in header.strip(": "):
+            raise click.UsageError(f"--header: {header!r} is no header; write it as 'Retry-After: 120'")
 
 
 def _body(body: str | None, body_file: str | None, dump: str | None) -> bytes:
-    if sum(each is not None for each in (body, body_file, dump)) > 1:
+    if sum(value is not None for value in (body, body_file, dump)) > 1:
         raise click.UsageError("there is more than one body; give --body, --body-file or -, not two of them")
     if body is not None:
-        return os.fsencode(body)  # the bytes that the shell gave, text or not
+        return os.fsencode(body)  # the exact bytes from the shell, valid text or not
     source = body_file if body_file is not None else dump
     return b"" if source is None else _read(source)
 
@@ -209,12 +211,14 @@ def _dumped(dump: str | None, url: str) -> ObservedResponse:
         raise click.UsageError(
             "there is nothing to classify; give --status, --message, or what `curl -i` printed on standard input"
         )
-    found = parse_dump(_read(dump or "-"))
-    if found is None:
+    response = parse_dump(_read(dump or "-"))
+    if response is None:
         raise click.UsageError(
             "this is not what `curl -i` prints; its first line is to read like 'HTTP/1.1 503 Service Unavailable'"
         )
-    return ObservedResponse(status_code=found.status_code, headers=found.headers, content=found.content, url=url)
+    return ObservedResponse(
+        status_code=response.status_code, headers=response.headers, content=response.content, url=url
+    )
 
 
 def _read(source: str) -> bytes:

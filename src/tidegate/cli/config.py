@@ -1,4 +1,4 @@
-"""`tidegate config`: every setting that counts, and where it comes from."""
+"""`tidegate config` and `tidegate init`: effective settings with their origin, and a new settings file."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _HEAD = ("KEY", "VALUE", "FROM")
 
 
 class ShowUnlessSaid(CommandGroup):
-    """`tidegate config KEY` is `tidegate config show KEY`."""
+    """`tidegate config KEY` means `tidegate config show KEY`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args or (args[0] not in self.commands and args[0] not in ctx.help_option_names):
@@ -51,16 +51,16 @@ def show(key: str | None, config: Path | None, as_json: bool) -> int:
     with plain_mistakes():
         loaded = load_settings(config)
     every = loaded.effective()
-    found = [each for each in every if key is None or each.key == key or each.key.startswith(f"{key}.")]
-    if not found and key is not None:
-        raise CliError(f"there is no key {key!r}{_meant(key, every)}", Exit.NOT_FOUND)
-    one = len(found) == 1 and found[0].key == key
+    settings = [setting for setting in every if key is None or setting.key == key or setting.key.startswith(f"{key}.")]
+    if not settings and key is not None:
+        raise CliError(f"there is no key {key!r}{_suggestion(key, every)}", Exit.NOT_FOUND)
+    is_single = len(settings) == 1 and settings[0].key == key
     if as_json:
-        say(found[0].as_json() if one else [each.as_json() for each in found], as_json, list)
-    elif one:
-        say(None, False, lambda: _about(found[0], loaded.file))
+        say(settings[0].as_json() if is_single else [setting.as_json() for setting in settings], as_json, list)
+    elif is_single:
+        say(None, False, lambda: _about(settings[0], loaded.file))
     else:
-        _print(found)
+        _print(settings)
     return Exit.OK
 
 
@@ -75,18 +75,19 @@ def check(config: Path | None, as_json: bool) -> int:
         loaded = load_settings(config)
     except SettingsError as error:
         return _refused(error, as_json)
-    given = Counter(each.origin for each in loaded.effective() if each.origin != "default")
+    origins = Counter(setting.origin for setting in loaded.effective() if setting.origin != "default")
     say(
-        {"ok": True, "file": loaded.file, "apps": loaded.apps, "given": given, "problems": []}, as_json,
-        lambda: [f"The settings are fine: {_summary(given)}."],
-    )  # fmt: skip
+        {"ok": True, "file": loaded.file, "apps": loaded.apps, "given": origins, "problems": []},
+        as_json,
+        lambda: [f"The settings are fine: {_summary(origins)}."],
+    )
     return Exit.OK
 
 
-def _summary(given: Counter[str]) -> str:
-    if not given:
+def _summary(origins: Counter[str]) -> str:
+    if not origins:
         return "nothing is given, all are defaults"
-    return f"{many(given.total(), 'value')} given, by {', '.join(f'{name} ({n})' for name, n in given.items())}"
+    return f"{many(origins.total(), 'value')} given, by {', '.join(f'{name} ({n})' for name, n in origins.items())}"
 
 
 def _refused(error: SettingsError, as_json: bool) -> int:
@@ -95,8 +96,8 @@ def _refused(error: SettingsError, as_json: bool) -> int:
     return Exit.CONFIGURATION
 
 
-def _meant(key: str, every: list[Effective]) -> str:
-    names = {each.key for each in every} | {each.key.rpartition(".")[0] for each in every} - {""}
+def _suggestion(key: str, every: list[Effective]) -> str:
+    names = {setting.key for setting in every} | {setting.key.rpartition(".")[0] for setting in every} - {""}
     ends = {name.rpartition(".")[2]: name for name in names}
     close = get_close_matches(key, [*names, *config.commands], n=1) or [
         ends[match] for match in get_close_matches(key, ends, n=1)
@@ -104,27 +105,27 @@ def _meant(key: str, every: list[Effective]) -> str:
     return f"; did you mean {close[0]!r}?" if close else "; `tidegate config` shows them all"
 
 
-def _about(one: Effective, file: Path | None) -> list[str]:
-    section, _, name = one.key.rpartition(".")
+def _about(setting: Effective, file: Path | None) -> list[str]:
+    section, _, name = setting.key.rpartition(".")
     place = f"{name} in [{section}]" if section else name
-    by = [f"{place} of {file or 'tidegate.toml'}", *([one.variable] if one.variable else [])]
+    by = [f"{place} of {file or 'tidegate.toml'}", *([setting.variable] if setting.variable else [])]
     return [
-        f"{one.key} = {one.value}",
-        *([f"  {one.about}"] if one.about else []),
-        f"  from    {one.origin}",
+        f"{setting.key} = {setting.value}",
+        *([f"  {setting.about}"] if setting.about else []),
+        f"  from    {setting.origin}",
         f"  set by  {', or '.join(by)}",
     ]
 
 
-def _print(found: list[Effective]) -> None:
-    rows = [(each.key, each.value, each.origin) for each in found]
-    if not (output.is_terminal() and _drawn(rows)):
+def _print(settings: list[Effective]) -> None:
+    rows = [(setting.key, setting.value, setting.origin) for setting in settings]
+    if not (output.is_terminal() and _print_rich(rows)):
         for line in table(rows, _HEAD):
             click.echo(line)
 
 
-def _drawn(rows: list[tuple[str, str, str]]) -> bool:
-    """On a terminal: what was given stands out. False when rich is not there."""
+def _print_rich(rows: list[tuple[str, str, str]]) -> bool:
+    """Print with rich and highlight what is set. Return False if rich is not installed."""
     try:
         from rich import box
         from rich.console import Console
@@ -140,9 +141,9 @@ def _drawn(rows: list[tuple[str, str, str]]) -> bool:
     return True
 
 
-# `tidegate init`: a settings file to start from.
+# -- init --------------------------------------------------------------------------------------------------------------
 
-_PRIVATE = 0o600  # secrets may come to stand in it
+_PRIVATE = 0o600  # users may add secrets
 
 
 @click.command()
@@ -163,8 +164,8 @@ def init(path: Path, force: bool, as_json: bool) -> int:
     with plain_mistakes():
         text = sample(apps)
     _write(path, text, force=force)
-    for name, why in broken.items():
-        click.echo(f"tidegate: the application {name!r} is left out, it cannot be used: {why}", err=True)
+    for name, reason in broken.items():
+        click.echo(f"tidegate: the application {name!r} is left out, it cannot be used: {reason}", err=True)
     where = "" if path == Path(FILE) else f" --config {quote(str(path))}"
     steps = [f"tidegate {verb}{where}" for verb in ("config", "serve", "doctor")]
     say({"file": str(path), "next": steps}, as_json, lambda: _lines(path, steps))
@@ -183,17 +184,17 @@ def _write(path: Path, text: str, *, force: bool) -> None:
 
 def _private(path: str, flags: int) -> int:
     descriptor = os.open(path, flags, _PRIVATE)
-    with contextlib.suppress(OSError):  # a file that was there, or a disk without modes
+    with contextlib.suppress(OSError):  # the file existed, or the file system has no modes
         os.chmod(path, _PRIVATE)  # noqa: PTH101 - an opener has no Path
     return descriptor
 
 
 def _lines(path: Path, steps: list[str]) -> list[str]:
-    says = ("shows what counts", "starts page, API and workers", "checks that all is well")
+    purposes = ("shows what counts", "starts page, API and workers", "checks that all is well")
     width = max(map(len, steps))
     return [
         f"Wrote {path}. Every line in it is a default; take the # away before those that you change.",
         "",
         "Next:",
-        *(f"  {step:<{width}}  {what}" for step, what in zip(steps, says, strict=True)),
+        *(f"  {step:<{width}}  {what}" for step, what in zip(steps, purposes, strict=True)),
     ]

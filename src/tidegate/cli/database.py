@@ -1,4 +1,4 @@
-"""What the verbs that look at a database have in common: where it is, how they speak, and which mistakes end how."""
+"""Common parts of commands that use a database: options, opening it, output, and exit codes of errors."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ R = TypeVar("R", bound="Report | Sequence[Report]")
 _PASSWORD = re.compile("([?&](?:ssl)?password=)[^&]*")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
-# Each mistake ends with one line and its own code; the first that fits.
+# Each error prints one line and has its own exit code. The first match counts.
 _ENDS: tuple[tuple[type[Exception], Exit], ...] = (
     (NotFound, Exit.NOT_FOUND),
     (Rejected, Exit.REFUSED),
@@ -61,7 +61,7 @@ _ENDS: tuple[tuple[type[Exception], Exit], ...] = (
 
 
 class CliError(click.ClickException):
-    """One line for the user, and the exit code that says which kind of mistake it was."""
+    """One line for the user, and the exit code for the kind of error."""
 
     def __init__(self, message: str, code: Exit) -> None:
         super().__init__(message)
@@ -69,7 +69,7 @@ class CliError(click.ClickException):
 
 
 def command_at_store(command: F) -> F:
-    """Adds --config, --url, --driver and --json, and turns every mistake into one line with its exit code."""
+    """Add --config, --url, --driver and --json, and turn every error into one line with its exit code."""
 
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -86,51 +86,56 @@ def _keep_config(ctx: click.Context, _: click.Parameter, file: Path | None) -> N
 
 
 def may_make(command: F) -> F:
-    """Marks a command that makes the database of the server if there is none, as the server does."""
+    """Mark a command that creates the server's database if it is missing, as the server does."""
     command.__dict__[_MAY_MAKE] = True
     return command
 
 
 def _database(ctx: click.Context, _: click.Parameter, url: str | None) -> str:
-    """The database that was given, else the one of the settings; one that somebody made here needs no settings."""
+    """Return the given database URL, else that of the settings. A database file in this folder needs no settings."""
     if url is not None and not is_reference(url):
         return url
-    given = ctx.get_parameter_source("url") is ParameterSource.COMMANDLINE
+    is_flag = ctx.get_parameter_source("url") is ParameterSource.COMMANDLINE
     with plain_mistakes():
-        found = store_url(ctx.meta[_CONFIG], flag=url if given else None)
-    made = sqlite_path(DEFAULT_URL)
+        configured = store_url(ctx.meta[_CONFIG], flag=url if is_flag else None)
+    default_file = sqlite_path(DEFAULT_URL)
     makes = hasattr(ctx.command.callback, _MAY_MAKE)
-    if found is None and not makes and (made is None or not made.exists()):
+    if configured is None and not makes and (default_file is None or not default_file.exists()):
         raise click.UsageError(
             "which database? Give --url, set TIDEGATE_URL, or write a settings file with: tidegate init", ctx
         )
-    return found or DEFAULT_URL
+    return configured or DEFAULT_URL
 
 
 _CONFIG = "tidegate.cli.config"
 _MAY_MAKE = "may_make"
-NUMBER = click.IntRange(1, 2**63 - 1)  # of a job, a source: what a database can count to
+NUMBER = click.IntRange(1, 2**63 - 1)  # id of a job or source, as large as a database allows
 _FILE = click.Path(path_type=Path, dir_okay=False)
 CONFIG_HELP = "The settings, if not ./tidegate.toml."
 _OPTIONS = (
     click.option("--config", type=_FILE, expose_value=False, is_eager=True, callback=_keep_config, help=CONFIG_HELP),
-    click.option("--url", envvar="TIDEGATE_URL", show_envvar=True, callback=_database,
-                 help="The database, if not that of the settings: sqlite:///jobs.db or postgresql://user@host/db."),
+    click.option(
+        "--url",
+        envvar="TIDEGATE_URL",
+        show_envvar=True,
+        callback=_database,
+        help="The database, if not that of the settings: sqlite:///jobs.db or postgresql://user@host/db.",
+    ),
     click.option("--driver", type=click.Choice(["apsw", "sqlite3"]), help="The SQLite library, if not the newer one."),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
-)  # fmt: skip
+)
 
 
 def by_option(command: F) -> F:
-    """Adds --by and --reason: who does it and why, for the events. The command gets both as one *by*."""
+    """Add --by and --reason: the actor and the reason for events. The command gets both as one *by*."""
 
     @wraps(command)
     def run(*args: Any, by: str, reason: str, **kwargs: Any) -> Any:
         return command(*args, by=Actor(user_actor(by), Origin.CLI, reason), **kwargs)
 
-    who = click.option("--by", default=my_login, show_default="your login", metavar="NAME", help="Who does it.")
-    why = click.option("--reason", default="", metavar="TEXT", help="Why, for those who ask later.")
-    return who(why(run))  # type: ignore[return-value]
+    by_flag = click.option("--by", default=my_login, show_default="your login", metavar="NAME", help="Who does it.")
+    reason_flag = click.option("--reason", default="", metavar="TEXT", help="Why, for those who ask later.")
+    return by_flag(reason_flag(run))  # type: ignore[return-value]
 
 
 @contextmanager
@@ -139,8 +144,8 @@ def plain_mistakes() -> Iterator[None]:
         yield
     except SettingsError as error:
         *others, last = error.problems
-        for each in others:  # a line for each; the last one ends the command
-            click.echo(f"tidegate: {each}", err=True)
+        for other in others:  # one line each; the last one ends the command
+            click.echo(f"tidegate: {other}", err=True)
         raise CliError(str(last), Exit.CONFIGURATION) from error
     except (TidegateError, ValueError, TypeError) as error:
         code = next(code for kind, code in _ENDS if isinstance(error, kind))
@@ -148,7 +153,7 @@ def plain_mistakes() -> Iterator[None]:
 
 
 def is_to_be_made(url: str, driver: str | None) -> bool:
-    """Whether `store_made_at` would make the database; ValueError when the URL names none."""
+    """Whether `store_made_at` would create the database. ValueError if the URL is invalid."""
     check_url(url, driver)
     path = sqlite_path(url)
     return path is not None and not path.exists()
@@ -156,29 +161,29 @@ def is_to_be_made(url: str, driver: str | None) -> bool:
 
 @contextmanager
 def store_made_at(url: str, driver: str | None) -> Iterator[tuple[Store, bool]]:
-    """As `store_at`; a database that is not there is made, and it is told whether that was so."""
+    """Like `store_at`, but create a missing database. Also return whether it was created."""
     new = is_to_be_made(url, driver)
     if new:
-        made = open_store(url, now=SYSTEM.now, driver=driver)
+        new_store = open_store(url, now=SYSTEM.now, driver=driver)
         try:
-            migrate(made, core_migrations())
-            identify(made)
+            migrate(new_store, core_migrations())
+            identify(new_store)
         finally:
-            made.close()
+            new_store.close()
     with store_at(url, driver) as store:
         yield store, new
 
 
 @contextmanager
 def store_at(url: str, driver: str | None, *, bare: bool = False) -> Iterator[Store]:
-    """The database, opened; one that is not there is not made. *bare*: also when its schema is not up to date."""
+    """Open an existing database. *bare*: also with an outdated schema."""
     check_url(url, driver)
     path = sqlite_path(url)
     if path is not None:
         require_expected(str(path))
     if path is not None and not path.exists():
         raise CliError(f"there is no database {path}; `tidegate db migrate` makes it", Exit.NOT_FOUND)
-    # What cannot be reached is said once, in our words.
+    # The error line reports an unreachable database. A log line would repeat it.
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
     store = open_store(url, now=SYSTEM.now, driver=driver)
     try:
@@ -192,32 +197,32 @@ def store_at(url: str, driver: str | None, *, bare: bool = False) -> Iterator[St
 
 
 def pending(store: Store) -> list[str]:
-    """The steps of the schema that are missing."""
-    return [f"{each.number:04} {each.name}" for each in compare(applied(store), core_migrations())]
+    """Return the missing schema migrations."""
+    return [f"{migration.number:04} {migration.name}" for migration in compare(applied(store), core_migrations())]
 
 
 def sqlite_path(url: str) -> Path | None:
-    """The file of a SQLite URL; None for another database."""
+    """Return the file of a SQLite URL. None for another database."""
     scheme, _, rest = url.partition("://")
     return Path(unquote(rest.removeprefix("/"))) if scheme == "sqlite" else None
 
 
 def say_if_new(url: str) -> None:
-    """Before a command makes a database by the way: in the wrong folder, nothing would look wrong."""
+    """Announce that a command creates a database. In the wrong folder, the mistake would go unnoticed."""
     file = sqlite_path(url)
     if file is not None and not file.exists() and not marker_file(str(file)).exists():
         click.echo(f"tidegate: there is no database {file} here yet; it is made now", err=True)
 
 
 def shown_url(url: str) -> str:
-    """The URL without a password, which PostgreSQL also takes behind a question mark."""
+    """Return the URL without a password, which PostgreSQL also accepts as a query parameter."""
     password = urlsplit(url).password
     shown = url if password is None else url.replace(f":{password}@", ":...@", 1)
     return _PASSWORD.sub(r"\1...", shown)
 
 
 def say(document: Any, as_json: bool, lines: Callable[[], list[str]]) -> None:
-    """One JSON document, or lines for people."""
+    """Print one JSON document, or lines for users."""
     if as_json:
         click.echo(json.dumps(document, indent=2, default=str))
         return
@@ -227,7 +232,7 @@ def say(document: Any, as_json: bool, lines: Callable[[], list[str]]) -> None:
 
 @runtime_checkable
 class Report(Protocol):
-    """What a report is for programs."""
+    """A report that can be printed as JSON."""
 
     def as_json(self) -> Any: ...
 
@@ -235,16 +240,16 @@ class Report(Protocol):
 def show_what(
     read: Callable[[Tx], R], lines: Callable[[R], list[str]], url: str, driver: str | None, *, as_json: bool
 ) -> int:
-    """Shows a report that is read from the database, or a list of them, and returns the exit code."""
+    """Print a report from the database, or a list of them. Return the exit code."""
     with store_at(url, driver) as store:
-        found = store.read(read)
-    document = found.as_json() if isinstance(found, Report) else [each.as_json() for each in found]
-    say(document, as_json, lambda: lines(found))
+        report = store.read(read)
+    document = report.as_json() if isinstance(report, Report) else [item.as_json() for item in report]
+    say(document, as_json, lambda: lines(report))
     return Exit.OK
 
 
 def table(rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> list[str]:
-    """Columns as wide as they must be; nothing at all without rows."""
+    """Return aligned columns. Nothing without rows."""
     if not rows:
         return []
     rows = [tuple(printable(cell).replace("\n", " ") for cell in row) for row in rows]
@@ -255,17 +260,17 @@ def table(rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> list[str]:
 
 
 def printable(text: str) -> str:
-    """*text* without what a terminal would obey: names, keys and messages come from elsewhere."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    """Remove control characters from *text*: names, keys and messages come from outside."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def many(n: int, what: str) -> str:
-    """So many of them, in words: 1 job, 2 jobs."""
+    """Format a count with its noun: 1 job, 2 jobs."""
     return f"{n} {what}" if n == 1 else f"{n} {what}s"
 
 
 def when(moment: float | None) -> str:
-    """A time for people, in UTC."""
+    """Format a time in UTC."""
     return "" if moment is None else datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 

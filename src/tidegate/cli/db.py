@@ -41,11 +41,14 @@ def migrate(new: bool, url: str, driver: str | None, as_json: bool) -> int:
     store = open_store(url, now=SYSTEM.now, driver=driver)
     try:
         with long_work(_steps_done, as_json=as_json) as work:
-            done = [f"{each.number:04} {each.name}" for each in apply(store, core_migrations(), work("Migrating"))]
+            done = [
+                f"{migration.number:04} {migration.name}"
+                for migration in apply(store, core_migrations(), work("Migrating"))
+            ]
         identify(store)
     finally:
         store.close()
-    say({"applied": done}, as_json, lambda: [f"applied {each}" for each in done] or ["It was up to date."])
+    say({"applied": done}, as_json, lambda: [f"applied {migration}" for migration in done] or ["It was up to date."])
     return Exit.OK
 
 
@@ -63,7 +66,7 @@ def status(url: str, driver: str | None, as_json: bool) -> int:
             "url": shown_url(url),
             "database": str(store.dialect),
             **({"library": store.driver} if isinstance(store, SqliteStore) else {}),
-            "applied": [f"{each.app} {each.number:04} {each.name}" for each in applied(store)],
+            "applied": [f"{migration.app} {migration.number:04} {migration.name}" for migration in applied(store)],
             "pending": missing,
             **({} if missing else _contents(store)),
         }
@@ -133,14 +136,15 @@ def restore(file: Path | None, yes: bool, url: str, driver: str | None, as_json:
         raise CliError(f"{taken if path is None else lost}; say --yes", Exit.REFUSED)
     if path is not None and file is not None:
         with long_work(lambda _: "the database is as it was", as_json=as_json) as work:
-            found = job_restore.restore(path, file, SYSTEM.now, driver, stages=work)
+            result = job_restore.restore(path, file, SYSTEM.now, driver, stages=work)
     else:
         with store_at(url, driver) as store:
-            found = store.write(lambda tx: job_restore.restored(tx, store.dialect))
+            result = store.write(lambda tx: job_restore.restored(tx, store.dialect))
     say(
-        {"epoch": found.epoch, "requeued": found.requeued}, as_json,
-        lambda: [f"Restored, epoch {found.epoch}; {many(found.requeued, 'job')} that ran queued again."],
-    )  # fmt: skip
+        {"epoch": result.epoch, "requeued": result.requeued},
+        as_json,
+        lambda: [f"Restored, epoch {result.epoch}; {many(result.requeued, 'job')} that ran queued again."],
+    )
     return Exit.OK
 
 

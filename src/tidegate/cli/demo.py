@@ -1,4 +1,4 @@
-"""`tidegate demo`: everything on simulated services, with a story, in a directory that is thrown away."""
+"""`tidegate demo`: all applications on simulated services, with a story, in a temporary directory."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from tidegate_demo.player import DemoRunner
 
 
-# A directory that is gone when its process is, however that ends.
+# -- temporary directory -----------------------------------------------------------------------------------------------
 
 _REMOVE_TIMEOUT = 10  # seconds
-# What was ended at once may have written a file a moment ago, so it is looked twice.
+# It retries: a killed process may have written a file just before.
 _REMOVE = """
 import pathlib, shutil, sys, time
 sys.stdin.buffer.read()
@@ -42,30 +42,37 @@ for _ in range(40):
 
 @contextlib.contextmanager
 def scratch(prefix: str) -> Iterator[Path]:
-    """A directory of its own, removed at the end.
+    """Yield a temporary directory and remove it at the end.
 
-    A second Ctrl-C, or a kill, leaves a process no time for that. So another one waits for its end, and does it then.
+    After a second Ctrl-C or a kill, this process cannot do that. So a child process waits for its end and removes it.
     """
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     try:
-        with _removed_after_us(folder):
+        with _removal_child(folder):
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def _removed_after_us(folder: Path) -> Iterator[None]:
-    """Its input ends when we do. It is in a session of its own, for what ends us must not end it."""
+def _removal_child(folder: Path) -> Iterator[None]:
+    """Start the child that removes the directory when its stdin closes, which is when this process ends.
+
+    It runs in its own session, so that a signal to this process group does not end it.
+    """
     quiet = subprocess.DEVNULL
     waiting = subprocess.Popen(  # noqa: S603 - our own program
-        [sys.executable, "-I", "-S", "-c", _REMOVE, str(folder)], stdin=subprocess.PIPE, stdout=quiet, stderr=quiet,
-        start_new_session=True, cwd="/",
-    )  # fmt: skip
+        [sys.executable, "-I", "-S", "-c", _REMOVE, str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=quiet,
+        stderr=quiet,
+        start_new_session=True,
+        cwd="/",
+    )
     try:
         yield
     finally:
-        with contextlib.suppress(subprocess.TimeoutExpired):  # it goes on without us
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the child continues after this process
             waiting.communicate(timeout=_REMOVE_TIMEOUT)
 
 
@@ -97,13 +104,13 @@ def demo(port: int, story: str, speed: float, keep: bool, as_json: bool) -> int:
     from tidegate_demo.story import STORY
 
     theatre = DemoRunner(DemoEnvironment(Services()), StoryPlayer(STORY, speed=speed, on=story == "on"))
-    with plain_mistakes(), _ended_by_signals(), _directory(keep, as_json=as_json) as folder:
-        _served(theatre, folder, port, as_json=as_json)
+    with plain_mistakes(), _exit_on_sigterm(), _directory(keep, as_json=as_json) as folder:
+        _serve(theatre, folder, port, as_json=as_json)
     return Exit.OK
 
 
 def _check_installed() -> None:
-    """Before anything of them is imported: the demo has all of them."""
+    """Check before the imports that all applications are installed."""
     from tidegate.apps import known
 
     missing = [name for name in _NEEDED if name not in known()]
@@ -112,7 +119,7 @@ def _check_installed() -> None:
         raise CliError(needs, Exit.CONFIGURATION)
 
 
-def _served(runner: DemoRunner, folder: Path, port: int, *, as_json: bool) -> None:
+def _serve(runner: DemoRunner, folder: Path, port: int, *, as_json: bool) -> None:
     from tidegate import server
     from tidegate.logs import write_log
     from tidegate.web.connections import PortTaken, listening_at
@@ -125,29 +132,32 @@ def _served(runner: DemoRunner, folder: Path, port: int, *, as_json: bool) -> No
         at = listening_at(_HOST, port)
     except PortTaken as error:
         raise CliError(str(error), Exit.CONFIGURATION) from error
-    with at, server.assembled(loaded, apps, simulators=True) as there:
-        there.visitor = VISITOR
+    with at, server.assembled(loaded, apps, simulators=True) as assembled:
+        assembled.visitor = VISITOR
         try:
-            runner.open(there.apps)
-            server.serve(there, at, ready=lambda address: _say(f"{address}{HOME}", folder, as_json=as_json))
+            runner.open(assembled.apps)
+            server.serve(assembled, at, ready=lambda address: _say(f"{address}{HOME}", folder, as_json=as_json))
         finally:
             runner.close()
 
 
 def settled(runner: DemoRunner, folder: Path, port: int) -> tuple[Loaded, list[App[Any]]]:
-    """The settings of the demo, in a file of *folder*, and its applications, the demo among them."""
+    """Write the settings of the demo to *folder*. Return them with the applications, the demo included."""
     from tidegate import server
     from tidegate.settings import load
     from tidegate_demo.app import demo
 
-    found, broken = server.there_are()
-    apps = [demo(runner), *runner.environment.services.under(found)]
+    installed_apps, broken = server.there_are()
+    apps = [demo(runner), *runner.environment.services.under(installed_apps)]
     settings = folder / "tidegate.toml"
     settings.write_bytes((files(_PACKAGE) / "tidegate.toml").read_bytes())
     flags: dict[str, Any] = {
-        "url": f"sqlite:///{folder / 'tidegate.db'}", "secret_key_file": str(folder / "tidegate.key"),
-        "convert.storage": str(folder / "files"), "server.host": _HOST, "server.port": port,
-    }  # fmt: skip
+        "url": f"sqlite:///{folder / 'tidegate.db'}",
+        "secret_key_file": str(folder / "tidegate.key"),
+        "convert.storage": str(folder / "files"),
+        "server.host": _HOST,
+        "server.port": port,
+    }
     return load(file=settings, flags=flags, environ={}, apps=apps, broken=broken), apps
 
 
@@ -163,7 +173,7 @@ def _say(address: str, folder: Path, *, as_json: bool) -> None:
 
 @contextlib.contextmanager
 def _directory(keep: bool, *, as_json: bool) -> Iterator[Path]:
-    """A directory of its own; removed at the end, unless it is to be kept."""
+    """Yield a temporary directory, removed at the end, or the one to keep."""
     if not keep:
         with scratch(_PREFIX) as folder:
             yield folder
@@ -176,8 +186,8 @@ def _directory(keep: bool, *, as_json: bool) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Before the server listens for it, a SIGTERM ends as an exit does: the directory is removed."""
+def _exit_on_sigterm() -> Iterator[None]:
+    """Until the server handles SIGTERM, let it exit normally, so that the directory is removed."""
     before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(Exit.INTERRUPTED))
     try:
         yield

@@ -1,4 +1,4 @@
-"""`tidegate doctor`: looks at everything, changes nothing, and says how to mend what is wrong."""
+"""`tidegate doctor`: read-only checks, with a fix for each problem."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def doctor(config: Path | None, url: str | None, driver: str | None, network: bo
 
     Each finding that is not well comes with its fix. Exit code 1: there is an error.
     """
-    # What cannot be reached is said once, in our words.
+    # A finding reports an unreachable database. A log line would repeat it.
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
     apps, broken = installed()
     with plain_mistakes():
@@ -58,12 +58,17 @@ def doctor(config: Path | None, url: str | None, driver: str | None, network: bo
         if database is not None:
             steps = [step for app in apps if loaded and app.name in loaded.apps for step in _steps(app)]
             findings += admin_doctor.database(
-                database, SYSTEM.now, driver=driver, steps=[*core_migrations(), *steps],
+                database,
+                SYSTEM.now,
+                driver=driver,
+                steps=[*core_migrations(), *steps],
                 checks=(
-                    admin_doctor.workers, admin_doctor.targets, admin_doctor.check_channels,
+                    admin_doctor.workers,
+                    admin_doctor.targets,
+                    admin_doctor.check_channels,
                     partial(_ask_for_users, somebody),
                 ),
-            )  # fmt: skip
+            )
         findings += _security(loaded, database, signs_in=any(somebody))
         if network and loaded is not None:
             from tidegate.admin.doctor import reachable
@@ -95,24 +100,24 @@ def _settings(
         loaded = load(file=config, flags={"url": url}, apps=apps, broken=broken)
     except SettingsError as error:
         return None, [_problem(problem) for problem in error.problems]
-    given = sum(each.origin != "default" for each in loaded.effective())
+    set_count = sum(setting.origin != "default" for setting in loaded.effective())
     where = "There is no settings file" if loaded.file is None else f"{loaded.file} can be used"
-    values = f"{many(given, 'value')} given, the others are defaults" if given else "all values are defaults"
-    found = [ok_finding("settings.valid", f"{where}; {values}.")]
-    found += [
+    values = f"{many(set_count, 'value')} given, the others are defaults" if set_count else "all values are defaults"
+    findings = [ok_finding("settings.valid", f"{where}; {values}.")]
+    findings += [
         ok_finding(f"settings.apps.{name}", f"The application {name} is left out; it needs pip install '{wanted}'.")
         for name, wanted in lacking().items()
     ]
     if loaded.values.simulators:
         fact = "The applications call simulators, not the real services."
-        found.append(warn_finding("settings.simulators", fact, "Take simulators out of the settings."))
-    found += [
+        findings.append(warn_finding("settings.simulators", fact, "Take simulators out of the settings."))
+    findings += [
         ok_finding(f"settings.{app.name}", fact)
         for app in apps
         if app.name in loaded.apps and app.advice is not None
         for fact in app.advice(loaded.app(app.name))
     ]
-    return loaded, found
+    return loaded, findings
 
 
 def _problem(problem: SettingsProblem, name: str = "settings.valid") -> Finding:
@@ -121,22 +126,22 @@ def _problem(problem: SettingsProblem, name: str = "settings.valid") -> Finding:
 
 
 def _url(loaded: Loaded | None, config: Path | None, url: str | None) -> str | None:
-    """The database, even if something else is wrong with the settings."""
+    """Return the database URL, even if other settings are invalid."""
     from tidegate.settings import SettingsError, store_url
     from tidegate.settings.location import DEFAULT_URL
 
     if loaded is not None:
         return loaded.values.url
     try:
-        found = url or store_url(config) or DEFAULT_URL
-        check_url(found)
+        located = url or store_url(config) or DEFAULT_URL
+        check_url(located)
     except (SettingsError, ValueError):
-        return None  # it was said before
-    return found
+        return None  # already reported
+    return located
 
 
 def _steps(app: App[Any]) -> list[Migration]:
-    """The migrations of an application."""
+    """Return the migrations of an application."""
     folder = app.migrations if app.migrations is not None or app.package is None else files(app.package) / "migrations"
     if folder is None:
         return []
@@ -149,26 +154,30 @@ def _ask_for_users(answer: list[bool], tx: Tx) -> Iterable[Finding]:
 
 
 def _security(loaded: Loaded | None, url: str | None, *, signs_in: bool) -> list[Finding]:
-    found: list[Finding] = []
+    findings: list[Finding] = []
     if loaded is not None:
         host = loaded.values.server.host
         if host == "localhost" or ip_address(host).is_loopback:
-            found.append(ok_finding("security.bind", f"The server listens on {host}: only this machine can reach it."))
+            findings.append(
+                ok_finding("security.bind", f"The server listens on {host}: only this machine can reach it.")
+            )
         elif signs_in:
-            found.append(ok_finding("security.bind", f"The server listens on {host}: whoever reaches it must sign in."))
+            findings.append(
+                ok_finding("security.bind", f"The server listens on {host}: whoever reaches it must sign in.")
+            )
         else:
             fact = (
                 f"The server is to listen on {host}, which others reach, and nobody has a password: it does not start."
             )
-            found.append(error_finding("security.bind", fact, "tidegate user add NAME --role admin"))
-        found += _key(loaded)
+            findings.append(error_finding("security.bind", fact, "tidegate user add NAME --role admin"))
+        findings += _key(loaded)
     secret = {} if loaded is None else loaded.secret_files()
     path = None if url is None else file_of(url)
-    return [*found, *admin_doctor.private({**({Path(path): "the database"} if path else {}), **secret})]
+    return [*findings, *admin_doctor.private({**({Path(path): "the database"} if path else {}), **secret})]
 
 
 def _key(loaded: Loaded) -> list[Finding]:
-    """Whether the file with the key of the server can be used, if there is one; the first start makes it."""
+    """Check the server's key file if it exists. The first start creates it."""
     file = Path(loaded.values.secret_key_file)
     if loaded.values.secret_key.get_secret_value() or not file.exists():
         return []
@@ -181,7 +190,7 @@ def _key(loaded: Loaded) -> list[Finding]:
 
 def _lines(findings: list[Finding], errors: int, warnings: int) -> list[str]:
     lines = []
-    for group, members in groupby(findings, key=lambda each: each.group):
+    for group, members in groupby(findings, key=lambda finding: finding.group):
         lines.append(group.capitalize())
         for member in members:
             lines.append(f"  {_mark(member.status)} {printable(member.fact)}")

@@ -1,4 +1,4 @@
-"""What a command's exit code means. Scripts depend on them."""
+"""Exit codes of commands. Scripts depend on them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 class Exit(IntEnum):
     OK = 0
-    NEGATIVE = 1  # it worked, and the answer is no
+    NEGATIVE = 1  # it worked, and the result is negative
     USAGE = 2
     CONFIGURATION = 3
     UNREACHABLE = 4

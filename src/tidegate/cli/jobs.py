@@ -1,4 +1,4 @@
-"""`tidegate jobs`: what is queued, running and done, and what people do to it."""
+"""`tidegate jobs`: list jobs and queues, and act on them."""
 
 from __future__ import annotations
 
@@ -25,42 +25,49 @@ from tidegate.jobs.listing import STATES, Count, Filter
 from tidegate.jobs.reports import JobReport, JobSummary, QueueReport
 from tidegate.store.base import Store, Tx, now_of
 
-# What is done to jobs: to those that are named, each for itself, or to all that match a filter.
+# -- actions -----------------------------------------------------------------------------------------------------------
+#
+# On named jobs, one transaction each, or on all jobs that match a filter.
 
-_MAX_NAMED = 20  # ids that are written out for people
+_MAX_NAMED = 20  # ids that are printed
 
 FILTERS = (
-    click.option("--state", type=click.Choice(STATES), metavar="STATE", callback=lambda ctx, param, value: value or "",
-                 help=f"In this state: {', '.join(STATES)}."),
+    click.option(
+        "--state",
+        type=click.Choice(STATES),
+        metavar="STATE",
+        callback=lambda ctx, param, value: value or "",
+        help=f"In this state: {', '.join(STATES)}.",
+    ),
     click.option("--queue", default="", help="Of this queue."),
     click.option("--kind", default="", help="Of this kind."),
     click.option("--target", default="", help="Of this target."),
     click.option("--code", default="", help="Whose last failure has this code."),
     click.option("--older", metavar="TIME", callback=duration, help="Made at least so long ago, such as 1h."),
     click.option("--younger", metavar="TIME", callback=duration, help="Made at most so long ago, such as 1d."),
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verb:
-    """What is done, and how it is told."""
+    """An action and its texts."""
 
     name: str  # one of jobs.bulk.service.ACTIONS
-    one: Callable[[Tx, int, str], Any]  # to one job, by whom
-    which: str  # the jobs that are meant by a filter
+    one: Callable[[Tx, int, str], Any]  # job id, actor
+    which: str  # the jobs that a filter selects
     doing: str
     done: str
 
 
 def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options that say which jobs are meant."""
+    """Add the options that select jobs."""
     for option in reversed(FILTERS):
         command = option(command)
     return command
 
 
 def action_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the ids, the filters, --expect, --by and where the database is."""
+    """Add the ids, the filters, --expect, --by and the database options."""
     expect = click.option("--expect", type=click.IntRange(0), help="Do it to all that match, if they are so many.")
     ids = click.argument("ids", type=NUMBER, nargs=-1, metavar="[ID]...")
     return ids(filter_options(expect(by_option(command_at_store(command)))))
@@ -77,7 +84,7 @@ def act(
     as_json: bool,
     **which: Any,
 ) -> int:
-    """Does it, and returns the exit code."""
+    """Run the action and return the exit code."""
     wanted = Filter(**which)
     chosen = wanted != Filter()
     if ids and (chosen or expect is not None):
@@ -88,40 +95,40 @@ def act(
         verb = replace(verb, which=f"{wanted.state} job")
     with store_at(url, driver) as store:
         if ids:
-            return _each(store, verb, ids, by, as_json)
+            return _act_singly(store, verb, ids, by, as_json)
         if expect is None:
             return _counted(verb, store.read(lambda tx: service.preview(tx, verb.name, wanted)), as_json)
         with long_work(lambda work: f"{work.done:,} of {work.total:,} {verb.done}", as_json=as_json) as work:
             try:
-                found = service.run(store, verb.name, wanted, by, expected=expect, progress=work(verb.doing))
+                outcome = service.run(store, verb.name, wanted, by, expected=expect, progress=work(verb.doing))
             finally:
                 store.announce()
-    _say(verb, found, as_json, lambda: _outcome(verb, found), dry_run=False)
-    return Exit.NEGATIVE if found.refused or not found.matched else Exit.OK
+    _say(verb, outcome, as_json, lambda: _outcome(verb, outcome), dry_run=False)
+    return Exit.NEGATIVE if outcome.refused or not outcome.matched else Exit.OK
 
 
-def _counted(verb: Verb, found: Count, as_json: bool) -> int:
-    if found.capped:
-        line = f"{found} {verb.which}s found; that is too many at once, narrow it down."
-    elif not found.n:
+def _counted(verb: Verb, count: Count, as_json: bool) -> int:
+    if count.capped:
+        line = f"{count} {verb.which}s found; that is too many at once, narrow it down."
+    elif not count.n:
         line = _nothing(verb)
     else:
-        line = f"{many(found.n, verb.which)} found; to {verb.name}, say --expect {found.n}."
-    _say(verb, BulkOutcome(found.n), as_json, lambda: [line], dry_run=True)
-    return Exit.OK if found.n else Exit.NEGATIVE
+        line = f"{many(count.n, verb.which)} found; to {verb.name}, say --expect {count.n}."
+    _say(verb, BulkOutcome(count.n), as_json, lambda: [line], dry_run=True)
+    return Exit.OK if count.n else Exit.NEGATIVE
 
 
-def _outcome(verb: Verb, found: BulkOutcome) -> list[str]:
-    if not found.matched:
+def _outcome(verb: Verb, outcome: BulkOutcome) -> list[str]:
+    if not outcome.matched:
         return [_nothing(verb)]
-    lines = [f"{many(found.changed, 'job')} {verb.done} (bulk action {found.bulk})."]
-    if found.left:
-        named = ", ".join(map(str, found.left[:_MAX_NAMED]))
-        others = found.refused - _MAX_NAMED
+    lines = [f"{many(outcome.changed, 'job')} {verb.done} (bulk action {outcome.bulk})."]
+    if outcome.left:
+        named = ", ".join(map(str, outcome.left[:_MAX_NAMED]))
+        others = outcome.refused - _MAX_NAMED
         lines.append(f"Left as they are: {named}{f' and {others:,} more' if others > 0 else ''}.")
-        lines.append(f"Why: tidegate bulk show {found.bulk}")
-    if found.state == RUNNING:
-        lines.append(f"Somebody else goes on with it; how far it is: tidegate bulk show {found.bulk}")
+        lines.append(f"Why: tidegate bulk show {outcome.bulk}")
+    if outcome.state == RUNNING:
+        lines.append(f"Somebody else goes on with it; how far it is: tidegate bulk show {outcome.bulk}")
     return lines
 
 
@@ -129,33 +136,33 @@ def _nothing(verb: Verb) -> str:
     return f"Nothing to {verb.name}: no {verb.which} matches."
 
 
-def _say(verb: Verb, found: BulkOutcome, as_json: bool, lines: Callable[[], list[str]], *, dry_run: bool) -> None:
-    say({"action": verb.name, **found.as_json(), "dry_run": dry_run}, as_json, lines)
+def _say(verb: Verb, outcome: BulkOutcome, as_json: bool, lines: Callable[[], list[str]], *, dry_run: bool) -> None:
+    say({"action": verb.name, **outcome.as_json(), "dry_run": dry_run}, as_json, lines)
 
 
-def _each(store: Store, verb: Verb, ids: tuple[int, ...], by: str, as_json: bool) -> int:
-    """Each job in a transaction of its own; the exit code is that of the first mistake."""
-    found: list[dict[str, Any]] = []
+def _act_singly(store: Store, verb: Verb, ids: tuple[int, ...], by: str, as_json: bool) -> int:
+    """Act on each job in its own transaction. The exit code is that of the first error."""
+    results: list[dict[str, Any]] = []
     code = Exit.OK
     for job in ids:
-        said, ended = _one(store, verb, job, by)
-        found.append({"job": job, "done": ended is Exit.OK, "says": said})
+        message, ended = _act_on_job(store, verb, job, by)
+        results.append({"job": job, "done": ended is Exit.OK, "says": message})
         code = code or ended
     store.announce()
-    say(found, as_json, lambda: [f"job {each['job']}: {each['says'] or verb.done}" for each in found])
+    say(results, as_json, lambda: [f"job {result['job']}: {result['says'] or verb.done}" for result in results])
     return code
 
 
-def _one(store: Store, verb: Verb, job: int, by: str) -> tuple[str, Exit]:
+def _act_on_job(store: Store, verb: Verb, job: int, by: str) -> tuple[str, Exit]:
     try:
-        said = store.write(lambda tx: verb.one(tx, job, by))
+        message = store.write(lambda tx: verb.one(tx, job, by))
     except NotFound as error:
         return str(error), Exit.NOT_FOUND
     except Rejected as error:
         return str(error), Exit.REFUSED
     except UniqueTaken:
         return "another job has taken its place", Exit.REFUSED
-    return "it runs, and was told to stop" if said == "asked" else "", Exit.OK
+    return "it runs, and was told to stop" if message == "asked" else "", Exit.OK
 
 
 @click.group(cls=CommandGroup)
@@ -173,13 +180,22 @@ def list_(limit: int, url: str, driver: str | None, as_json: bool, **which: Any)
     return show_what(lambda tx: listing.jobs(tx, wanted, limit=limit).items, _job_lines, url, driver, as_json=as_json)
 
 
-def _job_lines(found: Sequence[JobSummary]) -> list[str]:
+def _job_lines(jobs: Sequence[JobSummary]) -> list[str]:
     head = ("ID", "STATE", "QUEUE", "KIND", "TARGET", "KEY", "ATTEMPT", "CODE", "AT")
     rows = [
-        (str(job.id), job.state, job.queue, job.kind, job.target, job.key, f"{job.attempt}/{job.most_attempts}",
-         job.code or "", when(job.finished_at or job.due_at))
-        for job in found
-    ]  # fmt: skip
+        (
+            str(job.id),
+            job.state,
+            job.queue,
+            job.kind,
+            job.target,
+            job.key,
+            f"{job.attempt}/{job.most_attempts}",
+            job.code or "",
+            when(job.finished_at or job.due_at),
+        )
+        for job in jobs
+    ]
     return table(rows, head) or ["There is no such job."]
 
 
@@ -190,13 +206,17 @@ def queues(url: str, driver: str | None, as_json: bool) -> int:
     return show_what(reports.queues, _queue_lines, url, driver, as_json=as_json)
 
 
-def _queue_lines(found: list[QueueReport]) -> list[str]:
+def _queue_lines(queues: list[QueueReport]) -> list[str]:
     head = ("QUEUE", *(stage.upper() for stage in reports.STAGES), "WORKERS", "PAUSED UNTIL")
     rows = [
-        (each.name, *(str(each.jobs.get(stage, 0)) for stage in reports.STAGES), str(each.workers),
-         when(each.paused_until))
-        for each in found
-    ]  # fmt: skip
+        (
+            queue.name,
+            *(str(queue.jobs.get(stage, 0)) for stage in reports.STAGES),
+            str(queue.workers),
+            when(queue.paused_until),
+        )
+        for queue in queues
+    ]
     return table(rows, head) or ["There is no queue."]
 
 
@@ -208,25 +228,34 @@ def show(job_id: int, url: str, driver: str | None, as_json: bool) -> int:
     return show_what(lambda tx: reports.job(tx, job_id), _detail, url, driver, as_json=as_json)
 
 
-def _detail(found: JobReport) -> list[str]:
-    job = found.job
+def _detail(report: JobReport) -> list[str]:
+    job = report.job
     about = [
-        ("state", str(job.state)), ("queue", job.queue), ("kind", job.kind), ("target", job.target),
-        ("key", job.lane), ("attempt", f"{job.attempt} of {job.most_attempts}"), ("created", when(job.created_at)),
-        ("due", when(job.due_at)), ("ended", when(job.finished_at)), ("worker", job.lease_by or ""),
-        ("arguments", _shown(job.args)), ("result", _shown(job.result)), ("error", job.error_code or ""),
+        ("state", str(job.state)),
+        ("queue", job.queue),
+        ("kind", job.kind),
+        ("target", job.target),
+        ("key", job.lane),
+        ("attempt", f"{job.attempt} of {job.most_attempts}"),
+        ("created", when(job.created_at)),
+        ("due", when(job.due_at)),
+        ("ended", when(job.finished_at)),
+        ("worker", job.lease_by or ""),
+        ("arguments", _shown(job.args)),
+        ("result", _shown(job.result)),
+        ("error", job.error_code or ""),
         ("message", shown_message(job.error_message or job.last_message or "")),
-    ]  # fmt: skip
+    ]
     lines = [f"job {job.id}", *(f"  {name:<10} {text}" for name, text in about if text)]
-    lines += ["", *lines_of(found.reasons)] if found.reasons else []
+    lines += ["", *lines_of(report.reasons)] if report.reasons else []
     events = [
-        (when(event.at), event.kind, str(event.attempt), event.code or "", event.actor or "") for event in found.events
+        (when(event.at), event.kind, str(event.attempt), event.code or "", event.actor or "") for event in report.events
     ]
     return [*lines, "", *table(events, ("AT", "EVENT", "ATTEMPT", "CODE", "BY"))]
 
 
 def _shown(text: str | None) -> str:
-    """JSON without secrets."""
+    """Return JSON with secrets redacted."""
     return "" if text is None else json.dumps(shown_json(text), ensure_ascii=False)
 
 
@@ -237,32 +266,32 @@ _FORGET = Verb(name="forget", one=actions.forget, which="ended job", doing="Forg
 
 @jobs.command()
 @action_options
-def retry(**asked: Any) -> int:
+def retry(**options: Any) -> int:
     """Queues failed jobs again: the ones named, or all that match a filter.
 
     With a filter the number is only told at first; give it back with --expect to retry them.
     """
-    return act(_RETRY, **asked)
+    return act(_RETRY, **options)
 
 
 @jobs.command()
 @action_options
-def cancel(**asked: Any) -> int:
+def cancel(**options: Any) -> int:
     """Cancels jobs, the ones named or all that match a filter; one that runs is told to stop.
 
     With a filter the number is only told at first; give it back with --expect to cancel them.
     """
-    return act(_CANCEL, **asked)
+    return act(_CANCEL, **options)
 
 
 @jobs.command()
 @action_options
-def forget(**asked: Any) -> int:
+def forget(**options: Any) -> int:
     """Removes jobs that have ended, with their history, and frees what they hold.
 
     With a filter the number is only told at first; give it back with --expect to forget them.
     """
-    return act(_FORGET, **asked)
+    return act(_FORGET, **options)
 
 
 @jobs.command()
@@ -291,6 +320,6 @@ def resume(queue: str, by: str, url: str, driver: str | None, as_json: bool) -> 
     with store_at(url, driver) as store:
         was = store.write(lambda tx: actions.resume_queue(tx, queue, by))
         store.announce()
-    says = f"The queue {queue} goes on." if was else f"The queue {queue} was not paused."
-    say({"queue": queue, "was_paused": was}, as_json, lambda: [says])
+    message = f"The queue {queue} goes on." if was else f"The queue {queue} was not paused."
+    say({"queue": queue, "was_paused": was}, as_json, lambda: [message])
     return Exit.OK if was else Exit.NEGATIVE

@@ -1,4 +1,4 @@
-"""`tidegate export`: what Prometheus and Grafana need to watch a server."""
+"""`tidegate export`, `tidegate activity` and `tidegate channels`: monitoring files, audit log, channels."""
 
 from __future__ import annotations
 
@@ -64,7 +64,10 @@ def grafana(name: str | None, out: Path | None, as_json: bool) -> int:
     if name is not None and name not in BOARDS:
         raise CliError(f"there is no dashboard {name!r}; there are: {', '.join(BOARDS)}", Exit.USAGE)
     if out is not None:
-        _write({out / f"tidegate-{each}.json": as_text(each) for each in ([name] if name else BOARDS)}, as_json)
+        _write(
+            {out / f"tidegate-{board_name}.json": as_text(board_name) for board_name in ([name] if name else BOARDS)},
+            as_json,
+        )
     elif name is None:
         raise CliError(f"say which dashboard ({', '.join(BOARDS)}), or give a folder with --out", Exit.USAGE)
     else:
@@ -82,7 +85,7 @@ def _write(texts: Mapping[Path, str], as_json: bool) -> None:
     say({"files": [str(path) for path in texts]}, as_json, lambda: [f"wrote {path}" for path in texts])
 
 
-# `tidegate activity`: who did what, from where, and how it was before and after.
+# -- activity ----------------------------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -113,18 +116,24 @@ def activity(
     def read(tx: Tx) -> list[AuditLine]:
         now = now_of(tx)
         wanted = AuditFilter(
-            actor=actor, action=action or "", origin=origin or "", subject=subject or "", name=name, accounts=True,
-            earliest=0.0 if younger is None else now - younger, latest=1e18 if older is None else now - older,
-        )  # fmt: skip
+            actor=actor,
+            action=action or "",
+            origin=origin or "",
+            subject=subject or "",
+            name=name,
+            accounts=True,
+            earliest=0.0 if younger is None else now - younger,
+            latest=1e18 if older is None else now - older,
+        )
         return audit.list_activity(tx, wanted, limit=limit).items
 
     return show_what(read, _activity_lines, url, driver, as_json=as_json)
 
 
-def _activity_lines(found: list[AuditLine]) -> list[str]:
+def _activity_lines(entries: list[AuditLine]) -> list[str]:
     rows = [
-        (when(each.deed.at), each.deed.actor, each.deed.origin, each.what, _change(each), each.deed.reason)
-        for each in found
+        (when(entry.deed.at), entry.deed.actor, entry.deed.origin, entry.what, _change(entry), entry.deed.reason)
+        for entry in entries
     ]
     return table(rows, ("AT", "WHO", "FROM", "WHAT", "BEFORE -> AFTER", "REASON")) or ["Nobody did anything like that."]
 
@@ -134,7 +143,7 @@ def _change(line: AuditLine) -> str:
     return f"{before} -> {after}" if before else after
 
 
-# `tidegate channels`: where people are told beside the page, and a test of each.
+# -- channels ----------------------------------------------------------------------------------------------------------
 
 
 @click.group(cls=CommandGroup)
@@ -149,11 +158,19 @@ def list_(url: str, driver: str | None, as_json: bool) -> int:
     return show_what(reports.channels, _channel_lines, url, driver, as_json=as_json)
 
 
-def _channel_lines(found: list[ChannelReport]) -> list[str]:
+def _channel_lines(channels: list[ChannelReport]) -> list[str]:
     head = ("CHANNEL", "KIND", "STATE", "IS TOLD", "LAST DELIVERY", "LAST TEST", "WHY")
     rows = [
-        (each.name, each.row.kind, each.word, each.told, when(each.row.last_at), when(each.row.tested_at), each.reason)
-        for each in found
+        (
+            channel.name,
+            channel.row.kind,
+            channel.word,
+            channel.told,
+            when(channel.row.last_at),
+            when(channel.row.tested_at),
+            channel.reason,
+        )
+        for channel in channels
     ]
     return table(rows, head) or ["There is no channel but the page; name one in the settings: [channels.NAME]."]
 
@@ -176,8 +193,10 @@ def test(name: str, config: Path | None, as_json: bool, by: str) -> int:
         with Queue(values.url) as queue:
             tested = NoticeDispatcher(queue, channels, address=values.address).test(name, by)
     fine = tested.fault is None
-    said = f"Delivered through {name}. Look whether it has come." if fine else f"{name} did not deliver: {tested.why}"
+    message = (
+        f"Delivered through {name}. Look whether it has come." if fine else f"{name} did not deliver: {tested.why}"
+    )
     code = None if tested.fault is None else tested.fault.code
     about = {"channel": name, "delivered": fine, "code": code, "why": tested.why}
-    say(about, as_json, lambda: [said])
+    say(about, as_json, lambda: [message])
     return Exit.OK if fine else Exit.NEGATIVE

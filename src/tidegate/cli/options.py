@@ -1,4 +1,4 @@
-"""What the commands of applications get: their application, installed on the database of the settings."""
+"""Options of application commands: the settings, and the application installed on its database."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from tidegate.settings import Loaded
 
 
-# The settings, as the verbs that show and check them want them.
+# -- settings ----------------------------------------------------------------------------------------------------------
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def config_option(command: F) -> F:
-    """Adds --config: the settings file."""
+    """Add --config, the settings file."""
     option = click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help=CONFIG_HELP)
     return option(command)
 
 
 def installed() -> tuple[list[App[Any]], dict[str, str]]:
-    """The applications that are there, and why those that cannot be used cannot."""
+    """Return the usable applications, and the reason for each unusable one."""
     needs_models()
     from tidegate.server import there_are
 
@@ -43,7 +43,7 @@ def installed() -> tuple[list[App[Any]], dict[str, str]]:
 
 
 def load_settings(file: Path | None) -> Loaded:
-    """The settings of the server and of every application; SettingsError has all that is wrong with them."""
+    """Load the settings of the server and of every application. SettingsError lists all mistakes."""
     apps, broken = installed()
     from tidegate.settings import load
 
@@ -51,7 +51,7 @@ def load_settings(file: Path | None) -> Loaded:
 
 
 def needs_server() -> None:
-    """Stopped with one line when a package that serves the page is not there."""
+    """Raise CliError if a package that the server needs is missing."""
     needs_models()
     if not all(map(find_spec, ("fastapi", "uvicorn"))):
         raise CliError(
@@ -60,7 +60,7 @@ def needs_server() -> None:
 
 
 def needs_models() -> None:
-    """Stopped with one line when the package for settings is not there."""
+    """Raise CliError if the package for settings is missing."""
     try:
         import pydantic  # noqa: F401 - is it there?
     except ModuleNotFoundError as error:
@@ -78,7 +78,7 @@ _OPTIONS = (
 
 @dataclass(frozen=True, slots=True)
 class AtServer:
-    """Where the command of an application acts, and how it speaks."""
+    """Context of an application command: where it acts and how it prints."""
 
     app: str
     config: Path | None = None
@@ -87,12 +87,12 @@ class AtServer:
 
     @property
     def me(self) -> str:
-        """Who acts at this command line, as events and the page Activity name them."""
+        """Return the actor of this command for events and the audit log."""
         return Actor(user_actor(my_login()), Origin.CLI)
 
     @contextmanager
     def installed(self) -> Iterator[Installed[Any]]:
-        """The application on its database. A mistake inside the block becomes one line with its exit code."""
+        """Open the application on its database. An error inside the block becomes one line with its exit code."""
         from tidegate import server
         from tidegate.settings import load
 
@@ -100,33 +100,33 @@ class AtServer:
             apps, broken = server.there_are()
             loaded = load(file=self.config, flags={"url": self.url} if self.url else None, apps=apps, broken=broken)
             database.say_if_new(loaded.values.url)
-            with server.assembled(loaded, [app for app in apps if app.name == self.app]) as there:
-                if not there.apps:
+            with server.assembled(loaded, [app for app in apps if app.name == self.app]) as assembled:
+                if not assembled.apps:
                     raise CliError(
                         f"the application {self.app} is not to run; add it to apps in the settings", Exit.CONFIGURATION
                     )
-                yield there.apps[0]
+                yield assembled.apps[0]
 
     def say(self, document: Any, *lines: str) -> None:
-        """One JSON document, or lines for people without what a terminal would obey."""
+        """Print one JSON document, or lines for users without control characters."""
         database.say(document, self.as_json, lambda: list(lines))
 
 
 def at_server(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds --config, --url and --json; the command gets them as an `AtServer`, before its own parameters."""
+    """Add --config, --url and --json. The command gets them as an `AtServer`, before its own parameters."""
 
     @click.pass_obj
     def run(at: AtServer, /, config: Path | None, url: str | None, as_json: bool, **own: Any) -> Any:
         return command(replace(at, config=config, url=url, as_json=as_json), **own)
 
-    made: Callable[..., Any] = update_wrapper(run, command)
+    wrapped: Callable[..., Any] = update_wrapper(run, command)
     for option in reversed(_OPTIONS):
-        made = option(made)
-    return made
+        wrapped = option(wrapped)
+    return wrapped
 
 
 def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> float | None:
-    """Seconds, of a text such as 30s or 5m."""
+    """Parse a duration such as 30s or 5m to seconds."""
     if value is None:
         return None
     try:

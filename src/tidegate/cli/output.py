@@ -1,4 +1,4 @@
-"""Long work at a terminal: a bar that tells the truth, and Ctrl-C, which ends it where nothing is half done."""
+"""Terminal output: tables, progress bars, and Ctrl-C that stops long work between two steps."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
 
-# Tables, in colour on a terminal, plain everywhere else.
+# -- tables ------------------------------------------------------------------------------------------------------------
 
 Rows = list[list[str]]
 
 
 def table(head: list[str], rows: Rows) -> None:
-    """Prints a table; the first column is a label, the others are numbers."""
+    """Print a table, in colour on a terminal. The first column is a label, the others are numbers."""
     if not (is_terminal() and _rich(head, rows)):
         for line in plain(head, rows):
             click.echo(line)
 
 
 def plain(head: list[str], rows: Rows) -> list[str]:
-    """The table as aligned text."""
+    """Return the table as aligned text."""
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
     return [_aligned(row, widths) for row in (head, ["-" * width for width in widths], *rows)]
 
@@ -44,12 +44,12 @@ def _aligned(row: list[str], widths: list[int]) -> str:
 
 
 def is_terminal(stream: TextIO | None = None) -> bool:
-    """Whether somebody looks at it; standard output if no other is given."""
+    """Whether *stream* is an interactive terminal. Default: standard output."""
     return (stream or sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
 
 
 def _rich(head: list[str], rows: Rows) -> bool:
-    """False when rich is not there: the plain table says the same."""
+    """Print with rich. Return False if rich is not installed."""
     try:
         from rich import box
         from rich.console import Console
@@ -67,7 +67,7 @@ def _rich(head: list[str], rows: Rows) -> bool:
 
 
 class InterruptibleWork:
-    """How far it is. Called with the name of a stage, it begins that one and gives what hears of it."""
+    """Progress of long work. Call it with the name of a stage to start it and get its progress callback."""
 
     def __init__(self, bar: Bar | None) -> None:
         self.done = self.total = 0
@@ -76,48 +76,48 @@ class InterruptibleWork:
         self._stop = False
 
     def __call__(self, stage: str) -> Progress:
-        self._stop_if_asked()
+        self._raise_if_stopping()
         self.done = self.total = 0
         self._show(description=stage, completed=0, total=None, count="")
-        return self._heard
+        return self._on_progress
 
     def ask_to_stop(self) -> None:
-        """It ends before its next step."""
+        """Request a stop before the next step."""
         self._stop = True
         self._show(description="Stopping; Ctrl-C again ends it at once")
 
-    def _heard(self, done: int, total: int) -> None:
+    def _on_progress(self, done: int, total: int) -> None:
         self.done, self.total = done, total
         self._show(completed=done, total=total, count=f"{done:,} of {total:,}")
         if done < total:
-            self._stop_if_asked()
+            self._raise_if_stopping()
 
     def _show(self, **fields: Any) -> None:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, **fields)
 
-    def _stop_if_asked(self) -> None:
+    def _raise_if_stopping(self) -> None:
         if self._stop:
             raise KeyboardInterrupt
 
 
 @contextmanager
 def long_work(stopped: Callable[[InterruptibleWork], str], *, as_json: bool) -> Iterator[InterruptibleWork]:
-    """Shows a bar while it lasts, on a terminal only. When Ctrl-C ends it, *stopped* says what was done by then."""
+    """Show a progress bar on a terminal. If Ctrl-C stops the work, *stopped* reports what was done."""
     with _bar(as_json) as bar:
         work = InterruptibleWork(bar)
         try:
-            with _asked_by_signal(work):
+            with _stop_on_interrupt(work):
                 yield work
         except KeyboardInterrupt as error:
             raise CliError(f"stopped: {stopped(work)}", Exit.INTERRUPTED) from error
 
 
 @contextmanager
-def _asked_by_signal(work: InterruptibleWork) -> Iterator[None]:
-    """The first Ctrl-C asks, the next one is as usual."""
+def _stop_on_interrupt(work: InterruptibleWork) -> Iterator[None]:
+    """Let the first Ctrl-C request a stop. The second one has its usual effect."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are for the main thread
+        yield  # only the main thread can handle signals
         return
     before = signal.getsignal(signal.SIGINT)
 
@@ -134,7 +134,7 @@ def _asked_by_signal(work: InterruptibleWork) -> Iterator[None]:
 
 @contextmanager
 def _bar(as_json: bool) -> Iterator[Bar | None]:
-    """On standard error, so that what is printed stays clean; gone when the work is done."""
+    """Show a bar on standard error, so that standard output stays clean. It disappears at the end."""
     if as_json or not is_terminal(sys.stderr):
         yield None
         return

@@ -1,4 +1,4 @@
-"""The group of verbs. `--help` lists them from a table, so that none is imported for it."""
+"""The root command group. `--help` lists the commands from a table and imports none of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import click
 from tidegate import __version__
 from tidegate.cli.exits import Exit
 
-# verb -> (module with a command of that name, what the list of verbs says)
+# command -> (module that defines it, text for the list)
 VERBS = {
     "init": ("tidegate.cli.config", "Write a settings file to start from."),
     "demo": ("tidegate.cli.demo", "Show in three minutes what it does, on simulated services."),
@@ -37,7 +37,7 @@ VERBS = {
     "simulate": ("tidegate.cli.simulate", "Play an outage on a virtual clock and show what the gates do."),
 }
 
-# What the list says of the applications that come along; each says it itself, but is not imported for it.
+# Texts for the included applications. Each defines its own, but is not imported for the list.
 OURS = {
     "convert": "Turns PDF files into XML.",
     "feeds": "Adds feeds, lists them, polls them, and switches them on and off.",
@@ -46,7 +46,7 @@ OURS = {
     "tautulli": "Keeps what was played on Plex, from the history of Tautulli.",
 }
 
-MAX_SENTENCE = 200  # characters of a first sentence; each has the room it needs
+MAX_SENTENCE = 200  # characters of the first sentence, so that click does not shorten it
 _NOT_WRITTEN = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 
 
@@ -60,8 +60,8 @@ class Verbs(click.Group):
 
             ctx.obj = AtServer(cmd_name)
             return _command_of(cmd_name)
-        found = getattr(import_module(VERBS[cmd_name][0]), cmd_name)
-        return found if isinstance(found, click.Command) else None
+        command = getattr(import_module(VERBS[cmd_name][0]), cmd_name)
+        return command if isinstance(command, click.Command) else None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -72,7 +72,7 @@ class Verbs(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Verbs"):
-            formatter.write_dl([(verb, says) for verb, (_, says) in VERBS.items()])
+            formatter.write_dl([(verb, text) for verb, (_, text) in VERBS.items()])
         apps = [name for name in _apps() if name not in VERBS]
         if apps:
             with formatter.section("Applications"):
@@ -80,14 +80,14 @@ class Verbs(click.Group):
 
 
 def _apps() -> list[str]:
-    """The applications that are installed, by their entry points: none is imported."""
+    """Return the installed applications by their entry points, without importing them."""
     from importlib.metadata import entry_points
 
     return sorted({point.name for point in entry_points(group="tidegate.apps")})
 
 
 def _command_of(app: str) -> click.Command | None:
-    """The command that an application brings; None when it brings none."""
+    """Return the command of an application, or None."""
     from tidegate.apps import load
     from tidegate.errors import TidegateError
 
@@ -96,22 +96,22 @@ def _command_of(app: str) -> click.Command | None:
         if where is None:
             return None
         module, _, name = where.partition(":")
-        found = getattr(import_module(module), name)
+        command = getattr(import_module(module), name)
     except TidegateError as error:
         raise click.UsageError(f"the application {app!r} cannot be used: {error}") from error
-    except Exception as error:  # whatever its own code raises, it is not ours to break at
+    except Exception as error:  # a defect of an application must not break the command line
         raise click.UsageError(f"the application {app!r} cannot be used: {type(error).__name__}: {error}") from error
-    if not isinstance(found, click.Command):
+    if not isinstance(command, click.Command):
         return None
-    _not_cut_short(found)
-    return found
+    _keep_whole_help(command)
+    return command
 
 
-def _not_cut_short(command: click.Command) -> None:
-    """Lets the list of its commands say the whole first sentence of each, as those of the verbs do."""
-    for each in command.commands.values() if isinstance(command, click.Group) else ():
-        each.short_help = each.get_short_help_str(MAX_SENTENCE)
-        _not_cut_short(each)
+def _keep_whole_help(command: click.Command) -> None:
+    """Show the whole first sentence of each command in a group's list, as the root group does."""
+    for subcommand in command.commands.values() if isinstance(command, click.Group) else ():
+        subcommand.short_help = subcommand.get_short_help_str(MAX_SENTENCE)
+        _keep_whole_help(subcommand)
 
 
 @click.group(
@@ -130,12 +130,12 @@ def tidegate() -> None:
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """The exit code of one command; every mistake of the user is one line on stderr."""
+    """Run one command and return the exit code. A user error prints one line on stderr."""
     try:
         code = tidegate.main(args=args, prog_name="tidegate", standalone_mode=False)
         sys.stdout.flush()
     except click.ClickException as error:
-        if type(error).__name__ == "NoArgsIsHelpError":  # older versions of click do not have it
+        if type(error).__name__ == "NoArgsIsHelpError":  # missing in older versions of click
             error.show()
             return Exit.USAGE
         where = error.ctx.command_path if isinstance(error, click.UsageError) and error.ctx is not None else "tidegate"
@@ -149,22 +149,22 @@ def run(args: Sequence[str] | None = None) -> int:
             return Exit.CONFIGURATION
         if error.errno not in _NOT_WRITTEN:
             raise
-        # The interpreter would complain about it once more at its end.
+        # Otherwise the interpreter reports the closed stream again on exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if error.errno != errno.EPIPE:  # that is a reader who went away, as `head` does
+        if error.errno != errno.EPIPE:  # the reader closed the pipe, as `head` does
             with contextlib.suppress(OSError):
                 click.echo(f"tidegate: the output or a file cannot be written ({os.strerror(error.errno)})", err=True)
         return Exit.NEGATIVE
     return int(code or Exit.OK)
 
 
-def suggestion(given: str, known: Sequence[str] | dict[str, tuple[str, str]]) -> str:
-    """What was probably meant, or all there is."""
-    close = get_close_matches(given.lower(), known, n=1)
+def suggestion(name: str, known: Sequence[str] | dict[str, tuple[str, str]]) -> str:
+    """Return a "did you mean" text, or the list of all names."""
+    close = get_close_matches(name.lower(), known, n=1)
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(known)}"
 
 
-# A verb with verbs of its own, such as `tidegate jobs list`; an unknown one gets a suggestion.
+# A command with subcommands, such as `tidegate jobs list`. An unknown one gets a suggestion.
 
 
 class CommandGroup(click.Group):

@@ -1,4 +1,4 @@
-"""`tidegate worker`: works on the jobs of a program, until it is told to stop."""
+"""`tidegate serve` and `tidegate worker`: the server, and workers without it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tidegate.jobs.worker import WorkerStats
 
 
-# `tidegate serve`: page, API, workers and the enabled applications, in one process.
+# -- serve -------------------------------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -61,33 +61,36 @@ def serve(
     flags: dict[str, Any] = {"url": url, "server.host": host, "server.port": port, "simulators": simulators or None}
     with plain_mistakes():
         apps, broken = server.there_are()
-        given = {key: value for key, value in flags.items() if value is not None}
-        loaded = load(file=file, flags=given, apps=apps, broken=broken)
+        set_flags = {key: value for key, value in flags.items() if value is not None}
+        loaded = load(file=file, flags=set_flags, apps=apps, broken=broken)
         values = loaded.values
         write_log(values.log.level, values.log.format)
-        with server.assembled(loaded, apps) as there:
-            there.queue.store.now()  # a database that cannot be used is said at once
+        with server.assembled(loaded, apps) as assembled:
+            assembled.queue.store.now()  # fail early if the database is unusable
             try:
-                server.check_reach(there)
-                if there.works and not no_work:
-                    server.worked_on(there)  # before anybody is told that it runs
+                server.check_reach(assembled)
+                if assembled.works and not no_work:
+                    server.worked_on(assembled)  # before the server reports that it runs
                 at = listening_at(values.server.host, values.server.port)
             except (server.NobodyYet, server.WrongQueues, PortTaken) as error:
                 raise CliError(str(error), Exit.CONFIGURATION) from error
 
             def ready(address: str) -> None:
                 simulated = {
-                    name: {"address": simulator.url, "use": there.uses[name], "control": simulator.control_url}
-                    for name, simulator in there.simulators.items()
+                    name: {"address": simulator.url, "use": assembled.uses[name], "control": simulator.control_url}
+                    for name, simulator in assembled.simulators.items()
                 }
                 about = {
-                    "version": __version__, "address": address, "database": shown_url(values.url),
-                    "applications": [app.app.name for app in there.apps], "simulators": simulated,
-                }  # fmt: skip
-                # In one line: whoever started it reads that, and goes on.
+                    "version": __version__,
+                    "address": address,
+                    "database": shown_url(values.url),
+                    "applications": [app.app.name for app in assembled.apps],
+                    "simulators": simulated,
+                }
+                # One line, because the caller may wait for it and parse it.
                 click.echo(json.dumps(about)) if as_json else click.echo("\n".join(_lines(about)))
 
-            server.serve(there, at, work=not no_work, ready=ready)
+            server.serve(assembled, at, work=not no_work, ready=ready)
     return Exit.OK
 
 
@@ -96,7 +99,7 @@ def _lines(about: dict[str, Any]) -> list[str]:
         f"Tidegate {about['version']} is at {about['address']}",
         f"  database      {about['database']}",
         f"  applications  {', '.join(about['applications']) or 'none'}",
-        *(line for name, each in about["simulators"].items() for line in _simulated(name, each)),
+        *(line for name, simulator in about["simulators"].items() for line in _simulated(name, simulator)),
         "  stop with Ctrl-C",
     ]
 
@@ -152,24 +155,24 @@ def worker(source: str | None, concurrency: int | None, queues: str | None, as_j
 
 def _work(queue: Queue, concurrency: int, names: AbstractSet[str] | None, **numbers: float) -> WorkerStats:
     with queue:
-        queue.store.now()  # a database that cannot be reached is said at once
+        queue.store.now()  # fail early if the database is unreachable
         shown = ", ".join(sorted(names or queue.queues()))
         click.echo(f"working on {shown}, {concurrency} at a time; stop with SIGTERM or Ctrl-C", err=True)
         return queue.run_worker(concurrency, queues=names, **numbers)
 
 
 def _work_for_module(source: str, concurrency: int | None, names: AbstractSet[str] | None) -> WorkerStats:
-    """The module has its own database; where there are settings, they say how its worker works."""
-    if not _there_are_settings() or find_spec("pydantic") is None:
+    """Run the worker of a module, which has its own database. Settings, if any, configure the worker."""
+    if not _has_settings() or find_spec("pydantic") is None:
         write_log()
         return _work(queue_of(source), concurrency or _CONCURRENCY, names)
     loaded = load_settings(None)
-    said = loaded.values.worker
+    settings = loaded.values.worker
     write_log(loaded.values.log.level, loaded.values.log.format)
-    return _work(queue_of(source), concurrency or said.concurrency, names, grace=float(said.grace))
+    return _work(queue_of(source), concurrency or settings.concurrency, names, grace=float(settings.grace))
 
 
-def _there_are_settings() -> bool:
+def _has_settings() -> bool:
     named = any(name.startswith(("TIDEGATE_WORKER_", "TIDEGATE_LOG_")) for name in os.environ)
     return named or FILE_VARIABLE in os.environ or Path(FILE).is_file()
 
@@ -181,22 +184,22 @@ def _work_for_apps(file: Path | None, concurrency: int | None, names: AbstractSe
 
     apps, broken = server.there_are()
     loaded = load(file=file, apps=apps, broken=broken)
-    said = loaded.values.worker
+    settings = loaded.values.worker
     write_log(loaded.values.log.level, loaded.values.log.format)
-    with server.assembled(loaded, apps) as there:
-        if not there.works:
+    with server.assembled(loaded, apps) as assembled:
+        if not assembled.works:
             raise CliError(
                 "no application that is installed has jobs; name a module, such as myapp.jobs:q", Exit.CONFIGURATION
             )
         try:
-            wanted = server.worked_on(there) if names is None else names
+            wanted = server.worked_on(assembled) if names is None else names
         except server.WrongQueues as error:
             raise CliError(str(error), Exit.CONFIGURATION) from error
-        return _work(there.queue, concurrency or said.concurrency, wanted, grace=said.grace)
+        return _work(assembled.queue, concurrency or settings.concurrency, wanted, grace=settings.grace)
 
 
 def queue_of(source: str) -> Queue:
-    """The queue that `module:name` means; Stopped with one line when there is none."""
+    """Return the queue that `module:name` names. Raises CliError if there is none."""
     from tidegate.jobs.queue import Queue
 
     module_name, _, name = source.partition(":")
@@ -216,16 +219,16 @@ def queue_of(source: str) -> Queue:
         raise CliError(
             f"{module_name}: it cannot be imported ({type(error).__name__}: {error})", Exit.CONFIGURATION
         ) from error
-    found = {label: value for label, value in vars(module).items() if isinstance(value, Queue)}
+    queues = {label: value for label, value in vars(module).items() if isinstance(value, Queue)}
     if name:
-        if name not in found:
-            raise CliError(f"{module_name} has no Queue called {name!r}{_known(found)}", Exit.CONFIGURATION)
-        return found[name]
-    if len({id(value) for value in found.values()}) != 1:
-        how_many = "more than one Queue" if found else "no Queue"
-        raise CliError(f"{module_name} has {how_many}{_known(found)}", Exit.CONFIGURATION)
-    return next(iter(found.values()))
+        if name not in queues:
+            raise CliError(f"{module_name} has no Queue called {name!r}{_known(queues)}", Exit.CONFIGURATION)
+        return queues[name]
+    if len({id(value) for value in queues.values()}) != 1:
+        how_many = "more than one Queue" if queues else "no Queue"
+        raise CliError(f"{module_name} has {how_many}{_known(queues)}", Exit.CONFIGURATION)
+    return next(iter(queues.values()))
 
 
-def _known(found: dict[str, Queue]) -> str:
-    return f"; it has: {', '.join(sorted(found))}" if found else ""
+def _known(queues: dict[str, Queue]) -> str:
+    return f"; it has: {', '.join(sorted(queues))}" if queues else ""

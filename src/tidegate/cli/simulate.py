@@ -1,4 +1,4 @@
-"""The options of `simulate` for numbers of one's own, and their mistakes in one line."""
+"""`tidegate simulate`: an outage on a virtual clock as table, JSON or chart, and the options of the policy."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from tidegate.faults.codes import CORE
 from tidegate.simulation import report
 from tidegate.simulation.chart import picture
 
-# The tour: what the library does, in three outages.
+# -- tour --------------------------------------------------------------------------------------------------------------
+#
+# What the library does, in three outages.
 
 _WELCOME = """\
 Tidegate keeps a program working while the services it calls do not.
@@ -47,16 +49,16 @@ _STOPS: tuple[tuple[str, str, str, str, dict[str, float]], ...] = (
 
 
 def guide(svg: str | None) -> None:
-    """Prints the tour; the first outage is also drawn, into *svg* or a new file."""
+    """Print the tour. The first outage is also drawn, to *svg* or a new file."""
     click.echo(_WELCOME)
     verdict = classify(ConnectionRefusedError(111, "Connection refused"))
     if verdict is not None:
         click.echo("\nFirst, each failure gets a meaning. What is 'connection refused'?")
         click.echo(f"{verdict.code}, retriable: {verdict.message}\n{verdict.advice}")
     place = svg or str(Path(tempfile.mkdtemp(prefix="tidegate-")) / "outage.svg")
-    for number, (title, says, profile, outage, times) in enumerate(_STOPS):
+    for number, (title, text, profile, outage, times) in enumerate(_STOPS):
         played = play(PROFILES[profile], outage=outage, every=times.get("every"), lasts=times.get("lasts"))
-        click.echo(f"\n{title}\n{'=' * len(title)}\n{says}\n")
+        click.echo(f"\n{title}\n{'=' * len(title)}\n{text}\n")
         show(played)
         if number == 0:
             draw(played, place)
@@ -68,7 +70,7 @@ def guide(svg: str | None) -> None:
 F = TypeVar("F", bound=Callable[..., Any])
 
 _COOLDOWN = "write it as CODE=TIMES/REST, such as network=10/12h"
-# The option's name here -> the breaker's own.
+# Option name -> parameter of the breaker.
 _OF_BREAKER = {
     "consecutive": "consecutive",
     "min_requests": "min_requests",
@@ -80,18 +82,18 @@ _OF_BREAKER = {
 
 
 def _cooldowns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...]) -> dict[str, tuple[int, float]]:
-    found: dict[str, tuple[int, float]] = {}
-    for each in value:
-        code, _, row = each.partition("=")
+    cooldowns: dict[str, tuple[int, float]] = {}
+    for item in value:
+        code, _, row = item.partition("=")
         times, _, rest = row.partition("/")
         if not times.isdecimal() or not int(times) or not rest:
-            raise click.BadParameter(f"{each!r} is not understood; {_COOLDOWN}", ctx, param)
+            raise click.BadParameter(f"{item!r} is not understood; {_COOLDOWN}", ctx, param)
         if code not in CORE:
             from tidegate.cli.root import suggestion
 
             raise click.BadParameter(f"there is no code {code!r}; {suggestion(code, list(CORE))}", ctx, param)
-        found[code] = (int(times), duration(ctx, param, rest) or 0.0)
-    return found
+        cooldowns[code] = (int(times), duration(ctx, param, rest) or 0.0)
+    return cooldowns
 
 
 _OPTIONS = (
@@ -107,20 +109,25 @@ _OPTIONS = (
     click.option("--open-for", metavar="TIME", callback=duration, help="Breaker: how long it stays open."),
     click.option("--max-open", metavar="TIME", callback=duration, help="Breaker: it grows with the outage to this."),
     click.option("--breaker-per", type=click.Choice(["target", "key"]), help="Breaker: whose calls one counts."),
-    click.option("--cooldown", metavar="CODE=TIMES/REST", multiple=True, callback=_cooldowns,
-                 help="Rest after so many failures of one code, such as network=10/12h; may be repeated."),
-)  # fmt: skip
+    click.option(
+        "--cooldown",
+        metavar="CODE=TIMES/REST",
+        multiple=True,
+        callback=_cooldowns,
+        help="Rest after so many failures of one code, such as network=10/12h; may be repeated.",
+    ),
+)
 
 
 def options(command: F) -> F:
-    """Adds all of them to a command."""
+    """Add all policy options to a command."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
 
 
 def chosen_options(profile: SimulationProfile, own: Mapping[str, Any]) -> SimulationProfile:
-    """The profile with the numbers of the command line in place of its own."""
+    """Return the profile with the options of the command line applied."""
     of_breaker = {name: own[option] for option, name in _OF_BREAKER.items() if own[option] is not None}
     if own["breaker"] is False and of_breaker:
         raise click.UsageError("--no-breaker goes with no other number of the breaker; leave one of them out")
@@ -139,7 +146,7 @@ def chosen_options(profile: SimulationProfile, own: Mapping[str, Any]) -> Simula
         raise click.UsageError(str(error).replace("Backoff.", "--")) from error
 
 
-# `tidegate simulate`: an outage on the virtual clock, as a table, as JSON and as a picture.
+# -- simulate ----------------------------------------------------------------------------------------------------------
 
 
 @click.command()
@@ -218,7 +225,7 @@ def simulate(
 
 
 def draw(played: PlayedSimulation, svg: str) -> None:
-    """Writes the picture; a place that cannot be written is the user's mistake."""
+    """Write the chart. A path that is not writable is a user error."""
     try:
         Path(svg).write_text(picture(played.result, played.title), encoding="utf-8")
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The policies that `simulate` can play: the profiles of targets, those of the applications, and your own numbers."""
+"""Runs `tidegate simulate`: profiles, the timeline, and the report."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from tidegate.simulation.outage import Outage
 from tidegate.simulation.play import HoldKind, HoldSpan, SimulatedCalls, Simulation
 from tidegate.testing.simulation import simulate
 
-# The timeline of a simulation in four lines of plain characters.
+# -- timeline ----------------------------------------------------------------------------------------------------------
 
 LEGEND = "o answered  x failed  X many failed  * some of both  - held back"
 _LABEL = 12
-_MANY = 3  # failures in one slice
+_MANY = 3  # failures in one slot
 
 
 def strip(result: Simulation, width: int = 80) -> list[str]:
-    """Outage, calls with Tidegate and calls without, each character a slice of the time, and the hours below."""
+    """Draw the outage, calls with and without Tidegate, and an hour scale. Each character is a time slot."""
     size, lasts = width - _LABEL, result.plan.lasts
     outage = [" "] * size
     for trouble in result.plan.outage.troubles:
@@ -48,7 +48,7 @@ def strip(result: Simulation, width: int = 80) -> list[str]:
 def _lane(calls: SimulatedCalls, lasts: float, size: int, spans: Sequence[HoldSpan]) -> list[str]:
     lane = [" "] * size
     for span in spans:
-        if span.why is not HoldKind.HALF_OPEN:  # calls are let through
+        if span.why is not HoldKind.HALF_OPEN:  # half-open lets calls through
             _fill(lane, span.start / lasts, span.end / lasts, "-")
     good, bad = Counter[int](), Counter[int]()
     for call in calls:
@@ -80,21 +80,21 @@ def _line(label: str, lane: list[str]) -> str:
 
 NO_BACKOFF = Backoff(0, cap=0, jitter=0)
 _REQUESTS = TARGETS["requests"]
-# The numbers that a breaker has where nothing else is said.
+# Defaults of a breaker.
 _BREAKER = {"min_requests": 10, "failure_ratio": 0.6, "interval": 60, "timeout": 120}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationProfile:
-    """The numbers of one target, and what is played with them where the command does not say."""
+    """The policy of one target, and the defaults of its simulation."""
 
     name: str
     backoff: Backoff = NO_BACKOFF
     breaker: Mapping[str, Any] | None = None
     cooldown: Cooldown | None = None
-    target: ProfileName = "jobs"  # the profile of the target that is played
+    target: ProfileName = "jobs"  # target profile to simulate
     breaker_per: BreakerPer = "target"
-    probe: bool = False  # a health probe ends the open state, not time
+    probe: bool = False  # a health probe ends the open state, not a timeout
     max_retry_after: str = "1h"
     every: str = "5m"
     lasts: str = "6h"
@@ -114,21 +114,23 @@ class SimulationProfile:
         )
 
     def probed(self) -> SimulationProfile:
-        """The same, with a health probe that ends the open state."""
-        kept = {name: number for name, number in (self.breaker or {}).items() if name not in ("timeout", "max_timeout")}
-        return replace(self, probe=True, breaker=None if self.breaker is None else kept)
+        """Return a copy in which a health probe ends the open state."""
+        rules = {
+            name: number for name, number in (self.breaker or {}).items() if name not in ("timeout", "max_timeout")
+        }
+        return replace(self, probe=True, breaker=None if self.breaker is None else rules)
 
     @property
     def says(self) -> list[str]:
-        """The numbers in words, one gate to a line."""
-        found = [_backoff(self.backoff)] if self.backoff != NO_BACKOFF else []
+        """Describe the policy, one gate per line."""
+        lines = [_backoff(self.backoff)] if self.backoff != NO_BACKOFF else []
         if self.breaker is not None:
             per = " per key" if self.breaker_per == "key" else ""
-            found.append(_breaker({**_BREAKER, **self.breaker}, per, probe=self.probe))
+            lines.append(_breaker({**_BREAKER, **self.breaker}, per, probe=self.probe))
         if self.cooldown is not None:
             rests = (f"{code} {times}x: {brief(rest)}" for code, (times, rest) in self.cooldown.rests.items())
-            found.append(f"cooldown {', '.join(rests)}")
-        return found or ["no gate at all: give --base, --breaker or --cooldown"]
+            lines.append(f"cooldown {', '.join(rests)}")
+        return lines or ["no gate at all: give --base, --breaker or --cooldown"]
 
 
 PROFILES = {
@@ -164,7 +166,7 @@ PROFILES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileOptions:
-    """What the command line says instead of the profile; None or empty where it says nothing."""
+    """Overrides from the command line. None or empty: keep the value of the profile."""
 
     base: float | None = None
     cap: float | None = None
@@ -176,7 +178,7 @@ class ProfileOptions:
     cooldown: Mapping[str, tuple[int, float]] = field(default_factory=dict)
 
     def over(self, profile: SimulationProfile) -> SimulationProfile:
-        """The profile with these numbers in place of its own; ValueError when they do not fit together."""
+        """Return the profile with the overrides. ValueError if they contradict each other."""
         return replace(
             profile,
             backoff=self._backoff(profile.backoff),
@@ -200,10 +202,10 @@ class ProfileOptions:
             return None
         if self.breaker is None and not self.breaker_numbers:
             return was
-        kept = dict(was or {})
+        rules = dict(was or {})
         if "timeout" in self.breaker_numbers:
-            kept.pop("max_timeout", None)
-        return {**kept, **self.breaker_numbers}
+            rules.pop("max_timeout", None)
+        return {**rules, **self.breaker_numbers}
 
 
 def _backoff(backoff: Backoff) -> str:
@@ -226,7 +228,7 @@ def _breaker(numbers: Mapping[str, Any], per: str, *, probe: bool) -> str:
     return f"breaker{per} {run}{numbers['failure_ratio']:.0%} of {numbers['min_requests']} or more in {within}; {ends}"
 
 
-# Plays one profile and shows what happened.
+# -- simulation --------------------------------------------------------------------------------------------------------
 
 _WIDTH = 80
 _MAX_TOLD = 6
@@ -245,7 +247,7 @@ class PlayedSimulation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """Attempts of each call in all, the keys that calls belong to, those of them that have the outage, and chance."""
+    """Size of the simulation: attempts per call, keys, failing keys, and the random seed."""
 
     retry: int = 1
     keys: int = 0
@@ -264,7 +266,7 @@ def play(
     lasts: float | None = None,
     scale: Scale = ALONE,
 ) -> PlayedSimulation:
-    """Plays *profile*, with what it is usually played with where nothing is given; a wrong number is one line."""
+    """Simulate *profile*, with its defaults for missing arguments. An invalid value is a UsageError."""
     try:
         with _quiet():
             result = simulate(
@@ -279,7 +281,7 @@ def play(
                 seed=scale.seed,
             )
     except ValueError as error:
-        # The values name their own fields; here these are options.
+        # ValueError names fields. Users know them as options.
         raise click.UsageError(
             f"--{error}".replace("--lasts:", "--for:").replace("--failing_keys:", "--failing-keys:")
         ) from error
@@ -288,7 +290,7 @@ def play(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without the log of the transitions: they are what is shown."""
+    """Silence the log of transitions, which the report shows anyway."""
     log = logging.getLogger("tidegate")
     level = log.level
     log.setLevel(logging.CRITICAL)
@@ -299,7 +301,7 @@ def _quiet() -> Iterator[None]:
 
 
 def show(played: PlayedSimulation) -> None:
-    """The numbers of the policy, what was played, the table, the timeline and what people were told."""
+    """Print the policy, the scenario, the table, the timeline and the notices."""
     result = played.result
     click.echo(played.profile.name)
     for line in (*played.profile.says, report.describe_simulation(result)):
@@ -312,7 +314,7 @@ def show(played: PlayedSimulation) -> None:
     click.echo(f"{'':<12}{LEGEND}")
     if result.told:
         click.echo()
-    for told in result.told[:_MAX_TOLD]:
-        click.echo(f"{brief(told.at):>8}  told: {told.title}")
+    for notice in result.told[:_MAX_TOLD]:
+        click.echo(f"{brief(notice.at):>8}  told: {notice.title}")
     if len(result.told) > _MAX_TOLD:
         click.echo(f"{'':>8}  and {len(result.told) - _MAX_TOLD} more")

@@ -1,4 +1,4 @@
-"""`tidegate targets`: how the services are, and what people do to them."""
+"""`tidegate targets` and `tidegate explain`: the state of targets, actions on them, and wait reasons."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate.targets import reports as target_reports
 from tidegate.targets.explain import WaitReason
 from tidegate.targets.reports import TargetDetail, TargetReport
 
-# `tidegate explain`: why a job is not running, or what stands before a target; who ends it, and when.
+# -- explain -----------------------------------------------------------------------------------------------------------
 
 _ENDED_BY = {
     "time": "by itself",
@@ -35,18 +35,18 @@ _ENDED_BY = {
 
 
 def lines_of(reasons: list[WaitReason]) -> list[str]:
-    """Each reason in three lines: what, since and until when, who ends it."""
-    found: list[str] = []
-    for n, why in enumerate(reasons, 1):
-        times = [f"since {when(why.since)}"] if why.since is not None else []
-        times += [f"until {when(why.until)}"] if why.until is not None else []
-        ends = _ENDED_BY[str(why.ended_by)]
-        found += [
-            f"{n}. {why.reason} ({why.subject})",
-            f"   {why.message}",
+    """Format each reason in three lines: what, since and until when, who ends it."""
+    lines: list[str] = []
+    for n, reason in enumerate(reasons, 1):
+        times = [f"since {when(reason.since)}"] if reason.since is not None else []
+        times += [f"until {when(reason.until)}"] if reason.until is not None else []
+        ends = _ENDED_BY[str(reason.ended_by)]
+        lines += [
+            f"{n}. {reason.reason} ({reason.subject})",
+            f"   {reason.message}",
             f"   {', '.join([*times, f'ends {ends}'])}",
         ]
-    return found
+    return lines
 
 
 @click.group(cls=CommandGroup)
@@ -60,14 +60,14 @@ def explain() -> None:
 def job(job_id: int, url: str, driver: str | None, as_json: bool) -> int:
     """Says why a job is not running, the first reason first."""
     with store_at(url, driver) as store:
-        found = store.read(lambda tx: reports.job(tx, job_id))
-    about = found.job
+        report = store.read(lambda tx: reports.job(tx, job_id))
+    about = report.job
 
     def lines() -> list[str]:
         head = f"job {about.id} ({about.kind}, queue {about.queue}) is {about.state}"
-        return [f"{head}." if not found.reasons else f"{head}, and not running:", *lines_of(found.reasons)]
+        return [f"{head}." if not report.reasons else f"{head}, and not running:", *lines_of(report.reasons)]
 
-    document = {"job": about.id, "state": str(about.state), "reasons": [why.as_json() for why in found.reasons]}
+    document = {"job": about.id, "state": str(about.state), "reasons": [reason.as_json() for reason in report.reasons]}
     say(document, as_json, lines)
     return Exit.OK
 
@@ -80,11 +80,11 @@ def target(name: str, key: str | None, url: str, driver: str | None, as_json: bo
     """Says what stands before the jobs of a target, or of one key of it."""
     with store_at(url, driver) as store:
         whys = store.read(lambda tx: target_explain.target(tx, name, "" if key is None else key))
-    who = name if key is None else f"key {key} of {name}"
+    subject = name if key is None else f"key {key} of {name}"
     say(
-        {"target": name, "key": key, "reasons": [why.as_json() for why in whys]},
+        {"target": name, "key": key, "reasons": [reason.as_json() for reason in whys]},
         as_json,
-        lambda: [f"Nothing stands before {who}."] if not whys else [f"before {who}:", *lines_of(whys)],
+        lambda: [f"Nothing stands before {subject}."] if not whys else [f"before {subject}:", *lines_of(whys)],
     )
     return Exit.OK
 
@@ -105,12 +105,12 @@ def list_(url: str, driver: str | None, as_json: bool) -> int:
     return show_what(target_reports.every, _lines, url, driver, as_json=as_json)
 
 
-def _lines(found: list[TargetReport]) -> list[str]:
+def _lines(targets: list[TargetReport]) -> list[str]:
     head = ("TARGET", "STATE", "RUNNING", "HELD KEYS", "NEXT TRY", "WHY")
     rows = [
-        (each.name, each.word, str(each.running), str(each.held_keys), when(each.next_try), each.reason)
-        for each in found
-    ]  # fmt: skip
+        (target.name, target.word, str(target.running), str(target.held_keys), when(target.next_try), target.reason)
+        for target in targets
+    ]
     return table(rows, head) or ["There is no target."]
 
 
@@ -122,22 +122,25 @@ def show(name: str, url: str, driver: str | None, as_json: bool) -> int:
     return show_what(lambda tx: target_reports.one(tx, name), _detail, url, driver, as_json=as_json)
 
 
-def _detail(found: TargetDetail) -> list[str]:
-    report = found.report
+def _detail(detail: TargetDetail) -> list[str]:
+    report = detail.report
     lines = [f"{report.name}: {report.word}. {report.reason}", f"breaker {report.breaker} since {when(report.since)}"]
     lines += [f"{name} {value}" for name, value in report.rules.items()]
-    lines += ["", *lines_of(found.reasons)] if found.reasons else []
-    keys = [(row.lane or "-", row.reason, row.code or "", when(row.until) or "a person acts") for row in found.keys]
+    lines += ["", *lines_of(detail.reasons)] if detail.reasons else []
+    keys = [(row.lane or "-", row.reason, row.code or "", when(row.until) or "a person acts") for row in detail.keys]
     lines += ["", *table(keys, ("KEY", "HELD BY", "CODE", "UNTIL"))] if keys else []
-    events = [(when(event.at), event.kind, event.lane or "", event.actor) for event in found.events[:20]]
+    events = [(when(event.at), event.kind, event.lane or "", event.actor) for event in detail.events[:20]]
     lines += ["", *table(events, ("AT", "EVENT", "KEY", "BY"))] if events else []
-    programs = [(who, str(said.get("unhealthy", "")), when(said.get("at"))) for who, said in report.programs.items()]
+    programs = [
+        (program, str(summary.get("unhealthy", "")), when(summary.get("at")))
+        for program, summary in report.programs.items()
+    ]
     return lines + (["", *table(programs, ("PROGRAM", "UNHEALTHY KEYS", "SAID AT"))] if programs else [])
 
 
 @dataclass(frozen=True, slots=True)
 class TargetCommand:
-    """What is done to a target, and what is said of its result; False means that there was nothing to do."""
+    """An action on a target and the text of its result. False means that nothing changed."""
 
     work: Callable[[Tx], Any]
     said: Callable[[Any], str]
@@ -145,7 +148,7 @@ class TargetCommand:
 
 
 def _action(describe: Callable[..., TargetCommand]) -> click.Command:
-    """The verb that does what *describe* says of a target: it has the name of it, its options, and --by."""
+    """Build the command of the action that *describe* returns: with its name, its options, and --by."""
     own = list(getattr(describe, "__click_params__", ()))
 
     @targets.command(describe.__name__)
@@ -153,15 +156,15 @@ def _action(describe: Callable[..., TargetCommand]) -> click.Command:
     @by_option
     @command_at_store
     @wraps(describe)
-    def run(url: str, driver: str | None, as_json: bool, **asked: Any) -> int:
-        action = describe(**asked)
+    def run(url: str, driver: str | None, as_json: bool, **options: Any) -> int:
+        action = describe(**options)
         with store_at(url, driver) as store:
             result = store.write(action.work)
             store.announce()
         say({"done": result is not False, "result": action.shown(result)}, as_json, lambda: [action.said(result)])
         return Exit.NEGATIVE if result is False else Exit.OK
 
-    run.params.sort(key=lambda param: (isinstance(param, click.Option), param not in own))  # what all have comes last
+    run.params.sort(key=lambda param: (isinstance(param, click.Option), param not in own))  # common options last
     return run
 
 
@@ -189,10 +192,10 @@ def resume(name: str, by: str) -> TargetCommand:
 @_key_option
 def clear(name: str, key: str, by: str) -> TargetCommand:
     """Forgets all state of a target's key, as after new credentials: its jobs go at once."""
-    who = _who(name, key)
+    subject = _who(name, key)
     return TargetCommand(
         lambda tx: actions.clear_key(tx, name, key, by),
-        lambda was: f"{who} is cleared." if was else f"There was nothing to clear of {who}.",
+        lambda was: f"{subject} is cleared." if was else f"There was nothing to clear of {subject}.",
     )
 
 
@@ -200,10 +203,10 @@ def clear(name: str, key: str, by: str) -> TargetCommand:
 @_key_option
 def enable(name: str, key: str, by: str) -> TargetCommand:
     """Ends the rest of a target's key, whoever ordered it."""
-    who = _who(name, key)
+    subject = _who(name, key)
     return TargetCommand(
         lambda tx: actions.enable_key(tx, name, key, by),
-        lambda was: f"{who} is enabled." if was else f"{who} was not disabled.",
+        lambda was: f"{subject} is enabled." if was else f"{subject} was not disabled.",
     )
 
 

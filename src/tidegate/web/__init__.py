@@ -1,6 +1,6 @@
-"""The server's pages and API, and what applications use of them. Names are loaded when they are first used.
+"""The web server: pages, JSON API, and the names that applications import. Each name loads on first use.
 
-from tidegate.web import ANYONE, Right, Server, body_limit, current_user, form, needs, owner_session, page, problem
+from tidegate.web import PUBLIC, Permission, Site, body_limit, current_user, form, owner_session, page, requires
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The server as one ASGI application: guards, API, health, metrics, pages, and what the applications bring."""
+"""Builds the ASGI application: middleware, API, health, metrics, pages, and the routes of the applications."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _log = logging.getLogger("tidegate.web")
 
 STATIC = Path(__file__).parent / "static"
 _FOR_PROGRAMS = ("/api", "/health", "/metrics")
-_STREAM = "/live"  # only our own script asks for it, and can read no page
+_STREAM = "/live"  # only live.js requests it, and it cannot read an HTML error page
 
 
 def build(site: Site) -> FastAPI:
-    """The server of *site*. Nothing is opened before the first request."""
+    """Return the server for *site*. It opens no connection before the first request."""
     from tidegate.web.live import stream
     from tidegate.web.live.hub import LiveHub
     from tidegate.web.pages import routers as page_routers
@@ -63,14 +63,20 @@ def build(site: Site) -> FastAPI:
         checks.close()
 
     app = FastAPI(
-        title="Tidegate", version=site.version, openapi_url=None, docs_url=None, redoc_url=None,
-        redirect_slashes=False, lifespan=lifespan, dependencies=[Depends(check_permission)],
-    )  # fmt: skip
+        title="Tidegate",
+        version=site.version,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        dependencies=[Depends(check_permission)],
+    )
     app.state.site = site
     app.state.bulks = bulks
-    app.state.streams = {}  # by token: when each began
-    app.state.waiting = set()  # one token for each long poll
-    app.state.closing = threading.Event()  # whoever stops the server sets it, so that no stream keeps it waiting
+    app.state.streams = {}  # token -> time the stream started
+    app.state.waiting = set()  # one token per long poll
+    app.state.closing = threading.Event()  # set on shutdown, so that open streams end
     app.state.live = LiveHub(site, app.state.closing)
     app.include_router(stream.router())
     for resource in api_routers():
@@ -78,28 +84,33 @@ def build(site: Site) -> FastAPI:
     app.include_router(routing.router())
     app.include_router(metrics.health_router())
     app.include_router(metrics.metrics_router())
-    large = [limit for there in site.apps for limit in _install(app, there)]
+    large = [limit for installed in site.apps for limit in _install(app, installed)]
     for page in page_routers():
         app.include_router(page, include_in_schema=False)
     app.include_router(users.sign_in_router(site, checks))
-    for there in site.apps:
-        if (own := _static(there)) is not None:
-            app.mount(f"/static/{there.app.name}", StaticFiles(directory=own), name=f"static of {there.app.name}")
+    for installed in site.apps:
+        if (own := _static(installed)) is not None:
+            app.mount(
+                f"/static/{installed.app.name}", StaticFiles(directory=own), name=f"static of {installed.app.name}"
+            )
     app.mount("/static", StaticFiles(directory=STATIC, check_dir=False), name="static")
     for kind in (StarletteHTTPException, RequestValidationError, TidegateError):
-        app.add_exception_handler(kind, _failed(site))
+        app.add_exception_handler(kind, _error_handler(site))
     app.add_middleware(
-        SecurityMiddleware, site=site, fail=lambda problem, scope: shown(problem, scope, site), large=_large(large),
+        SecurityMiddleware,
+        site=site,
+        fail=lambda problem, scope: shown(problem, scope, site),
+        large=_body_limit_for(large),
         newest=lambda: app.state.live.newest,
-    )  # fmt: skip
+    )
     return app
 
 
-Limit = tuple[re.Pattern[str], Container[str], int]  # the address and the methods of a route, and how much it takes
+Limit = tuple[re.Pattern[str], Container[str], int]  # path and methods of a route, and its body limit in bytes
 
 
 def _install(app: FastAPI, installed: Installed[Any]) -> list[Limit]:
-    """Adds the routes and pages of one application; returns the routes that take more than usual."""
+    """Add the routes and pages of one application. Return the body limits that its routes declare."""
     limits: list[Limit] = []
     if installed.app.routes is not None:
         router = installed.app.routes(installed)
@@ -108,16 +119,16 @@ def _install(app: FastAPI, installed: Installed[Any]) -> list[Limit]:
     pages = APIRouter(include_in_schema=False)
     for page in installed.app.pages:
         pages.add_api_route(
-            page.path, _showing(page, installed), methods=["GET"], name=f"{installed.app.name} {page.path}"
+            page.path, _page_endpoint(page, installed), methods=["GET"], name=f"{installed.app.name} {page.path}"
         )
     app.include_router(pages)
     return limits
 
 
 def _limits(router: APIRouter, before: str = "") -> Iterator[Limit]:
-    """The routes that say themselves how much they take. *before* is what all addresses of the router begin with."""
+    """Yield the routes that declare a body limit. *before* is the path prefix of the router."""
     for route in router.routes:
-        # A router in a router is there as a whole; older versions of FastAPI copy its routes.
+        # Recent versions of FastAPI keep a nested router as one object. Older versions copy its routes.
         inner, around = getattr(route, "original_router", None), getattr(route, "include_context", None)
         limit = getattr(getattr(route, "endpoint", None), MAX_BODY, None)
         if inner is not None and around is not None:
@@ -127,12 +138,12 @@ def _limits(router: APIRouter, before: str = "") -> Iterator[Limit]:
 
 
 def _static(installed: Installed[Any]) -> str | None:
-    """The folder of an application's scripts, styles and pictures, if it has one."""
+    """Return the folder of an application's static files, or None."""
     home = None if installed.app.package is None else files(installed.app.package) / "static"
     return str(home) if home is not None and home.is_dir() else None
 
 
-def _showing(page: Page[Any], installed: Installed[Any]) -> Callable[[Request], Response]:
+def _page_endpoint(page: Page[Any], installed: Installed[Any]) -> Callable[[Request], Response]:
     def show(request: Request) -> Response:
         return page.show(request, installed)
 
@@ -140,27 +151,28 @@ def _showing(page: Page[Any], installed: Installed[Any]) -> Callable[[Request], 
     return show if right is None else requires(right)(show)
 
 
-# -- what went wrong -------------------------------------------------------------------------------------------------
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
-def _failed(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
+def _error_handler(site: Site) -> Callable[[Request, Exception], Awaitable[Response]]:
     async def failed(request: Request, error: Exception) -> Response:
-        if "route" not in request.scope and not _read_by_programs(request.scope):
-            # No route, and so nobody was asked for: the page must not offer what its reader may not do.
-            request.scope[WHO] = await run_in_threadpool(_who, request, site)
+        if "route" not in request.scope and not _is_for_programs(request.scope):
+            # No route matched, so `check_permission` has not run. The page must not offer actions that the reader may
+            # not do.
+            request.scope[WHO] = await run_in_threadpool(_find_principal, request, site)
         return shown(_problem_of(request, error, site), request.scope, site)
 
     return failed
 
 
-def _who(request: Request, site: Site) -> Principal | None:
+def _find_principal(request: Request, site: Site) -> Principal | None:
     try:
         return site.access.who(site, request)
     except (StoreError, Problem):
         return None
 
 
-def _read_by_programs(scope: Scope) -> bool:
+def _is_for_programs(scope: Scope) -> bool:
     path = path_of(scope)
     return path.startswith(_FOR_PROGRAMS) or path == _STREAM
 
@@ -171,15 +183,16 @@ def _problem_of(request: Request, error: Exception, site: Site) -> Problem:
     if isinstance(error, StarletteHTTPException) and error.status_code == 405:
         allow = ", ".join(sorted(_methods_at(request.app.routes, request.scope)))
         return Problem("method", headers={"Allow": allow})
-    if type(error) is StarletteHTTPException:  # of the router or the static files: its words are reason phrases
+    # from the router or the static files: its detail is only the reason phrase
+    if type(error) is StarletteHTTPException:
         missing = error.status_code == 404
         error = Problem("no_such_path") if missing else HTTPException(error.status_code, "", error.headers)
     return problems.problem_of(error, site)
 
 
 def shown(problem: Problem, scope: Scope, site: Site) -> Response:
-    """A problem as whoever asked can read it: JSON for programs, a plain page for people."""
-    if _read_by_programs(scope):
+    """Render a problem: JSON for programs, an HTML page for browsers."""
+    if _is_for_programs(scope):
         return problems.problem_response(problem, scope, site.codes)
     if problem.code in NOT_SIGNED_IN and scope["method"] == "GET":
         return to_sign_in(scope)
@@ -189,13 +202,11 @@ def shown(problem: Problem, scope: Scope, site: Site) -> Response:
         from tidegate.web.pages.overview import failure
 
         return failure(scope, about, headers)
-    except Exception as error:  # whatever is wrong with the page, its reader gets an answer
+    except Exception as error:  # the page failed too, and the browser still needs a response
         about_it = (about["request_id"], type(error).__name__, places(error))
         _log.error("failure_page_failed id=%s error=%s where=%s", *about_it)
-    said = {name: html.escape(str(about[name] or "")) for name in ("title", "detail")}
-    text = (
-        f'<!doctype html><html lang="en"><title>{said["title"]}</title><h1>{said["title"]}</h1><p>{said["detail"]}</p>'
-    )
+    title, detail = (html.escape(str(about[name] or "")) for name in ("title", "detail"))
+    text = f'<!doctype html><html lang="en"><title>{title}</title><h1>{title}</h1><p>{detail}</p>'
     return HTMLResponse(text, problem.status_code, headers)
 
 
@@ -203,20 +214,20 @@ def shown(problem: Problem, scope: Scope, site: Site) -> Response:
 
 
 def _methods_at(routes: Iterable[BaseRoute], scope: Scope) -> set[str]:
-    """Every method that some route takes at this path."""
-    found: set[str] = set()
+    """Return every method that a route accepts at this path."""
+    methods: set[str] = set()
     for route in routes:
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
             if route.matches({**scope, "method": method})[0] is Match.FULL:
-                found.add(method)
-    return found | ({"HEAD"} if "GET" in found else set())
+                methods.add(method)
+    return methods | ({"HEAD"} if "GET" in methods else set())
 
 
-def _large(limits: list[Limit]) -> Callable[[Scope], int | None]:
-    """How much the route of a request takes, where an application said so with `body_limit`."""
+def _body_limit_for(limits: list[Limit]) -> Callable[[Scope], int | None]:
+    """Return a function that looks up the `body_limit` of the route that a request matches."""
 
     def large(scope: Scope) -> int | None:
         path, method = path_of(scope), scope["method"]
-        return next((most for address, methods, most in limits if method in methods and address.match(path)), None)
+        return next((limit for pattern, methods, limit in limits if method in methods and pattern.match(path)), None)
 
     return large

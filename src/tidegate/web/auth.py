@@ -1,8 +1,8 @@
-"""Who asks, and whether they may: one check before every route, in one place.
+"""Authentication and authorization of requests: one check before every route.
 
-While no user exists, a local request may do everything: one that comes from this machine, for this machine, through no
-proxy. Everyone else signs in, or shows a token; from the first user on, local requests do so too. A route that nobody
-thought of is for admins only.
+While no user exists, a local request may do everything. Local means: from this machine, addressed to this machine,
+without a proxy. All other requests need a session or a token, and so do local ones as soon as a user exists. A route
+without a declared permission is for admins only.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from tidegate.web.site import Site, site_of
 
 _log = logging.getLogger("tidegate.web")
 
-WHO = "tidegate.who"  # in the scope
+WHO = "tidegate.who"  # key in the ASGI scope
 COOKIE = "tidegate_session"
-PUBLIC = "anyone"  # a route that needs no right at all
-_RIGHT = "tidegate_right"  # on a function of an application
-NOT_SIGNED_IN = frozenset({"not_signed_in", "no_users"})  # codes of what signing in would open
+PUBLIC = "anyone"  # a route that needs no permission
+_PERMISSION_MARK = "tidegate_right"  # attribute on a function of an application
+NOT_SIGNED_IN = frozenset({"not_signed_in", "no_users"})  # problem codes that signing in solves
 
-# What a POST does is the last word of its address, in the API and on the pages.
+# The last segment of a POST path names the action, in the API and on the pages.
 _OF_ACTION: Mapping[str, Permission] = {
     "retry": Permission.RETRY,
     "cancel": Permission.CANCEL,
@@ -54,9 +54,9 @@ _OF_ACTION: Mapping[str, Permission] = {
     "ack": Permission.READ_NOTICE,
     "read": Permission.READ_NOTICE,
     "snooze": Permission.READ_NOTICE,
-    "address": Permission.SEE,  # one's own
-    "classify": Permission.SEE,  # it changes nothing
-    "bulk": Permission.SEE,  # the action is in the form: the handler asks for the right to that
+    "address": Permission.SEE,  # the user's own address
+    "classify": Permission.SEE,  # changes nothing
+    "bulk": Permission.SEE,  # the form names the action, so the handler checks the permission
     "bulk-actions": Permission.SEE,
 }
 _OF_PATH: Mapping[str, Permission | str] = {
@@ -64,7 +64,7 @@ _OF_PATH: Mapping[str, Permission | str] = {
     "/api/v1/config": Permission.SEE_SETTINGS,
     "/sign-in": PUBLIC,
     "/sign-out": PUBLIC,
-    "/preferences": PUBLIC,  # only how the page looks, in a cookie
+    "/preferences": PUBLIC,  # only a cookie with display preferences
     "/health/live": PUBLIC,
     "/health/ready": PUBLIC,
     "/api/openapi.json": PUBLIC,
@@ -76,28 +76,28 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def requires(right: Permission | str) -> Callable[[F], F]:
-    """Marks a route or the `show` of a page with the right that it needs; `PUBLIC` opens it to visitors without a name.
+    """Mark a route or the `show` of a page with the permission it needs. `PUBLIC` opens it to anonymous visitors.
 
     @router.post("/api/weather/{city}")
-    @needs(Right.PUT_IN)
+    @requires(Permission.PUT_IN)
     def refresh(city: str): ...
     """
 
     def mark(fn: F) -> F:
-        setattr(fn, _RIGHT, right)
+        setattr(fn, _PERMISSION_MARK, right)
         return fn
 
     return mark
 
 
 def required_permission(fn: object) -> Permission | str | None:
-    """What `needs` said of a function; None when it said nothing."""
-    found: Permission | str | None = getattr(fn, _RIGHT, None)
-    return found
+    """Return the permission that `requires` set on a function, or None."""
+    permission: Permission | str | None = getattr(fn, _PERMISSION_MARK, None)
+    return permission
 
 
 def permission_for(method: str, path: str, endpoint: object = None) -> Permission | str:
-    """What a request needs: as its function says, or the table, or reading; and if nobody said, to be an admin."""
+    """Return the permission a request needs: of its function, of the tables above, SEE for reads, else MANAGE."""
     marked = required_permission(endpoint)
     if marked is not None:
         return marked
@@ -109,51 +109,51 @@ def permission_for(method: str, path: str, endpoint: object = None) -> Permissio
 
 
 class Authenticator:
-    """Recognises who asks, by a token in the header or a session in the cookie."""
+    """Identifies the principal of a request by a bearer token or a session cookie."""
 
     def __init__(self, issuers: Sequence[Issuer] = (), secrets: Secrets | None = None) -> None:
-        """*secrets* sign the cookies of visitors; without them, a restart makes everybody a new visitor."""
+        """*secrets* sign the visitor cookies. Without them, every visitor gets a new id after a restart."""
         self._issuers = tuple(issuers)
         self.secrets = secrets or Secrets(token_bytes(32))
-        self._nobody = False  # as far as is known, nobody has a password
+        self._has_no_users = False  # last known: no user exists
 
     def who(self, site: Site, request: Request) -> Principal | None:
-        """None for nobody; Problem when somebody shows a token that is not good."""
+        """Return the principal, or None if the request has none. Raises Problem for an invalid token."""
         shown = request.headers.get("authorization")
         if shown is not None:
             return self._bearer(site, shown)
         secret = request.cookies.get(COOKIE)
         if secret:
-            found = site.read(lambda tx: users.of_session(tx, secret))
-            if found is not None:
-                self._nobody = False  # `open` must not remember what was so before this user was added
-                who, due = found
+            session = site.read(lambda tx: users.of_session(tx, secret))
+            if session is not None:
+                self._has_no_users = False  # a cached result from before this user existed would keep `open` true
+                principal, due = session
                 if due:
                     site.write(lambda tx: users.session_used(tx, secret))
-                return who
+                return principal
         return LOCAL if self.open(site, request) else None
 
     def open(self, site: Site, request: Request) -> bool:
-        """Whether nobody has to sign in: no user exists, the server has no other name, and the request is local.
+        """Whether no sign-in is needed: no user exists, the server has no public host name, and the request is local.
 
-        While the database is away, what it said last counts; without that, nobody gets in.
+        While the database is unreachable, the last known result counts. Without one, access is denied.
         """
         if site.is_named or not is_local(request.scope):
             return False
         try:
-            self._nobody = not site.read(users.anybody)
+            self._has_no_users = not site.read(users.anybody)
         except StoreError:
-            if not self._nobody:
+            if not self._has_no_users:
                 raise
-        return self._nobody
+        return self._has_no_users
 
     def refusal(self, site: Site) -> Problem:
-        """What someone is told who is not signed in: to do so, or how the first user is added."""
+        """Return the problem for a request without a principal: sign in, or add the first user."""
         try:
-            self._nobody = not site.read(users.anybody)
+            self._has_no_users = not site.read(users.anybody)
         except StoreError:
             return Problem("not_signed_in", headers=_CHALLENGE)
-        return Problem("no_users" if self._nobody else "not_signed_in", headers=_CHALLENGE)
+        return Problem("no_users" if self._has_no_users else "not_signed_in", headers=_CHALLENGE)
 
     def _bearer(self, site: Site, shown: str) -> Principal:
         scheme, _, token = shown.partition(" ")
@@ -161,13 +161,13 @@ class Authenticator:
         if scheme.lower() != "bearer" or not token:
             raise unknown_credentials("Send `Authorization: Bearer` and a token.")
         if token.startswith(users.TOKEN):
-            found = site.read(lambda tx: users.of_token(tx, token))
-            if found is None:
+            match = site.read(lambda tx: users.of_token(tx, token))
+            if match is None:
                 raise unknown_credentials()
-            who, due = found
+            principal, due = match
             if due is not None:
                 site.write(lambda tx: users.token_used(tx, due))
-            return who
+            return principal
         for issuer in self._issuers:
             try:
                 return access.verify_token(issuer, token, site.queue.clock.now())
@@ -181,9 +181,9 @@ def unknown_credentials(detail: str = "The token is not known, or has ended.") -
 
 
 async def check_permission(request: Request) -> None:
-    """Runs before every route: nobody gets further than their rights.
+    """Check the permission before every route.
 
-    Health and signing in ask nobody, neither the store nor a thread, so they answer while all threads are busy.
+    Health and sign-in routes use neither the store nor a thread, so they respond while all threads are busy.
     """
     route: Any = request.scope.get("route")
     right = permission_for(request.method, getattr(route, "path", request.url.path), request.scope.get("endpoint"))
@@ -195,20 +195,20 @@ async def check_permission(request: Request) -> None:
 
 def _check(request: Request, right: Permission | str) -> None:
     site = site_of(request)
-    who = request.scope[WHO] = site.access.who(site, request)
+    principal = request.scope[WHO] = site.access.who(site, request)
     if right == PUBLIC:
         return
-    if who is None:
+    if principal is None:
         raise site.access.refusal(site)
-    if not who.has_permission(Permission(right)):
-        raise not_allowed(who, Permission(right))
+    if not principal.has_permission(Permission(right)):
+        raise not_allowed(principal, Permission(right))
 
 
 def require(request: Request, right: Permission) -> None:
-    """For a handler that learns only from the form what it is to do."""
-    who = request.scope.get(WHO)
-    if not isinstance(who, Principal) or not who.has_permission(right):
-        raise Problem("not_signed_in") if who is None else not_allowed(who, right)
+    """Check a permission in a handler that learns the action from the form."""
+    principal = request.scope.get(WHO)
+    if not isinstance(principal, Principal) or not principal.has_permission(right):
+        raise Problem("not_signed_in") if principal is None else not_allowed(principal, right)
 
 
 def not_allowed(principal: Principal, right: Permission) -> Problem:
@@ -222,43 +222,45 @@ RIGHT_OF_BULK: Mapping[str, Permission] = {
 }
 
 
-# How often a password may be tried: per user and network, per network, and in all.
-#
-# Only the pair of a user and a network has growing waits, so a stranger elsewhere cannot keep a user out. The two
-# other limits refill steadily. A browser with a device cookie has a count of its own instead of all three.
+# -- sign-in rate limit ------------------------------------------------------------------------------------------------
 
-FREE = 5  # failures of a pair that cost nothing
-FREE_OF_DEVICE = 10  # failures with one device cookie; then, for a day, the browser counts as a stranger
-_FIRST, _LONGEST = 2.0, 900.0  # seconds to wait after the next failure, and at most
-_FORGOTTEN = 3600.0  # seconds without a failure after which a pair starts anew
+FREE = 5  # failures of a pair before the first delay
+FREE_OF_DEVICE = 10  # failures with one device cookie; then the cookie is ignored for a day
+_FIRST, _LONGEST = 2.0, 900.0  # seconds: the first delay and the longest
+_RESET_AFTER = 3600.0  # seconds without a failure after which the count of a pair restarts
 _DAY = 86400.0
-_MAX_KEPT = 10_000  # pairs, networks and devices that are remembered, of each
+_MAX_ENTRIES = 10_000  # entries per table: pairs, networks, devices
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SignInAttempt:
-    """One try to sign in; *wait* is the seconds until it may be made, 0 for now."""
+    """One sign-in attempt. *wait* is the seconds until it is allowed, 0 for now."""
 
     pair: tuple[str, str]  # user and network
-    device: str | None  # whose count it is on; None: on that of the pair
+    device: str | None  # device that the attempt counts against; None: the pair
     wait: float
 
 
 class SignInLimit:
-    """Counts failures in this process. No account is ever locked."""
+    """Limits failed sign-ins per user and network, per network, and in total. It never locks an account.
+
+    Only the pair of user and network gets growing delays, so an attacker elsewhere cannot lock a user out. The two
+    other limits refill at a steady rate. A browser with a device cookie has its own count instead of all three. Counts
+    are per process.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._pairs = _Failures(forgotten=_FORGOTTEN)
+        self._pairs = _Failures(forgotten=_RESET_AFTER)
         self._devices = _Failures(forgotten=_DAY)
         self._networks: OrderedDict[str, _Bucket] = OrderedDict()
         self._all = _Bucket(burst=100, per_second=1.0, at=clock())
 
     def begin(self, name: str, network: str, device: str | None = None) -> SignInAttempt:
-        """Counts the try against its device or its pair from here on, so that concurrent ones are not free.
+        """Count the attempt against its device or pair up front, so that concurrent attempts are not free.
 
-        A network may be that of many people who know their passwords: only what `failed` counts against it.
+        Many users who know their passwords may share a network, so only `failed` counts against it.
         """
         now, pair = self._clock(), (name, network)
         with self._lock:
@@ -272,27 +274,27 @@ class SignInLimit:
             return SignInAttempt(pair=pair, device=None, wait=wait)
 
     def failed(self, attempt: SignInAttempt) -> None:
-        """The password was wrong."""
+        """Record a wrong password."""
         if attempt.device is not None:
-            return  # others must not pay for it
+            return  # a known browser must not use up the limits of others
         now, network = self._clock(), attempt.pair[1]
         with self._lock:
-            found = self._networks.pop(network, None) or _Bucket(burst=30, per_second=1 / 20, at=now)
-            self._networks[network] = found
-            found.fill(now)
+            bucket = self._networks.pop(network, None) or _Bucket(burst=30, per_second=1 / 20, at=now)
+            self._networks[network] = bucket
+            bucket.fill(now)
             self._all.fill(now)
-            if len(self._networks) > _MAX_KEPT:
+            if len(self._networks) > _MAX_ENTRIES:
                 self._networks.popitem(last=False)
 
     def passed(self, attempt: SignInAttempt) -> None:
-        """The password was right: the failures of the pair and of the device are forgotten."""
+        """Record a correct password: reset the counts of the pair and the device."""
         with self._lock:
             self._pairs.forget(attempt.pair)
             if attempt.device is not None:
                 self._devices.forget(attempt.device)
 
     def release(self, attempt: SignInAttempt) -> None:
-        """The password was not tried after all."""
+        """Undo `begin`: the password was not checked."""
         with self._lock:
             if attempt.device is not None:
                 self._devices.take_back(attempt.device)
@@ -301,41 +303,41 @@ class SignInLimit:
 
 
 class _Failures:
-    """How often each key failed, and when it did last."""
+    """Failure count and time of the last failure per key."""
 
     def __init__(self, *, forgotten: float) -> None:
         self._forgotten = forgotten
-        self._kept: OrderedDict[Hashable, tuple[int, float]] = OrderedDict()
+        self._entries: OrderedDict[Hashable, tuple[int, float]] = OrderedDict()
 
     def count(self, key: Hashable, now: float) -> int:
-        n, last = self._kept.get(key, (0, now))
+        n, last = self._entries.get(key, (0, now))
         return 0 if now - last > self._forgotten else n
 
     def wait(self, key: Hashable, now: float) -> float:
-        """Seconds until the next try: none for the first failures, then twice as long after each."""
+        """Return the seconds until the next attempt: 0 for the first failures, then doubling with each."""
         n = self.count(key, now)
         if n < FREE:
             return 0.0
-        return max(0.0, self._kept[key][1] + min(_FIRST * 2.0 ** min(n - FREE, 20), _LONGEST) - now)
+        return max(0.0, self._entries[key][1] + min(_FIRST * 2.0 ** min(n - FREE, 20), _LONGEST) - now)
 
     def add(self, key: Hashable, now: float) -> None:
         n = self.count(key, now)
         self.forget(key)
-        self._kept[key] = (n + 1, now)
-        if len(self._kept) > _MAX_KEPT:
-            self._kept.popitem(last=False)
+        self._entries[key] = (n + 1, now)
+        if len(self._entries) > _MAX_ENTRIES:
+            self._entries.popitem(last=False)
 
     def take_back(self, key: Hashable) -> None:
-        n, last = self._kept.get(key, (0, 0.0))
+        n, last = self._entries.get(key, (0, 0.0))
         if n:
-            self._kept[key] = (n - 1, last)
+            self._entries[key] = (n - 1, last)
 
     def forget(self, key: Hashable) -> None:
-        self._kept.pop(key, None)
+        self._entries.pop(key, None)
 
 
 class _Bucket:
-    """Failures that are allowed at once, and how many more per second."""
+    """Token bucket of failures: a burst, then a steady rate."""
 
     __slots__ = ("_at", "_burst", "_per_second", "_used")
 
@@ -344,27 +346,27 @@ class _Bucket:
         self._used, self._at = 0.0, at
 
     def fill(self, now: float) -> None:
-        self._used, self._at = self._now_used(now) + 1, now
+        self._used, self._at = self._level_at(now) + 1, now
 
     def wait(self, now: float) -> float:
-        return max(0.0, (self._now_used(now) + 1 - self._burst) / self._per_second)
+        return max(0.0, (self._level_at(now) + 1 - self._burst) / self._per_second)
 
-    def _now_used(self, now: float) -> float:
+    def _level_at(self, now: float) -> float:
         return max(0.0, self._used - (now - self._at) * self._per_second)
 
 
-# Device cookies: a browser that signed in before is not slowed down by the failures of others.
+# -- device cookies ----------------------------------------------------------------------------------------------------
 #
-# The cookie is signed for one user and one password. It signs nobody in: it only counts failures per browser. A new
-# password makes it worthless.
+# A browser that signed in before is not slowed down by the failures of others. The cookie is signed for one user and
+# one password and does not sign anyone in: it only selects a separate failure count. A new password invalidates it.
 
-DEVICE_COOKIE = "tidegate_device_"  # and a digest of the user's name: people who share a browser have one each
+DEVICE_COOKIE = "tidegate_device_"  # followed by a digest of the user name: users who share a browser have one each
 LIFETIME = 180 * 86400  # seconds
 _MAX_LENGTH = 300
 
 
 def device_of(request: Request, secrets: Secrets, name: str, password_digest: str | None, now: float) -> str | None:
-    """The id of a browser that signed in as *name* with the current password; None for any other."""
+    """Return the id of a browser that signed in as *name* with the current password, or None."""
     cookie = request.cookies.get(_cookie_name(name), "")
     if password_digest is None or not cookie or len(cookie) > _MAX_LENGTH:
         return None
@@ -378,12 +380,16 @@ def device_of(request: Request, secrets: Secrets, name: str, password_digest: st
 def remember_device(
     response: Response, request: Request, secrets: Secrets, name: str, password_digest: str, now: float
 ) -> None:
-    """Sets the cookie after a successful sign-in."""
+    """Set the device cookie after a successful sign-in."""
     response.set_cookie(
-        _cookie_name(name), secrets.sign(_purpose(name, password_digest), f"{token_hex(16)} {int(now)}"),
-        max_age=LIFETIME, httponly=True, samesite="strict", secure=request.url.scheme == "https",
+        _cookie_name(name),
+        secrets.sign(_purpose(name, password_digest), f"{token_hex(16)} {int(now)}"),
+        max_age=LIFETIME,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
         path=f"{request.scope.get('root_path', '')}/sign-in",
-    )  # fmt: skip
+    )
 
 
 def _cookie_name(name: str) -> str:
@@ -394,16 +400,16 @@ def _purpose(name: str, password_digest: str) -> str:
     return f"device 1 {name} {hashlib.sha256(password_digest.encode()).hexdigest()}"
 
 
-# Password checks in threads of their own: each takes 64 MB and much CPU, and anyone may ask for one.
+# -- password checks ---------------------------------------------------------------------------------------------------
 
 _THREADS = 2
 _MAX_WAITING = 8
 
 
 class PasswordChecks:
-    """Checks two passwords at a time. Eight more may wait; browsers that signed in before have eight places besides.
+    """Checks two passwords at a time in a separate pool: a check takes 64 MB and much CPU, and needs no sign-in.
 
-    Use it on one event loop.
+    Eight more may wait, and browsers with a device cookie have eight extra places. Use it on one event loop.
     """
 
     def __init__(self) -> None:
@@ -411,7 +417,7 @@ class PasswordChecks:
         self._pending = 0
 
     async def check(self, password: str, digest: str | None, *, known_device: bool) -> bool | None:
-        """Whether the password has that digest; None at once when too many checks are pending."""
+        """Whether the password matches the digest. None, without waiting, when too many checks are pending."""
         places = _THREADS + _MAX_WAITING * (2 if known_device else 1)
         if self._pending >= places:
             return None
@@ -424,7 +430,7 @@ class PasswordChecks:
             self._pending -= 1
 
     def close(self) -> None:
-        """Ends the threads; the next check starts new ones."""
+        """End the threads. The next check starts new ones."""
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown(wait=False)

@@ -1,8 +1,4 @@
-"""Whose something is: of whoever signed in, or of the browser that came without a name.
-
-An upload page for everybody needs no account, and yet nobody may fetch what another one put in. So a visitor gets a
-random id in a signed cookie at the first visit. Nothing is stored: the signature is the proof that we made it.
-"""
+"""What applications use of the server: the current user, forms, problems, body limits and owner sessions."""
 
 from __future__ import annotations
 
@@ -21,28 +17,26 @@ from tidegate.web.middleware import COOKIES
 from tidegate.web.problems import Problem, ProblemResponse, wrong
 from tidegate.web.site import Site, site_of
 
-# What applications use: pages in the common layout, forms, who acts, problems, and larger bodies.
-
 F = TypeVar("F", bound=Callable[..., Any])
 
-MAX_BODY = "tidegate_most_body"  # on a function that takes more than usual
+MAX_BODY = "tidegate_most_body"  # attribute on a function with its own limit
 _MAX_FIELDS = 200
 
 
 def current_user(request: Request, *, name: str = "") -> str:
-    """Who acts, as events name them, and from where; with *name*, under another one."""
-    found = Actor.of(site_of(request).actor_of(request))
-    return Actor(user_actor(name), found.origin) if name else found
+    """Return the actor for events, with its origin. *name* replaces the name of the signed-in user."""
+    actor = Actor.of(site_of(request).actor_of(request))
+    return Actor(user_actor(name), actor.origin) if name else actor
 
 
 def current_principal(request: Request) -> Principal | None:
-    """Who was recognised, with role and way (`who.via`); None for a visitor without a name."""
-    who = request.scope.get("tidegate.who")
-    return who if isinstance(who, Principal) else None
+    """Return the principal with role and authentication method (`via`), or None for an anonymous visitor."""
+    principal = request.scope.get("tidegate.who")
+    return principal if isinstance(principal, Principal) else None
 
 
 def not_signed_in(request: Request) -> Problem:
-    """What a caller is told who must sign in, or add the first user; reads the store. Raise it."""
+    """Return the problem that asks a caller to sign in or to add the first user. It reads the store. Raise it."""
     site = site_of(request)
     return site.access.refusal(site)
 
@@ -50,7 +44,7 @@ def not_signed_in(request: Request) -> Problem:
 def problem(
     status: int, code: str, title: str | None = None, detail: str = "", *, retry_after: float | None = None, **more: Any
 ) -> Response:
-    """A problem+json answer with a code of the book or of the application; *more* are further fields of it.
+    """Return a problem+json response with a code of Tidegate or of the application. *more* are additional fields.
 
     return problem(409, "NOT_READY", detail="The file is still being made.", retry_after=12)
     """
@@ -58,18 +52,18 @@ def problem(
 
 
 async def form(request: Request) -> dict[str, str]:
-    """The fields of a posted form, each once; a file or a field that stands twice is refused."""
-    found: dict[str, str] = {}
+    """Return the fields of a posted form. A file or a repeated field is rejected."""
+    fields: dict[str, str] = {}
     async with request.form(max_files=0, max_fields=_MAX_FIELDS) as sent:
         for name, value in sent.multi_items():
-            if isinstance(value, UploadFile) or name in found:
+            if isinstance(value, UploadFile) or name in fields:
                 raise wrong(name, "give it once, as a text")
-            found[name] = value
-    return found
+            fields[name] = value
+    return fields
 
 
 def body_limit(limit: int) -> Callable[[F], F]:
-    """Lets a route of an application take a body of up to *most* bytes.
+    """Allow a route of an application a body of up to *limit* bytes.
 
     @router.post("/api/upload")
     @body_limit(50_000_000)
@@ -85,37 +79,39 @@ def body_limit(limit: int) -> Callable[[F], F]:
 
 
 COOKIE = "tidegate_owner"
-LASTS = 400 * 86400  # seconds; browsers keep no cookie for longer
-AGAIN = 30 * 86400  # seconds after which a cookie is made anew, so that a regular visitor never loses it
-_OWNER = "tidegate.owner"  # in the scope
-_VERSION = "1"  # of what the cookie says; another one may have another form, and be read beside this
+LASTS = 400 * 86400  # seconds; browsers cap the lifetime of a cookie here
+AGAIN = 30 * 86400  # seconds after which the cookie is renewed, so that a regular visitor keeps it
+_OWNER = "tidegate.owner"  # key in the ASGI scope
+_VERSION = "1"  # of the cookie format; a later format can be read as well as this one
 _PURPOSE = "owner 1"
-_MAX_COOKIE_LENGTH = 300  # characters; ours have about 140
+_MAX_COOKIE_LENGTH = 300  # characters; a valid cookie has about 140
 _DIGITS = 32  # 128 random bits
 
 
 def owner_session(request: Request) -> str:
-    """The owner of what this request puts in: the same text for everything that the same visitor does.
+    """Return the owner of what this request creates: the same text for every request of one visitor.
 
-    `user:ada` for somebody who signed in, `token:7` and `jwt:…` for programs, and `visitor:…` for anybody else, who is
-    remembered by a cookie, at this machine too. It goes with whatever answer is given, so it works in a page's `show`,
-    as `Depends(owner_session)`, and before a redirect.
+    `user:ada` for a signed-in user, `token:7` and `jwt:…` for programs, and `visitor:…` for an anonymous browser, local
+    ones too. An upload page for everyone needs no account, but a visitor must not read the files of another one. So an
+    anonymous visitor gets a random id in a signed cookie. Nothing is stored: the signature proves the origin. The
+    cookie goes with every kind of response, so this works in a page's `show`, as `Depends(owner_session)`, and before a
+    redirect.
 
     @router.post("/api/files")
-    @needs(ANYONE)
+    @requires(PUBLIC)
     def upload(owner: Annotated[str, Depends(owner_session)]): ...
     """
-    found: str | None = request.scope.get(_OWNER)
-    if found is None:
-        who = request.scope.get(WHO)
-        # Whoever is at this machine may do everything, and has no name: two browsers there are two owners.
-        named = who if isinstance(who, Principal) and who.via is not AuthMethod.LOCAL else None
-        found = request.scope[_OWNER] = f"visitor:{_visitor(request)}" if named is None else named.owner
-    return found
+    owner: str | None = request.scope.get(_OWNER)
+    if owner is None:
+        principal = request.scope.get(WHO)
+        # A local request has every permission but no user name. Two browsers on this machine are two owners.
+        named = principal if isinstance(principal, Principal) and principal.via is not AuthMethod.LOCAL else None
+        owner = request.scope[_OWNER] = f"visitor:{_visitor(request)}" if named is None else named.owner
+    return owner
 
 
 def _visitor(request: Request) -> str:
-    """The id in the cookie; a new one when there is none, or one that is not ours."""
+    """Return the visitor id of the cookie, or a new id if the cookie is missing or invalid."""
     site = site_of(request)
     if site.visitor:
         return site.visitor
@@ -140,9 +136,14 @@ def _read(site: Site, cookie: str) -> tuple[str, float] | None:
 
 
 def _cookie(request: Request, value: str) -> str:
-    made = Response()
-    made.set_cookie(
-        COOKIE, value, max_age=LASTS, httponly=True, samesite="lax", secure=request.url.scheme == "https",
+    response = Response()
+    response.set_cookie(
+        COOKIE,
+        value,
+        max_age=LASTS,
+        httponly=True,
+        samesite="lax",
+        secure=request.url.scheme == "https",
         path=str(request.scope.get("root_path", "")) or "/",
-    )  # fmt: skip
-    return made.headers["set-cookie"]
+    )
+    return response.headers["set-cookie"]

@@ -1,4 +1,4 @@
-"""What may be shown of settings: nothing that looks like a secret, and no path."""
+"""Masks settings before they are shown: no secrets, no absolute paths."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from tidegate.faults.redaction import redact
 
 _MAX_SETTING = 1000
 
-# A path from the root on, alone or behind what says that it is one; not the path of a URL.
+# An absolute path, alone or after a prefix such as `sqlite:///`. Not the path of a URL.
 _PATH = re.compile(r"(?:(?<![^\s'\"=(\[,;])|(?<=file:)|(?<=sqlite:///))/(?:[^\s/'\",;)\]]+/)+(?=[^\s/'\",;)\]])")
 
 
 def without_paths(text: str) -> str:
-    """*text* with the last part of each path of this machine, and not where that is."""
+    """Replace the folders of each absolute path in *text* and keep the file name."""
     return _PATH.sub("…/", text)
 
 
-def shown_setting(found: Mapping[str, Any]) -> dict[str, Any]:
-    """One effective setting as it may be shown."""
-    # Whoever gives the settings masks them; what looks like a secret in an address is taken out here, too.
-    value = without_paths(redact(str(found["value"]), _MAX_SETTING))
-    return {"about": "", "variable": "", **found, "value": value, "origin": without_paths(str(found["origin"]))}
+def shown_setting(setting: Mapping[str, Any]) -> dict[str, Any]:
+    """Return one effective setting, masked."""
+    # The caller has masked the settings. This removes secrets inside URLs as well.
+    value = without_paths(redact(str(setting["value"]), _MAX_SETTING))
+    return {"about": "", "variable": "", **setting, "value": value, "origin": without_paths(str(setting["origin"]))}

@@ -1,4 +1,4 @@
-"""/metrics: what the store has added up, and the breakers of this process, read when they are asked for."""
+"""/metrics and /health: figures from the store and the breakers of this process."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 
 def metrics_router() -> APIRouter:
-    found = APIRouter(include_in_schema=False)
-    found.add_api_route("/metrics", metrics, methods=["GET"])
-    return found
+    router = APIRouter(include_in_schema=False)
+    router.add_api_route("/metrics", metrics, methods=["GET"])
+    return router
 
 
 def metrics(request: Request) -> Response:
-    """In the format that the Accept header asks for."""
+    """Return the metrics in the format that the Accept header requests."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(StoreCollector(site_of(request)))
     encode, kind = choose_encoder(request.headers.get("accept", ""))
@@ -45,7 +45,7 @@ def metrics(request: Request) -> Response:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoreCollector:
-    """A collector. With the database away it tells what this process knows, and that the database is away."""
+    """Collects metrics on each scrape. If the database is unreachable, it reports that and the local breakers."""
 
     site: Site
 
@@ -58,7 +58,7 @@ class StoreCollector:
         yield build
         up = GaugeMetricFamily("tidegate_store_up", "Whether the database can be read")
         try:
-            found = self.site.read(figures)
+            totals = self.site.read(figures)
         except StoreError:
             up.add_metric([], 0)
             yield up
@@ -66,16 +66,21 @@ class StoreCollector:
             return
         up.add_metric([], 1)
         yield up
-        yield from _of_queues(found.queues)
-        others = [each for program, told in found.programs.items() if program != this_program() for each in told]
-        yield from _of_breakers(found.breakers, others)
-        yield from _of_targets(found)
-        yield from _of_workers(found)
-        yield from _of_channels(found)
-        for there in self.site.apps:
-            if there.app.metrics is not None:
-                with contextlib.suppress(StoreError):  # it is away since a moment ago
-                    yield from there.app.metrics(there)
+        yield from _of_queues(totals.queues)
+        others = [
+            breaker
+            for program, breakers in totals.programs.items()
+            if program != this_program()
+            for breaker in breakers
+        ]
+        yield from _of_breakers(totals.breakers, others)
+        yield from _of_targets(totals)
+        yield from _of_workers(totals)
+        yield from _of_channels(totals)
+        for installed in self.site.apps:
+            if installed.app.metrics is not None:
+                with contextlib.suppress(StoreError):  # unreachable since the last read
+                    yield from installed.app.metrics(installed)
 
 
 def _of_queues(queues: list[QueueFigures]) -> Iterator[Metric]:
@@ -103,9 +108,9 @@ def _of_queues(queues: list[QueueFigures]) -> Iterator[Metric]:
 
 
 def _of_breakers(rows: list[BreakerFigures], others: list[ReportedBreaker]) -> Iterator[Metric]:
-    """Those that are rows, and those of this process; of one name, the row counts for all processes.
+    """Yield stored breakers and those of this process. For a name in both, the stored one counts.
 
-    Of a breaker that other processes have as well, such as a worker that does the work, the worst state shows.
+    If another process, such as a worker, has the same breaker, the worst state is reported.
     """
     families = list(BreakerCollector().collect())
     own = {sample.labels["name"] for family in families for sample in family.samples} - {row.name for row in rows}
@@ -120,7 +125,7 @@ def _of_breakers(rows: list[BreakerFigures], others: list[ReportedBreaker]) -> I
 
 
 def _at_worst(sample: Sample, others: list[ReportedBreaker], value: Callable[[ReportedBreaker], int]) -> Sample:
-    theirs = [value(each) for each in others if each.name == sample.labels["name"]]
+    theirs = [value(breaker) for breaker in others if breaker.name == sample.labels["name"]]
     return sample._replace(value=max([sample.value, *theirs]))
 
 
@@ -128,7 +133,7 @@ def _add_state(family: Metric, row: BreakerFigures) -> None:
     family.add_sample("circuit_breaker_state", {"name": row.name}, row.state)
 
 
-def _add_run(family: Metric, row: BreakerFigures) -> None:
+def _add_consecutive(family: Metric, row: BreakerFigures) -> None:
     family.add_sample("circuit_breaker_consecutive_failures", {"name": row.name}, row.consecutive_failures)
 
 
@@ -137,7 +142,7 @@ def _add_requests(family: Metric, row: BreakerFigures) -> None:
         family.add_sample("circuit_breaker_requests_total", {"name": row.name, "result": result}, n)
 
 
-def _add_moves(family: Metric, row: BreakerFigures) -> None:
+def _add_transitions(family: Metric, row: BreakerFigures) -> None:
     for (old, new), n in row.transitions.items():
         labels = {"name": row.name, "from_state": old, "to_state": new}
         family.add_sample("circuit_breaker_state_transitions_total", labels, n)
@@ -149,107 +154,108 @@ _WORST: Mapping[str, Callable[[ReportedBreaker], int]] = {
 }
 _ADD = {
     "circuit_breaker_state": _add_state,
-    "circuit_breaker_consecutive_failures": _add_run,
+    "circuit_breaker_consecutive_failures": _add_consecutive,
     "circuit_breaker_requests": _add_requests,
-    "circuit_breaker_state_transitions": _add_moves,
+    "circuit_breaker_state_transitions": _add_transitions,
 }
 
 
-def _of_targets(found: Figures) -> Iterator[Metric]:
+def _of_targets(totals: Figures) -> Iterator[Metric]:
     labels = ["target", "state"]
     state = GaugeMetricFamily("tidegate_target_state", "How a target stands: 1 for its state", labels=labels)
-    for name, token in found.target_state.items():
-        for each in found.tokens:
-            state.add_metric([name, each], float(each == token))
+    for name, token in totals.target_state.items():
+        for known in totals.tokens:
+            state.add_metric([name, known], float(known == token))
     counted = GaugeMetricFamily("tidegate_targets", "Targets by state, all of them", labels=["state"])
-    for token, n in found.targets.items():
+    for token, n in totals.targets.items():
         counted.add_metric([token], n)
     yield from (state, counted)
 
 
-def _of_workers(found: Figures) -> Iterator[Metric]:
-    yield GaugeMetricFamily("tidegate_workers", "Workers that were heard of in time", value=found.workers)
+def _of_workers(totals: Figures) -> Iterator[Metric]:
+    yield GaugeMetricFamily("tidegate_workers", "Workers that were heard of in time", value=totals.workers)
     tick = GaugeMetricFamily("tidegate_engine_last_tick_timestamp_seconds", "When a worker was last heard of")
-    if found.last_tick is not None:
-        tick.add_metric([], found.last_tick)
+    if totals.last_tick is not None:
+        tick.add_metric([], totals.last_tick)
     yield tick
-    yield GaugeMetricFamily("tidegate_notices_unread", "Notices that nobody has read", value=found.unread_notices)
+    yield GaugeMetricFamily("tidegate_notices_unread", "Notices that nobody has read", value=totals.unread_notices)
 
 
-def _of_channels(found: Figures) -> Iterator[Metric]:
+def _of_channels(totals: Figures) -> Iterator[Metric]:
     failing = GaugeMetricFamily("tidegate_channel_failing", "Whether a channel does not deliver", labels=["channel"])
-    for name, fails in found.failing.items():
+    for name, fails in totals.failing.items():
         failing.add_metric([name], float(fails))
     labels = ["channel", "outcome"]
     sent = CounterMetricFamily("tidegate_deliveries", "Notices through channels, by how that ended", labels=labels)
-    for (name, outcome), n in found.deliveries.items():
+    for (name, outcome), n in totals.deliveries.items():
         sent.add_metric([name, outcome], n)
     yield from (failing, sent)
 
 
-# /health: is the process alive, can it do its part, and will somebody do the work? Three questions, three answers.
+# -- health ------------------------------------------------------------------------------------------------------------
 #
-# A service that is down makes none of them red: that is what this program is for.
+# Liveness of the process, readiness of the database, and workers for every queue. A failing external service turns none
+# of them red: surviving that is the purpose of the program.
 
 _WAITING = ("waiting", "ready")
 
 
 def health_router() -> APIRouter:
-    found = APIRouter(prefix="/health", include_in_schema=False)
-    found.add_api_route("/live", live, methods=["GET"])
-    found.add_api_route("/ready", ready, methods=["GET"])
-    found.add_api_route("/workers", workers, methods=["GET"])
-    return found
+    router = APIRouter(prefix="/health", include_in_schema=False)
+    router.add_api_route("/live", live, methods=["GET"])
+    router.add_api_route("/ready", ready, methods=["GET"])
+    router.add_api_route("/workers", workers, methods=["GET"])
+    return router
 
 
 async def live(request: Request) -> Response:
-    """The process answers."""
-    return _well(version=site_of(request).version)
+    """Report that the process responds."""
+    return _ok(version=site_of(request).version)
 
 
 def ready(request: Request) -> Response:
-    """The database is there, and up to date."""
+    """Report whether the database is reachable and migrated."""
     site = site_of(request)
     site.read(lambda tx: tx.query("clock"))
     missing = _missing(site)
     if missing:
-        said = f"The schema of the database lacks {len(missing)} steps; run: tidegate db migrate."
-        raise Problem("not_ready", said, missing=missing)
-    return _well()
+        detail = f"The schema of the database lacks {len(missing)} steps; run: tidegate db migrate."
+        raise Problem("not_ready", detail, missing=missing)
+    return _ok()
 
 
 def _missing(site: Site) -> list[str]:
-    there = {each.number for each in applied(site.queue.store) if each.app == CORE}
+    present = {step.number for step in applied(site.queue.store) if step.app == CORE}
     return [
-        f"{migration.number:04} {migration.name}" for migration in core_migrations() if migration.number not in there
+        f"{migration.number:04} {migration.name}" for migration in core_migrations() if migration.number not in present
     ]
 
 
 def workers(request: Request) -> Response:
-    """Somebody takes the jobs of every queue that has some."""
-    queues, there = site_of(request).read(_looked)
-    alone = [queue for queue in queues if _left_alone(queue)]
+    """Report whether every queue with jobs has a worker."""
+    queues, worker_count = site_of(request).read(_read_queues)
+    alone = [queue for queue in queues if _lacks_worker(queue)]
     if alone:
-        names = ", ".join(each.name for each in alone[:5])
+        names = ", ".join(report.name for report in alone[:5])
         reasons = [
-            {"queue": each.name, "waiting": sum(each.jobs.get(stage, 0) for stage in _WAITING), "workers": 0}
-            for each in alone[:50]
+            {"queue": report.name, "waiting": sum(report.jobs.get(stage, 0) for stage in _WAITING), "workers": 0}
+            for report in alone[:50]
         ]
         raise Problem("no_workers", f"No worker is there for: {names}.", reasons=reasons)
-    return _well(workers=there)
+    return _ok(workers=worker_count)
 
 
-def _looked(tx: Tx) -> tuple[list[QueueReport], int]:
+def _read_queues(tx: Tx) -> tuple[list[QueueReport], int]:
     return reports.queues(tx), sum(
         worker.there and not worker.stopping and not worker.outdated for worker in reports.workers(tx)
     )
 
 
-def _left_alone(queue: QueueReport) -> bool:
-    # A queue that a person has paused waits for that person.
+def _lacks_worker(queue: QueueReport) -> bool:
+    # An operator paused the queue on purpose, so it needs no worker.
     waits = any(queue.jobs.get(stage, 0) > 0 for stage in _WAITING)
     return waits and not queue.workers and queue.paused_until is None
 
 
-def _well(**more: Any) -> Response:
+def _ok(**more: Any) -> Response:
     return Response(json.dumps({"status": "ok", **more}), media_type="application/json")

@@ -1,8 +1,8 @@
-"""What every request passes before anything looks at it, and what every answer carries.
+"""Middleware for every request and response: Host, Origin and body checks, security headers, error handling.
 
-Host: only our own names, so that a foreign name that points at this machine (DNS rebinding) gets nothing. Origin: what
-changes something comes from our own page, or under /api from a program that is no browser. Body: not more than allowed,
-counted while it is read. Whatever breaks inside is told to nobody but the log, and there without what it said.
+Host: only the server's own names, so that DNS rebinding gets nothing. Origin: a write must come from the server's own
+page, or under /api from a program that is not a browser. Body: limited, and counted while it is read. The client never
+sees the message of an unexpected exception, and the log does not contain it either.
 """
 
 from __future__ import annotations
@@ -24,40 +24,41 @@ from tidegate.web.problems import REQUEST_ID, Problem
 from tidegate.web.proxies import apply_forwarding, host_name, parse_networks
 from tidegate.web.site import Site
 
-# Answers that come before the request has been heard to its end.
-#
-# A client that is still sending when the connection closes is told of a broken connection, and never sees why it was
-# refused. So the rest is heard out, for a while, and thrown away.
+# -- request body ------------------------------------------------------------------------------------------------------
 
-_MAX_BYTES = 512_000_000  # bytes
-_LONGEST, _SILENT = 60.0, 2.0  # seconds in all, and without a word
+_MAX_BYTES = 512_000_000
+_LONGEST, _SILENT = 60.0, 2.0  # seconds: in total, and without a byte
 
 
 class BodyReader:
-    """The body of a request, and how far it was read."""
+    """Reads the body of a request and knows whether it has ended.
 
-    __slots__ = ("_receive", "_waits", "ended")
+    A client that is still sending when the connection closes sees a connection error and never the response. So after
+    an early response the rest of the body is drained, within limits.
+    """
+
+    __slots__ = ("_receive", "_awaits_continue", "ended")
 
     def __init__(self, receive: Receive, scope: Scope) -> None:
         self._receive = receive
-        # Who waits for a sign sends nothing, and reading would be the sign.
-        self._waits = Headers(scope=scope).get("expect", "").lower() == "100-continue"
+        # A client that waits for 100 Continue sends nothing yet. Reading would trigger the Continue.
+        self._awaits_continue = Headers(scope=scope).get("expect", "").lower() == "100-continue"
         self.ended = False
 
     async def __call__(self) -> Message:
-        self._waits = False
+        self._awaits_continue = False
         message = await self._receive()
         self.ended = message["type"] != "http.request" or not message.get("more_body", False)
         return message
 
     async def out(self) -> None:
-        """Hears the rest, unless it is too much, takes too long, or nobody is sending."""
-        heard = 0
+        """Drain the rest of the body, up to the size and time limits."""
+        received = 0
         try:
             async with asyncio.timeout(_LONGEST):
-                while not (self.ended or self._waits) and heard < _MAX_BYTES:
+                while not (self.ended or self._awaits_continue) and received < _MAX_BYTES:
                     message = await asyncio.wait_for(self(), _SILENT)
-                    heard += len(message.get("body", b""))
+                    received += len(message.get("body", b""))
         except TimeoutError:
             self.ended = True
 
@@ -82,17 +83,17 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 _NO_NUL = "A text with the character NUL is not allowed."
 
-HEAD = "tidegate.head"  # in the scope of a GET whose answer has no body
-NEWEST = "tidegate.newest"  # in the scope: the last that open pages were told of when the request came
-COOKIES = "tidegate.cookies"  # in the scope: a list of what the answer sets, whatever the answer is
-CONNECTION = "tidegate.connection"  # in the scope: the transport, where the server lets us see it; else None
+HEAD = "tidegate.head"  # in the scope of a GET whose response has no body
+NEWEST = "tidegate.newest"  # in the scope: id of the newest live message when the request came
+COOKIES = "tidegate.cookies"  # in the scope: Set-Cookie values that every kind of response carries
+CONNECTION = "tidegate.connection"  # in the scope: the asyncio transport if the server exposes it, else None
 
 Fail = Callable[[Problem, Scope], Response]
-Large = Callable[[Scope], int | None]  # how many bytes the route of a request may read, if not the usual number
+Large = Callable[[Scope], int | None]  # body limit of the matching route in bytes; None for the default
 
 
 class SecurityMiddleware:
-    """ASGI middleware, outside everything else."""
+    """The outermost ASGI middleware."""
 
     def __init__(
         self, app: ASGIApp, *, site: Site, fail: Fail, large: Large, newest: Callable[[], int] = lambda: 0
@@ -114,10 +115,10 @@ class SecurityMiddleware:
         scope[REQUEST_ID] = uuid.uuid4().hex[:12]
         scope[NEWEST] = self._newest()
         scope[COOKIES] = []
-        # ASGI has no word for cutting a connection, and closing one waits for a client that does not read.
+        # ASGI cannot abort a connection, and closing one waits for a client that does not read.
         scope[CONNECTION] = getattr(getattr(receive, "__self__", None), "transport", None)
-        heard = BodyReader(receive, scope)
-        answer, receive = _Answer(send, scope, heard), heard
+        body_reader = BodyReader(receive, scope)
+        answer, receive = _ResponseSender(send, scope, body_reader), body_reader
         headers = Headers(scope=scope)
         refusal = refused_host(headers, self._names) or refused_origin(scope["method"], path_of(scope), headers)
         refusal = refusal or refused_text(scope)
@@ -128,16 +129,17 @@ class SecurityMiddleware:
             _log.warning("request_refused code=%s id=%s", refusal.code, scope[REQUEST_ID])
             await self._fail(refusal, scope)(scope, receive, answer)
             return
-        if scope["method"] == "HEAD":  # what a GET would say, without the body
+        if scope["method"] == "HEAD":  # respond like GET, without the body
             scope = {**scope, "method": "GET", HEAD: True}
         try:
             await self._app(scope, receive, answer)
         except ClientDisconnect:
-            _log.info("client_left id=%s", scope[REQUEST_ID])  # in the middle of what it sent; nobody hears an answer
+            # it disconnected while sending, so no response is possible
+            _log.info("client_left id=%s", scope[REQUEST_ID])
         except Exception as error:
             _log.error("request_failed id=%s error=%s where=%s", scope[REQUEST_ID], type(error).__name__, places(error))
             if answer.begun:
-                # The connection must break, so that nobody takes half an answer for a whole one.
+                # Break the connection, so that the client does not take a partial response for a complete one.
                 raise ResponseAborted from None
             await self._fail(Problem("internal"), scope)(scope, receive, answer)
 
@@ -169,18 +171,18 @@ class SecurityMiddleware:
 
 
 class ResponseAborted(RuntimeError):
-    """An answer that had begun could not be finished; the log says what happened."""
+    """A response failed after it had started. The log has the cause."""
 
 
-class _Answer:
-    """Sends an answer with the headers that all of them have."""
+class _ResponseSender:
+    """Sends a response with the common headers."""
 
-    __slots__ = ("_cookies", "_head", "_heard", "_id", "_lingers", "_path", "_send", "begun")
+    __slots__ = ("_cookies", "_head", "_body_reader", "_id", "_drains_body", "_path", "_send", "begun")
 
-    def __init__(self, send: Send, scope: Scope, heard: BodyReader) -> None:
+    def __init__(self, send: Send, scope: Scope, body_reader: BodyReader) -> None:
         self._send = send
-        self._heard = heard
-        self._lingers = False
+        self._body_reader = body_reader
+        self._drains_body = False
         self._id: str = scope[REQUEST_ID]
         self._path = path_of(scope)
         self._cookies: list[str] = scope[COOKIES]
@@ -190,7 +192,7 @@ class _Answer:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.begun = True
-            self._lingers = message["status"] == 413
+            self._drains_body = message["status"] == 413
             headers = MutableHeaders(scope=message)
             for name, value in HEADERS.items():
                 headers.setdefault(name, value)
@@ -201,21 +203,21 @@ class _Answer:
             del headers["server"]
         elif self._head and message["type"] == "http.response.body":
             message = {**message, "body": b""}
-        if self._lingers and message["type"] == "http.response.body" and not message.get("more_body", False):
+        if self._drains_body and message["type"] == "http.response.body" and not message.get("more_body", False):
             await self._send({**message, "more_body": True})
-            await self._heard.out()
+            await self._body_reader.out()
             message = {"type": "http.response.body", "body": b""}
         await self._send(message)
 
 
 def path_of(scope: Scope) -> str:
-    """The path below the server's base."""
+    """Return the path below the server's base path."""
     path, base = str(scope["path"]), str(scope.get("root_path", ""))
     return path.removeprefix(base) if base and path.startswith(f"{base}/") else path
 
 
 def refused_host(headers: Headers, names: Iterable[str]) -> Problem | None:
-    """A problem when the request is for another host than ours."""
+    """Return a problem if the Host header is not one of the server's names."""
     name = host_name(headers)
     if name is None:
         return Problem("malformed", "host: there must be one Host header with a name.")
@@ -223,9 +225,9 @@ def refused_host(headers: Headers, names: Iterable[str]) -> Problem | None:
 
 
 def refused_text(scope: Scope) -> Problem | None:
-    """A problem when the address of a page has a NUL in it: no name has one, and not every database can look for it.
+    """Return a problem if the URL of a page contains NUL: no name has one, and PostgreSQL cannot search for it.
 
-    The API says of it in which field it is.
+    The API reports the field that contains it.
     """
     address = scope.get("raw_path", scope["path"].encode()) + b"?" + scope.get("query_string", b"")
     return Problem("malformed", _NO_NUL) if _has_nul(address) and not path_of(scope).startswith("/api/") else None
@@ -236,13 +238,13 @@ def _has_nul(text: bytes) -> bool:
 
 
 def refused_origin(method: str, path: str, headers: Headers) -> Problem | None:
-    """A problem when another site made a browser send this.
+    """Return a problem if another site made a browser send this request.
 
-    A browser says where a request comes from; a program says nothing, and may use the API.
+    A browser states the origin of a request. A program does not, and may use the API.
     """
     sites = headers.getlist("sec-fetch-site")
     if method in _SAFE:
-        # Following a link from elsewhere is fine; fetching our data into a foreign page is not.
+        # Following a link from another site is fine. Fetching data into another site's page is not.
         foreign = any(site not in _OURS for site in sites) and headers.get("sec-fetch-mode") != "navigate"
         return Problem("cross_site") if foreign else None
     origins = headers.getlist("origin")
@@ -258,7 +260,7 @@ def refused_origin(method: str, path: str, headers: Headers) -> Problem | None:
 
 
 def same_origin(origin: str, host: str) -> bool:
-    """Whether an Origin header names the host that the request is for."""
+    """Whether an Origin header names the host of the request."""
     try:
         parts = urlsplit(origin)
     except ValueError:
@@ -270,12 +272,15 @@ def same_origin(origin: str, host: str) -> bool:
 
 
 def too_large(limit: int) -> Problem:
-    # What is still coming may be more than is heard out, so the connection cannot be used again.
+    # The rest of the body may exceed what is drained, so the connection cannot be reused.
     headers = {"Connection": "close"}
     return Problem("too_large", f"At most {limit} bytes are taken here.", headers=headers, most_bytes=limit)
 
 
 def places(error: BaseException, limit: int = 5) -> str:
-    """Where it was raised, innermost last: file:line:function. Never what it said: that may be a secret."""
+    """Return the innermost frames as file:line:function, innermost last.
+
+    The message may be a secret and is left out.
+    """
     frames = traceback.extract_tb(error.__traceback__)[-limit:]
     return " > ".join(f"{PurePath(frame.filename).name}:{frame.lineno}:{frame.name}" for frame in frames)

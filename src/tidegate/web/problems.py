@@ -1,4 +1,4 @@
-"""What went wrong, as `application/problem+json`: one shape for every mistake; no path, secret or traceback in it."""
+"""Errors as `application/problem+json`, in one shape. They contain no path, secret or traceback."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from tidegate.idempotency import AnswerNotKept, InFlight, OtherBody
 from tidegate.web.site import Site
 
 MEDIA_TYPE = "application/problem+json"
-REQUEST_ID = "tidegate.request_id"  # in the scope
+REQUEST_ID = "tidegate.request_id"  # key in the ASGI scope
 _MAX_DETAIL = 500
 _MAX_PATH = 200
 
 
 @dataclass(frozen=True, slots=True)
 class ApiCode:
-    """A mistake of a request, or of this server: no service has any part in it."""
+    """An error of the request or of this server. No external service is involved."""
 
     name: str
     status: int
@@ -96,7 +96,7 @@ _ROWS = (
 
 API_CODES: dict[str, ApiCode] = {row.name: row for row in _ROWS}
 
-# What the layers below raise; the first that fits.
+# What lower layers raise. The first match counts.
 _RAISED: tuple[tuple[type[TidegateError], str], ...] = (
     (NotFound, "not_there"),
     (OtherBody, "key_reused"),
@@ -113,15 +113,24 @@ _RAISED: tuple[tuple[type[TidegateError], str], ...] = (
     (StoreBusy, "store_away"),
     (StoreError, "store_away"),
 )
-_NO_TIME_HELPS = (SchemaTooNew, StoreMissing, StoreDamaged)  # only a person does
-_BY_STATUS = {400: "malformed", 404: "not_there", 405: "method", 406: "not_acceptable", 413: "too_large",
-              415: "media_type", 421: "misdirected", 422: "invalid", 429: "too_many"}  # fmt: skip
+_NO_TIME_HELPS = (SchemaTooNew, StoreMissing, StoreDamaged)  # an operator must act
+_BY_STATUS = {
+    400: "malformed",
+    404: "not_there",
+    405: "method",
+    406: "not_acceptable",
+    413: "too_large",
+    415: "media_type",
+    421: "misdirected",
+    422: "invalid",
+    429: "too_many",
+}
 
 
 class Problem(HTTPException):
-    """A request that is not answered as it hoped; raised anywhere in a route.
+    """A request that failed. Raise it anywhere in a route.
 
-    *detail* is one sentence for people. *retry_after*: seconds, computed, or None when no time helps.
+    *detail* is one sentence for users. *retry_after* is in seconds, or None when waiting does not help.
     """
 
     def __init__(
@@ -135,24 +144,22 @@ class Problem(HTTPException):
         headers: Mapping[str, str] | None = None,
         **more: Any,
     ) -> None:
-        found = API_CODES.get(code)
+        row = API_CODES.get(code)
         self.code = code
         self.title = title
         self.retry_after = None if retry_after is None or not math.isfinite(retry_after) else max(0.0, retry_after)
         self.more = more
-        super().__init__(
-            status or (500 if found is None else found.status), cut(detail, _MAX_DETAIL), dict(headers or {})
-        )
+        super().__init__(status or (500 if row is None else row.status), cut(detail, _MAX_DETAIL), dict(headers or {}))
 
 
 def problem_of(error: Exception, site: Site) -> Problem:
-    """The problem that an exception is; what nobody knows is `internal`, without a word of what it said."""
+    """Convert an exception to a problem. An unknown one becomes `internal`, without its message."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, HTTPException):
         code = _BY_STATUS.get(error.status_code, "internal" if error.status_code >= 500 else "malformed")
-        said = str(error.detail) if error.status_code < 500 else ""
-        return Problem(code, said, status=error.status_code, headers=error.headers)
+        detail = str(error.detail) if error.status_code < 500 else ""
+        return Problem(code, detail, status=error.status_code, headers=error.headers)
     for kind, code in _RAISED:
         if isinstance(error, kind):
             return _raised(error, code, site)
@@ -166,13 +173,13 @@ def _raised(error: TidegateError, code: str, site: Site) -> Problem:
         return Problem(code, retry_after=error.retry_after)
     if isinstance(error, (UniqueTaken, OtherBody, AnswerNotKept)):
         return Problem(code)
-    if isinstance(error, StoreError):  # its own words may hold a path, or an address with a password
+    if isinstance(error, StoreError):  # its message may contain a path, or a URL with a password
         return Problem(code, retry_after=None if isinstance(error, _NO_TIME_HELPS) else site.outage.seen())
     return Problem(code, f"{str(error).rstrip('.')}.")
 
 
 def document(problem: Problem, scope: Scope, code_book: CodeBook) -> dict[str, Any]:
-    """The JSON of a problem."""
+    """Return the JSON document of a problem."""
     row = API_CODES.get(problem.code)
     known: Code | None = code_book.get(problem.code)
     if row is not None:
@@ -198,13 +205,13 @@ def document(problem: Problem, scope: Scope, code_book: CodeBook) -> dict[str, A
 
 
 def problem_response(problem: Problem, scope: Scope, code_book: CodeBook) -> Response:
-    """The problem as a response, with Retry-After where there is a time that helps."""
+    """Return the problem as a response, with Retry-After if waiting helps."""
     text = json.dumps(document(problem, scope, code_book), ensure_ascii=False).encode("utf-8", "replace")
     return Response(text, problem.status_code, headers=headers_of(problem), media_type=MEDIA_TYPE)
 
 
 class ProblemResponse(Response):
-    """A problem that is rendered when it is sent, because only then it is known which request it answers."""
+    """A problem that is rendered on send, because only then the request is known."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(status_code=problem.status_code, media_type=MEDIA_TYPE)
@@ -215,27 +222,30 @@ class ProblemResponse(Response):
 
 
 def headers_of(problem: Problem) -> dict[str, str]:
-    """What the answer says beside its body."""
-    found = {name: value for name, value in (problem.headers or {}).items() if name.lower() != "content-length"}
+    """Return the response headers of a problem."""
+    headers = {name: value for name, value in (problem.headers or {}).items() if name.lower() != "content-length"}
     if problem.retry_after is not None:
-        found["Retry-After"] = str(max(1, math.ceil(problem.retry_after)))
-    return found
+        headers["Retry-After"] = str(max(1, math.ceil(problem.retry_after)))
+    return headers
 
 
 def level_of(code: str, code_book: CodeBook) -> Level:
-    """How loud the log is: ERROR only when a person must act."""
+    """Return the log level: ERROR only if an operator must act."""
     if code == "internal":
         return Level.ERROR
     return code_book[code].level if code in code_book else Level.WARN
 
 
-# What is wrong with a request, field by field, in plain sentences; never with what was sent.
+# -- validation errors -------------------------------------------------------------------------------------------------
+#
+# One plain sentence per field, never with the rejected value.
 
 _MAX_ERRORS = 20
 _MAX_NAME = 100
-_BRANCH = re.compile(r"[-\[]|^(?:float|int|str|bool|datetime|dict|none)$")  # pydantic's names for parts of a union
+# pydantic's names for the members of a union
+_BRANCH = re.compile(r"[-\[]|^(?:float|int|str|bool|datetime|dict|none)$")
 
-# By pydantic's type of error, with what it says of it.
+# By pydantic's error type. Each function gets pydantic's context of the error.
 _SENTENCES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "missing": lambda ctx: "it is missing",
     "extra_forbidden": lambda ctx: "there is no such field",
@@ -267,38 +277,40 @@ _SENTENCES: dict[str, Callable[[Mapping[str, Any]], str]] = {
 
 
 def problem_of_validation(request: Request, error: RequestValidationError) -> Problem:
-    """What a request that does not fit its route is told."""
-    found = error.errors()
-    if any(each["type"] == "json_invalid" for each in found):
+    """Convert a validation error of FastAPI to a problem."""
+    details = error.errors()
+    if any(detail["type"] == "json_invalid" for detail in details):
         return Problem("malformed", "body: it is no JSON.")
     model = _body_model(request)
-    # What may be left out is a union with None, and is told twice what is wrong.
-    errors = [_field(each, model) for each in found if each["type"] != "none_required"][:_MAX_ERRORS]
+    # An optional field is a union with None, so pydantic reports its error twice.
+    errors = [_field(detail, model) for detail in details if detail["type"] != "none_required"][:_MAX_ERRORS]
     return invalid(errors)
 
 
 def invalid(errors: Sequence[Mapping[str, str]]) -> Problem:
-    """A problem that names fields: each with `field` and `message`."""
+    """Return a problem that lists fields, each with `field` and `message`."""
     first = errors[0]
-    said = f"{first['field']}: {first['message']}"
-    return Problem("invalid", said if said.endswith("?") else f"{said}.", errors=[dict(error) for error in errors])
+    detail = f"{first['field']}: {first['message']}"
+    return Problem(
+        "invalid", detail if detail.endswith("?") else f"{detail}.", errors=[dict(error) for error in errors]
+    )
 
 
 def wrong(field: str, message: str) -> Problem:
-    """One field is not as it should be."""
+    """Return a problem about one field."""
     return invalid([{"field": field, "message": message.rstrip(".")}])
 
 
-def meant(given: str, known: Iterable[str]) -> str:
-    """A suggestion for a name that nobody knows."""
-    close = get_close_matches(given, list(known), n=1)
+def meant(name: str, known: Iterable[str]) -> str:
+    """Return a "did you mean" suffix for an unknown name, or an empty text."""
+    close = get_close_matches(name, list(known), n=1)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _field(error: Mapping[str, Any], model: type[BaseModel] | None) -> dict[str, str]:
     place, *names = (str(part) for part in error["loc"] if not _BRANCH.search(str(part)))
-    say = _SENTENCES.get(error["type"])
-    message = str(error["msg"]) if say is None else say(error.get("ctx") or {})
+    describe = _SENTENCES.get(error["type"])
+    message = str(error["msg"]) if describe is None else describe(error.get("ctx") or {})
     if error["type"] == "extra_forbidden" and names:
         message += meant(names[-1], _known(model, names[:-1])) if place == "body" else ""
     return {"field": cut(".".join(names) or place, _MAX_NAME), "message": cut(message, 200)}
@@ -306,12 +318,12 @@ def _field(error: Mapping[str, Any], model: type[BaseModel] | None) -> dict[str,
 
 def _body_model(request: Request) -> type[BaseModel] | None:
     field = getattr(request.scope.get("route"), "body_field", None)
-    found = None if field is None else field.field_info.annotation
-    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+    annotation = None if field is None else field.field_info.annotation
+    return annotation if isinstance(annotation, type) and issubclass(annotation, BaseModel) else None
 
 
 def _known(model: type[BaseModel] | None, path: Sequence[str]) -> list[str]:
-    """The names of the fields at a place inside a body."""
+    """Return the field names at a path inside a body."""
     for name in path:
         field = None if model is None else model.model_fields.get(name)
         inner = None if field is None else field.annotation

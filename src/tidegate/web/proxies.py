@@ -1,7 +1,7 @@
-"""Proxies in front of the server: which headers betray one, which are trusted, and who the client behind them is.
+"""Reverse proxies: detect them, trust their headers, and find the client behind them.
 
-A request is local only when nothing stands between the browser and this server. A proxy on the same machine connects
-from a loopback address too, so the address alone proves nothing.
+A request is local only if no proxy forwarded it. A proxy on the same machine also connects from a loopback address, so
+the address alone proves nothing.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from starlette.types import Scope
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-PEER = "tidegate.peer"  # in the scope: the address that connected, whatever a proxy says about the client
+PEER = "tidegate.peer"  # in the scope: the address that connected, whatever a proxy reports
 
-# Headers that a proxy, a load balancer or a CDN adds, and no browser; in lower case with "-" for "_".
+# Headers that proxies, load balancers and CDNs add, and browsers do not. In lower case, with "-" for "_".
 FORWARDING_HEADERS = frozenset({
     "via", "client-ip", "true-client-ip", "proxy-client-ip", "wl-proxy-client-ip", "x-proxyuser-ip", "x-host",
     "x-request-from", "x-originating-ip", "x-scheme", "x-varnish", "cdn-loop", "front-end-https", "x-arr-ssl",
@@ -36,43 +36,43 @@ _MAX_HOPS = 50
 
 
 def is_forwarding_header(name: str) -> bool:
-    """Whether a header shows that a proxy passed the request on."""
+    """Whether a header shows that a proxy forwarded the request."""
     plain = name.lower().replace("_", "-")
     return plain in FORWARDING_HEADERS or plain.startswith(FORWARDING_PREFIXES)
 
 
 def host_name(headers: Headers) -> str | None:
-    """The name in the Host header without brackets and port; None unless there is exactly one well-formed header."""
+    """Return the name in the Host header without brackets and port. None unless there is exactly one valid header."""
     hosts = headers.getlist("host")
-    found = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-    return None if found is None else found["name"].lower().strip("[]").rstrip(".")
+    match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+    return None if match is None else match["name"].lower().strip("[]").rstrip(".")
 
 
 def is_loopback_name(name: str) -> bool:
-    """Whether a host name is this machine by definition: localhost, or a loopback address in its usual notation."""
-    found = parse_address(name)
-    return name == "localhost" or (found is not None and found.is_loopback)
+    """Whether a host name always means this machine: localhost, or a loopback address in its usual notation."""
+    address = parse_address(name)
+    return name == "localhost" or (address is not None and address.is_loopback)
 
 
 def parse_address(text: str) -> Address | None:
-    """An IP address without its zone; an IPv4 address that is written as IPv6 is returned as IPv4."""
+    """Parse an IP address and drop its zone. An IPv4-mapped IPv6 address becomes IPv4."""
     try:
-        found = ip_address(text.partition("%")[0])
+        address = ip_address(text.partition("%")[0])
     except ValueError:
         return None
-    return (found.ipv4_mapped or found) if isinstance(found, IPv6Address) else found
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 def parse_networks(written: Iterable[str]) -> tuple[Network, ...]:
-    """Networks in CIDR notation, or single addresses; ValueError names what is neither."""
-    return tuple(ip_network(each) for each in written)
+    """Parse networks in CIDR notation and single addresses. ValueError names an invalid one."""
+    return tuple(ip_network(network) for network in written)
 
 
 def is_local(scope: Scope) -> bool:
-    """Whether a browser on this machine sent this itself: a loopback peer, a loopback Host, no forwarding header.
+    """Whether a browser on this machine sent the request: loopback peer, loopback Host, no forwarding header.
 
-    HTTP/1.0 is not local either: browsers do not use it, and nginx does to a server behind it, with a Host of its own
-    and without a forwarding header, unless it is told otherwise.
+    HTTP/1.0 does not count as local. Browsers do not use it. nginx uses it by default for upstream requests, with its
+    own Host and without a forwarding header.
     """
     headers = Headers(scope=scope)
     peer = parse_address((scope.get(PEER) or scope.get("client") or ("",))[0])
@@ -86,10 +86,10 @@ def is_local(scope: Scope) -> bool:
 
 
 def apply_forwarding(scope: Scope, trusted: Sequence[Network]) -> None:
-    """Sets the client and the scheme of a request as its proxy reports them, if the peer is a trusted proxy.
+    """Set the client and the scheme of a request from the forwarding headers, if the peer is a trusted proxy.
 
-    The client is the rightmost address in X-Forwarded-For that is not a trusted proxy itself. What stands to the left
-    of it was written by the client.
+    The client is the rightmost address in X-Forwarded-For that is not a trusted proxy. The client itself may have
+    written anything left of it.
     """
     peer = scope.get("client")
     scope[PEER] = peer
@@ -99,11 +99,11 @@ def apply_forwarding(scope: Scope, trusted: Sequence[Network]) -> None:
     hops = [hop for line in headers.getlist("x-forwarded-for") for hop in line.split(",")]
     client = peer[0]
     for hop in reversed(hops[-_MAX_HOPS:]):
-        found = _parse_hop(hop.strip())
-        if found is None:
-            break  # the address before it is the last one that is known
-        client = str(found)
-        if not _is_in(found, trusted):
+        address = _parse_hop(hop.strip())
+        if address is None:
+            break  # the hop before it is the last known address
+        client = str(address)
+        if not _is_in(address, trusted):
             break
     scope["client"] = (client, 0 if client != peer[0] else peer[1])
     schemes = headers.getlist("x-forwarded-proto")
@@ -113,18 +113,18 @@ def apply_forwarding(scope: Scope, trusted: Sequence[Network]) -> None:
 
 
 def client_network(request: Request) -> str:
-    """The network that limits count a client by: an IPv4 address, or the /64 of an IPv6 address."""
-    found = parse_address(request.client.host if request.client else "")
-    if isinstance(found, IPv6Address):
-        return str(IPv6Network((found, 64), strict=False))
-    return "unknown" if found is None else str(found)
+    """Return the network that rate limits count by: an IPv4 address, or the /64 of an IPv6 address."""
+    address = parse_address(request.client.host if request.client else "")
+    if isinstance(address, IPv6Address):
+        return str(IPv6Network((address, 64), strict=False))
+    return "unknown" if address is None else str(address)
 
 
 def _parse_hop(hop: str) -> Address | None:
-    """One entry of X-Forwarded-For, which may have a port."""
+    """Parse one entry of X-Forwarded-For, which may have a port."""
     with_port = _HOP.fullmatch(hop)
     return parse_address(hop if with_port is None else with_port["v6"] or with_port["v4"])
 
 
-def _is_in(found: Address | None, networks: Sequence[Network]) -> bool:
-    return found is not None and any(found in network for network in networks)
+def _is_in(address: Address | None, networks: Sequence[Network]) -> bool:
+    return address is not None and any(address in network for network in networks)

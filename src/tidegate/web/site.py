@@ -1,4 +1,4 @@
-"""What the server shows: one queue, the applications on it, and the few settings that pages and API need."""
+"""`Site`: the queue, the installed applications and the settings that the server is built from."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
     from tidegate.web.auth import Authenticator
 
 
-# The numbers of the stream that keeps pages up to date.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePolicy:
-    """Seconds, unless it says otherwise. A page calls itself stale after 12 s without a message."""
+    """Timing and limits of the live-update stream, in seconds unless noted.
 
-    poll_interval: float = 0.5  # at the latest; where the store tells that something was written, at once
-    soonest: float = 0.25  # between two looks, however much is written
-    beat: float = 4.0  # between two signs of life
-    behind: float = 10.0  # for a client to take what it is sent; a slower one is dropped
-    longest: float = 120.0  # then the browser connects again, and is checked again
-    linger: float = 60.0  # goes on looking so long after the last client has left
-    kept: int = 500  # messages that can be told again
-    queued: int = 64  # looks and beats that may wait for one client
-    max_subscribers: int = 2000  # clients at once
+    A page shows as stale after 12 s of silence.
+    """
+
+    poll_interval: float = 0.5  # upper bound; the store usually signals a write earlier
+    soonest: float = 0.25  # minimum between two reads, however often the store is written
+    beat: float = 4.0  # between two heartbeats
+    behind: float = 10.0  # for a client to read what was sent; a slower one is dropped
+    longest: float = 120.0  # then the browser reconnects and its permission is checked again
+    linger: float = 60.0  # keeps polling this long after the last client left
+    kept: int = 500  # messages kept for replay
+    queued: int = 64  # snapshots and heartbeats that may queue for one client
+    max_subscribers: int = 2000  # concurrent clients
 
 
 T = TypeVar("T")
@@ -51,7 +51,7 @@ _SOONEST, _LATEST = 1.0, 60.0
 
 
 class StoreOutage:
-    """How long the database has been away, and so when to ask again: as long as it already lasts, up to a minute."""
+    """How long the database has been unreachable. The suggested retry delay equals that time, up to one minute."""
 
     __slots__ = ("_clock", "_lock", "_since")
 
@@ -61,7 +61,7 @@ class StoreOutage:
         self._since: float | None = None
 
     def seen(self) -> float:
-        """It is away; returns the seconds after which asking again makes sense."""
+        """Record that the database is unreachable. Return the seconds after which a retry makes sense."""
         with self._lock:
             now = self._clock()
             if self._since is None:
@@ -75,21 +75,21 @@ class StoreOutage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPolicy:
-    """The numbers of a stream of events, in seconds."""
+    """Timing and limits of an event stream, in seconds unless noted."""
 
-    poll_interval: float = 0.5  # between two looks at the store
+    poll_interval: float = 0.5  # between two reads of the store
     heartbeat: float = 15.0  # between comments that keep the connection open
-    send_within: float = 10.0  # for a client to take what it is sent; a slower one is dropped
-    longest: float = 900.0  # then the browser connects again, and goes on where it was
-    max_streams: int = 64  # streams at once
+    send_within: float = 10.0  # for a client to read what was sent; a slower one is dropped
+    longest: float = 900.0  # then the browser reconnects and resumes
+    max_streams: int = 64  # concurrent streams
 
 
 def acting(request: Request) -> Actor:
-    """Who acts, as events name them, and whether on a page or through the API."""
-    who = request.scope.get("tidegate.who")
+    """Return the actor for events and the audit log, and whether it used a page or the API."""
+    principal = request.scope.get("tidegate.who")
     path = str(request.scope["path"]).removeprefix(str(request.scope.get("root_path", "")))
     origin = Origin.API if path.startswith("/api/") else Origin.PAGE
-    return Actor("nobody" if who is None else str(who.name), origin)
+    return Actor("nobody" if principal is None else str(principal.name), origin)
 
 
 def _access() -> Authenticator:
@@ -100,15 +100,15 @@ def _access() -> Authenticator:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Site:
-    """What `build` makes a server of.
+    """Everything that `build` needs to make a server.
 
     site = Site(queue=Queue("sqlite:///jobs.db"))
     app = build(site)
 
-    *config*: the effective settings, one mapping each with name, value and origin, secrets masked. *hosts*: names that
-    a request may be for, beside those of this machine. *base*: the path before everything, behind a proxy.
-    *trusted_proxies*: addresses and networks whose X-Forwarded-For and X-Forwarded-Proto headers are used.
-    *simulated*: where the services of an application are simulated, by its name; they are called instead.
+    *config* returns the effective settings: one mapping each with name, value and origin, secrets masked. *hosts* are
+    host names that requests may use, in addition to loopback. *base* is the path prefix behind a proxy.
+    *trusted_proxies* are addresses and networks whose X-Forwarded-For and X-Forwarded-Proto headers are used.
+    *simulated* maps an application's name to the URL of its simulator, which is called instead of the real services.
     """
 
     queue: Queue
@@ -123,54 +123,60 @@ class Site:
     actor_of: Callable[[Request], str] = acting
     access: Authenticator = field(default_factory=_access)
     max_body: int = MAX_BODY
-    visitor: str = ""  # who all are that come without a name; empty: each browser is somebody else
+    visitor: str = ""  # one id for all anonymous visitors; empty: each browser has its own
     streams: StreamPolicy = StreamPolicy()
     live: LivePolicy = field(default_factory=LivePolicy)
     outage: StoreOutage = field(init=False, repr=False)
-    codes: CodeBook = field(init=False, repr=False)  # with those of every application
+    codes: CodeBook = field(init=False, repr=False)  # core codes and those of the applications
 
     def __post_init__(self) -> None:
         if self.base and (not self.base.startswith("/") or self.base.endswith("/")):
             raise ValueError(f"base: {self.base!r} is not allowed; give a path such as '/tidegate', or nothing")
         object.__setattr__(self, "outage", StoreOutage(self.queue.clock.monotonic))
-        theirs = {code.name: code for there in self.apps for code in there.app.codes if code.name not in CORE}
+        theirs = {code.name: code for installed in self.apps for code in installed.app.codes if code.name not in CORE}
         object.__setattr__(self, "codes", CORE.extend(*theirs.values()))
 
     @property
     def names(self) -> frozenset[str]:
-        """The hosts that a request may be for."""
+        """Return the host names that a request may use."""
         return frozenset(name.lower().strip("[]").rstrip(".") for name in (*LOOPBACK, *self.hosts))
 
     @property
     def is_named(self) -> bool:
-        """Whether it has a host that others may reach it by: then no request is trusted for being local."""
+        """Whether the server has a host name that other machines can reach.
+
+        Then no request is trusted for being local.
+        """
         return any(not is_loopback_name(name.lower().strip("[]").rstrip(".")) for name in self.hosts)
 
     def strips(self) -> list[StatusStrip]:
-        """What stands above every page."""
-        found = (app.app.strip(app) for app in self.apps if app.app.strip is not None)
-        return [each for each in found if each is not None]
+        """Return the status strips that every page shows at the top."""
+        strips = (app.app.strip(app) for app in self.apps if app.app.strip is not None)
+        return [strip for strip in strips if strip is not None]
 
     def read(self, work: Callable[[Tx], T]) -> T:
-        """What *work* reads; StoreError when the database is away, and then the page says since when."""
+        """Run *work* in a read transaction.
+
+        Raises StoreError when the database is unreachable, and records the outage.
+        """
         return self._run_blocking(lambda: self.queue.store.read(work))
 
     def write(self, work: Callable[[Tx], T]) -> T:
-        """What *work* changes, on disk when this returns; the workers are woken."""
+        """Run *work* in a write transaction, committed on return, and wake the workers."""
         return self._run_blocking(lambda: self.queue.run_in_transaction(work))
 
     def _run_blocking(self, work: Callable[[], T]) -> T:
         try:
-            found = work()
+            result = work()
         except StoreError:
             self.outage.seen()
             raise
         self.outage.over()
-        return found
+        return result
 
 
 def site_of(request: Request) -> Site:
-    """The site that answers *request*."""
+    """Return the site that serves *request*."""
     site = request.app.state.site
     assert isinstance(site, Site)  # noqa: S101 - `build` put it there
     return site

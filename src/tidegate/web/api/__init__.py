@@ -1,4 +1,4 @@
-"""The API under /api/v1: one file per resource."""
+"""The JSON API under /api/v1, one file per topic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fastapi import APIRouter
 
 
 def routers() -> list[APIRouter]:
-    """Every route of it, by resource. A router of routers would read each signature once more."""
+    """Return the routers of all resources. Nesting them in one router would parse each signature twice."""
     from tidegate.web.api import bulk, events, jobs, notices, queues, reference, reports, targets
 
     return [

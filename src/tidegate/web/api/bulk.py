@@ -1,4 +1,4 @@
-"""/bulk-actions: the same thing done to many jobs. Few at once are done at once, many in the background."""
+"""/bulk-actions: one action for many jobs. Small ones run in the request, large ones in the background."""
 
 from __future__ import annotations
 
@@ -30,14 +30,16 @@ _STATES = {name: ["", *action.states] for name, action in service.ACTIONS.items(
 
 
 def _schema(schema: dict[str, Any]) -> None:
-    """What the validators below check, in the words of JSON Schema."""
+    """Express the checks of the validators below in JSON Schema."""
     schema["allOf"] = [
         {"anyOf": [{"required": ["expected"]}, {"required": ["dry_run"], "properties": {"dry_run": {"const": True}}}]},
-        {"oneOf": [
-            {"properties": {"action": {"const": name}, "filter": {"properties": {"state": {"enum": states}}}}}
-            for name, states in _STATES.items()
-        ]},
-    ]  # fmt: skip
+        {
+            "oneOf": [
+                {"properties": {"action": {"const": name}, "filter": {"properties": {"state": {"enum": states}}}}}
+                for name, states in _STATES.items()
+            ]
+        },
+    ]
 
 
 class BulkAction(RequestModel):
@@ -109,13 +111,13 @@ def start(request: Request, body: BulkAction, asking: Acting) -> Response:
 def _started(request: Request, body: BulkAction, asking: IdempotentRequest) -> Response:
     site, wanted = asking.site, body.filter.wanted()
     if body.dry_run:
-        found = site.read(lambda tx: service.preview(tx, body.action, wanted))
-        return shown(_without_id(body, "dry_run", found.n, capped=found.capped))
+        preview = site.read(lambda tx: service.preview(tx, body.action, wanted))
+        return shown(_without_id(body, "dry_run", preview.n, capped=preview.capped))
     if body.expected is None:
         raise wrong("expected", "say how many you mean; a dry run tells the number")
     by = asking.because(body.reason)
     try:
-        id_ = _begun(request, body, body.expected, by)
+        id_ = _begin_or_run(request, body, body.expected, by)
     except OtherNumber as error:
         raise Problem("refused", f"{_capital(error)}.", matched=error.matched, expected=error.expected) from error
     if id_ is None:
@@ -126,8 +128,8 @@ def _started(request: Request, body: BulkAction, asking: IdempotentRequest) -> R
     return shown(document, 202 if document.state == "running" else 200, {"Location": where})
 
 
-def _begun(request: Request, body: BulkAction, expected: int, by: Actor) -> int | None:
-    """The id of what was begun, or done if it is not much; None when nothing matches."""
+def _begin_or_run(request: Request, body: BulkAction, expected: int, by: Actor) -> int | None:
+    """Start the action, or run it if it is small. Return its id, or None if nothing matches."""
     wanted = body.filter.wanted()
     if expected <= AT_ONCE:
         return run_bulk(site_of(request), body.action, wanted, by, expected).bulk
@@ -138,14 +140,26 @@ def _begun(request: Request, body: BulkAction, expected: int, by: Actor) -> int 
 
 def _without_id(
     body: BulkAction, state: str, matched: int, *, capped: bool = False, at: float | None = None
-) -> BulkShown:  # fmt: skip
-    """What was only counted, or would have been done to nothing."""
+) -> BulkShown:
+    """Return the result of a dry run or of an action without matches."""
     counted = None if at is None else 0
     return BulkShown(
-        id=None, action=body.action, filter=body.filter.wanted().as_json(), state=state, matched=matched,
-        matched_is_capped=capped, done=0, changed=counted, refused=counted, left=[], started_at=at, finished_at=at,
-        origin=None, ended_by=None, retry_after=None,
-    )  # fmt: skip
+        id=None,
+        action=body.action,
+        filter=body.filter.wanted().as_json(),
+        state=state,
+        matched=matched,
+        matched_is_capped=capped,
+        done=0,
+        changed=counted,
+        refused=counted,
+        left=[],
+        started_at=at,
+        finished_at=at,
+        origin=None,
+        ended_by=None,
+        retry_after=None,
+    )
 
 
 def _capital(error: Exception) -> str:
@@ -162,11 +176,11 @@ def list_bulk_actions(
     """Those of the last 30 days, the newest first."""
 
     def look(tx: Tx) -> Listed[BulkShown]:
-        found = service.list_operations(tx, cursor=cursor or None, limit=limit)
-        return Listed(items=[_shown(tx, item) for item in found.items], next_cursor=found.next)
+        operations = service.list_operations(tx, cursor=cursor or None, limit=limit)
+        return Listed(items=[_shown(tx, item) for item in operations.items], next_cursor=operations.next)
 
-    found = site_of(request).read(look)
-    return read(request, found, next_link(request, found.next_cursor))
+    operations = site_of(request).read(look)
+    return read(request, operations, next_link(request, operations.next_cursor))
 
 
 @router.get("/bulk-actions/{id}", responses=responses(BulkShown, 404))
@@ -186,12 +200,12 @@ def list_items(
     """What became of its jobs. Of very many only the first that were changed are kept, and those that were refused."""
 
     def look(tx: Tx) -> Listed[BulkItemShown]:
-        found = service.items(tx, id, refused_only=outcome == "refused", cursor=cursor or None, limit=limit)
-        items = [BulkItemShown(job=item.job, outcome=item.outcome, why=item.why) for item in found.items]
-        return Listed(items=items, next_cursor=found.next)
+        result = service.items(tx, id, refused_only=outcome == "refused", cursor=cursor or None, limit=limit)
+        items = [BulkItemShown(job=item.job, outcome=item.outcome, why=item.why) for item in result.items]
+        return Listed(items=items, next_cursor=result.next)
 
-    found = site_of(request).read(look)
-    return read(request, found, next_link(request, found.next_cursor))
+    result = site_of(request).read(look)
+    return read(request, result, next_link(request, result.next_cursor))
 
 
 @router.post("/bulk-actions/{id}/cancel", responses=responses(BulkShown, 400, 404, 409))
@@ -200,11 +214,24 @@ def cancel(id: BulkId, asking: Acting) -> Response:  # noqa: A002 - its name in 
     return idempotent(asking, lambda tx: _shown(tx, service.cancel(tx, id, asking.by)))
 
 
-def _shown(tx: Tx, one: BulkOperation) -> BulkShown:
-    left = one.refused and service.outcome(tx, one).left[:MAX_LEFT]
+def _shown(tx: Tx, operation: BulkOperation) -> BulkShown:
+    left = operation.refused and service.outcome(tx, operation).left[:MAX_LEFT]
     return BulkShown(
-        id=one.id, action=one.action, filter=dict(one.filter), state=one.state, actor=one.actor, origin=one.origin,
-        reason=one.reason, matched=one.expected, done=one.done, changed=one.changed, refused=one.refused,
-        left=list(left or ()), says=one.says, started_at=one.started_at, finished_at=one.ended_at,
-        ended_by=one.ended_by, retry_after=round(one.left(now_of(tx)), 1) if one.running else None,
-    )  # fmt: skip
+        id=operation.id,
+        action=operation.action,
+        filter=dict(operation.filter),
+        state=operation.state,
+        actor=operation.actor,
+        origin=operation.origin,
+        reason=operation.reason,
+        matched=operation.expected,
+        done=operation.done,
+        changed=operation.changed,
+        refused=operation.refused,
+        left=list(left or ()),
+        says=operation.says,
+        started_at=operation.started_at,
+        finished_at=operation.ended_at,
+        ended_by=operation.ended_by,
+        retry_after=round(operation.left(now_of(tx)), 1) if operation.running else None,
+    )

@@ -1,4 +1,4 @@
-"""/events: what happened to queues and targets, as a list after an id, or as a stream while it happens."""
+"""/events and /activity: target and queue events as a list or a stream, and the audit log."""
 
 from __future__ import annotations
 
@@ -63,48 +63,50 @@ async def list_events(
     if not wants_stream(request):
         return await run_in_threadpool(_listed, request, site, after or 0, limit, subject, name)
     streams: dict[object, float] = request.app.state.streams
-    _room(site, streams)
+    _check_capacity(site, streams)
     start = _last_seen(request, after)
     if start is None:
         start = await run_in_threadpool(site.read, table.newest)
     if request.scope.get(HEAD):
         return Response(media_type="text/event-stream")
-    look = partial(table.since, limit=_BATCH_SIZE, subject=subject, name=name)
-    told = _told(request, start, look)
-    return EventSourceResponse(told, ping=site.streams.heartbeat, send_timeout=site.streams.send_within, sep="\n")
+    read = partial(table.since, limit=_BATCH_SIZE, subject=subject, name=name)
+    events = _stream_events(request, start, read)
+    return EventSourceResponse(events, ping=site.streams.heartbeat, send_timeout=site.streams.send_within, sep="\n")
 
 
 list_events.streams = True  # type: ignore[attr-defined]
 
 
 def _listed(request: Request, site: Site, after: int, limit: int, subject: str, name: str) -> Response:
-    found = site.read(lambda tx: table.since(tx, after, limit=limit, subject=subject, name=name))
-    items = [GateEventShown.of(event) for event in found]
+    events = site.read(lambda tx: table.since(tx, after, limit=limit, subject=subject, name=name))
+    items = [GateEventShown.of(event) for event in events]
     return read(request, Events(items=items, last_id=items[-1].id if items else after))
 
 
 # -- streams ---------------------------------------------------------------------------------------------------------
 
 
-def _room(site: Site, streams: dict[object, float]) -> None:
-    """A problem when there are too many; it says when the oldest of them ends."""
+def _check_capacity(site: Site, streams: dict[object, float]) -> None:
+    """Raise a problem if too many streams are open. Its retry time is the end of the oldest one."""
     if len(streams) >= site.streams.max_streams:
         left = min(streams.values()) + site.streams.longest - site.queue.clock.monotonic()
         raise Problem("too_many", f"{len(streams)} clients follow already.", retry_after=max(1.0, left))
 
 
 def _last_seen(request: Request, after: int | None) -> int | None:
-    """What the client saw last: it says so itself when it connects again."""
-    given = request.headers.get("last-event-id", "").strip()
-    if not given:
+    """Return the id of the last event the client received. A reconnect sends it as a header."""
+    last_id = request.headers.get("last-event-id", "").strip()
+    if not last_id:
         return after
-    if not (given.isascii() and given.isdigit() and len(given) <= 16):
+    if not (last_id.isascii() and last_id.isdigit() and len(last_id) <= 16):
         raise Problem("malformed", "last-event-id: it is not one of ours; leave it out to begin now.")
-    return int(given)
+    return int(last_id)
 
 
-async def _told(request: Request, last: int, look: Callable[..., list[TargetEvent]]) -> AsyncIterator[ServerSentEvent]:
-    """Everything after *last*, as it happens. A client that does not read is dropped by whoever sends; nobody waits."""
+async def _stream_events(
+    request: Request, last: int, read: Callable[..., list[TargetEvent]]
+) -> AsyncIterator[ServerSentEvent]:
+    """Yield all events after *last*. The sender drops a client that does not read, so nothing blocks here."""
     from sse_starlette import ServerSentEvent
 
     site, token = site_of(request), object()
@@ -113,25 +115,25 @@ async def _told(request: Request, last: int, look: Callable[..., list[TargetEven
     began = streams[token] = clock.monotonic()
     pause = numbers.poll_interval
     try:
-        # A browser that loses us comes back within seconds; the first line tells it that it is connected.
+        # A browser reconnects within seconds after a lost connection. The first line confirms the connection.
         yield ServerSentEvent(comment="following", retry=3000, id=str(last), sep="\n")
         while clock.monotonic() - began < numbers.longest and not closing.is_set():
             try:
-                found = await run_in_threadpool(site.read, partial(look, after=last))
+                events = await run_in_threadpool(site.read, partial(read, after=last))
                 pause = numbers.poll_interval
             except StoreError:
-                found, pause = [], min(site.outage.seen(), numbers.heartbeat)
-            for event in found:
+                events, pause = [], min(site.outage.seen(), numbers.heartbeat)
+            for event in events:
                 last = event.id
                 shown = GateEventShown.of(event).model_dump(mode="json")
                 yield ServerSentEvent(json.dumps(shown), event=event.kind, id=str(event.id), sep="\n")
-            if len(found) < _BATCH_SIZE:
+            if len(events) < _BATCH_SIZE:
                 await clock.asleep(pause)
     finally:
         streams.pop(token, None)
 
 
-# /activity: who did what, from where, and how it was before and after.
+# -- /activity ---------------------------------------------------------------------------------------------------------
 
 activity_router = routing.api("activity")
 
@@ -175,17 +177,23 @@ def list_activity(
     def look(tx: Tx) -> ResultPage[audit.AuditLine]:
         now = now_of(tx)
         wanted = AuditFilter(
-            actor=actor, action=action, origin=origin, subject=subject, name=name, accounts=sees_accounts(request),
-            earliest=0.0 if younger is None else now - younger, latest=1e18 if older is None else now - older,
-        )  # fmt: skip
+            actor=actor,
+            action=action,
+            origin=origin,
+            subject=subject,
+            name=name,
+            accounts=sees_accounts(request),
+            earliest=0.0 if younger is None else now - younger,
+            latest=1e18 if older is None else now - older,
+        )
         return audit.list_activity(tx, wanted, cursor=cursor or None, limit=limit)
 
-    found = site_of(request).read(look)
-    page = Listed(items=[DeedShown(**item.as_json()) for item in found.items], next_cursor=found.next)
+    entries = site_of(request).read(look)
+    page = Listed(items=[DeedShown(**item.as_json()) for item in entries.items], next_cursor=entries.next)
     return read(request, page, next_link(request, page.next_cursor))
 
 
 def sees_accounts(request: Request) -> bool:
-    """Whether who asks may see what was done to users and tokens."""
-    who = request.scope.get(WHO)
-    return isinstance(who, Principal) and who.has_permission(Permission.MANAGE)
+    """Whether the principal may see the audit entries of users and tokens."""
+    principal = request.scope.get(WHO)
+    return isinstance(principal, Principal) and principal.has_permission(Permission.MANAGE)

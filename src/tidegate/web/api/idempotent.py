@@ -1,6 +1,6 @@
-"""A POST that is sent twice happens once: with an Idempotency-Key, its answer is kept for a day and given again.
+"""Idempotent POST requests: with an Idempotency-Key, the response is stored for a day and replayed.
 
-The key, the change and the answer are one transaction, so a crash leaves all of them or none.
+The key, the change and the response are one transaction, so a crash leaves all of them or none.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ KeyHeader = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class IdempotentRequest:
-    """Who asks for a change, and by which key it is known again."""
+    """The principal of a change and its idempotency key."""
 
     site: Site
     by: str
@@ -43,7 +43,7 @@ class IdempotentRequest:
     digest: str
 
     def because(self, reason: str) -> Actor:
-        """Who asks, and why."""
+        """Return the actor with the stated reason."""
         return Actor.of(self.by).because(reason)
 
 
@@ -63,30 +63,30 @@ Acting = Annotated[IdempotentRequest, Depends(_asking)]
 
 
 def idempotent(asking: IdempotentRequest, work: Callable[[Tx], BaseModel], put: Put | None = None) -> Response:
-    """Runs *work* and answers with what it returns, or with what it returned the first time."""
+    """Run *work* and return its response, or the stored response of the first request."""
 
     def both(tx: Tx) -> Response:
         if asking.key is None:
             return shown(work(tx))
-        found = idempotency.begin(tx, asking.key, asking.scope, asking.digest)
-        if isinstance(found, StoredResponse):
-            return again(found)
+        stored = idempotency.begin(tx, asking.key, asking.scope, asking.digest)
+        if isinstance(stored, StoredResponse):
+            return again(stored)
         document = encode(work(tx))
-        idempotency.finish(tx, found, 200, {}, document)
+        idempotency.finish(tx, stored, 200, {}, document)
         return Response(document, 200, media_type="application/json")
 
     return (put or asking.site.write)(both)
 
 
 def idempotent_later(asking: IdempotentRequest, work: Callable[[], Response]) -> Response:
-    """The same for *work* that takes several transactions; a twin that comes meanwhile is told to wait."""
+    """The same for *work* with several transactions. A concurrent duplicate must wait."""
     key = asking.key
     if key is None:
         return work()
-    found = asking.site.write(lambda tx: idempotency.begin(tx, key, asking.scope, asking.digest))
-    if isinstance(found, StoredResponse):
-        return again(found)
-    return _finished(asking.site, found, work)
+    stored = asking.site.write(lambda tx: idempotency.begin(tx, key, asking.scope, asking.digest))
+    if isinstance(stored, StoredResponse):
+        return again(stored)
+    return _finished(asking.site, stored, work)
 
 
 def _finished(site: Site, begun: RequestReservation, work: Callable[[], Response]) -> Response:
@@ -95,12 +95,12 @@ def _finished(site: Site, begun: RequestReservation, work: Callable[[], Response
     except BaseException:
         site.write(lambda tx: idempotency.abandon(tx, begun))
         raise
-    kept = {name: answer.headers[name] for name in _STORED_HEADERS if name in answer.headers}
-    site.write(lambda tx: idempotency.finish(tx, begun, answer.status_code, kept, bytes(answer.body)))
+    headers = {name: answer.headers[name] for name in _STORED_HEADERS if name in answer.headers}
+    site.write(lambda tx: idempotency.finish(tx, begun, answer.status_code, headers, bytes(answer.body)))
     return answer
 
 
-def again(seen: StoredResponse) -> Response:
-    """The first answer once more, and said so."""
-    headers = {**seen.headers, "Idempotency-Replayed": "true"}
-    return Response(seen.body, seen.status, headers, media_type="application/json")
+def again(stored: StoredResponse) -> Response:
+    """Return the stored response with a header that marks the replay."""
+    headers = {**stored.headers, "Idempotency-Replayed": "true"}
+    return Response(stored.body, stored.status, headers, media_type="application/json")

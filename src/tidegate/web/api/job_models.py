@@ -1,4 +1,4 @@
-"""Jobs as the API shows them."""
+"""Request and response models of jobs."""
 
 from __future__ import annotations
 
@@ -14,9 +14,7 @@ from tidegate.jobs.listing import Filter
 from tidegate.jobs.reports import JobReport, JobSummary
 from tidegate.web.api.models import Group, Key, Moment, Reason, RequestModel, ResponseModel
 
-State = Literal[
-    "", "queued", "blocked", "waiting", "ready", "running", "done", "failed", "cancelled"
-]  # fmt: skip
+State = Literal["", "queued", "blocked", "waiting", "ready", "running", "done", "failed", "cancelled"]
 Age = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 _MAX_EVENTS = 200
 
@@ -111,9 +109,15 @@ class JobFilterQuery:
         younger: Annotated[float | None, Query(ge=0, le=1e12, allow_inf_nan=False)] = None,
     ) -> None:
         self.filter = Filter(
-            queue=queue, state=state, kind=kind, target=target, code=code, failure=failure, older=older,
+            queue=queue,
+            state=state,
+            kind=kind,
+            target=target,
+            code=code,
+            failure=failure,
+            older=older,
             younger=younger,
-        )  # fmt: skip
+        )
 
 
 def item(line: JobSummary, now: float) -> JobItem:
@@ -127,26 +131,54 @@ def whole(report: JobReport, now: float) -> JobShown:
     if job.lease_by is not None and job.lease_until is not None:
         lease = Lease(worker=job.lease_by, until=job.lease_until, claimed_at=job.claimed_at)
     return JobShown(
-        **line.as_json(), reason=line.reason(now), expires_at=job.expires_at, args=shown_json(job.args),
-        saved=shown_json(job.saved), result=shown_json(job.result), error_code=job.error_code,
-        error_message=_message(job.error_message), last_code=job.last_code, last_status=job.last_status,
-        last_message=_message(job.last_message), last_at=job.last_at, lease=lease, stop_asked=bool(job.stop_asked),
-        manual_retries=job.manual_retries, waits_for=[Reason(**why.as_json()) for why in report.reasons],
+        **line.as_json(),
+        reason=line.reason(now),
+        expires_at=job.expires_at,
+        args=shown_json(job.args),
+        saved=shown_json(job.saved),
+        result=shown_json(job.result),
+        error_code=job.error_code,
+        error_message=_message(job.error_message),
+        last_code=job.last_code,
+        last_status=job.last_status,
+        last_message=_message(job.last_message),
+        last_at=job.last_at,
+        lease=lease,
+        stop_asked=bool(job.stop_asked),
+        manual_retries=job.manual_retries,
+        waits_for=[Reason(**reason.as_json()) for reason in report.reasons],
         events=[
             JobEventShown(
-                kind=event.kind, at=event.at, attempt=event.attempt, code=event.code, status=event.status,
-                message=_message(event.message), actor=event.actor, duration=event.duration,
+                kind=event.kind,
+                at=event.at,
+                attempt=event.attempt,
+                code=event.code,
+                status=event.status,
+                message=_message(event.message),
+                actor=event.actor,
+                duration=event.duration,
             )
             for event in report.events[-_MAX_EVENTS:]
         ],
-    )  # fmt: skip
+    )
 
 
 def line_of(job: Job) -> JobSummary:
     return JobSummary(
-        job.id, job.queue, job.kind, job.target, job.lane, job.stage, job.priority, job.created_at, job.due_at,
-        job.attempt, job.most_attempts, job.error_code or job.last_code, job.finished_at,
-    )  # fmt: skip
+        job.id,
+        job.queue,
+        job.kind,
+        job.target,
+        job.lane,
+        job.stage,
+        job.priority,
+        job.created_at,
+        job.due_at,
+        job.attempt,
+        job.most_attempts,
+        job.error_code or job.last_code,
+        job.finished_at,
+    )
 
 
 def _message(text: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""/jobs: lists, one with its history, and what people do to one."""
+"""/jobs: lists, one job with its history, and actions on one job."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tidegate.web.site import Site, site_of
 
 router = routing.api("jobs")
 
-MAX_WAIT_SECONDS = 20.0  # seconds
+MAX_WAIT_SECONDS = 20.0
 MAX_WAITING = 100
-_FIRST_LOOK, _SLOWEST_LOOK, _GROWTH = 0.05, 0.5, 1.5  # seconds between two looks
+_FIRST_LOOK, _SLOWEST_LOOK, _GROWTH = 0.05, 0.5, 1.5  # seconds between two polls
 Numbered = Annotated[JobId, Path(description="The number of a job.")]
 
 
@@ -49,11 +49,11 @@ def list_jobs(
     site = site_of(request)
 
     def work(tx: Tx) -> Listed[JobItem]:
-        found = listing.jobs(tx, wanted.filter, cursor=cursor or None, limit=limit)
+        jobs = listing.jobs(tx, wanted.filter, cursor=cursor or None, limit=limit)
         count = listing.count(tx, wanted.filter)
         now = now_of(tx)
-        items = [job_models.item(line, now) for line in found.items]
-        return Listed[JobItem](items=items, next_cursor=found.next, total=count.n, total_is_capped=count.capped)
+        items = [job_models.item(line, now) for line in jobs.items]
+        return Listed[JobItem](items=items, next_cursor=jobs.next, total=count.n, total_is_capped=count.capped)
 
     try:
         page = site.read(work)
@@ -83,11 +83,11 @@ async def one_job(
 
 
 async def _changed(request: Request, site: Site, id_: int, wait: float) -> None:
-    """Returns when the state of a job is another, when it has ended, or after *wait* seconds."""
+    """Return when the job's state changes, when it ends, or after *wait* seconds."""
     waiting: set[object] = request.app.state.waiting
     closing: threading.Event = request.app.state.closing
     clock, token = site.queue.clock, object()
-    if len(waiting) >= MAX_WAITING:  # it gets its answer at once, and asks again
+    if len(waiting) >= MAX_WAITING:  # respond now, and the client polls again
         return
     waiting.add(token)
     try:
@@ -105,13 +105,13 @@ async def _changed(request: Request, site: Site, id_: int, wait: float) -> None:
 
 
 def _place(site: Site, id_: int) -> tuple[bool, str, int]:
-    found = site.read(lambda tx: actions.get(tx, id_))
-    if found is None:
+    job = site.read(lambda tx: actions.get(tx, id_))
+    if job is None:
         raise NotFound(f"there is no job {id_}")
-    return found.state.final, found.stage, found.fence
+    return job.state.final, job.stage, job.fence
 
 
-# -- what people do --------------------------------------------------------------------------------------------------
+# -- actions -----------------------------------------------------------------------------------------------------------
 
 _ACTION = responses(Acted, 400, 404, 409)
 
@@ -151,18 +151,21 @@ def _act(asking: IdempotentRequest, id_: int, action: str, work: Callable[[Tx], 
         raise _refused(asking.site, id_, str(error)) from error
 
 
-def _refused(site: Site, id_: int, said: str) -> Problem:
-    """Says when asking again makes sense: when what it waits for is over, or its lease."""
+def _refused(site: Site, id_: int, detail: str) -> Problem:
+    """Raise a problem with a retry time: the end of the hold or of the lease."""
     report, now = site.read(lambda tx: (_report(tx, id_), now_of(tx)))
     if report is None or report.job.state.final:
-        return Problem("refused", f"{said}.")
-    ends = [why.until for why in report.reasons] or [report.job.lease_until]
+        return Problem("refused", f"{detail}.")
+    ends = [reason.until for reason in report.reasons] or [report.job.lease_until]
     known = [end for end in ends if end is not None and math.isfinite(end)]
     return Problem(
-        "refused", f"{said}.", retry_after=max(max(known) - now, 0.0) if known else None,
-        state=str(report.job.state), until=iso(max(known)) if known else None,
-        waits_for=[Reason(**why.as_json()).model_dump(mode="json") for why in report.reasons],
-    )  # fmt: skip
+        "refused",
+        f"{detail}.",
+        retry_after=max(max(known) - now, 0.0) if known else None,
+        state=str(report.job.state),
+        until=iso(max(known)) if known else None,
+        waits_for=[Reason(**reason.as_json()).model_dump(mode="json") for reason in report.reasons],
+    )
 
 
 def _report(tx: Tx, id_: int) -> JobReport | None:

@@ -1,4 +1,4 @@
-"""What goes in and out, as models: strict on the way in, ISO-8601 times in UTC on the way out."""
+"""Base models of the API: strict input, ISO-8601 times in UTC as output."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ Why = Annotated[
 ]
 Group = Annotated[str, Field(pattern=r"^(?:[0-9a-f]{16})?$")]
 Token = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_]+$")]
-JobId = Annotated[int, Field(ge=1, le=2**53 - 1)]  # what every JSON reader can hold
+JobId = Annotated[int, Field(ge=1, le=2**53 - 1)]  # the largest integer that every JSON parser can hold
 Seconds = Annotated[float, Field(gt=0, le=LONGEST, allow_inf_nan=False)]
 
 
-def _whole(given: Any) -> Any:
-    """JSON does not tell 3.0 from 3."""
-    return int(given) if isinstance(given, float) and given.is_integer() else given
+def _whole(value: Any) -> Any:
+    """JSON does not distinguish 3.0 from 3."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-WHOLE = BeforeValidator(_whole)  # the last annotation of a whole number
+WHOLE = BeforeValidator(_whole)  # the last annotation of an integer
 
 
 def iso(moment: float) -> str:
-    """UNIX time as ISO-8601 in UTC, with milliseconds."""
+    """Format UNIX time as ISO-8601 in UTC with milliseconds."""
     return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
@@ -65,18 +65,18 @@ class RequestModel(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def no_null(cls, given: Any) -> Any:
-        for name, value in given.items() if isinstance(given, dict) else ():
+    def no_null(cls, raw: Any) -> Any:
+        for name, value in raw.items() if isinstance(raw, dict) else ():
             if value is None:
                 raise ValueError(f"{name[:60]}: null is not allowed; leave the field out")
-        return given
+        return raw
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         schema = handler(core)
         for field in handler.resolve_ref_schema(schema).get("properties", {}).values():
             if "default" in field and field["default"] is None:
-                del field["default"]  # what may be left out may not be null
+                del field["default"]  # an optional field may not be null
         return schema
 
 
@@ -120,7 +120,7 @@ class GateEventShown(ResponseModel):
 
     @classmethod
     def of(cls, event: TargetEvent) -> GateEventShown:
-        """As it may be shown: without what looks like a secret."""
+        """Build from an event, with secrets redacted."""
         about = event.as_json()
         return cls(**{**about, "fields": shown_value(about["fields"])})
 
@@ -148,15 +148,17 @@ class ProblemShown(ResponseModel):
     errors: list[FieldError] = []
 
 
-# Until when: what a person orders always has an end.
+# -- time ranges -------------------------------------------------------------------------------------------------------
+#
+# An order of a user always has an end.
 
 _ONE: dict[str, Any] = {"oneOf": [{"required": ["until"]}, {"required": ["for"]}]}
 
 
-def _text(given: Any) -> Any:
-    if not isinstance(given, str):
+def _text(value: Any) -> Any:
+    if not isinstance(value, str):
         raise ValueError("give a time such as 2026-11-20T14:30:00Z")  # noqa: TRY004 - pydantic wants this one
-    return given
+    return value
 
 
 Time = Annotated[
@@ -180,7 +182,7 @@ class Ending(RequestModel):
         return self
 
     def moment(self, now: float) -> float:
-        """The UNIX time that is meant; a problem when it has passed."""
+        """Return the end as UNIX time. Raises Problem if it is in the past."""
         return moment(self.until, self.for_, now)
 
 

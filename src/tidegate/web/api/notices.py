@@ -1,4 +1,4 @@
-"""/notices: what people should read, and saying that one was read."""
+"""/notices and /channels: notices, acknowledging them, delivery channels and their tests."""
 
 from __future__ import annotations
 
@@ -92,11 +92,11 @@ def list_notices(
 ) -> Response:
     """The newest first."""
     try:
-        found, sent, n = site_of(request).read(lambda tx: _look(tx, unread, cursor, limit))
+        notices, sent, n = site_of(request).read(lambda tx: _load_notices(tx, unread, cursor, limit))
     except ValueError as error:
         raise Problem("bad_cursor") from error
-    page = Notices(items=[_shown(item, sent[item.id]) for item in found.items], next_cursor=found.next, unread=n)
-    return read(request, page, next_link(request, found.next))
+    page = Notices(items=[_shown(item, sent[item.id]) for item in notices.items], next_cursor=notices.next, unread=n)
+    return read(request, page, next_link(request, notices.next))
 
 
 @router.post("/notices/{id}/ack", responses=responses(Acked, 400, 404, 409))
@@ -115,25 +115,29 @@ def snooze(id: Annotated[JobId, Path()], body: Snooze, asking: Acting) -> Respon
     return idempotent(asking, work)
 
 
-def _look(
+def _load_notices(
     tx: Tx, unread: bool, cursor: str, limit: int
 ) -> tuple[ResultPage[NoticeLine], dict[int, list[Delivery]], int]:
-    found = inbox.list_notices(tx, unread_only=unread, cursor=cursor or None, limit=limit)
-    return found, deliveries.deliveries(tx, [line.id for line in found.items]), inbox.unread(tx)
+    notices = inbox.list_notices(tx, unread_only=unread, cursor=cursor or None, limit=limit)
+    return notices, deliveries.deliveries(tx, [line.id for line in notices.items]), inbox.unread(tx)
 
 
 def _shown(line: NoticeLine, sent: list[Delivery]) -> NoticeShown:
-    told = [
+    deliveries = [
         DeliveryShown(
-            channel=each.channel, state=each.state, instead_of=each.instead_of, created_at=each.created_at,
-            ended_at=each.ended_at, why=each.why,
+            channel=delivery.channel,
+            state=delivery.state,
+            instead_of=delivery.instead_of,
+            created_at=delivery.created_at,
+            ended_at=delivery.ended_at,
+            why=delivery.why,
         )
-        for each in sent
-    ]  # fmt: skip
-    return NoticeShown(**line.as_json(), deliveries=told)
+        for delivery in sent
+    ]
+    return NoticeShown(**line.as_json(), deliveries=deliveries)
 
 
-# /channels: where people are told beside the page, and a test of each.
+# -- /channels ---------------------------------------------------------------------------------------------------------
 
 channels_router = routing.api("channels")
 
@@ -171,7 +175,7 @@ class TestShown(ResponseModel):
 @channels_router.get("/channels", responses=responses(Listed[ChannelShown]))
 def list_channels(request: Request) -> Response:
     """Those of the settings, in the order in which they stand in for each other."""
-    items = [ChannelShown(**each.as_json()) for each in site_of(request).read(deliveries.channels)]
+    items = [ChannelShown(**channel.as_json()) for channel in site_of(request).read(deliveries.channels)]
     return read(request, Listed(items=items, next_cursor=None, total=len(items)))
 
 

@@ -1,4 +1,4 @@
-"""/queues: how full they are, and pausing them."""
+"""/queues and /workers: fill level, pausing, workers and their leases."""
 
 from __future__ import annotations
 
@@ -66,23 +66,23 @@ def list_queues(request: Request) -> Response:
 
 def _queues(site: Site) -> list[QueueShown]:
     queues, workers = site.read(lambda tx: (reports.queues(tx), reports.workers(tx)))
-    found = {queue.name: QueueShown(**queue.as_json()) for queue in queues}
-    for name in site.queue.queues() - set(found):  # nobody has put anything in yet
+    by_name = {queue.name: QueueShown(**queue.as_json()) for queue in queues}
+    for name in site.queue.queues() - set(by_name):  # declared, but no job was inserted yet
         at_work = sum(worker.there and name in worker.queues for worker in workers)
-        found[name] = QueueShown(**QueueReport(name=name, jobs={}, workers=at_work).as_json())
-    return [found[name] for name in sorted(found)]
+        by_name[name] = QueueShown(**QueueReport(name=name, jobs={}, workers=at_work).as_json())
+    return [by_name[name] for name in sorted(by_name)]
 
 
 @router.get("/queues/{name:queue}", responses=responses(QueueWithEvents, 404))
 def one_queue(request: Request, name: Named) -> Response:
     """One queue: its jobs by state, how long they wait, and what happened to it."""
     site = site_of(request)
-    found = next((queue for queue in _queues(site) if queue.name == name), None)
-    if found is None:
+    match = next((queue for queue in _queues(site) if queue.name == name), None)
+    if match is None:
         raise NotFound(f"there is no queue {name!r}")
     events = site.read(lambda tx: table.events(tx, "queue", name, _MAX_EVENTS))
-    told = [GateEventShown.of(event) for event in events]
-    return read(request, QueueWithEvents(**dict(found), events=told))
+    shown_events = [GateEventShown.of(event) for event in events]
+    return read(request, QueueWithEvents(**dict(match), events=shown_events))
 
 
 @router.post("/queues/{name:path}/pause", responses=responses(QueueChanged, 400, 404, 409))
@@ -108,7 +108,7 @@ def resume(name: Named, asking: Acting) -> Response:
     return idempotent(asking, work)
 
 
-# /workers: who is there, and what each of them holds.
+# -- /workers ----------------------------------------------------------------------------------------------------------
 
 workers_router = routing.api("workers")
 
@@ -153,9 +153,15 @@ def _worker(tx: Tx, report: WorkerReport) -> WorkerShown:
     held = [Claimed(*row) for row in tx.query("mine", {"worker": report.id})[:_MAX_LEASES]]
     leases = [
         LeaseShown(
-            job=each.id, queue=each.queue, kind=each.kind, target=each.target, key=each.lane, attempt=each.attempt,
-            claimed_at=each.claimed_at, until=each.lease_until,
+            job=lease.id,
+            queue=lease.queue,
+            kind=lease.kind,
+            target=lease.target,
+            key=lease.lane,
+            attempt=lease.attempt,
+            claimed_at=lease.claimed_at,
+            until=lease.lease_until,
         )
-        for each in held
-    ]  # fmt: skip
+        for lease in held
+    ]
     return WorkerShown(**report.as_json(), leases=leases)

@@ -1,4 +1,4 @@
-"""/classify: what an answer or an exception means, and which rule says so."""
+"""/classify, /codes and /config: classification of a response or exception, all codes, effective settings."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Question(RequestModel):
         return self
 
     def seen(self) -> object:
-        """What the classifier is asked about."""
+        """Return the input of the classifier."""
         if self.status is not None:
             headers = {name.lower(): value for name, value in (self.headers or {}).items()}
             body = (self.body or "").encode("utf-8", "replace")
@@ -100,11 +100,11 @@ class VerdictShown(ResponseModel):
 def classify(body: Question, asking: Acting) -> Response:
     """Says what an answer or an exception means."""
     pack = None if body.rules is None else classification.packs()[body.rules]
-    found = classification.verdict(body.seen(), pack, asking.site.queue.clock.now())
-    return idempotent(asking, lambda tx: VerdictShown(**found.as_json()))
+    verdict = classification.verdict(body.seen(), pack, asking.site.queue.clock.now())
+    return idempotent(asking, lambda tx: VerdictShown(**verdict.as_json()))
 
 
-# /codes: every code there is, of faults and of the API's own problems.
+# -- /codes ------------------------------------------------------------------------------------------------------------
 
 codes_router = routing.api("codes")
 
@@ -134,10 +134,10 @@ def list_codes(request: Request) -> Response:
 @codes_router.get("/codes/{code}", responses=responses(CodeShown, 404))
 def one_code(request: Request, code: Annotated[Token, Path()]) -> Response:
     """What one code means."""
-    found = _all(site_of(request)).get(code)
-    if found is None:
+    match = _all(site_of(request)).get(code)
+    if match is None:
         raise NotFound(f"there is no code {code}")
-    return read(request, found)
+    return read(request, match)
 
 
 def _all(site: Site) -> dict[str, CodeShown]:
@@ -151,20 +151,31 @@ def _class(fatal: bool) -> dict[str, Any]:
 
 def _of_fault(code: Code, base: str) -> CodeShown:
     return CodeShown(
-        **_class(code.fatal), code=code.name, of="fault", title=code.message,
-        advice=code.advice, reason=str(code.reason), reach=str(code.reach), level=str(code.level),
+        **_class(code.fatal),
+        code=code.name,
+        of="fault",
+        title=code.message,
+        advice=code.advice,
+        reason=str(code.reason),
+        reach=str(code.reach),
+        level=str(code.level),
         help=f"{base}/help/errors/{code.name}",
-    )  # fmt: skip
+    )
 
 
 def _of_api(row: ApiCode, base: str) -> CodeShown:
     return CodeShown(
-        **_class(not row.retriable), code=row.name, of="api", title=row.title,
-        advice=row.advice, status=row.status, help=f"{base}/help/errors/{row.name}",
-    )  # fmt: skip
+        **_class(not row.retriable),
+        code=row.name,
+        of="api",
+        title=row.title,
+        advice=row.advice,
+        status=row.status,
+        help=f"{base}/help/errors/{row.name}",
+    )
 
 
-# /config: every effective setting with its origin; secrets are masked.
+# -- /config -----------------------------------------------------------------------------------------------------------
 
 config_router = routing.api("config")
 
@@ -183,5 +194,5 @@ class Setting(ResponseModel):
 @config_router.get("/config", responses=responses(Listed[Setting]))
 def list_settings(request: Request) -> Response:
     """The settings that are in force; the value of a secret is masked."""
-    items = [Setting(**shown_setting(each)) for each in site_of(request).config()]
+    items = [Setting(**shown_setting(setting)) for setting in site_of(request).config()]
     return read(request, Listed(items=items, next_cursor=None, total=len(items)))

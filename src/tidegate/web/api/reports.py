@@ -1,4 +1,4 @@
-"""/history: what a queue or a target looked like over the last hours or days."""
+"""/history, /overview, /failures and /explain: read-only reports."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate.web.api.routing import read, responses
 from tidegate.web.api.targets import TargetItem
 from tidegate.web.site import site_of
 
-# /overview: whether anything is wrong, whether it is getting better, and what a person must do.
+# -- /overview ---------------------------------------------------------------------------------------------------------
 
 router = routing.api("overview")
 
@@ -57,16 +57,23 @@ class OverviewShown(ResponseModel):
 @router.get("/overview", responses=responses(OverviewShown))
 def show_overview(request: Request) -> Response:
     """How everything is: in one sentence, what a person should do, and the numbers behind it."""
-    seen, unread = site_of(request).read(lambda tx: (overview(tx), inbox.unread(tx)))
+    state, unread = site_of(request).read(lambda tx: (overview(tx), inbox.unread(tx)))
     base = str(request.scope.get("root_path", ""))
-    return read(request, OverviewShown(
-        sentence=seen.sentence, healthy=seen.healthy,
-        needs=[NeedShown(**{**need.as_json(), "href": f"{base}{need.href}"}) for need in seen.needs],
-        targets=seen.targets, attention=[targets.shown(each) for each in seen.attention],
-        queues=[QueueShown(**queue.as_json()) for queue in seen.queues],
-        workers=sum(worker.there for worker in seen.workers), last_tick_at=seen.tick, unread_notices=unread,
-        events=[GateEventShown.of(event) for event in seen.events],
-    ))  # fmt: skip
+    return read(
+        request,
+        OverviewShown(
+            sentence=state.sentence,
+            healthy=state.healthy,
+            needs=[NeedShown(**{**need.as_json(), "href": f"{base}{need.href}"}) for need in state.needs],
+            targets=state.targets,
+            attention=[targets.shown(target) for target in state.attention],
+            queues=[QueueShown(**queue.as_json()) for queue in state.queues],
+            workers=sum(worker.there for worker in state.workers),
+            last_tick_at=state.tick,
+            unread_notices=unread,
+            events=[GateEventShown.of(event) for event in state.events],
+        ),
+    )
 
 
 history_router = routing.api("history")
@@ -122,10 +129,10 @@ def of_a_queue(
 ) -> Response:
     """How a queue did: attempts, failures, durations, and how much waited."""
     site = site_of(request)
-    found, known = site.read(lambda tx: (history.of_queue(tx, name, span), reports.queues(tx)))
-    if name not in site.queue.queues() and all(each.name != name for each in known):
+    past, known = site.read(lambda tx: (history.of_queue(tx, name, span), reports.queues(tx)))
+    if name not in site.queue.queues() and all(queue.name != name for queue in known):
         raise NotFound(f"there is no queue {name!r}")
-    return read(request, QueueHistory(**found.as_json()))
+    return read(request, QueueHistory(**past.as_json()))
 
 
 @history_router.get("/history/targets/{name:path}", responses=responses(TargetHistory, 404))
@@ -133,11 +140,11 @@ def of_a_target(
     request: Request, name: Annotated[Name, Path(description="The name of a target.")], span: Span = "24h"
 ) -> Response:
     """How calls to a target went, as far as a breaker stands before them."""
-    found, _ = site_of(request).read(lambda tx: (history.of_target(tx, name, span), target_reports.one(tx, name)))
-    return read(request, TargetHistory(**found.as_json()))
+    past, _ = site_of(request).read(lambda tx: (history.of_target(tx, name, span), target_reports.one(tx, name)))
+    return read(request, TargetHistory(**past.as_json()))
 
 
-# /failures: groups of the same failure, and what each of them needs.
+# -- /failures ---------------------------------------------------------------------------------------------------------
 
 failures_router = routing.api("failures")
 
@@ -170,8 +177,8 @@ class FailureShown(ResponseModel):
 def list_failures(request: Request, bucket: Annotated[Bucket, Query(description="What they need.")] = "") -> Response:
     """Failures as groups: those that need somebody first. The 100 that were met last."""
     site = site_of(request)
-    found = site.read(lambda tx: listing.triage_failures(tx, site.codes, now_of(tx)))
-    items = [_shown(each) for each in found if bucket in ("", each.bucket)]
+    failures = site.read(lambda tx: listing.triage_failures(tx, site.codes, now_of(tx)))
+    items = [_shown(failure) for failure in failures if bucket in ("", failure.bucket)]
     return read(request, Listed(items=items, next_cursor=None, total=len(items)))
 
 
@@ -180,7 +187,7 @@ def _shown(row: Triaged) -> FailureShown:
     return FailureShown(**{**about, "message": shown_message(about["message"])})
 
 
-# /explain: why something is not running, and when it will.
+# -- /explain ----------------------------------------------------------------------------------------------------------
 
 explain_router = routing.api("explain")
 
@@ -202,13 +209,15 @@ class TargetExplained(ResponseModel):
 @explain_router.get("/explain/jobs/{id}", responses=responses(JobExplained, 404))
 def explain_job(request: Request, id: Annotated[JobId, Path()]) -> Response:  # noqa: A002 - its name in the address
     """Why a job is not running."""
-    found = site_of(request).read(lambda tx: reports.job(tx, id))
-    reasons = [Reason(**why.as_json()) for why in found.reasons]
-    return read(request, JobExplained(job=id, state=str(found.job.state), reasons=reasons))
+    report = site_of(request).read(lambda tx: reports.job(tx, id))
+    reasons = [Reason(**reason.as_json()) for reason in report.reasons]
+    return read(request, JobExplained(job=id, state=str(report.job.state), reasons=reasons))
 
 
 @explain_router.get("/explain/targets/{name:path}", responses=responses(TargetExplained, 404))
 def explain_target(request: Request, name: Annotated[Name, Path()], key: Annotated[Key, Query()] = "") -> Response:
     """What stands before the jobs of a target, or of one key of it."""
-    found = site_of(request).read(lambda tx: explain.target(tx, name, key))
-    return read(request, TargetExplained(target=name, key=key, reasons=[Reason(**why.as_json()) for why in found]))
+    reasons = site_of(request).read(lambda tx: explain.target(tx, name, key))
+    return read(
+        request, TargetExplained(target=name, key=key, reasons=[Reason(**reason.as_json()) for reason in reasons])
+    )

@@ -1,4 +1,4 @@
-"""The door of every API route: what it is asked in, what it answers in, and that it knows every parameter."""
+"""Common parts of API routes: strict parameters, media types, ETags, pagination links and the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from tidegate.web.problems import Problem, meant, wrong
 
 _JSON = ("application/json", "application/problem+json", "application/*", "*/*")
 _STREAM = ("text/event-stream", "text/*")
-STREAMS = "streams"  # on the function of a route that also answers with events
+STREAMS = "streams"  # attribute on a route function that can also stream events
 
 
 class StrictRoute(APIRoute):
-    """A route that refuses what it does not know."""
+    """A route that rejects unknown parameters."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -44,48 +44,50 @@ class StrictRoute(APIRoute):
 
 
 def api(tag: str) -> APIRouter:
-    """A router for one resource."""
+    """Return a router for one resource."""
     return APIRouter(
-        prefix="/api/v1", tags=[tag], route_class=StrictRoute,
+        prefix="/api/v1",
+        tags=[tag],
+        route_class=StrictRoute,
         generate_unique_id_function=lambda route: f"{tag.replace('-', '_')}_{route.name}",
-    )  # fmt: skip
+    )
 
 
 def wants_stream(request: Request) -> bool:
-    """Whether the client asks for events as they come."""
+    """Whether the client requests an event stream."""
     return "text/event-stream" in request.headers.get("accept", "").lower()
 
 
 def _query_names(dependant: Dependant) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     for field in dependant.query_params:
         model = field.field_info.annotation
         if isinstance(model, type) and issubclass(model, BaseModel):
-            found |= {each.alias or name for name, each in model.model_fields.items()}
+            names |= {model_field.alias or name for name, model_field in model.model_fields.items()}
         else:
-            found.add(field.alias)
+            names.add(field.alias)
     for inner in dependant.dependencies:
-        found |= _query_names(inner)
-    return found
+        names |= _query_names(inner)
+    return names
 
 
 def _check_accept(request: Request, answers: tuple[str, ...]) -> None:
-    given = request.headers.get("accept")
-    if not given or not given.strip():
+    accept = request.headers.get("accept")
+    if not accept or not accept.strip():
         return
-    for each in given.lower().split(","):
-        kind, *numbers = (part.strip() for part in each.split(";"))
+    for media_range in accept.lower().split(","):
+        kind, *numbers = (part.strip() for part in media_range.split(";"))
         if kind in answers and not any(part in ("q=0", "q=0.0") for part in numbers):
             return
     raise Problem("not_acceptable", f"accept: this address answers with {answers[0]} only.")
 
 
 def _check_query(request: Request, known: frozenset[str]) -> None:
-    given = [name for name, _ in request.query_params.multi_items()]
-    for name in given:
+    names = [name for name, _ in request.query_params.multi_items()]
+    for name in names:
         if name not in known:
             raise wrong(name[:60] or "query", f"there is no such parameter{meant(name, known)}")
-        if given.count(name) > 1:
+        if names.count(name) > 1:
             raise wrong(name, "give it once")
 
 
@@ -98,7 +100,7 @@ async def _check_body(request: Request, takes_body: bool) -> None:
         raise wrong("body", "this address takes none; leave it out")
 
 
-# Answers of the API: bytes with an ETag, pages with a link to the next one, and what each route may say.
+# -- responses ---------------------------------------------------------------------------------------------------------
 
 PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemShown"}}}
 _WORDS = {
@@ -115,28 +117,28 @@ _WORDS = {
 
 
 def responses(model: Any, *problems: int, status: int = 200) -> dict[int | str, dict[str, Any]]:
-    """What a route may answer: the model, and these problems; any route may answer others, too."""
-    found: dict[int | str, dict[str, Any]] = {status: {"model": model, "description": _WORDS[status]}}
+    """Describe the responses of a route: the model and these problems. Any route may return other problems too."""
+    described: dict[int | str, dict[str, Any]] = {status: {"model": model, "description": _WORDS[status]}}
     for problem in (*problems, 422, 503):
-        found[problem] = {"description": _WORDS[problem], "content": PROBLEM}
-    found["default"] = {"description": "Another problem.", "content": PROBLEM}
-    return found
+        described[problem] = {"description": _WORDS[problem], "content": PROBLEM}
+    described["default"] = {"description": "Another problem.", "content": PROBLEM}
+    return described
 
 
 def shown(document: BaseModel, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """A document as JSON."""
+    """Encode a document as JSON."""
     return Response(encode(document), status, dict(headers or {}), media_type="application/json")
 
 
 def read(request: Request, document: BaseModel | bytes, headers: Mapping[str, str] | None = None) -> Response:
-    """The answer to a GET; 304 when whoever asks has the same one already."""
+    """Return the response to a GET, or 304 if the client has the current version."""
     body = document if isinstance(document, bytes) else encode(document)
     tag = f'"{hashlib.sha256(body).hexdigest()[:24]}"'
-    said = {"ETag": tag, "Cache-Control": "private, no-cache", **(headers or {})}
-    given = request.headers.get("if-none-match", "")
-    if any(each.strip().removeprefix("W/") in (tag, "*") for each in given.split(",")):
-        return Response(status_code=304, headers=said)
-    return Response(body, 200, said, media_type="application/json")
+    all_headers = {"ETag": tag, "Cache-Control": "private, no-cache", **(headers or {})}
+    if_none_match = request.headers.get("if-none-match", "")
+    if any(etag.strip().removeprefix("W/") in (tag, "*") for etag in if_none_match.split(",")):
+        return Response(status_code=304, headers=all_headers)
+    return Response(body, 200, all_headers, media_type="application/json")
 
 
 def encode(document: BaseModel) -> bytes:
@@ -144,7 +146,7 @@ def encode(document: BaseModel) -> bytes:
 
 
 def next_link(request: Request, cursor: str | None) -> dict[str, str]:
-    """A Link header to the next page, with the same filters."""
+    """Return a Link header for the next page with the same filters."""
     if cursor is None:
         return {}
     query = [(name, value) for name, value in request.query_params.multi_items() if name != "cursor"]
@@ -153,23 +155,23 @@ def next_link(request: Request, cursor: str | None) -> dict[str, str]:
     return {"Link": f'<{base}{path}?{urlencode([*query, ("cursor", cursor)])}>; rel="next"'}
 
 
-# /api/openapi.json: the API as OpenAPI 3.1.
+# -- OpenAPI -----------------------------------------------------------------------------------------------------------
 
 _ABOUT = (
     "What the server knows and does, for programs. Times are ISO-8601 in UTC, durations are seconds, lists are pages "
     "with a cursor, mistakes are problems (RFC 9457) with a code. A POST with an Idempotency-Key happens once."
 )
 
-_VALIDATION = "#/components/schemas/HTTPValidationError"  # what FastAPI says by itself
+_VALIDATION = "#/components/schemas/HTTPValidationError"  # FastAPI's default
 
 
 def router() -> APIRouter:
-    found = APIRouter(route_class=StrictRoute)
-    # Anybody may ask for it, all at once, and to write it takes a thousand times as long as to answer.
+    router = APIRouter(route_class=StrictRoute)
+    # Cached: anyone may request it concurrently, and building it takes a thousand times as long as sending it.
     written: list[bytes] = []
     writing = threading.Lock()
 
-    @found.get("/api/openapi.json", include_in_schema=False)
+    @router.get("/api/openapi.json", include_in_schema=False)
     def openapi(request: Request) -> Response:
         app: FastAPI = request.app
         with writing:
@@ -178,39 +180,45 @@ def router() -> APIRouter:
                 written.append(json.dumps(app.openapi_schema).encode())
         return read(request, written[0])
 
-    return found
+    return router
 
 
 def document(app: FastAPI) -> dict[str, Any]:
-    """The whole document."""
-    found: dict[str, Any] = get_openapi(
-        title=app.title, version=app.version, openapi_version="3.1.0", description=_ABOUT, routes=app.routes,
+    """Return the OpenAPI document."""
+    schema: dict[str, Any] = get_openapi(
+        title=app.title,
+        version=app.version,
+        openapi_version="3.1.0",
+        description=_ABOUT,
+        routes=app.routes,
         servers=[{"url": app.state.site.base or "/"}],
-    )  # fmt: skip
-    schemas = found.setdefault("components", {}).setdefault("schemas", {})
+    )
+    schemas = schema.setdefault("components", {}).setdefault("schemas", {})
     problem = ProblemShown.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas |= problem.pop("$defs", {})
     schemas["ProblemShown"] = problem
-    for operations in found["paths"].values():
+    for operations in schema["paths"].values():
         for operation in operations.values():
             _with_problems(operation["responses"])
-    for name in ("HTTPValidationError", "ValidationError"):  # nobody answers with these
+    for name in ("HTTPValidationError", "ValidationError"):  # no route returns these
         schemas.pop(name, None)
-    return found
+    return schema
 
 
 def _with_problems(answers: dict[str, Any]) -> None:
-    """Whatever a route says of itself, an application's too: what goes wrong is answered with a problem."""
+    """Describe errors of every route as problems, those of applications too."""
     if _VALIDATION in json.dumps(answers.get("422", {})):
         answers["422"] = {"description": answers["422"]["description"], "content": PROBLEM}
     answers.setdefault("default", {"description": "A problem.", "content": PROBLEM})
 
 
-# Names in addresses: they may have slashes, and what can be done to them is an address of its own.
+# -- names in paths ----------------------------------------------------------------------------------------------------
+#
+# A name may contain slashes, and an action on it is a path suffix.
 
 
 def register(kind: str, *actions: str) -> None:
-    """Makes `{name:kind}` a name that does not end in one of these actions."""
+    """Register the path type `{name:kind}`: a name that does not end in one of these actions."""
 
     class Name(StringConvertor):
         regex = rf"(?:(?!/(?:{'|'.join(actions)})$).)+"

@@ -1,4 +1,4 @@
-"""/targets/{name}/pause, test, reset and the others: what people do to targets."""
+"""/targets: the list, one target, and its actions."""
 
 from __future__ import annotations
 
@@ -36,14 +36,12 @@ from tidegate.web.api.routing import next_link, read, responses
 from tidegate.web.problems import Problem
 from tidegate.web.site import site_of
 
-# /targets: how they stand.
-
 router = routing.api("targets")
 routing.register("target", "pause", "resume", "test", "reset", "force", "clear", "enable", "disable")
 
 Token = Literal[
     "action", "paused", "open", "probing", "disabled", "limited", "degraded", "silent", "full", "ok", "new", ""
-]  # fmt: skip
+]
 Named = Annotated[Name, Path(description="The name of a target.")]
 
 
@@ -96,44 +94,63 @@ def list_targets(
     """Those that need attention first, then by name."""
     site = site_of(request)
     try:
-        found = site.read(lambda tx: listing.targets(tx, state=state, name=name, cursor=cursor or None, limit=limit))
+        targets = site.read(lambda tx: listing.targets(tx, state=state, name=name, cursor=cursor or None, limit=limit))
     except ValueError as error:
         raise Problem("bad_cursor") from error
-    items = [shown(report) for report in found.items]
-    return read(request, Listed(items=items, next_cursor=found.next), next_link(request, found.next))
+    items = [shown(report) for report in targets.items]
+    return read(request, Listed(items=items, next_cursor=targets.next), next_link(request, targets.next))
 
 
 @router.get("/targets/{name:target}", responses=responses(TargetShown, 404))
 def one_target(request: Request, name: Named) -> Response:
     """One target: what holds it, its keys that are not well, its last events."""
-    found = site_of(request).read(lambda tx: reports.one(tx, name))
-    report = found.report
-    return read(request, TargetShown(
-        **_columns(report), rules=report.rules, programs=report.programs,
-        waits_for=[Reason(**why.as_json()) for why in found.reasons],
-        keys=[
-            KeyShown(key=row.lane, reason=row.reason, since=row.since, until=row.until, failures=row.failures,
-                     code=row.code, message=row.message)
-            for row in found.keys
-        ],
-        events=[GateEventShown.of(event) for event in found.events],
-    ))  # fmt: skip
+    detail = site_of(request).read(lambda tx: reports.one(tx, name))
+    report = detail.report
+    return read(
+        request,
+        TargetShown(
+            **_columns(report),
+            rules=report.rules,
+            programs=report.programs,
+            waits_for=[Reason(**reason.as_json()) for reason in detail.reasons],
+            keys=[
+                KeyShown(
+                    key=row.lane,
+                    reason=row.reason,
+                    since=row.since,
+                    until=row.until,
+                    failures=row.failures,
+                    code=row.code,
+                    message=row.message,
+                )
+                for row in detail.keys
+            ],
+            events=[GateEventShown.of(event) for event in detail.events],
+        ),
+    )
 
 
 def shown(report: TargetReport) -> TargetItem:
-    """One target in a list."""
+    """Build the list entry of a target."""
     return TargetItem(**_columns(report))
 
 
 def _columns(report: TargetReport) -> dict[str, Any]:
     return {
-        "name": report.name, "token": report.token, "word": report.word, "reason": report.reason,
-        "next_try_at": report.next_try, "breaker": report.breaker,
-        "breaker_since": report.since or None, "breaker_until": report.until,
+        "name": report.name,
+        "token": report.token,
+        "word": report.word,
+        "reason": report.reason,
+        "next_try_at": report.next_try,
+        "breaker": report.breaker,
+        "breaker_since": report.since or None,
+        "breaker_until": report.until,
         "breaker_opened_by": report.opened_by,
-        "paused_until": report.paused_until, "paused_by": report.paused_by, "held_keys": report.held_keys,
+        "paused_until": report.paused_until,
+        "paused_by": report.paused_by,
+        "held_keys": report.held_keys,
         "running": report.running,
-    }  # fmt: skip
+    }
 
 
 class TargetChanged(ResponseModel):
@@ -232,12 +249,18 @@ def test(name: Named, asking: Acting, body: AnyKey = AnyKey()) -> Response:  # n
     """Tests it now: one job that waits behind it goes at once. Refused when nothing holds it, or no job waits."""
 
     def work(tx: Tx) -> Tested:
-        found = explain.begin(tx, name, asking.by, body.key)
-        waits = [Reason(**why.as_json()) for why in found.waits]
+        trial = explain.begin(tx, name, asking.by, body.key)
+        waits = [Reason(**reason.as_json()) for reason in trial.waits]
         return Tested(
-            target=name, action="test", changed=True, breaker=found.breaker, key=found.key, job=found.job,
-            says=found.says, waits_for=waits,
-        )  # fmt: skip
+            target=name,
+            action="test",
+            changed=True,
+            breaker=trial.breaker,
+            key=trial.key,
+            job=trial.job,
+            says=trial.says,
+            waits_for=waits,
+        )
 
     return _act(asking, name, work)
 
@@ -300,5 +323,5 @@ def disable(name: Named, body: Rest, asking: Acting) -> Response:
 
 
 def _act(asking: IdempotentRequest, name: str, work: Callable[[Tx], BaseModel]) -> Response:
-    # One that is declared here exists, even if no worker has met it yet.
+    # A target that is declared here exists, even before a worker reports it.
     return idempotent.idempotent(asking, work, asking.site.queue.target(name).act)

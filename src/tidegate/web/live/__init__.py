@@ -1,1 +1,1 @@
-"""The page is alive: one reader of the store, one stream, and every open page up to date."""
+"""Live updates: one thread reads the store, one hub sends changes to every open page."""

@@ -1,4 +1,4 @@
-"""`/live`: how things are, as JSON; or with `Accept: text/event-stream` all that changes, as it changes."""
+"""`/live`: the current state as JSON, or with `Accept: text/event-stream` every change as it happens."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ _MAX_ID = 2**53 - 1
 
 
 def router() -> APIRouter:
-    found = APIRouter(include_in_schema=False)
+    router = APIRouter(include_in_schema=False)
 
-    @found.get("/live")
+    @router.get("/live")
     async def live(
         request: Request, after: Annotated[int | None, Query(ge=0, le=_MAX_ID)] = None, page: bool = False
     ) -> Response:
-        board: LiveHub = request.app.state.live
+        hub: LiveHub = request.app.state.live
         if _STREAM not in request.headers.get("accept", ""):
-            await board.known()
-            return JSONResponse(board.current_state(_named(request.scope)))
-        if len(board.subscribers) >= board.numbers.max_subscribers:
-            raise Problem("too_many", f"{len(board.subscribers)} browsers follow already.", retry_after=10.0)
+            await hub.known()
+            return JSONResponse(hub.current_state(_user_name(request.scope)))
+        if len(hub.subscribers) >= hub.numbers.max_subscribers:
+            raise Problem("too_many", f"{len(hub.subscribers)} browsers follow already.", retry_after=10.0)
         after = _last_seen(request, after)
         if request.scope.get(HEAD):
             return Response(media_type=_STREAM)
-        await board.known()
-        return Stream(board, after, page=page)
+        await hub.known()
+        return Stream(hub, after, page=page)
 
-    return found
+    return router
 
 
 def _last_seen(request: Request, after: int | None) -> int | None:
-    """What the browser saw last: it says so itself when it connects again."""
-    given = request.headers.get("last-event-id", "").strip()
-    if not given:
+    """Return the id of the last message that the browser received. A reconnect sends it as a header."""
+    last_id = request.headers.get("last-event-id", "").strip()
+    if not last_id:
         return after
-    # One that is not ours is of another server that was here: everything may be new.
-    return int(given) if given.isascii() and given.isdigit() and len(given) <= 16 else 0
+    # An invalid id comes from a different server at this URL, so everything may have changed.
+    return int(last_id) if last_id.isascii() and last_id.isdigit() and len(last_id) <= 16 else 0
 
 
 class Stream(Response):
-    """An answer that goes on until the client leaves, or is dropped, or has had its time."""
+    """A response that lasts until the client disconnects, is dropped, or reaches its time limit."""
 
     media_type = _STREAM
 
-    def __init__(self, board: LiveHub, after: int | None, *, page: bool) -> None:
+    def __init__(self, hub: LiveHub, after: int | None, *, page: bool) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._board, self._after, self._page = board, after, page
+        self._hub, self._after, self._page = hub, after, page
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        client = self._board.subscribe(self._after, scope.get(CONNECTION), _named(scope), page=self._page)
-        leaving = asyncio.create_task(_leaving(receive, client))
+        client = self._hub.subscribe(self._after, scope.get(CONNECTION), _user_name(scope), page=self._page)
+        leaving = asyncio.create_task(_watch_disconnect(receive, client))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             while (body := await client.chunk()) is not None:
@@ -74,20 +74,20 @@ class Stream(Response):
             await send(_part(b"", more=False))
         finally:
             leaving.cancel()
-            self._board.unsubscribe(client)
+            self._hub.unsubscribe(client)
 
 
-def _named(scope: MutableMapping[str, Any]) -> str | None:
-    """Who reads; None for whoever is at this machine, while nobody has a name."""
-    who = scope.get(WHO)
-    return who.name if isinstance(who, Principal) and who.via is not AuthMethod.LOCAL else None
+def _user_name(scope: MutableMapping[str, Any]) -> str | None:
+    """Return the name of the signed-in user. None for a local request while no user exists."""
+    principal = scope.get(WHO)
+    return principal.name if isinstance(principal, Principal) and principal.via is not AuthMethod.LOCAL else None
 
 
 def _part(body: bytes, *, more: bool = True) -> dict[str, Any]:
     return {"type": "http.response.body", "body": body, "more_body": more}
 
 
-async def _leaving(receive: Receive, client: Subscriber) -> None:
+async def _watch_disconnect(receive: Receive, client: Subscriber) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
     client.leave()

@@ -1,4 +1,4 @@
-"""How everything stands at one look, as a page that is open needs to know it, and what is new since the look before."""
+"""Snapshots of the store for open pages, and the changes between two of them."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from tidegate.web.pages import formatters
 from tidegate.web.pages.notices import LEVELS, place_of
 from tidegate.web.site import LivePolicy, Site
 
-# A worker is heard of every 10 s; whoever reads is told before 15 s are over.
+# A worker sends a heartbeat every 10 s. A user learns of a silent worker within 15 s.
 SILENT = 13.0
 _NEWEST = 50
 _MAX_WAITING = 20
 
-# Its kind, what it carries (never a difference, always the whole value), and the only user whom it is for, if it is.
+# Kind, content (always the whole value, never a difference), and the only user it is for, or None.
 Message = tuple[str, dict[str, Any], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One look. *last_event* is the last gate event that it saw."""
+    """The state of the store at one time. *last_event* is the newest target event in it."""
 
     overview: Overview
     unread: int
     notices: dict[int, NoticeLine]  # the newest
-    waiting: tuple[NoticeLine, ...]  # unread, and what they tell of goes on
+    waiting: tuple[NoticeLine, ...]  # unread, and still open
     events: tuple[TargetEvent, ...]
     last_event: int
-    people: frozenset[str] = frozenset()  # who can sign in here
-    strips: tuple[StatusStrip, ...] = ()  # above every page
-    bulks: Mapping[int, int] = field(default_factory=dict)  # bulk actions that are under way, and how far
+    people: frozenset[str] = frozenset()  # names of all users
+    strips: tuple[StatusStrip, ...] = ()  # shown at the top of every page
+    bulks: Mapping[int, int] = field(default_factory=dict)  # running bulk actions and their progress
 
     def audience(self, line: NoticeLine) -> str | None:
-        """The one whom a notice is for; None: everybody, also when nobody here has that name."""
+        """Return the only user a notice is for. None: everyone, also if no user has that name."""
         return line.user if line.user in self.people else None
 
     @property
@@ -58,41 +58,50 @@ class Snapshot:
 
     @property
     def engine(self) -> str:
-        """Whether there is a worker: "working", "silent" when none was heard of for too long, "none" at all."""
+        """Return "working" or "silent" by the last heartbeat of a worker, "none" if there never was one."""
         tick = self.overview.tick
         if tick is None:
             return "none"
         return "silent" if self.as_of - tick > SILENT else "working"
 
     def alive(self) -> dict[str, Any]:
-        """Its age, and that of the last sign of a worker."""
+        """Return the age of the snapshot and of the last worker heartbeat."""
         tick = self.overview.tick
         return {
-            "as_of": self.as_of, "clock": formatters.clock(self.as_of, self.as_of), "tick": tick, "engine": self.engine,
-            "heard": None if tick is None else formatters.clock(tick, self.as_of), "unread": self.unread,
-        }  # fmt: skip
+            "as_of": self.as_of,
+            "clock": formatters.clock(self.as_of, self.as_of),
+            "tick": tick,
+            "engine": self.engine,
+            "heard": None if tick is None else formatters.clock(tick, self.as_of),
+            "unread": self.unread,
+        }
 
     def whole(self) -> dict[str, Any]:
-        """The counts and the sentence."""
-        seen = self.overview
+        """Return the counts and the status sentence."""
+        state = self.overview
         queues = [
             {"name": queue.name, "jobs": queue.jobs, "paused_until": queue.paused_until, "workers": queue.workers}
-            for queue in seen.queues
+            for queue in state.queues
         ]
         return {
-            **self.alive(), "sentence": seen.sentence, "healthy": seen.healthy, "needs": len(seen.needs),
-            "targets": seen.targets, "queues": queues, "workers": sum(worker.there for worker in seen.workers),
-        }  # fmt: skip
+            **self.alive(),
+            "sentence": state.sentence,
+            "healthy": state.healthy,
+            "needs": len(state.needs),
+            "targets": state.targets,
+            "queues": queues,
+            "workers": sum(worker.there for worker in state.workers),
+        }
 
     def differs(self) -> tuple[Any, ...]:
-        """What makes a page worth fetching again. Ages are no part of it: they grow without any news."""
-        seen = self.overview
+        """Return what makes a page reload worthwhile. Ages are left out: they grow without any change."""
+        state = self.overview
         return (
-            seen.targets,
-            [(each.name, each.token, each.next_try, each.held_keys) for each in seen.attention],
-            [(need.kind, need.subject, need.count) for need in seen.needs],
-            [(queue.name, queue.jobs, queue.paused_until, queue.workers) for queue in seen.queues],
-            [(worker.id, worker.there, worker.stopping) for worker in seen.workers],
+            state.targets,
+            [(target.name, target.token, target.next_try, target.held_keys) for target in state.attention],
+            [(need.kind, need.subject, need.count) for need in state.needs],
+            [(queue.name, queue.jobs, queue.paused_until, queue.workers) for queue in state.queues],
+            [(worker.id, worker.there, worker.stopping) for worker in state.workers],
             self.unread,
             self.strips,
             self.bulks,
@@ -100,7 +109,7 @@ class Snapshot:
 
 
 def take_snapshot(tx: Tx, after: int | None) -> Snapshot:
-    """A look, with the gate events *after* that one; None for none of them."""
+    """Take a snapshot with the target events *after* that id. None: without events."""
     events: list[TargetEvent] = []
     if after is not None:
         events = table.since(tx, after)
@@ -109,54 +118,65 @@ def take_snapshot(tx: Tx, after: int | None) -> Snapshot:
         overview=overview(tx),
         unread=inbox.unread(tx),
         notices={line.id: line for line in inbox.list_notices(tx, limit=_NEWEST).items},
-        waiting=tuple(
-            line for line in inbox.list_notices(tx, unread_only=True, limit=_NEWEST).items if line.open
-        )[:_MAX_WAITING],
+        waiting=tuple(line for line in inbox.list_notices(tx, unread_only=True, limit=_NEWEST).items if line.open)[
+            :_MAX_WAITING
+        ],
         events=tuple(events),
         last_event=newest,
         people=frozenset(user.name for user in users.users(tx)),
         bulks=bulk_table.running(tx),
-    )  # fmt: skip
+    )
 
 
-def changes(before: Snapshot | None, seen: Snapshot, site: Site | None = None) -> Iterator[Message]:
-    """What is to be told after a look; after the first one everything may be new."""
-    for event in seen.events:
+def changes(before: Snapshot | None, snapshot: Snapshot, site: Site | None = None) -> Iterator[Message]:
+    """Yield the messages for a new snapshot. Without an earlier one, everything may be new."""
+    for event in snapshot.events:
         about = event.as_json()
-        yield "happened", {**about, "fields": shown_value(about["fields"]), "as_of": seen.as_of}, None
-    for id_, line in sorted(seen.notices.items()):
+        yield "happened", {**about, "fields": shown_value(about["fields"]), "as_of": snapshot.as_of}, None
+    for id_, line in sorted(snapshot.notices.items()):
         if before is not None and before.notices.get(id_) != line:
-            about = {**describe_line(line, site), "unread_count": seen.unread, "as_of": seen.as_of}
-            yield "notice", about, seen.audience(line)
-    if before is None or before.differs() != seen.differs():
-        yield "now", seen.whole(), None
+            about = {**describe_line(line, site), "unread_count": snapshot.unread, "as_of": snapshot.as_of}
+            yield "notice", about, snapshot.audience(line)
+    if before is None or before.differs() != snapshot.differs():
+        yield "now", snapshot.whole(), None
 
 
 def describe_line(line: NoticeLine, site: Site | None = None) -> dict[str, Any]:
-    """A notice as it is shown beside a page."""
+    """Return a notice as a toast shows it."""
     tone, icon = LEVELS[line.level]
     return {
-        "id": line.id, "kind": line.kind, "level": line.level, "tone": tone, "icon": icon, "title": line.title,
+        "id": line.id,
+        "kind": line.kind,
+        "level": line.level,
+        "tone": tone,
+        "icon": icon,
+        "title": line.title,
         "message": f"{line.message} {line.advice}".strip(),
         "href": place_of(line, site.apps if site else ()) or "/notices",
-        "subject": line.subject, "name": line.name, "created_at": line.created_at, "open": line.open,
+        "subject": line.subject,
+        "name": line.name,
+        "created_at": line.created_at,
+        "open": line.open,
         "unread": line.unread,
-    }  # fmt: skip
+    }
 
 
-# One thread looks at the store for all who follow: at once when something was written, and now and then anyway.
+# -- watcher -----------------------------------------------------------------------------------------------------------
 
 _log = logging.getLogger("tidegate.web")
 
 
 class StoreWatcher:
-    """Looks until it is stopped, and hands over each look, on its own thread; None when the store is away."""
+    """One thread that reads the store for all subscribers: after a write, and at least once per poll interval.
+
+    It passes each snapshot to *tell*, on its own thread. None means that the store is unreachable.
+    """
 
     def __init__(
-        self, site: Site, numbers: LivePolicy, last: int | None, tell: Callable[[Snapshot | None], None]
+        self, site: Site, policy: LivePolicy, last: int | None, tell: Callable[[Snapshot | None], None]
     ) -> None:
-        self._site, self._numbers, self._last, self._tell = site, numbers, last, tell
-        self._news = threading.Event()
+        self._site, self._policy, self._last, self._publish = site, policy, last, tell
+        self._written = threading.Event()
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._run, name="tidegate-live", daemon=True),
@@ -168,33 +188,33 @@ class StoreWatcher:
             thread.start()
 
     def stop(self) -> None:
-        """Asks it to end; it is gone within a second, and tells nothing more."""
+        """Request the end. The threads end within a second and pass on nothing more."""
         self._stop.set()
-        self._news.set()
+        self._written.set()
 
     def _run(self) -> None:
         while not self._stop.is_set():
             began = time.monotonic()
-            self._news.clear()
-            seen = self._look()
+            self._written.clear()
+            snapshot = self._read_snapshot()
             if self._stop.is_set():
                 return
-            self._tell(seen)
+            self._publish(snapshot)
             took = time.monotonic() - began
-            # A store that takes long to be looked at is not to do little else.
-            self._stop.wait(max(self._numbers.soonest - took, 3 * took))
-            self._news.wait(max(0.0, self._numbers.poll_interval - (time.monotonic() - began)))
+            # Limit the load on a slow store: reads may take up to a quarter of the time.
+            self._stop.wait(max(self._policy.soonest - took, 3 * took))
+            self._written.wait(max(0.0, self._policy.poll_interval - (time.monotonic() - began)))
 
-    def _look(self) -> Snapshot | None:
+    def _read_snapshot(self) -> Snapshot | None:
         try:
-            seen = self._site.read(lambda tx: take_snapshot(tx, self._last))
+            snapshot = self._site.read(lambda tx: take_snapshot(tx, self._last))
         except StoreError:
             return None
-        except Exception as error:  # whatever it is, those who follow are told that nothing is known
+        except Exception as error:  # any other error counts as unreachable too
             _log.error("live_look_failed error=%s", type(error).__name__)
             return None
-        self._last = seen.last_event
-        return replace(seen, strips=tuple(self._site.strips()))
+        self._last = snapshot.last_event
+        return replace(snapshot, strips=tuple(self._site.strips()))
 
     def _watch(self) -> None:
         try:
@@ -202,4 +222,4 @@ class StoreWatcher:
         except StoreError:
             return
         if watch is not None:
-            watch(self._news.set, self._stop)
+            watch(self._written.set, self._stop)

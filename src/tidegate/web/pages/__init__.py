@@ -1,4 +1,4 @@
-"""The pages: one file each. Every change is a form that works without script."""
+"""HTML pages, one topic per file. Every change is a form that works without script."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _PAGES = (overview, targets, bulk, activity, jobs, job, system, notices, users, 
 
 
 def routers() -> list[APIRouter]:
-    """All pages; none is part of the API's description."""
+    """Return the routers of all pages."""
     return [page.router for page in _PAGES]

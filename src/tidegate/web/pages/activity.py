@@ -1,4 +1,4 @@
-"""`/activity`: who did what, from where, before and after; the same as a feed for a reader."""
+"""`/activity`: the audit log with a filter, as a page and as an Atom feed."""
 
 from __future__ import annotations
 
@@ -26,13 +26,18 @@ from tidegate.web.site import site_of
 AGES = (("1h", "the last hour"), ("1d", "the last day"), ("7d", "the last 7 days"), ("30d", "the last 30 days"))
 Text = Annotated[str, Query(max_length=300)]
 _PATHS: Mapping[str, str] = {
-    "queue": "/queue/{}", "target": "/targets/{}", "job": "/jobs/{}", "bulk": "/actions/{}", "notice": "/notices",
-    "user": "/people/{}", "token": "/people",
-}  # fmt: skip
+    "queue": "/queue/{}",
+    "target": "/targets/{}",
+    "job": "/jobs/{}",
+    "bulk": "/actions/{}",
+    "notice": "/notices",
+    "user": "/people/{}",
+    "token": "/people",
+}
 
 
 class AuditFilterForm:
-    """The filter, as the address has it; what makes no sense there is taken as not said."""
+    """The filter in the URL. Invalid values are ignored."""
 
     def __init__(
         self,
@@ -44,17 +49,25 @@ class AuditFilterForm:
         age: Text = "",
     ) -> None:
         self.query = {
-            "actor": actor.strip(), "action": action if action in ACTIONS else "",
-            "origin": origin if origin in ORIGINS else "", "subject": subject if subject in SUBJECTS else "",
-            "name": name.strip(), "age": age if age in dict(AGES) else "",
-        }  # fmt: skip
+            "actor": actor.strip(),
+            "action": action if action in ACTIONS else "",
+            "origin": origin if origin in ORIGINS else "",
+            "subject": subject if subject in SUBJECTS else "",
+            "name": name.strip(),
+            "age": age if age in dict(AGES) else "",
+        }
 
     def wanted(self, tx: Tx, *, accounts: bool) -> AuditFilter:
-        said, age = self.query, self.query["age"]
+        values, age = self.query, self.query["age"]
         return AuditFilter(
-            actor=said["actor"], action=said["action"], origin=said["origin"], subject=said["subject"],
-            name=said["name"], accounts=accounts, earliest=now_of(tx) - seconds(age) if age else 0.0,
-        )  # fmt: skip
+            actor=values["actor"],
+            action=values["action"],
+            origin=values["origin"],
+            subject=values["subject"],
+            name=values["name"],
+            accounts=accounts,
+            earliest=now_of(tx) - seconds(age) if age else 0.0,
+        )
 
 
 router = APIRouter()
@@ -62,27 +75,41 @@ router = APIRouter()
 
 @router.get("/activity")
 def show(
-    request: Request, actor: Text = "", action: Text = "", origin: Text = "", subject: Text = "", name: Text = "",
-    age: Text = "", cursor: Annotated[str, Query(max_length=40)] = "",
-) -> Response:  # fmt: skip
+    request: Request,
+    actor: Text = "",
+    action: Text = "",
+    origin: Text = "",
+    subject: Text = "",
+    name: Text = "",
+    age: Text = "",
+    cursor: Annotated[str, Query(max_length=40)] = "",
+) -> Response:
     site = site_of(request)
-    asked = AuditFilterForm(actor, action, origin, subject, name, age)
+    chosen = AuditFilterForm(actor, action, origin, subject, name, age)
     accounts = sees_accounts(request)
 
     def look(tx: Tx) -> tuple[ResultPage[AuditLine], float, frozenset[tuple[str, str]]]:
-        wanted = asked.wanted(tx, accounts=accounts)
-        seen = cursor_of(cursor, lambda at: audit.list_activity(tx, wanted, cursor=at))
-        return seen, now_of(tx), without_page(tx, seen.items)
+        wanted = chosen.wanted(tx, accounts=accounts)
+        entries = cursor_of(cursor, lambda at: audit.list_activity(tx, wanted, cursor=at))
+        return entries, now_of(tx), without_page(tx, entries.items)
 
-    seen, now, missing = site.read(look)
+    entries, now, missing = site.read(look)
     path_to = partial(path_of, apps=site.apps, missing=missing)
     hidden = () if accounts else ACCOUNTS
     return page(
-        request, "activity.html", seen=seen, query={key: value for key, value in asked.query.items() if value},
-        actions=[each for each in ACTIONS if not each.startswith(hidden or "-")], origins=ORIGINS,
-        subjects=[each for each in SUBJECTS if each not in hidden], ages=AGES, path_of=path_to, paged=bool(cursor),
-        moment=lambda at: formatters.clock(at, now), wanted=asked.query,
-    )  # fmt: skip
+        request,
+        "activity.html",
+        seen=entries,
+        query={key: value for key, value in chosen.query.items() if value},
+        actions=[kind for kind in ACTIONS if not kind.startswith(hidden or "-")],
+        origins=ORIGINS,
+        subjects=[kind for kind in SUBJECTS if kind not in hidden],
+        ages=AGES,
+        path_of=path_to,
+        paged=bool(cursor),
+        moment=lambda at: formatters.clock(at, now),
+        wanted=chosen.query,
+    )
 
 
 @router.get("/activity.atom")
@@ -90,20 +117,30 @@ def feed(request: Request) -> Response:
     site = site_of(request)
 
     def look(tx: Tx) -> tuple[ResultPage[AuditLine], float, frozenset[tuple[str, str]]]:
-        seen = audit.list_activity(tx, AuditFilter(accounts=sees_accounts(request)), limit=50)
-        return seen, now_of(tx), without_page(tx, seen.items)
+        entries = audit.list_activity(tx, AuditFilter(accounts=sees_accounts(request)), limit=50)
+        return entries, now_of(tx), without_page(tx, entries.items)
 
-    seen, now, missing = site.read(look)
+    entries, now, missing = site.read(look)
     path_to = partial(path_of, apps=site.apps, missing=missing)
-    answer = render_template(request, "activity.atom", 200, {
-        "unread": 0, "seen": seen, "now": now, "machine": formatters.machine, "path_of": path_to,
-        "home": str(request.base_url).rstrip("/"), "moment": formatters.absolute,
-    })  # fmt: skip
+    answer = render_template(
+        request,
+        "activity.atom",
+        200,
+        {
+            "unread": 0,
+            "seen": entries,
+            "now": now,
+            "machine": formatters.machine,
+            "path_of": path_to,
+            "home": str(request.base_url).rstrip("/"),
+            "moment": formatters.absolute,
+        },
+    )
     answer.headers["content-type"] = "application/atom+xml; charset=utf-8"
     return answer
 
 
-# Whether something is still there, and so has a page: what was removed or forgotten, or has grown too old, has none.
+# Subjects may be gone: removed, forgotten or pruned. Then they have no page.
 _THERE: Mapping[str, Callable[[Tx, str], bool]] = {
     "target": lambda tx, name: table.target(tx, name) is not None,
     "job": lambda tx, name: actions.get(tx, int(name)) is not None,
@@ -113,17 +150,17 @@ _THERE: Mapping[str, Callable[[Tx, str], bool]] = {
 
 
 def without_page(tx: Tx, lines: Sequence[AuditLine]) -> frozenset[tuple[str, str]]:
-    """What has no page of its own, as subject and name."""
+    """Return the subjects without a page, as kind and name."""
     places = {(line.deed.place.subject, line.deed.place.name) for line in lines}
-    return frozenset(each for each in places if each[0] in _THERE and not _THERE[each[0]](tx, each[1]))
+    return frozenset(place for place in places if place[0] in _THERE and not _THERE[place[0]](tx, place[1]))
 
 
 def path_of(
     subject: AuditSubject, apps: Sequence[Installed[Any]] = (), missing: Collection[tuple[str, str]] = ()
 ) -> str:
-    """The page of what it is about; of a thing that an application has under its own name, the application's page.
+    """Return the page of a subject. For a subject of an application, it is the application's page.
 
-    Of what is *missing*, empty; but of a target, the page of the application that it belongs to, or of all targets.
+    Empty if the subject is in *missing*. A missing target links to its application, or to all targets.
     """
     gone = (subject.subject, subject.name) in missing
     if subject.subject == "target" and (subject.lane or gone):
@@ -135,6 +172,6 @@ def path_of(
     return "" if gone else _PATHS.get(subject.subject, "/activity").format(quote(subject.name, safe=""))
 
 
-def home_of(there: Installed[Any]) -> str:
-    """The path of the first page of an application; empty when it has none."""
-    return there.app.home.path if there.app.home else ""
+def home_of(installed: Installed[Any]) -> str:
+    """Return the path of an application's first page. Empty if it has none."""
+    return installed.app.home.path if installed.app.home else ""

@@ -1,4 +1,4 @@
-"""`/bulk`: the same thing done to all jobs that match, after a page that says how many and what will happen."""
+"""`/bulk` and `/actions`: one action for all matching jobs, after a confirmation page, and its progress."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tidegate.web.pages.jobs import Chosen
 from tidegate.web.pages.render import page
 from tidegate.web.site import site_of
 
-# What will happen, by action; and what is said when it has.
+# Announcement and result text by action.
 EFFECTS = {
     "retry": (
         "They go to the back of their queues, and their attempts start again from one.",
@@ -43,7 +43,7 @@ EFFECTS = {
         "What they held as unique is free again, so the same work can be put in anew.",
     ),
 }
-MAX_AT_ONCE = 500  # more than these are done in the background, with a page that says how far it is
+MAX_AT_ONCE = 500  # larger actions run in the background, with a progress page
 DONE = {"retry": "queued again", "cancel": "cancelled or asked to stop", "forget": "forgotten"}
 
 Field = Annotated[str, Form(max_length=2000)]
@@ -68,9 +68,15 @@ def confirm(
         return answer(request, Flash(text=f"Nothing was changed: {error}.", tone="bad"), back, "/queue")
     otherwise = f"{site.base}/queue?{urlencode(wanted.query)}"
     return page(
-        request, "bulk.html", wanted=wanted, action=action, count=count, effects=EFFECTS[action],
-        back_to=local_path(back, otherwise), group=group,
-    )  # fmt: skip
+        request,
+        "bulk.html",
+        wanted=wanted,
+        action=action,
+        count=count,
+        effects=EFFECTS[action],
+        back_to=local_path(back, otherwise),
+        group=group,
+    )
 
 
 @router.post("/bulk")
@@ -89,9 +95,7 @@ def run(
     reason: Annotated[str, Form(max_length=300)] = "",
 ) -> Response:
     site = site_of(request)
-    wanted = jobs.chosen(
-        queue=queue, state=state, kind=kind, target=target, code=code, failure=failure, age=age
-    )  # fmt: skip
+    wanted = jobs.chosen(queue=queue, state=state, kind=kind, target=target, code=code, failure=failure, age=age)
     require(request, RIGHT_OF_BULK.get(action, Permission.MANAGE))
     by = Actor.of(site.actor_of(request)).because(reason.strip())
     begun: list[int] = []
@@ -100,47 +104,49 @@ def run(
         if action not in EFFECTS or not expected.isdecimal():
             raise ValueError("action, expected: both are needed; go back and choose again")
         if int(expected) > MAX_AT_ONCE:
-            one = _bulks(request).start(action, wanted.wanted, by, int(expected))
-            begun.extend([] if one is None else [one.id])
+            operation = _bulks(request).start(action, wanted.wanted, by, int(expected))
+            begun.extend([] if operation is None else [operation.id])
             return _outcome_flash(action, BulkOutcome(0))
         outcome = run_bulk(site, action, wanted.wanted, by, int(expected))
         if outcome.refused and outcome.bulk is not None:
             begun.append(outcome.bulk)
         return _outcome_flash(action, outcome)
 
-    said = attempt(work)
+    flash = attempt(work)
     if begun:
         return RedirectResponse(f"{site.base}/actions/{begun[0]}?{urlencode({'back': back})}", 303)
-    return answer(request, said, back, f"/queue?{urlencode(wanted.query)}")
+    return answer(request, flash, back, f"/queue?{urlencode(wanted.query)}")
 
 
 def _group(tx: Tx, failure: str) -> FailureGroup | None:
-    """The group of failures that the jobs are of, if it is one of those that people see."""
+    """Return the failure group of the jobs, if it is one that is listed."""
     return (
         next((group for group in settle.groups(tx, MAX_GROUPS) if group.failure == failure), None) if failure else None
     )
 
 
 def _bulks(request: Request) -> BulkRunner:
-    found = request.app.state.bulks
-    assert isinstance(found, BulkRunner)  # noqa: S101 - `build` put it there
-    return found
+    runner = request.app.state.bulks
+    assert isinstance(runner, BulkRunner)  # noqa: S101 - `build` put it there
+    return runner
 
 
 def _outcome_flash(action: str, outcome: BulkOutcome) -> Flash:
     return Flash(text=f"{many(outcome.changed, 'job')} {'was' if outcome.changed == 1 else 'were'} {DONE[action]}.")
 
 
-# `/actions`: what was done to many jobs at once; one of them shows how far it is, and what became of each job.
+# -- /actions ----------------------------------------------------------------------------------------------------------
+#
+# All bulk actions, and one with its progress and the result of each job.
 
-# By state: the word, its icon, its tone.
+# By state: label, icon, tone.
 STATE_LABELS: Mapping[str, tuple[str, str, str]] = {
     table.RUNNING: ("Under way", "play", "busy"),
     table.DONE: ("Done", "check", "good"),
     table.CANCELLED: ("Cancelled", "stop", "calm"),
     table.FAILED: ("Failed", "cross", "bad"),
 }
-# By action: while it is under way, after it.
+# By action: label while running, label when done.
 VERBS: Mapping[str, tuple[str, str]] = {
     "retry": ("Retrying", "Retried"),
     "cancel": ("Cancelling", "Cancelled"),
@@ -150,8 +156,10 @@ VERBS: Mapping[str, tuple[str, str]] = {
 
 @router.get("/actions")
 def show(request: Request, cursor: Annotated[str, Query(max_length=40)] = "") -> Response:
-    seen = site_of(request).read(lambda tx: cursor_of(cursor, lambda at: service.list_operations(tx, cursor=at)))
-    return page(request, "actions.html", seen=seen, looks=STATE_LABELS, titled=operation_title, words=jobs.words_of)
+    operations = site_of(request).read(lambda tx: cursor_of(cursor, lambda at: service.list_operations(tx, cursor=at)))
+    return page(
+        request, "actions.html", seen=operations, looks=STATE_LABELS, titled=operation_title, words=jobs.words_of
+    )
 
 
 @router.get("/actions/{id_}")
@@ -165,25 +173,25 @@ def watch(
     refused_only = outcome == table.REFUSED
 
     def look(tx: Tx) -> tuple[BulkOperation, ResultPage[BulkItem], float]:
-        one = service.require(tx, _number(id_))
-        items = cursor_of(cursor, lambda at: service.items(tx, one.id, refused_only=refused_only, cursor=at))
-        return one, items, now_of(tx)
+        operation = service.require(tx, _number(id_))
+        items = cursor_of(cursor, lambda at: service.items(tx, operation.id, refused_only=refused_only, cursor=at))
+        return operation, items, now_of(tx)
 
-    one, items, now = site_of(request).read(look)
+    operation, items, now = site_of(request).read(look)
     return page(
         request,
         "action.html",
-        one=one,
+        one=operation,
         items=items,
         looks=STATE_LABELS,
         titled=operation_title,
-        left=one.left(now),
+        left=operation.left(now),
         now=now,
-        words=jobs.words_of(one.filter),
-        told_so_far=_progress_text(one),
+        words=jobs.words_of(operation.filter),
+        told_so_far=_progress_text(operation),
         refused_only=refused_only,
         back_to=local_path(back, ""),
-        kept=_kept(one),
+        kept=_has_all_results(operation),
     )
 
 
@@ -191,34 +199,34 @@ def watch(
 def cancel(request: Request, id_: str, back: Annotated[str, Form(max_length=2000)] = "") -> Response:
     site = site_of(request)
 
-    def say(one: BulkOperation) -> Flash:
-        return Flash(text=f"Bulk action {one.id} was cancelled: {one.says}.", tone="warn")
+    def say(operation: BulkOperation) -> Flash:
+        return Flash(text=f"Bulk action {operation.id} was cancelled: {operation.says}.", tone="warn")
 
-    said = act(site, lambda tx: service.cancel(tx, _number(id_), site.actor_of(request)), say)
-    return answer(request, said, back, "/actions", id_)
-
-
-def operation_title(one: BulkOperation) -> str:
-    """What it is, in a few words."""
-    return (
-        f"{VERBS[one.action][not one.running]} {formatters.many(one.expected if one.running else one.changed, 'job')}"
-    )
+    flash = act(site, lambda tx: service.cancel(tx, _number(id_), site.actor_of(request)), say)
+    return answer(request, flash, back, "/actions", id_)
 
 
-def _progress_text(one: BulkOperation) -> str:
-    text = f"{formatters.many(one.changed, 'job')} {'was' if one.changed == 1 else 'were'} {DONE[one.action]}."
-    if one.refused:
-        text += f" {formatters.many(one.refused, 'job')} stayed as before."
+def operation_title(operation: BulkOperation) -> str:
+    """Return a short title."""
+    count = operation.expected if operation.running else operation.changed
+    return f"{VERBS[operation.action][not operation.running]} {formatters.many(count, 'job')}"
+
+
+def _progress_text(operation: BulkOperation) -> str:
+    verb = "was" if operation.changed == 1 else "were"
+    text = f"{formatters.many(operation.changed, 'job')} {verb} {DONE[operation.action]}."
+    if operation.refused:
+        text += f" {formatters.many(operation.refused, 'job')} stayed as before."
     return text
 
 
-def _kept(one: BulkOperation) -> bool:
-    """Whether the outcome of every job is kept."""
-    return one.changed <= table.MAX_CHANGED and one.refused <= table.MAX_REFUSED
+def _has_all_results(operation: BulkOperation) -> bool:
+    """Whether the result of every job is stored."""
+    return operation.changed <= table.MAX_CHANGED and operation.refused <= table.MAX_REFUSED
 
 
 def _number(id_: str) -> int:
-    found = number_of(id_)
-    if found is None:
+    number = number_of(id_)
+    if number is None:
         raise NotFound("there is no such bulk action")
-    return found
+    return number

@@ -1,4 +1,4 @@
-"""An event in one line for people: what it is about, what happened, who did it."""
+"""Text for pages: times, numbers, state labels and event lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from tidegate.guard.breaker_policy import TripReason
 from tidegate.labels import JOBS, TARGETS, StateLabel, opened_because
 from tidegate.targets.table import TargetEvent
 
-# Times and numbers in the words of a page. Pure: the moment that counts as now is an argument.
+# -- times and numbers -------------------------------------------------------------------------------------------------
+#
+# Pure functions: the current time is an argument.
 
 _UNITS = ((86400.0, "day"), (3600.0, "h"), (60.0, "min"), (1.0, "s"))
 _FAR = 30 * 86400.0
@@ -21,11 +23,13 @@ _WEEK = 6 * 86400.0
 
 
 def span(seconds: float, *, nearest: bool = False) -> str:
-    """A length of time in its usual unit, whole ones or the nearest: 40 -> '40 s', 750 -> '12 min', 9e4 -> '1 day'."""
+    """Format a duration in its largest unit, rounded down: 40 -> '40 s', 750 -> '12 min', 9e4 -> '1 day'.
+
+    *nearest* rounds to the nearest unit instead.
+    """
     if seconds < 1:
         return f"{max(0.0, seconds) * 1000:.0f} ms"
     for size, unit in _UNITS:
-        # 59.6 seconds are a minute to a person, and 119.5 minutes two hours are not yet.
         if seconds >= size:
             n = math.floor(seconds / size + 0.5 * nearest)
             return f"{n} {unit}{'s' if unit == 'day' and n != 1 else ''}"
@@ -33,16 +37,16 @@ def span(seconds: float, *, nearest: bool = False) -> str:
 
 
 def took(seconds: float) -> str:
-    """A duration that was measured: '85 ms', '2.4 s', '3 min'."""
+    """Format a measured duration: '85 ms', '2.4 s', '3 min'."""
     if 1 <= seconds < 10:
         return f"{seconds:.1f} s"
     return span(seconds)
 
 
 def relative(at: float, now: float) -> str:
-    """'12 min ago', 'in 4 min', 'just now'; a date when it is more than a month away.
+    """Format a time relative to now: '12 min ago', 'in 4 min', 'just now'. A date if it is more than a month away.
 
-    What is ahead is nearly two days away, and not one; what lasted for nearly two days lasted for one.
+    Future times round to the nearest unit, past times round down.
     """
     away = at - now
     if abs(away) >= _FAR:
@@ -53,7 +57,7 @@ def relative(at: float, now: float) -> str:
 
 
 def clock(at: float, now: float, zone: tzinfo | None = None) -> str:
-    """The time of day, with the day where it is another one: '14:30', 'Thu 09:00', '2026-11-20 14:30'."""
+    """Format the time of day, with the day unless it is today: '14:30', 'Thu 09:00', '2026-11-20 14:30'."""
     then, today = _local(at, zone), _local(now, zone)
     if then.date() == today.date():
         return f"{then:%H:%M}"
@@ -61,18 +65,18 @@ def clock(at: float, now: float, zone: tzinfo | None = None) -> str:
 
 
 def to_the_second(at: float, now: float, zone: tzinfo | None = None) -> str:
-    """'14:02:11', with the date where it is another day."""
+    """Format '14:02:11', with the date unless it is today."""
     then = _local(at, zone)
     return f"{then:%H:%M:%S}" if then.date() == _local(now, zone).date() else f"{then:%Y-%m-%d %H:%M:%S}"
 
 
 def absolute(at: float, zone: tzinfo | None = None) -> str:
-    """To the second, with its zone: '2026-11-15 14:02:11 UTC'."""
+    """Format to the second, with the zone: '2026-11-15 14:02:11 UTC'."""
     return f"{_local(at, zone):%Y-%m-%d %H:%M:%S %Z}"
 
 
 def machine(at: float) -> str:
-    """As the attribute of a `time` wants it."""
+    """Format for the `datetime` attribute of a `time` element."""
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
@@ -81,12 +85,12 @@ def zone_name(now: float) -> str:
 
 
 def number(n: float) -> str:
-    """With a thin mark between thousands: 12345 -> '12,345'."""
+    """Format with thousands separators: 12345 -> '12,345'."""
     return f"{n:,}"
 
 
 def many(n: int, thing: str, things: str = "") -> str:
-    """'1 job', '12 jobs'."""
+    """Format a count with its noun: '1 job', '12 jobs'."""
     return f"{number(n)} {thing if n == 1 else things or thing + 's'}"
 
 
@@ -94,7 +98,9 @@ def _local(at: float, zone: tzinfo | None = None) -> datetime:
     return datetime.fromtimestamp(at, UTC).astimezone(zone)
 
 
-# How a state looks: the words of `labels`, and those of what is no target and no job.
+# -- states ------------------------------------------------------------------------------------------------------------
+#
+# The labels of `admin.labels`, and those of workers, tabs and breakers.
 
 OTHERS: Mapping[str, StateLabel] = {
     # workers
@@ -106,14 +112,14 @@ OTHERS: Mapping[str, StateLabel] = {
         "Outdated", "alert", "bad", {"": "older than the database: it takes no jobs. Update and restart it."}
     ),
     "no_worker": StateLabel("No worker", "unplug", "bad", {"": "nobody works on this queue."}),
-    # stages of a job, as tabs and filters name them
+    # stages of a job, for tabs and filters
     "ready": StateLabel("Ready", "list", "calm", {"": "may go as soon as a worker takes it."}),
     "waiting": StateLabel("Waiting for a time", "clock", "calm", {"": "is due later."}),
-    # the breaker of a target
+    # breaker states
     "closed": StateLabel("Closed", "check", "good", {"": "calls go through."}),
     "half-open": StateLabel("Half-open", "half", "warn", {"": "a few calls try it."}),
 }
-NEEDS: Mapping[str, tuple[str, str]] = {  # of a card: tone, icon
+NEEDS: Mapping[str, tuple[str, str]] = {  # kind of action item -> tone, icon
     "fatal": ("bad", "key"),
     "unclassified": ("bad", "help"),
     "failed": ("bad", "cross"),
@@ -126,7 +132,7 @@ _UNKNOWN = StateLabel("Unknown", "help", "calm", {"": "nothing is known of it."}
 
 
 def of(token: str) -> StateLabel:
-    """How a state is shown; one that nobody knows is said to be unknown."""
+    """Return the label of a state, "unknown" for an unknown one."""
     return TARGETS.get(token) or JOBS.get(token) or OTHERS.get(token) or _UNKNOWN
 
 
@@ -135,8 +141,8 @@ def of_need(kind: str) -> StateLabel:
     return StateLabel("", icon, tone, {})
 
 
-_NOBODY = ("worker", "probe", "")  # what happens by itself has no actor for people
-# Whoever noticed these did not do them.
+_AUTOMATIC_ACTORS = ("worker", "probe", "")  # actors that are not shown: automatic events have no user
+# The actor of these events only detected them.
 _NOTICED = frozenset({"target_fatal", "target_recovered", "own_link_lost", "own_link_back", "call_failed"})
 
 
@@ -204,20 +210,20 @@ _KINDS: dict[str, Row] = {
 
 
 def describe_event(event: TargetEvent) -> EventLine:
-    """The line of an event; one of an unknown kind is told by its name."""
-    by = "" if event.actor in _NOBODY or event.kind in _NOTICED else event.actor
+    """Return the line of an event. An unknown kind shows its name."""
+    by = "" if event.actor in _AUTOMATIC_ACTORS or event.kind in _NOTICED else event.actor
     if event.kind == "breaker_state_changed":
         tone, icon, text = _BREAKER.get(str(event.fields.get("to")), ("calm", "info", "has a breaker that changed"))
         end = event.fields.get("until")
         if by and isinstance(end, (int, float)):
             text = f"is held by its breaker until {clock(float(end), event.at)}"
         else:
-            by = ""  # a worker or a program, whose calls moved it
-            why = TripReason.load(event.fields.get("opened"))
-            text = text if why is None else f"{text}: {opened_because(why, why.run)}"
+            by = ""  # a worker or program whose calls caused it
+            reason = TripReason.load(event.fields.get("opened"))
+            text = text if reason is None else f"{text}: {opened_because(reason, reason.run)}"
     else:
-        tone, icon, say = _KINDS.get(event.kind, ("calm", "info", _plain(event.kind.replace("_", " "))))
-        text = say(event.fields, event.at)
+        tone, icon, describe = _KINDS.get(event.kind, ("calm", "info", _plain(event.kind.replace("_", " "))))
+        text = describe(event.fields, event.at)
     where = f"/{'targets' if event.subject == 'target' else 'queue'}/{quote(event.name, safe='')}"
     shown = f"(key {event.lane}) {text}" if event.lane else text
     return EventLine(tone, icon, shown, event.name, where, by)
@@ -243,7 +249,7 @@ _JOB: dict[str, tuple[str, str, str]] = {
 }
 
 
-# Tone and icon of every line, for a test to look at.
+# Tone and icon of every line, for a test.
 ROWS = [row[:2] for table in (_BREAKER, _KINDS, _JOB) for row in table.values()]
 
 

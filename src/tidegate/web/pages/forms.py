@@ -1,7 +1,8 @@
-"""What happened, said on the next page: a form answers with a redirect, and a cookie, read once, carries the words.
+"""Form handling: redirects with a flash message, pause ends, and cursors in URLs.
 
-What the cookie says is shown as text, and what can be undone is named by a table: a cookie that somebody else has put
-there can neither bring markup nor lead anywhere.
+A form responds with a redirect. A cookie carries the flash message to the next page, which shows it once. The message
+is shown as text, and the undo action comes from a table: a forged cookie can neither inject markup nor lead to another
+site.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ if TYPE_CHECKING:
     from tidegate.web.site import Site
 
 COOKIE = "tidegate_said"
-QUIETLY = "tidegate-refresh"  # a header: the page itself asks, and nobody is to be told
+QUIETLY = "tidegate-refresh"  # header of a background refresh, which shows no flash message
 _SECONDS = 60
-_MAX_COOKIE_BYTES = 2700  # bytes: a browser keeps no cookie of more than 4096, and Base64 takes a third more
-_MIN_TEXT_BYTES = 500  # bytes of them for the text; if what can be undone leaves less, it cannot be undone from there
+_MAX_COOKIE_BYTES = 2700  # bytes; browsers cap a cookie at 4096, and Base64 adds a third
+_MIN_TEXT_BYTES = 500  # bytes reserved for the text; if the undo data leaves less, the undo is dropped
 TONES = ("good", "warn", "bad")
 UNDO = {
     "resume_target": "/targets/{}/resume",
@@ -44,7 +45,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flash:
-    """One message. *undo* names a row of the table, *of* what it is about, and *key* a part of that."""
+    """A flash message. *undo* names a row of the table, *of* its subject, and *key* a key of the subject."""
 
     text: str
     tone: str = "good"
@@ -54,25 +55,25 @@ class Flash:
 
     @property
     def undo_path(self) -> str:
-        """Where the undoing is asked for; empty when nothing can be undone."""
+        """Return the path that undoes the action. Empty if it cannot be undone."""
         return UNDO[self.undo].format(quote(self.of, safe="")) if self.undo in UNDO and self.of else ""
 
     def dump(self) -> str:
-        """As a cookie holds it: a text that is too long for one is cut."""
-        kept = {"text": "", "tone": self.tone, "undo": self.undo, "of": self.of, "key": self.key}
-        if len(_packed(kept)) > _MAX_COOKIE_BYTES - _MIN_TEXT_BYTES:
-            kept |= {"undo": "", "of": "", "key": ""}
-        kept["text"] = self.text
-        while len(_packed(kept)) > _MAX_COOKIE_BYTES:
-            kept["text"] = f"{kept['text'][: len(kept['text']) * 9 // 10 - 1]}…"
-        return base64.urlsafe_b64encode(_packed(kept)).decode()
+        """Encode for a cookie. A text that is too long is cut."""
+        fields = {"text": "", "tone": self.tone, "undo": self.undo, "of": self.of, "key": self.key}
+        if len(_packed(fields)) > _MAX_COOKIE_BYTES - _MIN_TEXT_BYTES:
+            fields |= {"undo": "", "of": "", "key": ""}
+        fields["text"] = self.text
+        while len(_packed(fields)) > _MAX_COOKIE_BYTES:
+            fields["text"] = f"{fields['text'][: len(fields['text']) * 9 // 10 - 1]}…"
+        return base64.urlsafe_b64encode(_packed(fields)).decode()
 
     @classmethod
     def load(cls, cookie: str) -> Flash | None:
-        """None when the cookie is not one of ours."""
+        """Decode a cookie. None if it is invalid."""
         try:
-            kept = json.loads(base64.urlsafe_b64decode(cookie.encode()))
-            values = {name: kept[name] for name in ("text", "tone", "undo", "of", "key")}
+            fields = json.loads(base64.urlsafe_b64decode(cookie.encode()))
+            values = {name: fields[name] for name in ("text", "tone", "undo", "of", "key")}
         except (binascii.Error, ValueError, KeyError, TypeError):
             return None
         if not all(isinstance(value, str) for value in values.values()) or values["tone"] not in TONES:
@@ -80,18 +81,18 @@ class Flash:
         return cls(**values)
 
 
-def _packed(kept: dict[str, str]) -> bytes:
-    return json.dumps(kept, ensure_ascii=False).encode("utf-8", "replace")
+def _packed(fields: dict[str, str]) -> bytes:
+    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def local_path(back: str, otherwise: str) -> str:
-    """*back* when it leads to a page of ours, else *otherwise*."""
+    """Return *back* if it is a page of this server, else *otherwise*."""
     fine = back.startswith("/") and not back.startswith("//") and "\\" not in back and back.isprintable()
     return back if fine and len(back) < 2000 else otherwise
 
 
 def answer(request: Request, flash: Flash | None, back: str, otherwise: str, *names: str) -> Response:
-    """Back to where it was asked, or to the page *otherwise* of these names, with what is to be said there."""
+    """Redirect back to the page of the form, or to the path *otherwise* with these names, with a flash message."""
     if QUIETLY in request.headers:
         return Response(status_code=204)
     base = str(request.scope.get("root_path", ""))
@@ -103,11 +104,11 @@ def answer(request: Request, flash: Flash | None, back: str, otherwise: str, *na
 
 
 def redirect_with_flash(request: Request, path: str, text: str = "", *, tone: str = "good") -> Response:
-    """The answer to a form of an application: back to its page at *path*, where *text* is said once.
+    """Return the response to a form of an application: a redirect to *path*, which shows *text* once.
 
     *tone* is good, warn or bad.
 
-    return said(request, "/weather", "Oslo was asked for.")
+    return redirect_with_flash(request, "/weather", "Requested the weather of Oslo.")
     """
     if tone not in TONES:
         raise ValueError(f"tone: {tone!r} is not allowed; give one of: {', '.join(TONES)}")
@@ -115,7 +116,7 @@ def redirect_with_flash(request: Request, path: str, text: str = "", *, tone: st
 
 
 def attempt(work: Callable[[], Flash]) -> Flash:
-    """What *work* says, or why it was not done."""
+    """Run *work* and return its flash message, or one with the reason why it was rejected."""
     try:
         return work()
     except UniqueTaken:
@@ -129,18 +130,20 @@ def attempt(work: Callable[[], Flash]) -> Flash:
 
 
 def act(site: Site, work: Callable[[Tx], T], say: Callable[[T], Flash]) -> Flash:
-    """Runs *work* in a transaction and wakes the workers; says what came of it."""
+    """Run *work* in a transaction, wake the workers, and redirect with its flash message."""
     return attempt(lambda: say(site.write(work)))
 
 
-# Until when a person pauses something: a choice, or a date; there is no pause without an end.
+# -- end of a pause ----------------------------------------------------------------------------------------------------
+#
+# A choice or a date. There is no pause without an end.
 
 CHOICES = (("15m", "15 min"), ("1h", "1 h"), ("4h", "4 h"), ("1d", "1 day"))
 MAX_PAUSE_SECONDS = 366 * 86400.0
 
 
 def end_of(lasts: str, until: str, now: float) -> float:
-    """UNIX time; ValueError says what to give instead."""
+    """Return the end as UNIX time. ValueError says what to enter instead."""
     if lasts:
         end = now + seconds(lasts, field="lasts", minimum=1.0)
     elif until:
@@ -157,24 +160,26 @@ def end_of(lasts: str, until: str, now: float) -> float:
     return end
 
 
-# Places in lists that go on, as addresses say them: one that is no longer good begins anew instead of failing.
+# -- cursors -----------------------------------------------------------------------------------------------------------
+#
+# An outdated cursor in a URL restarts the list instead of failing.
 
-_MAX_DIGITS = 15  # every JSON reader holds such a number, and every database
+_MAX_DIGITS = 15  # fits every JSON parser and every database
 
 
-def cursor_of(given: str, ask: Callable[[str | None], T]) -> T:
-    """What *ask* finds at this place; at the beginning when there is no such place."""
+def cursor_of(cursor: str, load: Callable[[str | None], T]) -> T:
+    """Return what *load* returns for this cursor, or for the start of the list if the cursor is invalid."""
     try:
-        return ask(given or None)
+        return load(cursor or None)
     except ValueError:
-        if not given:
+        if not cursor:
             raise
-        return ask(None)
+        return load(None)
 
 
 def number_of(text: str) -> int | None:
-    """The number that a part of an address says; None when it says none, or one that no table has.
+    """Parse a number in a URL. None if it is not a number, or larger than any id.
 
-    Python reads digits of other scripts too, and refuses what has thousands of them.
+    `int` also accepts digits of other scripts, and raises for thousands of digits.
     """
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS else None

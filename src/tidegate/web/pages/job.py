@@ -1,4 +1,4 @@
-"""`/jobs/{id}`: one job, what it waits for, every attempt, and what a person can do about it."""
+"""`/jobs/{id}`: one job, its wait reason, its attempts and the available actions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tidegate.web.pages.render import page
 from tidegate.web.site import site_of
 
 _MAX_TEXT = 4000
-_SCREEN = 100  # attempts in the picture
+_SCREEN = 100  # attempts in the chart
 _TOLD_ELSEWHERE = ("processing", "queued")
 
 Id = Annotated[int, Path(ge=1, le=2**62)]
@@ -33,7 +33,7 @@ Field = Annotated[str, Form(max_length=2000)]
 
 @dataclass(frozen=True, slots=True)
 class AttemptRow:
-    """One dispatch of a job. *ended* is None while it runs; *waited* is how long nothing happened before it."""
+    """One attempt of a job. *ended* is None while it runs. *waited* is the idle time before it."""
 
     n: int
     began: float
@@ -51,12 +51,12 @@ class AttemptRow:
 class JobPage:
     report: JobReport
     line: JobSummary
-    attempts: list[AttemptRow]  # the newest first
-    others: list[JobEvent]  # the newest first
+    attempts: list[AttemptRow]  # newest first
+    others: list[JobEvent]  # newest first
     parents: list[tuple[int, str]]
     duplicate: int | None
-    held: Mapping[str, str]  # what stands before all jobs of its target
-    may: tuple[str, ...]  # what can be done to it
+    held: Mapping[str, str]  # what holds all jobs of its target
+    may: tuple[str, ...]  # available actions
 
 
 router = APIRouter()
@@ -65,15 +65,23 @@ router = APIRouter()
 @router.get("/jobs/{id_}")
 def show(request: Request, id_: Id) -> Response:
     site = site_of(request)
-    seen = site.read(lambda tx: _load_page(tx, id_))
-    job = seen.report.job
+    job_page = site.read(lambda tx: _load_page(tx, id_))
+    job = job_page.report.job
     now = site.queue.clock.now()
     return page(
-        request, "job.html", seen=seen, job=job, line=seen.line, picture=_picture(seen, now), told_attempt=of_job,
-        texts=[(name, *_cut(text)) for name, text in _texts(job)], states=_held_while(job.unique_while),
-        stage=job.stage, final=job.state.final,
-        may=seen.may,
-    )  # fmt: skip
+        request,
+        "job.html",
+        seen=job_page,
+        job=job,
+        line=job_page.line,
+        picture=_attempt_chart(job_page, now),
+        told_attempt=of_job,
+        texts=[(name, *_cut(text)) for name, text in _texts(job)],
+        states=_held_while(job.unique_while),
+        stage=job.stage,
+        final=job.state.final,
+        may=job_page.may,
+    )
 
 
 @router.get("/jobs/{id_}/forget")
@@ -86,8 +94,8 @@ def ask(request: Request, id_: Id) -> Response:
 def retry(request: Request, id_: Id, back: Field = "") -> Response:
     site = site_of(request)
     done = Flash(text=f"Job {id_} was queued again; its attempts start from one.")
-    said = act(site, lambda tx: actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
-    return answer(request, said, back, f"/jobs/{id_}")
+    flash = act(site, lambda tx: actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
+    return answer(request, flash, back, f"/jobs/{id_}")
 
 
 @router.post("/jobs/{id_}/cancel")
@@ -112,24 +120,24 @@ def cancel(request: Request, id_: Id, back: Field = "") -> Response:
 def forget(request: Request, id_: Id, back: Field = "") -> Response:
     site = site_of(request)
     done = Flash(text=f"Job {id_} was forgotten, with its history.")
-    said = act(site, lambda tx: actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
-    return answer(request, said, back if said.tone == "good" else "", "/queue" if said is done else f"/jobs/{id_}")
+    flash = act(site, lambda tx: actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
+    return answer(request, flash, back if flash.tone == "good" else "", "/queue" if flash is done else f"/jobs/{id_}")
 
 
 def _load_page(tx: Tx, id_: int) -> JobPage:
     report = reports.job(tx, id_)
     job = report.job
-    found = attempts(report.events)
+    rows = attempts(report.events)
     others = [event for event in report.events if event.duration is None and event.kind not in _TOLD_ELSEWHERE]
     parents = [(int(row[1]), str(row[2])) for row in tx.query("parent_results", {"child": id_})]
     may = actions.of_jobs(tx, [id_])[id_]
     line = line_of(job)
     held = reports.holding(tx, [line])
-    return JobPage(report, line, found[::-1], others[::-1], parents, _duplicate(tx, job), held, may)
+    return JobPage(report, line, rows[::-1], others[::-1], parents, _duplicate(tx, job), held, may)
 
 
 def _duplicate(tx: Tx, job: Job) -> int | None:
-    """The other job that holds what this one would have to itself."""
+    """Return the id of the other job that holds the same unique key."""
     if job.unique_key is None:
         return None
     rows = tx.query_many("twins", [{"kind": job.kind, "unique_key": job.unique_key}])
@@ -137,33 +145,38 @@ def _duplicate(tx: Tx, job: Job) -> int | None:
 
 
 def attempts(events: list[JobEvent]) -> list[AttemptRow]:
-    """The dispatches that these events tell of, the oldest first."""
+    """Group events into attempts, oldest first."""
     ends = {event.fence: event for event in events if event.duration is not None}
-    found: list[AttemptRow] = []
+    rows: list[AttemptRow] = []
     free_since: float | None = next((event.at for event in events if event.kind == "queued"), None)
     for event in events:
         if event.kind != "processing":
             continue
         end = ends.get(event.fence)
         waited = None if free_since is None else max(0.0, event.at - free_since)
-        found.append(
+        rows.append(
             AttemptRow(event.attempt, event.at, None if end is None else end.at, end, event.actor or "", waited)
         )
         free_since = None if end is None else end.at
-    return found
+    return rows
 
 
-def _picture(seen: JobPage, now: float) -> str:
-    """The life of a job, from when it was put in: when it was tried, and how each attempt ended."""
-    if len(seen.attempts) < 2:
-        return ""  # one bar tells nothing
-    job = seen.report.job
+def _attempt_chart(job_page: JobPage, now: float) -> str:
+    """Draw the attempts of a job over its lifetime, with the outcome of each."""
+    if len(job_page.attempts) < 2:
+        return ""  # a single bar shows nothing
+    job = job_page.report.job
     end = job.finished_at or now
     shown = [
-        TimeSpan(each.began, each.ended or end, of_job(each.kind).tone, f"Attempt {each.n}: {of_job(each.kind).text}")
-        for each in reversed(seen.attempts[:_SCREEN])
+        TimeSpan(
+            attempt.began,
+            attempt.ended or end,
+            of_job(attempt.kind).tone,
+            f"Attempt {attempt.n}: {of_job(attempt.kind).text}",
+        )
+        for attempt in reversed(job_page.attempts[:_SCREEN])
     ]
-    label = f"{formatters.many(len(seen.attempts), 'attempt')} in {formatters.span(max(1.0, end - job.created_at))}"
+    label = f"{formatters.many(len(job_page.attempts), 'attempt')} in {formatters.span(max(1.0, end - job.created_at))}"
     return charts.stretches(shown, job.created_at, end, label)
 
 
@@ -174,7 +187,7 @@ def _texts(job: Job) -> list[tuple[str, str]]:
 
 
 def _cut(text: str) -> tuple[str, int]:
-    """JSON as people read it, without secrets, at most so long; and how much was left out."""
+    """Return JSON for display, redacted and cut, and the number of characters left out."""
     value: Any = shown_json(text)
     shown = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
     return shown[:_MAX_TEXT], max(0, len(shown) - _MAX_TEXT)

@@ -1,4 +1,4 @@
-"""`/queue` and `/queue/{name}`: jobs by state, with a filter that lives in the URL; and pausing a queue."""
+"""`/queue`, `/queue/{name}` and `/failures`: job lists with a filter in the URL, and pausing a queue."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ from tidegate.web.pages.forms import Flash, act, answer, cursor_of, end_of
 from tidegate.web.pages.render import page
 from tidegate.web.site import Site, site_of
 
-# Which jobs a reader wants to see: read from the URL, kept in every link and form, and told in words.
+# -- job filter --------------------------------------------------------------------------------------------------------
+#
+# Read from the URL and repeated in every link and form.
 
 _FAILURE = re.compile(r"[0-9a-f]{16}", re.ASCII)
 _AGE = re.compile(r"([0-9]{1,4}[smhdw])([+-])", re.ASCII)
@@ -43,7 +45,7 @@ Text = Annotated[str, Query(max_length=300)]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """What stands in the URL. What makes no sense there is taken as not said."""
+    """The filter in the URL. Invalid values are ignored."""
 
     queue: str = ""
     state: str = ""
@@ -57,13 +59,19 @@ class Chosen:
     def wanted(self) -> Filter:
         older, younger = _ages(self.age)
         return Filter(
-            queue=self.queue, state=self.state if self.state in STATES else "", kind=self.kind, target=self.target,
-            code=self.code, failure=self.failure, older=older, younger=younger,
-        )  # fmt: skip
+            queue=self.queue,
+            state=self.state if self.state in STATES else "",
+            kind=self.kind,
+            target=self.target,
+            code=self.code,
+            failure=self.failure,
+            older=older,
+            younger=younger,
+        )
 
     @property
     def query(self) -> dict[str, str]:
-        """What is said, as the URL has it."""
+        """Return the filter as query parameters."""
         return {name: value for name in self.__slots__ if (value := getattr(self, name))}
 
     def without(self, *names: str) -> Chosen:
@@ -74,47 +82,58 @@ class Chosen:
 
     @property
     def words(self) -> list[tuple[str, str]]:
-        """Each part for people, with its name."""
-        told: dict[str, Any] = {
-            "queue": f"in the queue {self.queue}", "state": of(self.state).word.lower(),
+        """Return each condition as text, with its name."""
+        conditions: dict[str, Any] = {
+            "queue": f"in the queue {self.queue}",
+            "state": of(self.state).word.lower(),
             "kind": f"of the kind {self.kind}",
-            "target": f"for {self.target}", "code": f"whose last failure was {self.code}",
+            "target": f"for {self.target}",
+            "code": f"whose last failure was {self.code}",
             "failure": "of one group of failures",
             "age": dict(AGES).get(self.age, self.age),
-        }  # fmt: skip
-        return [(name, told[name]) for name in self.query]
+        }
+        return [(name, conditions[name]) for name in self.query]
 
 
-def words_of(kept: Mapping[str, Any]) -> list[str]:
-    """The same of a filter that was kept, as `Filter.as_json` gives it."""
-    of = {name: kept[name] for name in Chosen.__slots__ if name in kept}
-    told = [word for _, word in Chosen(**of).words]
+def words_of(stored: Mapping[str, Any]) -> list[str]:
+    """Return the same for a stored filter, as `Filter.as_json` returns it."""
+    of = {name: stored[name] for name in Chosen.__slots__ if name in stored}
+    texts = [word for _, word in Chosen(**of).words]
     ages = {"older": "at least {} old", "younger": "at most {} old"}
-    return told + [text.format(formatters.span(kept[name])) for name, text in ages.items() if name in kept]
+    return texts + [text.format(formatters.span(stored[name])) for name, text in ages.items() if name in stored]
 
 
 def chosen(
-    queue: Text = "", state: Text = "", kind: Text = "", target: Text = "", code: Text = "", failure: Text = "",
+    queue: Text = "",
+    state: Text = "",
+    kind: Text = "",
+    target: Text = "",
+    code: Text = "",
+    failure: Text = "",
     age: Text = "",
-) -> Chosen:  # fmt: skip
-    """The filter of a request."""
+) -> Chosen:
+    """Return the filter of a request."""
     return Chosen(
-        queue=queue.strip(), state=state if state in STATES else "", kind=kind.strip(), target=target.strip(),
-        code=code.strip(), failure=failure if _FAILURE.fullmatch(failure) else "",
+        queue=queue.strip(),
+        state=state if state in STATES else "",
+        kind=kind.strip(),
+        target=target.strip(),
+        code=code.strip(),
+        failure=failure if _FAILURE.fullmatch(failure) else "",
         age=age if _AGE.fullmatch(age) else "",
-    )  # fmt: skip
+    )
 
 
 def _ages(age: str) -> tuple[float | None, float | None]:
-    found = _AGE.fullmatch(age)
-    if found is None:
+    match = _AGE.fullmatch(age)
+    if match is None:
         return None, None
-    length = seconds(found[1])
-    return (length, None) if found[2] == "+" else (None, length)
+    length = seconds(match[1])
+    return (length, None) if match[2] == "+" else (None, length)
 
 
 _PAGE_SIZE = 50
-_COUNTED = 1000  # a number beside a tab is counted no further
+_COUNTED = 1000  # tab counts stop here
 TABS = ("", "queued", "running", "failed", "done", "cancelled")
 _STAGES_OF = {"queued": ("blocked", "waiting", "ready"), "": reports.STAGES}
 
@@ -125,7 +144,7 @@ Cursor = Annotated[str, Query(max_length=500)]
 
 @dataclass(frozen=True, slots=True)
 class JobsPage:
-    """The jobs that were asked for, and what surrounds them."""
+    """The listed jobs and the state around them."""
 
     jobs: ResultPage[JobSummary]
     counts: dict[str, Count]
@@ -133,9 +152,9 @@ class JobsPage:
     kinds: list[str]
     codes: list[str]
     events: list[TargetEvent]
-    may: dict[int, tuple[str, ...]]  # what can be done to each job
-    past: charts.Past | None  # of one queue
-    held: dict[str, str]  # what stands before all jobs of a target
+    may: dict[int, tuple[str, ...]]  # available actions by job
+    past: charts.Past | None  # of a single queue
+    held: dict[str, str]  # what holds all jobs of a target
 
 
 router = APIRouter()
@@ -168,10 +187,14 @@ def pause(
         end = end_of(lasts, until, now)
         return job_actions.pause_queue(tx, name, end, by, site.queue.queues()), now
 
-    said = act(site, work, lambda end: Flash(
-        text=f"The queue {name} is paused until {formatters.clock(*end)}.", undo="resume_queue", of=name
-    ))  # fmt: skip
-    return answer(request, said, back, "/queue", name)
+    flash = act(
+        site,
+        work,
+        lambda end: Flash(
+            text=f"The queue {name} is paused until {formatters.clock(*end)}.", undo="resume_queue", of=name
+        ),
+    )
+    return answer(request, flash, back, "/queue", name)
 
 
 @router.post("/queue/{name:path}/resume")
@@ -184,30 +207,40 @@ def resume(request: Request, name: str, back: Field = "") -> Response:
         return Flash(text=f"The queue {name} was not paused.", tone="warn")
 
     by = site.actor_of(request)
-    said = act(site, lambda tx: job_actions.resume_queue(tx, name, by, site.queue.queues()), say)
-    return answer(request, said, back, "/queue", name)
+    flash = act(site, lambda tx: job_actions.resume_queue(tx, name, by, site.queue.queues()), say)
+    return answer(request, flash, back, "/queue", name)
 
 
 def _page(
     site: Site, request: Request, chosen: Chosen, cursor: str, name: str | None, span: str = charts.DEFAULT
 ) -> Response:
-    seen = site.read(lambda tx: _load_page(tx, chosen, cursor, name, span))
-    queue = next((each for each in seen.queues if each.name == name), None)
+    jobs_page = site.read(lambda tx: _load_page(tx, chosen, cursor, name, span))
+    queue = next((report for report in jobs_page.queues if report.name == name), None)
     if name is not None and queue is None:
         if name not in site.queue.queues():
             raise NotFound(f"there is no queue {name!r}")
         queue = QueueReport(name=name, jobs={})
-    kept = chosen if name is None else chosen.without("queue")
+    in_links = chosen if name is None else chosen.without("queue")
     return page(
-        request, "queue.html", seen=seen, wanted=chosen, kept=kept, queue=queue, path="/queue", tabs=TABS, ages=AGES,
-        names=[] if name is None else [name], paged=bool(cursor), bulk=_together(seen, chosen),
-        jobs_in_all=sum(sum(each.jobs.values()) for each in seen.queues),
-    )  # fmt: skip
+        request,
+        "queue.html",
+        seen=jobs_page,
+        wanted=chosen,
+        kept=in_links,
+        queue=queue,
+        path="/queue",
+        tabs=TABS,
+        ages=AGES,
+        names=[] if name is None else [name],
+        paged=bool(cursor),
+        bulk=_bulk_actions(jobs_page, chosen),
+        jobs_in_all=sum(sum(report.jobs.values()) for report in jobs_page.queues),
+    )
 
 
 def _load_page(tx: Tx, chosen: Chosen, cursor: str, name: str | None, span: str) -> JobsPage:
     queues = reports.queues(tx)
-    jobs = cursor_of(cursor, lambda given: listing.jobs(tx, chosen.wanted, cursor=given, limit=_PAGE_SIZE))
+    jobs = cursor_of(cursor, lambda at: listing.jobs(tx, chosen.wanted, cursor=at, limit=_PAGE_SIZE))
     return JobsPage(
         jobs=jobs,
         counts=_counts(tx, chosen, queues, jobs, cursor),
@@ -221,21 +254,21 @@ def _load_page(tx: Tx, chosen: Chosen, cursor: str, name: str | None, span: str)
     )
 
 
-def _together(seen: JobsPage, chosen: Chosen) -> list[str]:
-    """What is offered for all jobs of a state: what can be done to one of those that are shown."""
+def _bulk_actions(jobs_page: JobsPage, chosen: Chosen) -> list[str]:
+    """Return the bulk actions of a state: those available for at least one listed job."""
     if not chosen.state:
         return []
-    return list(dict.fromkeys(action for actions in seen.may.values() for action in actions))
+    return list(dict.fromkeys(action for actions in jobs_page.may.values() for action in actions))
 
 
 def _counts(
     tx: Tx, chosen: Chosen, queues: list[QueueReport], jobs: ResultPage[JobSummary], cursor: str
 ) -> dict[str, Count]:
-    """How many jobs a tab has, in the scope of the list: of all where tallies know it, else of the one shown."""
+    """Return the job count of each tab: of all tabs if counters exist, else only of the current one."""
     if set(chosen.query) <= {"queue", "state"}:
         of = [queue for queue in queues if chosen.queue in ("", queue.name)]
         return {
-            tab: Count(sum(each.jobs.get(stage, 0) for each in of for stage in _STAGES_OF.get(tab, (tab,))))
+            tab: Count(sum(report.jobs.get(stage, 0) for report in of for stage in _STAGES_OF.get(tab, (tab,))))
             for tab in {*TABS, chosen.state}
         }
     if jobs.next is None and not cursor:
@@ -243,22 +276,30 @@ def _counts(
     return {chosen.state: listing.count(tx, chosen.wanted, _COUNTED)}
 
 
-# `/failures`: what failed, sorted by what it needs; each group is retried or discarded as a whole.
+# -- /failures ---------------------------------------------------------------------------------------------------------
+#
+# Failures grouped by what they need. Each group is retried or discarded as a whole.
 
 
 @router.get("/failures")
 def show(request: Request, bucket: Annotated[str, Query(max_length=40)] = "") -> Response:
     site = site_of(request)
     rows = site.read(lambda tx: listing.triage_failures(tx, site.codes, now_of(tx)))
-    counts = {each: sum(row.bucket == each for row in rows) for each in BUCKETS}
+    counts = {name: sum(row.bucket == name for row in rows) for name in BUCKETS}
     wanted = bucket if bucket in BUCKETS else ""
     return page(
-        request, "failures.html", rows=[row for row in rows if _shown(row, wanted)], counts=counts, wanted=wanted,
-        buckets=BUCKETS, newest=max((row.group.last_at for row in rows), default=None), codes=site.codes,
+        request,
+        "failures.html",
+        rows=[row for row in rows if _shown(row, wanted)],
+        counts=counts,
+        wanted=wanted,
+        buckets=BUCKETS,
+        newest=max((row.group.last_at for row in rows), default=None),
+        codes=site.codes,
         most=len(rows) >= listing.MAX_GROUPS,
-    )  # fmt: skip
+    )
 
 
 def _shown(row: Triaged, wanted: str) -> bool:
-    """What is over is shown only when somebody asks for it."""
+    """Past failures are listed only on request."""
     return row.bucket == wanted if wanted else row.bucket != "over"

@@ -1,4 +1,4 @@
-"""`/notices`: what a person should read, once per episode, and saying that it was read."""
+"""`/notices` and `/channels`: notices to read and acknowledge, delivery channels and their tests."""
 
 from __future__ import annotations
 
@@ -52,19 +52,29 @@ def show(
     site = site_of(request)
 
     def look(tx: Tx) -> tuple[ResultPage[NoticeLine], dict[int, list[Delivery]], list[ChannelReport]]:
-        found = cursor_of(
-            cursor, lambda given: inbox.urgent_first(tx, unread_only=bool(unread), cursor=given, limit=_PAGE_SIZE)
+        notices = cursor_of(
+            cursor, lambda at: inbox.urgent_first(tx, unread_only=bool(unread), cursor=at, limit=_PAGE_SIZE)
         )
-        sent = deliveries.deliveries(tx, [line.id for line in found.items])
-        return found, sent, deliveries.channels(tx)
+        sent = deliveries.deliveries(tx, [line.id for line in notices.items])
+        return notices, sent, deliveries.channels(tx)
 
     listed, sent, ways = site.read(look)
     return page(
-        request, "notices.html", listed=listed, sent=sent, failing=[each for each in ways if each.fails],
-        channelled=bool(ways), became=deliveries.what_became, snoozes=SNOOZES_IN_WORDS, only_unread=bool(unread),
-        levels=LEVELS, paged=bool(cursor), newest=max((line.id for line in listed.items), default=0),
-        place=partial(place_of, apps=site.apps), opens=partial(opens, apps=site.apps),
-    )  # fmt: skip
+        request,
+        "notices.html",
+        listed=listed,
+        sent=sent,
+        failing=[channel for channel in ways if channel.fails],
+        channelled=bool(ways),
+        became=deliveries.what_became,
+        snoozes=SNOOZES_IN_WORDS,
+        only_unread=bool(unread),
+        levels=LEVELS,
+        paged=bool(cursor),
+        newest=max((line.id for line in listed.items), default=0),
+        place=partial(place_of, apps=site.apps),
+        opens=partial(opens, apps=site.apps),
+    )
 
 
 @router.post("/notices/{id_}/read")
@@ -74,8 +84,8 @@ def read(request: Request, id_: Annotated[int, Path(ge=1, le=2**62)], back: Fiel
     def say(was: bool) -> Flash:
         return Flash(text="The notice is marked as read.") if was else Flash(text="It was read already.", tone="warn")
 
-    said = act(site, lambda tx: inbox.acknowledge(tx, id_, site.actor_of(request)), say)
-    return answer(request, said, back, "/notices")
+    flash = act(site, lambda tx: inbox.acknowledge(tx, id_, site.actor_of(request)), say)
+    return answer(request, flash, back, "/notices")
 
 
 @router.post("/notices/{id_}/snooze")
@@ -83,25 +93,27 @@ def snooze(
     request: Request, id_: Annotated[int, Path(ge=1, le=2**62)], lasts: Field = "", back: Field = ""
 ) -> Response:
     site = site_of(request)
-    said = act(
-        site, lambda tx: inbox.snooze(tx, id_, lasts, site.actor_of(request)),
+    flash = act(
+        site,
+        lambda tx: inbox.snooze(tx, id_, lasts, site.actor_of(request)),
         lambda until: Flash(text=f"Nobody is told of it for {SNOOZES_IN_WORDS[lasts]}; then again, if it goes on."),
-    )  # fmt: skip
-    return answer(request, said, back, "/notices")
+    )
+    return answer(request, flash, back, "/notices")
 
 
 @router.post("/notices/read")
 def read_all(request: Request, newest: Annotated[int, Form(ge=0, le=2**62)] = 0, back: Field = "") -> Response:
     site = site_of(request)
-    said = act(
-        site, lambda tx: inbox.acknowledge_all(tx, newest, site.actor_of(request)),
+    flash = act(
+        site,
+        lambda tx: inbox.acknowledge_all(tx, newest, site.actor_of(request)),
         lambda n: Flash(text=f"{many(n, 'notice')} marked as read."),
-    )  # fmt: skip
-    return answer(request, said, back, "/notices")
+    )
+    return answer(request, flash, back, "/notices")
 
 
 class About(Protocol):
-    """What a notice is about."""
+    """The subject of a notice."""
 
     @property
     def kind(self) -> str: ...
@@ -116,15 +128,18 @@ class About(Protocol):
 
 
 def app_of(line: About, apps: Sequence[Installed[Any]]) -> App[Any] | None:
-    """The application that a notice about a target comes from."""
+    """Return the application that a notice about a target comes from."""
     if line.subject != "target":
         return None
     return next((app.app for app in apps if line.name in (app.app.name, *app.app.targets)), None)
 
 
 def page_of(app: App[Any], key: str) -> str:
-    """The page of one key of an application; empty when it has none. One that ends in /{id} is for numbers alone."""
-    for path in (each.path for each in app.pages):
+    """Return an application's page for one key.
+
+    Empty if it has none. A path that ends in /{id} accepts only numbers.
+    """
+    for path in (app_page.path for app_page in app.pages):
         if key and path.endswith("/{key}"):
             return path.replace("{key}", quote(key, safe=""))
         if key.isdecimal() and path.endswith("/{id}"):
@@ -133,7 +148,7 @@ def page_of(app: App[Any], key: str) -> str:
 
 
 def opens(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
-    """What the button says that leads there."""
+    """Return the label of the button that leads there."""
     if line.kind == GAVE_UP or line.name.startswith(TARGETS):
         return "Failures" if line.kind == GAVE_UP else "Channels"
     app = app_of(line, apps)
@@ -141,10 +156,9 @@ def opens(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
 
 
 def place_of(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
-    """Where what a notice is about has its page; empty when it has none.
+    """Return the page of a notice's subject. Empty if it has none.
 
-    What an application tells under its own name, or of a target of its own, is on its page; and on a page of its own
-    if it has one for each key.
+    The subject may be an application or a target of one. Then it is the application's page, or its page for the key.
     """
     if line.kind == GAVE_UP:
         return "/failures"
@@ -156,7 +170,7 @@ def place_of(line: About, apps: Sequence[Installed[Any]] = ()) -> str:
     return _PLACES[line.subject] + quote(line.name, safe="") if line.subject in _PLACES else ""
 
 
-# `/channels`: where people are told, how the last delivery of each went, and a test of it.
+# -- /channels ---------------------------------------------------------------------------------------------------------
 
 _MAIL = re.compile(r"[^@\s<>\",]{1,100}@[^@\s<>\",]{1,150}")
 
@@ -165,9 +179,9 @@ ChannelField = Annotated[str, Form(max_length=300)]
 
 @router.get("/channels")
 def show_channels(request: Request) -> Response:
-    who = _who(request)
-    listed, own = site_of(request).read(lambda tx: (deliveries.channels(tx), _address(tx, who)))
-    mails = any(each.row.kind == "smtp" for each in listed)
+    user = _user_name(request)
+    listed, own = site_of(request).read(lambda tx: (deliveries.channels(tx), _address(tx, user)))
+    mails = any(channel.row.kind == "smtp" for channel in listed)
     return page(request, "channels.html", listed=listed, own=own, mails=mails)
 
 
@@ -180,10 +194,10 @@ def send_test(request: Request, name: Annotated[str, Path(max_length=40)], back:
 @router.post("/channels/address")
 def address(request: Request, mail: ChannelField = "", back: ChannelField = "") -> Response:
     site = site_of(request)
-    who = _who(request)
+    user = _user_name(request)
     by = site.actor_of(request)
-    said = act(site, lambda tx: _put(tx, who, mail.strip(), by), lambda text: Flash(text=text))
-    return answer(request, said, back, "/channels")
+    flash = act(site, lambda tx: _set_address(tx, user, mail.strip(), by), lambda text: Flash(text=text))
+    return answer(request, flash, back, "/channels")
 
 
 def _tested(site: Site, name: str, by: str) -> Flash:
@@ -195,28 +209,28 @@ def _tested(site: Site, name: str, by: str) -> Flash:
     return Flash(text=f"The channel {name} did not deliver: {tested.why}", tone="bad")
 
 
-def _who(request: Request) -> str:
-    who = request.scope.get(WHO)
-    return "" if who is None else str(who.owner)
+def _user_name(request: Request) -> str:
+    principal = request.scope.get(WHO)
+    return "" if principal is None else str(principal.owner)
 
 
-def _address(tx: Tx, who: str) -> str:
-    rows = tx.query("address", {"who": who})
+def _address(tx: Tx, user: str) -> str:
+    rows = tx.query("address", {"who": user})
     return str(rows[0][0]) if rows else ""
 
 
-def _put(tx: Tx, who: str, mail: str, by: str) -> str:
+def _set_address(tx: Tx, user: str, mail: str, by: str) -> str:
     if not mail:
-        tx.query("address_drop", {"who": who})
-        _noted(tx, by, "not mailed")
+        tx.query("address_drop", {"who": user})
+        _record_address_change(tx, by, "not mailed")
         return "No mail is sent to you."
     if not _MAIL.fullmatch(mail):
         raise ValueError("mail: that is no address; give one such as ada@example.org")
-    tx.query("address_put", {"who": who, "mail": mail})
-    _noted(tx, by, "mailed")
+    tx.query("address_put", {"who": user, "mail": mail})
+    _record_address_change(tx, by, "mailed")
     return f"You are mailed at {mail} when an account of yours needs you."
 
 
-def _noted(tx: Tx, by: str, state: str) -> None:
-    """The address itself is nobody else's business."""
+def _record_address_change(tx: Tx, by: str, state: str) -> None:
+    """Record the change in the audit log, without the mail address, which is private."""
     audit.append_entry(tx, by, "user_address_set", AuditSubject(subject="user", name=str(by)), became={"state": state})

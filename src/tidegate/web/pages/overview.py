@@ -1,4 +1,4 @@
-"""`/`: whether anything is wrong, whether it is getting better, and what a person must do."""
+"""`/`, `/find`, `/charts` and error pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tidegate.web.site import Site, site_of
 
 _MAX_GAUGES = 6
 _MAX_CHANGES, _LOOKED_AT = 10, 100
-_CAPACITY, _SUMMARY = 11, 14  # columns of that statement
+_CAPACITY, _SUMMARY = 11, 14  # columns of the statement `targets`
 
 
 router = APIRouter()
@@ -41,79 +41,91 @@ router = APIRouter()
 @router.get("/")
 def show(request: Request) -> Response:
     site = site_of(request)
-    seen, gauges, reported, changes = site.read(lambda tx: (overview(tx), _gauges(tx), _reported(tx), _changes(tx)))
-    # What the applications brought along is no sign that anybody has begun; a strip says itself where to begin.
-    new = not reported and not site.strips() and {queue.name for queue in seen.queues} <= site.queue.queues()
-    seen = replace(seen, needs=[_at_home(need, site) for need in seen.needs])
+    state, gauges, reported, changes = site.read(lambda tx: (overview(tx), _gauges(tx), _reported(tx), _changes(tx)))
+    # Targets that applications declare do not show that the user has started. Status strips say where to start.
+    new = not reported and not site.strips() and {queue.name for queue in state.queues} <= site.queue.queues()
+    state = replace(state, needs=[_link_to_app(need, site) for need in state.needs])
     return page(
-        request, "overview.html", gauges=gauges, new=new, begin=_begin(site), changes=changes,
-        **_values(site, seen),
-    )  # fmt: skip
+        request,
+        "overview.html",
+        gauges=gauges,
+        new=new,
+        begin=_first_steps(site),
+        changes=changes,
+        **_values(site, state),
+    )
 
 
-def _values(site: Site, seen: Overview) -> dict[str, Any]:
-    states = [(token, seen.targets[token]) for token in TARGETS if seen.targets.get(token)]
+def _values(site: Site, state: Overview) -> dict[str, Any]:
+    states = [(token, state.targets[token]) for token in TARGETS if state.targets.get(token)]
     parts = [Segment(n, formatters.of(token).tone, formatters.of(token).word) for token, n in states]
     total = sum(n for _, n in states)
     label = f"{many(total, 'target')}: " + ", ".join(f"{part.n:g} {part.word}" for part in parts)
     return {
-        "seen": seen, "target_states": states, "target_parts": parts, "target_label": label, "total_targets": total,
-        "need_look": formatters.of_need, "store_url": shown_store(site.queue.url),
-    }  # fmt: skip
+        "seen": state,
+        "target_states": states,
+        "target_parts": parts,
+        "target_label": label,
+        "total_targets": total,
+        "need_look": formatters.of_need,
+        "store_url": shown_store(site.queue.url),
+    }
 
 
-def _at_home(need: ActionItem, site: Site) -> ActionItem:
-    """What must be done to a target of an application is done on its page."""
+def _link_to_app(need: ActionItem, site: Site) -> ActionItem:
+    """Link an action item for an application's target to the application's page."""
     target = need.subject.removeprefix("target ")
-    for there in site.apps if need.kind == "fatal" else ():
-        home = there.app.home
-        if target in (there.app.name, *there.app.targets) and home is not None:
-            return replace(need, href=page_of(there.app, need.key) or home.path, action=f"Open {home.title}")
+    for installed in site.apps if need.kind == "fatal" else ():
+        home = installed.app.home
+        if target in (installed.app.name, *installed.app.targets) and home is not None:
+            return replace(need, href=page_of(installed.app, need.key) or home.path, action=f"Open {home.title}")
     return need
 
 
 def _changes(tx: Tx) -> list[tuple[TargetEvent, int]]:
-    """What changed last of each target and queue, and how many changes came shortly before it.
+    """Return the last change of each target and queue, with the number of changes shortly before it.
 
-    One that comes and goes would hide all others.
+    Grouping keeps a flapping target from hiding all others.
     """
-    found: dict[tuple[str, str, str | None], list[TargetEvent]] = {}
+    groups: dict[tuple[str, str, str | None], list[TargetEvent]] = {}
     for event in table.newest_events(tx, _LOOKED_AT):
-        found.setdefault((event.subject, event.name, event.lane), []).append(event)
-    return [(each[0], len(each) - 1) for each in found.values()][:_MAX_CHANGES]
+        groups.setdefault((event.subject, event.name, event.lane), []).append(event)
+    return [(group[0], len(group) - 1) for group in groups.values()][:_MAX_CHANGES]
 
 
 def _reported(tx: Tx) -> bool:
-    """Whether another program than this server has told of a target."""
-    told = (json.loads(raw[_SUMMARY]) for raw in tx.query("targets") if raw[_SUMMARY] is not None)
-    return any(program != this_program() for programs in told for program in programs)
+    """Whether a program other than this server has reported a target."""
+    reports_by_target = (json.loads(raw[_SUMMARY]) for raw in tx.query("targets") if raw[_SUMMARY] is not None)
+    return any(program != this_program() for programs in reports_by_target for program in programs)
 
 
-def _begin(site: Site) -> list[tuple[FirstPage[Any], str]]:
-    """The first page of each application, and what the application is for."""
+def _first_steps(site: Site) -> list[tuple[FirstPage[Any], str]]:
+    """Return the first page and the purpose of each application."""
     return [(app.app.home, app.app.about) for app in site.apps if app.app.home is not None]
 
 
 def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
-    """The targets that say how full they are, the fullest first."""
-    found = []
+    """Return the targets that report a fill level, the fullest first."""
+    gauges = []
     for raw in tx.query("targets"):
         if raw[_CAPACITY] is None:
-            continue  # most have none, and there may be thousands
+            continue  # most targets have none, and there may be thousands
         row = table.target_of(raw)
         if row.rules is not None:
             gauge = target_policy.filling(row.capacity, json.loads(row.rules).get("capacity"), now_of(tx))
             if gauge is not None:
-                found.append((row.name, gauge))
-    return sorted(found, key=lambda each: -each[1]["taken"] / each[1]["cap"])[:_MAX_GAUGES]
+                gauges.append((row.name, gauge))
+    return sorted(gauges, key=lambda pair: -pair[1]["taken"] / pair[1]["cap"])[:_MAX_GAUGES]
 
 
 def shown_store(url: str) -> str:
-    """The URL of the store for a program to copy, without what is not for everybody: a folder, or a password."""
+    """Return the store URL for users to copy, without folder and password."""
     return f"sqlite:///{url.rsplit('/', 1)[-1]}" if url.startswith("sqlite:") else "postgresql://…"
 
 
-# `/find`: a job by its number, a target or a queue by its name; and paths that people guess.
+# -- /find -------------------------------------------------------------------------------------------------------------
+#
+# A job by id, a target or queue by name, and paths that users guess.
 
 
 @router.get("/find")
@@ -137,13 +149,13 @@ def queue(request: Request, name: str) -> Response:
 
 
 def _place(tx: Tx, text: str) -> str:
-    """Where it has its page: an exact match, else the list that it may be in; empty when nothing has that name."""
+    """Return the page of an exact match, else of the list that may contain it. Empty if nothing matches."""
     number = number_of(text.removeprefix("#"))
     if number is not None and actions.get(tx, number) is not None:
         return f"/jobs/{number}"
     if table.target(tx, text) is not None:
         return f"/targets/{quote(text, safe='')}"
-    if any(each.name == text for each in reports.queues(tx)):
+    if any(queue.name == text for queue in reports.queues(tx)):
         return f"/queue/{quote(text, safe='')}"
     close = [row.name for row in table.targets(tx) if text.casefold() in row.name.casefold()]
     if len(close) == 1:
@@ -151,16 +163,22 @@ def _place(tx: Tx, text: str) -> str:
     return f"/targets?name={quote(text, safe='')}" if close else ""
 
 
-# What is shown instead of a page: not found, refused, broken, or the store is away. Needs no store.
+# -- error pages -------------------------------------------------------------------------------------------------------
+#
+# Shown for problems, also while the store is unreachable, so they must not read it.
 
 
 def failure(scope: Scope, about: Mapping[str, Any], headers: Mapping[str, str]) -> HTMLResponse:
-    """The page of a problem; *about* is its document, with title, detail, status and code."""
+    """Return the page of a problem. *about* is its document."""
     values = {
-        "title": about["title"].rstrip("."), "detail": _capital(about["detail"]), "status": about["status"],
+        "title": about["title"].rstrip("."),
+        "detail": _capital(about["detail"]),
+        "status": about["status"],
         "code": about["code"],
-        "retry_after": about.get("retry_after"), "request_id": about.get("request_id"), "get": scope["method"] == "GET",
-    }  # fmt: skip
+        "retry_after": about.get("retry_after"),
+        "request_id": about.get("request_id"),
+        "get": scope["method"] == "GET",
+    }
     response = render_template(Request(scope), "failure.html", int(about["status"]), values)
     response.headers.update(headers)
     return response
@@ -170,12 +188,12 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-# `/charts`: how all queues did over the last day or week, together and each beside the others.
+# -- /charts -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryRow:
-    """One queue beside the others."""
+    """One queue in the comparison of all queues."""
 
     name: str
     attempts: int
@@ -194,27 +212,40 @@ def show_history(request: Request, span: Annotated[str, Query(max_length=20)] = 
         now = now_of(tx)
         return *history.of_queues(tx, chosen), history.now_of_queues(tx, now), now
 
-    together, each, standing, now = site_of(request).read(look)
-    rows = [row_of(name, past, standing.get(name, history.NOTHING[history.QUEUE]), now) for name, past in each.items()]
+    together, by_queue, standing, now = site_of(request).read(look)
+    rows = [
+        row_of(name, past, standing.get(name, history.NOTHING[history.QUEUE]), now) for name, past in by_queue.items()
+    ]
     return page(
-        request, "charts.html", past=charts.of_queue(together, chosen, now),
-        rows=sorted(rows, key=lambda row: (-row.attempts, row.name)), span=chosen,
-    )  # fmt: skip
+        request,
+        "charts.html",
+        past=charts.of_queue(together, chosen, now),
+        rows=sorted(rows, key=lambda row: (-row.attempts, row.name)),
+        span=chosen,
+    )
 
 
 def row_of(name: str, past: History[Point], standing: Mapping[str, Any], now: float) -> HistoryRow:
-    """*standing*: what is true of the queue at this moment, also when nothing was put down yet."""
+    """Build a row. *standing* is the current state of the queue, also known when nothing was recorded yet."""
     points = past.points
     attempts, bad = sum(point.attempts for point in points), sum(point.bad for point in points)
     bars = [
-        Column(point.at - past.step, point.attempts, point.bad, "good",
-            f"{formatters.clock(point.at - past.step, now)}: {charts.counted(point.attempts, 'attempt', point.bad)}")
+        Column(
+            point.at - past.step,
+            point.attempts,
+            point.bad,
+            "good",
+            f"{formatters.clock(point.at - past.step, now)}: {charts.counted(point.attempts, 'attempt', point.bad)}",
+        )
         for point in points
-    ]  # fmt: skip
+    ]
     label = f"Attempts of {name}: {attempts:,}, of which {bad:,} failed"
     return HistoryRow(
-        name=name, attempts=attempts, bad=bad,
+        name=name,
+        attempts=attempts,
+        bad=bad,
         p95=max((point.p95 for point in points if point.p95 is not None), default=None),
-        depth=standing["depth"], oldest=standing["oldest"],
+        depth=standing["depth"],
+        oldest=standing["oldest"],
         picture=charts.over_time(bars, past.start, past.end, past.step, label, "sparks"),
-    )  # fmt: skip
+    )

@@ -1,7 +1,7 @@
-"""A template and its values become a page: the frame around it, its navigation, its words for times and numbers.
+"""Renders templates into pages: layout, navigation, and the functions that templates call.
 
-An application's templates are in `templates/` of its package, are named "weather/forecast.html" for the application
-`weather`, and extend "frame.html". Its scripts and pictures are in `static/`: {{ asset("weather/map.js") }}.
+The templates of an application are in `templates/` of its package. For the application `weather` a template is named
+"weather/forecast.html" and extends "frame.html". Scripts and images are in `static/`: {{ asset("weather/map.js") }}.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ KEYS_COOKIE = "tidegate_keys"
 
 @dataclass(frozen=True, slots=True)
 class NavEntry:
-    """One line of the navigation."""
+    """One entry of the navigation."""
 
     path: str
     title: str
     icon: str
     under: tuple[str, ...] = ()  # other paths that belong to it
-    right: str = ""  # whoever lacks it would only be refused there
+    right: str = ""  # hidden from users without this permission
 
 
 CORE = (
@@ -66,15 +66,15 @@ CORE = (
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """The page of a template. *values* are what it shows; text among them is escaped."""
+    """Render the page of a template. Text in *values* is escaped."""
     unread = site_of(request).read(inbox.unread)
     return render_template(request, template, status, {"unread": unread, **values})
 
 
 def render_template(request: Request, template: str, status: int, values: dict[str, Any]) -> HTMLResponse:
-    """As `page`, without asking the store: for the pages that are shown when it is away."""
+    """Like `page`, but without reading the store: for pages that are shown while it is unreachable."""
     site = site_of(request)
-    # A page that refreshes itself must not take the words that are meant for the next one.
+    # A background refresh must not consume the flash message of the next page.
     cookie = None if QUIETLY in request.headers else request.cookies.get(COOKIE)
     frame = _frame(request, site, Flash.load(cookie) if cookie else None)
     html = _environment(_packages(site)).get_template(template).render({"unread": 0, **frame, **values})
@@ -95,25 +95,39 @@ def _frame(request: Request, site: Site, flash: Flash | None) -> dict[str, Any]:
     now = site.queue.clock.now()
     who = request.scope.get(WHO, LOCAL)
     return {
-        "site": site, "who": who, "base": base, "said": flash, "theme": theme_of(request),
-        "now": now, "live": request.scope.get(NEWEST) if request.scope.get(WHO) else None,
+        "site": site,
+        "who": who,
+        "base": base,
+        "said": flash,
+        "theme": theme_of(request),
+        "now": now,
+        "live": request.scope.get(NEWEST) if request.scope.get(WHO) else None,
         "keys": "off" if request.cookies.get(KEYS_COOKIE) == "off" else "on",
-        "here": _here(request, base), "path": path,
-        "core": CORE, "apps": [app for app in _of_apps(site) if _opens(who, app)],
-        "current": _current(path, site), "zone": formatters.zone_name(now),
-        "href": partial(_href, base), "asset": partial(_asset, base, packages=_packages(site)),
+        "here": _current_path(request, base),
+        "path": path,
+        "core": CORE,
+        "apps": [app for app in _of_apps(site) if _may_open(who, app)],
+        "current": _current_entry(path, site),
+        "zone": formatters.zone_name(now),
+        "href": partial(_href, base),
+        "asset": partial(_asset, base, packages=_packages(site)),
         "icon": partial(_icon, base),
-        "when": partial(_when, now), "state": partial(_state, base), "clock": partial(_clock, now),
-        "relative": partial(_relative, now), "span": formatters.span,
-        "strips": site.strips(), "shared": bool(site.visitor),
-        "barred": partial(_barred, who), "help_of": partial(_help_of, base, site.codes),
-    }  # fmt: skip
+        "when": partial(_when, now),
+        "state": partial(_state, base),
+        "clock": partial(_clock, now),
+        "relative": partial(_relative, now),
+        "span": formatters.span,
+        "strips": site.strips(),
+        "shared": bool(site.visitor),
+        "barred": partial(_disabled_attributes, who),
+        "help_of": partial(_help_of, base, site.codes),
+    }
 
 
-def _barred(principal: Principal | None, what: str) -> Markup:
-    """What a button gets whose form *who* may not send: it is there, and says why it does nothing.
+def _disabled_attributes(principal: Principal | None, what: str) -> Markup:
+    """Return the attributes that disable a button whose form the user may not send, with the reason.
 
-    *what* is the path of the form or its last word, or the right that it needs, as `needs` has it.
+    *what* is the path of the form, its last segment, or the permission that `requires` declares.
     """
     right = what if what in set(map(str, Permission)) else permission_for("POST", what)
     if right == PUBLIC or (principal is not None and principal.has_permission(Permission(right))):
@@ -122,8 +136,8 @@ def _barred(principal: Principal | None, what: str) -> Markup:
     return Markup(' disabled title="Your role, {}, may not {}."').format(role, Permission(right).words)
 
 
-def _here(request: Request, base: str) -> str:
-    """The path of this page as it was asked for: a name in it may have a slash, which must stay quoted."""
+def _current_path(request: Request, base: str) -> str:
+    """Return the path of this page as requested. A name in it may contain a slash, which must stay quoted."""
     raw = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
     path = raw.partition(b"?")[0].decode("ascii", "replace")
     shown = path if path.startswith(base) else base + path
@@ -132,42 +146,42 @@ def _here(request: Request, base: str) -> str:
 
 def _of_apps(site: Site) -> Iterator[NavEntry]:
     for app in site.apps:
-        for one in app.app.pages:
-            if one.title:
-                right = permission_for("GET", one.path, one.show)
-                yield NavEntry(one.path, one.title, one.icon, right="" if right == PUBLIC else right)
+        for app_page in app.app.pages:
+            if app_page.title:
+                right = permission_for("GET", app_page.path, app_page.show)
+                yield NavEntry(app_page.path, app_page.title, app_page.icon, right="" if right == PUBLIC else right)
 
 
-def _opens(principal: Principal | None, entry: NavEntry) -> bool:
-    """Whether who looks is let in there."""
+def _may_open(principal: Principal | None, entry: NavEntry) -> bool:
+    """Whether the user may open the page of an entry."""
     return not entry.right or (principal is not None and principal.has_permission(Permission(entry.right)))
 
 
-def _current(path: str, site: Site) -> str:
-    """The entry that the reader is at."""
+def _current_entry(path: str, site: Site) -> str:
+    """Return the navigation entry of this page."""
     for entry in (*CORE[1:], *_of_apps(site)):
         if any(path == under or path.startswith(under + "/") for under in (entry.path, *entry.under)):
             return entry.path
     return "/" if path == "/" else ""
 
 
-# -- what templates call -----------------------------------------------------------------------------------------------
+# -- template functions ------------------------------------------------------------------------------------------------
 
 
 def _href(base: str, path: str, *names: object, **query: object) -> str:
-    """A path of ours: names are quoted and put behind it, empty parts of the query left out."""
-    kept = [(key, str(value)) for key, value in query.items() if value not in ("", None)]
+    """Return a path of this server with quoted names. Empty query parameters are dropped."""
+    parameters = [(key, str(value)) for key, value in query.items() if value not in ("", None)]
     shown = base + path + "".join("/" + quote(str(name), safe="") for name in names)
-    return f"{shown}?{urlencode(kept)}" if kept else shown
+    return f"{shown}?{urlencode(parameters)}" if parameters else shown
 
 
 def _help_of(base: str, code_book: CodeBook, code: str | None) -> str:
-    """The page that explains a code; empty for one that no book here has, such as one of a program of somebody's."""
+    """Return the help page of a code. Empty for an unknown code, such as one that another program defines."""
     return _href(base, "/help/errors", code) if code in code_book or code in API_CODES else ""
 
 
 def _asset(base: str, name: str, packages: tuple[tuple[str, str], ...] = ()) -> str:
-    """Where a static file is: one of ours, or "weather/map.js" for the file `static/map.js` of that application."""
+    """Return the URL of a static file of the server, or of an application: "weather/map.js" is its `static/map.js`."""
     app, _, rest = name.partition("/")
     package = dict(packages).get(app)
     digest = _digest(name) if package is None else _digest(rest, package)
@@ -175,7 +189,7 @@ def _asset(base: str, name: str, packages: tuple[tuple[str, str], ...] = ()) -> 
 
 
 def _icon(base: str, name: str, label: str = "") -> Markup:
-    """A picture of the sprite; hidden from readers aloud unless it has a label."""
+    """Return an icon of the sprite, hidden from screen readers unless it has a label."""
     spoken = Markup('role="img" aria-label="{}"').format(label) if label else Markup('aria-hidden="true"')
     known = name if name in icons() else "app"
     return Markup('<svg class="icon" {}><use href="{}#{}"></use></svg>').format(
@@ -184,16 +198,16 @@ def _icon(base: str, name: str, label: str = "") -> Markup:
 
 
 def _state(base: str, token: str, word: str = "", *, large: bool = False) -> Markup:
-    """A state as its icon and its word."""
-    look = formatters.of(token)
+    """Return a state as icon and label."""
+    label = formatters.of(token)
     size = " large" if large else ""
     return Markup('<span class="state {}{}" data-state="{}">{}{}</span>').format(
-        look.tone, size, token, _icon(base, look.icon), word or look.word
+        label.tone, size, token, _icon(base, label.icon), word or label.word
     )
 
 
 def _when(now: float, at: float | None, *, both: bool = False) -> Markup:
-    """A moment as people say it, and exactly where one asks; *both*: exactly beside it."""
+    """Return a relative time with the exact time on hover. *both*: show both."""
     if at is None:
         return Markup("")
     exact = formatters.absolute(at)
@@ -206,7 +220,7 @@ def _when(now: float, at: float | None, *, both: bool = False) -> Markup:
 
 
 def _clock(now: float, at: float, *, seconds: bool = False) -> Markup:
-    """The time of day, which stays as it is while the page is open."""
+    """Return the time of day, which does not change while the page is open."""
     exact = formatters.absolute(at)
     return Markup('<time datetime="{}" title="{}" data-still>{}</time>').format(
         formatters.machine(at), exact, formatters.to_the_second(at, now) if seconds else formatters.clock(at, now)
@@ -225,7 +239,7 @@ def _digest(name: str, package: str = "") -> str:
 
 @cache
 def icons() -> frozenset[str]:
-    """The names of the sprite's pictures."""
+    """Return the names of the icons in the sprite."""
     text = (STATIC / "icons.svg").read_text(encoding="utf-8")
     return frozenset(part.partition('"')[0] for part in text.split('<symbol id="')[1:])
 
@@ -237,14 +251,20 @@ def _packages(site: Site) -> tuple[tuple[str, str], ...]:
 @lru_cache(maxsize=16)
 def _environment(packages: tuple[tuple[str, str], ...]) -> Environment:
     with_templates = {name: where for name, where in packages if files(where).joinpath("templates").is_dir()}
-    loader = ChoiceLoader([
-        FileSystemLoader(TEMPLATES),
-        PrefixLoader({name: PackageLoader(where) for name, where in with_templates.items()}),
-    ])  # fmt: skip
+    loader = ChoiceLoader(
+        [
+            FileSystemLoader(TEMPLATES),
+            PrefixLoader({name: PackageLoader(where) for name, where in with_templates.items()}),
+        ]
+    )
     environment = Environment(
-        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+        loader=loader,
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
         auto_reload=False,
-    )  # fmt: skip
+    )
     environment.filters.update(number=formatters.number, span=formatters.span, took=formatters.took, brief=brief)
     environment.globals.update(
         many=formatters.many,
@@ -258,7 +278,9 @@ def _environment(packages: tuple[tuple[str, str], ...]) -> Environment:
     return environment
 
 
-# What a reader likes: light or dark, shortcuts or none. Kept in a cookie, changed by a form.
+# -- display preferences -----------------------------------------------------------------------------------------------
+#
+# Theme and shortcuts, stored in a cookie and changed by a form.
 
 _YEAR = 366 * 86400
 Field = Annotated[str, Form(max_length=2000)]

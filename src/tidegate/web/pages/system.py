@@ -1,4 +1,4 @@
-"""`/help`: what every state and every code means, the shortcuts, and where the documentation is."""
+"""`/help`, `/settings` and `/workers`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate.web.pages.render import page
 from tidegate.web.problems import API_CODES
 from tidegate.web.site import Site, site_of
 
-# `/settings`: every value in force, where it comes from, secrets masked; and the applications that are there.
+# -- /settings ---------------------------------------------------------------------------------------------------------
 
 router = APIRouter()
 
@@ -31,22 +31,25 @@ router = APIRouter()
 def show_settings(request: Request) -> Response:
     site = site_of(request)
     return page(
-        request, "settings.html", sections=list(_sections(site.config())), apps_there=list(site.apps),
+        request,
+        "settings.html",
+        sections=list(_sections(site.config())),
+        apps_there=list(site.apps),
         simulated=site.simulated,
-    )  # fmt: skip
+    )
 
 
 def _sections(values: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, list[dict[str, Any]]]]:
-    """Values by the part of their key before the first dot; those without one come first."""
+    """Group settings by the part of their key before the first dot. Keys without a dot come first."""
     rows = sorted(values, key=lambda row: ("." in row["key"], row["key"].split(".")[0]))
     for name, of in groupby(rows, key=lambda row: row["key"].split(".")[0] if "." in row["key"] else ""):
         yield name, [shown_setting(row) for row in of]
 
 
-# `/workers`: who is there to do the work, and what each of them holds under a lease.
+# -- /workers ----------------------------------------------------------------------------------------------------------
 
 _MAX_SHOWN = 50
-LATE = 15.0  # seconds without a heartbeat, of which there is one every ten
+LATE = 15.0  # seconds without a heartbeat, which is due every ten
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ def show_workers(request: Request) -> Response:
 
 def _load_page(tx: Tx) -> WorkersPage:
     running = listing.jobs(tx, Filter(state="running"), limit=_MAX_SHOWN)
-    # A list of jobs has no leases; so few of them are read one by one.
+    # A job list has no leases. There are few, so they are read one by one.
     jobs = [job for line in running.items if (job := actions.get(tx, line.id)) is not None]
     leases = sorted((job for job in jobs if job.lease_until is not None), key=lambda job: job.lease_until or 0.0)
     waiting = sum(queue.jobs.get("ready", 0) for queue in reports.queues(tx))
@@ -81,7 +84,7 @@ def _token(worker: WorkerReport, now: float) -> str:
     return "late" if now - worker.seen_at > LATE else "there"
 
 
-# What each state means, in a sentence that needs no situation.
+# What each state means, without context.
 MEANINGS = {
     "action": "A service refused us for good: a password, a key or a plan. Nothing is sent until a person acts.",
     "paused": "A person stopped it for a time. It goes on by itself when the time is over.",
@@ -105,10 +108,17 @@ MEANINGS = {
     "cancelled": "A person stopped it.",
 }
 SHORTCUTS = (
-    ("g then o", "Overview"), ("g then t", "Targets"), ("g then q", "Queue"), ("g then w", "Workers"),
-    ("g then n", "Notices"), ("g then p", "People"), ("g then s", "Settings"), ("g then h", "Help"),
-    ("/", "Find a job, a target or a queue"), ("?", "This page"),
-)  # fmt: skip
+    ("g then o", "Overview"),
+    ("g then t", "Targets"),
+    ("g then q", "Queue"),
+    ("g then w", "Workers"),
+    ("g then n", "Notices"),
+    ("g then p", "People"),
+    ("g then s", "Settings"),
+    ("g then h", "Help"),
+    ("/", "Find a job, a target or a queue"),
+    ("?", "This page"),
+)
 DOCS = (
     ("First page", "docs/tutorial/first-page.md", "from nothing to a guarded call on this page"),
     ("First queue", "docs/tutorial/first-queue.md", "durable jobs in ten minutes"),
@@ -121,7 +131,7 @@ DOCS = (
 
 @dataclass(frozen=True, slots=True)
 class CodeHelp:
-    """One code for people."""
+    """One code for users."""
 
     name: str
     message: str
@@ -134,7 +144,7 @@ class CodeHelp:
 
     @property
     def will(self) -> str:
-        if self.status:  # an answer of ours: whether to ask again is up to who asked
+        if self.status:  # a problem of the API: the client decides whether to retry
             return "The same request fails again." if self.fatal else "The same request may work later."
         return "A person must act." if self.fatal else "It is tried again by itself."
 
@@ -143,10 +153,17 @@ class CodeHelp:
 def show_help(request: Request) -> Response:
     site = site_of(request)
     return page(
-        request, "help.html", targets=list(TARGETS), jobs=list(JOBS), meanings=MEANINGS, shortcuts=SHORTCUTS,
-        docs=DOCS, runbooks=[there.app for there in site.apps if there.app.help], faults=_of_book(site),
+        request,
+        "help.html",
+        targets=list(TARGETS),
+        jobs=list(JOBS),
+        meanings=MEANINGS,
+        shortcuts=SHORTCUTS,
+        docs=DOCS,
+        runbooks=[installed.app for installed in site.apps if installed.app.help],
+        faults=_of_book(site),
         answers=_of_api(),
-    )  # fmt: skip
+    )
 
 
 @router.get("/help/errors/{code}")
@@ -159,7 +176,7 @@ def one(request: Request, code: str) -> Response:
 
 
 def _of_book(site: Site) -> list[CodeHelp]:
-    apps = {code.name: there.app.shown for there in site.apps for code in there.app.codes}
+    apps = {code.name: installed.app.shown for installed in site.apps for code in installed.app.codes}
     return [
         CodeHelp(
             code.name, code.message, code.advice, code.fatal, str(code.reason), str(code.reach), app=apps.get(name, "")
@@ -169,7 +186,7 @@ def _of_book(site: Site) -> list[CodeHelp]:
 
 
 def _of_api() -> list[CodeHelp]:
-    """What the API answers with, and the book does not know."""
+    """Return the codes of the API that are not in the code book."""
     return [
         CodeHelp(row.name, row.title, row.advice, not row.retriable, status=row.status)
         for row in API_CODES.values()
@@ -178,9 +195,9 @@ def _of_api() -> list[CodeHelp]:
 
 
 def _counts(site: Site, code: str) -> str:
-    """What a breaker makes of it."""
-    found: Code | None = site.codes.get(code)
-    if found is None:
+    """Return how a breaker counts the code."""
+    known: Code | None = site.codes.get(code)
+    if known is None:
         return ""
     verdicts = {True: "It counts as a failure.", None: "It does not count."}
-    return verdicts.get(found.counts_as_failure, "It counts as a success: the service answered.")
+    return verdicts.get(known.counts_as_failure, "It counts as a success: the service answered.")

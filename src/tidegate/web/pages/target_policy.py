@@ -1,4 +1,4 @@
-"""The numbers of a target in words, as its workers told them to the store."""
+"""The policy of a target as text, as its workers reported it to the store."""
 
 from __future__ import annotations
 
@@ -30,31 +30,31 @@ _BEHIND = {
 
 
 def rows(rules: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Name and meaning of each number that is in force."""
-    found: list[tuple[str, str]] = []
+    """Return name and meaning of each setting in force."""
+    lines: list[tuple[str, str]] = []
     if behind := rules.get("behind"):
-        found.append(("While it is held", _BEHIND.get(str(behind), str(behind))))
+        lines.append(("While it is held", _BEHIND.get(str(behind), str(behind))))
     if numbers := rules.get("backoff"):
-        found.append(("After a failure", _backoff(numbers)))
+        lines.append(("After a failure", _backoff(numbers)))
     for code, (times, rest) in (rules.get("cooldown") or {}).items():
-        found.append((f"Rests after {code}", f"{span(float(rest))}, when it was met {many(times, 'time')} in a row"))
+        lines.append((f"Rests after {code}", f"{span(float(rest))}, when it was met {many(times, 'time')} in a row"))
     if numbers := rules.get("breaker"):
-        found += _breaker(numbers, rules.get("probe_after"))
+        lines += _breaker(numbers, rules.get("probe_after"))
     if "probe_every" in rules:
-        found.append(("Health probe", f"asked every {span(float(rules['probe_every']))} while its breaker is open"))
+        lines.append(("Health probe", f"asked every {span(float(rules['probe_every']))} while its breaker is open"))
     if rate := rules.get("rate"):
-        found.append(
+        lines.append(
             ("Rate", f"at most {_calls(rate['count'])} in {span(float(rate['per']))}, {rate['burst']:g} at once")
         )
     if limit := rules.get("concurrency"):
-        found.append(("At the same time", f"at most {many(limit, 'job')}"))
+        lines.append(("At the same time", f"at most {many(limit, 'job')}"))
     if capacity := rules.get("capacity"):
-        found.append(("Capacity", f"at most {capacity['cap']} in its own queue"))
-    return found
+        lines.append(("Capacity", f"at most {capacity['cap']} in its own queue"))
+    return lines
 
 
 def _calls(n: float) -> str:
-    """A rate may be of half a call."""
+    """A rate may be half a call."""
     return f"{n:g} {'call' if n == 1 else 'calls'}"
 
 
@@ -69,50 +69,52 @@ def _backoff(numbers: Mapping[str, Any]) -> str:
 
 
 def _breaker(numbers: Mapping[str, Any], probed_after: bool | list[str] | None) -> list[tuple[str, str]]:
-    found = []
+    parts = []
     if (ratio := numbers.get("failure_ratio")) is not None:
         within = f" within {span(float(numbers['window']))}" if numbers.get("window") else ""
         if not within and numbers.get("interval"):
             within = f" within {span(float(numbers['interval']))}"
-        found.append(
+        parts.append(
             (
                 "Breaker opens",
                 f"when {ratio * 100:.0f} % of at least {many(numbers.get('min_requests', 1), 'call')} fail{within}",
             )
         )
     if (run := numbers.get("consecutive")) is not None:
-        found.append(("Or opens", f"after {many(run, 'failure')} in a row"))
+        parts.append(("Or opens", f"after {many(run, 'failure')} in a row"))
     if probed_after:
         what = "a call fails" if probed_after is True else f"a call fails with {' or '.join(probed_after)}"
-        found.append(("Or opens at once", f"when {what}, and then its health probe too"))
+        parts.append(("Or opens at once", f"when {what}, and then its health probe too"))
     open_for = numbers.get("open_for")
     lasts = "as long as its probe fails" if open_for is None else span(float(open_for))
     if (longest := numbers.get("max_timeout")) is not None:
         lasts = f"{lasts}, growing with the outage to {span(float(longest))}"
-    found.append(("Stays open for", lasts))
+    parts.append(("Stays open for", lasts))
     n = numbers["max_requests"]
-    found.append(("Trial calls", "1 good one closes it again" if n == 1 else f"{n} good ones close it again"))
-    return found
+    parts.append(("Trial calls", "1 good one closes it again" if n == 1 else f"{n} good ones close it again"))
+    return parts
 
 
 def breaker(rules: Mapping[str, Any]) -> dict[str, Any]:
-    """The numbers of its breaker; empty when it has none."""
+    """Return the settings of its breaker. Empty without a breaker."""
     return dict(rules.get("breaker") or {})
 
 
 def filling(known: str | None, limits: Mapping[str, Any] | None, now: float) -> dict[str, Any] | None:
-    """How full a target says it is: its depth, what we sent since, and its cap; None when nobody has asked yet."""
+    """Return the fill level of a target: depth, sent since, and limit. None before the first probe."""
     if not limits or known is None:
         return None
-    found = FillLevel.load(known)
-    if found.depth is None:
+    level = FillLevel.load(known)
+    if level.depth is None:
         return None
-    own = len(fillings.own_sends(found, CapacityLimits(**limits), now))
-    cap, taken = int(limits["cap"]), found.depth + own
-    return {"depth": found.depth, "own": own, "taken": taken, "cap": cap, "full": taken >= cap, "at": found.at}
+    own = len(fillings.own_sends(level, CapacityLimits(**limits), now))
+    cap, taken = int(limits["cap"]), level.depth + own
+    return {"depth": level.depth, "own": own, "taken": taken, "cap": cap, "full": taken >= cap, "at": level.at}
 
 
-# What an outage would do to a target: played in a limited child process, and kept while the numbers are the same.
+# -- outage simulation -------------------------------------------------------------------------------------------------
+#
+# Runs in a child process with limits. The result is cached until the policy changes.
 
 _log = logging.getLogger("tidegate.web")
 
@@ -122,37 +124,37 @@ _LIMITS = ProcessLimits(memory_mb=1024, cpu="20s", time="30s", answer_mb=2)
 
 @dataclass(frozen=True, slots=True)
 class OutageChart:
-    """One outage as its section shows it; without a picture when it could not be played."""
+    """One simulated outage. It has no chart if the simulation failed."""
 
     length: str
     svg: Markup | str = ""
     summary: str = ""
-    held: int = 0  # calls that the gates did not let through
+    held: int = 0  # calls that the gates rejected
     rows: tuple[tuple[str, ...], ...] = ()
 
 
 def asked(length: str) -> str:
-    """The length that an address asks for; nothing for any other word."""
+    """Return the outage length that a URL names, or an empty text."""
     return length if length in LENGTHS else ""
 
 
 def possible(rules: Mapping[str, Any]) -> bool:
-    """Whether there is anything to play."""
+    """Whether the policy has anything to simulate."""
     return outage.gates(rules) is not None
 
 
 def drawn(rules: Mapping[str, Any], length: str, calls: History[CallCounts]) -> OutageChart:
-    """*calls*: how it was called of late."""
-    numbers = {name: rules[name] for name in ("backoff", "cooldown", "breaker") if rules.get(name)}
+    """Simulate and draw. *calls* describes recent calls."""
+    policy = {name: rules[name] for name in ("backoff", "cooldown", "breaker") if rules.get(name)}
     try:
-        return _played(json.dumps(numbers, sort_keys=True), length, outage.pace(LENGTHS[length], calls))
+        return _simulated(json.dumps(policy, sort_keys=True), length, outage.pace(LENGTHS[length], calls))
     except (ChildError, OSError) as error:
         _log.warning("outage_not_played error=%s", error)
         return OutageChart(length)
 
 
 @lru_cache(maxsize=64)
-def _played(numbers: str, length: str, every: int) -> OutageChart:
-    found = children.run_now(_DRAW, {"rules": json.loads(numbers), "length": length, "every": every}, _LIMITS)
-    svg = Markup(found["svg"])  # noqa: S704  # nosec B704 # our own shapes around numbers, nothing from outside
-    return OutageChart(length, svg, found["summary"], found["held"], tuple(tuple(row) for row in found["rows"]))
+def _simulated(policy: str, length: str, every: int) -> OutageChart:
+    result = children.run_now(_DRAW, {"rules": json.loads(policy), "length": length, "every": every}, _LIMITS)
+    svg = Markup(result["svg"])  # noqa: S704  # nosec B704 # our own shapes around numbers, nothing from outside
+    return OutageChart(length, svg, result["summary"], result["held"], tuple(tuple(row) for row in result["rows"]))

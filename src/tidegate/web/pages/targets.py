@@ -1,4 +1,4 @@
-"""What people do to a target on its page: a table of actions, each a form."""
+"""`/targets` and `/targets/{name}`: the list, one target, and its actions as a table of forms."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tidegate.web.pages.overview import shown_store
 from tidegate.web.pages.render import page
 from tidegate.web.site import Site, site_of
 
-# `/targets`: every target, those that need attention first.
+# -- /targets ----------------------------------------------------------------------------------------------------------
 
 _PAGE_SIZE = 50
 
@@ -50,7 +50,7 @@ def show(
 
     def work(tx: Tx) -> tuple[ResultPage[TargetReport], dict[str, int], dict[str, charts.Chart]]:
         at = cursor_of(
-            cursor, lambda given: listing.targets(tx, state=chosen, name=name, cursor=given, limit=_PAGE_SIZE)
+            cursor, lambda position: listing.targets(tx, state=chosen, name=name, cursor=position, limit=_PAGE_SIZE)
         )
         beats, now = history.beats(tx, [item.name for item in at.items]), now_of(tx)
         return at, overview.target_states(tx), {beat: charts.beat_bar(beats[beat], now) for beat in beats}
@@ -58,14 +58,23 @@ def show(
     listed, states, beats = site.read(work)
     shown = [token for token in TARGETS if states.get(token) or token == chosen]
     return page(
-        request, "targets.html", listed=listed, states=states, tokens=shown, state_now=chosen, name=name,
-        total=sum(states.values()), paged=bool(cursor), beats=beats, store_url=shown_store(site.queue.url),
-    )  # fmt: skip
+        request,
+        "targets.html",
+        listed=listed,
+        states=states,
+        tokens=shown,
+        state_now=chosen,
+        name=name,
+        total=sum(states.values()),
+        paged=bool(cursor),
+        beats=beats,
+        store_url=shown_store(site.queue.url),
+    )
 
 
-# `/targets/{name}`: one target, what holds it, its numbers, and what happened to it.
+# -- /targets/{name} ---------------------------------------------------------------------------------------------------
 
-# What holds a key, as the state that it is shown as.
+# Hold of a key -> state that is shown.
 _HELD = {"fatal": "action", "cooldown": "disabled", "backoff": "degraded", "retry_after": "limited"}
 _ORDER = {reason: rank for rank, reason in enumerate(("fatal", "cooldown", "retry_after", "backoff"))}
 
@@ -76,9 +85,9 @@ class TargetPage:
 
     detail: TargetDetail
     counts: Counts
-    opened: str  # because of what, while it is open
-    theirs: list[dict[str, Any]]  # the breakers that programs of their own have for it
-    good: int  # trial calls that were good, while half-open
+    opened: str  # why the breaker opened, while it is open
+    theirs: list[dict[str, Any]]  # breakers that other programs have for it
+    good: int  # successful probes while half-open
     buckets: list[tuple[float, float]]
     filling: dict[str, Any] | None
     past: charts.Past
@@ -93,27 +102,38 @@ def show_target(
     outage: Annotated[str, Query(max_length=20)] = "",
 ) -> Response:
     site = site_of(request)
-    seen = site.read(lambda tx: _load_page(tx, name, charts.chosen(span)))
-    report, length = seen.detail.report, target_policy.asked(outage)
+    target_page = site.read(lambda tx: _load_page(tx, name, charts.chosen(span)))
+    report, length = target_page.detail.report, target_policy.asked(outage)
     playable = target_policy.possible(report.rules)
     return page(
-        request, "target.html", seen=seen, report=report, detail=seen.detail, rules=target_policy.rows(report.rules),
-        breaker=target_policy.breaker(report.rules), held_token=_HELD.get, lengths=LENGTHS, playable=playable,
-        outage=target_policy.drawn(report.rules, length, seen.calls) if playable and length else None,
-        home=_home(site, name), testable=any(key.lane not in seen.detail.of_programs for key in seen.detail.keys),
+        request,
+        "target.html",
+        seen=target_page,
+        report=report,
+        detail=target_page.detail,
+        rules=target_policy.rows(report.rules),
+        breaker=target_policy.breaker(report.rules),
+        held_token=_HELD.get,
+        lengths=LENGTHS,
+        playable=playable,
+        outage=target_policy.drawn(report.rules, length, target_page.calls) if playable and length else None,
+        home=_home(site, name),
+        testable=any(key.lane not in target_page.detail.of_programs for key in target_page.detail.keys),
         this_program=this_program(),
-    )  # fmt: skip
+    )
 
 
 def _home(site: Site, name: str) -> AppPage[Any] | None:
-    """The page of the application whose target it is: there its credentials are entered, and its work is seen."""
-    return next((there.app.home for there in site.apps if name in (there.app.name, *there.app.targets)), None)
+    """Return the application's page for its target, where its credentials and work are."""
+    return next(
+        (installed.app.home for installed in site.apps if name in (installed.app.name, *installed.app.targets)), None
+    )
 
 
 def _load_page(tx: Tx, name: str, span: str) -> TargetPage:
     detail = reports.one(tx, name)
     row = table.target(tx, name)
-    if row is None:  # it cannot be: the report is of the same transaction
+    if row is None:  # cannot happen: the report is from the same transaction
         raise AssertionError(name)
     keys = sorted(detail.keys, key=lambda key: (_ORDER.get(key.reason, 9), key.lane))
     detail = replace(detail, keys=keys)
@@ -122,16 +142,19 @@ def _load_page(tx: Tx, name: str, span: str) -> TargetPage:
     calls = history.of_target(tx, name, span)
     past = charts.of_target(calls, span, now_of(tx))
     counts, opened = target_breaker.counts(row.breaker), _opened(row.breaker)
-    theirs = list(_theirs(detail.report.programs))
+    theirs = list(_program_breakers(detail.report.programs))
     return TargetPage(detail, counts, opened, theirs, row.breaker.good, buckets, filling, past, calls)
 
 
-def _theirs(programs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    for program, said in sorted(programs.items()):
-        for one in said.get("breakers", {}).values():
-            run, calls = int(one.get("consecutive_failures", 0)), int(one.get("calls", one.get("requests", 0)))
+def _program_breakers(programs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    for program, report in sorted(programs.items()):
+        for breaker in report.get("breakers", {}).values():
+            run, calls = (
+                int(breaker.get("consecutive_failures", 0)),
+                int(breaker.get("calls", breaker.get("requests", 0))),
+            )
             where = "this server" if program == this_program() else program
-            yield {"program": where, "state": one.get("state", "closed"), "run": run, "calls": calls}
+            yield {"program": where, "state": breaker.get("state", "closed"), "run": run, "calls": calls}
 
 
 def _opened(breaker: StoredBreaker) -> str:
@@ -142,12 +165,12 @@ def _opened(breaker: StoredBreaker) -> str:
 
 Field = Annotated[str, Form(max_length=2000)]
 Reason = Annotated[str, Form(max_length=300)]
-Ends = tuple[float, float]  # when it ends, and now
+Ends = tuple[float, float]  # end, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionForm:
-    """What a form asks for."""
+    """The fields of an action form."""
 
     site: Site
     by: str
@@ -243,12 +266,18 @@ def disable(form: ActionForm) -> Flash:
 
 
 ACTIONS: Mapping[str, Callable[[ActionForm], Flash]] = {
-    "pause": pause, "resume": resume, "test": test, "reset": reset, "hold": hold, "clear": clear, "enable": enable,
+    "pause": pause,
+    "resume": resume,
+    "test": test,
+    "reset": reset,
+    "hold": hold,
+    "clear": clear,
+    "enable": enable,
     "disable": disable,
-}  # fmt: skip
+}
 
 
-def _doing(action: Callable[[ActionForm], Flash]) -> Callable[..., Response]:
+def _action_endpoint(action: Callable[[ActionForm], Flash]) -> Callable[..., Response]:
     def doing(
         request: Request,
         name: str,
@@ -260,11 +289,11 @@ def _doing(action: Callable[[ActionForm], Flash]) -> Callable[..., Response]:
     ) -> Response:
         site = site_of(request)
         by = Actor.of(site.actor_of(request)).because(reason.strip())
-        said = action(ActionForm(site=site, by=by, name=name, key=key, lasts=lasts, until=until))
-        return answer(request, said, back, "/targets", name)
+        flash = action(ActionForm(site=site, by=by, name=name, key=key, lasts=lasts, until=until))
+        return answer(request, flash, back, "/targets", name)
 
     return doing
 
 
 for path, action in ACTIONS.items():
-    router.post(f"/targets/{{name:path}}/{path}")(_doing(action))
+    router.post(f"/targets/{{name:path}}/{path}")(_action_endpoint(action))

@@ -1,4 +1,4 @@
-"""`/people`: who may sign in, what they may do, and who changed that. For admins only."""
+"""`/people`, `/tokens` and sign-in: users, tokens and sessions. Only admins manage users and tokens."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def people(request: Request) -> Response:
 @requires(Permission.MANAGE)
 def add(request: Request, name: Field = "", role: Field = "", password: Field = "") -> Response:
     site = site_of(request)
-    who = name.strip()
+    user = name.strip()
 
     def work() -> Flash:
         digest, by = account_users.digest_of(password), site.actor_of(request)
-        site.write(lambda tx: account_users.add_user(tx, who, role, digest, by))
-        return Flash(text=f"{who} may sign in as {role}.")
+        site.write(lambda tx: account_users.add_user(tx, user, role, digest, by))
+        return Flash(text=f"{user} may sign in as {role}.")
 
-    said = attempt(work)
-    if said.tone == "good":
-        return answer(request, said, "", "/people")
-    return list_users(site, request, said, name=who, role=role)
+    flash = attempt(work)
+    if flash.tone == "good":
+        return answer(request, flash, "", "/people")
+    return list_users(site, request, flash, name=user, role=role)
 
 
 @router.get("/people/{name}")
@@ -76,7 +76,7 @@ def person(request: Request, name: str) -> Response:
 @requires(Permission.MANAGE)
 def change_role(request: Request, name: str, role: Field = "", key: Field = "") -> Response:
     site = site_of(request)
-    wanted = role or key  # an undoing names the role that was
+    wanted = role or key  # an undo sends the previous role as key
 
     def say(was: str) -> Flash:
         if was == wanted:
@@ -84,8 +84,8 @@ def change_role(request: Request, name: str, role: Field = "", key: Field = "") 
         text = f"{name} was {was} and is {wanted} now; all their sessions have ended."
         return Flash(text=text, undo="role_of", of=name, key=was)
 
-    said = act(site, lambda tx: account_users.set_role(tx, name, wanted, site.actor_of(request)), say)
-    return answer(request, said, "", "/people")
+    flash = act(site, lambda tx: account_users.set_role(tx, name, wanted, site.actor_of(request)), say)
+    return answer(request, flash, "", "/people")
 
 
 @router.post("/people/{name}/password")
@@ -98,8 +98,8 @@ def change_password(request: Request, name: str, password: Field = "") -> Respon
         site.write(lambda tx: account_users.set_password(tx, name, digest, by))
         return Flash(text=f"{name} has a new password; all their sessions have ended.")
 
-    said = attempt(work)
-    return answer(request, said, "", *(("/people",) if said.tone == "good" else ("/people", name)))
+    flash = attempt(work)
+    return answer(request, flash, "", *(("/people",) if flash.tone == "good" else ("/people", name)))
 
 
 @router.post("/people/{name}/sign-out")
@@ -112,15 +112,15 @@ def sign_out(request: Request, name: str) -> Response:
             return Flash(text=f"{name} was not signed in.", tone="warn")
         return Flash(text=f"{name} is signed out: {many(n, 'session')} ended.")
 
-    said = act(site, lambda tx: account_users.sign_out(tx, name, site.actor_of(request)), say)
-    return answer(request, said, "", "/people")
+    flash = act(site, lambda tx: account_users.sign_out(tx, name, site.actor_of(request)), say)
+    return answer(request, flash, "", "/people")
 
 
 @router.get("/people/{name}/remove")
 @requires(Permission.MANAGE)
 def ask(request: Request, name: str) -> Response:
-    there = site_of(request).read(account_users.users)
-    return page(request, "remove.html", what="user", one=find_named("user", name, there), last=len(there) == 1)
+    all_users = site_of(request).read(account_users.users)
+    return page(request, "remove.html", what="user", one=find_named("user", name, all_users), last=len(all_users) == 1)
 
 
 @router.post("/people/{name}/remove")
@@ -134,34 +134,46 @@ def remove(request: Request, name: str) -> Response:
 def confirm_removal(
     site: Site, request: Request, name: str, remove: Callable[[Tx, str, str], None], text: str
 ) -> Response:
-    """The answer to a form that removes somebody or something."""
-    said = act(site, lambda tx: remove(tx, name, site.actor_of(request)), lambda _: Flash(text=text))
-    return answer(request, said, "", "/people")
+    """Return the confirmation page for a removal."""
+    flash = act(site, lambda tx: remove(tx, name, site.actor_of(request)), lambda _: Flash(text=text))
+    return answer(request, flash, "", "/people")
 
 
-def list_users(site: Site, request: Request, wrong: Flash | None = None, **given: str) -> Response:
-    """All people and tokens; after a refusal with why, and with what was typed."""
+def list_users(site: Site, request: Request, wrong: Flash | None = None, **entered: str) -> Response:
+    """List all users and tokens. After a rejected form, show the reason and the entered values."""
     users, tokens, events = site.read(
         lambda tx: (account_users.users(tx), account_users.tokens(tx), account_users.newest(tx))
     )
-    # What was refused is not refreshed: its address answers a form only.
+    # A rejected form is not refreshed: its URL accepts only POST.
     values: dict[str, Any] = {} if wrong is None else {"said": wrong, "live": None}
     return page(
-        request, "people.html", status=200 if wrong is None else 422, users=users, tokens=tokens, events=events,
-        given=given, roles=_ROLES, token_roles=[str(role) for role in Role], meanings=MEANINGS, lasts=LASTS,
-        least=account_users.MIN_PASSWORD_LENGTH, **values,
-    )  # fmt: skip
+        request,
+        "people.html",
+        status=200 if wrong is None else 422,
+        users=users,
+        tokens=tokens,
+        events=events,
+        given=entered,
+        roles=_ROLES,
+        token_roles=[str(role) for role in Role],
+        meanings=MEANINGS,
+        lasts=LASTS,
+        least=account_users.MIN_PASSWORD_LENGTH,
+        **values,
+    )
 
 
-def find_named(what: str, name: str, there: list[Any]) -> Any:
-    """The one of that name; a page that says so when there is none."""
-    for each in there:
-        if each.name == name:
-            return each
+def find_named(what: str, name: str, rows: list[Any]) -> Any:
+    """Return the user of that name. Raises Problem if there is none."""
+    for row in rows:
+        if row.name == name:
+            return row
     raise Problem("not_there", f"There is no {what} {name!r}; it may have been removed.", status=404)
 
 
-# `/tokens`: making one, which is shown once, and removing one. They are listed at `/people`.
+# -- /tokens -----------------------------------------------------------------------------------------------------------
+#
+# A new token is shown once. `/people` lists tokens.
 
 
 @router.post("/tokens/add")
@@ -170,19 +182,19 @@ def add_token(request: Request, name: Field = "", role: Field = "", lasts: Field
     site = site_of(request)
     called, by = name.strip(), site.actor_of(request)
     try:
-        made = site.write(lambda tx: account_users.add_token(tx, called, role, by, lasts or None))
+        token = site.write(lambda tx: account_users.add_token(tx, called, role, by, lasts or None))
     except (Rejected, ValueError) as error:
-        said = Flash(text=f"Nothing was changed: {error}.", tone="bad")
-        return list_users(site, request, said, token=called, token_role=role, lasts=lasts)
-    # No redirect could carry it without keeping it somewhere. And this page cannot be asked for again.
-    return page(request, "token_made.html", name=called, role=role, token=made, live=None)
+        flash = Flash(text=f"Nothing was changed: {error}.", tone="bad")
+        return list_users(site, request, flash, token=called, token_role=role, lasts=lasts)
+    # A redirect would have to store the token somewhere. This page cannot be requested again.
+    return page(request, "token_made.html", name=called, role=role, token=token, live=None)
 
 
 @router.get("/tokens/{name}/remove")
 @requires(Permission.MANAGE)
 def confirm_token_removal(request: Request, name: str) -> Response:
-    one = find_named("token", name, site_of(request).read(account_users.tokens))
-    return page(request, "remove.html", what="token", one=one, last=False)
+    token = find_named("token", name, site_of(request).read(account_users.tokens))
+    return page(request, "remove.html", what="token", one=token, last=False)
 
 
 @router.post("/tokens/{name}/remove")
@@ -192,7 +204,9 @@ def remove_token(request: Request, name: str) -> Response:
     return confirm_removal(site_of(request), request, name, account_users.remove_token, text)
 
 
-# Signing in and out: a form, a session, a cookie that no script can read.
+# -- sign-in -----------------------------------------------------------------------------------------------------------
+#
+# The session cookie is not readable by scripts.
 
 _log = logging.getLogger("tidegate.web")
 
@@ -200,16 +214,16 @@ _WRONG_CREDENTIALS = "The name and the password do not fit together."
 
 
 def sign_in_router(site: Site, checks: PasswordChecks) -> APIRouter:
-    found = APIRouter(include_in_schema=False)
+    router = APIRouter(include_in_schema=False)
     limit = SignInLimit(site.queue.clock.monotonic)
 
-    @found.get("/sign-in")
+    @router.get("/sign-in")
     def show(request: Request, next: Annotated[str, Query(max_length=2000)] = "") -> Response:  # noqa: A002 - its name
         if site.access.who(site, request) is not None:
             return RedirectResponse(local_path(next, f"{_base(request)}/"), status_code=303)
         return _form(request, next, no_users=not site.read(account_users.anybody))
 
-    @found.post("/sign-in")
+    @router.post("/sign-in")
     async def sign_in(
         request: Request,
         name: Annotated[str, Form(max_length=200)] = "",
@@ -219,18 +233,18 @@ def sign_in_router(site: Site, checks: PasswordChecks) -> APIRouter:
         def look(tx: Tx) -> tuple[str | None, bool]:
             return account_users.kept_of(tx, name), account_users.anybody(tx)
 
-        kept, users = await run_in_threadpool(site.read, look)
+        digest, users = await run_in_threadpool(site.read, look)
         if not users:
             return await run_in_threadpool(_form, request, next, status=401, no_users=True)
         network, now, secrets = client_network(request), site.queue.clock.now(), site.access.secrets
-        attempt = limit.begin(name, network, device_of(request, secrets, name, kept, now))
+        attempt = limit.begin(name, network, device_of(request, secrets, name, digest, now))
         if attempt.wait > 0:
             return await run_in_threadpool(_refused, request, next, name, attempt.wait, "Too many wrong passwords.")
-        fits = await checks.check(password, kept, known_device=attempt.device is not None)
+        fits = await checks.check(password, digest, known_device=attempt.device is not None)
         if fits is None:
             limit.release(attempt)
             return await run_in_threadpool(_refused, request, next, name, 1.0, "Too many people sign in right now.")
-        if kept is None or not fits:
+        if digest is None or not fits:
             limit.failed(attempt)
             _log.warning("sign_in_failed network=%s", network)
             return await run_in_threadpool(_form, request, next, name, _WRONG_CREDENTIALS, status=403)
@@ -238,10 +252,10 @@ def sign_in_router(site: Site, checks: PasswordChecks) -> APIRouter:
         secret = await run_in_threadpool(site.write, lambda tx: account_users.begin_session(tx, name))
         answer = RedirectResponse(local_path(next, f"{_base(request)}/"), status_code=303)
         _set(answer, request, secret, int(account_users.MAX_SESSION_SECONDS))
-        remember_device(answer, request, secrets, name, kept, now)
+        remember_device(answer, request, secrets, name, digest, now)
         return answer
 
-    @found.post("/sign-out")
+    @router.post("/sign-out")
     def sign_out(request: Request) -> Response:
         secret = request.cookies.get(COOKIE)
         if secret:
@@ -250,14 +264,14 @@ def sign_in_router(site: Site, checks: PasswordChecks) -> APIRouter:
         _set(answer, request, "", 0)
         return answer
 
-    return found
+    return router
 
 
 def to_sign_in(scope: Scope) -> Response:
-    """To the form, and from there to where it was asked."""
+    """Redirect to the sign-in form, which returns to the requested page."""
     base = str(scope.get("root_path", ""))
-    asked = str(scope["path"]) + (f"?{scope['query_string'].decode('latin-1')}" if scope.get("query_string") else "")
-    return RedirectResponse(f"{base}/sign-in?{urlencode({'next': asked})}", status_code=303)
+    back = str(scope["path"]) + (f"?{scope['query_string'].decode('latin-1')}" if scope.get("query_string") else "")
+    return RedirectResponse(f"{base}/sign-in?{urlencode({'next': back})}", status_code=303)
 
 
 def _form(
@@ -267,18 +281,23 @@ def _form(
     return render_template(request, "sign_in.html", status, values)
 
 
-def _refused(request: Request, back: str, name: str, wait: float, why: str) -> Response:
+def _refused(request: Request, back: str, name: str, wait: float, reason: str) -> Response:
     seconds = max(1, math.ceil(wait))
-    answer = _form(request, back, name, f"{why} Try again in {seconds} s.", status=429)
+    answer = _form(request, back, name, f"{reason} Try again in {seconds} s.", status=429)
     answer.headers["Retry-After"] = str(seconds)
     return answer
 
 
 def _set(answer: Response, request: Request, secret: str, lasts: int) -> None:
     answer.set_cookie(
-        COOKIE, secret, max_age=lasts, httponly=True, samesite="lax", secure=request.url.scheme == "https",
+        COOKIE,
+        secret,
+        max_age=lasts,
+        httponly=True,
+        samesite="lax",
+        secure=request.url.scheme == "https",
         path=_base(request) or "/",
-    )  # fmt: skip
+    )
 
 
 def _base(request: Request) -> str:

@@ -1,26 +1,26 @@
-// Keeps an open page true: follows the server's stream, has the page refreshed on news, and says when nothing is heard.
+// Live updates: subscribes to /live, refreshes the page on changes, and shows when the connection is lost.
 import { refresh, stillHeld } from "./refreshing.js";
 import { icon, notice } from "./toasts.js";
 
-const silence = 12_000; // after which what is shown is called stale
-const pollEvery = 10_000, reopenEvery = 30_000, leastBetween = 500;
+const silence = 12_000; // milliseconds after which the page counts as stale
+const pollEvery = 10_000, reopenEvery = 30_000, minBetween = 500;
 const root = document.documentElement;
 const base = root.dataset.base ?? "";
 const chip = document.getElementById("live");
 const strip = document.getElementById("stale");
 const channel = "BroadcastChannel" in window ? new BroadcastChannel(`tidegate-live${base}`) : null;
 
-let last = Number(root.dataset.live); // the id of the newest message that this page has in it
+let last = Number(root.dataset.live); // id of the newest message that this page reflects
 let facts = { clock: "", engine: "none", away: false, spread: 0 };
-let heard = Date.now(); // when the last message came
-let source = null, release = null, waitingToLead = null; // of the one tab that holds the connection for all
+let heard = Date.now(); // time of the last message
+let source = null, release = null, waitingToLead = null; // set in the one tab that holds the connection for all
 let connecting = true, polling = false, gone = false, held = false;
 let polled = 0, opened = 0;
 let due = 0, refreshed = 0, took = 0;
 
-// -- what is said ---------------------------------------------------------------------------------------------------
+// -- connection status ------------------------------------------------------------------------------------------------
 
-const looks = {
+const statuses = {
   live: ["good", "wave", "Live", () => ""],
   held: ["calm", "hourglass", "News waits", () => ""],
   polling: ["calm", "clock", "Every 10 s", () => ""],
@@ -48,14 +48,14 @@ function state() {
 }
 
 const began = Date.now();
-let said = "";
+let rendered = "";
 const text = (tag, words) => Object.assign(document.createElement(tag), { textContent: words });
-function say() {
-  const now = state(), [tone, picture, word, sentence] = looks[now];
+function renderStatus() {
+  const now = state(), [tone, picture, word, sentence] = statuses[now];
   const more = now === "stale" || now === "away" ? ` since ${facts.clock}` : "";
-  if (said === now + more + sentence()) return;
-  if (now === "connecting" && Date.now() - began < 2000) return; // as every page does at first
-  said = now + more + sentence();
+  if (rendered === now + more + sentence()) return;
+  if (now === "connecting" && Date.now() - began < 2000) return; // every page starts in this state
+  rendered = now + more + sentence();
   chip.className = `live ${tone}`;
   chip.dataset.state = now;
   chip.replaceChildren(icon(picture), text("span", word), ...(more ? [text("span", more)] : []));
@@ -67,22 +67,22 @@ function say() {
   strip.replaceChildren(...(whole ? [icon(picture), text("p", whole)] : []));
 }
 
-// -- what is heard ---------------------------------------------------------------------------------------------------
+// -- messages ---------------------------------------------------------------------------------------------------------
 
-function take(kind, about, id) {
+function handleMessage(kind, about, id) {
   heard = Date.now();
   if (kind === "here" || kind === "now" || kind === "beat") facts = { ...facts, ...about };
   if (kind === "here") {
-    for (const each of about.notices.slice().reverse()) notice(each);
-    if (about.id !== last && !id) news(); // whoever comes late has missed something
+    for (const unread of about.notices.slice().reverse()) notice(unread);
+    if (about.id !== last && !id) scheduleRefresh(); // messages were missed
     last = about.id;
   }
   if (kind === "notice") notice(about);
   if (id && id !== last) {
     last = kind === "reset" ? id : Math.max(last, id);
-    news();
+    scheduleRefresh();
   }
-  say();
+  renderStatus();
 }
 
 function open(calmly = false) {
@@ -95,32 +95,32 @@ function open(calmly = false) {
       if (mine !== source) return;
       connecting = polling = gone = false;
       const message = [kind, JSON.parse(event.data), kind === "here" || kind === "beat" ? 0 : Number(event.lastEventId)];
-      // What was missed follows at once, with its ids; so the first message brings no news by itself.
+      // Missed messages follow with their own ids, so the first message must not trigger a refresh.
       if (kind === "here") message[1].id = last;
       channel?.postMessage(message);
-      take(...message);
+      handleMessage(...message);
     });
   }
   mine.addEventListener("again", () => { if (mine === source) open(true); });
   mine.addEventListener("error", () => {
     if (mine !== source) return;
     connecting = true;
-    if (mine.readyState === EventSource.CLOSED) poll(); // it was refused, and will not come back by itself
-    say();
+    if (mine.readyState === EventSource.CLOSED) poll(); // the server rejected it, and EventSource does not retry
+    renderStatus();
   });
 }
 
 channel?.addEventListener("message", (event) => {
   if (!running() || source) return;
   connecting = polling = false;
-  take(...event.data);
+  handleMessage(...event.data);
 });
 
 // -- one connection for all tabs --------------------------------------------------------------------------------------
 
-function follow() {
+function requestLeadership() {
   if (source || waitingToLead) return;
-  if (!navigator.locks || !channel) return open(); // then each tab that is visible has its own
+  if (!navigator.locks || !channel) return open(); // without locks each visible tab has its own
   const stop = waitingToLead = new AbortController();
   navigator.locks.request(`tidegate-live${base}`, { signal: stop.signal }, () => new Promise((done) => {
     release = done;
@@ -140,34 +140,34 @@ async function poll(catchUp = false) {
   if (!catchUp && Date.now() - polled < pollEvery) return;
   polled = Date.now();
   try {
-    const answer = await fetch(`${base}/live`, { headers: { Accept: "application/json" }, cache: "no-store" });
-    gone = answer.status === 401;
-    if (answer.ok && running()) {
+    const response = await fetch(`${base}/live`, { headers: { Accept: "application/json" }, cache: "no-store" });
+    gone = response.status === 401;
+    if (response.ok && running()) {
       if (catchUp) connecting = false;
       else polling = true;
-      take("here", await answer.json(), 0);
+      handleMessage("here", await response.json(), 0);
     }
-  } catch { /* what is not heard is said to be stale */ }
-  say();
+  } catch { /* silence makes the page stale */ }
+  renderStatus();
 }
 
-// -- what follows from it ---------------------------------------------------------------------------------------------
+// -- refresh ----------------------------------------------------------------------------------------------------------
 
-function news() {
+function scheduleRefresh() {
   if (due) return;
-  const pause = Math.max(leastBetween, 3 * took) - (Date.now() - refreshed);
-  due = setTimeout(renew, Math.max(0, pause) + Math.random() * facts.spread);
+  const pause = Math.max(minBetween, 3 * took) - (Date.now() - refreshed);
+  due = setTimeout(runRefresh, Math.max(0, pause) + Math.random() * facts.spread);
 }
 
-async function renew() {
-  const asked = Date.now();
-  const came = running() ? await refresh() : "off";
-  took = Date.now() - asked;
+async function runRefresh() {
+  const startedAt = Date.now();
+  const result = running() ? await refresh() : "off";
+  took = Date.now() - startedAt;
   refreshed = Date.now();
   due = 0;
-  held = came === "held";
-  gone = gone || came === "gone";
-  say();
+  held = result === "held";
+  gone = gone || result === "gone";
+  renderStatus();
 }
 
 // -- on and off -------------------------------------------------------------------------------------------------------
@@ -180,46 +180,46 @@ function isOff() {
   }
 }
 
-// Another tab has the connection, and tells only what comes.
+// Another tab has the connection and forwards only new messages.
 const catchUp = () => setTimeout(() => { if (running() && !source) poll(true); }, 300);
 const running = () => !isOff() && !document.hidden;
 
-function turn() {
+function applyVisibility() {
   if (running()) {
     heard = Date.now();
     connecting = true;
-    follow();
+    requestLeadership();
     catchUp();
   } else {
     leave();
     clearTimeout(due);
     due = 0;
   }
-  say();
+  renderStatus();
 }
 
 chip.addEventListener("click", () => {
   try {
     localStorage.setItem("tidegate.live", isOff() ? "live" : "off");
   } catch { return; }
-  turn();
+  applyVisibility();
 });
-addEventListener("storage", (event) => { if (event.key === "tidegate.live") turn(); });
-document.addEventListener("visibilitychange", turn);
+addEventListener("storage", (event) => { if (event.key === "tidegate.live") applyVisibility(); });
+document.addEventListener("visibilitychange", applyVisibility);
 addEventListener("pagehide", leave);
-addEventListener("pageshow", (event) => { if (event.persisted) turn(); });
+addEventListener("pageshow", (event) => { if (event.persisted) applyVisibility(); });
 
 setInterval(() => {
   if (!running()) return;
   if (Date.now() - heard > silence || polling) poll();
   if (source && Date.now() - Math.max(heard, opened) > silence && Date.now() - opened > reopenEvery) open();
   if (source?.readyState === EventSource.CLOSED && Date.now() - opened > reopenEvery) open();
-  if (held && !due && !stillHeld()) news();
-  say();
+  if (held && !due && !stillHeld()) scheduleRefresh();
+  renderStatus();
 }, 1000);
 
-// Of some pages the server sends no news, for what they show is no job and no target: they are looked at again.
+// Some pages show neither jobs nor targets, so no message announces their changes. They refresh periodically.
 const often = Number(document.querySelector("[data-every]")?.dataset.every ?? 0) * 1000;
-if (often) setInterval(() => { if (running() && Date.now() - refreshed > often / 2) news(); }, often);
+if (often) setInterval(() => { if (running() && Date.now() - refreshed > often / 2) scheduleRefresh(); }, often);
 
-turn();
+applyVisibility();

@@ -1,10 +1,10 @@
-// Fetches the page again and changes only what differs: focus, scroll, open details and half-written forms stay.
+// Fetches the page again and morphs the document: focus, scroll position, open details and unsent forms are kept.
 /* global Idiomorph */
 
 const rows = "tbody > tr, li";
 const lists = "tbody, ul, ol";
 const hovers = matchMedia("(hover: hover)");
-const nothing = performance.getEntriesByType("navigation")[0]?.responseStatus === 404; // there is nothing to ask for
+const nothing = performance.getEntriesByType("navigation")[0]?.responseStatus === 404; // a missing page is not refreshed
 const content = () => document.getElementById("content");
 const stays = (node) => node.nodeType === 1 && (node.id === "stale" || node.id === "said" || node.hasAttribute("data-made"));
 
@@ -15,7 +15,7 @@ function changed(control) {
   return control.selectedIndex !== Math.max(chosen, 0);
 }
 
-// Whether the reader is in the middle of something that a refresh would spoil.
+// Whether a refresh would disturb the user: text input, an open dialog, a selection or an unsent form.
 export function busy() {
   const main = content(), at = document.activeElement, selected = getSelection();
   if (main.querySelector("[data-hold]")) return true;
@@ -25,8 +25,8 @@ export function busy() {
   return [...main.querySelectorAll("input, select, textarea")].some(changed);
 }
 
-// Rows get the name of what they are about, so that one is never changed into another.
-function name(root) {
+// Rows get an id from their link, so that the morph never turns one row into another.
+function assignRowIds(root) {
   const taken = new Set();
   for (const row of root.querySelectorAll(rows)) {
     if (row.id && !row.id.startsWith("row:")) continue;
@@ -39,71 +39,71 @@ function name(root) {
   }
 }
 
-// The lists under the pointer and around the focus, and what must not move there.
+// The lists that contain the pointer or the focus, and the element that must not move.
 function held() {
-  const main = content(), found = [];
+  const main = content(), inUse = [];
   const under = hovers.matches ? [...main.querySelectorAll(rows)].filter((row) => row.matches(":hover")).at(-1) : null;
   const focused = main.contains(document.activeElement) ? document.activeElement.closest(rows) : null;
-  for (const row of [under, focused]) if (row) found.push(row.closest(lists));
-  return { found, anchor: under ?? (main.contains(document.activeElement) && document.activeElement !== main ? document.activeElement : null) };
+  for (const row of [under, focused]) if (row) inUse.push(row.closest(lists));
+  return { lists: inUse, anchor: under ?? (main.contains(document.activeElement) && document.activeElement !== main ? document.activeElement : null) };
 }
 
-export const stillHeld = () => held().found.length > 0;
+export const stillHeld = () => held().lists.length > 0;
 
 const order = (list) => [...list.children].map((row) => row.id).join("\n");
 
-// What the reader has opened stays open, and a time that can have the focus keeps it.
+// Attributes that scripts and users set: open details stay open, a focusable time stays focusable.
 const ours = { open: "DETAILS", tabindex: "TIME" };
 const beforeAttributeUpdated = (attribute, node) => ours[attribute] !== node.tagName;
 
-function morphed(fresh) {
-  const { found, anchor } = held();
+function morphContent(fresh) {
+  const { lists: heldLists, anchor } = held();
   const top = anchor?.getBoundingClientRect().top;
-  let kept = false;
+  let hasHeld = false;
   Idiomorph.morph(content(), fresh, {
     callbacks: {
-      beforeNodeMorphed(old, made) {
+      beforeNodeMorphed(old, next) {
         if (stays(old)) return false;
-        if (!found.includes(old) || order(old) === order(made)) return true;
-        kept = true;
+        if (!heldLists.includes(old) || order(old) === order(next)) return true;
+        hasHeld = true;
         return false;
       },
-      beforeNodeRemoved: (node) => !stays(node) && !(found.some((list) => node.contains(list)) && (kept = true)),
+      beforeNodeRemoved: (node) => !stays(node) && !(heldLists.some((list) => node.contains(list)) && (hasHeld = true)),
       beforeAttributeUpdated,
     },
   });
   if (anchor?.isConnected) scrollBy(0, anchor.getBoundingClientRect().top - top);
-  return kept;
+  return hasHeld;
 }
 
-// "done", "held" when something must wait until the reader has finished, "gone" when somebody has to sign in, "failed".
+// Returns "done", "held" (the user is busy, retry later), "gone" (the user must sign in) or "failed".
 export async function refresh() {
   if (nothing) return "done";
   if (busy()) return "held";
   let text;
   try {
-    const answer = await fetch(location.href, { headers: { "Tidegate-Refresh": "1" }, cache: "no-store" });
-    if (answer.redirected && new URL(answer.url).pathname !== location.pathname) return "gone";
-    if (answer.status === 401) return "gone";
-    if (!answer.ok || !answer.headers.get("content-type")?.startsWith("text/html")) return "failed";
-    text = await answer.text();
+    const response = await fetch(location.href, { headers: { "Tidegate-Refresh": "1" }, cache: "no-store" });
+    if (response.redirected && new URL(response.url).pathname !== location.pathname) return "gone";
+    if (response.status === 401) return "gone";
+    if (!response.ok || !response.headers.get("content-type")?.startsWith("text/html")) return "failed";
+    text = await response.text();
   } catch {
     return "failed";
   }
-  if (busy()) return "held"; // while it was on its way
+  if (busy()) return "held"; // the user may have started something during the fetch
   const page = new DOMParser().parseFromString(text, "text/html");
   const fresh = page.getElementById("content");
   if (!fresh) return "failed";
-  name(content());
-  name(fresh);
+  assignRowIds(content());
+  assignRowIds(fresh);
   const focused = document.activeElement;
-  const kept = morphed(fresh);
+  const hasHeld = morphContent(fresh);
   for (const id of ["menu", "bell", "foot"]) {
-    const old = document.getElementById(id), made = page.getElementById(id);
-    if (old && made) Idiomorph.morph(old, made, { callbacks: { beforeAttributeUpdated } });
+    const old = document.getElementById(id), next = page.getElementById(id);
+    if (old && next) Idiomorph.morph(old, next, { callbacks: { beforeAttributeUpdated } });
   }
   document.title = page.title;
   if (!focused.isConnected) content().focus({ preventScroll: true });
   document.dispatchEvent(new Event("tidegate:refreshed"));
-  return kept ? "held" : "done";
+  return hasHeld ? "held" : "done";
 }

@@ -1,6 +1,6 @@
-// Notices beside the page: each once per tab, three at a time; what is wrong stays until somebody has dismissed it.
+// Toasts: each notice once per tab, up to three at a time. Errors and warnings stay until the user dismisses them.
 
-const seconds = 6, remembered = 300, usual = 150; // pixels of one of them, roughly
+const seconds = 6, remembered = 300, usual = 150; // seconds, notices, pixels of a typical toast
 const base = document.documentElement.dataset.base ?? "";
 const region = document.getElementById("toasts");
 const more = document.getElementById("toasts-more");
@@ -8,11 +8,11 @@ const sprite = document.querySelector(".brand use")?.getAttribute("href").split(
 const menu = document.getElementById("menu");
 const wide = matchMedia("(min-width: 60rem)");
 const stays = (notice) => notice.level === "error" || notice.level === "warning";
-const rank = (notice) => ["error", "warning", notice.level].indexOf(notice.level); // what is worst comes first
-const shown = new Map(); // by the id of the notice: its element
+const rank = (notice) => ["error", "warning", notice.level].indexOf(notice.level); // the most severe first
+const shown = new Map(); // notice id -> element
 let waiting = [];
 
-function seen() {
+function shownBefore() {
   try {
     return JSON.parse(sessionStorage.getItem("tidegate.toasts") ?? "[]");
   } catch {
@@ -22,8 +22,8 @@ function seen() {
 
 function remember(id) {
   try {
-    sessionStorage.setItem("tidegate.toasts", JSON.stringify([...seen(), id].slice(-remembered)));
-  } catch { /* a browser that keeps nothing shows it again, which does no harm */ }
+    sessionStorage.setItem("tidegate.toasts", JSON.stringify([...shownBefore(), id].slice(-remembered)));
+  } catch { /* without storage the toast shows again, which is harmless */ }
 }
 
 export function icon(id) {
@@ -36,32 +36,32 @@ export function icon(id) {
   return svg;
 }
 
-function made(tag, attributes, ...children) {
-  const found = document.createElement(tag);
-  for (const [key, value] of Object.entries(attributes)) found.setAttribute(key, value);
-  found.append(...children);
-  return found;
+function element(tag, attributes, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  node.append(...children);
+  return node;
 }
 
 function markRead(id) {
-  if (!region.hasAttribute("data-reads")) return; // this reader may not say so for all
+  if (!region.hasAttribute("data-reads")) return; // the user may not mark notices as read
   fetch(`${base}/notices/${id}/read`, { method: "POST", headers: { "Tidegate-Refresh": "1" } }).catch(() => {});
 }
 
-// As many as fit under the menu; on a narrow page, where they are over it, one.
-function most() {
-  const room = innerHeight - menu.offsetTop - [...menu.children].reduce((sum, each) => sum + each.offsetHeight, 0);
+// As many as fit below the menu. On a narrow page they overlap it, so only one.
+function maxVisible() {
+  const room = innerHeight - menu.offsetTop - [...menu.children].reduce((sum, child) => sum + child.offsetHeight, 0);
   return wide.matches ? Math.min(3, Math.max(1, Math.floor(room / usual))) : 1;
 }
 
-function next() {
-  while (shown.size < most() && waiting.length) put(waiting.shift());
+function showNext() {
+  while (shown.size < maxVisible() && waiting.length) show(waiting.shift());
   more.hidden = waiting.length === 0;
   more.textContent = `${waiting.length} more`;
   makeRoom();
 }
 
-// What is under them must be reachable: the page or the menu makes room.
+// Toasts must not cover content: the page or the menu adds padding.
 function makeRoom() {
   document.documentElement.style.setProperty("--toasts", `${shown.size ? region.offsetHeight : 0}px`);
 }
@@ -69,7 +69,7 @@ function makeRoom() {
 function remove(id) {
   shown.get(id)?.remove();
   shown.delete(id);
-  next();
+  showNext();
 }
 
 function dismiss(notice) {
@@ -79,7 +79,7 @@ function dismiss(notice) {
   if (focused) ([...region.querySelectorAll(".toast button")].at(-1) ?? document.getElementById("content")).focus({ preventScroll: true });
 }
 
-function count(notice, toast) {
+function startTimer(notice, toast) {
   let left = seconds * 1000, since = 0, timer = 0;
   const run = () => { since = Date.now(); clearTimeout(timer); timer = setTimeout(() => remove(notice.id), left); };
   const pause = () => { clearTimeout(timer); left = Math.max(1000, left - (Date.now() - since)); };
@@ -90,28 +90,28 @@ function count(notice, toast) {
   run();
 }
 
-function put(notice) {
+function show(notice) {
   remember(notice.id);
-  const close = made("button", { type: "button", class: "square plain tiny", "aria-label": `Dismiss: ${notice.title}` }, icon("close"));
-  const title = made("a", { href: base + notice.href }, notice.title);
-  const toast = made("div", { class: `toast ${notice.tone}`, "data-notice": notice.id }, icon(notice.icon),
-    made("p", { class: "title" }, title), close, made("p", {}, notice.message));
+  const close = element("button", { type: "button", class: "square plain tiny", "aria-label": `Dismiss: ${notice.title}` }, icon("close"));
+  const title = element("a", { href: base + notice.href }, notice.title);
+  const toast = element("div", { class: `toast ${notice.tone}`, "data-notice": notice.id }, icon(notice.icon),
+    element("p", { class: "title" }, title), close, element("p", {}, notice.message));
   close.addEventListener("click", () => dismiss(notice));
   toast.dismiss = () => dismiss(notice);
   shown.set(notice.id, toast);
   document.getElementById(notice.level === "error" ? "toasts-alert" : "toasts-status").append(toast);
-  if (!stays(notice)) count(notice, toast);
+  if (!stays(notice)) startTimer(notice, toast);
 }
 
-// A notice as it is now: new ones are shown, those that somebody has read are taken away.
+// Handles a new or changed notice: shows an unread one, removes one that was read.
 export function notice(about) {
   if (!about.unread) {
-    waiting = waiting.filter((each) => each.id !== about.id);
+    waiting = waiting.filter((other) => other.id !== about.id);
     remove(about.id);
-  } else if (!shown.has(about.id) && !waiting.some((each) => each.id === about.id) && !seen().includes(about.id)) {
+  } else if (!shown.has(about.id) && !waiting.some((other) => other.id === about.id) && !shownBefore().includes(about.id)) {
     waiting.push(about);
-    waiting.sort((one, other) => rank(one) - rank(other) || one.id - other.id);
-    queueMicrotask(next); // when all that came together are there, the worst is the first of them
+    waiting.sort((a, b) => rank(a) - rank(b) || a.id - b.id);
+    queueMicrotask(showNext); // after all notices of this batch, so that the most severe is first
   }
 }
 
@@ -120,5 +120,5 @@ new ResizeObserver(makeRoom).observe(region);
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || event.defaultPrevented || document.querySelector("dialog[open], :popover-open")) return;
   const toasts = [...region.querySelectorAll(".toast")];
-  (toasts.find((each) => each.contains(document.activeElement)) ?? toasts.at(-1))?.dismiss();
+  (toasts.find((toast) => toast.contains(document.activeElement)) ?? toasts.at(-1))?.dismiss();
 });
