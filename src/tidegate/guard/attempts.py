@@ -222,9 +222,14 @@ def _refuse(answer: object, name: str) -> NoReturn:
 
 
 def call(
-    attempts: CallAttempts, fn: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any],
-    before: BaseException | None = None, *, plain: bool = False,
-) -> R:  # fmt: skip
+    attempts: CallAttempts,
+    fn: Callable[..., R],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    before: BaseException | None = None,
+    *,
+    plain: bool = False,
+) -> R:
     """`fn(*args, **kwargs)` behind the gates; *before* is what the attempt before raised, if it is to be repeated.
 
     With *plain* a coroutine is refused: nothing of its call has run.
@@ -262,9 +267,12 @@ def call(
 
 
 async def acall(
-    attempts: CallAttempts, fn: Callable[..., Awaitable[R]], args: tuple[Any, ...], kwargs: Mapping[str, Any],
+    attempts: CallAttempts,
+    fn: Callable[..., Awaitable[R]],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
     before: BaseException | None = None,
-) -> R:  # fmt: skip
+) -> R:
     """`await fn(*args, **kwargs)` behind the gates, within the deadline of the target."""
     caller, how = attempts.pipeline, attempts.spec
     entered: Admission | Held | None = None

@@ -64,11 +64,20 @@ class FillLevel:
     retry_at: float = 0.0
 
     def dump(self) -> str:
-        return json.dumps({
-            "depth": self.depth, "at": self.at, "fresh": self.fresh, "spent": self.spent, "asking": self.asking,
-            "asking_until": self.asking_until, "failures": self.failures, "failed_at": self.failed_at,
-            "retry_at": self.retry_at, "own": [[send.job, send.at, send.done] for send in self.own],
-        })  # fmt: skip
+        return json.dumps(
+            {
+                "depth": self.depth,
+                "at": self.at,
+                "fresh": self.fresh,
+                "spent": self.spent,
+                "asking": self.asking,
+                "asking_until": self.asking_until,
+                "failures": self.failures,
+                "failed_at": self.failed_at,
+                "retry_at": self.retry_at,
+                "own": [[send.job, send.at, send.done] for send in self.own],
+            }
+        )
 
     def shift(self, shift: Callable[[float], float]) -> FillLevel:
         """As a clock shows it that was set: *shift* gives the new time for an old one. 0 is no time."""
@@ -77,9 +86,13 @@ class FillLevel:
             return shift(at) if at else 0.0
 
         return replace(
-            self, at=moved(self.at), asking_until=moved(self.asking_until), failed_at=moved(self.failed_at),
-            retry_at=moved(self.retry_at), own=tuple(replace(send, at=shift(send.at)) for send in self.own),
-        )  # fmt: skip
+            self,
+            at=moved(self.at),
+            asking_until=moved(self.asking_until),
+            failed_at=moved(self.failed_at),
+            retry_at=moved(self.retry_at),
+            own=tuple(replace(send, at=shift(send.at)) for send in self.own),
+        )
 
     @classmethod
     def load(cls, text: str | None) -> FillLevel:
@@ -151,9 +164,14 @@ def depth_failed(filling: FillLevel, limits: CapacityLimits, who: str, now: floa
         return filling
     wait = min(_FIRST_WAIT * 2 ** min(filling.failures, 16), limits.every)
     return replace(
-        filling, fresh=False, asking=None, asking_until=0.0, failures=filling.failures + 1, failed_at=now,
+        filling,
+        fresh=False,
+        asking=None,
+        asking_until=0.0,
+        failures=filling.failures + 1,
+        failed_at=now,
         retry_at=now + wait,
-    )  # fmt: skip
+    )
 
 
 def record_claims(filling: FillLevel, limits: CapacityLimits, jobs: Iterable[int], now: float) -> FillLevel:

@@ -43,13 +43,23 @@ class Cooldown:
     @classmethod
     def feeds(cls) -> Cooldown:
         """The numbers of the feed poller, which knows one type for every 5xx and one for every kind of lost network."""
-        return cls({
-            "forbidden": (5, "24h"), "not_found": (3, "48h"), "gone": (1, "72h"),
-            "upstream_failure": (10, "6h"), "network": (10, "12h"), "parse_error": (5, "24h"),
-        }, same={
-            "overloaded": "upstream_failure", "not_supported": "upstream_failure",
-            "timeout": "network", "cut_short": "network", "bad_answer": "parse_error",
-        })  # fmt: skip
+        return cls(
+            {
+                "forbidden": (5, "24h"),
+                "not_found": (3, "48h"),
+                "gone": (1, "72h"),
+                "upstream_failure": (10, "6h"),
+                "network": (10, "12h"),
+                "parse_error": (5, "24h"),
+            },
+            same={
+                "overloaded": "upstream_failure",
+                "not_supported": "upstream_failure",
+                "timeout": "network",
+                "cut_short": "network",
+                "bad_answer": "parse_error",
+            },
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cooldown) and (self.rests, self.same) == (other.rests, other.same)

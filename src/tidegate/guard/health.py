@@ -69,9 +69,12 @@ def _breaker_hold(pipeline: CallPipeline, breaker: Breaker) -> Hold | None:
     until = breaker.until
     by = EndedBy.CALL if state == HALF_OPEN else EndedBy.PROBE if until is None else EndedBy.TIME
     return Hold(
-        reason=HoldReason.BREAKER, since=breaker.since + to_wall, until=None if until is None else until + to_wall,
-        ended_by=by, message=f"The breaker of {breaker.name} is {state}.",
-    )  # fmt: skip
+        reason=HoldReason.BREAKER,
+        since=breaker.since + to_wall,
+        until=None if until is None else until + to_wall,
+        ended_by=by,
+        message=f"The breaker of {breaker.name} is {state}.",
+    )
 
 
 # How a target is, in a few plain values.
@@ -110,11 +113,18 @@ def _held_keys(ill: Iterable[Health]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     for each in ill:
         if each.hold is not None:
-            found.setdefault(key_text(each.key), {
-                "key": key_text(each.key), "reason": str(each.hold.reason), "since": each.hold.since,
-                "until": each.hold.until, "failures": each.failures, "code": each.hold.code,
-                "message": each.hold.message,
-            })  # fmt: skip
+            found.setdefault(
+                key_text(each.key),
+                {
+                    "key": key_text(each.key),
+                    "reason": str(each.hold.reason),
+                    "since": each.hold.since,
+                    "until": each.hold.until,
+                    "failures": each.failures,
+                    "code": each.hold.code,
+                    "message": each.hold.message,
+                },
+            )
     return found
 
 

@@ -94,9 +94,14 @@ class KeyHealth:
             else:
                 reason, by = HoldReason.RETRY_AFTER if self.asked else HoldReason.BACKOFF, EndedBy.TIME
             yield Hold(
-                reason=reason, since=self.since, until=None if math.isinf(self.until) else self.until, ended_by=by,
-                operation=operation, code=fault.code, message=fault.message,
-            )  # fmt: skip
+                reason=reason,
+                since=self.since,
+                until=None if math.isinf(self.until) else self.until,
+                ended_by=by,
+                operation=operation,
+                code=fault.code,
+                message=fault.message,
+            )
         rest = self.rest
         if rest.disabled and not admits(rest, now):
             yield Hold(
@@ -145,9 +150,15 @@ class KeyHealth:
 
 
 def wait_after(
-    fault: Fault, failures: int, backoff: Backoff | None, roll: float, *,
-    max_retry_after: float, reprobe_every: float | None, fatal: bool,
-) -> float:  # fmt: skip
+    fault: Fault,
+    failures: int,
+    backoff: Backoff | None,
+    roll: float,
+    *,
+    max_retry_after: float,
+    reprobe_every: float | None,
+    fatal: bool,
+) -> float:
     """Seconds until the next call after *fault*, the failure number *failures* + 1 of its run.
 
     Without a *backoff* only what the service asked for is waited.

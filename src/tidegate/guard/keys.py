@@ -292,9 +292,9 @@ class KeyRegistry:
                 self.paused = None
                 self._look()
             else:
-                found.append(Hold(
-                    reason=HoldReason.PAUSED, since=since, until=until, ended_by=EndedBy.PERSON, message=message
-                ))  # fmt: skip
+                found.append(
+                    Hold(reason=HoldReason.PAUSED, since=since, until=until, ended_by=EndedBy.PERSON, message=message)
+                )
         state = self.states.get(key)
         if state is not None:
             found += state.holds(now)
@@ -328,9 +328,14 @@ class KeyRegistry:
                 self._look()
             return changes
         wait = wait_after(
-            fault, part.failures, policy.backoff, roll,
-            max_retry_after=policy.max_retry_after, reprobe_every=policy.reprobe_every, fatal=fatal,
-        )  # fmt: skip
+            fault,
+            part.failures,
+            policy.backoff,
+            roll,
+            max_retry_after=policy.max_retry_after,
+            reprobe_every=policy.reprobe_every,
+            fatal=fatal,
+        )
         part.record_failure(fault, now, wait, fatal=fatal)
         self._held_until(math.inf if part.fatal else part.until)
         news = (Notified.FATAL if fatal else self._news(part)) & ~part.notified

@@ -188,9 +188,13 @@ class AdaptiveLimit:
     def load(cls, kept: list[object]) -> AdaptiveLimit:
         phase, most, since, good, bound, rate = kept
         return cls(
-            phase=LimitPhase(str(phase)), most=int(str(most)), since=float(str(since)), good=int(str(good)),
-            bound=bool(bound), rate=float(str(rate)),
-        )  # fmt: skip
+            phase=LimitPhase(str(phase)),
+            most=int(str(most)),
+            since=float(str(since)),
+            good=int(str(good)),
+            bound=bool(bound),
+            rate=float(str(rate)),
+        )
 
 
 def advance(climb: AdaptiveLimit, now: float) -> AdaptiveLimit | None:

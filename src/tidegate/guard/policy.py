@@ -62,9 +62,11 @@ class TargetRules:
             found["declared_in"] = self.declared_in
         if self.backoff is not None:
             found["backoff"] = {
-                "base": self.backoff.base, "cap": self.backoff.cap, "factor": self.backoff.factor,
+                "base": self.backoff.base,
+                "cap": self.backoff.cap,
+                "factor": self.backoff.factor,
                 "steps": list(self.backoff.steps),
-            }  # fmt: skip
+            }
         if self.cooldown is not None:
             found["cooldown"] = {code: [times, rest] for code, (times, rest) in self.cooldown.rests.items()}
         if self.breaker is not None:

@@ -79,8 +79,14 @@ PROFILES: Mapping[str, Profile] = {
     "requests": Profile(
         backoff=None,
         breaker={
-            "consecutive": 5, "min_requests": 20, "failure_ratio": 0.5, "interval": 30.0, "timeout": 5.0,
-            "max_timeout": 120.0, "growth": 0.1, "max_requests": 3,
+            "consecutive": 5,
+            "min_requests": 20,
+            "failure_ratio": 0.5,
+            "interval": 30.0,
+            "timeout": 5.0,
+            "max_timeout": 120.0,
+            "growth": 0.1,
+            "max_requests": 3,
         },
         hold_without_key=False,
         pass_own_bugs=True,
@@ -89,7 +95,7 @@ PROFILES: Mapping[str, Profile] = {
     "sync": Profile(backoff=Backoff.sync(), breaker=None, hold_without_key=True, pass_own_bugs=False),
     # The gates before the jobs of a queue.
     "jobs": Profile(backoff=Backoff.sync(), breaker=None, hold_without_key=True, pass_own_bugs=False),
-}  # fmt: skip
+}
 
 
 def tuning_of(given: object) -> Tuning:

@@ -47,10 +47,14 @@ def resting(about: Subject, fault: Fault) -> Notice:
 
 def recovered(about: Subject) -> Notice:
     return Notice(
-        kind=NoticeKind.RECOVERED, target=about.target, key=about.key, operation=about.operation,
-        episode=about.episode, title=f"{about.called} works again",
+        kind=NoticeKind.RECOVERED,
+        target=about.target,
+        key=about.key,
+        operation=about.operation,
+        episode=about.episode,
+        title=f"{about.called} works again",
         message="The service answers again; there is nothing more to do.",
-    )  # fmt: skip
+    )
 
 
 def of(kind: NoticeKind, about: Subject, fault: Fault | None) -> Notice:
@@ -60,16 +64,26 @@ def of(kind: NoticeKind, about: Subject, fault: Fault | None) -> Notice:
 
 def own_link(target: str, episode: float) -> Notice:
     return Notice(
-        kind=NoticeKind.OWN_LINK, target=target, episode=episode, title="Our own network seems to be down",
+        kind=NoticeKind.OWN_LINK,
+        target=target,
+        episode=episode,
+        title="Our own network seems to be down",
         message="Most services fail at the same time, so none of them is blamed. Check the connection of this machine.",
-    )  # fmt: skip
+    )
 
 
 def _notice(kind: NoticeKind, about: Subject, title: str, fault: Fault, advice: str) -> Notice:
     return Notice(
-        kind=kind, target=about.target, key=about.key, operation=about.operation, episode=about.episode, title=title,
-        message=f"{fault.message} {advice}", advice=advice, code=fault.code,
-    )  # fmt: skip
+        kind=kind,
+        target=about.target,
+        key=about.key,
+        operation=about.operation,
+        episode=about.episode,
+        title=title,
+        message=f"{fault.message} {advice}",
+        advice=advice,
+        code=fault.code,
+    )
 
 
 _OF = {NoticeKind.FATAL: fatal, NoticeKind.CAP: cap, NoticeKind.DISABLED: resting}
@@ -104,9 +118,15 @@ class TargetPublisher:
         fields: Mapping[str, Any] | None = None,
     ) -> None:
         event = Event(
-            kind=kind, at=self._clock.now(), target=self._target, key=key, operation=operation,
-            user=self._user_of(key), fault=fault, fields=fields or {},
-        )  # fmt: skip
+            kind=kind,
+            at=self._clock.now(),
+            target=self._target,
+            key=key,
+            operation=operation,
+            user=self._user_of(key),
+            fault=fault,
+            fields=fields or {},
+        )
         self._bus.publish(event)
 
     def publish_failure(self, call: Admission, fault: Fault, changes: list[FailureChange]) -> None:
@@ -143,10 +163,17 @@ class TargetPublisher:
         return Subject(self._target, key, operation, since + self._to_episode, self._title)
 
     def _notify(self, notice: Notice) -> None:
-        self.notify(Event(
-            kind=EventKind.NOTICE, at=self._clock.now(), target=self._target, key=notice.key,
-            operation=notice.operation, user=self._user_of(notice.key), notice=notice,
-        ))  # fmt: skip
+        self.notify(
+            Event(
+                kind=EventKind.NOTICE,
+                at=self._clock.now(),
+                target=self._target,
+                key=notice.key,
+                operation=notice.operation,
+                user=self._user_of(notice.key),
+                notice=notice,
+            )
+        )
 
     def _user_of(self, key: Hashable) -> Hashable:
         if key is None:
