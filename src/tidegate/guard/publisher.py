@@ -1,4 +1,4 @@
-"""Events and notices of one target, and their texts."""
+"""Events and notices of one target, and the texts of the notices."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tidegate.guard import cooldown
 from tidegate.guard.key_health import Admission, FailureChange, Notified, RecoveryChange
 from tidegate.logs import logger
 
-# What people are told of a target, in whole sentences. One place for the words.
+# -- notices --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a notice is about: a key, or one operation of it, since its episode began."""
+    """The subject of a notice: a key, or one operation of it, since its episode began."""
 
     target: str
     key: Hashable
     operation: str | None
     episode: float
-    title: str = ""  # how people call the target, if not by its name
+    title: str = ""  # the name of the target for users, if it differs
 
     @property
     def called(self) -> str:
@@ -58,7 +58,7 @@ def recovered(about: Subject) -> Notice:
 
 
 def of(kind: NoticeKind, about: Subject, fault: Fault | None) -> Notice:
-    """The notice of a kind; *fault* is what it is about, if it is no recovery."""
+    """Returns the notice of a kind. *fault* is its cause, except for a recovery."""
     return recovered(about) if fault is None else _OF[kind](about, fault)
 
 
@@ -89,13 +89,13 @@ def _notice(kind: NoticeKind, about: Subject, title: str, fault: Fault, advice: 
 _OF = {NoticeKind.FATAL: fatal, NoticeKind.CAP: cap, NoticeKind.DISABLED: resting}
 
 
-# What one target tells the world: its events and its notices.
+# -- publisher ------------------------------------------------------------------------------------------------------
 
 _log = logger("tidegate.target")
 
 
 class TargetPublisher:
-    """Publishes on the bus, in the words of one target."""
+    """Publishes the events and notices of one target on the bus."""
 
     def __init__(
         self, target: str, user: Callable[[Hashable], Hashable], clock: Clock, bus: Bus, title: str = ""
@@ -104,8 +104,9 @@ class TargetPublisher:
         self._user = user
         self._clock = clock
         self._bus = bus
-        self.notify: Callable[[Event], object] = bus.publish  # where notices go; to the store first, if there is one
-        # Episodes are named by when they began; both ends must say the same, whatever the wall clock did in between.
+        # the destination of notices; the store first, if there is one
+        self.notify: Callable[[Event], object] = bus.publish
+        # An episode is identified by its start. The offset is fixed, so both ends agree whatever the wall clock does.
         self._to_episode = clock.now() - clock.monotonic()
 
     def publish(
@@ -130,7 +131,7 @@ class TargetPublisher:
         self._bus.publish(event)
 
     def publish_failure(self, call: Admission, fault: Fault, changes: list[FailureChange]) -> None:
-        """What a recorded failure changed."""
+        """Publishes what a recorded failure changed."""
         for change in changes:
             about = self._subject(call.key, change.operation, change.since)
             if change.rest is not None:
@@ -143,12 +144,12 @@ class TargetPublisher:
                 self._notify(cap(about, fault))
 
     def publish_recovery(self, call: Admission, changes: list[RecoveryChange]) -> None:
-        """What a success ended."""
+        """Publishes what a success ended."""
         for change in changes:
             if change.enabled:
                 self.publish(EventKind.TARGET_ENABLED, call.key, fields={"by": cooldown.AUTO})
             if change.resolved:
-                # No notice: the same fault may come back with the next call, and is told only once a day.
+                # No notice: the same fault may return with the next call, and its notice is sent once a day.
                 self.publish(EventKind.TARGET_RECOVERED, call.key, change.operation, fields={"held": False})
             if change.told:
                 self.publish(EventKind.TARGET_RECOVERED, call.key, change.operation)
@@ -181,7 +182,7 @@ class TargetPublisher:
         try:
             user = self._user(key)
             hash(user)
-        except Exception:  # a function of the user's; its failure must not replace the one that is being told
+        except Exception:  # the user's function; its failure must not replace the one being published
             _log.exception("user_not_found target=%s", self._target)
             return None
         return user
