@@ -56,15 +56,15 @@ class Evidence:
     def header(self, name: str) -> str | None:
         """Returns the value of a header, ignoring case, or None."""
         lowered = name.lower()
-        found = _header(read(self.response, "headers"), lowered)
-        return found if found is not None or self.error is None else _header(read(self.error, "headers"), lowered)
+        value = _header(read(self.response, "headers"), lowered)
+        return value if value is not None or self.error is None else _header(read(self.error, "headers"), lowered)
 
     def headers(self, *names: str) -> list[str | None]:
         """Returns the values of several headers. The names are in lower case."""
-        found = read(self.response, "headers")
-        if found is None:
-            found = read(self.error, "headers")
-        return [None if found is None else _header(found, name) for name in names]
+        headers = read(self.response, "headers")
+        if headers is None:
+            headers = read(self.error, "headers")
+        return [None if headers is None else _header(headers, name) for name in names]
 
     @property
     def body(self) -> bytes:

@@ -169,4 +169,4 @@ def _below(node: BaseException, *, implicit: bool) -> list[BaseException]:
         nodes += args[:MAX_NODES]
     if implicit and cause is None and not is_bug(node) and not read(node, "__suppress_context__"):
         nodes.append(read(node, "__context__"))
-    return [each for each in nodes if is_a(each, BaseException)]
+    return [child for child in nodes if is_a(child, BaseException)]

@@ -119,8 +119,8 @@ class Rule:
         if self.after is None:
             return None
         try:
-            found = self.after(evidence)
-            return float(found) if found is not None and math.isfinite(found) and found > 0 else None
+            wait = self.after(evidence)
+            return float(wait) if wait is not None and math.isfinite(wait) and wait > 0 else None
         except Exception:  # the user's function may raise anything
             return None
 
@@ -158,23 +158,23 @@ def _contains(body: bytes, fragments: tuple[str, ...]) -> bool:
 
 
 def _holds(document: object, path: str, want: object) -> bool:
-    found = document
+    value = document
     for name in path.split("."):
-        if isinstance(found, Mapping) and name in found:
-            found = found[name]
-        elif isinstance(found, list) and name.isdigit() and int(name) < len(found):
-            found = found[int(name)]
+        if isinstance(value, Mapping) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdigit() and int(name) < len(value):
+            value = value[int(name)]
         else:
             return False
     if want is ANY:
         return True
     if isinstance(want, (set, frozenset)):
-        return _hashable(found) and found in want
-    return bool(type(found) is type(want) and found == want)
+        return _hashable(value) and value in want
+    return bool(type(value) is type(want) and value == want)
 
 
-def _hashable(found: object) -> bool:
-    return isinstance(found, (str, int, float, bool, type(None)))
+def _hashable(value: object) -> bool:
+    return isinstance(value, (str, int, float, bool, type(None)))
 
 
 # -- packs ----------------------------------------------------------------------------------------------------------
@@ -227,8 +227,8 @@ class Pack:
             self._check(rule)
         for kind, code in self.faults.items():
             _check_fault(name, kind, code, self.code_book)
-        for each in self.confirm:
-            for code in (each.code, each.becomes, each.until_then):
+        for policy in self.confirm:
+            for code in (policy.code, policy.becomes, policy.until_then):
                 if code is not None and code not in self.code_book:
                     raise ValueError(f"pack {name!r}, Confirm: there is no code {code!r} in the book")
 
@@ -280,17 +280,17 @@ class Pack:
             try:
                 if rule.matches(evidence, said):
                     return rule
-            except Exception:  # noqa: S112 - a user's own test may raise on an answer it never expected
+            except Exception:  # noqa: S112 - a user's test may raise on an unexpected response
                 continue
         return None
 
     def _speaking_of(self, status: int) -> tuple[tuple[Rule, ...], bool]:
         """Returns the rules for a status, and whether one of them needs `says`."""
-        found = self._of_status.get(status)
-        if found is None:
+        entry = self._of_status.get(status)
+        if entry is None:
             rules = tuple(rule for rule in self.rules if rule.speaks_of(status))
-            found = self._of_status[status] = rules, any(rule.says is not None for rule in rules)
-        return found
+            entry = self._of_status[status] = rules, any(rule.says is not None for rule in rules)
+        return entry
 
     def _said(self, evidence: Evidence) -> Said | None:
         try:
@@ -337,7 +337,7 @@ def _check_fault(pack: str, kind: object, code: object, code_book: CodeBook) -> 
 
 
 def _check_once(pack: str, what: str, names: list[str]) -> None:
-    twice = {each for each in names if names.count(each) > 1}
+    twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise ValueError(f"pack {pack!r}: {what} {min(twice)!r} stands twice")
 

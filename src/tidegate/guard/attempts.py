@@ -56,10 +56,10 @@ class CallAttempts:
 
     def admit(self) -> Admission | Held:
         """Admits the next attempt, or returns the reason."""
-        found = self.pipeline.admit(self.spec.key, self.spec.operation, self.left())
-        if not isinstance(found, Held):
-            self.call = found
-        return found
+        admitted = self.pipeline.admit(self.spec.key, self.spec.operation, self.left())
+        if not isinstance(admitted, Held):
+            self.call = admitted
+        return admitted
 
     def succeeded(self) -> None:
         if self.call is not None:

@@ -183,12 +183,12 @@ class TripReason:
         return {**asdict(self), "rule": str(self.rule)}
 
     @classmethod
-    def load(cls, kept: Mapping[str, Any] | None) -> TripReason | None:
+    def load(cls, stored: Mapping[str, Any] | None) -> TripReason | None:
         """Returns None for a rule that only a newer version knows."""
-        if kept is None or kept.get("rule") not in _RULES:
+        if stored is None or stored.get("rule") not in _RULES:
             return None
-        run, requests, failures = (int(kept.get(name, 0)) for name in ("run", "requests", "failures"))
-        return cls(rule=OpenedBy(kept["rule"]), run=run, requests=requests, failures=failures)
+        run, requests, failures = (int(stored.get(name, 0)) for name in ("run", "requests", "failures"))
+        return cls(rule=OpenedBy(stored["rule"]), run=run, requests=requests, failures=failures)
 
 
 _RULES = frozenset(map(str, OpenedBy))

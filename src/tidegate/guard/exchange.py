@@ -95,11 +95,11 @@ class Exchange:
         await aprobe_breaker(self._attempts.pipeline, how.key, how.operation, self._attempts.left())
         return self._entered(self._attempts.admit())
 
-    def _entered(self, found: Admission | Held) -> Held | None:
-        if isinstance(found, Held):
+    def _entered(self, admitted: Admission | Held) -> Held | None:
+        if isinstance(admitted, Held):
             self._attempts.close()
-            return found
-        found.host = self._host
+            return admitted
+        admitted.host = self._host
         return None
 
     @property
@@ -274,7 +274,7 @@ def _class(make: Callable[[type], type], kind: type) -> type:
 
 
 def _base(kind: type, name: str) -> type:
-    return next((each for each in kind.__mro__ if each.__name__ == name), object)
+    return next((base for base in kind.__mro__ if base.__name__ == name), object)
 
 
 def _sync(kind: type) -> type:

@@ -83,9 +83,9 @@ _RANKS = {CLOSED: 0, HALF_OPEN: 1, OPEN: 2}
 _MAX_KEYS = 50  # keys in a summary
 
 
-def summary_of(pipeline: CallPipeline, ill: Sequence[Health]) -> dict[str, Any]:
-    """Returns the status for the store. *ill* has all failing keys and operations."""
-    holds = [health.hold for health in ill if health.hold is not None]
+def summary_of(pipeline: CallPipeline, unhealthy: Sequence[Health]) -> dict[str, Any]:
+    """Returns the status for the store. *unhealthy* has all failing keys and operations."""
+    holds = [health.hold for health in unhealthy if health.hold is not None]
     of_keys = [] if pipeline.key_breakers is None else pipeline.key_breakers.all()
     asked = [key for key, breaker in of_keys if breaker.state != CLOSED][:_MAX_KEYS] or [None]
     shut = holds + [
@@ -98,20 +98,20 @@ def summary_of(pipeline: CallPipeline, ill: Sequence[Health]) -> dict[str, Any]:
             breaker.name: {"state": breaker.state, "calls": sum(breaker.totals.values()), **_counted(breaker)}
             for breaker in (*pipeline.breakers.values(), *worst)
         },
-        "unhealthy": len(ill),
+        "unhealthy": len(unhealthy),
         "held": len(holds),
         "reasons": sorted({str(hold.reason) for hold in holds}),
-        "codes": sorted({health.fault.code for health in ill if health.fault is not None}),
+        "codes": sorted({health.fault.code for health in unhealthy if health.fault is not None}),
         "since": min((hold.since for hold in shut), default=None),
         "until": min((hold.until for hold in shut if hold.until is not None), default=None),
-        "keys": list(_held_keys(ill).values())[:_MAX_KEYS],
+        "keys": list(_held_keys(unhealthy).values())[:_MAX_KEYS],
     }
 
 
-def _held_keys(ill: Iterable[Health]) -> dict[str, dict[str, Any]]:
+def _held_keys(unhealthy: Iterable[Health]) -> dict[str, dict[str, Any]]:
     """Returns the hold of each key, or else of one of its operations."""
     keys: dict[str, dict[str, Any]] = {}
-    for health in ill:
+    for health in unhealthy:
         if health.hold is not None:
             keys.setdefault(
                 key_text(health.key),

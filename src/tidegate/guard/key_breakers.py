@@ -52,12 +52,12 @@ class KeyBreakers:
         """Returns the breaker of a key that has failed, and creates it if needed."""
         now = self._monotonic()
         with self._lock:
-            found = self._by_key.get(key)
-            if found is None:
-                found = self._by_key[key] = self._make(key)
-                self._reviews.append(_Review(key, found, now, now))
+            breaker = self._by_key.get(key)
+            if breaker is None:
+                breaker = self._by_key[key] = self._make(key)
+                self._reviews.append(_Review(key, breaker, now, now))
         self._review(now, _MAX_REVIEWED)
-        return found
+        return breaker
 
     def all(self) -> list[tuple[Hashable, Breaker]]:
         self._review(self._monotonic(), len(self._reviews))

@@ -169,7 +169,7 @@ class TargetKey:
 
     def health(self) -> list[Health]:
         """Returns the health of the key and of its operations that are failing. Empty if all are healthy."""
-        return [health_of(self._pipeline, *found) for found in self._pipeline.keys.unhealthy_at(self._key)]
+        return [health_of(self._pipeline, *entry) for entry in self._pipeline.keys.unhealthy_at(self._key)]
 
     def restore(
         self, fault: Fault, *, failures: int, since: float, until: float | None, operation: str | None = None
@@ -323,14 +323,14 @@ class Target(TargetKey):
         book = CORE if pack is None else pack.code_book
         check_codes(cooldown, book)
         believed = (pack.confirm if pack is not None else ()) if confirm is None else confirmed_of(confirm)
-        told = BreakerListener()
+        listener = BreakerListener()
         own = breaker if isinstance(breaker, Breaker) else None
         numbers = None if isinstance(breaker, Breaker) else chosen.breaker_numbers(breaker, probe=probe is not None)
         if breaker_per == "key":
             check_per_key(
                 profile, breaker, has_breaker=own is not None or numbers is not None, has_probe=probe is not None
             )
-        breakers, group_of, key_breakers = breakers_of(name, own or numbers, groups, breaker_per, told, clock)
+        breakers, group_of, key_breakers = breakers_of(name, own or numbers, groups, breaker_per, listener, clock)
         if profile == "requests" and backoff != "profile" and backoff and counts_in_a_row(own or numbers):
             warnings.warn(
                 f"Target {name!r}: backoff holds calls before the breaker can count failures in a row. Leave backoff"
@@ -350,7 +350,7 @@ class Target(TargetKey):
             rng=tuned.rng,
         )
         self._for_jobs = _for_jobs(name, backoff, breaker, probed=probe is not None)
-        told.to(self._pipeline)
+        listener.to(self._pipeline)
         self._stale_cache = StaleCache()
         self._stale = when_open == "serve-stale"
         self._key = None
@@ -408,7 +408,7 @@ class Target(TargetKey):
 
     def unhealthy(self) -> list[Health]:
         """Returns the health of every failing key and operation. A key that never failed has no entry."""
-        return [health_of(self._pipeline, *found) for found in self._pipeline.keys.unhealthy()]
+        return [health_of(self._pipeline, *entry) for entry in self._pipeline.keys.unhealthy()]
 
     def pause(self, until: Until, by: str = "person") -> None:
         """Holds all calls of all keys until *until*. A pause always has an end."""

@@ -18,7 +18,7 @@ lidarr = Pack(
     "lidarr",
     [
         WEB_PAGE,
-        # A repeated submission violates several rules at once. That it already exists outweighs the others.
+        # A repeated submission violates several rules. That it already exists outweighs the others.
         Rule(name="exists", code=None, status=400,
              text=("artistexistsvalidator", "albumexistsvalidator", "has already been added")),
         Rule(name="exists-by-race", code=None, status=409),

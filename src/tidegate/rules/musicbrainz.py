@@ -15,13 +15,13 @@ _ID = re.compile(r"/[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def _until_reset(evidence: Evidence) -> float | None:
-    """Seconds from the answer's own date to the reset it announces."""
+    """Seconds from the date of the response to the reset it announces."""
     reset, date = evidence.header("x-ratelimit-reset"), http_date(evidence.header("date"))
     return None if reset is None or date is None else float(reset) - date
 
 
 def _not_of_an_id(evidence: Evidence) -> bool:
-    """The path names no id: every search has an answer, if only an empty one."""
+    """The path names no id: every search has a result, even if it is empty."""
     return bool(evidence.path) and _ID.search(evidence.path) is None
 
 

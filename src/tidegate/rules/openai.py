@@ -53,7 +53,7 @@ def _code(evidence: Evidence) -> str | None:
 
 
 def _in_words(evidence: Evidence) -> bool:
-    """There is no code that could be read, and no word of a rate limit."""
+    """There is no readable code, and no mention of a rate limit."""
     return _code(evidence) is None and b"rate_limit_exceeded" not in evidence.body
 
 
