@@ -1,16 +1,16 @@
 """Tidegate keeps a program working while the services it calls do not.
 
-Classify a failure, and guard the calls of a service:
+Classify a failure, and guard the calls to a service:
 
     from tidegate import Target, classify, rules
 
-Keep work until the service is back:
+Store work until the service is back:
 
     from tidegate import Again, Fail, Queue
 
-The package has the names that most programs need. The others are in `tidegate.faults`, `tidegate.guard`,
-`tidegate.jobs`, `tidegate.events`, `tidegate.errors`, `tidegate.apps` and `tidegate.testing`.
-Importing a module loads none of its parts: each name is loaded when it is first used.
+This package has the names that most programs need. The others are in `tidegate.faults`, `tidegate.guard`,
+`tidegate.jobs`, `tidegate.events`, `tidegate.errors`, `tidegate.apps` and `tidegate.testing`. Names are loaded on first
+use, so the import is cheap.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from tidegate.guard.sinks import sinks
     from tidegate.jobs import Again, Context, Done, Fail, Job, JobCancelled, JobFailed, JobForgotten, Queue
 else:
-    # The same for the running program. Type checkers do not read it, so they still report an unknown name.
+    # The same names at run time. Type checkers skip this branch, so they still report an unknown name.
     from tidegate._lazy import lazy_names
 
     __getattr__, __dir__ = lazy_names(

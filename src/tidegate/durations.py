@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 
-# Durations as people write them: 30, 1.5, "30s", "1h30m", timedelta.
+# -- durations ------------------------------------------------------------------------------------------------------
 
-MAX_SECONDS = 36525 * 86400.0  # a hundred years; sleeping longer overflows
+MAX_SECONDS = 36525 * 86400.0  # a hundred years; a longer sleep overflows
 _ALLOWED = "a number of seconds, a text such as '30s', '5m' or '1h30m', or a timedelta"
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
@@ -28,20 +28,20 @@ Duration = float | int | str | timedelta
 
 
 def seconds(value: object, *, field: str = "duration", minimum: float = 0.0) -> float:
-    """Seconds in *value*; ValueError names *field* when it is no duration, below *least* or above a hundred years."""
+    """Converts *value* to seconds. Errors name *field*: invalid, below *minimum*, or above a hundred years."""
     if isinstance(value, timedelta):
-        found = value.total_seconds()
+        number = value.total_seconds()
     elif isinstance(value, str):
-        found = _parse(value, field)
+        number = _parse(value, field)
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        found = value
+        number = value
     else:
         raise TypeError(f"{field}: {value!r} is no duration; give {_ALLOWED}")
-    if not minimum <= found <= MAX_SECONDS:  # a NaN is neither
+    if not minimum <= number <= MAX_SECONDS:  # also rejects NaN
         raise ValueError(
             f"{field}: {value!r} is not allowed; give {minimum:g} seconds or more, and finite (a hundred years)"
         )
-    return float(found)
+    return float(number)
 
 
 def _parse(text: str, field: str) -> float:
@@ -58,7 +58,7 @@ def _parse(text: str, field: str) -> float:
 
 
 def brief(value: float) -> str:
-    """The shortest usual way to write *value* seconds: 90 -> '1m30s', 0.25 -> '250ms'."""
+    """The shortest usual form of *value* seconds: 90 -> '1m30s', 0.25 -> '250ms'."""
     if value < 0.9995:
         return f"{value * 1000:.0f}ms" if value else "0s"
     parts, rest = [], round(value)
@@ -69,13 +69,13 @@ def brief(value: float) -> str:
     return "".join(parts[:2])
 
 
-# Until when: "2h" from now, a date, or UNIX time.
+# -- moments --------------------------------------------------------------------------------------------------------
 
 Until = float | str | timedelta | datetime
 
 
 def ahead(until: Until, now: float, *, field: str = "until") -> float:
-    """The UNIX time that *until* means; ValueError when it is not ahead of *now*, or no time at all."""
+    """Converts *until* to UNIX time. ValueError if it is not a time, or not after *now*."""
     if isinstance(until, (str, timedelta)):
         moment = now + seconds(until, field=field)
     elif isinstance(until, datetime):
@@ -89,7 +89,7 @@ def ahead(until: Until, now: float, *, field: str = "until") -> float:
     return moment
 
 
-# Between the clock that a breaker measures with and the times that people read and give.
+# -- clock of a breaker ---------------------------------------------------------------------------------------------
 
 Time = Callable[[], float]
 
@@ -98,19 +98,19 @@ _TIMES = "a time ahead of now on the breaker's clock, a text such as '10m', a ti
 
 
 def offset_of(clock: Time) -> Time:
-    """What to add to the clock's time to get the one that people read."""
-    # The monotonic clock means nothing to people; one that was handed in is what its owner reads.
+    """Returns the offset from the clock to the time that users read."""
+    # Monotonic time means nothing to users. A clock that was passed in is what its owner reads.
     return (lambda: time.time() - clock()) if clock is time.monotonic else (lambda: 0.0)
 
 
 def moment(until: object, now: float, offset: Time) -> float:
-    """The time on the breaker's clock that *until* means; raises when it is not ahead of *now*."""
+    """Converts *until* to a time on the breaker's clock. Raises if it is not after *now*."""
     if isinstance(until, (str, timedelta)):
         end = now + seconds(until, field="until")
     elif isinstance(until, datetime):
         end = until.timestamp() - offset()
     elif isinstance(until, (int, float)) and not isinstance(until, bool):
-        # A monotonic clock does not reach the year 2001: such a number is a date.
+        # Monotonic clocks do not reach the year 2001, so such a number is UNIX time.
         end = until - offset() if until > _A_DATE and now < _A_DATE else float(until)
     else:
         raise TypeError(f"until: {until!r} is no time; give {_TIMES}")
@@ -119,19 +119,18 @@ def moment(until: object, now: float, offset: Time) -> float:
     return end
 
 
-# What settings hold as people write it.
-#
-# Durations: `3m` in the file, 180.0 in the program, and `3m` again where it is shown. Addresses of services: checked,
-# and without a slash at their end.
+# -- types of settings ----------------------------------------------------------------------------------------------
 
 _NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
 
 
 class Seconds(float):
-    """A number of seconds that remembers how it was written. As a type of a setting it takes 30, "30s" or "1h30m".
+    """Seconds that keep their notation: `3m` in the file is 180.0 in the program, and is shown as `3m`.
 
-    class Settings(BaseModel):
-        interval: Seconds = Seconds("3m")
+    As the type of a setting it accepts 30, "30s" or "1h30m".
+
+        class Settings(BaseModel):
+            interval: Seconds = Seconds("3m")
     """
 
     __slots__ = ("written",)
@@ -143,7 +142,7 @@ class Seconds(float):
             made = super().__new__(cls, float(value))
             made.written = value.written
             return made
-        plain = isinstance(value, str) and _NUMBER.fullmatch(value.strip())  # a variable can hold no number
+        plain = isinstance(value, str) and _NUMBER.fullmatch(value.strip())  # an environment variable is always text
         try:
             made = super().__new__(cls, seconds(float(value) if plain else value))  # type: ignore[arg-type]
         except (TypeError, ValueError) as error:
@@ -182,21 +181,21 @@ def _brief(value: float) -> str:
 
 
 def validate_url(value: str, give: str, *, login: bool = False) -> str:
-    """*value* as the address of a service, without a slash at its end; empty stays empty. *give* says what fits.
+    """Checks the URL of a service, and removes a trailing slash. Empty stays empty. *give* describes a valid URL.
 
-    ValueError for what is none, and unless *login* for one with a name or a password: pages link to it, for everybody.
+    ValueError if it is not a URL, or, unless *login*, if it has a user name or a password: pages show it as a link to
+    all users.
 
-        base_url: Annotated[str, AfterValidator(lambda value: validate_url(value, "one such as http://weather:80"))] =
-        ""
+        BaseUrl = Annotated[str, AfterValidator(lambda value: validate_url(value, "one such as http://weather:80"))]
     """
     text = value.strip()
     try:
-        found = urlsplit(text)
-        fits = found.scheme in ("http", "https") and bool(found.hostname) and found.port != 0
-    except ValueError:  # its words may show a part of a password
+        parts = urlsplit(text)
+        fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # the original message may contain part of a password
         raise ValueError(f"it is no address; give {give}") from None
-    if text and (not fits or found.query or found.fragment):
+    if text and (not fits or parts.query or parts.fragment):
         raise ValueError(f"it is no address; give {give}")
-    if "@" in found.netloc and not login:
+    if "@" in parts.netloc and not login:
         raise ValueError(f"give it without a name or a password: {give}")
     return text.rstrip("/")

@@ -1,24 +1,24 @@
-"""What Tidegate raises.
+"""The exceptions of Tidegate.
 
     TidegateError
     ├── Held                    the call was not made, and nothing was sent
     │   ├── BreakerOpen         the breaker is open
     │   └── TooManyRequests     the breaker is half-open and its permits are taken
-    ├── NotFound                there is no such job, queue or target
-    │   └── JobForgotten        the job whose result is asked for was removed, or never existed
-    ├── JobFailed               the job whose result is asked for failed
-    ├── JobCancelled            the job whose result is asked for was cancelled
-    ├── Refused                 what a person asked for is not possible as things stand
-    ├── LeaseLost               somebody else has the job now; what this attempt does counts no more
-    └── StoreError              the database refused, or is not what it should be
-        ├── StoreBusy           locked or unreachable for the moment; the same may succeed later
+    ├── NotFound                the job, queue or target does not exist
+    │   └── JobForgotten        the job was removed, or never existed
+    ├── JobFailed               the job failed
+    ├── JobCancelled            the job was cancelled
+    ├── Rejected                the action is not possible in the current state
+    ├── LeaseLost               another worker has the job; the result of this attempt is ignored
+    └── StoreError              the database rejected the operation, or is not in the expected state
+        ├── StoreBusy           locked or unreachable for the moment; a retry may succeed
         │   ├── StoreMissing    the database file was removed or replaced; put it back, or restore a copy
         │   └── StoreDamaged    the database file is damaged; restore a copy
-        ├── StoreFull           no room left on its disk
-        ├── UniqueTaken         another row holds what must be unique
-        └── SchemaTooNew        the database was made by a newer version
+        ├── StoreFull           its disk is full
+        ├── UniqueTaken         another row has the value that must be unique
+        └── SchemaTooNew        a newer version created the database
 
-A guarded function raises its own exceptions untouched; misuse is TypeError or ValueError at construction.
+A guarded function raises its own exceptions unchanged. Misuse raises TypeError or ValueError at construction.
 """
 
 from __future__ import annotations
@@ -51,22 +51,22 @@ __all__ = [
     "UniqueTaken",
 ]
 
-_FIELDS = 6  # of what says that a call is held
+_FIELDS = 6  # of a hold
 
 
 class TidegateError(Exception):
-    """The base of every exception that Tidegate itself raises."""
+    """Base class of all exceptions of Tidegate."""
 
 
 class Held(TidegateError):
-    """The gate is shut: the call was not made.
+    """A gate holds the call: it was not made.
 
-    Times are seconds: UNIX time, or the clock that was handed in. *until* is None when only a person can end it.
+    Times are seconds: UNIX time, or the clock that was passed in. *until* is None if only an operator can end it.
     """
 
-    # The fields live in `args`, in this order, with no __init__: raising it is the hot path of an open breaker, and
-    # plain values survive pickling. A breaker adds a function that says how far its clock is from the one that people
-    # read: few of a million rejections are looked at, and only those ask it.
+    # The fields are in `args`, in this order, without __init__: raising it is the hot path of an open breaker, and
+    # plain values survive pickling. A breaker adds a function for the offset from its clock to wall-clock time. Few of
+    # a million rejections are displayed, and only those call it.
 
     def _fields(self) -> tuple[Any, ...]:
         fields = self.args
@@ -82,13 +82,13 @@ class Held(TidegateError):
 
     @property
     def key(self) -> Hashable:
-        """Which part of the target; None when the whole of it is held."""
+        """The key of the target, or None if the whole target is held."""
         key: Hashable = self.args[1]
         return key
 
     @property
     def reason(self) -> str:
-        """One of the gate's reasons: paused, fatal, cooldown, backoff, retry_after, breaker, rate, concurrency."""
+        """The reason of the gate: paused, fatal, cooldown, backoff, retry_after, breaker, rate, concurrency."""
         return str(self.args[2])
 
     @property
@@ -102,7 +102,7 @@ class Held(TidegateError):
 
     @property
     def retry_after(self) -> float | None:
-        """Seconds from the moment it was raised until asking again makes sense."""
+        """Seconds from the raise until a retry makes sense."""
         wait = self.args[5]
         return None if wait is None or wait == math.inf else max(0.0, float(wait))
 
@@ -124,32 +124,32 @@ class Held(TidegateError):
         return self.reason
 
     def _clock_time(self) -> str:
-        # A virtual or monotonic clock gives numbers that are no dates; printing them as dates would lie.
+        # A virtual or monotonic clock gives numbers that are not dates, so they are not printed as dates.
         if self.until is None or not 1e9 < self.until < 4e9:
             return ""
         return f", at {datetime.fromtimestamp(self.until, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 class BreakerOpen(Held):
-    """The breaker is open; it rejects at once until its time is over."""
+    """The breaker is open. It rejects all calls until its time is over."""
 
     def _why(self) -> str:
         return "breaker open"
 
 
 class TooManyRequests(Held):
-    """The breaker is half-open and has given out all its permits."""
+    """The breaker is half-open, and all its permits are taken."""
 
     def _why(self) -> str:
         return "breaker half-open, all permits taken"
 
 
 class NotFound(TidegateError, LookupError):
-    """There is no such job, queue or target."""
+    """The job, queue or target does not exist."""
 
 
 class JobForgotten(NotFound):
-    """The job whose result is asked for was removed, by retention or by a person, or never existed."""
+    """The job was removed by retention or by an operator, or never existed."""
 
     def __init__(self, job: int) -> None:
         super().__init__(job)
@@ -160,7 +160,7 @@ class JobForgotten(NotFound):
 
 
 class JobFailed(TidegateError):
-    """The job whose result is asked for failed. *fault* says why, as `classify` would."""
+    """The job whose result was requested failed. *fault* is the reason, as from `classify`."""
 
     def __init__(self, job: int, kind: str, fault: Fault) -> None:
         super().__init__(job, kind, fault)
@@ -177,7 +177,7 @@ class JobFailed(TidegateError):
 
 
 class JobCancelled(TidegateError):
-    """The job whose result is asked for was cancelled."""
+    """The job whose result was requested was cancelled."""
 
     def __init__(self, job: int) -> None:
         super().__init__(job)
@@ -188,11 +188,11 @@ class JobCancelled(TidegateError):
 
 
 class Rejected(TidegateError):
-    """What a person asked for is not possible as things stand; nothing was changed."""
+    """The requested action is not possible in the current state. Nothing was changed."""
 
 
 class LeaseLost(TidegateError):
-    """The lease of a job is gone: it ran out, was taken over, or the job was ended by a person."""
+    """The lease of a job is lost: it expired, another worker took it over, or an operator ended the job."""
 
     def __init__(self, job: int, fence: int) -> None:
         super().__init__(job, fence)
@@ -204,35 +204,35 @@ class LeaseLost(TidegateError):
 
 
 class StoreError(TidegateError):
-    """The database refused, or is not what it should be."""
+    """The database rejected the operation, or is not in the expected state."""
 
 
 class StoreBusy(StoreError):
-    """Locked or unreachable for the moment; nothing was written, or nobody knows."""
+    """Locked or unreachable for the moment. Nothing was written, or the outcome is unknown."""
 
 
 class StoreMissing(StoreBusy):
-    """The database file was removed or replaced, or is not the one that belongs here; nothing is accepted."""
+    """The database file was removed, replaced, or belongs to another store. Nothing is accepted."""
 
 
 class StoreDamaged(StoreBusy):
-    """The database file is damaged; nothing is accepted until a copy is restored."""
+    """The database file is damaged. Nothing is accepted until a copy is restored."""
 
 
 class StoreFull(StoreError):
-    """No room left on the disk of the database; nothing was written."""
+    """The disk of the database is full. Nothing was written."""
 
 
 class UniqueTaken(StoreError):
-    """Another row holds what must be unique."""
+    """Another row has the value that must be unique."""
 
 
 class SchemaTooNew(StoreError):
-    """The database was made by a newer version."""
+    """A newer version created the database."""
 
 
 def _rounded(wait: float) -> str:
-    """*wait* in its usual unit, rounded up: who comes back then is not too early."""
+    """Formats *wait* in its usual unit, rounded up so that a retry after it is not too early."""
     for most, size, unit in ((1, 0.001, "ms"), (120, 1, "s"), (7200, 60, "min"), (259_200, 3600, "h")):
         if wait < most:
             return f"{math.ceil(round(wait / size, 3))} {unit}"

@@ -33,22 +33,22 @@ __all__ = [
 ]
 
 
-# What changed, in the past tense, and what a person should read of it.
+# -- events and notices ---------------------------------------------------------------------------------------------
 
 
 class EventKind(StrEnum):
-    """Every event there is."""
+    """All kinds of events."""
 
-    CALL_FAILED = "call_failed"  # one call failed; its fault says how
+    CALL_FAILED = "call_failed"  # one call failed, with its fault
     BREAKER_STATE_CHANGED = "breaker_state_changed"
-    TARGET_FATAL = "target_fatal"  # no further call until a person acts
+    TARGET_FATAL = "target_fatal"  # no further call until an operator acts
     TARGET_RECOVERED = "target_recovered"
     TARGET_DISABLED = "target_disabled"
     TARGET_ENABLED = "target_enabled"
     TARGET_PAUSED = "target_paused"
     TARGET_RESUMED = "target_resumed"
-    TARGET_CLEARED = "target_cleared"  # a person reconnected: all state of the key is forgotten
-    OWN_LINK_LOST = "own_link_lost"  # so many hosts fail at once that it must be our own network
+    TARGET_CLEARED = "target_cleared"  # the user reconnected: all state of the key is removed
+    OWN_LINK_LOST = "own_link_lost"  # many hosts fail together, so the local network is down
     OWN_LINK_BACK = "own_link_back"
     NOTICE = "notice"
 
@@ -56,10 +56,10 @@ class EventKind(StrEnum):
 class NoticeKind(StrEnum):
     FATAL = "fatal"
     CAP = "cap"
-    DISABLED = "disabled"  # it rests, because it failed too often
+    DISABLED = "disabled"  # suspended after too many failures
     RECOVERED = "recovered"
     OWN_LINK = "own_link"
-    CLOCK = "clock"  # of a machine, which was set ahead or back
+    CLOCK = "clock"  # the clock of a machine was set forward or back
 
 
 _ICONS = {
@@ -74,7 +74,7 @@ _ICONS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notice:
-    """What a person should read, once per episode. An episode is named by when it began."""
+    """A message for a user, once per episode. The start of an episode identifies it."""
 
     kind: NoticeKind
     target: str
@@ -83,7 +83,7 @@ class Notice:
     episode: float
     title: str
     message: str
-    advice: str = ""  # what can be done; the message ends with it
+    advice: str = ""  # what the user can do; the message ends with it
     code: str = ""
 
     @property
@@ -93,32 +93,32 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened to a target, with what belongs to it."""
+    """One event of a target."""
 
     kind: EventKind
     at: float  # UNIX time
     target: str
     key: Hashable = None
     operation: str | None = None
-    user: Hashable = None  # who is told; None: nobody in particular
+    user: Hashable = None  # the recipient; None: no particular user
     fault: Fault | None = None
     notice: Notice | None = None
     fields: Mapping[str, Any] = field(default_factory=dict)
 
 
-# The in-process bus: publishing never waits, a slow subscriber loses its oldest events, a gone one is forgotten.
+# -- bus ------------------------------------------------------------------------------------------------------------
 
 _log = logger("tidegate.bus")
 
-_TIDY_EVERY = 100  # new subscribers, or as many as there are
+_PRUNE_EVERY = 100  # new subscribers, or the number of users if that is larger
 
 Sink = Callable[[Event], object]
 
 
 class Subscription:
-    """The events of one user, or of everybody, since `with` was entered.
+    """The events of one user, or of all users, since `with` was entered.
 
-    `for` and `async for` wait for the next one until it is closed; `drain()` takes what is there.
+    `for` and `async for` wait for the next event until it is closed. `drain()` returns the waiting events.
     """
 
     def __init__(self, bus: Bus, user: Hashable, limit: int) -> None:
@@ -139,18 +139,18 @@ class Subscription:
         self.close()
 
     def close(self) -> None:
-        """No more events; a loop over it ends after the ones that are there."""
+        """Stops the subscription. A loop over it ends after the waiting events."""
         self._bus._remove(self._user, self)
         with self._ready:
             self._open = False
             self._wake()
 
     def drain(self) -> list[Event]:
-        """What has arrived and was not taken yet."""
+        """Returns the waiting events."""
         with self._ready:
-            found = list(self._events)
+            events = list(self._events)
             self._events.clear()
-            return found
+            return events
 
     def __iter__(self) -> Iterator[Event]:
         return self
@@ -195,56 +195,59 @@ class Subscription:
         self._ready.notify_all()
         waiters, self._waiters = self._waiters, []
         for loop, signal in waiters:
-            with suppress(RuntimeError):  # its loop is closed: whoever waited there is gone
+            with suppress(RuntimeError):  # its loop is closed, so its waiter is gone
                 loop.call_soon_threadsafe(signal.set)
 
 
 class Bus:
-    """Delivers each event to the sinks, to the subscribers of its user and to those of everybody."""
+    """The in-process bus: delivers each event to the sinks and to the subscribers of its user and of all users.
+
+    Publishing never waits. A slow subscriber loses its oldest events.
+    """
 
     def __init__(self) -> None:
-        # Reentrant: the collector may run in here, and what it ends may have something to tell.
+        # Reentrant: garbage collection may run here, and a finalizer may publish.
         self._lock = threading.RLock()
         self._subscribers: dict[Hashable, WeakSet[Subscription]] = {}
         self._sinks: tuple[Sink, ...] = ()
-        self._to_tidy = _TIDY_EVERY
+        self._to_prune = _PRUNE_EVERY
 
     def subscribe(self, user: Hashable = None, *, limit: int = 100) -> Subscription:
-        """The events of *user*, or everybody's, from `with` on; at most *most* are kept until they are taken."""
+        """Returns the events of *user*, or of all users, from `with` on. Up to *limit* events wait to be read."""
         return Subscription(self, user, whole(limit, field="limit"))
 
     def attach(self, sink: Sink) -> None:
-        """Calls *sink* with every event, in the thread that publishes; attaching it again changes nothing."""
+        """Calls *sink* with every event, in the publishing thread. Attaching it again has no effect."""
         with self._lock:
             if sink not in self._sinks:
                 self._sinks = (*self._sinks, sink)
 
     def detach(self, sink: Sink) -> None:
         with self._lock:
-            self._sinks = tuple(each for each in self._sinks if each != sink)
+            self._sinks = tuple(other for other in self._sinks if other != sink)
 
     def publish(self, event: Event) -> None:
-        """Never waits and never raises."""
+        """Delivers the event. Never waits and never raises."""
         for sink in self._sinks:
             try:
                 sink(event)
-            except Exception:  # a sink that fails must not harm the call that it hears of
+            except Exception:  # a failing sink must not affect the guarded call
                 _log.exception("sink_raised event=%s", event.kind)
         for subscription in self._interested(event.user):
             subscription._put(event)
 
     def _interested(self, user: Hashable) -> list[Subscription]:
         with self._lock:
-            found = list(self._subscribers.get(None, ()))
+            subscriptions = list(self._subscribers.get(None, ()))
             if user is not None:
-                found += self._subscribers.get(user, ())
-            return found
+                subscriptions += self._subscribers.get(user, ())
+            return subscriptions
 
     def _add(self, user: Hashable, subscription: Subscription) -> None:
         with self._lock:
-            self._to_tidy -= 1
-            if self._to_tidy <= 0:
-                self._tidy()
+            self._to_prune -= 1
+            if self._to_prune <= 0:
+                self._prune_groups()
             self._subscribers.setdefault(user, WeakSet()).add(subscription)
 
     def _remove(self, user: Hashable, subscription: Subscription) -> None:
@@ -258,14 +261,14 @@ class Bus:
     @property
     def subscribers(self) -> int:
         with self._lock:
-            self._tidy()
+            self._prune_groups()
             return sum(len(group) for group in self._subscribers.values())
 
-    def _tidy(self) -> None:
-        """A subscriber that was dropped without being closed leaves an empty group behind."""
+    def _prune_groups(self) -> None:
+        """Removes the empty groups of subscribers that were dropped without being closed."""
         for user in [user for user, group in self._subscribers.items() if not group]:
             del self._subscribers[user]
-        self._to_tidy = max(_TIDY_EVERY, len(self._subscribers))
+        self._to_prune = max(_PRUNE_EVERY, len(self._subscribers))
 
 
 DEFAULT = Bus()

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from tidegate.faults.redaction import redact
 
-# Loggers whose tracebacks have no secrets in them, whatever handlers the program of a user has.
+# -- loggers, safe with any handler of the user's program -----------------------------------------------------------
 
 _MAX_TRACEBACK = 4000  # characters of a traceback
 
@@ -21,24 +21,24 @@ Raised = tuple[type[BaseException], BaseException, TracebackType | None] | tuple
 
 
 def logger(name: str) -> logging.Logger:
-    """As `logging.getLogger`, for a module that logs exceptions of handlers, services and libraries."""
-    found = logging.getLogger(name)
-    found.addFilter(_REDACTING)  # which it is given once, however often it is added
-    return found
+    """Like `logging.getLogger`, for modules that log exceptions of handlers, services and libraries."""
+    named = logging.getLogger(name)
+    named.addFilter(_REDACTING)  # adding it twice has no effect
+    return named
 
 
 def redacted_traceback(raised: Raised) -> str:
-    """What `traceback` prints of an exception, line by line without what looks like a secret."""
+    """Formats an exception like `traceback`, with the secrets of each line redacted."""
     lines = "".join(traceback.format_exception(*raised)).splitlines()
     text = "\n".join(redact(line) for line in lines)
-    # Where it began and what it came to are worth more than what is between.
+    # The start and the end are more useful than the middle.
     return (
         text if len(text) <= _MAX_TRACEBACK else f"{text[: _MAX_TRACEBACK // 4]}\n…\n{text[-_MAX_TRACEBACK * 3 // 4 :]}"
     )
 
 
 class _RedactingFilter(logging.Filter):
-    """Leaves the redacted text of a traceback, and not the exception, whose request may carry a token."""
+    """Replaces the exception, whose request may carry a token, by its redacted traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if record.exc_info:
@@ -49,13 +49,10 @@ class _RedactingFilter(logging.Filter):
 _REDACTING = _RedactingFilter()
 
 
-# The log of a server: one line per record, for people or as JSON, with secrets taken out.
-#
-# Log calls here say an event and its fields, `_log.warning("lease_lost job=%s", id)`: in JSON the fields keep their
-# names and their types.
+# -- log of a server ------------------------------------------------------------------------------------------------
 
 _MAX_MESSAGE = 2000  # characters of a message
-_MAX_BYTES, _SHORT = 8000, 150  # of a line; characters of texts in a line that is too long
+_MAX_BYTES, _SHORT = 8000, 150  # bytes of a line; characters of each text in a line that is too long
 _MAX_INTEGER = 2**63
 _FIELD = re.compile(r"(\w+)=%[-+ #0-9.]*[a-z]")
 _EVENT = re.compile(r"[a-z][a-z0-9_.]*(?: [a-z0-9_]+)*(?= \w+=%|$)")  # some events have several words
@@ -65,27 +62,31 @@ class _RedactingFormatter(logging.Formatter):
     converter = staticmethod(time.gmtime)
 
     def format(self, record: logging.LogRecord) -> str:
-        # Another handler's formatter may have left its own text of the traceback, with the secrets in it.
-        kept = record.exc_text
-        record.exc_text = None if record.exc_info else kept
+        # Another handler's formatter may have cached a traceback with secrets.
+        cached = record.exc_text
+        record.exc_text = None if record.exc_info else cached
         try:
             return super().format(record)
         finally:
-            record.exc_text = kept
+            record.exc_text = cached
 
     def formatException(self, ei: Any) -> str:  # noqa: N802 - the name is logging's
         return redacted_traceback(ei)
 
 
 class JsonLines(_RedactingFormatter):
-    """One JSON object per record."""
+    """One JSON object per record.
+
+    Log calls pass an event and its fields, `_log.warning("lease_lost job=%s", id)`. In JSON the fields keep their names
+    and types.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
             "at": f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(record.created))}.{int(record.msecs):03}Z",
             "level": record.levelname,
             "logger": record.name,
-            **_said(record),
+            **_record_fields(record),
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
@@ -99,38 +100,40 @@ class JsonLines(_RedactingFormatter):
 
 
 class TextLines(_RedactingFormatter):
-    """Time in UTC, level, logger, what happened."""
+    """Time in UTC, level, logger, event."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s %(message)s", "%Y-%m-%d %H:%M:%S")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        said = _said(record)
-        message = said.pop("message", None)
-        # Fields are redacted by themselves: as one text, "key=7" would look like a secret.
-        record.message = message or " ".join([said.pop("event"), *(f"{name}={value}" for name, value in said.items())])
+        fields = _record_fields(record)
+        message = fields.pop("message", None)
+        # Fields are redacted one by one: in one text, "key=7" would look like a secret.
+        record.message = message or " ".join(
+            [fields.pop("event"), *(f"{name}={value}" for name, value in fields.items())]
+        )
         return super().formatMessage(record)
 
 
 class _Lines(logging.StreamHandler[TextIO]):
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name is logging's
-        """What cannot be written is left out: logging would print it with all its values, secrets too."""
+        """Drops a record that cannot be written: logging would print all its values, with secrets."""
 
 
-# Clients that write a line for every call, with the whole address; that is for whoever looks for a mistake.
+# Clients that log every call with the full URL. That is useful only for debugging.
 _TALKATIVE = ("httpx", "httpx2")
 
 
 def write_log(level: str = "INFO", form: str = "auto", stream: TextIO | None = None) -> logging.Handler:
-    """Sends every record to *stream*, once; *form* is text, json, or auto: text on a terminal."""
+    """Sends every record to *stream*, once. *form* is text, json, or auto: text on a terminal."""
     out = sys.stderr if stream is None else stream
     as_json = form == "json" or (form == "auto" and not out.isatty())
     handler = _Lines(out)
     handler.setFormatter(JsonLines() if as_json else TextLines())
     handler.set_name("tidegate")
     root = logging.getLogger()
-    for before in [each for each in root.handlers if each.get_name() == "tidegate"]:
-        root.removeHandler(before)
+    for previous in [other for other in root.handlers if other.get_name() == "tidegate"]:
+        root.removeHandler(previous)
     root.addHandler(handler)
     root.setLevel(level.upper())
     for name in _TALKATIVE:
@@ -138,7 +141,7 @@ def write_log(level: str = "INFO", form: str = "auto", stream: TextIO | None = N
     return handler
 
 
-def _said(record: logging.LogRecord) -> dict[str, Any]:
+def _record_fields(record: logging.LogRecord) -> dict[str, Any]:
     template = record.msg if isinstance(record.msg, str) else str(record.msg)
     event = _EVENT.match(template)
     names = _FIELD.findall(template)
@@ -151,7 +154,7 @@ def _said(record: logging.LogRecord) -> dict[str, Any]:
 def _message(record: logging.LogRecord) -> str:
     try:
         return record.getMessage()
-    except Exception as error:  # the values of a stranger's call do not fit its text
+    except Exception as error:  # arguments of third-party code do not fit the template
         return f"{record.msg} ({type(error).__name__})"
 
 
@@ -162,5 +165,5 @@ def _plain(value: object) -> object:
         return value
     try:
         return redact(str(value))
-    except Exception as error:  # whoever wrote it has no text for it, or one that is too long
+    except Exception as error:  # its `str` raises, or the number has too many digits
         return f"{type(value).__name__} ({type(error).__name__})"

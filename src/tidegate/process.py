@@ -15,7 +15,7 @@ from collections.abc import Coroutine, Iterator
 from types import FrameType
 from typing import Any, TypeVar
 
-# How a process that works ends: the first signal asks, the second ends it at once, and nothing may hang for ever.
+# -- stop: the first signal requests it, the second ends the process ------------------------------------------------
 
 T = TypeVar("T")
 _log = logging.getLogger("tidegate.worker")
@@ -24,7 +24,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Watchdog:
-    """Ends the process when a stop takes too long: a thread, or a loop that a handler blocks, cannot be cancelled."""
+    """Ends the process if a stop takes too long: a thread, or a handler that blocks the loop, cannot be cancelled."""
 
     def __init__(self, longest: float) -> None:
         self._longest = longest
@@ -47,17 +47,17 @@ class Watchdog:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
-        os._exit(1)  # leases that were not given back end by themselves
+        os._exit(1)  # unreleased leases expire
 
 
 def is_interruptible() -> bool:
-    """Whether Ctrl-C raises KeyboardInterrupt in this thread; else whoever raises one does so on its own account."""
+    """Whether Ctrl-C raises KeyboardInterrupt in this thread. If not, a KeyboardInterrupt comes from other code."""
     main = threading.current_thread() is threading.main_thread()
     return main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def run_loop(main: Coroutine[Any, Any, T]) -> T:
-    """As `asyncio.run`, on a loop that no handler can end: by `stop`, or by a SystemExit in a task of its own."""
+    """Like `asyncio.run`, on a loop that handlers cannot end with `stop` or with SystemExit in a task."""
     with asyncio.Runner() as runner:
         loop = runner.get_loop()
         task = loop.create_task(main)
@@ -76,7 +76,7 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
             try:
                 return loop.run_until_complete(task)
             except (SystemExit, KeyboardInterrupt) as error:
-                # Whoever waits for the task that raised it hears of it; the loop has only been interrupted.
+                # The code that awaits the task gets the exception. The loop was only interrupted.
                 if task.done() or (isinstance(error, KeyboardInterrupt) and is_interruptible()):
                     raise
                 _log.error("task_ended_itself error=%s", type(error).__name__)
@@ -87,24 +87,24 @@ def run_loop(main: Coroutine[Any, Any, T]) -> T:
 
 @contextlib.contextmanager
 def on_signals(stop: asyncio.Event, watchdog: Watchdog) -> Iterator[None]:
-    """Sets *stop* at the first signal; in a thread that is not the main one, signals are somebody else's."""
+    """Sets *stop* at the first signal. Outside the main thread it leaves signals alone."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     loop = asyncio.get_running_loop()
-    asked = False
+    requested = False
 
-    def heard(number: int, _: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+    def on_signal(number: int, _: FrameType | None) -> None:
+        nonlocal requested
+        if requested:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
-        asked = True
+        requested = True
         watchdog.arm()
         loop.call_soon_threadsafe(stop.set)
 
-    # Not the loop's own handlers: they would wait until a handler that blocks the loop is done.
-    before = {number: signal.signal(number, heard) for number in SIGNALS}
+    # Not the loop's handlers: they would wait while a handler blocks the loop.
+    before = {number: signal.signal(number, on_signal) for number in SIGNALS}
     try:
         yield
     finally:
@@ -112,16 +112,7 @@ def on_signals(stop: asyncio.Event, watchdog: Watchdog) -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL if was is None else was)
 
 
-# How much memory a program keeps that runs for months.
-#
-# Python looks for garbage in cycles among all objects only when they have become a quarter more, which takes hours in
-# a program that has loaded much. So what was there after a minute is left out of that, and the rest is looked through
-# each minute.
-#
-# glibc gives threads heaps of their own, up to eight for each processor, and what was once needed in one of them is
-# not there for the others. So a program with many threads takes memory for hours until each heap has seen its worst
-# moment. Python's threads take turns anyway: a few heaps are enough for them. And of what is free in a heap, glibc
-# gives back only the end; one small thing that lives on keeps all that lies before it.
+# -- memory of a process that runs for months -----------------------------------------------------------------------
 
 _ARENA_MAX = -8  # M_ARENA_MAX of mallopt(3)
 _ARENAS = 2
@@ -129,35 +120,40 @@ _EVERY = 60.0  # seconds
 
 
 def trim_regularly(every: float = _EVERY) -> None:
-    """Keeps to few heaps, and gives back now and then what is free in them and what is garbage.
+    """Limits the heaps, and regularly frees garbage and unused memory in them. Call it before threads start.
 
-    To be called before there are threads: heaps that are there stay.
+    Python's full garbage collection runs only after the number of objects has grown by a quarter, which takes hours in
+    a large program. So the objects of the first minute are frozen, and the others are collected every minute.
+
+    glibc creates up to eight heaps (arenas) per processor for threads, and does not share free memory between them. So
+    a program with many threads grows for hours until each heap has reached its peak. Under the GIL a few heaps suffice.
+    glibc also returns only the free end of a heap, so `malloc_trim` returns the rest.
     """
     if is_glibc():
         limit_arenas()
-    threading.Thread(target=_tidy, args=(every,), name="tidegate-heaps", daemon=True).start()
+    threading.Thread(target=_trim_loop, args=(every,), name="tidegate-heaps", daemon=True).start()
 
 
 def limit_arenas() -> None:
-    """Keeps glibc to a few heaps from now on, unless MALLOC_ARENA_MAX says how many."""
+    """Limits glibc to a few heaps from now on, unless MALLOC_ARENA_MAX is set."""
     if "MALLOC_ARENA_MAX" not in os.environ:
         ctypes.CDLL(None).mallopt(_ARENA_MAX, _ARENAS)
 
 
-def _tidy(every: float) -> None:
+def _trim_loop(every: float) -> None:
     trim = ctypes.CDLL(None).malloc_trim if is_glibc() else None
     never = threading.Event()
     never.wait(every)
     gc.collect()
     gc.freeze()
     while not never.wait(every):
-        gc.collect()  # some milliseconds, in which nothing else runs
+        gc.collect()  # takes some milliseconds, in which nothing else runs
         if trim is not None:
-            trim(0)  # other threads run meanwhile
+            trim(0)  # other threads continue
 
 
 def is_glibc() -> bool:
     try:
         return "glibc" in (os.confstr("CS_GNU_LIBC_VERSION") or "")
-    except (AttributeError, ValueError, OSError):  # it is a name of glibc alone
+    except (AttributeError, ValueError, OSError):  # only glibc has this name
         return False

@@ -1,4 +1,4 @@
-"""Where blocking work goes: threads, or right here when everything runs on one virtual loop."""
+"""A pool of daemon threads for blocking work."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ T = TypeVar("T")
 
 
 class DaemonPool(Executor):
-    """Threads that are made when they are needed, and that do not keep the process from ending when they hang.
+    """Starts threads on demand. A hanging thread does not keep the process from exiting.
 
-    One that has had nothing to do for *idle* seconds ends: a rare rush must not leave all its threads for good.
+    A thread that was idle for *idle* seconds ends, so a rare peak does not leave all its threads behind.
     """
 
     def __init__(self, limit: int, name: str, idle: float = 60.0) -> None:
         self._limit, self._name, self._idle = limit, name, idle
         self._work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._lock = threading.Lock()
-        self._free = 0  # threads that wait for work, less the work that waits for them
+        self._free = 0  # waiting threads minus waiting work
         self._made = 0
         self._ended = False
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         future: Future[T] = Future()
         with self._lock:
-            if self._ended:  # nobody would do it, and whoever waits for it would wait for ever
+            if self._ended:  # no thread would run it, and the caller would wait for ever
                 raise RuntimeError(f"the threads of {self._name} have ended")
             self._work.put((future, lambda: fn(*args, **kwargs)))
             self._free -= 1
@@ -40,36 +40,36 @@ class DaemonPool(Executor):
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Ends the threads that wait for work; one that is at work ends when it is done, and nobody waits for it."""
+        """Ends the idle threads. A busy thread ends after its work. Never waits."""
         with self._lock:
             self._ended = True
             for _ in range(self._made):
                 self._work.put(None)
 
     def _run(self) -> None:
-        while (asked := self._next()) is not None:
-            future, work = asked
+        while (item := self._next()) is not None:
+            future, work = item
             if future.set_running_or_notify_cancel():
                 try:
                     result = work()
-                except StopIteration as error:  # no coroutine can wait for one: it would never hear of it
+                except StopIteration as error:  # a coroutine cannot receive it, and would wait for ever
                     future.set_exception(RuntimeError(f"{error!r} was raised in a thread"))
                 except BaseException as error:
                     future.set_exception(error)
                 else:
                     future.set_result(result)
                     del result
-            del asked, future, work  # what they hold must not live until the next work comes
+            del item, future, work  # frees their objects before the next work arrives
             with self._lock:
                 self._free += 1
 
     def _next(self) -> tuple[Future[Any], Callable[[], Any]] | None:
-        """What is to be done next; None when this thread is to end."""
+        """Returns the next work, or None if this thread should end."""
         while True:
             with contextlib.suppress(Empty):
                 return self._work.get(timeout=self._idle)
             with self._lock:
-                if self._work.empty():  # and who puts something in has the lock
+                if self._work.empty():  # `submit` holds the lock, so no work is missed
                     self._made -= 1
                     self._free -= 1
                     return None

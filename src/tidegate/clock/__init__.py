@@ -1,4 +1,4 @@
-"""The one file that reads time. Everything else is handed a clock."""
+"""Clocks. Only this module reads the time. All other code gets a clock as an argument."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ T = TypeVar("T")
 
 
 class Clock(Protocol):
-    """Time, and waiting for it."""
+    """Reads the time, and sleeps."""
 
     def now(self) -> float:
-        """UNIX time, for people and for comparing with other machines."""
+        """UNIX time, for users and for comparison with other machines."""
 
     def monotonic(self) -> float:
-        """Seconds that never step, for measuring."""
+        """Monotonic seconds, for measuring."""
 
     def sleep(self, wait: float) -> None: ...
 
     async def asleep(self, wait: float) -> None: ...
 
 
-# Unlike the monotonic clock of Linux, boot time goes on while the machine sleeps: a rest of 48 h is over after 48 h.
+# Unlike Linux's monotonic clock, boot time continues during suspend: a cooldown of 48 h ends after 48 h.
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def _boot_id() -> str:
-    """What tells this boot from others, with the name space of its clocks; empty where the system does not say."""
+    """Identifies this boot and the namespace of its clocks. Empty if the system does not tell."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip() + str(Path("/proc/self/ns/time").readlink())
     except OSError:
@@ -42,13 +42,13 @@ def _boot_id() -> str:
 
 
 class SystemClock:
-    """The machine's own time."""
+    """The clock of the machine."""
 
     __slots__ = ()
 
-    boot_id = _boot_id() if _BOOTTIME is not None else ""  # of the boot that `monotonic` counts from
+    boot_id = _boot_id() if _BOOTTIME is not None else ""  # the boot that `monotonic` counts from
 
-    # No functions of ours around them: every guarded call reads the time.
+    # Direct references without a wrapper: every guarded call reads the time.
     now = staticmethod(time.time)
     monotonic = staticmethod(time.monotonic if _BOOTTIME is None else partial(time.clock_gettime, _BOOTTIME))
 
@@ -65,7 +65,7 @@ class SystemClock:
 
 
 class VirtualClock:
-    """Time that moves only when told to, or when everybody waits for it.
+    """Time that moves only on request, or when all tasks wait for it.
 
     clock = VirtualClock()
     clock.advance("24h")                    # in synchronous code
@@ -87,20 +87,20 @@ class VirtualClock:
         return self._elapsed
 
     def advance(self, duration: Duration) -> None:
-        """Moves time forward; timers of a running loop fire when it gets its next turn."""
+        """Moves time forward. Timers of a running loop fire in its next iteration."""
         self.sleep(seconds(duration, field="advance"))
 
     def advance_to(self, moment: float) -> None:
-        """Moves `monotonic()` forward to *moment*, exactly; a moment that has passed changes nothing."""
+        """Moves `monotonic()` forward to *moment*, exactly. A moment in the past has no effect."""
         with self._lock:
             self._elapsed = max(self._elapsed, moment)
 
     def step_wall(self, by: float) -> None:
-        """Steps the wall clock alone, back or forth, as NTP or a person may."""
+        """Steps only the wall clock, forward or back, as NTP or an operator may."""
         self._start += by
 
     def sleep(self, wait: float) -> None:
-        # Guarded functions may sleep in many threads at once, and no wait may be lost.
+        # Guarded functions may sleep in several threads, and every sleep must count.
         with self._lock:
             self._elapsed += max(0.0, wait)
 
@@ -110,10 +110,10 @@ class VirtualClock:
         await asyncio.sleep(wait)
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Runs *main* on an event loop whose time is this clock's: when all wait, it jumps to the next timer.
+        """Runs *main* on an event loop with this clock. When all tasks wait, time jumps to the next timer.
 
-        Work handed to `run_in_executor` or `asyncio.to_thread` is waited for and takes no virtual time. Raises
-        `tidegate.testing.Deadlock` when every task waits for what nothing will bring.
+        Work in `run_in_executor` or `asyncio.to_thread` is awaited and takes no virtual time. Raises
+        `tidegate.testing.Deadlock` if all tasks wait and nothing can wake one.
         """
         from tidegate.clock.virtual_loop import run
 

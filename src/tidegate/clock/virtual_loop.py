@@ -1,8 +1,8 @@
 """An asyncio loop on a virtual clock: when nothing is ready, it jumps to the next timer instead of waiting.
 
-Threads are real. While one that the loop knows of (`run_in_executor`, `to_thread`) is at work, time stands still, so
-its result is never overtaken by a timer. When no task can go on and nothing is left that could wake one, `Deadlock`
-is raised where a real loop would hang for ever.
+Threads are real. Time does not move while a thread of the loop (`run_in_executor`, `to_thread`) works, so no timer
+overtakes its result. If no task can continue and nothing is left to wake one, the loop raises `Deadlock` where a real
+loop would hang for ever.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
-# Seconds of real time. A thread that the loop does not know of may still wake it; one that it knows of may be stuck.
+# Seconds of real time. A thread unknown to the loop may still wake it. A known thread may hang.
 _THREAD_GRACE = 5.0
 _THREAD_TIMEOUT = 60.0
-# Most tasks that a message lists.
+# Tasks listed in a message.
 _LISTED = 8
 
 
 class Deadlock(RuntimeError):
-    """Every task waits, and no timer and no thread is left that could wake one."""
+    """All tasks wait, and no timer or thread is left to wake one."""
 
 
 class _Jumping(selectors.DefaultSelector):
-    """Asks the real selector without waiting; if nothing is ready, the time until the next timer has passed."""
+    """Polls the real selector without waiting. If nothing is ready, advances the time to the next timer."""
 
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ class _Jumping(selectors.DefaultSelector):
         if timeout is not None:
             self._clock.sleep(timeout)
             return ready
-        if len(self.get_map()) > 1:  # more than the loop's own wake-up pipe: a socket or a child may speak
+        if len(self.get_map()) > 1:  # more than the loop's wake-up pipe: a socket or a child may send data
             return super().select(None)
         grace = _THREAD_GRACE if threading.active_count() > 1 else 0
         return self._waited(grace, "every task waits for what no timer and no thread will bring")
@@ -63,7 +63,7 @@ class _Jumping(selectors.DefaultSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """Its time is the clock's."""
+    """An event loop with the time of a virtual clock."""
 
     def __init__(self, clock: VirtualClock, patience: float = _THREAD_TIMEOUT) -> None:
         selector = _Jumping(clock)
@@ -71,7 +71,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         selector.loop = self
         self._virtual = clock
         self.patience = patience
-        self.threads = 0  # at work for this loop
+        self.threads = 0  # working for this loop
 
     def time(self) -> float:
         return self._virtual.monotonic()
@@ -83,7 +83,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return future
 
     async def shutdown_default_executor(self, *timeout: Any) -> None:
-        # It joins the threads from a thread of its own, newer versions with a timeout, which must not be jumped to.
+        # The base class joins the threads from another thread, in newer versions with a timeout. Time must not jump to
+        # it.
         self.threads += 1
         try:
             await super().shutdown_default_executor(*timeout)

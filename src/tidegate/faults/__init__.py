@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from tidegate.faults.confirm import Confirm
     from tidegate.faults.fault import Fault, Level, Reach, Reason
 else:
-    # The same for the running program. Type checkers do not read it, so they still report an unknown name.
+    # The same names at run time. Type checkers skip this branch, so they still report an unknown name.
     from tidegate._lazy import lazy_names
 
     __getattr__, __dir__ = lazy_names(

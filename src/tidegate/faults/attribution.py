@@ -1,14 +1,15 @@
-"""Whose failure is it: that of the service, or a bug of the program that calls it? Decided by type and traceback.
+"""Attributes a failure to the service or to a bug of the program, by exception type and traceback.
 
-Types such as `KeyError` and `TypeError` are bugs of the program when its own code raises them, and when a client
-library raises them because of what the program gave it. The same types are failures of the service when a client
-library raises them while it reads a response. The frames of the traceback tell these apart, from the inside out:
+Types such as `KeyError` and `TypeError` are bugs of the program if its own code raises them, or if a client library
+raises them because of its arguments. They are failures of the service if a client library raises them while it reads a
+response. The frames of the traceback tell these apart, from the inside out:
 
-1. frames of Tidegate, and of standard modules that neither speak HTTP nor read JSON, are skipped;
-2. a function of a client library that reads a response is the service, one that builds or sends a request the program;
-3. other functions of client libraries are skipped, and the first frame of any other code is the program.
+1. Frames of Tidegate, and of standard modules that neither use HTTP nor read JSON, are skipped.
+2. A function of a client library that reads a response means the service. One that builds or sends a request means the
+program.
+3. Other functions of client libraries are skipped. The first frame of any other code means the program.
 
-A client library is one of a list, or the package of a client that the program has wrapped.
+A client library is on a list, or is the package of a client that the program has wrapped.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from types import CodeType, TracebackType
 
 from tidegate.faults.introspection import is_a, is_bug, read
 
-# Modules that talk to a service or read its response, by the first part of their name.
+# Modules that call a service or read its response, by the first part of their name.
 _PARSERS = frozenset({"json", "simplejson", "orjson", "ujson", "rapidjson", "xml", "gzip", "email"})
-# Libraries for one service: a key that they miss is missing in a response.
+# Libraries for one service: a missing key is missing in a response.
 _SDKS = frozenset(
     {
         "openai",
@@ -52,10 +53,10 @@ _CLIENTS = _PARSERS | _SDKS | frozenset({
     "httpx", "httpx2", "httpcore", "httpcore2", "h11", "h2", "hpack", "requests", "urllib3", "aiohttp", "niquests",
     "pycurl", "tornado", "treq", "websockets", "websocket", "grpc", "zeep",
 })  # fmt: skip
-# Packages of clients that a program has wrapped. They are libraries for one service, in which every function reads a
-# response that does not build or send a request.
+# Packages of wrapped clients. They are libraries for one service. Each of their functions reads a response, unless it
+# builds or sends a request.
 _WRAPPED: set[str] = set()
-# Where a client library looks at what the program gave it: module, and the functions that do so (empty: all of them).
+# Where a client library checks its arguments: module, and prefixes of functions (empty: all of them).
 _BUILDING: dict[str, tuple[str, ...]] = {
     "urllib.parse": (), "json.encoder": (), "json": ("dump",), "requests.models": ("prepare", "_encode"),
     "http.client": ("put", "_encode", "_send", "_validate", "_read_readable", "_get_content_length"),
@@ -76,32 +77,32 @@ _READS = re.compile(
     r"|update_chunk|extract_(?:next|cookies)|raise_for_status|get_redirect|redirect_|process_(?:event|reply)|.*response"
 )
 _READERS = re.compile(r".*(?:Response|ResponseStream|Reader|Decoder|Parser|Unmarshaller)|(?:Async)?Stream")
-# `email` parses the headers that a program sets with the same functions as those of a response.
+# `email` parses request headers and response headers with the same functions.
 _READING_MODULES = frozenset({"email.parser", "email.feedparser", "tidegate.net.decoding"})
 
-# Never a response that is hard to read, whichever library raises them.
+# Never caused by an unreadable response, whichever library raises them.
 _ALWAYS_OWN = frozenset(map(id, (ImportError, ModuleNotFoundError, NameError, UnboundLocalError, SyntaxError)))
-# Bugs, but their messages may be those of a network library.
+# Bugs, but their messages may come from a network library.
 _OWN_FILES = frozenset(
     map(id, (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError))
 )
 _OWN_TEXTS = frozenset(map(id, (UnicodeError, UnicodeDecodeError, UnicodeEncodeError, UnicodeTranslateError)))
 
-# Built-in classes that say nothing themselves, and those of lost connections.
+# Built-in classes without a specific meaning, and those of lost connections.
 _SILENT = frozenset(
     map(id, (BaseException, Exception, RuntimeError, OSError, ConnectionError, TimeoutError, EOFError))
 ) | frozenset(map(id, (ExceptionGroup, BaseExceptionGroup)))
-# What a parser raises when it gets something other than a text.
+# What a parser raises for an argument that is not text.
 _NOT_A_TEXT = frozenset(map(id, (TypeError, AttributeError)))
 _MISSING = frozenset(map(id, (KeyError, IndexError)))
 _MAX_FRAMES = 1000
-_MAX_MEMBERS = 1000  # of a group, and of the groups in it
+_MAX_MEMBERS = 1000  # of a group, including nested groups
 _MAX_TYPES = 4096
 _readable: dict[type, bool] = {}
 
 
 class _Part(Enum):
-    """What a function does for a call, as far as its name says."""
+    """The role of a function in a call, by its name."""
 
     READS = "reads a response"
     BUILDS = "builds or sends a request"
@@ -114,7 +115,7 @@ _parts: dict[tuple[str, str], _Part] = {}
 
 
 def add_client(client: object, program: str) -> None:
-    """From now on the package of *client* is a client library, unless it is that of the module named *program*."""
+    """Treats the package of *client* as a client library, unless it is the package of the module *program*."""
     module = read(type(client), "__module__")
     top = module.partition(".")[0] if type(module) is str else ""
     known = top in _CLIENTS or top == "tidegate" or top in sys.stdlib_module_names
@@ -126,9 +127,9 @@ def add_client(client: object, program: str) -> None:
 
 
 def is_own_bug(error: object) -> bool:
-    """Whether the program's own code is at fault. An exception that was never raised is not known to be its bug.
+    """Whether the program's own code is at fault. False for an exception that was never raised.
 
-    A group is a bug of the program if each exception in it is.
+    A group is a bug of the program if all its exceptions are.
     """
     if not is_a(error, BaseException):
         return False
@@ -164,33 +165,32 @@ def reads_response(error: BaseException) -> bool:
 
 
 def has_readable_text(error: BaseException) -> bool:
-    """Whether its message may be read for words and numbers, because nothing else says what it means.
+    """Whether to search its message for words and numbers, because nothing else has a meaning.
 
-    That is so for classes of network and HTTP libraries, for what such a library raises while it reads a response, and
-    for classes that say nothing themselves, such as `RuntimeError` and most classes that programs derive from
-    `Exception`.
+    That is so for classes of network and HTTP libraries, for exceptions of such a library while it reads a response,
+    and for classes without a specific meaning, such as `RuntimeError` and most subclasses of `Exception` in programs.
     """
     cls = type(error)
     try:
-        found = _readable.get(cls)
-        if found is None:
+        readable = _readable.get(cls)
+        if readable is None:
             if len(_readable) >= _MAX_TYPES:
                 _readable.clear()
-            found = _readable[cls] = _says_nothing(cls)
-    except Exception:  # a metaclass that has no hash, or raises when it is asked
+            readable = _readable[cls] = _says_nothing(cls)
+    except Exception:  # a metaclass without a hash, or one that raises
         return False
-    if found or is_bug(error):
-        return found
+    if readable or is_bug(error):
+        return readable
     return _is_bad_url(error) or reads_response(error)
 
 
 def _all_own(group: BaseExceptionGroup[BaseException]) -> bool:
     waiting: list[object] = [group]
-    seen = 0
+    count = 0
     while waiting:
         node = waiting.pop()
-        seen += 1
-        if seen > _MAX_MEMBERS:
+        count += 1
+        if count > _MAX_MEMBERS:
             return False
         if not is_a(node, BaseExceptionGroup):
             if not is_own_bug(node):
@@ -208,7 +208,7 @@ def _is_own_file(error: BaseException) -> bool:
     if read(error, "filename") is not None:
         return True
     if is_a(error, PermissionError):
-        return False  # a firewall says so, too
+        return False  # a firewall raises it, too
     if is_a(error, FileNotFoundError):
         for module, code in _inside_out(error):
             part = _part_of(module, code)
@@ -228,7 +228,7 @@ def _is_missing_certificate(error: BaseException) -> bool:
 
 
 def _is_bad_url(error: BaseException) -> bool:
-    """Whether urllib could not parse a URL, or a client library could not encode the name of a host."""
+    """Whether urllib could not parse a URL, or a client library could not encode a host name."""
     kind = type(error)
     of_host = kind is UnicodeError or (id(kind) in _OWN_TEXTS and read(error, "encoding") == "idna")
     if kind is not ValueError and not of_host:
@@ -248,15 +248,15 @@ def _says_nothing(cls: type) -> bool:
         return True
     if top != "builtins" and top in sys.stdlib_module_names:
         return False
-    base = next((each for each in cls.__mro__ if read(each, "__module__") == "builtins"), None)
+    base = next((base for base in cls.__mro__ if read(base, "__module__") == "builtins"), None)
     return id(base) in _SILENT
 
 
 def _inside_out(error: BaseException) -> Iterator[tuple[str, CodeType]]:
-    """Module and code of each frame. A frame without the name of a module is the program."""
+    """Yields module and code of each frame, innermost first. A frame without a module name belongs to the program."""
     frames: list[tuple[str, CodeType]] = []
-    found = read(error, "__traceback__")
-    step = found if is_a(found, TracebackType) else None
+    trace = read(error, "__traceback__")
+    step = trace if is_a(trace, TracebackType) else None
     while step is not None:
         module = step.tb_frame.f_globals.get("__name__")
         frames.append((module if type(module) is str else "", step.tb_frame.f_code))
@@ -268,12 +268,12 @@ def _inside_out(error: BaseException) -> Iterator[tuple[str, CodeType]]:
 
 def _part_of(module: str, code: CodeType) -> _Part:
     key = module, code.co_qualname
-    found = _parts.get(key)
-    if found is None:
+    part = _parts.get(key)
+    if part is None:
         if len(_parts) >= _MAX_TYPES:
             _parts.clear()
-        found = _parts[key] = _named_part(module, code.co_qualname)
-    return found
+        part = _parts[key] = _named_part(module, code.co_qualname)
+    return part
 
 
 def _named_part(module: str, qualname: str) -> _Part:

@@ -1,4 +1,4 @@
-"""What does a failure mean? One pure function: it never raises, and reads neither clock nor network."""
+"""Classification of failures. `classify` is pure: it never raises, and reads neither clock nor network."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tidegate.faults.introspection import is_a, message_of, read, type_name
 from tidegate.faults.redaction import MAX_REDACTED, redact
 from tidegate.faults.rule import Pack, Rule, pack_of
 
-_HALF = MAX_REDACTED // 2 - 2  # of the detail, when two exceptions share it
+_HALF = MAX_REDACTED // 2 - 2  # of the detail, if two exceptions share it
 
-# Where no rule of the service matched.
+# If no rule of the service matched.
 _CODE_OF_STATUS = {
     304: None,
     401: "unauthorized",
@@ -40,35 +40,35 @@ _CODE_OF_HUNDRED = {2: None, 3: "redirected", 4: "bad_request", 5: "upstream_fai
 
 
 def classify(what: object, rules: Pack | Iterable[Rule] | None = None, *, now: float | None = None) -> Fault | None:
-    """The fault that an exception or an answer stands for; None when it is a good answer, or None itself.
+    """Returns the fault of an exception or a response. None for a good response, and for None.
 
         fault = classify(error, rules.spotify)
 
-    *rules* are asked before the general ones. *now* (UNIX time) is only used for a `Retry-After` date in an answer
-    without a `Date` of its own. An exception that carries a good answer (say, a 404 that means "no art") gives None.
+    *rules* come before the general rules. *now* (UNIX time) is used only for a `Retry-After` date in a response without
+    a `Date` header. An exception with a good response in it (such as a 404 that means "no art") gives None.
     """
     if what is None:
         return None
     pack = pack_of(rules, "own")
-    seen = collect_evidence(what)
-    book = CORE if pack is None else pack.code_book
-    # `faults={Exception: ...}` is not about calls that a gate further in held, nor about cancelled ones.
-    if pack is not None and pack.faults and (named := pack.named(what, broad=seen.kind not in OURS)) is not None:
-        return _fault(book, *named, seen, now=now)
-    if pack is not None and not _our_own(seen) and (rule := pack.first(seen)) is not None:
+    evidence = collect_evidence(what)
+    code_book = CORE if pack is None else pack.code_book
+    # `faults={Exception: ...}` does not apply to calls that an inner gate held, nor to cancelled calls.
+    if pack is not None and pack.faults and (named := pack.named(what, broad=evidence.kind not in OURS)) is not None:
+        return _fault(code_book, *named, evidence, now=now)
+    if pack is not None and not _our_own(evidence) and (rule := pack.first(evidence)) is not None:
         if rule.code is None:
             return None
-        fault = _fault(book, rule.code, f"{pack.name}:{rule.name}", seen, reach=rule.reach, now=now)
-        hinted = rule.asks_to_wait(seen)
+        fault = _fault(code_book, rule.code, f"{pack.name}:{rule.name}", evidence, reach=rule.reach, now=now)
+        hinted = rule.asks_to_wait(evidence)
         return fault if hinted is None else replace(fault, retry_after=max(hinted, fault.retry_after or 0.0))
-    code, decided = _general(seen)
+    code, decided = _general(evidence)
     if decided == UNKNOWN and is_own_bug(what):
         decided = OWN_BUG
-    return None if code is None else _fault(book, code, decided, seen, now=now)
+    return None if code is None else _fault(code_book, code, decided, evidence, now=now)
 
 
 def _general(evidence: Evidence) -> tuple[str | None, str]:
-    # A good answer inside an exception: the target did its part, whatever the program then did not like about it.
+    # A good response inside an exception: the target did its part, whatever the program did with it.
     if evidence.status and (evidence.kind is None or evidence.status >= 300):
         return status_code(evidence.status), f"status:{evidence.status}"
     if evidence.kind is not None:
@@ -78,27 +78,27 @@ def _general(evidence: Evidence) -> tuple[str | None, str]:
             return heuristics.LASTFM_CODES[number], f"text:lastfm-{number}"
         if status := said_status(text):
             return status_code(status), f"text:{status}"
-        if found := heuristics.code_in(text):
-            return found[0], f"text:{found[1]}"
+        if match := heuristics.code_in(text):
+            return match[0], f"text:{match[1]}"
     return "unexpected", UNKNOWN
 
 
 def _our_own(evidence: Evidence) -> bool:
-    """Stopped from our side, or of a class whose message no service wrote, whatever words it contains."""
+    """Whether our side stopped it, or no service wrote its message, whatever words it has."""
     if evidence.kind is not None or evidence.status or evidence.error is None:
         return evidence.kind in OURS
     return not has_readable_text(evidence.error)
 
 
 def status_code(status: int) -> str | None:
-    """The code of a bare HTTP status; None for a good one."""
+    """Returns the code of an HTTP status. None for a good one."""
     if status in _CODE_OF_STATUS:
         return _CODE_OF_STATUS[status]
     return _CODE_OF_HUNDRED.get(status // 100, "unexpected")
 
 
 def said_status(text: str) -> int:
-    """The status of a failure that a message speaks of. One about a 200 is about something else that went wrong."""
+    """Returns the failure status in a message. A message with a 200 is about something else."""
     status = heuristics.status_in(text)
     return status if status and status_code(status) is not None else 0
 
@@ -146,16 +146,16 @@ def _said(error: BaseException, text: str) -> str:
     return f"{type_name(error)}: {text}" if text else type_name(error)
 
 
-# The verdict on an exception that came through a guard.
+# -- verdict of a guard ---------------------------------------------------------------------------------------------
 
 
 def fault_of(error: BaseException) -> Fault | None:
-    """What the guard said of *error*, or what `classify` says when it came through none; None for a call not made."""
+    """Returns the verdict of the guard on *error*, or of `classify` without a guard. None for a call not made."""
     if is_a(error, Held):
         return None
-    # A guarded transport leaves its verdict on the answer, which `raise_for_status()` puts on its exception.
+    # A guarded transport attaches its verdict to the response, and `raise_for_status()` attaches that to its exception.
     for source in (error, read(error, "response")):
-        found = read(source, "__tidegate_fault__")
-        if isinstance(found, Fault):
-            return found
+        fault = read(source, "__tidegate_fault__")
+        if isinstance(fault, Fault):
+            return fault
     return classify(error)

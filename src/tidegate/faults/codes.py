@@ -1,4 +1,4 @@
-"""The code book: every kind of fault, what it means and what to tell a person."""
+"""The code book: every kind of fault, its meaning, and the message for users."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate.validation import is_code
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Code:
-    """One row of the book. The class (retriable or fatal) and what a breaker counts follow from reason and reach."""
+    """One row of the code book. Reason and reach decide whether it is retriable and whether a breaker counts it."""
 
     name: str
     reason: Reason
@@ -37,12 +37,12 @@ class Code:
         retry_after: float | None = None,
         detail: str = "",
     ) -> Fault:
-        """A fault of this code, as *rule* decided."""
+        """Returns a fault with this code, decided by *rule*."""
         return fault_from(self, rule, reach, status, retry_after, detail)
 
 
 class CodeBook(Mapping[str, Code]):
-    """Codes by name; it never changes, `extend` makes a larger one."""
+    """Codes by name. It is immutable: `extend` returns a larger one."""
 
     __slots__ = ("_codes",)
 
@@ -55,7 +55,7 @@ class CodeBook(Mapping[str, Code]):
             self._codes[code.name] = code
 
     def extend(self, *codes: Code) -> CodeBook:
-        """This book with an application's own codes; ValueError when a name is taken or a row is wrong."""
+        """Returns this book with the codes of an application. ValueError for a duplicate name or an invalid row."""
         return CodeBook((*self._codes.values(), *codes))
 
     def __getitem__(self, name: str) -> Code:
@@ -85,7 +85,7 @@ def _check(code: Code) -> None:
 
 
 def wrong_reach(reason: Reason, reach: Reach) -> str:
-    """Why a fault for such a reason cannot reach so far, or no further; empty when it can."""
+    """Returns why *reason* and *reach* do not fit together. Empty if they do."""
     if reason is Reason.ITEM and reach.rank > Reach.OPERATION.rank:
         return f"a fault of one item cannot reach {reach}"
     if reason is Reason.AUTH and reach in (Reach.ITEM, Reach.SELF):
@@ -155,7 +155,7 @@ _ROWS = (
 
 
 def from_rows(*rows: CodeSpec) -> tuple[Code, ...]:
-    """Codes from rows of name, reason, reach, level, message and advice."""
+    """Creates codes from rows of name, reason, reach, level, message and advice."""
     return tuple(
         Code(name=name, reason=Reason(reason), reach=Reach(reach), level=Level(level), message=message, advice=advice)
         for name, reason, reach, level, message, advice in rows

@@ -1,4 +1,4 @@
-"""Frozen numbers that answer a question; no state, no clock."""
+"""The policy of verdicts that must be confirmed."""
 
 from __future__ import annotations
 
@@ -12,19 +12,18 @@ from tidegate.validation import whole
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """A verdict that is not believed at once, because the service is known to say it for faults of its own.
+    """A verdict that needs confirmation, because the service is known to report it for its own faults.
 
-    Sightings of *code* are counted for each key; for each operation of a key when the code reaches no further. One
-    counts when it comes at least *apart* after the last that counted. Before there are *times* of them the fault is
-    treated as *until_then*; from the one that makes *times* on it is believed: as *becomes* if that is given, as a good
-    answer with *good*, else as it is. A success of the same key (and operation) ends the count; an answer that only
-    *good* made good does not, so what was believed once stays believed until the service says something else.
+    Sightings of *code* are counted per key, or per operation of a key if the code reaches no further. A sighting counts
+    if it comes at least *apart* after the last one that counted. With fewer than *times* sightings the fault is treated
+    as *until_then*. From then on it is confirmed: as *becomes* if given, as a good response with *good*, else
+    unchanged. A success of the same key (and operation) resets the count. A response that counts as a success only
+    because of *good* does not reset it, so a confirmed verdict stays until the service responds differently.
 
-    A *probe* (a call without side effects, handed the key) decides at once instead: if it fails too the code is
-    believed, if it succeeds it is not. With *unless_worked*, a target that has ever answered well keeps *until_then*
-    for good. With *only_worked*, only a key (and operation) that has answered well before is doubted; any other is
-    believed at the first sighting. With *fewer_than*, so many keys saying the same within *within* mean that the
-    service is at fault: as long as that is so, nobody is believed.
+    A *probe* (a call without side effects that gets the key) decides immediately instead: if it fails too, the code is
+    confirmed. With *unless_worked*, a target that ever succeeded always keeps *until_then*. With *only_worked*, only a
+    key (and operation) that succeeded before needs confirmation. With *fewer_than*, that number of keys with the same
+    code within *within* means that the service is at fault, and the code is not confirmed for any of them.
     """
 
     code: str

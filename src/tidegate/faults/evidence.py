@@ -1,4 +1,4 @@
-"""What can be read off an answer or an exception of any HTTP library, without importing one and without raising."""
+"""Evidence from a response or an exception of any HTTP library, without importing one and without raising."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _MAX_HEADER = 1024
 _MAX_HEADERS = 256
 _MAX_URL = 2048
 
-# Where the body lies once it has been read. Asking for anything else could read from the network.
+# The attributes of a body that is already read. Other attributes could read from the network.
 _BODY_OF = {"requests": ("_content",), "aiohttp": ("_body",), "urllib3": ("_body",), "http": (), "urllib": ()}
 _BODY = ("content", "body", "text")
 
 
 class Evidence:
-    """One answer, one exception, or both; everything is read when it is asked for, and bounded.
+    """One response, one exception, or both. Everything is read lazily, with size limits.
 
-    *error* is the exception that tells most, *outer* the one that was caught, when that is another.
+    *error* is the most specific exception, *outer* the one that was caught, if they differ.
     """
 
     __slots__ = ("_body", "_json", "_text", "_url", "error", "kind", "outer", "response", "status")
@@ -54,45 +54,45 @@ class Evidence:
         self._text: str | None = None
 
     def header(self, name: str) -> str | None:
-        """The value of a header, whatever the case of its name; None when there is none."""
+        """Returns the value of a header, ignoring case, or None."""
         lowered = name.lower()
-        found = _header(read(self.response, "headers"), lowered)
-        return found if found is not None or self.error is None else _header(read(self.error, "headers"), lowered)
+        value = _header(read(self.response, "headers"), lowered)
+        return value if value is not None or self.error is None else _header(read(self.error, "headers"), lowered)
 
     def headers(self, *names: str) -> list[str | None]:
-        """The values of several headers, whose names are given in lower case."""
-        found = read(self.response, "headers")
-        if found is None:
-            found = read(self.error, "headers")
-        return [None if found is None else _header(found, name) for name in names]
+        """Returns the values of several headers. The names are in lower case."""
+        headers = read(self.response, "headers")
+        if headers is None:
+            headers = read(self.error, "headers")
+        return [None if headers is None else _header(headers, name) for name in names]
 
     @property
     def body(self) -> bytes:
-        """The first 4 kB of the body if it is already in memory, else the message of the exception."""
+        """The first 4 kB of the body if it is in memory, else the message of the exception."""
         if self._body is None:
             self._body = _body(self.response) or _body_of_error(self.error) or self.text.encode("utf-8", "replace")
         return self._body[:MAX_BODY]
 
     @property
     def text(self) -> str:
-        """The message of the exception, at most 4 kB of it; empty when its `str` raises."""
+        """The message of the exception, up to 4 kB. Empty if its `str` raises."""
         if self._text is None:
             self._text = message_of(self.error)
         return self._text
 
     @property
     def json(self) -> object:
-        """The body as JSON; None when it is none."""
+        """The body as JSON, or None if it is not JSON."""
         if self._json is _UNREAD:
             self._json = self._parsed()
         return self._json
 
     def _parsed(self) -> object:
         if self._body is None and not _body(self.response):
-            # Some clients keep the parsed body on the exception.
-            found = read(self.error, "body")
-            if is_a(found, dict) or is_a(found, list):
-                return found
+            # Some clients store the parsed body on the exception.
+            body = read(self.error, "body")
+            if is_a(body, dict) or is_a(body, list):
+                return body
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
@@ -100,23 +100,23 @@ class Evidence:
 
     @property
     def html(self) -> bool:
-        """Whether this is a web page where data was expected."""
+        """Whether this is a web page instead of data."""
         if "text/html" in (self.header("content-type") or "").lower():
             return True
         return self.body[:256].lstrip().lower().startswith((b"<!doctype html", b"<html"))
 
     @property
     def url(self) -> str:
-        """The address that was called; empty when unknown."""
+        """The URL of the call. Empty if unknown."""
         if self._url:
             return self._url
         for source in (self.response, self.error):
             for path in (("url",), ("request", "url"), ("request_info", "url")):
-                found: object = source
+                value: object = source
                 for name in path:
-                    found = read(found, name)
-                if found is not None:
-                    return _text(found)
+                    value = read(value, name)
+                if value is not None:
+                    return _text(value)
         return ""
 
     @property
@@ -130,7 +130,7 @@ class Evidence:
         return "" if parts is None else parts.path
 
     def _parts(self) -> SplitResult | None:
-        from urllib.parse import urlsplit  # a tenth of `import tidegate`, and few ask
+        from urllib.parse import urlsplit  # imported late: a tenth of `import tidegate`, and rarely needed
 
         try:
             return urlsplit(self.url)
@@ -142,7 +142,7 @@ _UNREAD = object()
 
 
 def status_of(source: object) -> int:
-    """The HTTP status that an answer carries; 0 when it carries none."""
+    """Returns the HTTP status of a response, or 0."""
     if source is None:
         return 0
     return (
@@ -155,17 +155,17 @@ def status_of(source: object) -> int:
 def _header(headers: object, name: str) -> str | None:
     try:
         if is_a(headers, dict):
-            found = headers.get(name)
-            if found is None and len(headers) <= _MAX_HEADERS:
-                # The mappings of the clients ignore case by themselves; a plain dict does not.
-                found = next((v for k, v in headers.items() if type(k) is str and k.lower() == name), None)
+            value = headers.get(name)
+            if value is None and len(headers) <= _MAX_HEADERS:
+                # The mappings of clients ignore case. A plain dict does not.
+                value = next((v for k, v in headers.items() if type(k) is str and k.lower() == name), None)
         else:
-            # Asking first, because a miss of `get` raises and catches inside most of them.
-            found = headers.get(name) if name in headers else None  # type: ignore[attr-defined, operator]
-        if is_a(found, bytes):
-            return found[:_MAX_HEADER].decode("latin-1")
-        return str(found[:_MAX_HEADER]) if is_a(found, str) else None
-    except Exception:  # a stranger's mapping, with strangers in it
+            # `in` first, because a miss of `get` raises and catches inside most mappings.
+            value = headers.get(name) if name in headers else None  # type: ignore[attr-defined, operator]
+        if is_a(value, bytes):
+            return value[:_MAX_HEADER].decode("latin-1")
+        return str(value[:_MAX_HEADER]) if is_a(value, str) else None
+    except Exception:  # a third-party mapping may raise anything
         return None
 
 
@@ -173,13 +173,13 @@ def _body(response: object) -> bytes:
     if response is None:
         return b""
     for name in _body_names(type(response)):
-        found = read(response, name)
-        if is_a(found, bytes) or is_a(found, bytearray):
-            return bytes(found[:MAX_BODY])
-        if is_a(found, str):
-            return found[:MAX_BODY].encode("utf-8", "replace")
-        if is_a(found, dict) or is_a(found, list):
-            return _dumped(found)
+        value = read(response, name)
+        if is_a(value, bytes) or is_a(value, bytearray):
+            return bytes(value[:MAX_BODY])
+        if is_a(value, str):
+            return value[:MAX_BODY].encode("utf-8", "replace")
+        if is_a(value, dict) or is_a(value, list):
+            return _dumped(value)
     return b""
 
 
@@ -192,44 +192,52 @@ def _body_names(cls: type) -> tuple[str, ...]:
 
 
 def _body_of_error(error: BaseException | None) -> bytes:
-    found = read(error, "body")
-    return _dumped(found) if is_a(found, dict) or is_a(found, list) else b""
+    body = read(error, "body")
+    return _dumped(body) if is_a(body, dict) or is_a(body, list) else b""
 
 
-def _dumped(found: object) -> bytes:
-    """The beginning of *found* as JSON; piece by piece, because it may be large."""
+def _dumped(value: object) -> bytes:
+    """Returns the start of *value* as JSON. It encodes in pieces, because the value may be large."""
     parts, length = [], 0
     try:
-        for part in json.JSONEncoder().iterencode(found):
+        for part in json.JSONEncoder().iterencode(value):
             parts.append(part)
             length += len(part)
             if length >= MAX_BODY:
                 break
-    except Exception:  # what cannot be written, what has no end, what raises when it is looked at
+    except Exception:  # not serializable, endless, or raises when it is read
         return b""
     return "".join(parts).encode("utf-8", "replace")
 
 
-def _text(found: object) -> str:
+def _text(value: object) -> str:
     try:
-        return str(found)[:_MAX_URL]
+        return str(value)[:_MAX_URL]
     except Exception:
         return ""
 
 
-# Picks the most telling evidence out of an answer, or out of an exception and everything that led to it.
+# -- selection ------------------------------------------------------------------------------------------------------
 
-# Exceptions of Python itself, as they are raised nearly always: nothing led to them and nobody added anything.
-_PLAIN = frozenset({
-    OSError, ConnectionError, ConnectionRefusedError, ConnectionResetError, ConnectionAbortedError, BrokenPipeError,
-    TimeoutError, EOFError,
-})  # fmt: skip
+# Exceptions of Python that usually have no cause and no attributes.
+_PLAIN = frozenset(
+    {
+        OSError,
+        ConnectionError,
+        ConnectionRefusedError,
+        ConnectionResetError,
+        ConnectionAbortedError,
+        BrokenPipeError,
+        TimeoutError,
+        EOFError,
+    }
+)
 
 _GAVE_UP = r"too many ([1-5][0-9]{2}) error responses"
 
 
 def collect_evidence(what: object) -> Evidence:
-    """The most telling evidence in an answer, an exception or a bare message; it never raises."""
+    """Returns the most specific evidence of a response, an exception or a message. Never raises."""
     try:
         if is_a(what, BaseException):
             return _of_error(what)
@@ -238,7 +246,7 @@ def collect_evidence(what: object) -> Evidence:
         if is_a(what, str):
             return Evidence(error=RuntimeError(what[:MAX_TEXT]))
         return Evidence(response=what, status=status_of(what))
-    except Exception:  # a type can be so odd that even looking at it raises
+    except Exception:  # a type may raise on any access
         return Evidence(error=what if is_a(what, BaseException) else None)
 
 
@@ -247,12 +255,12 @@ def _of_error(error: BaseException) -> Evidence:
     if kind in OURS or (type(error) in _PLAIN and kind is not None and _stands_alone(error)):
         return Evidence(error=error, kind=kind)
     if kind is None and (status := status_of(answer := read(error, "response"))) >= 300:
-        # What raise_for_status() of most clients raises: nothing below it could say more.
+        # The usual result of raise_for_status(): its causes are not more specific.
         return Evidence(error=error, response=answer, status=status)
     best = _best(error, introspection.causes(error))
     if best is None or (best.kind in VAGUE and not best.status):
-        # What was being handled when it was raised is weaker than what it was raised from: an answer that was being
-        # handled counts only when nothing else is known.
+        # The context of an exception is weaker than its cause: a response in the context counts only if nothing else is
+        # known.
         best = _best(error, introspection.contexts(error), answers=best is None) or best
     return best or _ours(error) or _untyped(error)
 
@@ -264,13 +272,13 @@ def _stands_alone(error: BaseException) -> bool:
 
 
 def _best(error: BaseException, nodes: Iterable[BaseException], *, answers: bool = True) -> Evidence | None:
-    """An HTTP answer beats a kind, a stronger kind a weaker one, and the outermost the rest."""
+    """Prefers an HTTP response over a kind, a stronger kind over a weaker one, then the outermost exception."""
     strongest: tuple[int, BaseException, ExceptionKind] | None = None
     good: Evidence | None = None
     for node in nodes:
         kind = kind_of(node)
         if kind in OURS:
-            continue  # the siblings that a task group cancelled
+            continue  # siblings that a task group cancelled
         if answers and kind not in INCIDENTAL:
             fields = fields_of(node)
             answer = fields.get("response")
@@ -293,30 +301,30 @@ def _best(error: BaseException, nodes: Iterable[BaseException], *, answers: bool
 
 
 def _status_in(fields: dict[str, object], node: BaseException) -> int:
-    """The status on an exception itself."""
+    """Returns the status on an exception."""
     if not fields:
         return 0
-    # aiohttp makes up a 400 for an answer that was no HTTP.
+    # aiohttp invents a 400 for a response that is not HTTP.
     cause = read(node, "__cause__")
     if is_a(cause, BaseException) and kind_of(cause) is ExceptionKind.PROTOCOL:
         return 0
     for name in ("status_code", "status", "http_status"):
-        if found := status_in_field(fields.get(name)):
-            return found
-    # `code` is an exit code on some and an errno on others: only with headers beside it. That of aiohttp warns whoever
-    # asks, so it is asked last.
+        if status := status_in_field(fields.get(name)):
+            return status
+    # `code` is an exit code on some exceptions and an errno on others, so it counts only with headers. It is read last,
+    # because that of aiohttp emits a warning.
     return status_in_field(read(node, "code")) if fields.get("headers") is not None else 0
 
 
 def _ours(error: BaseException) -> Evidence | None:
-    """A group or a wrapper with nothing in it but what we stopped ourselves."""
+    """Returns evidence if the group or wrapper contains only exceptions that our side caused."""
     ends = list(introspection.ends(error))
     kinds = [kind_of(end) for end in ends]
     return Evidence(error=ends[0], kind=kinds[0], outer=error) if ends and all(k in OURS for k in kinds) else None
 
 
 def _untyped(error: BaseException) -> Evidence:
-    """The first message that says something, a status before words."""
+    """Returns the first message with a meaning. A status is preferred over words."""
     nodes = [node for node in introspection.contexts(error) if has_readable_text(node) and kind_of(node) not in OURS]
     texts = [(node, message_of(node)) for node in nodes]
     for says in (heuristics.lastfm_in, heuristics.status_in, heuristics.code_in):

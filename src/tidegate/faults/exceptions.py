@@ -9,11 +9,11 @@ from enum import StrEnum
 
 from tidegate.faults.introspection import MAX_TEXT, message_of, read
 
-# What the exceptions of the standard library and of HTTP clients mean, by the name of their module and type.
+# -- kinds ----------------------------------------------------------------------------------------------------------
 
 
 class ExceptionKind(StrEnum):
-    """What went wrong below or beside HTTP."""
+    """What went wrong below HTTP or around it."""
 
     TIMEOUT = "timeout"
     DNS = "dns"
@@ -23,19 +23,19 @@ class ExceptionKind(StrEnum):
     TLS = "tls"
     CERTIFICATE = "certificate"
     CUT = "cut"
-    CONNECT = "connect"  # the connection failed; only the cause says how
-    PROTOCOL = "protocol"  # no proper HTTP came back
+    CONNECT = "connect"  # the connection failed; only the cause tells how
+    PROTOCOL = "protocol"  # the response was not valid HTTP
     BAD_URL = "bad_url"
     REDIRECTS = "redirects"
     TOO_BIG = "too_big"
     NOT_JSON = "not_json"
     NOT_XML = "not_xml"
-    HTML = "html"  # a web page where data was expected
-    BAD_REQUEST = "bad_request"  # our side built something that cannot be sent
+    HTML = "html"  # a web page instead of data
+    BAD_REQUEST = "bad_request"  # our side built a request that cannot be sent
     POOL = "pool"
     DISK_FULL = "disk_full"
     CANCELLED = "cancelled"
-    HELD = "held"  # a gate further in was shut: nothing was sent
+    HELD = "held"  # an inner gate held the call: nothing was sent
 
 
 _HTTPX: dict[str, ExceptionKind | None] = {
@@ -61,7 +61,7 @@ _HTTPX: dict[str, ExceptionKind | None] = {
     "ConnectionNotAvailable": ExceptionKind.POOL,
 }
 
-# By the first part of the module. None: the type says nothing by itself, and neither do its bases.
+# By the first part of the module. None: neither the type nor its bases have a meaning.
 NAMES: dict[str, dict[str, ExceptionKind | None]] = {
     "builtins": {
         "ConnectionRefusedError": ExceptionKind.REFUSED,
@@ -92,7 +92,7 @@ NAMES: dict[str, dict[str, ExceptionKind | None]] = {
         "UnknownProtocol": ExceptionKind.PROTOCOL,
         "UnknownTransferEncoding": ExceptionKind.PROTOCOL,
         "HTTPException": ExceptionKind.PROTOCOL,
-        # A connection that is used in the wrong order is a bug of the program.
+        # Wrong order of operations on a connection is a bug of the program.
         "ImproperConnectionState": None,
         "NotConnected": None,
         "UnimplementedFileMode": None,
@@ -199,7 +199,7 @@ NAMES: dict[str, dict[str, ExceptionKind | None]] = {
 }
 
 
-# What one exception says by its type, and by the few attributes that tell apart what one type lumps together.
+# -- kind of an exception -------------------------------------------------------------------------------------------
 
 CODE_OF_KIND = {
     ExceptionKind.TIMEOUT: "timeout",
@@ -225,8 +225,8 @@ CODE_OF_KIND = {
     ExceptionKind.HELD: "cancelled",
 }
 
-# A stronger kind in a cause beats a weaker one above it: a client's SSLError may be a wrong certificate, its timeout
-# may be our own full pool.
+# A stronger kind in a cause beats a weaker one above it: an SSLError of a client may be a wrong certificate, and its
+# timeout may be our own full pool.
 STRENGTH = dict.fromkeys(ExceptionKind, 3) | {
     ExceptionKind.CONNECT: 0,
     ExceptionKind.PROTOCOL: 1,
@@ -239,8 +239,8 @@ VAGUE = frozenset({ExceptionKind.CONNECT, ExceptionKind.PROTOCOL})
 
 OURS = frozenset({ExceptionKind.CANCELLED, ExceptionKind.HELD})
 
-# These may carry a status that is not the point: of the answer that could not be read, of the last redirect, or one
-# that the client made up for what was no HTTP at all.
+# These may carry a status without meaning: of a response that could not be read, of the last redirect, or one that the
+# client invented for a response that is not HTTP.
 INCIDENTAL = frozenset(
     {ExceptionKind.NOT_JSON, ExceptionKind.HTML, ExceptionKind.CUT, ExceptionKind.REDIRECTS, ExceptionKind.PROTOCOL}
 )
@@ -261,7 +261,7 @@ _ERRNO = {
     errno.ENFILE: ExceptionKind.POOL,
 }
 
-# The clients' own fixed words, where one type of theirs stands for several things.
+# Fixed messages of clients, where one type has several meanings.
 _WORDS: dict[ExceptionKind, tuple[tuple[str, ExceptionKind], ...]] = {
     ExceptionKind.PROTOCOL: (
         ("peer closed connection without sending complete message body", ExceptionKind.CUT),
@@ -287,23 +287,23 @@ _by_type: dict[type, tuple[ExceptionKind | None, _Refinement | None]] = {}
 
 
 def kind_of(error: BaseException) -> ExceptionKind | None:
-    """The kind of this one exception; its causes are not looked at."""
+    """Returns the kind of this exception. Ignores its causes."""
     cls = type(error)
     kind, look = _by_type.get(cls) or _learn(cls)
     return kind if look is None else look(error, kind)
 
 
 def _learn(cls: type) -> tuple[ExceptionKind | None, _Refinement | None]:
-    kind = next((found[0] for base in cls.__mro__ if (found := _named(base))), None)
+    kind = next((entry[0] for base in cls.__mro__ if (entry := _named(base))), None)
     look = _by_errno if kind is None and issubclass(cls, OSError) else _REFINEMENTS.get(kind)
     if len(_by_type) >= _MAX_TYPES:
-        _by_type.clear()  # somebody makes types in a loop; start over rather than keep them alive
+        _by_type.clear()  # the program creates types in a loop; dropping all entries frees them
     _by_type[cls] = learnt = (kind, look)
     return learnt
 
 
 def _named(cls: type) -> tuple[ExceptionKind | None] | None:
-    """The entry of the table for this one class; None when there is none."""
+    """Returns the table entry of this class, or None."""
     module, name = read(cls, "__module__"), cls.__name__
     names = NAMES.get(module.partition(".")[0]) if type(module) is str else None
     return (names[name],) if names is not None and name in names else None
@@ -315,19 +315,19 @@ def _by_errno(error: BaseException, kind: ExceptionKind | None) -> ExceptionKind
 
 
 def _by_words(error: BaseException, kind: ExceptionKind | None) -> ExceptionKind | None:
-    if (found := _by_errno(error, kind)) is not kind or kind is None:
-        return found
+    if (by_errno := _by_errno(error, kind)) is not kind or kind is None:
+        return by_errno
     text = message_of(error, 200).lower()
     return next((meant for words, meant in _WORDS[kind] if words in text), kind)
 
 
 def _by_json(error: BaseException, kind: ExceptionKind | None) -> ExceptionKind | None:
-    """A text that stops in the middle broke off; one that is a web page comes from somebody else."""
+    """Text that stops in the middle was cut off. A web page comes from another server."""
     doc, at = read(error, "doc"), read(error, "pos")
     if type(doc) is bytes:
         doc = doc[:MAX_TEXT].decode("latin-1")
     if type(doc) is not str or type(at) is not int:
-        # aiohttp looks at the content type before it reads anything.
+        # aiohttp checks the content type before it reads the body.
         return ExceptionKind.HTML if "mimetype: text/html" in message_of(error, 500) else kind
     if doc[:200].lstrip().lower().startswith(_PAGES):
         return ExceptionKind.HTML

@@ -1,4 +1,4 @@
-"""A classified failure, as a value, and the closed sets it is made of."""
+"""A classified failure as a value, and the enums of its fields."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
 
-UNKNOWN = "unknown"  # the rule of a fault that no rule knew
+UNKNOWN = "unknown"  # the rule of a fault that no rule matched
 OWN_BUG = "own_bug"  # the same, raised by the program's own code
 
 
@@ -33,7 +33,7 @@ _FAILURES = frozenset({Reason.TRANSIENT, Reason.OVERLOADED, Reason.CONTRACT})
 
 
 class Reach(StrEnum):
-    """How far a fault spreads, from one entity to our own machine."""
+    """How far a fault reaches, from one item to our own machine."""
 
     ITEM = "item"
     OPERATION = "operation"
@@ -50,7 +50,7 @@ _RANKS = {reach: rank for rank, reach in enumerate(Reach)}
 
 
 class Level(StrEnum):
-    """How loud the log line is: WARN for what is expected of the outside world, ERROR when a person must act."""
+    """The log level: WARN for expected failures of services, ERROR if an operator must act."""
 
     DEBUG = "DEBUG"
     INFO = "INFO"
@@ -59,7 +59,7 @@ class Level(StrEnum):
 
     @property
     def number(self) -> int:
-        """The level of the standard library's logging."""
+        """The level number of `logging`."""
         return _NUMBERS[self]
 
 
@@ -67,10 +67,10 @@ _NUMBERS = {Level.DEBUG: 10, Level.INFO: 20, Level.WARN: 30, Level.ERROR: 40}
 
 
 def breaker_verdict(reason: Reason, reach: Reach) -> bool | None:
-    """What a fault says about the health of its target: True a failure, False a success, None nothing.
+    """What a fault means for the health of its target: True a failure, False a success, None neither.
 
-    Throttling, credentials, money and configuration are not the service being ill; an item that is refused proves that
-    it answers; a fault of our own machine says nothing about anybody else.
+    Throttling, credentials, quota and configuration do not mean that the service is failing. A rejected item proves
+    that the service responds. A fault of our own machine says nothing about the service.
     """
     if reach is Reach.SELF:
         return None
@@ -80,7 +80,7 @@ def breaker_verdict(reason: Reason, reach: Reach) -> bool | None:
 
 
 class CodeRow(Protocol):
-    """What the code book says about a code."""
+    """The row of a code in the code book."""
 
     @property
     def name(self) -> str: ...
@@ -98,22 +98,22 @@ class CodeRow(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """What a failure means: whether to go again, whose fault it is, and what to tell a person.
+    """The meaning of a failure: whether to retry, who caused it, and the message for users.
 
     fault = classify(error)
-    if fault is not None and fault.fatal: tell_somebody(fault.message)
+    if fault is not None and fault.fatal: alert(fault.message)
     """
 
     code: str
     reason: Reason
     reach: Reach
     level: Level
-    message: str  # for people, from the code book
-    advice: str  # what they can do, from the code book
-    rule: str  # which rule decided
-    status: int = 0  # HTTP status, 0 when there was none
-    retry_after: float | None = None  # seconds, as the service asked; not clamped
-    detail: str = ""  # for the log: redacted and cut
+    message: str  # for users, from the code book
+    advice: str  # what users can do, from the code book
+    rule: str  # the rule that decided
+    status: int = 0  # HTTP status, 0 without one
+    retry_after: float | None = None  # seconds, as the service asked; not limited
+    detail: str = ""  # for the log: redacted and truncated
 
     @property
     def fatal(self) -> bool:
@@ -125,21 +125,21 @@ class Fault:
 
     @property
     def counts_as_failure(self) -> bool | None:
-        """For a breaker: True a failure, False a success (it answered), None neither."""
+        """For a breaker: True a failure, False a success (the service responded), None neither."""
         return None if self.rule == OWN_BUG else breaker_verdict(self.reason, self.reach)
 
     @property
     def unclassified(self) -> bool:
-        """Nobody knew this failure; it is retried, and deserves a rule of its own."""
+        """Whether no rule matched. It is retried, and should get a rule."""
         return self.rule in (UNKNOWN, OWN_BUG)
 
     @property
     def own_bug(self) -> bool:
-        """The program's own code raised it by mistake, as a KeyError: it says nothing about the service."""
+        """Whether a bug of the program raised it, such as a KeyError. It says nothing about the service."""
         return self.rule == OWN_BUG
 
     def as_json(self) -> dict[str, Any]:
-        """The fault as JSON shows it; the detail is left to the log."""
+        """Returns the fault for JSON, without the detail, which is only for the log."""
         return {
             "code": self.code,
             "class": "fatal" if self.fatal else "retriable",
@@ -164,9 +164,9 @@ _set_retry_after = _FIELDS["retry_after"].__set__
 def fault_from(
     row: CodeRow, rule: str, reach: Reach | None, status: int, retry_after: float | None, detail: str
 ) -> Fault:
-    """A fault of one row of the code book.
+    """Creates a fault from one row of the code book.
 
-    One is made for every failed call, and setting the slots takes a third of the time of the frozen `__init__`.
+    Every failed call creates one. Setting the slots takes a third of the time of the frozen `__init__`.
     """
     made = object.__new__(Fault)
     _set_code(made, row.name)

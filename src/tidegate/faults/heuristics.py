@@ -7,7 +7,7 @@ from datetime import UTC
 
 from tidegate.faults.introspection import MAX_TEXT
 
-# What a plain message says, when no type says anything. The last resort before "unknown".
+# -- message text, if the type has no meaning -----------------------------------------------------------------------
 
 MAX_READ = MAX_TEXT
 
@@ -17,7 +17,7 @@ _PHRASES = (
     "|server error|not implemented|bad gateway|service unavailable|gateway time-?out"
 )
 # As in "spotify API returned status 403", "HTTP/1.1 503", "HTTP Error 404: Not Found", "502 Bad Gateway" and "the API
-# returned 500."; but "returned 500 rows" is about something else.
+# returned 500.", but not "returned 500 rows".
 _STATUS = (
     r"\b(?:http(?:/[0-9](?:\.[0-9])?)?(?: error| status)?|status(?:[ _-]?code)?|response code|error code)"
     r"[\"']?[ :=]{1,3}[\"']?([3-5][0-9]{2})\b"
@@ -26,7 +26,7 @@ _STATUS = (
     r"|\b(?:returned|responded with|got)(?: an?)?(?: http)?(?: error)?:? ([45][0-9]{2})(?![0-9a-z%]| [a-z])"
 )
 
-# Last.fm puts its own numbers into XML, and they say more than the HTTP status beside them.
+# Last.fm has its own numbers in XML. They are more specific than the HTTP status.
 _LASTFM = r"<lfm\b[^>]{0,200}>[\s\\rn]{0,200}<error\s{1,5}code\s{0,3}=\s{0,3}\\{0,2}[\"']?([0-9]{1,3})\b"
 LASTFM_CODES = {
     2: "bad_request", 3: "bad_request", 4: "unauthorized", 5: "bad_request", 6: "not_found", 7: "bad_request",
@@ -35,8 +35,8 @@ LASTFM_CODES = {
     27: "not_supported", 29: "rate_limited",
 }  # fmt: skip
 
-# Fatal words come first: a page about a refused login may well speak of a "session timeout". After them, what is
-# longer: a "gateway timeout" is no timeout of ours.
+# Fatal words come first: a page about a rejected login may contain "session timeout". Then longer phrases: a "gateway
+# timeout" is not our timeout.
 WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("unauthorized", ("invalid api key", "invalid_api_key", "unauthorized", "authentication failed",
                       "invalid credentials", "invalid_grant", "wrong username or password", "invalid access token",
@@ -60,22 +60,22 @@ WORDS: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 
 def status_in(text: str) -> int:
-    """The HTTP status that a message speaks of; 0 when it does not."""
-    # Patterns stay text until they are needed: compiling them would be a tenth of `import tidegate`.
-    found = re.search(_STATUS, text[:MAX_READ].lower(), re.ASCII)
-    return int(next(group for group in found.groups() if group)) if found else 0
+    """Returns the HTTP status in a message, or 0."""
+    # Patterns are compiled on first use: compiling them at import would be a tenth of `import tidegate`.
+    match = re.search(_STATUS, text[:MAX_READ].lower(), re.ASCII)
+    return int(next(group for group in match.groups() if group)) if match else 0
 
 
 def lastfm_in(text: str) -> int:
-    """The number in an XML error of Last.fm that a message quotes; 0 when there is none, or one that nobody knows."""
+    """Returns the number of a Last.fm XML error in a message. 0 without one, or if it is unknown."""
     if "<lfm" not in text[:MAX_READ]:
         return 0
-    found = re.search(_LASTFM, text[:MAX_READ].lower(), re.ASCII)
-    return int(found[1]) if found and int(found[1]) in LASTFM_CODES else 0
+    match = re.search(_LASTFM, text[:MAX_READ].lower(), re.ASCII)
+    return int(match[1]) if match and int(match[1]) in LASTFM_CODES else 0
 
 
 def code_in(text: str) -> tuple[str, str] | None:
-    """The code that well-known words of a message stand for, and the words that decided."""
+    """Returns the code for well-known words in a message, and the words that decided."""
     lowered = text[:MAX_READ].lower()
     for code, words in WORDS:
         for word in words:
@@ -85,7 +85,7 @@ def code_in(text: str) -> tuple[str, str] | None:
 
 
 def _stands_alone(word: str, text: str) -> bool:
-    """Whether *word* is somewhere in *text* with no letter or digit next to it."""
+    """Whether *word* is in *text* with no letter or digit next to it."""
     at = text.find(word)
     while at >= 0:
         end = at + len(word)
@@ -95,26 +95,26 @@ def _stands_alone(word: str, text: str) -> bool:
     return False
 
 
-# How long a service asks us to wait, in seconds.
+# -- Retry-After ----------------------------------------------------------------------------------------------------
 
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,6})?"
-_MAX_LENGTH = 64  # characters: nothing legal is longer
+_MAX_LENGTH = 64  # characters: no valid value is longer
 
 
 def retry_after(
     value: str | None, *, milliseconds: str | None = None, date: str | None = None, now: float | None = None
 ) -> float | None:
-    """Seconds from a `Retry-After` and a `retry-after-ms` header; None when there is none, or nonsense, or not ahead.
+    """Returns the seconds of a `Retry-After` or `retry-after-ms` header. None if missing, invalid or not in the future.
 
-    A date is measured against the answer's own *date*, else against *now* (UNIX time), else it is ignored: our clock
-    and theirs may differ by hours.
+    A date is compared with the *date* of the response, else with *now* (UNIX time), else it is ignored: our clock and
+    that of the service may differ by hours.
     """
-    if milliseconds is not None and (found := _number(milliseconds)):
-        return found / 1000
+    if milliseconds is not None and (number := _number(milliseconds)):
+        return number / 1000
     if value is None:
         return None
-    if (found := _number(value)) is not None:
-        return found or None
+    if (number := _number(value)) is not None:
+        return number or None
     then, base = http_date(value), http_date(date)
     if then is None:
         return None
@@ -123,14 +123,14 @@ def retry_after(
 
 
 def http_date(text: str | None) -> float | None:
-    """UNIX time of one of the three legal forms of a date; one without a zone is UTC."""
-    if text is None or len(text) > _MAX_LENGTH or not text.isascii():  # int() takes the digits of any script
+    """Returns the UNIX time of an HTTP date in one of its three forms. Without a zone it is UTC."""
+    if text is None or len(text) > _MAX_LENGTH or not text.isascii():  # int() accepts the digits of any script
         return None
-    from email.utils import parsedate_to_datetime  # 12 ms to import, for a header that few send
+    from email.utils import parsedate_to_datetime  # 12 ms to import, for a rare header
 
     try:
-        found = parsedate_to_datetime(text.strip())
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp()
+        moment = parsedate_to_datetime(text.strip())
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
 

@@ -1,18 +1,18 @@
-"""Safe reads of foreign objects, and the chain of causes of an exception."""
+"""Safe reads of third-party objects, and the chain of causes of an exception."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TypeGuard, TypeVar
 
-# Reads attributes and texts of strangers' objects: any of them may raise, lie about its type or be endless.
+# -- attributes: reading one may raise, lie about its type or never end ---------------------------------------------
 
 T = TypeVar("T")
 
 MAX_TEXT = 4096
 _MAX_TYPES = 4096
 
-# What exceptions carry: the answer, its status and headers, and the exceptions below them that they do not chain.
+# Attributes of exceptions: the response, its status and headers, and causes that are not chained.
 HIDDEN = ("reason", "os_error", "original_error", "cause")
 _ASKED = frozenset({"response", "status_code", "status", "http_status", "headers", "exceptions", *HIDDEN})
 
@@ -21,7 +21,7 @@ _on_class: dict[type, tuple[str, ...]] = {}
 
 
 def read(source: object, name: str) -> object:
-    """An attribute, or None: a property of a stranger's class may raise anything."""
+    """Returns an attribute, or None: a property of a third-party class may raise anything."""
     if source is None:
         return None
     try:
@@ -31,7 +31,7 @@ def read(source: object, name: str) -> object:
 
 
 def is_a(value: object, kind: type[T]) -> TypeGuard[T]:
-    """`isinstance` without asking the object, which may lie about its class or raise."""
+    """`isinstance` without calling the object, which may lie about its class or raise."""
     return issubclass(type(value), kind)
 
 
@@ -41,7 +41,7 @@ def type_name(error: BaseException) -> str:
 
 
 def message_of(error: BaseException | None, limit: int = MAX_TEXT) -> str:
-    """The text of an exception, at most *most* characters of it; empty when its `str` raises."""
+    """Returns the text of an exception, up to *limit* characters. Empty if its `str` raises."""
     if error is None:
         return ""
     try:
@@ -51,20 +51,20 @@ def message_of(error: BaseException | None, limit: int = MAX_TEXT) -> str:
         return ""
 
 
-def status_in_field(found: object) -> int:
-    """*found* as an HTTP status; 0 when it is none."""
-    if type(found) is int:
-        return found if 100 <= found <= 599 else 0
-    # HTTPStatus and its like: a subclass may compare as it likes.
-    if is_a(found, int):
-        return status_in_field(int.__int__(found))
+def status_in_field(value: object) -> int:
+    """Returns *value* as an HTTP status, or 0."""
+    if type(value) is int:
+        return value if 100 <= value <= 599 else 0
+    # HTTPStatus and other subclasses may override comparisons.
+    if is_a(value, int):
+        return status_in_field(int.__int__(value))
     return 0
 
 
 def fields_of(error: BaseException) -> dict[str, object]:
-    """Those of the attributes that matter which *error* has.
+    """Returns the relevant attributes of *error*.
 
-    Most have none, and to see that in the dictionary of the instance is much cheaper than to ask for each.
+    Most exceptions have none. Checking the instance dictionary is much cheaper than reading each attribute.
     """
     cls = type(error)
     names = _on_class.get(cls)
@@ -75,17 +75,17 @@ def fields_of(error: BaseException) -> dict[str, object]:
     own = error.__dict__
     if not own and not names:
         return _NOTHING
-    found = {name: own[name] for name in own.keys() & _ASKED}
+    fields = {name: own[name] for name in own.keys() & _ASKED}
     for name in names:
-        found[name] = read(error, name)
-    return found
+        fields[name] = read(error, name)
+    return fields
 
 
 _ALL = tuple(sorted(_ASKED))
 
 
 def _learn(cls: type) -> tuple[str, ...]:
-    """The attributes that the class itself defines; all of them when it answers for attributes in a way of its own."""
+    """Returns the relevant attributes that the class defines. All of them if it overrides attribute access."""
     if read(cls, "__getattribute__") is not BaseException.__getattribute__ or read(cls, "__getattr__") is not None:
         names = _ALL
     else:
@@ -96,36 +96,50 @@ def _learn(cls: type) -> tuple[str, ...]:
     return names
 
 
-# Walks an exception and everything that led to it: causes, groups, and what clients hide in attributes.
+# -- chain of causes ------------------------------------------------------------------------------------------------
 
 MAX_NODES = 64
 
-# Bugs of the program. One that is raised while an answer is being handled is news of its own, so what was being
-# handled does not explain it; only what it was explicitly raised from does. Subclasses are somebody's own meaning.
-BUGS: frozenset[type[BaseException]] = frozenset({
-    TypeError, AttributeError, NameError, UnboundLocalError, KeyError, IndexError, AssertionError, ImportError,
-    ModuleNotFoundError, SyntaxError, IndentationError, NotImplementedError, RecursionError, ZeroDivisionError,
-})  # fmt: skip
-_BUGS = frozenset(map(id, BUGS))  # a class whose metaclass has no hash cannot be looked for in a set of classes
+# Bugs of the program. A bug that is raised while a response is handled is a separate failure, so its context does not
+# explain it. Only its explicit cause does. Subclasses may have another meaning.
+BUGS: frozenset[type[BaseException]] = frozenset(
+    {
+        TypeError,
+        AttributeError,
+        NameError,
+        UnboundLocalError,
+        KeyError,
+        IndexError,
+        AssertionError,
+        ImportError,
+        ModuleNotFoundError,
+        SyntaxError,
+        IndentationError,
+        NotImplementedError,
+        RecursionError,
+        ZeroDivisionError,
+    }
+)
+_BUGS = frozenset(map(id, BUGS))  # by id, because a metaclass may make a class unhashable
 
 
 def is_bug(error: object) -> bool:
-    """Whether it is of exactly one of the classes that a mistake in a program raises."""
+    """Whether its class is exactly one of `BUGS`."""
     return id(type(error)) in _BUGS
 
 
 def causes(error: BaseException) -> Iterator[BaseException]:
-    """*error* and what it was explicitly raised from, outermost first; members of a group in their order."""
+    """Yields *error* and its explicit causes, outermost first. Members of a group come in order."""
     return _walk(error, implicit=False)
 
 
 def contexts(error: BaseException) -> Iterator[BaseException]:
-    """The same, and what was being handled when each was raised."""
+    """Yields the same, and the context of each exception."""
     return _walk(error, implicit=True)
 
 
 def ends(error: BaseException) -> Iterator[BaseException]:
-    """Those of `causes` that nothing led to."""
+    """Yields those of `causes` that have no cause."""
     return (node for node in causes(error) if not _below(node, implicit=False))
 
 
@@ -144,15 +158,15 @@ def _walk(error: BaseException, *, implicit: bool) -> Iterator[BaseException]:
 def _below(node: BaseException, *, implicit: bool) -> list[BaseException]:
     fields = fields_of(node)
     cause = read(node, "__cause__")
-    found: list[object] = [] if cause is None else [cause]
+    nodes: list[object] = [] if cause is None else [cause]
     if fields:
-        found += (fields[name] for name in HIDDEN if name in fields)
+        nodes += (fields[name] for name in HIDDEN if name in fields)
         members = fields.get("exceptions")
         if type(members) is tuple or type(members) is list:
-            found += members[:MAX_NODES]
+            nodes += members[:MAX_NODES]
     args = read(node, "args")
     if type(args) is tuple:
-        found += args[:MAX_NODES]
+        nodes += args[:MAX_NODES]
     if implicit and cause is None and not is_bug(node) and not read(node, "__suppress_context__"):
-        found.append(read(node, "__context__"))
-    return [each for each in found if is_a(each, BaseException)]
+        nodes.append(read(node, "__context__"))
+    return [child for child in nodes if is_a(child, BaseException)]

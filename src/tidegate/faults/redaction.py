@@ -8,18 +8,18 @@ from hashlib import blake2b
 from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
-# Takes secrets out of text before it reaches a log.
+# -- redaction ------------------------------------------------------------------------------------------------------
 
-MAX_REDACTED = 500  # characters of detail that are kept
+MAX_REDACTED = 500  # characters of detail
 
 _FLAGS = re.ASCII | re.DOTALL
 
-# A text that quotes a text that quotes a text has many backslashes.
+# Nested quotes have many backslashes.
 _BETWEEN = r"[\\\"'\]]{0,8}\s{0,3}(?:[=:]|=>|%3d|(?<=[\"']),)\s{0,3}"
 _QUOTED = r"b?\\{0,7}(?P<quote>[\"'])(?:(?!(?P=quote))[^\\]|\\.)*(?P=quote)?"
 
-# A name that ends in one of these, and its value: name=value, "name": "value", ('name', 'value'). What follows
-# Authorization or Cookie is secret to the end of the line. Searched in lower case, which is four times faster.
+# A name that ends in one of these, and its value: name=value, "name": "value", ('name', 'value'). The text after
+# Authorization or Cookie is secret up to the end of the line. The search uses lower case, which is four times faster.
 _NAMED: tuple[tuple[tuple[str, ...], str], ...] = (
     (
         ("token", "key", "secret", "pass", "pwd", "sig", "jwt", "credential"),
@@ -34,12 +34,12 @@ _TO_LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 
 _SHORT = "|".join(f"(?<={start}{name}=)" for name in ("[utsp]", "sk", "code") for start in ("^", r"[?&;\s\"'(]"))
 
-# Each with fragments of which one must be there, in lower case: nearly always none is, and that is cheap to see. So
-# most patterns are never needed, and none is compiled before it is.
+# Each with fragments in lower case, of which the text must contain one. That check is cheap and nearly always fails. So
+# most patterns never run, and they are compiled on first use.
 _RULES: tuple[tuple[tuple[str, ...], str, str], ...] = (
-    # One-letter names are Subsonic's, and only safe to read in a query string, a form or a dictionary (whose quote may
-    # have gone with the secret before it). A pattern that starts with the sign itself is found twenty times faster than
-    # one that starts with the names.
+    # One-letter names are those of Subsonic. They are only safe to match in a query string, a form or a dictionary
+    # (whose quote may be gone with the previous secret). A pattern that starts with the sign is twenty times faster
+    # than one that starts with the names.
     (("=",), rf"=(?:{_SHORT})[^\s&\"'<>]+", "=***"),
     (("':", '":', "',"), rf"((?<=[\"'*])(?:[utsp]|sk)\\{{0,7}}[\"']\s{{0,3}}[:,]\s{{0,3}}){_QUOTED}", r"\1***"),
     (("bearer", "basic"), r"\b([Bb](?i:earer|asic)\s{1,3})[A-Za-z0-9._~+/=:-]{6,}", r"\1***"),
@@ -49,7 +49,7 @@ _RULES: tuple[tuple[tuple[str, ...], str, str], ...] = (
 
 
 def redact(text: str, limit: int = MAX_REDACTED) -> str:
-    """*text* in one printable line of at most *most* characters, with what looks like a secret taken out."""
+    """Returns *text* as one printable line of up to *limit* characters, with secrets replaced."""
     short = text if len(text) <= 4 * limit else _whole_words(text[: 4 * limit])
     lowered = short.lower()
     for hints, pattern in _NAMED:
@@ -72,25 +72,25 @@ def redact(text: str, limit: int = MAX_REDACTED) -> str:
 
 def _without_values(text: str, pattern: str) -> str:
     lowered = text.lower()
-    if len(lowered) != len(text):  # a few letters become two when they are lowered
+    if len(lowered) != len(text):  # a few letters become two in lower case
         lowered = text.translate(_TO_LOWER)
     parts: list[str] = []
     at = 0
-    for found in re.finditer(pattern, lowered, _FLAGS):
-        parts += text[at : found.start("value")], "***"
-        at = found.end()
+    for match in re.finditer(pattern, lowered, _FLAGS):
+        parts += text[at : match.start("value")], "***"
+        at = match.end()
     return "".join((*parts, text[at:]))
 
 
 def _whole_words(text: str) -> str:
-    """Without the word that a cut went through: half a secret is not recognised."""
+    """Removes the word at the cut: half a secret is not recognized."""
     end = max(text.rfind(" "), text.rfind("\n"), text.rfind("&"))
     return text[:end] if end > 0 else text
 
 
-# Which failures are the same one: what they say, without what differs from job to job.
+# -- fingerprints: equal for failures that differ only in variable parts --------------------------------------------
 
-MAX_FINGERPRINTED = 200  # characters of a message that tell it from others
+MAX_FINGERPRINTED = 200  # characters of a message that distinguish it
 _VARIES = re.compile(
     r"""
     "[^"]{0,200}" | '[^']{0,200}' | «[^»]{0,200}» | “[^”]{0,200}”           # what is quoted
@@ -104,23 +104,23 @@ _VARIES = re.compile(
 
 
 def normalise(message: str) -> str:
-    """The message with an ellipsis for whatever varies: ids, numbers, quoted words, addresses."""
+    """Replaces all variable parts of a message by an ellipsis: ids, numbers, quoted words, addresses."""
     return " ".join(_VARIES.sub("…", message[: 4 * MAX_FINGERPRINTED]).split())[:MAX_FINGERPRINTED]
 
 
 def fingerprint(subject: str, code: str, message: str) -> str:
-    """The same for failures of one *subject* (a target, or a kind of job) with one code that say the same."""
+    """Returns the same value for failures of one *subject* (a target or job kind) with the same code and message."""
     parts = "\0".join((subject, code, normalise(message)))
     return blake2b(parts.encode("utf-8", "replace"), digest_size=8).hexdigest()
 
 
-# What may be shown of jobs and failures: nothing that looks like a secret, and no endless text.
+# -- values shown to users ------------------------------------------------------------------------------------------
 
 MAX_JSON = 20_000  # characters of JSON
 _MAX_TEXT = 2_000
 _MAX_MESSAGE = 1000
 _DEEPEST = 20
-# Names of values that are secret. A lone "key" is not: jobs have keys that are none.
+# Names of secret values. A plain "key" is not one: jobs have keys that are not secret.
 _SECRET = re.compile(
     r"token|secret|passw|passphrase|passcode|(?:^|[-_ ])pass$|pwd|credential|authorization|cookie|signature|jwt"
     r"|(?:api|private|access|signing|encryption|license)[-_ ]?key",
@@ -129,18 +129,18 @@ _SECRET = re.compile(
 
 
 def cut(text: str, limit: int) -> str:
-    """At most so many characters, and none that is no text."""
+    """Truncates to *limit* characters, and replaces invalid ones."""
     clean = text.encode("utf-8", "replace").decode()
     return clean if len(clean) <= limit else f"{clean[: limit - 1]}…"
 
 
 def shown_message(text: str) -> str:
-    """What a handler or a service said of a failure, as it may be shown: in one line."""
+    """Returns the message of a failure for users, in one line."""
     return redact(text, _MAX_MESSAGE)
 
 
 def shown_json(text: Any) -> Any:
-    """A JSON text as a value that may be shown; one that is too long as the beginning of its text."""
+    """Returns JSON text as a value for users, or the start of the text if it is too long."""
     if text is None:
         return None
     if not isinstance(text, str):
@@ -154,15 +154,15 @@ def shown_json(text: Any) -> Any:
 
 
 def shown_value(value: Any, depth: int = 0) -> Any:
-    """*value* without secrets, texts cut."""
+    """Returns *value* without secrets, with long texts truncated."""
     if depth > _DEEPEST:
         return "…"
     if isinstance(value, dict):
         return {
-            cut(str(name), 200): "***" if _SECRET.search(str(name)) and each else shown_value(each, depth + 1)
-            for name, each in value.items()
+            cut(str(name), 200): "***" if _SECRET.search(str(name)) and item else shown_value(item, depth + 1)
+            for name, item in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [shown_value(each, depth + 1) for each in value]
-    # `redacted` cuts, too: a secret that was cut before is not recognised.
+        return [shown_value(item, depth + 1) for item in value]
+    # `redact` truncates: it would not recognize a secret that was already cut.
     return redact(value, _MAX_TEXT) if isinstance(value, str) else value

@@ -18,11 +18,11 @@ from tidegate.faults.evidence import Evidence
 from tidegate.faults.exceptions import ExceptionKind
 from tidegate.faults.fault import OWN_BUG, Reach
 
-# A rule reads one answer: the conditions under which it speaks, and the code that it gives.
+# -- rules ----------------------------------------------------------------------------------------------------------
 
 Statuses = int | range | tuple[int, ...]
 Said = int | str
-ANY: Any = object()  # in `json=` and `says=`: it is there, with whatever value
+ANY: Any = object()  # in `json=` and `says=`: present, with any value
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _CONDITIONS = ("status", "kind", "says", "json", "text", "header", "path", "html", "test")
@@ -30,17 +30,18 @@ _CONDITIONS = ("status", "kind", "says", "json", "text", "header", "path", "html
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """All the conditions that are given must hold. `code=None` says: this is a good answer.
+    """A rule matches if all its conditions hold. `code=None` means a good response.
 
         Rule(name="quota", code="quota_exhausted", status=429, json={"error.code": "insufficient_quota"})
 
-    *status* is 0 for a bare message that names none. *says* is what the pack's own `says` reads off an answer: a value,
-    a set of them or ANY; *json* maps dotted paths to a value, a set of values or ANY; *text* holds lower-case
-    fragments, one of which is in the body; *header* maps names to a lower-case fragment; *path* are fragments of the
-    URL's path; *html* tells a web page from data, whatever its label; *test* is a function of the evidence, for what
-    the rest cannot say.
-    *reach* overrides that of the code. *after* reads how many seconds the service asks to wait where it does not use
-    `Retry-After`; the longer of the two counts.
+    *status* is 0 for a message without a status. *says* is the result of the pack's `says` function: a value, a set of
+    values or ANY. *json* maps dotted paths to a value, a set of values or ANY. *text* has lower-case fragments, one of
+    which is in the body. *header* maps names to a lower-case fragment. *path* has fragments of the URL path. *html*
+    tells a web page from data, whatever its content type. *test* is a function of the evidence, for all other
+    conditions.
+
+    *reach* overrides that of the code. *after* returns the seconds that the service asks to wait if it does not use
+    `Retry-After`. The longer of both counts.
     """
 
     name: str
@@ -84,7 +85,7 @@ class Rule:
         return bool(self.json or self.text) or self.html is not None or self.says is not None
 
     def speaks_of(self, status: int) -> bool:
-        """Whether it could match an answer with this status."""
+        """Whether it could match a response with this status."""
         match self.status:
             case None:
                 return True
@@ -94,7 +95,7 @@ class Rule:
                 return status in self.status
 
     def matches(self, evidence: Evidence, said: Said | None = None) -> bool:
-        """Whether all conditions but the status hold; *said* is what the pack's `says` gave."""
+        """Whether all conditions except the status hold. *said* is the result of the pack's `says`."""
         if self.says is not None and not _is_said(said, self.says):
             return False
         if self.kind is not None and evidence.kind not in (self.kind if isinstance(self.kind, tuple) else (self.kind,)):
@@ -114,17 +115,17 @@ class Rule:
         return self.test is None or bool(self.test(evidence))
 
     def asks_to_wait(self, evidence: Evidence) -> float | None:
-        """Seconds from *after*; None when it says nothing, nonsense or nothing ahead, or raises."""
+        """Returns the seconds from *after*. None if it returns nothing, an invalid or past value, or raises."""
         if self.after is None:
             return None
         try:
-            found = self.after(evidence)
-            return float(found) if found is not None and math.isfinite(found) and found > 0 else None
-        except Exception:  # total, whatever a user's own function does
+            wait = self.after(evidence)
+            return float(wait) if wait is not None and math.isfinite(wait) and wait > 0 else None
+        except Exception:  # the user's function may raise anything
             return None
 
     def _in_json(self, evidence: Evidence) -> bool:
-        # Nearly every good answer lacks one of the names, and finding that out costs less than parsing it.
+        # Nearly every good response lacks one of the names, and this check is cheaper than parsing.
         body = evidence.body
         if any(needle not in body for needle in self._needles):
             return False
@@ -132,7 +133,7 @@ class Rule:
 
 
 def is_name(text: str) -> bool:
-    """Whether a rule or a pack may be called so."""
+    """Whether the text is a valid name of a rule or a pack."""
     return _NAME.fullmatch(text) is not None
 
 
@@ -157,36 +158,36 @@ def _contains(body: bytes, fragments: tuple[str, ...]) -> bool:
 
 
 def _holds(document: object, path: str, want: object) -> bool:
-    found = document
+    value = document
     for name in path.split("."):
-        if isinstance(found, Mapping) and name in found:
-            found = found[name]
-        elif isinstance(found, list) and name.isdigit() and int(name) < len(found):
-            found = found[int(name)]
+        if isinstance(value, Mapping) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdigit() and int(name) < len(value):
+            value = value[int(name)]
         else:
             return False
     if want is ANY:
         return True
     if isinstance(want, (set, frozenset)):
-        return _hashable(found) and found in want
-    return bool(type(found) is type(want) and found == want)
+        return _hashable(value) and value in want
+    return bool(type(value) is type(want) and value == want)
 
 
-def _hashable(found: object) -> bool:
-    return isinstance(found, (str, int, float, bool, type(None)))
+def _hashable(value: object) -> bool:
+    return isinstance(value, (str, int, float, bool, type(None)))
 
 
-# The rules of one service, its own codes and its doubts: asked before the general rules.
+# -- packs ----------------------------------------------------------------------------------------------------------
 
 Faults = Mapping[type[BaseException], str | None]
 
 
 class Pack:
-    """The rules of one service, its own codes, and what must be confirmed before it is believed.
+    """The rules of one service, its codes, and the verdicts that need confirmation.
 
-    *says* reads the service's own word for what went wrong off an answer, once for all rules: a number or a text, None
-    when there is none. *codes* join the code book for this pack. *faults* maps classes of exceptions to codes, and is
-    asked before the rules: the most specific class decides. None instead of a code means a bug of the program.
+    *says* reads the service's own error number or text from a response, once for all rules. It returns None without
+    one. *codes* extend the code book for this pack. *faults* maps exception classes to codes and comes before the
+    rules: the most specific class decides. None instead of a code means a bug of the program.
     """
 
     __slots__ = ("_layers", "_of_status", "code_book", "codes", "confirm", "faults", "name", "rules", "says")
@@ -203,7 +204,7 @@ class Pack:
     ) -> None:
         self.name = name
         self.faults: Faults = dict(faults or {})
-        # By id: a class whose metaclass has no hash cannot be looked for in a dict of classes.
+        # By id: a metaclass may make a class unhashable.
         self._layers: tuple[dict[int, str | None], ...] = ({id(kind): code for kind, code in self.faults.items()},)
         self.rules = tuple(rules)
         for rule in self.rules:
@@ -216,7 +217,7 @@ class Pack:
             self.code_book: CodeBook = CORE.extend(*self.codes)
         except ValueError as error:
             raise ValueError(f"pack {name!r}: {error}") from error
-        # At most one entry for each status there is.
+        # Up to one entry per HTTP status.
         self._of_status: dict[int, tuple[tuple[Rule, ...], bool]] = {}
         if not is_name(name):
             raise ValueError(f"pack {name!r}: a name has 1 to 64 letters, digits, dots, dashes and underscores")
@@ -226,15 +227,15 @@ class Pack:
             self._check(rule)
         for kind, code in self.faults.items():
             _check_fault(name, kind, code, self.code_book)
-        for each in self.confirm:
-            for code in (each.code, each.becomes, each.until_then):
+        for policy in self.confirm:
+            for code in (policy.code, policy.becomes, policy.until_then):
                 if code is not None and code not in self.code_book:
                     raise ValueError(f"pack {name!r}, Confirm: there is no code {code!r} in the book")
 
     def named(self, what: object, *, broad: bool = True) -> tuple[str, str] | None:
-        """The code that *faults* give this exception, and the rule that decided; None when they say nothing.
+        """Returns the code that *faults* give this exception, and the rule that decided, or None.
 
-        Without *broad*, entries for `Exception` and `BaseException` are left out.
+        Without *broad*, entries for `Exception` and `BaseException` are ignored.
         """
         for layer in self._layers:
             for kind in type(what).__mro__:
@@ -244,7 +245,7 @@ class Pack:
         return None
 
     def with_faults(self, faults: Faults) -> Pack:
-        """This pack with *faults*, which are asked before its own."""
+        """Returns this pack with *faults*, which come before its own."""
         pack = Pack(
             self.name,
             self.rules,
@@ -257,17 +258,17 @@ class Pack:
         return pack
 
     def needs_body(self, status: int) -> bool:
-        """Whether a rule must see the body of an answer with this status."""
+        """Whether a rule needs the body of a response with this status."""
         return any(rule.needs_body for rule in self._speaking_of(status)[0])
 
     def first(self, evidence: Evidence) -> Rule | None:
-        """The first rule that matches; one that raises does not."""
+        """Returns the first rule that matches. A rule that raises does not match."""
         status, typed = evidence.status, False
         if not status:
             if evidence.kind is not None or (evidence.error is not None and not has_readable_text(evidence.error)):
-                typed = True  # what the exception is outweighs what its message says
+                typed = True  # the exception type is more reliable than its message
             else:
-                # A message about a good status is about something else that went wrong.
+                # A message with a good status is about something else.
                 named = heuristics.status_in(evidence.text)
                 status = named if named >= 400 else 0
                 _unwrap(evidence)
@@ -279,17 +280,17 @@ class Pack:
             try:
                 if rule.matches(evidence, said):
                     return rule
-            except Exception:  # noqa: S112 - a user's own test may raise on an answer it never expected
+            except Exception:  # noqa: S112 - a user's test may raise on an unexpected response
                 continue
         return None
 
     def _speaking_of(self, status: int) -> tuple[tuple[Rule, ...], bool]:
-        """The rules for a status, and whether one of them wants to know what the answer says."""
-        found = self._of_status.get(status)
-        if found is None:
+        """Returns the rules for a status, and whether one of them needs `says`."""
+        entry = self._of_status.get(status)
+        if entry is None:
             rules = tuple(rule for rule in self.rules if rule.speaks_of(status))
-            found = self._of_status[status] = rules, any(rule.says is not None for rule in rules)
-        return found
+            entry = self._of_status[status] = rules, any(rule.says is not None for rule in rules)
+        return entry
 
     def _said(self, evidence: Evidence) -> Said | None:
         try:
@@ -314,7 +315,7 @@ class Pack:
 
 
 def pack_of(rules: object, name: str, faults: Faults | None = None) -> Pack | None:
-    """What was given as rules, as a pack; rules of the user's own make one of this *name*, if it may be called so."""
+    """Converts rules to a pack. A list of rules becomes a pack with this *name*, if it is valid."""
     if faults is not None:
         if not isinstance(faults, Mapping):
             raise TypeError(f"faults must map classes of exceptions to codes, got {faults!r:.60}")
@@ -336,13 +337,13 @@ def _check_fault(pack: str, kind: object, code: object, code_book: CodeBook) -> 
 
 
 def _check_once(pack: str, what: str, names: list[str]) -> None:
-    twice = {each for each in names if names.count(each) > 1}
+    twice = {name for name in names if names.count(name) > 1}
     if twice:
         raise ValueError(f"pack {pack!r}: {what} {min(twice)!r} stands twice")
 
 
 def _unwrap(evidence: Evidence) -> None:
-    """Lets a message that quotes a JSON answer be read as that answer."""
+    """Lets a message that quotes a JSON response be read as that response."""
     text = evidence.text
     start, end = text.find("{"), text.rfind("}")
     if 0 <= start < end and evidence.json is None:

@@ -1,4 +1,4 @@
-"""Targets and breakers: their options, what they report, and the exceptions of a call that was not made.
+"""Targets and breakers: their options, their health, and the exceptions for calls that were not made.
 
 from tidegate.guard import Health, Target, Tuning
 """
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tidegate.guard.stale import Answer
     from tidegate.guard.target import Target, TargetKey
 else:
-    # The same for the running program. Type checkers do not read it, so they still report an unknown name.
+    # The same names at run time. Type checkers skip this branch, so they still report an unknown name.
     from tidegate._lazy import lazy_names
 
     __getattr__, __dir__ = lazy_names(

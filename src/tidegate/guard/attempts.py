@@ -1,4 +1,4 @@
-"""Guarded calls over their attempts: the state, and the drivers for sync and async functions."""
+"""Guarded calls over their attempts: the state of a call, its probes, and the drivers for sync and async functions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tidegate.guard.functions import WrongFunctionKind, check_awaitable, refuse
 from tidegate.guard.key_health import Admission
 from tidegate.guard.pipeline import CANCELLED, CallPipeline
 
-# The state of one guarded call over its attempts; the shells in `calling` do what it decides.
+# -- state of a call ------------------------------------------------------------------------------------------------
 
 _log = logging.getLogger("tidegate.target")
 
 
 @dataclass(frozen=True, slots=True)
 class CallSpec:
-    """Where a call belongs, and how often it is tried at once."""
+    """The key and operation of a call, and its retry policy."""
 
     key: Hashable = None
     operation: str | None = None
@@ -36,7 +36,7 @@ class CallSpec:
 
 
 class CallAttempts:
-    """Decides whether to go again, and records how it ended: one outcome for all attempts, whatever happens."""
+    """Decides whether to retry, and records one outcome for all attempts of a call."""
 
     __slots__ = ("_deadline", "_owed", "_tries", "call", "pipeline", "spec", "pause")
 
@@ -44,22 +44,22 @@ class CallAttempts:
         allowed = pipeline.policy.deadline
         self.pipeline = pipeline
         self.spec = spec
-        self.call = call  # the one that is under way
-        self.pause = 0.0  # seconds until the next one
+        self.call = call  # the attempt in progress
+        self.pause = 0.0  # seconds until the next attempt
         self._tries = 0
-        self._owed: tuple[Admission, Fault] | None = None  # settled, and on record only if no other attempt follows
+        self._owed: tuple[Admission, Fault] | None = None  # settled, and recorded only if no other attempt follows
         self._deadline = math.inf if allowed is None else pipeline.clock.monotonic() + allowed
 
     def left(self) -> float:
-        """Seconds until the deadline of all the attempts together."""
+        """Seconds until the deadline of all attempts together."""
         return self._deadline - self.pipeline.clock.monotonic()
 
     def admit(self) -> Admission | Held:
-        """The next attempt, which is under way now; or why it may not go."""
-        found = self.pipeline.admit(self.spec.key, self.spec.operation, self.left())
-        if not isinstance(found, Held):
-            self.call = found
-        return found
+        """Admits the next attempt, or returns the reason."""
+        admitted = self.pipeline.admit(self.spec.key, self.spec.operation, self.left())
+        if not isinstance(admitted, Held):
+            self.call = admitted
+        return admitted
 
     def succeeded(self) -> None:
         if self.call is not None:
@@ -67,16 +67,16 @@ class CallAttempts:
         self.call = self._owed = None
 
     def failed(self, what: object, fault: Fault | None, *, may_repeat: bool = True) -> bool:
-        """Whether to go again after `pause`; if not, the outcome is on record.
+        """Returns whether to retry after `pause`. If not, the outcome is recorded.
 
-        *what* is an exception or the evidence of a response; without *may_repeat* this was the last attempt.
+        *what* is an exception or the evidence of a response. Without *may_repeat* this was the last attempt.
         """
         call, self.call = self.call, None
         if call is None:
             return False
         if fault is None:
             self._owed = None
-            self.pipeline.succeed(call)  # a good answer inside an exception
+            self.pipeline.succeed(call)  # a good response inside an exception
             return False
         mark(what, fault)
         own = self.pipeline.settle(call, fault, what)
@@ -92,7 +92,7 @@ class CallAttempts:
         return False
 
     def close(self) -> None:
-        """Leaves nothing behind: of an attempt that was broken off, or of one that no other has followed."""
+        """Records an attempt that was aborted, and a failure that no other attempt followed."""
         call, self.call = self.call, None
         if call is not None:
             self.pipeline.record(call, CANCELLED, own=self.pipeline.settle(call, CANCELLED, None))
@@ -110,49 +110,49 @@ class CallAttempts:
 
 
 def mark(what: object, fault: Fault) -> None:
-    """Leaves the verdict on an exception or an answer, for `fault_of`; one that takes no attributes goes without."""
+    """Attaches the verdict to an exception or a response, for `fault_of`, if it accepts attributes."""
     if isinstance(what, Evidence):
         what = what.response
     if what is None:
         return
     try:
         what.__tidegate_fault__ = fault  # type: ignore[attr-defined]
-    except Exception:  # a stranger's class: whatever it says, the caller gets its own exception
+    except Exception:  # a third-party class may raise anything; the caller still gets its own exception
         _log.debug("fault_not_kept type=%s", type(what).__name__)
 
 
 def raise_again(error: BaseException) -> NoReturn:
-    """Raises what an earlier attempt raised, as the user's code left it."""
+    """Raises the exception of an earlier attempt with the traceback of the user's code."""
     context, trace = error.__context__, error.__traceback__
     try:
-        # The first entry is the frame that is about to be entered again.
+        # The first entry is the current frame, which the raise adds again.
         raise error.with_traceback(None if trace is None else trace.tb_next)
     finally:
         error.__context__ = context
-        del error, context, trace  # a traceback holds this frame: a cycle that only the collector would end
+        del error, context, trace  # breaks a reference cycle: the traceback holds this frame
 
 
-# Probes, in both colours: of an open breaker, and of a verdict that is in doubt.
+# -- probes ---------------------------------------------------------------------------------------------------------
 
 R = TypeVar("R")
 
 
 def probe_breaker(pipeline: CallPipeline, key: Hashable, operation: str | None) -> None:
-    """Asks the health probe, if one is due, whether an open breaker may go half-open."""
+    """Runs the health probe if one is due. If it succeeds, the open breaker goes half-open."""
     breaker, probe = pipeline.probe_due(key, operation), pipeline.policy.probe
     if breaker is not None and probe is not None:
         _opened(breaker, _asked(probe, "probe"))
 
 
 async def aprobe_breaker(pipeline: CallPipeline, key: Hashable, operation: str | None, left: float = math.inf) -> None:
-    """As `knock`; a probe that takes until the next one is due, or to the deadline, has failed."""
+    """The async form of `probe_breaker`. The probe fails at the deadline, or when the next one is due."""
     breaker, probe = pipeline.probe_due(key, operation), pipeline.policy.probe
     if breaker is not None and probe is not None:
         _opened(breaker, await _aasked(probe, min(left, pipeline.policy.probe_every)))
 
 
 def confirm_by_probe(pipeline: CallPipeline, call: Admission, what: object) -> Fault | None:
-    """What an outcome means, after the probe has been asked where there is one for it."""
+    """Classifies an outcome. Runs the probe of the verdict if it has one."""
     fault, doubted = pipeline.judge(call, what)
     if fault is None or doubted is None or doubted.probe is None:
         return fault
@@ -171,7 +171,7 @@ async def aconfirm_by_probe(
 
 
 async def within(left: float, made: Awaitable[R]) -> R:
-    """What *made* gives, if it does within *left* seconds; else TimeoutError, and it is cancelled."""
+    """Awaits *made* for up to *left* seconds. Then cancels it and raises TimeoutError."""
     if left == math.inf:
         return await made
     import asyncio
@@ -181,11 +181,11 @@ async def within(left: float, made: Awaitable[R]) -> R:
 
 
 def _asked(probe: Callable[[], Any], name: str) -> Exception | None:
-    """What the probe raised."""
+    """Returns what the probe raised."""
     try:
-        answer = probe()
-        if inspect.isawaitable(answer):
-            _refuse(answer, name)
+        response = probe()
+        if inspect.isawaitable(response):
+            _refuse(response, name)
     except Exception as error:
         return error
     return None
@@ -193,9 +193,9 @@ def _asked(probe: Callable[[], Any], name: str) -> Exception | None:
 
 async def _aasked(probe: Callable[[], Any], left: float) -> Exception | None:
     try:
-        answer = probe()
-        if inspect.isawaitable(answer):
-            await within(left, answer)
+        response = probe()
+        if inspect.isawaitable(response):
+            await within(left, response)
     except Exception as error:
         return error
     return None
@@ -205,29 +205,34 @@ def _opened(breaker: Breaker, error: Exception | None) -> None:
     if error is None:
         breaker.half_open()
     elif is_bug(error):
-        # It will never succeed, and only a probe ends the open state: a person must act.
+        # Such a probe never succeeds, and only a probe ends the open state: an operator must fix it.
         _log.error("probe_failed name=%s error=%s", breaker.name, redact(f"{type(error).__name__}: {error}"))
     else:
         _log.info("probe_failed name=%s error=%s", breaker.name, type(error).__name__)
 
 
-def _refuse(answer: object, name: str) -> NoReturn:
-    close = getattr(answer, "close", None)
+def _refuse(response: object, name: str) -> NoReturn:
+    close = getattr(response, "close", None)
     if close is not None:
-        close()  # a coroutine that is never awaited would warn
+        close()  # avoids the warning about a coroutine that was never awaited
     raise TypeError(f"{name} is async def, but the guarded call is not; give a plain `def`, or guard an async one")
 
 
-# The two shells around `CallAttempts`: one guarded call, with its short inline retries, in either colour.
+# -- drivers --------------------------------------------------------------------------------------------------------
 
 
 def call(
-    attempts: CallAttempts, fn: Callable[..., R], args: tuple[Any, ...], kwargs: Mapping[str, Any],
-    before: BaseException | None = None, *, plain: bool = False,
-) -> R:  # fmt: skip
-    """`fn(*args, **kwargs)` behind the gates; *before* is what the attempt before raised, if it is to be repeated.
+    attempts: CallAttempts,
+    fn: Callable[..., R],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    before: BaseException | None = None,
+    *,
+    plain: bool = False,
+) -> R:
+    """Makes the guarded call `fn(*args, **kwargs)`. *before* is the exception of an attempt to retry.
 
-    With *plain* a coroutine is refused: nothing of its call has run.
+    With *plain*, a coroutine as the result raises: none of its code has run.
     """
     caller, how = attempts.pipeline, attempts.spec
     entered: Admission | Held | None = None
@@ -239,7 +244,7 @@ def call(
             entered = attempts.admit()
             if isinstance(entered, Held):
                 if before is not None:
-                    raise_again(before)  # what happened, not that we may not go again
+                    raise_again(before)  # the failure, not the hold of its retry
                 raise entered
             try:
                 if entered.wait:
@@ -248,7 +253,7 @@ def call(
                 if plain and type(result) is CoroutineType:
                     refuse(result, "target")
             except WrongFunctionKind:
-                raise  # no news of the service: what is under way is given back below
+                raise  # says nothing about the service: `close` releases the attempt
             except BaseException as error:
                 if not failed(attempts, error):
                     raise
@@ -258,14 +263,17 @@ def call(
                 return result
     finally:
         attempts.close()
-        del before, entered  # a traceback holds this frame: a cycle that only the collector would end
+        del before, entered  # breaks a reference cycle: the traceback holds this frame
 
 
 async def acall(
-    attempts: CallAttempts, fn: Callable[..., Awaitable[R]], args: tuple[Any, ...], kwargs: Mapping[str, Any],
+    attempts: CallAttempts,
+    fn: Callable[..., Awaitable[R]],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
     before: BaseException | None = None,
-) -> R:  # fmt: skip
-    """`await fn(*args, **kwargs)` behind the gates, within the deadline of the target."""
+) -> R:
+    """Makes the guarded call `await fn(*args, **kwargs)`, within the deadline of the target."""
     caller, how = attempts.pipeline, attempts.spec
     entered: Admission | Held | None = None
     try:
@@ -300,12 +308,12 @@ async def acall(
 
 
 def failed(attempts: CallAttempts, error: BaseException) -> bool:
-    """Whether to go again after *error*; if not, the outcome is on record."""
+    """Returns whether to retry after *error*. If not, the outcome is recorded."""
     if attempts.call is None:
         return False
     try:
         return attempts.failed(error, confirm_by_probe(attempts.pipeline, attempts.call, error))
-    except BaseException:  # the probe of a doubtful verdict was broken off
+    except BaseException:  # the probe that confirms the verdict was aborted
         attempts.close()
         raise
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from tidegate.durations import Duration, seconds
 from tidegate.validation import number, whole
 
-# How long to wait after a failure: failures so far -> seconds.
+# -- backoff --------------------------------------------------------------------------------------------------------
 
-_MAX_FAILURES = 2**53  # a float cannot count further
+_MAX_FAILURES = 2**53  # above this, a float skips integers
 
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """Jitter that is added instead of multiplied: U[lo, hi) seconds, inside the cap."""
+    """Additive jitter instead of multiplicative: U[lo, hi) seconds, limited by the cap."""
 
     lo: Duration
     hi: Duration
@@ -33,9 +33,9 @@ class Add:
 
 
 class Backoff:
-    """min(base * factor^n, cap) * U[1-j, 1+j]; with `Add` jitter, min(base * factor^n + U[lo, hi), cap).
+    """min(base * factor^n, cap) * U[1-j, 1+j]. With `Add` jitter, min(base * factor^n + U[lo, hi), cap).
 
-    n counts the failures before this one, so the first wait is *base*. Durations may be 30, "30s" or a timedelta.
+    n counts the failures before this one, so the first delay is *base*. Durations may be 30, "30s" or a timedelta.
 
         Backoff("30s", cap="30m").delay(failures=0)      # 22.5 to 37.5 seconds
     """
@@ -61,7 +61,7 @@ class Backoff:
 
     @classmethod
     def listed(cls, *waits: Duration, jitter: float | Add = 0.0) -> Backoff:
-        """Waits written out one by one; the last one repeats."""
+        """Creates a backoff from a list of delays. The last one repeats."""
         if not waits:
             raise ValueError("Backoff.listed: give at least one wait")
         steps = tuple(seconds(wait, field=f"Backoff.listed[{i}]") for i, wait in enumerate(waits))
@@ -71,23 +71,23 @@ class Backoff:
 
     @classmethod
     def sync(cls) -> Backoff:
-        """The sync loops' profile: 30 s doubling to 30 min, +-25 %."""
+        """The profile of sync loops: 30 s doubling to 30 min, +-25 %."""
         return cls(30, cap=1800, factor=2, jitter=0.25)
 
     @classmethod
     def submission(cls) -> Backoff:
-        """The submission queue's profile: 1 min doubling, plus up to 1 min, never above 1 h."""
+        """The profile of the submission queue: 1 min doubling, plus up to 1 min, never above 1 h."""
         return cls(60, cap=3600, factor=2, jitter=Add(0, 60))
 
     @classmethod
     def conversion(cls) -> Backoff:
-        """The conversion jobs' profile: 5 s, 15 s, 45 s, +-20 %."""
+        """The profile of conversion jobs: 5 s, 15 s, 45 s, +-20 %."""
         return cls.listed(5, 15, 45, jitter=0.2)
 
     def delay(self, failures: int, roll: float | None = None) -> float:
-        """Seconds to wait after one more failure.
+        """Returns the seconds to wait after one more failure.
 
-        *failures* counts those before it; *roll* in [0, 1) picks the jitter, and is thrown when it is not given.
+        *failures* counts those before it. *roll* in [0, 1) picks the jitter. By default it is random.
         """
         if failures < 0:
             raise ValueError(f"failures: {failures!r} is below 0")
@@ -98,7 +98,7 @@ class Backoff:
         return self.grown(failures) * (1 + jitter * (2 * at - 1))
 
     def grown(self, failures: int) -> float:
-        """The wait before jitter."""
+        """The delay before jitter, in seconds."""
         if self.steps:
             return self.steps[min(failures, len(self.steps) - 1)]
         if not self.base:
@@ -109,12 +109,12 @@ class Backoff:
             return self.cap
 
     def at_cap(self, failures: int) -> bool:
-        """Whether the ladder, before jitter, has reached its top and has somewhere to climb from."""
+        """Whether the delay before jitter has grown to the cap. False for a constant delay."""
         return self.cap > self.base and self.grown(failures) >= self.cap
 
     @property
     def bound(self) -> float:
-        """No delay is ever longer than this."""
+        """The longest possible delay, in seconds."""
         return self.cap if isinstance(self.jitter, Add) else self.cap * (1 + self.jitter)
 
     def _values(self) -> tuple[object, ...]:
@@ -138,7 +138,7 @@ def _jitter(jitter: float | Add) -> float | Add:
     return number(jitter, field="Backoff.jitter", minimum=0, maximum=1)
 
 
-# How often a call is repeated at once, and after which waits.
+# -- inline retries -------------------------------------------------------------------------------------------------
 
 _FACTOR = 2.0
 _MAX_ATTEMPTS = 101
@@ -146,11 +146,11 @@ _MAX_ATTEMPTS = 101
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Up to *attempts* calls in all, with a wait of U[0, min(base * 2^n, cap)] before the attempt number n + 2.
+    """Up to *attempts* calls in total, with a delay of U[0, min(base * 2^n, cap)] before attempt n + 2.
 
         @api.guard(retry=Retry(attempts=3, base="100ms", cap="5s"))     # the same as retry=3
 
-    A service that asks for a longer wait is given it, up to *cap*; if it asks for more, the call is not repeated.
+    A longer Retry-After of the service is obeyed up to *cap*. Beyond it, the call is not retried.
     """
 
     attempts: int = 3
@@ -167,9 +167,9 @@ class Retry:
         object.__setattr__(self, "cap", cap)
 
     def pause(self, failed: int, roll: float, asked: float = 0.0) -> float | None:
-        """Seconds until the next attempt after *failed* of them; None when there is none.
+        """Returns the seconds until the next attempt after *failed* attempts, or None without one.
 
-        *roll* in [0, 1) picks the jitter, *asked* is what the service asks for.
+        *roll* in [0, 1) picks the jitter. *asked* is the Retry-After of the service.
         """
         cap = seconds(self.cap)
         if failed >= self.attempts or asked > cap:
@@ -182,7 +182,7 @@ ONCE = Retry(attempts=1)
 
 
 def retry_of(given: object) -> Retry:
-    """What was given as *retry*: a Retry, a number of attempts in all, or None for one attempt."""
+    """Converts the *retry* option: a Retry, the total number of attempts, or None for one attempt."""
     if given is None:
         return ONCE
     if isinstance(given, Retry):

@@ -1,13 +1,11 @@
-"""The breaker: closed, open, half-open. The one machine here that holds a clock and a lock, because it is the hot path.
+"""The breaker: closed, open, half-open. It holds a clock and a lock, because it is the hot path.
 
-Closed costs one clock read, one comparison and two counter steps, with no lock and nothing allocated: the current
-`CountWindow` says until when it is valid, and whatever is not plain sailing (interval over, open, half-open, forced)
-has an
-epoch whose time is over. Everything else happens in `BreakerMachine`, under the lock; callbacks and log lines come
-after it.
+A closed call costs one clock read, one comparison and two counter steps, without a lock or an allocation. The current
+`CountWindow` has an end. In every other case (interval over, open, half-open, forced) that end has passed, and the call
+takes the slow path through `BreakerMachine` under the lock. Callbacks and log lines follow after the lock.
 
-On the hot path a function that lies in a slot gets a name before it is called: CPython 3.11 finds a slot quickly, but
-not as a part of a call.
+On the hot path, a function in a slot is bound to a local name before the call. CPython 3.11 loads a slot quickly, but
+not as part of a method call.
 """
 
 from __future__ import annotations
@@ -29,11 +27,9 @@ from tidegate.guard.breaker_registry import totals_for
 from tidegate.guard.breaker_state import CLOSED, OPEN, AdmitToken, BreakerMachine, HalfOpenPermit
 from tidegate.guard.functions import WrongFunctionKind, check_awaitable, refuse, require_async_kind
 
-# What a breaker hands to a call that it admits.
-
 
 class Permit:
-    """The right to make one call. Settled once: by `done`, or by leaving the `with` block.
+    """Permission for one call. Settle it once: with `done`, or by leaving the `with` block.
 
     if (permit := breaker.allow()) is not None:
         permit.done(ping())
@@ -46,7 +42,7 @@ class Permit:
         self._ticket = ticket
 
     def done(self, ok: bool | None) -> None:
-        """The call succeeded (True), failed (False), or proved nothing (None). A second word changes nothing."""
+        """Records success (True), failure (False) or neither (None). Only the first call of `done` counts."""
         ticket, self._ticket = self._ticket, None
         if ticket is None:
             return
@@ -85,27 +81,41 @@ R = TypeVar("R")
 
 
 class Breaker:
-    """Stops calling what keeps failing, and tries it again gently.
+    """Stops calls to a service that keeps failing, and tests its recovery with a few calls.
 
         breaker = Breaker("tautulli-api")
         history = breaker.call(client.get_history, since)    # also: await acall(...), @breaker, with permit()
 
-    Trips when, within *interval*, at least *min_requests* were made and *failure_ratio* of them failed, or after
-    *consecutive* failures in a row, whatever the interval; asked when a call fails. `trip(counts)` takes the place of
-    the ratio. *window* replaces the tumbling interval by a sliding one. `counts_as_failure(error)` says True (a
-    failure), False (a success: the service answered) or None (neither); without it every Exception counts, and a
-    cancelled call never does. With `timeout=None` only `half_open()`, as a health probe calls it, ends the open state.
-    With *max_timeout* the open time grows with the outage: it is *growth* times the time since the breaker tripped, at
-    least *timeout* and at most *max_timeout*, and counts from the start of the trial that failed. A half-open permit
-    expires, as a failure, after *permit_timeout*; without one after as long as the breaker was open, at most a minute.
-    Give one where good calls take longer.
-    `Held` shows UNIX time, or the times of the *clock* that was handed in.
+    The breaker trips if *interval* has at least *min_requests* calls and *failure_ratio* of them failed. It also trips
+    after *consecutive* failures in a row, across intervals. It checks both rules when a call fails. `trip(counts)`
+    replaces the ratio rule. *window* replaces the tumbling interval by a sliding one.
+
+    `counts_as_failure(error)` returns True (failure), False (success: the service responded) or None (neither). By
+    default every Exception counts. A cancelled call never does.
+
+    With `timeout=None` only `half_open()` ends the open state, for example from a health probe. With *max_timeout* the
+    open time grows with the outage: it is *growth* times the time since the breaker tripped, between *timeout* and
+    *max_timeout*, counted from the start of the failed trial. A half-open permit expires as a failure after
+    *permit_timeout*. The default is the open time, up to a minute. Set it if good calls take longer.
+
+    `Held` has UNIX times, or times of the *clock* argument.
     """
 
     __slots__ = (
-        "__weakref__", "_clock", "_enough", "_flushing", "_judge", "_totals", "_lock", "_offset", "_rejected",
-        "_machine", "_wary", "name", "policy",
-    )  # fmt: skip
+        "__weakref__",
+        "_clock",
+        "_enough",
+        "_flushing",
+        "_judge",
+        "_totals",
+        "_lock",
+        "_offset",
+        "_rejected",
+        "_machine",
+        "_wary",
+        "name",
+        "policy",
+    )
 
     def __init__(
         self,
@@ -129,14 +139,24 @@ class Breaker:
             raise TypeError(f"clock: {clock!r} cannot be called; give a function that returns seconds, or None")
         self.name = name
         self.policy = BreakerPolicy(
-            name=name, max_requests=max_requests, interval=interval, timeout=timeout, min_requests=min_requests,
-            failure_ratio=failure_ratio, consecutive=consecutive, window=window, trip=trip,
-            on_state_change=on_state_change, counts_as_failure=counts_as_failure, permit_timeout=permit_timeout,
-            max_timeout=max_timeout, growth=growth,
-        )  # fmt: skip
+            name=name,
+            max_requests=max_requests,
+            interval=interval,
+            timeout=timeout,
+            min_requests=min_requests,
+            failure_ratio=failure_ratio,
+            consecutive=consecutive,
+            window=window,
+            trip=trip,
+            on_state_change=on_state_change,
+            counts_as_failure=counts_as_failure,
+            permit_timeout=permit_timeout,
+            max_timeout=max_timeout,
+            growth=growth,
+        )
         self._clock = clock or time.monotonic
         self._judge = None if counts_as_failure is None else self.policy.judge
-        # Below both numbers no rule can trip, so a failure there is counted and nothing else.
+        # Below both thresholds no rule can trip, so a failure is only counted.
         self._wary = math.inf if consecutive is None else consecutive
         self._enough = 1 if trip is not None or window is not None else self.policy.enough
         self._lock = threading.Lock()
@@ -150,7 +170,7 @@ class Breaker:
     # -- calls ---------------------------------------------------------------------------------------------------
 
     def __call__(self, fn: Callable[P, R]) -> Callable[P, R]:
-        """Decorates a function, `def` or `async def`."""
+        """Decorates a `def` or `async def` function."""
         if require_async_kind(fn):
             return cast("Callable[P, R]", self._guard_async(cast("Callable[P, Awaitable[Any]]", fn)))
         clock, states = self._clock, self._machine
@@ -198,7 +218,7 @@ class Breaker:
         return guarded
 
     def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """`fn(*args, **kwargs)` behind the breaker; raises BreakerOpen or TooManyRequests when it may not go."""
+        """Calls `fn(*args, **kwargs)`. Raises BreakerOpen or TooManyRequests if the breaker rejects it."""
         ticket = self._enter(self._clock())
         try:
             result = fn(*args, **kwargs)
@@ -212,7 +232,7 @@ class Breaker:
         return result
 
     async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """`await fn(*args, **kwargs)` behind the breaker."""
+        """The async form of `call`."""
         ticket = self._enter(self._clock())
         try:
             made = fn(*args, **kwargs)
@@ -229,11 +249,11 @@ class Breaker:
         return result
 
     def permit(self) -> Permit:
-        """A context manager, for `with` and `async with`, around any piece of code."""
+        """Returns a context manager, for `with` and `async with`, around a block of code."""
         return Permit(self)
 
     def allow(self) -> Permit | None:
-        """A permit to be settled with `.done(ok)`, or None: the cheapest way to be told no."""
+        """Returns a permit to settle with `.done(ok)`, or None. This is the cheapest rejection."""
         clock = self._clock
         now = clock()
         if now < self._machine.until:
@@ -242,10 +262,10 @@ class Breaker:
         ticket = self._try(now)
         return None if ticket is None else Permit(self, ticket)
 
-    # -- the steps that every form above is made of --------------------------------------------------------------
+    # -- steps of a call -----------------------------------------------------------------------------------------
 
     def enter(self) -> AdmitToken:
-        """Admits one call, or raises; give the ticket to `ok()`, `fail` or `exclude` exactly once."""
+        """Admits one call, or raises. Settle the ticket exactly once: `ok()`, `fail` or `exclude`."""
         return self._enter(self._clock())
 
     def _enter(self, now: float) -> AdmitToken:
@@ -269,12 +289,12 @@ class Breaker:
         return ticket
 
     def left(self, ticket: AdmitToken, error: BaseException) -> None:
-        """Settles a call that raised *error*: a failure, a success or neither, as the policy says."""
+        """Settles a call that raised *error* as failure, success or neither, as the policy decides."""
         verdict = isinstance(error, Exception) or None if self._judge is None else self._judge(error)
         if not verdict:
             self.exclude(ticket) if verdict is None else ticket.ok()
         elif type(ticket) is CountWindow:
-            # A failing call is the second hot path: the lock without `with`, and `ticket.fail()` written out.
+            # A failing call is the second hot path: it uses the lock without `with` and inlines `ticket.fail()`.
             lock = self._lock
             lock.acquire()
             try:
@@ -296,7 +316,7 @@ class Breaker:
             self.fail(ticket)
 
     def fail(self, ticket: AdmitToken) -> None:
-        """Settles a failed call, and trips when the policy says so."""
+        """Settles a failed call, and trips if the policy decides so."""
         if isinstance(ticket, CountWindow):
             with self._lock:
                 self._machine.fail(ticket)
@@ -305,7 +325,7 @@ class Breaker:
             self._settle(ticket, self._machine.probe_failed)
 
     def exclude(self, ticket: AdmitToken) -> None:
-        """Settles a call that proves nothing: its request and its half-open place are given back."""
+        """Settles a call that proves nothing. Its request no longer counts and its half-open slot is free."""
         if isinstance(ticket, CountWindow):
             with self._lock:
                 ticket.excluded += 1
@@ -322,50 +342,50 @@ class Breaker:
         self._flush()
 
     def _check_trip(self, window: CountWindow) -> None:
-        """Asks the rules whether the failure just counted in *epoch* trips the breaker."""
+        """Trips the breaker if the failure just counted in *window* fulfils a rule."""
         now = self._clock()
         with self._lock:
             counts = self._machine.check_trip(window, now)
-        # The user's own rule is asked outside the lock; what it says holds only if nothing moved meanwhile.
+        # The user's rule runs outside the lock. Its result is valid only if the window is still current.
         if counts is not None and self.policy.custom_ready_to_trip(counts):
             with self._lock:
                 if self._machine.speaks_of_now(window, now):
                     self._machine.open(now)
         self._flush()
 
-    # -- what people ask and do ----------------------------------------------------------------------------------
+    # -- state and operator actions ------------------------------------------------------------------------------
 
     @property
     def state(self) -> str:
-        """'closed', 'half-open' or 'open', true at this moment also when nobody called for an hour."""
+        """'closed', 'half-open' or 'open' at this moment, even if no call came for an hour."""
         return self._at_now().state
 
     @property
     def counts(self) -> Counts:
-        """What has been seen since the counts were cleared (interval over, or a change of state)."""
+        """The counts since the last reset (end of the interval, or a change of state)."""
         states = self._at_now()
         with self._lock:
             return states.counts
 
     @property
     def since(self) -> float:
-        """When the present state began, on the breaker's clock."""
+        """When the current state began, on the breaker's clock."""
         return self._at_now().since
 
     @property
     def until(self) -> float | None:
-        """When the open state ends, on the breaker's clock; None while it is not open, or when only a probe ends it."""
+        """When the open state ends, on the breaker's clock. None if it is not open, or if only a probe ends it."""
         until = self._at_now().until
         return until if math.isfinite(until) else None
 
     @property
     def generation(self) -> int:
-        """Grows at every change of state and every clearing of the counts."""
+        """Increases with every change of state and every reset of the counts."""
         return self._at_now().generation
 
     @property
     def totals(self) -> dict[str, int]:
-        """Calls by result since construction: success, failure, rejected. They only grow."""
+        """Calls by result since construction: success, failure, rejected. The counters never decrease."""
         states = self._at_now()
         with self._lock:
             return states.results()
@@ -379,16 +399,16 @@ class Breaker:
 
     @property
     def run(self) -> int:
-        """Failures in a row; while it is not closed, those that opened it."""
+        """Consecutive failures. If the breaker is not closed, those that opened it."""
         states = self._at_now()
         with self._lock:
             return states.run
 
     def force(self, state: str, until: float | str | timedelta | datetime) -> None:
-        """Holds it open or closed until *until*, whatever happens; then it probes, or counts anew.
+        """Forces it open or closed until *until*. Then it goes half-open, or closed with new counts.
 
-        "10m" or a timedelta is counted from now. A number is a time on the breaker's clock; beside the machine's own
-        clock, and for the breaker that a target made, it may be UNIX time. A datetime is what it says there.
+        "10m" or a timedelta counts from now. A number is a time on the breaker's clock. With the system clock, and for
+        the breaker of a target, it may be UNIX time. A datetime is absolute.
         """
         if state not in (OPEN, CLOSED):
             raise ValueError(f"state: {state!r} is not allowed; give 'open' or 'closed'")
@@ -400,7 +420,7 @@ class Breaker:
         self._flush()
 
     def reset(self) -> None:
-        """Closed, with no counts and no memory of failures."""
+        """Closes the breaker and clears its counts."""
         now = self._clock()
         with self._lock:
             self._machine.advance(now)
@@ -408,7 +428,7 @@ class Breaker:
         self._flush()
 
     def half_open(self) -> bool:
-        """Ends the open state early, as a health probe that succeeded does; it never closes. False if not open."""
+        """Ends the open state early, as after a successful health probe. Returns False if it is not open."""
         now = self._clock()
         with self._lock:
             self._machine.advance(now)
@@ -419,14 +439,14 @@ class Breaker:
         return moved
 
     def read_on(self, wall: Callable[[], float]) -> None:
-        """From now on people read and give its times on *wall*, whatever clock it measures with."""
+        """Uses *wall* for all times that users read and set, whatever clock measures."""
         clock = self._clock
         self._offset = lambda: wall() - clock()
 
     def hot(self) -> tuple[BreakerMachine, Callable[[], float], AtomicCounter, Callable[[], float]]:
-        """What a guard needs to reject by itself: while the clock is before `until`, count the rejection and raise.
+        """Returns what a guard needs to reject: while the clock is before `until`, count the rejection and raise.
 
-        The last is what to add to the clock's time for people, when they read it.
+        The last item is the offset from the breaker's clock to wall-clock time.
         """
         return self._machine, self._clock, self._rejected, self._offset
 
@@ -441,7 +461,7 @@ class Breaker:
     def __repr__(self) -> str:
         return f"<Breaker {self.name!r} {self.state}>"
 
-    # -- inside --------------------------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------------------------
 
     def _refused(self, now: float, until: float) -> BreakerOpen:
         next(self._rejected)
@@ -453,12 +473,12 @@ class Breaker:
             since, until = states.since, states.until
             if states.state == OPEN:
                 return BreakerOpen(self.name, None, "breaker", since, until, until - now, self._offset)
-            # A place is free again when the first permit is settled, at the latest when it expires.
+            # A slot is free when the first permit is settled, or when it expires.
             free = min(states.first_deadline, now + states.permit_lasts(now))
             return TooManyRequests(self.name, None, "breaker", since, free, free - now, self._offset)
 
     def _flush(self) -> None:
-        """Tells of the transitions, in their order, one thread at a time, never waiting for another."""
+        """Reports transitions in order, one thread at a time, without waiting for another thread."""
         changes = self._machine.changes
         while changes and self._flushing.acquire(blocking=False):
             try:

@@ -10,20 +10,20 @@ from itertools import repeat
 from typing import NamedTuple, Protocol
 from weakref import ref
 
-# The counts of one stretch of a breaker's life, kept without a lock while all is well.
+# -- windows --------------------------------------------------------------------------------------------------------
 
 _UNLIMITED = sys.maxsize
 
 
 class AtomicCounter(Protocol):
-    """Loses one step at each `next`, and tells how many are left."""
+    """Counts down by one at each `next`, and reports how many steps are left."""
 
     def __next__(self) -> object: ...
     def __length_hint__(self) -> int: ...
 
 
 class LockedCounter:
-    """Exact without the GIL, where two threads may take the same step of an iterator."""
+    """An exact counter without the GIL, where two threads may take the same step of an iterator."""
 
     __slots__ = ("_left", "_lock")
 
@@ -43,13 +43,13 @@ def _repeated() -> AtomicCounter:
     return repeat(None, _UNLIMITED)
 
 
-# Under the GIL `next()` on a C iterator is one indivisible step, cheaper than a lock by far, and `repeat` tells how
-# many are left without being consumed.
+# Under the GIL, `next()` on a C iterator is atomic and much cheaper than a lock. `repeat` reports the remaining steps
+# without consuming one.
 atomic_counter = _repeated if getattr(sys, "_is_gil_enabled", lambda: True)() else LockedCounter
 
 
 class Counts(NamedTuple):
-    """What a breaker has seen since its counts were last cleared."""
+    """The counts of a breaker since the last reset."""
 
     requests: int
     successes: int
@@ -68,8 +68,8 @@ NO_COUNTS = Counts(0, 0, 0, 0, 0)
 class CountWindow:
     """One interval (or bucket of the sliding window) of the closed state.
 
-    `next(admitted)` and `ok()` are safe from any thread without a lock; the plain fields belong to the breaker's lock.
-    A call keeps the epoch it was admitted in, so a late result lands there and changes no count that is current.
+    `next(admitted)` and `ok()` are safe from any thread without a lock. The breaker's lock protects the other fields. A
+    call keeps the window that admitted it, so a late result does not change the current counts.
     """
 
     __slots__ = (
@@ -96,11 +96,11 @@ class CountWindow:
         self.left = self._succeeded.__length_hint__
         self.failures = 0
         self.excluded = 0
-        self.run = 0  # failures in a row here
-        self.mark = _UNLIMITED  # what was left at the last failure: a difference means that a success ended the run
-        self.carried_failures = handed  # failures in a row that other epochs saw
-        self.seen = _UNLIMITED  # what was left when `handed` was true: a difference means that it no longer is
-        self.alone = alone  # current, and no earlier epoch has calls out: a failure is counted here and nowhere else
+        self.run = 0  # consecutive failures in this window
+        self.mark = _UNLIMITED  # steps left at the last failure: a difference means that a success ended the run
+        self.carried_failures = handed  # consecutive failures from other windows
+        self.seen = _UNLIMITED  # steps left when `carried_failures` was set: a difference means that it is outdated
+        self.alone = alone  # current, and no earlier window has calls in flight: failures count only here
 
     @property
     def requests(self) -> int:
@@ -128,12 +128,12 @@ class CountWindow:
 
     @property
     def consecutive_failures(self) -> int:
-        """Failures in a row up to now, those of earlier epochs included."""
+        """Consecutive failures up to now, including those of earlier windows."""
         left = self.left()
         return (self.run if left == self.mark else 0) + (self.carried_failures if left == self.seen else 0)
 
     def carry_over(self, run: int) -> None:
-        """Makes the failures in a row *run* in all, and leaves the counts of this epoch as they are."""
+        """Sets the consecutive failures to *run* without changing the counts of this window."""
         self.seen = self.left()
         self.carried_failures = run - (self.run if self.seen == self.mark else 0)
 
@@ -144,28 +144,28 @@ class CountWindow:
         return Counts(self.requests, _UNLIMITED - left, self.failures, self.mark - left, row)
 
 
-# What stands in for the epoch while the breaker is open or half-open: every call takes the slow path.
+# Replaces the window while the breaker is open or half-open: every call takes the slow path.
 NO_WINDOW = CountWindow(-math.inf)
 
 
-# How many calls a breaker has seen in all, by result. These numbers only grow.
+# -- totals ---------------------------------------------------------------------------------------------------------
 
-# Whoever keeps exceptions keeps their frames, and with them the epochs: the oldest are given up.
+# A stored exception keeps its frames, and they keep the window. Above this number, the oldest windows are dropped.
 _MAX_RETIRED = 256
 
 
 class ResultTotals:
-    """Kept beside the counts of the interval; whoever owns it holds the breaker's lock, but to reject."""
+    """Calls by result since construction. The owner holds the breaker's lock, except to count rejections."""
 
     __slots__ = ("_retired", "failures", "rejected", "successes")
 
     def __init__(self) -> None:
-        self.successes = self.failures = 0  # of half-open calls, and of epochs that are over
+        self.successes = self.failures = 0  # of half-open calls and closed windows
         self.rejected = CountWindow(math.inf)
         self._retired: list[tuple[ref[CountWindow], Callable[[], int], int]] = []
 
     def fold_window(self, window: CountWindow) -> None:
-        """The epoch is over. Late successes are still found in it; late failures are for `failures`."""
+        """Adds a closed window. Its late successes are still counted from it. Late failures go to `failures`."""
         window.alone = False
         self.failures += window.failures
         left = window.left()
@@ -174,7 +174,7 @@ class ResultTotals:
         self._fold()
 
     def results(self, live: Iterable[CountWindow]) -> dict[str, int]:
-        """Success, failure and rejected; *live* are the epochs that are not over."""
+        """Returns success, failure and rejected. *live* are the windows that are still open."""
         self._fold()
         good = bad = 0
         for epoch in live:
@@ -185,7 +185,7 @@ class ResultTotals:
     def _fold(self) -> None:
         kept = []
         for epoch, left_now, left in self._retired:
-            # In this order: a call that still holds the epoch may succeed in between, one that is gone cannot.
+            # The order matters: a call that still holds the window may succeed in between.
             gone, now = epoch() is None, left_now()
             self.successes += left - now
             if not gone:

@@ -1,4 +1,4 @@
-"""When a breaker trips and what counts against it: frozen numbers and the user's own rules, no state."""
+"""When a breaker trips and what counts as a failure: options and the user's rules, no state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate.validation import number, share, valid_name, whole
 
 _log = logger("tidegate.breaker")
 
-# How many buckets a sliding window is made of: its edge is at most a tenth of it too coarse.
+# Buckets of a sliding window. Its edge is coarse by up to a tenth of the window.
 _BUCKETS = 10
 
 _OPTIONAL = ("timeout", "window", "permit_timeout", "max_timeout")
@@ -28,7 +28,7 @@ Verdict = Callable[[BaseException], bool | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerPolicy:
-    """The numbers of a breaker; ValueError names the field that is wrong."""
+    """The options of a breaker. ValueError names the invalid field."""
 
     name: str
     max_requests: int = 3
@@ -54,8 +54,12 @@ class BreakerPolicy:
         share(self.failure_ratio, field="failure_ratio")
         number(self.growth, field="growth", minimum=0, maximum=1)
         for field, least in (
-            ("interval", 0.0), ("timeout", 0.001), ("permit_timeout", 0.001), ("window", 0.01), ("max_timeout", 0.001),
-        ):  # fmt: skip
+            ("interval", 0.0),
+            ("timeout", 0.001),
+            ("permit_timeout", 0.001),
+            ("window", 0.01),
+            ("max_timeout", 0.001),
+        ):
             given: Duration | None = getattr(self, field)
             if given is not None or field not in _OPTIONAL:
                 object.__setattr__(self, field, seconds(given, field=field, minimum=least))
@@ -67,7 +71,7 @@ class BreakerPolicy:
         for field in ("trip", "on_state_change", "counts_as_failure"):
             if not (getattr(self, field) is None or callable(getattr(self, field))):
                 raise TypeError(f"{field}: {getattr(self, field)!r} cannot be called; give a function, or None")
-        # Calling the class would make an exception of the error, and so every error a failure.
+        # Calling the class would construct an exception, which is true, so every error would count as a failure.
         if isinstance(self.counts_as_failure, type) and issubclass(self.counts_as_failure, BaseException):
             name = self.counts_as_failure.__name__
             raise TypeError(
@@ -76,43 +80,43 @@ class BreakerPolicy:
 
     @property
     def open_for(self) -> float:
-        """How long the open state lasts at first; for ever when only a probe ends it."""
+        """Seconds that the open state lasts at first. Infinite if only a probe ends it."""
         return math.inf if self.timeout is None else seconds(self.timeout)
 
     def open_after(self, outage: float) -> float:
-        """How long the open state lasts when the breaker has not been closed for *outage* seconds."""
+        """Seconds that the open state lasts if the breaker has not been closed for *outage* seconds."""
         if self.max_timeout is None:
             return self.open_for
         return min(max(self.open_for, self.growth * outage), seconds(self.max_timeout))
 
     def permit_lasts(self, outage: float) -> float:
-        """How long a half-open permit is valid: no longer than the open state before it, and at most a minute."""
+        """Seconds that a half-open permit is valid: the last open time, up to a minute."""
         if self.permit_timeout is not None:
             return seconds(self.permit_timeout)
         return min(_MAX_PERMIT_SECONDS, self.open_after(outage))
 
     @property
     def slice(self) -> float:
-        """How long one epoch of the closed state lasts; for ever when the interval is 0."""
+        """Seconds that one window of the closed state lasts. Infinite if the interval is 0."""
         if self.window is not None:
             return seconds(self.window) / _BUCKETS
         return seconds(self.interval) or math.inf
 
     @property
     def idle_after(self) -> float:
-        """Seconds without a call after which its counts and its open time are over; at most a day."""
+        """Seconds without a call after which counts and open time have expired, up to a day."""
         counted = self.slice if self.window is None else seconds(self.window)
         longest_open = self.open_for if self.max_timeout is None else seconds(self.max_timeout)
         return min(max(counted, longest_open), _DAY)
 
     @property
     def enough(self) -> int:
-        """The fewest failures with which the ratio rule can trip."""
+        """The fewest failures that can trip the ratio rule."""
         least = int(self.failure_ratio * self.min_requests)
         return least if least / self.min_requests >= self.failure_ratio else least + 1
 
     def too_long(self, run: int) -> bool:
-        """Whether so many failures in a row trip the breaker."""
+        """Whether *run* consecutive failures trip the breaker."""
         return self.consecutive is not None and run >= self.consecutive
 
     def ready_to_trip(self, counts: Counts) -> bool:
@@ -120,9 +124,9 @@ class BreakerPolicy:
         return counts.requests >= self.min_requests and counts.failure_ratio >= self.failure_ratio
 
     def judge(self, error: BaseException) -> bool | None:
-        """True: a failure; False: a success all the same; None: neither."""
+        """True: a failure. False: a success despite the error. None: neither."""
         if not isinstance(error, Exception):
-            return None  # cancelled, interrupted, exiting: says nothing about the service
+            return None  # cancelled, interrupted or exiting: says nothing about the service
         if self.counts_as_failure is None:
             return True
         try:
@@ -132,7 +136,7 @@ class BreakerPolicy:
             return True
 
     def custom_ready_to_trip(self, counts: Counts) -> bool:
-        """What the user's own rule says; a rule that raises says no."""
+        """Whether the user's rule trips the breaker. A rule that raises does not trip it."""
         try:
             return bool(self.trip is not None and self.trip(counts))
         except Exception:
@@ -140,7 +144,7 @@ class BreakerPolicy:
             return False
 
     def tell(self, old: str, new: str) -> None:
-        """Logs a change of state and tells the user's callback; one that raises does no harm to the call."""
+        """Logs a change of state and calls the user's callback. An exception of the callback is logged, not raised."""
         fields = {"name": self.name, "from": old, "to": new}
         extra = {"event": "breaker_state_changed", "fields": fields}
         _log.info("breaker_state_changed name=%s from=%s to=%s", self.name, old, new, extra=extra)
@@ -152,23 +156,23 @@ class BreakerPolicy:
             _log.exception("breaker_rule_raised name=%s rule=on_state_change", self.name)
 
 
-# Why a breaker opened: the rule that did it, and what had been counted by then.
+# -- trip reasons ---------------------------------------------------------------------------------------------------
 
 
 class OpenedBy(StrEnum):
-    """What opens a breaker whose state is a row."""
+    """The rule that opened a breaker in the store."""
 
-    CONSECUTIVE = "run"  # so many failures in a row
-    RATIO = "ratio"  # so many of its calls
-    RULE = "rule"  # a rule of the user's own
+    CONSECUTIVE = "run"  # consecutive failures
+    RATIO = "ratio"  # failure ratio
+    RULE = "rule"  # the user's rule
     HALF_OPEN = "trial"  # a trial call failed while it was half-open
-    PROBE = "probe"  # a call failed, and the health probe that was asked about it did too
+    PROBE = "probe"  # a call failed, and then the health probe failed
     PERSON = "person"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TripReason:
-    """One opening. *run* is the failures in a row; *requests* and *failures* are what its interval had seen."""
+    """Why a breaker opened. *run* counts consecutive failures. *requests* and *failures* are those of the interval."""
 
     rule: OpenedBy
     run: int = 0
@@ -179,12 +183,12 @@ class TripReason:
         return {**asdict(self), "rule": str(self.rule)}
 
     @classmethod
-    def load(cls, kept: Mapping[str, Any] | None) -> TripReason | None:
-        """None also for a rule that only a newer program knows."""
-        if kept is None or kept.get("rule") not in _RULES:
+    def load(cls, stored: Mapping[str, Any] | None) -> TripReason | None:
+        """Returns None for a rule that only a newer version knows."""
+        if stored is None or stored.get("rule") not in _RULES:
             return None
-        run, requests, failures = (int(kept.get(name, 0)) for name in ("run", "requests", "failures"))
-        return cls(rule=OpenedBy(kept["rule"]), run=run, requests=requests, failures=failures)
+        run, requests, failures = (int(stored.get(name, 0)) for name in ("run", "requests", "failures"))
+        return cls(rule=OpenedBy(stored["rule"]), run=run, requests=requests, failures=failures)
 
 
 _RULES = frozenset(map(str, OpenedBy))

@@ -1,4 +1,4 @@
-"""Running totals of breakers by name, read when somebody scrapes."""
+"""Running totals of breakers by name, for metrics."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 _lock = threading.Lock()
 _ledgers: WeakValueDictionary[str, BreakerTotals] = WeakValueDictionary()
-# A breaker made anew under its old name goes on counting. Names made up without end must not pile up.
+# A new breaker with an old name continues its counts. The limit bounds memory if a program invents names.
 _remembered: deque[BreakerTotals] = deque(maxlen=1000)
 
 
 class BreakerTotals:
-    """The totals of all breakers of one name, those that are gone included: a counter never goes back."""
+    """The totals of all breakers with one name, including deleted ones. A counter never decreases."""
 
     __slots__ = ("__weakref__", "_accounts", "_moves", "_results", "_sweep_at", "name")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        # The ledger owns the states, not the breaker: so there is no moment at which a breaker that goes is in neither.
+        # The totals own the state machines. So a breaker that is being deleted is never missing from the sum.
         self._accounts: list[tuple[ref[Breaker], BreakerMachine]] = []
-        self._results: Counter[str] = Counter()  # of breakers that are gone
+        self._results: Counter[str] = Counter()  # of deleted breakers
         self._moves: Counter[tuple[str, str]] = Counter()
         self._sweep_at = 16
 
@@ -53,7 +53,7 @@ class BreakerTotals:
         return results, moves
 
     def _living(self) -> list[Breaker]:
-        """The breakers that are still there; what the others had counted is added up."""
+        """Returns the live breakers, and adds the counts of the deleted ones to the totals."""
         accounts, living = [], []
         for account in self._accounts:
             breaker = account[0]()
@@ -69,14 +69,14 @@ class BreakerTotals:
 
 def totals_for(name: str) -> BreakerTotals:
     with _lock:
-        found = _ledgers.get(name)
-        if found is None:
-            found = _ledgers[name] = BreakerTotals(name)
-            _remembered.append(found)
-        return found
+        totals = _ledgers.get(name)
+        if totals is None:
+            totals = _ledgers[name] = BreakerTotals(name)
+            _remembered.append(totals)
+        return totals
 
 
 def all_totals() -> list[BreakerTotals]:
-    """Every ledger, by name."""
+    """Returns all totals, sorted by name."""
     with _lock:
         return sorted(_ledgers.values(), key=lambda ledger: ledger.name)

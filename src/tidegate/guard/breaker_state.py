@@ -1,7 +1,7 @@
-"""The three states of a breaker and what moves it between them: no lock, no clock, `now` is handed in.
+"""The state machine of a breaker, without lock and clock: callers pass `now`.
 
-Time alone never acts: what it has decided is carried out when somebody asks (`advance`), as of the moment at which it
-was decided, so an idle breaker tells the truth too, and asking changes nothing.
+Time alone changes nothing. `advance` applies the transitions that are due, each at the time at which it was due. So an
+idle breaker reports its true state, and reading it has no effect on it.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from tidegate.guard.breaker_policy import BreakerPolicy
 
 CLOSED, HALF_OPEN, OPEN = "closed", "half-open", "open"
 
-# An abandoned permit must not keep epochs that are over for ever.
+# An abandoned permit must not keep old windows for ever.
 _MAX_DRAINING = 64
 
 
 class HalfOpenPermit:
-    """The place of one call in the half-open state. It settles like a `CountWindow`, so a call treats both alike."""
+    """One call in the half-open state. It settles like a `CountWindow`, so callers treat both alike."""
 
     __slots__ = ("_succeeded", "began_at", "deadline", "expired")
 
     def __init__(self, began_at: float, deadline: float, succeeded: Callable[[HalfOpenPermit], None]) -> None:
         self.began_at = began_at
         self.deadline = deadline
-        self.expired = False  # its time ran out, and was counted as the failure it is
+        self.expired = False  # its deadline passed, and it was counted as a failure
         self._succeeded = succeeded
 
     def ok(self) -> None:
@@ -38,35 +38,52 @@ AdmitToken = CountWindow | HalfOpenPermit
 
 
 class BreakerMachine:
-    """Whoever owns it holds a lock around every method; the hot path reads `epoch` and `until` without one."""
+    """The states and counts of one breaker.
+
+    The owner holds a lock around every method. The hot path reads `window` and `until` without it.
+    """
 
     __slots__ = (
-        "_buckets", "_draining", "_half", "_last_run", "_probes", "_tripped_at", "changes",
-        "window", "forced", "generation", "transitions", "policy", "since", "state", "totals", "until",
-    )  # fmt: skip
+        "_buckets",
+        "_draining",
+        "_half",
+        "_last_run",
+        "_probes",
+        "_tripped_at",
+        "changes",
+        "window",
+        "forced",
+        "generation",
+        "transitions",
+        "policy",
+        "since",
+        "state",
+        "totals",
+        "until",
+    )
 
     def __init__(self, policy: BreakerPolicy, now: float) -> None:
         self.policy = policy
         self.state = CLOSED
         self.since = now
-        self.until = -math.inf  # while open: when it ends
+        self.until = -math.inf  # end of the open state
         self.forced = False
         self.generation = 0
         self.window = CountWindow(now + policy.slice)
-        self.changes: list[tuple[str, str]] = []  # transitions that nobody was told of yet
+        self.changes: list[tuple[str, str]] = []  # transitions that are not reported yet
         self.transitions: dict[tuple[str, str], int] = {}
         self.totals = ResultTotals()
         self._buckets: list[CountWindow] = []  # of the sliding window, without the current one
-        self._draining: list[CountWindow] = []  # earlier epochs of this closed state with calls still out
+        self._draining: list[CountWindow] = []  # earlier windows of this closed state with calls in flight
         self._half = NO_WINDOW
         self._probes: list[HalfOpenPermit] = []
         self._last_run = 0
-        self._tripped_at = now  # while not closed: when it was closed for the last time
+        self._tripped_at = now  # while not closed: when it left the closed state
 
-    # -- going through -------------------------------------------------------------------------------------------
+    # -- calls ---------------------------------------------------------------------------------------------------
 
     def admit(self, now: float, succeeded: Callable[[HalfOpenPermit], None]) -> AdmitToken | None:
-        """A ticket for one call; None while open, or while half-open with all permits taken."""
+        """Returns a ticket for one call. None while open, or while half-open without a free permit."""
         self.advance(now)
         if self.state == CLOSED:
             next(self.window.admitted)
@@ -79,7 +96,7 @@ class BreakerMachine:
         return probe
 
     def fail(self, window: CountWindow) -> None:
-        """Counts a failure where its call began; the run of the closed state knows no intervals."""
+        """Counts a failure in the window of its call. Consecutive failures count across windows."""
         current = window is self.window
         if current or window in self._draining:
             self._settle_run()
@@ -87,10 +104,10 @@ class BreakerMachine:
                 self.window.carry_over(self.window.consecutive_failures + 1)
         window.fail()
         if not current and window not in self._buckets:
-            self.totals.failures += 1  # the epoch was added up when it ended
+            self.totals.failures += 1  # the totals of the window were added when it ended
 
     def check_trip(self, window: CountWindow, now: float) -> Counts | None:
-        """Trips if the failure just counted in *epoch* is one too many; the counts, if the user's rule must say so."""
+        """Trips if the failure just counted in *window* fulfils a rule. Returns the counts for a custom rule."""
         if self.state != CLOSED or self.forced:
             return None
         ours = window is self.window or window in self._draining
@@ -109,12 +126,12 @@ class BreakerMachine:
         return None
 
     def speaks_of_now(self, window: CountWindow, now: float) -> bool:
-        """Whether a result in *epoch* belongs to the present counts; every change of state begins new ones."""
+        """Whether a result in *window* belongs to the current counts. Every change of state resets them."""
         return (window is self.window and now < window.ends) or window in self._buckets
 
     def probe_ok(self, probe: HalfOpenPermit, now: float) -> None:
         if not self._take_back(probe, now):
-            self.totals.successes += not probe.expired  # late: it still was a success for whoever counts calls
+            self.totals.successes += not probe.expired  # late, but still a success in the totals
             return
         self.totals.successes += 1
         self._half.ok()
@@ -132,17 +149,17 @@ class BreakerMachine:
             self._half.excluded += 1
 
     def _take_back(self, probe: HalfOpenPermit, now: float) -> bool:
-        """Whether the permit belongs to the present half-open state; it is free again."""
+        """Frees the permit. Returns whether it belongs to the current half-open state."""
         self.advance(now)
         if probe not in self._probes:
             return False
         self._probes.remove(probe)
         return True
 
-    # -- moving --------------------------------------------------------------------------------------------------
+    # -- transitions ---------------------------------------------------------------------------------------------
 
     def advance(self, now: float) -> None:
-        """Carries out what time alone has decided."""
+        """Applies the transitions that are due."""
         while True:
             if self.state == CLOSED:
                 if now >= self.window.ends:
@@ -152,7 +169,7 @@ class BreakerMachine:
                 if now < self.until:
                     return
                 self.half_open(self.until)
-            # A permit whose holder hangs must not wedge the half-open state for ever.
+            # A permit whose holder hangs must not block the half-open state for ever.
             late = self.first_deadline
             if late > now:
                 return
@@ -163,10 +180,10 @@ class BreakerMachine:
             self._open_again(expired[-1], late)
 
     def _open_again(self, probe: HalfOpenPermit, now: float) -> None:
-        """Open after a trial that failed.
+        """Opens after a failed trial.
 
-        An open time that grows counts from the start of the trial: a service that recovers while the trial hangs is
-        tried again as soon as one that recovers while the breaker is open.
+        A growing open time counts from the start of the trial. Otherwise a service that recovers during a slow trial
+        would wait longer than one that recovers while the breaker is open.
         """
         if self.policy.max_timeout is None:
             self.open(now)
@@ -175,13 +192,13 @@ class BreakerMachine:
         self.open(now, max(until, now), forced=False)
 
     def open(self, now: float, until: float | None = None, *, forced: bool = True) -> None:
-        """Open for the usual time, or until a given one, which a person has *forced*."""
+        """Opens for the usual time, or until *until* if an operator *forced* it."""
         if self.state == CLOSED:
             self._last_run = self.run
             self._tripped_at = now
         end = now + self.policy.open_after(now - self._tripped_at) if until is None else until
         self._move(OPEN, now, NO_WINDOW, forced=forced and until is not None)
-        self.until = end  # the last: who sees it without the lock goes on to read the others
+        self.until = end  # last: the hot path reads it without the lock, and then reads the other fields
 
     def half_open(self, now: float) -> None:
         self.until = -math.inf
@@ -189,16 +206,16 @@ class BreakerMachine:
         self._move(HALF_OPEN, now, NO_WINDOW)
 
     def close(self, now: float, until: float | None = None) -> None:
-        """Closed with fresh counts, or forced closed until a given time."""
+        """Closes with new counts, or forces it closed until *until*."""
         self.until = -math.inf
         self._move(
             CLOSED, now, CountWindow(now + self.policy.slice if until is None else until), forced=until is not None
         )
 
     def _roll(self, now: float) -> None:
-        """The next interval, or the next bucket of the window."""
+        """Starts the next interval, or the next bucket of the sliding window."""
         if self.forced:
-            self.close(now)  # what happened while it was forced proves nothing
+            self.close(now)  # results of a forced state prove nothing
             return
         over, run = self.window, self.run
         self._draining = [epoch for epoch in (*self._draining, over) if epoch.outstanding > 0][-_MAX_DRAINING:]
@@ -232,27 +249,27 @@ class BreakerMachine:
             self.changes.append(move)
             self.state = state
 
-    # -- counting ------------------------------------------------------------------------------------------------
+    # -- counts --------------------------------------------------------------------------------------------------
 
     @property
     def counts(self) -> Counts:
-        """What has been seen since the counts were last cleared."""
+        """The counts since the last reset."""
         if self.state == OPEN:
             return NO_COUNTS
         if self.state == HALF_OPEN:
             return self._half.counts
         if not self._buckets:
             return self.window.counts
-        every = [epoch.counts for epoch in (*self._buckets, self.window)]
-        failures = sum(each.failures for each in every)
+        windows = [epoch.counts for epoch in (*self._buckets, self.window)]
+        failures = sum(window.failures for window in windows)
         good = 0
-        for each in reversed(every):
-            good += each.consecutive_successes
-            if each.failures:
+        for window in reversed(windows):
+            good += window.consecutive_successes
+            if window.failures:
                 break
         return Counts(
-            sum(each.requests for each in every),
-            sum(each.successes for each in every),
+            sum(window.requests for window in windows),
+            sum(window.successes for window in windows),
             failures,
             good,
             min(self.run, failures),
@@ -260,14 +277,14 @@ class BreakerMachine:
 
     @property
     def run(self) -> int:
-        """Failures in a row; while not closed, those that opened it."""
+        """Consecutive failures. While not closed, those that opened it."""
         if self.state != CLOSED:
             return self._last_run
         self._settle_run()
         return self.window.consecutive_failures
 
     def _settle_run(self) -> None:
-        """A success that came late, of a call from an earlier epoch, ends the run as any other does."""
+        """Ends the run if a call of an earlier window succeeded late."""
         came = False
         for elder in self._draining:
             left = elder.left()
@@ -277,15 +294,15 @@ class BreakerMachine:
             self.window.carry_over(0)
 
     def permit_lasts(self, now: float) -> float:
-        """How long a half-open permit that is given out now is valid."""
+        """Seconds that a half-open permit issued now is valid."""
         return self.policy.permit_lasts(now - self._tripped_at)
 
     @property
     def first_deadline(self) -> float:
-        """When the first of the half-open permits expires."""
+        """When the first half-open permit expires."""
         return min((probe.deadline for probe in self._probes), default=math.inf)
 
     def results(self) -> dict[str, int]:
-        """Calls by result, of all time."""
+        """Calls by result since construction."""
         live = [epoch for epoch in (*self._buckets, self.window) if epoch is not NO_WINDOW]
         return self.totals.results(live)

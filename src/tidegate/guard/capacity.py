@@ -1,4 +1,8 @@
-"""Capacity of a target: its policy, its fill level, and the jobs that may be sent."""
+"""Capacity of a target: its policy, its fill level, and the number of jobs that workers may send.
+
+credits = cap - observed depth - own sends that the depth does not include yet. An own send counts from its claim,
+before anything is sent. So all workers together never send more than there are credits.
+"""
 
 from __future__ import annotations
 
@@ -11,37 +15,34 @@ from tidegate.durations import Duration, seconds
 from tidegate.logs import logger
 from tidegate.validation import whole
 
-# How full a target is, as a row: what is known of it, what was sent since, and how much more may be. Pure.
-#
-# credits = cap - observed depth - own sends that are not visible there yet. An own send is counted when it is claimed,
-# before anything leaves, so that any number of workers together never send more than there are credits.
+# -- fill level -----------------------------------------------------------------------------------------------------
 
-# How long a question may take before somebody else may ask it.
+# Seconds that one worker may query the depth before another worker may.
 DEPTH_TIMEOUT = 10.0
 _FIRST_WAIT = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class QueueDepth:
-    """An answer that may know more than a number: which own sends are visible there by now, or have ended there."""
+    """The depth of a target's queue. *landed* are own sends that are in the queue or have left it."""
 
     total: int
-    landed: Collection[int] | None = None  # ids of jobs; None: not known, so the growth of the number must tell
+    landed: Collection[int] | None = None  # ids of jobs; None if unknown, then growth of the total counts
 
 
 @dataclass(frozen=True, slots=True)
 class CapacityLimits:
-    """The numbers of a capacity."""
+    """The options of a capacity."""
 
     cap: int
-    own: float  # how long a send of our own counts at most
-    every: float  # when a target that is full, or silent, is asked again
-    each: bool = True  # ask again after every success
+    own: float  # seconds that an own send counts, if nothing else ends it
+    every: float  # seconds between queries of a target that is full or does not respond
+    each: bool = True  # query again after every success
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSend:
-    """One job that takes a place at the target, or is about to."""
+    """A job that takes space at the target, or is about to."""
 
     job: int
     at: float
@@ -50,144 +51,162 @@ class PendingSend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FillLevel:
-    """What is known of a target's room, as the store keeps it."""
+    """What the store knows about the queue of a target."""
 
     depth: int | None = None
     at: float = 0.0  # when it was observed
-    fresh: bool = False  # nothing has happened since that asks for another look
+    fresh: bool = False  # no event since then makes a new query necessary
     own: tuple[PendingSend, ...] = ()
     spent: bool = False  # credits of this observation were used
-    asking: str | None = None  # who asks at this moment
+    asking: str | None = None  # the worker that queries now
     asking_until: float = 0.0
-    failures: int = 0  # questions in a row that were not answered
+    failures: int = 0  # consecutive queries that failed
     failed_at: float = 0.0
     retry_at: float = 0.0
 
     def dump(self) -> str:
-        return json.dumps({
-            "depth": self.depth, "at": self.at, "fresh": self.fresh, "spent": self.spent, "asking": self.asking,
-            "asking_until": self.asking_until, "failures": self.failures, "failed_at": self.failed_at,
-            "retry_at": self.retry_at, "own": [[send.job, send.at, send.done] for send in self.own],
-        })  # fmt: skip
+        return json.dumps(
+            {
+                "depth": self.depth,
+                "at": self.at,
+                "fresh": self.fresh,
+                "spent": self.spent,
+                "asking": self.asking,
+                "asking_until": self.asking_until,
+                "failures": self.failures,
+                "failed_at": self.failed_at,
+                "retry_at": self.retry_at,
+                "own": [[send.job, send.at, send.done] for send in self.own],
+            }
+        )
 
     def shift(self, shift: Callable[[float], float]) -> FillLevel:
-        """As a clock shows it that was set: *shift* gives the new time for an old one. 0 is no time."""
+        """Converts all times after a clock change. *shift* maps old to new times. 0 means no time."""
 
         def moved(at: float) -> float:
             return shift(at) if at else 0.0
 
         return replace(
-            self, at=moved(self.at), asking_until=moved(self.asking_until), failed_at=moved(self.failed_at),
-            retry_at=moved(self.retry_at), own=tuple(replace(send, at=shift(send.at)) for send in self.own),
-        )  # fmt: skip
+            self,
+            at=moved(self.at),
+            asking_until=moved(self.asking_until),
+            failed_at=moved(self.failed_at),
+            retry_at=moved(self.retry_at),
+            own=tuple(replace(send, at=shift(send.at)) for send in self.own),
+        )
 
     @classmethod
     def load(cls, text: str | None) -> FillLevel:
         if text is None:
             return cls()
-        kept = json.loads(text)
-        own = tuple(PendingSend(int(job), float(at), bool(done)) for job, at, done in kept.pop("own", ()))
-        return cls(**kept, own=own)
+        fields = json.loads(text)
+        own = tuple(PendingSend(int(job), float(at), bool(done)) for job, at, done in fields.pop("own", ()))
+        return cls(**fields, own=own)
 
 
 @dataclass(frozen=True, slots=True)
 class SendAllowance:
-    """How many may be sent now; or that somebody must ask first; or when to look again."""
+    """How many jobs may be sent now, or that a worker must query the depth first, or when to check again."""
 
     n: int = 0
     ask: bool = False
     until: float | None = None
 
 
-def own_sends(filling: FillLevel, limits: CapacityLimits, now: float) -> tuple[PendingSend, ...]:
-    """Those that still count; one that is as far ahead was sent before the clock was set back."""
-    return tuple(send for send in filling.own if abs(now - send.at) < limits.own)
+def own_sends(level: FillLevel, limits: CapacityLimits, now: float) -> tuple[PendingSend, ...]:
+    """The own sends that still count. A send far in the future is older than a clock change, and does not count."""
+    return tuple(send for send in level.own if abs(now - send.at) < limits.own)
 
 
-def send_allowance(filling: FillLevel, limits: CapacityLimits, now: float, cycle: float = 0.0) -> SendAllowance:
-    """What may be sent; an observation from before the *cycle* does not count.
+def send_allowance(level: FillLevel, limits: CapacityLimits, now: float, cycle: float = 0.0) -> SendAllowance:
+    """Returns how many jobs may be sent. An observation from before *cycle* does not count.
 
-    Nor does one from the future: the clock was set back, and nobody must wait until it is there again.
+    Neither does one from the future: the clock was set back, and jobs must not wait until that time.
     """
-    if filling.asking is not None and now < filling.asking_until <= now + DEPTH_TIMEOUT:
-        return SendAllowance(until=filling.asking_until)
-    if filling.failures and now < filling.retry_at and cycle <= filling.failed_at <= now:
-        return SendAllowance(until=filling.retry_at)
-    if filling.depth is None or not filling.fresh or now - filling.at >= limits.every:
+    if level.asking is not None and now < level.asking_until <= now + DEPTH_TIMEOUT:
+        return SendAllowance(until=level.asking_until)
+    if level.failures and now < level.retry_at and cycle <= level.failed_at <= now:
+        return SendAllowance(until=level.retry_at)
+    if level.depth is None or not level.fresh or now - level.at >= limits.every:
         return SendAllowance(ask=True)
-    if not cycle <= filling.at <= now:
+    if not cycle <= level.at <= now:
         return SendAllowance(ask=True)
-    credits_left = limits.cap - filling.depth - len(own_sends(filling, limits, now))
+    credits_left = limits.cap - level.depth - len(own_sends(level, limits, now))
     if credits_left > 0:
         return SendAllowance(credits_left)
-    return SendAllowance(ask=True) if filling.spent else SendAllowance(until=filling.at + limits.every)
+    return SendAllowance(ask=True) if level.spent else SendAllowance(until=level.at + limits.every)
 
 
-def depth_requested(filling: FillLevel, who: str, now: float) -> FillLevel:
-    """Somebody asks; nobody else does meanwhile."""
-    return replace(filling, asking=who, asking_until=now + DEPTH_TIMEOUT)
+def depth_requested(level: FillLevel, who: str, now: float) -> FillLevel:
+    """Reserves the query of the depth for worker *who*."""
+    return replace(level, asking=who, asking_until=now + DEPTH_TIMEOUT)
 
 
-def depth_observed(filling: FillLevel, limits: CapacityLimits, who: str, answer: QueueDepth, now: float) -> FillLevel:
-    """The answer to a question; one that came too late, when another was asked already, changes nothing.
+def depth_observed(level: FillLevel, limits: CapacityLimits, who: str, answer: QueueDepth, now: float) -> FillLevel:
+    """Records an observed depth. A late response is ignored if another worker queries by now.
 
-    A depth that has grown by n shows that at least n sends have become visible: things that end there only make it
-    smaller. So the oldest n of our own count no more, if the target does not say which ones.
+    A depth that grew by n shows that at least n own sends have arrived: jobs that end there only reduce it. So the n
+    oldest own sends no longer count, unless the target names them.
     """
-    if filling.asking != who:
-        return filling
-    own = sorted(own_sends(filling, limits, now), key=lambda send: (not send.done, send.at))
+    if level.asking != who:
+        return level
+    own = sorted(own_sends(level, limits, now), key=lambda send: (not send.done, send.at))
     if answer.landed is not None:
         landed = set(answer.landed)
         own = [send for send in own if send.job not in landed]
-    elif filling.depth is not None:
-        own = own[max(0, answer.total - filling.depth) :]
+    elif level.depth is not None:
+        own = own[max(0, answer.total - level.depth) :]
     return FillLevel(depth=answer.total, at=now, fresh=True, own=tuple(own))
 
 
-def depth_failed(filling: FillLevel, limits: CapacityLimits, who: str, now: float) -> FillLevel:
-    """Nobody is charged; it is asked again after a while."""
-    if filling.asking != who:
-        return filling
-    wait = min(_FIRST_WAIT * 2 ** min(filling.failures, 16), limits.every)
+def depth_failed(level: FillLevel, limits: CapacityLimits, who: str, now: float) -> FillLevel:
+    """Records a failed query. It counts against no job, and is repeated after a delay."""
+    if level.asking != who:
+        return level
+    wait = min(_FIRST_WAIT * 2 ** min(level.failures, 16), limits.every)
     return replace(
-        filling, fresh=False, asking=None, asking_until=0.0, failures=filling.failures + 1, failed_at=now,
+        level,
+        fresh=False,
+        asking=None,
+        asking_until=0.0,
+        failures=level.failures + 1,
+        failed_at=now,
         retry_at=now + wait,
-    )  # fmt: skip
+    )
 
 
-def record_claims(filling: FillLevel, limits: CapacityLimits, jobs: Iterable[int], now: float) -> FillLevel:
-    """Jobs that take a place there are about to be sent."""
+def record_claims(level: FillLevel, limits: CapacityLimits, jobs: Iterable[int], now: float) -> FillLevel:
+    """Records jobs that are about to be sent and take space at the target."""
     sends = [PendingSend(job, now) for job in jobs]
     if not sends:
-        return filling
+        return level
     again = {send.job for send in sends}
-    kept = [send for send in own_sends(filling, limits, now) if send.job not in again]
-    return replace(filling, own=(*kept, *sends), spent=True)
+    others = [send for send in own_sends(level, limits, now) if send.job not in again]
+    return replace(level, own=(*others, *sends), spent=True)
 
 
 def record_settled(
-    filling: FillLevel, limits: CapacityLimits, ended: Sequence[tuple[int, bool]], now: float
+    level: FillLevel, limits: CapacityLimits, ended: Sequence[tuple[int, bool]], now: float
 ) -> FillLevel:
-    """Jobs came back, each with whether the target has accepted it; what it did not accept takes no place there."""
+    """Records settled jobs, each with whether the target accepted it. Rejected jobs free their space."""
     done = {job for job, ok in ended if ok}
     gone = {job for job, ok in ended if not ok}
     own = tuple(
         PendingSend(send.job, now, done=True) if send.job in done else send
-        for send in filling.own
+        for send in level.own
         if send.job not in gone
     )
     again = bool(done) and limits.each
-    return replace(filling, own=own, fresh=filling.fresh and not again)
+    return replace(level, own=own, fresh=level.fresh and not again)
 
 
-# The policy of a target that says how full it is. What its answers allow is decided in `guard.capacity`.
+# -- policy ---------------------------------------------------------------------------------------------------------
 
 _log = logger("tidegate.worker")
 
 
 class SentJob(Protocol):
-    """A job that is about to be sent, as the rule of a capacity sees it."""
+    """A job that is about to be sent, as the *counts* rule sees it."""
 
     @property
     def id(self) -> int: ...
@@ -197,18 +216,17 @@ class SentJob(Protocol):
 
 
 class Capacity:
-    """Sends no more than a target has room for.
+    """Sends only as many jobs as the target has space for.
 
         Capacity(50, depth=lambda: lidarr.get("/api/v1/queue").json()["totalRecords"])
 
-    *depth* (`def` or `async def`) says how many things the target has in its queue; it is asked only when there is
-    something to send. It returns a number, or a `QueueDepth`. *ask* "each" asks again after every success, "credits"
-    only
-    when those it knew of are spent. A send of our own counts until the depth has grown by it, or `QueueDepth.landed`
-    names
-    it, or for *own* at most. *counts* says whether a job takes a place there at all. It gets the arguments of the job,
-    by name and as JSON values.
-    A target that is full, or does not answer, is asked again after *every*.
+    *depth* (`def` or `async def`) returns the length of the target's queue, as a number or a `QueueDepth`. It runs only
+    if there are jobs to send. With *ask* "each" it runs again after every success, with "credits" only when the known
+    credits are spent.
+
+    An own send counts until the depth has grown by it, `QueueDepth.landed` names it, or *own* has passed. *counts*
+    decides whether a job takes space at the target. It gets the job's arguments by name, as JSON values. A target that
+    is full or does not respond is queried again after *every*.
     """
 
     __slots__ = ("counts", "depth", "limits")
@@ -237,7 +255,7 @@ class Capacity:
         )
 
     def takes_place(self, job: SentJob) -> bool:
-        """Whether this job fills the target; a rule that raises says yes."""
+        """Whether this job takes space at the target. True if the rule raises."""
         try:
             return self.counts is None or bool(self.counts(json.loads(job.args)))
         except Exception:

@@ -1,4 +1,4 @@
-"""Verdicts that must be confirmed before they are believed."""
+"""Confirmation of verdicts that a service may report by mistake."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from tidegate.faults.codes import CodeBook
 from tidegate.faults.confirm import Confirm
 from tidegate.faults.fault import Fault, Reach
 
-_MAX_REMEMBERED = 10_000  # places that are remembered, of sightings and of successes each
-_IDLE = 86_400.0  # what was not seen for so long is forgotten
+_MAX_REMEMBERED = 10_000  # entries, for sightings and for successes each
+_IDLE = 86_400.0  # seconds after which an old sighting expires
 
-ConfirmationKey = tuple[Hashable, str | None]  # a key, and its operation when the code reaches no further
+ConfirmationKey = tuple[Hashable, str | None]  # a key, and its operation if the code reaches no further
 
 
 class ConfirmationTracker:
-    """Remembers how often each doubtful code of a target was seen, and what has worked. The caller holds the lock."""
+    """Counts the sightings of each unconfirmed code of a target, and its successes. The caller holds the lock."""
 
     __slots__ = ("_code_book", "_policies", "_sightings", "_worked", "tracks_success")
 
@@ -32,11 +32,10 @@ class ConfirmationTracker:
         if unknown:
             raise ValueError(f"confirm: there is no code {unknown[0]!r} in the book of the target's rules")
         self._code_book = code_book
-        # How often, when it last counted, when it was last seen; the one not seen for longest comes first.
+        # Count, time of the last one that counted, time of the last one. Least recently seen first.
         self._sightings: OrderedDict[tuple[ConfirmationKey, str], tuple[int, float, float]] = OrderedDict()
-        self._worked: OrderedDict[ConfirmationKey, None] = (
-            OrderedDict()
-        )  # where there was a success, if anybody must know
+        # Keys and operations with a success, if a policy needs them.
+        self._worked: OrderedDict[ConfirmationKey, None] = OrderedDict()
         self.tracks_success = any(policy.only_worked for policy in self._policies.values())
 
     def __bool__(self) -> bool:
@@ -44,7 +43,7 @@ class ConfirmationTracker:
 
     @property
     def waiting(self) -> bool:
-        """Whether something was seen that a success would end."""
+        """Whether there is a sighting that a success would end."""
         return bool(self._sightings)
 
     def policy(self, fault: Fault) -> Confirm | None:
@@ -53,9 +52,9 @@ class ConfirmationTracker:
     def judged(
         self, policy: Confirm, key: Hashable, operation: str | None, fault: Fault, now: float, *, worked: bool
     ) -> Fault | None:
-        """The fault as it is to be treated after this sighting; None when it is a good answer after all."""
-        place = (key, operation if fault.reach.rank <= Reach.OPERATION.rank else None)
-        times = self._sighted(policy, place, now)
+        """Returns the fault to record after this sighting, or None if it is a good response after all."""
+        confirmation_key = (key, operation if fault.reach.rank <= Reach.OPERATION.rank else None)
+        times = self._sighted(policy, confirmation_key, now)
         if policy.unless_worked and worked:
             return self.unconfirmed(policy, fault)
         if policy.fewer_than is not None and self._keys_saying(policy, now) >= policy.fewer_than:
@@ -73,7 +72,7 @@ class ConfirmationTracker:
         return self._as(policy.until_then, fault, "unconfirmed")
 
     def record_success(self, key: Hashable, operation: str | None, now: float) -> None:
-        """What was seen of this key, and of this operation, proves nothing any more."""
+        """Drops the sightings of this key and operation."""
         self._expire(now)
         for code in self._policies:
             self._sightings.pop(((key, None), code), None)
@@ -85,22 +84,22 @@ class ConfirmationTracker:
                 self._worked.popitem(last=False)
 
     def must_hear(self, key: Hashable, operation: str | None) -> bool:
-        """Whether a success there is to be told: the first, and every one while that decides who is forgotten."""
+        """Whether to record a success: the first one, and all of them when entries may be evicted."""
         return (key, operation) not in self._worked or len(self._worked) > _MAX_REMEMBERED // 2
 
     def forget(self, key: Hashable) -> None:
-        """A reconnect: everything of the key is forgotten."""
-        for place in [place for place in self._sightings if place[0][0] == key]:
-            del self._sightings[place]
+        """Forgets all state of the key, for example after the user reconnects."""
+        for sighting in [sighting for sighting in self._sightings if sighting[0][0] == key]:
+            del self._sightings[sighting]
         for worked in [worked for worked in self._worked if worked[0] == key]:
             del self._worked[worked]
 
-    def _sighted(self, policy: Confirm, place: ConfirmationKey, now: float) -> int:
+    def _sighted(self, policy: Confirm, confirmation_key: ConfirmationKey, now: float) -> int:
         self._expire(now)
-        times, counted, _ = self._sightings.pop((place, policy.code), (0, 0.0, 0.0))
+        times, counted, _ = self._sightings.pop((confirmation_key, policy.code), (0, 0.0, 0.0))
         if not times or now - counted >= seconds(policy.apart):
             times, counted = times + 1, now
-        self._sightings[place, policy.code] = (times, counted, now)
+        self._sightings[confirmation_key, policy.code] = (times, counted, now)
         if len(self._sightings) > _MAX_REMEMBERED:
             self._sightings.popitem(last=False)
         return times
@@ -114,10 +113,10 @@ class ConfirmationTracker:
 
     def _keys_saying(self, policy: Confirm, now: float) -> int:
         since = now - seconds(policy.within)
-        said = {
+        keys = {
             place[0] for (place, code), (_, _, seen) in self._sightings.items() if code == policy.code and seen >= since
         }
-        return len(said)
+        return len(keys)
 
     def _as(self, name: str, fault: Fault, word: str) -> Fault:
         return self._code_book[name].fault(

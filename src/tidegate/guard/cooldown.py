@@ -1,4 +1,4 @@
-"""Cooldown: a key that keeps failing in the same way rests, then gets one probe."""
+"""Cooldown: a key that keeps failing with one code is disabled for a time, then gets one probe."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tidegate.validation import whole
 
 
 class Cooldown:
-    """After how many failures of one code in a row a key is disabled, and for how long.
+    """How many consecutive failures with one code disable a key, and for how long.
 
         Cooldown({"not_found": (3, "48h"), "gone": (1, "72h")})
 
-    *same* names codes that are counted as another one: with {"timeout": "network"} both make one run.
+    *same* maps codes that count as another one: with {"timeout": "network"} both form one run.
     """
 
     __slots__ = ("rests", "same")
@@ -33,23 +33,33 @@ class Cooldown:
                 )
 
     def counted(self, code: str) -> str:
-        """The code under which a failure is counted."""
+        """Returns the code under which a failure counts."""
         return self.same.get(code, code)
 
     def governs(self, code: str) -> bool:
-        """Whether failures of this code end in a rest."""
+        """Whether failures with this code lead to a cooldown."""
         return self.counted(code) in self.rests
 
     @classmethod
     def feeds(cls) -> Cooldown:
-        """The numbers of the feed poller, which knows one type for every 5xx and one for every kind of lost network."""
-        return cls({
-            "forbidden": (5, "24h"), "not_found": (3, "48h"), "gone": (1, "72h"),
-            "upstream_failure": (10, "6h"), "network": (10, "12h"), "parse_error": (5, "24h"),
-        }, same={
-            "overloaded": "upstream_failure", "not_supported": "upstream_failure",
-            "timeout": "network", "cut_short": "network", "bad_answer": "parse_error",
-        })  # fmt: skip
+        """The thresholds of the feed poller. It has one code for every 5xx and one for every network failure."""
+        return cls(
+            {
+                "forbidden": (5, "24h"),
+                "not_found": (3, "48h"),
+                "gone": (1, "72h"),
+                "upstream_failure": (10, "6h"),
+                "network": (10, "12h"),
+                "parse_error": (5, "24h"),
+            },
+            same={
+                "overloaded": "upstream_failure",
+                "not_supported": "upstream_failure",
+                "timeout": "network",
+                "cut_short": "network",
+                "bad_answer": "parse_error",
+            },
+        )
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cooldown) and (self.rests, self.same) == (other.rests, other.same)
@@ -71,18 +81,18 @@ def _rest(code: str, row: object) -> tuple[int, float]:
 
 
 AUTO = "auto"
-# How long a probe may take before another one is let through.
+# Seconds that a probe may take before another one is allowed.
 PROBE_TIME = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CooldownState:
-    """The run of failures of one key, and whether it is disabled because of it."""
+    """The run of failures of one key, and its cooldown."""
 
     failing_code: str | None = None
     failing_count: int = 0
     disabled_at: float | None = None
-    until: float | None = None  # None while disabled: only a person ends it
+    until: float | None = None  # while disabled, None: only an operator ends it
     reason: str | None = None
     by: str | None = None
     probing_until: float | None = None
@@ -92,11 +102,11 @@ class CooldownState:
         return self.disabled_at is not None
 
     def over(self, now: float) -> bool:
-        """Whether the time of the rest has passed, so that one call may prove that it is well."""
+        """Whether the cooldown has passed, so that one call may test the key."""
         return self.until is not None and now >= self.until
 
     def admits(self, now: float) -> bool:
-        """See `admits`. The methods are for applications, which keep the rests of their keys in tables of their own."""
+        """See the function `admits`. Applications that store the cooldowns of their keys use the methods."""
         return admits(self, now)
 
     def after_success(self, now: float) -> tuple[CooldownState, CooldownChange]:
@@ -116,24 +126,24 @@ FRESH = CooldownState()
 
 
 def admits(state: CooldownState, now: float) -> bool:
-    """Whether a call may go: not disabled, or the rest is over and no other probe is under way."""
+    """Whether a call may go: not disabled, or the cooldown has passed and no other probe is in progress."""
     if not state.disabled:
         return True
     return state.over(now) and (state.probing_until is None or now >= state.probing_until)
 
 
 def reserve_probe(state: CooldownState, until: float) -> CooldownState:
-    """The rest with its one probe given out until then."""
+    """Reserves the one probe of the cooldown until *until*."""
     return replace(state, probing_until=until)
 
 
 def release_probe(state: CooldownState) -> CooldownState:
-    """The rest with its probe free again: the call proved nothing."""
+    """Releases the probe: its call proved nothing."""
     return replace(state, probing_until=None) if state.probing_until is not None else state
 
 
 def record_success(state: CooldownState, now: float) -> tuple[CooldownState, CooldownChange]:
-    """A success ends the run, and the rest if its time has passed: a late answer does not undo what was ordered."""
+    """Ends the run, and the cooldown if its time has passed. A late success does not end an ordered cooldown."""
     if state.disabled and not state.over(now):
         return replace(state, failing_code=None, failing_count=0), CooldownChange.NONE
     return FRESH, CooldownChange.ENABLED if state.disabled else CooldownChange.NONE
@@ -142,10 +152,10 @@ def record_success(state: CooldownState, now: float) -> tuple[CooldownState, Coo
 def record_failure(
     state: CooldownState, policy: Cooldown, fault: Fault, now: float
 ) -> tuple[CooldownState, CooldownChange]:
-    """One more failure.
+    """Records one more failure.
 
-    Throttling, cancelling and our own faults neither count nor break a run; another code starts a new one. What fails
-    while the rest lasts was let through before it, and is part of what led to it.
+    Throttling, cancellation and local faults neither count nor end a run. Another code starts a new run. A call that
+    fails during the cooldown was admitted before it, and belongs to the run that caused it.
     """
     if fault.reason in (Reason.THROTTLED, Reason.CANCELLED) or fault.reach is Reach.SELF:
         return release_probe(state), CooldownChange.NONE
@@ -158,11 +168,11 @@ def record_failure(
     if row is None:
         return counted, CooldownChange.NONE
     times, length = row
-    if state.disabled or run >= times:  # on probation, one failure is enough
+    if state.disabled or run >= times:  # a failed probe needs no further failures
         return replace(counted, disabled_at=now, until=now + length, reason=code, by=AUTO), CooldownChange.DISABLED
     return counted, CooldownChange.NONE
 
 
 def disable(state: CooldownState, *, until: float | None, by: str, reason: str, now: float) -> CooldownState:
-    """Disabled by a person, or for a reason that is no failure."""
+    """Disables the key by an operator's order, or for a reason other than failures."""
     return replace(state, disabled_at=now, until=until, by=by, reason=reason, probing_until=None)

@@ -15,10 +15,7 @@ from tidegate.guard.hold import HoldReason
 from tidegate.guard.key_health import Admission
 from tidegate.guard.pipeline import CallPipeline
 
-# The guard of a target with a breaker, where nothing but the breaker stands before a call most of the time.
-#
-# Two short ways that end as the long one through `CallAttempts` does: while the breaker is open, a rejection costs
-# little more than its exception; while all is well, a call costs little more than the breaker.
+# -- with a breaker -------------------------------------------------------------------------------------------------
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,11 +23,11 @@ _REASON = str(HoldReason.BREAKER)
 
 
 def breaker_before(pipeline: CallPipeline, operation: str) -> Breaker | None:
-    """The breaker that may be asked first; None where the long way must be gone.
+    """Returns the breaker that the fast path may check first, or None if every call needs `CallAttempts`.
 
-    The breaker of a key is made when that key fails. A health probe has to be asked while the breaker is open, a
-    breaker with a clock of its own cannot tell whether a key is held, which comes before it, and one of a class of the
-    user's may admit in a way of its own.
+    The breaker of a key does not exist before that key fails. A health probe must run while the breaker is open. A
+    breaker with its own clock cannot tell whether a key is held, which is checked before the breaker. A user's subclass
+    may admit calls differently.
     """
     breaker = None if pipeline.key_breakers is not None else pipeline.breaker(operation, None)
     if type(breaker) is not Breaker or pipeline.policy.probe is not None:
@@ -42,10 +39,14 @@ def breaker_before(pipeline: CallPipeline, operation: str) -> Breaker | None:
 def guard_with_breaker(
     pipeline: CallPipeline, breaker: Breaker, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: Retry
 ) -> Callable[P, R]:
-    """As `guarding.guard`, for a *breaker* that may be asked first."""
+    """Guards *fn* with a *breaker* that is checked first.
+
+    Both fast paths have the same result as `CallAttempts`. While the breaker is open, a rejection costs little more
+    than its exception. While the target is healthy, a call costs little more than the breaker.
+    """
     if is_async_function(fn):
         return cast("Callable[P, R]", _guard_async_with_breaker(pipeline, breaker, fn, key_of, operation, retry))
-    # Any: a type checker would take what they say before the call for true after it.
+    # Any: type checkers would assume that the flags do not change during the call.
     keys, link = cast("tuple[Any, Any]", (pipeline.keys, pipeline.network_guard))
     states, clock, rejected, offset = breaker.hot()
     name, must_hear = pipeline.policy.name, pipeline.must_hear
@@ -55,7 +56,7 @@ def guard_with_breaker(
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
         key = known if find is None else find(args, kwargs)
         epoch, since, until = states.window, states.since, states.until
-        now = clock()  # after them, so that it is never before *since*
+        now = clock()  # read last, so that it is never before *since*
         if now < until and now >= keys.no_holds_after:
             next(rejected)
             raise BreakerOpen(name, key, _REASON, since, until, until - now, offset)
@@ -65,7 +66,7 @@ def guard_with_breaker(
         next(epoch.admitted)
         try:
             result = fn(*args, **kwargs)
-        except BaseException as error:  # whatever it is gets a verdict, and the breaker is told
+        except BaseException as error:  # every exception is classified, and the breaker must count it
             made = Admission(key, operation, clears=clears, ticket=epoch)
             attempts = CallAttempts(pipeline, CallSpec(key, operation, retry), made)
             if not failed(attempts, error):
@@ -75,14 +76,14 @@ def guard_with_breaker(
             ok = epoch.ok
             ok()
             pipeline.worked = True
-            # Something went wrong meanwhile and wants to hear of it, or nobody knows yet that it works.
+            # Something failed during the call and needs this success, or this is the first success.
             if not keys.is_healthy or link.armed or (must_hear is not None and must_hear(key, operation)):
                 pipeline.succeed(Admission(key, operation, clears=clears))
             return result
         try:
             return call(attempts, fn, args, kwargs, first)
         finally:
-            first = None  # its traceback holds this frame: a cycle that only the collector would end
+            first = None  # breaks a reference cycle: the traceback holds this frame
 
     return guarded
 
@@ -130,20 +131,20 @@ def _guard_async_with_breaker(
     return guarded
 
 
-# The decorator: a function of the user's, behind a target.
+# -- without a breaker ----------------------------------------------------------------------------------------------
 
 
 def guard(pipeline: CallPipeline, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: Retry) -> Callable[P, R]:
-    """*fn* behind the gates of *caller*; it raises its own exceptions, or Held when the call was not made.
+    """Guards *fn* with the gates of *pipeline*. Raises what *fn* raises, or Held if the call was not made.
 
-    While nothing at all is wrong with the target, a call costs a few tests and no allocation.
+    While the target is healthy, a call costs a few tests and no allocation.
     """
     breaker = breaker_before(pipeline, operation)
     if breaker is not None:
         return guard_with_breaker(pipeline, breaker, fn, key_of, operation, retry)
     if is_async_function(fn):
         return cast("Callable[P, R]", _guard_async(pipeline, fn, key_of, operation, retry))
-    # Any: a type checker would take what they say before the call for true after it.
+    # Any: type checkers would assume that the flags do not change during the call.
     keys, link = cast("tuple[Any, Any]", (pipeline.keys, pipeline.network_guard))
     asked = isinstance(key_of, CallableKey)
 
@@ -155,7 +156,7 @@ def guard(pipeline: CallPipeline, fn: Callable[P, R], key_of: KeyOf, operation: 
         clears = keys.clears
         try:
             result = fn(*args, **kwargs)
-        except Exception as error:  # whatever it is gets a verdict
+        except Exception as error:  # every exception is classified
             how = CallSpec(which(args, kwargs), operation, retry)
             attempts = CallAttempts(pipeline, how, Admission(how.key, operation, clears=clears))
             if not failed(attempts, error):
@@ -163,13 +164,13 @@ def guard(pipeline: CallPipeline, fn: Callable[P, R], key_of: KeyOf, operation: 
             first: Exception | None = error
         else:
             pipeline.worked = True
-            if not keys.is_idle or link.armed:  # something went wrong meanwhile, and wants to hear of it
+            if not keys.is_idle or link.armed:  # something failed during the call and needs this success
                 pipeline.succeed(Admission(which(args, kwargs), operation, clears=clears))
             return result
         try:
             return call(attempts, fn, args, kwargs, first)
         finally:
-            first = None  # its traceback holds this frame: a cycle that only the collector would end
+            first = None  # breaks a reference cycle: the traceback holds this frame
 
     return guarded
 
@@ -190,7 +191,7 @@ def _guard_async(
         clears = keys.clears
         try:
             result = await fn(*args, **kwargs)
-        except Exception as error:  # whatever it is gets a verdict
+        except Exception as error:  # every exception is classified
             how = CallSpec(which(args, kwargs), operation, retry)
             attempts = CallAttempts(pipeline, how, Admission(how.key, operation, clears=clears))
             if not await afailed(attempts, error):

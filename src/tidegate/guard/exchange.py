@@ -25,23 +25,23 @@ from tidegate.guard.key_health import Admission
 from tidegate.guard.pipeline import CallPipeline
 from tidegate.logs import logger
 
-# One HTTP exchange behind a target: admitted, then settled once, by its status or by how its body ended.
+# -- exchange -------------------------------------------------------------------------------------------------------
 
 R = TypeVar("R")
 
 _log = logger("tidegate.target")
 
-# Parts of a path that name one thing, not a kind of call: numbers, UUIDs, hashes, long ids.
+# Path segments that identify one object instead of a kind of call: numbers, UUIDs, hashes, long ids.
 _ID = re.compile(r"(?<=/)(?:[0-9]+|[0-9a-fA-F-]{16,}|[A-Za-z0-9_-]{20,})(?=/|$)", re.ASCII)
-# A client follows these by itself, or hands them to whoever asked; neither is a failure of the service.
+# The client follows these, or returns them to the caller. Neither is a failure of the service.
 _REDIRECTS = frozenset({300, 301, 302, 303, 307, 308})
 
-# Sent twice, these do no more than once.
+# Repeating these has no further effect.
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 
 
 class RequestInfo(NamedTuple):
-    """What a request asks for, and whom."""
+    """Method, URL and host of a request."""
 
     method: str
     path: str
@@ -49,12 +49,12 @@ class RequestInfo(NamedTuple):
 
 
 def operation_of(method: str, path: str) -> str:
-    """What kind of call a request is: its ids are left out, so that operations stay few."""
+    """Returns the kind of call. Ids are removed from the path, so that there are few operations."""
     return f"{method} {_ID.sub('*', path[:200])}"
 
 
 class Exchange:
-    """One request with its repetitions. Say how each attempt ended; the first word counts."""
+    """One request with its retries. Only the first outcome of each attempt counts."""
 
     __slots__ = ("_attempts", "_host", "_may_repeat")
 
@@ -69,7 +69,7 @@ class Exchange:
     def opened(
         cls, pipeline: CallPipeline, key: Hashable, info: RequestInfo, retry: Retry = ONCE, *, may_repeat: bool = False
     ) -> Exchange:
-        """The first attempt is under way; raises Held where it may not go."""
+        """Starts the first attempt. Raises Held if it is not admitted."""
         made = cls(pipeline, key, operation_of(info.method, info.path), info.host, retry, may_repeat=may_repeat)
         if (held := made.admit()) is not None:
             raise held
@@ -85,7 +85,7 @@ class Exchange:
         return made
 
     def admit(self) -> Held | None:
-        """Begins the next attempt, or says why it may not go; then the outcome of the one before is on record."""
+        """Starts the next attempt, or returns the reason and records the outcome of the last one."""
         how = self._attempts.spec
         probe_breaker(self._attempts.pipeline, how.key, how.operation)
         return self._entered(self._attempts.admit())
@@ -95,16 +95,16 @@ class Exchange:
         await aprobe_breaker(self._attempts.pipeline, how.key, how.operation, self._attempts.left())
         return self._entered(self._attempts.admit())
 
-    def _entered(self, found: Admission | Held) -> Held | None:
-        if isinstance(found, Held):
+    def _entered(self, admitted: Admission | Held) -> Held | None:
+        if isinstance(admitted, Held):
             self._attempts.close()
-            return found
-        found.host = self._host
+            return admitted
+        admitted.host = self._host
         return None
 
     @property
     def wait(self) -> float:
-        """Seconds before the attempt may be sent, as the rate says."""
+        """Seconds before the attempt may be sent because of the rate."""
         return 0.0 if self._attempts.call is None else self._attempts.call.wait
 
     @property
@@ -113,11 +113,11 @@ class Exchange:
         return self._attempts.pause
 
     async def within(self, made: Awaitable[R]) -> R:
-        """What *made* gives, if it does before the deadline of the whole exchange."""
+        """Awaits *made* up to the deadline of the exchange."""
         return await within(self._attempts.left(), made)
 
     def failed(self, error: BaseException) -> bool:
-        """Settles an attempt that raised; whether to go again after `pause`."""
+        """Settles an attempt that raised. Returns whether to retry after `pause`."""
         call = self._attempts.call
         if call is None:
             return False
@@ -140,7 +140,10 @@ class Exchange:
             raise
 
     def answered(self, evidence: Evidence) -> bool:
-        """Settles an answer that is no good; a good one is settled by how its body ends. Whether to go again."""
+        """Settles a response that is a failure, and returns whether to retry.
+
+        The end of its body settles a good one.
+        """
         call = self._attempts.call
         if call is None or evidence.status in _REDIRECTS:
             return False
@@ -163,15 +166,15 @@ class Exchange:
             raise
 
     def finished(self) -> None:
-        """The body came to its end, or nobody wanted more of it."""
+        """Settles a good response: its body ended, or the caller wanted no more of it."""
         self._attempts.succeeded()
 
     def use(self) -> None:
-        """The caller gets this response: whatever becomes of its body, the request is not repeated."""
+        """Marks that the caller gets this response. From now on the request is not retried."""
         self._may_repeat = False
 
     def close(self) -> None:
-        """Leaves nothing behind: of an attempt that was broken off, or of one that no other has followed."""
+        """Records an attempt that was aborted, and a failure that no other attempt followed."""
         self._attempts.close()
 
     def _ended(self, what: object, fault: Fault | None) -> bool:
@@ -179,7 +182,7 @@ class Exchange:
 
 
 def discard(response: Any) -> None:
-    """Closes a response that the caller does not get because of another error; that error is the one to raise."""
+    """Closes a response that the caller does not get because of another error. Raises only that error."""
     try:
         response.close()
     except Exception:
@@ -187,28 +190,28 @@ def discard(response: Any) -> None:
 
 
 async def adiscard(response: Any) -> None:
-    """As `discard`, for an async response."""
+    """The async form of `discard`."""
     try:
         await response.aclose()
     except Exception:
         _log.exception("response_not_closed")
 
 
-# The start of an answer's body, for rules that must see it; the caller still gets all of it.
+# -- start of the body, for rules -----------------------------------------------------------------------------------
 
-# Nobody hides an error message in these, and waiting for 4 kB of a live one could take for ever.
+# These have no error messages in them, and 4 kB of a live stream could take for ever.
 _NEVER_READ = ("text/event-stream", "audio/", "video/", "image/")
 
 
 def needs_body(rule_pack: Pack | None, response: Any) -> bool:
-    """Whether a rule must see the body before it is handed out, and it has not been read yet."""
+    """Whether a rule needs the body before the caller gets it, and it is not read yet."""
     if rule_pack is None or not rule_pack.needs_body(int(response.status_code)) or is_loaded(response):
         return False
     return not str(response.headers.get("content-type", "")).strip().lower().startswith(_NEVER_READ)
 
 
 def is_loaded(response: Any) -> bool:
-    """Whether the whole body is in memory already, as a mock transport has it."""
+    """Whether the whole body is already in memory, as with a mock transport."""
     try:
         return isinstance(response.content, bytes)
     except Exception:
@@ -216,7 +219,7 @@ def is_loaded(response: Any) -> bool:
 
 
 def peek(rest: Iterator[bytes], chunks: list[bytes]) -> None:
-    """Moves chunks from *rest* until 4 kB are there."""
+    """Moves chunks from *rest* until there are 4 kB."""
     while sum(map(len, chunks)) < MAX_BODY:
         chunk = next(rest, None)
         if chunk is None:
@@ -240,7 +243,7 @@ def evidence(request: Any, response: Any, chunks: list[bytes]) -> Evidence:
 
 
 def _decoded(head: bytes, encoding: str) -> bytes:
-    """The start of a compressed body in clear; as it is when the encoding is unknown."""
+    """Decompresses the start of a body. Returns it unchanged if the encoding is unknown."""
     if encoding not in ("gzip", "x-gzip", "deflate"):
         return head
     try:
@@ -249,9 +252,9 @@ def _decoded(head: bytes, encoding: str) -> bytes:
         return head
 
 
-# Bodies that replay what was looked at, pass on the rest, and settle how it ended.
-#
-# A client insists on the stream class of its own library, so one is made below each that comes along.
+# -- body streams ---------------------------------------------------------------------------------------------------
+# They replay the start of the body, pass on the rest, and settle the exchange at the end. A client requires the stream
+# class of its own library, so each class is created for the library of the inner stream.
 
 _classes: dict[tuple[Callable[[type], type], type], type] = {}
 
@@ -271,7 +274,7 @@ def _class(make: Callable[[type], type], kind: type) -> type:
 
 
 def _base(kind: type, name: str) -> type:
-    return next((each for each in kind.__mro__ if each.__name__ == name), object)
+    return next((base for base in kind.__mro__ if base.__name__ == name), object)
 
 
 def _sync(kind: type) -> type:
@@ -326,7 +329,7 @@ def _async(kind: type) -> type:
 
         async def aclose(self) -> None:
             try:
-                aclose = getattr(self._rest, "aclose", None)  # of a generator that was not used up
+                aclose = getattr(self._rest, "aclose", None)  # for a generator that was not exhausted
                 if aclose is not None:
                     await aclose()
                 await self._inner.aclose()

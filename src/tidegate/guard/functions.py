@@ -1,4 +1,4 @@
-"""Signatures of guarded functions: sync or async, and which argument names the key."""
+"""Signatures of guarded functions: sync or async, and which argument is the key."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable, Hashable
 from types import CoroutineType
 from typing import Any, NoReturn, TypeGuard, cast
 
-# Which colour a function has: a guard around the wrong one would see its start and not its outcome.
+# -- sync or async --------------------------------------------------------------------------------------------------
 
 
 class WrongFunctionKind(TypeError):
-    """A function was handed to the call of the other colour: a mistake of the program, and no news of the service."""
+    """A sync function was passed to `acall`, or an async one to `call`: a bug of the program."""
 
 
 def require_async_kind(fn: Callable[..., Any]) -> bool:
-    """Whether calling *fn* gives something to await; TypeError when that is to be iterated, or *fn* is no function."""
+    """Whether *fn* is async. TypeError if it is a generator function or not callable."""
     if not callable(fn):
         raise TypeError(f"{fn!r:.60} is no function; put the decorator above a `def` or an `async def`")
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
@@ -24,27 +24,27 @@ def require_async_kind(fn: Callable[..., Any]) -> bool:
 
 
 def refuse(result: object, whose: str = "breaker") -> NoReturn:
-    """Raises: *result* is a coroutine that came out of `call`."""
+    """Raises: *result* is a coroutine from `call`."""
     if isinstance(result, CoroutineType):
-        result.close()  # one that is never awaited would warn
+        result.close()  # avoids the warning about a coroutine that was never awaited
     raise WrongFunctionKind(
         f"call: the function is async def, and nothing of it has run; use `await {whose}.acall(...)`"
     )
 
 
 def check_awaitable(result: object, whose: str = "breaker") -> None:
-    """Raises when *result*, which came out of the function of an `acall`, is nothing to await."""
+    """Raises if *result*, from the function of an `acall`, is not awaitable."""
     if not inspect.isawaitable(result):
         raise WrongFunctionKind(f"acall: the function gave nothing to await; use `{whose}.call(...)` for a plain `def`")
 
 
-# What a guard must know of the function it is put around: its colour, and where its arguments name the key.
+# -- keys -----------------------------------------------------------------------------------------------------------
 
 KeyOf = Callable[[tuple[Any, ...], dict[str, Any]], Hashable]
 
 
 class Fixed:
-    """The same key, whatever the arguments."""
+    """The same key for all arguments."""
 
     __slots__ = ("key",)
 
@@ -56,7 +56,7 @@ class Fixed:
 
 
 class CallableKey:
-    """What a function of the user's makes of the arguments; before the call, which may change them."""
+    """The user's function of the arguments. It runs before the call, which may change them."""
 
     __slots__ = ("_ask",)
 
@@ -73,7 +73,7 @@ class CallableKey:
 
 
 def check_function(fn: object) -> None:
-    """TypeError when a guard around *fn* could not see how a call of it ends."""
+    """TypeError if a guard around *fn* could not observe the outcome of a call."""
     if not callable(fn):
         raise TypeError(
             f"guard: {fn!r:.60} is no function; was the decorator written without its parentheses? @target.guard()"
@@ -87,12 +87,12 @@ def named(fn: Callable[..., Any]) -> str:
 
 
 def is_async_function(fn: Callable[..., Any]) -> TypeGuard[Callable[..., Awaitable[Any]]]:
-    """Whether calling *fn* gives something to await: `async def`, also as the `__call__` of an object."""
+    """Whether calling *fn* returns an awaitable: `async def`, or an object with an async `__call__`."""
     return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
 
 
 def key_getter(fn: Callable[..., Any], key: str | Callable[..., Hashable] | None, otherwise: Hashable) -> KeyOf:
-    """Finds the key among the arguments of a call: by a parameter's name, or by a function of all of them."""
+    """Returns a function that gets the key from the arguments: a named parameter, or the user's function."""
     if key is None:
         return Fixed(otherwise)
     if callable(key):
@@ -107,7 +107,7 @@ def key_getter(fn: Callable[..., Any], key: str | Callable[..., Hashable] | None
     by_position = parameters[at].kind is not inspect.Parameter.KEYWORD_ONLY
     by_name = parameters[at].kind is not inspect.Parameter.POSITIONAL_ONLY
 
-    def found(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+    def get_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
         named = by_name and key in kwargs
         value = kwargs[key] if named else args[at] if by_position and at < len(args) else default
         try:
@@ -116,7 +116,7 @@ def key_getter(fn: Callable[..., Any], key: str | Callable[..., Hashable] | None
             raise _without_hash(value) from None
         return cast("Hashable", value)
 
-    return found
+    return get_key
 
 
 def _without_hash(key: object) -> TypeError:

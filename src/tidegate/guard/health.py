@@ -14,12 +14,12 @@ from tidegate.guard.key_health import KeyHealth
 from tidegate.guard.pipeline import CallPipeline
 from tidegate.validation import key_text
 
-# The health of one key, as people and programs read it.
+# -- health of a key ------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """A key, or one operation of it, that is not well. Times are UNIX time."""
+    """A failing key, or one failing operation of it. Times are UNIX time."""
 
     target: str
     key: Hashable
@@ -27,7 +27,7 @@ class Health:
     failures: int
     since: float
     fault: Fault | None
-    hold: Hold | None  # None: the next call may go
+    hold: Hold | None  # None: the next call is allowed
     disabled_by: str | None
 
 
@@ -45,79 +45,89 @@ def health_of(pipeline: CallPipeline, key: Hashable, operation: str | None, stat
     )
 
 
-# Why is this not running, and when will it? Every gate that is shut, in the order in which it is asked.
+# -- reasons for a hold ---------------------------------------------------------------------------------------------
 
 
 def explain_call(pipeline: CallPipeline, key: Hashable, operation: str | None) -> list[Hold]:
-    """In wall time; without an *operation*, the breakers of all groups."""
+    """Returns all holds of a call, in gate order and wall-clock time. Without *operation*, for all breaker groups."""
     every = operation is None and pipeline.key_breakers is None
     breakers = list(pipeline.breakers.values()) if every else [pipeline.breaker(operation, key)]
-    found = [pipeline.shown(hold) for hold in pipeline.keys.holds(key, operation)]
-    found += [
+    holds = [pipeline.shown(hold) for hold in pipeline.keys.holds(key, operation)]
+    holds += [
         hold for breaker in breakers if breaker is not None and (hold := _breaker_hold(pipeline, breaker)) is not None
     ]
     if pipeline.limits is not None:
-        found += [pipeline.shown(hold) for hold in pipeline.limits.holds(pipeline.clock.monotonic())]
-    return found
+        holds += [pipeline.shown(hold) for hold in pipeline.limits.holds(pipeline.clock.monotonic())]
+    return holds
 
 
 def _breaker_hold(pipeline: CallPipeline, breaker: Breaker) -> Hold | None:
     state = breaker.state
     if state == CLOSED or (state == HALF_OPEN and breaker.counts.requests < breaker.policy.max_requests):
-        return None  # a call would go
+        return None  # a call is allowed
     to_wall = pipeline.clock.now() - breaker._clock()
     until = breaker.until
     by = EndedBy.CALL if state == HALF_OPEN else EndedBy.PROBE if until is None else EndedBy.TIME
     return Hold(
-        reason=HoldReason.BREAKER, since=breaker.since + to_wall, until=None if until is None else until + to_wall,
-        ended_by=by, message=f"The breaker of {breaker.name} is {state}.",
-    )  # fmt: skip
+        reason=HoldReason.BREAKER,
+        since=breaker.since + to_wall,
+        until=None if until is None else until + to_wall,
+        ended_by=by,
+        message=f"The breaker of {breaker.name} is {state}.",
+    )
 
 
-# How a target is, in a few plain values.
+# -- summary of a target --------------------------------------------------------------------------------------------
 
 _RANKS = {CLOSED: 0, HALF_OPEN: 1, OPEN: 2}
-_MAX_KEYS = 50  # that a summary names
+_MAX_KEYS = 50  # keys in a summary
 
 
-def summary_of(pipeline: CallPipeline, ill: Sequence[Health]) -> dict[str, Any]:
-    """What a store is told of it; *ill* is every key and operation that is not well."""
-    holds = [each.hold for each in ill if each.hold is not None]
+def summary_of(pipeline: CallPipeline, unhealthy: Sequence[Health]) -> dict[str, Any]:
+    """Returns the status for the store. *unhealthy* has all failing keys and operations."""
+    holds = [health.hold for health in unhealthy if health.hold is not None]
     of_keys = [] if pipeline.key_breakers is None else pipeline.key_breakers.all()
     asked = [key for key, breaker in of_keys if breaker.state != CLOSED][:_MAX_KEYS] or [None]
     shut = holds + [
         hold for key in asked for hold in explain_call(pipeline, key, None) if hold.reason is HoldReason.BREAKER
     ]
-    # Of the breakers of keys, which have one name, the one that is worst off speaks for all.
-    worst = [max((breaker for _, breaker in of_keys), key=lambda each: _RANKS[each.state])] if of_keys else []
+    # Breakers of keys share one name. The worst state represents them.
+    worst = [max((breaker for _, breaker in of_keys), key=lambda breaker: _RANKS[breaker.state])] if of_keys else []
     return {
         "breakers": {
-            each.name: {"state": each.state, "calls": sum(each.totals.values()), **_counted(each)}
-            for each in (*pipeline.breakers.values(), *worst)
+            breaker.name: {"state": breaker.state, "calls": sum(breaker.totals.values()), **_counted(breaker)}
+            for breaker in (*pipeline.breakers.values(), *worst)
         },
-        "unhealthy": len(ill),
+        "unhealthy": len(unhealthy),
         "held": len(holds),
         "reasons": sorted({str(hold.reason) for hold in holds}),
-        "codes": sorted({each.fault.code for each in ill if each.fault is not None}),
+        "codes": sorted({health.fault.code for health in unhealthy if health.fault is not None}),
         "since": min((hold.since for hold in shut), default=None),
         "until": min((hold.until for hold in shut if hold.until is not None), default=None),
-        "keys": list(_held_keys(ill).values())[:_MAX_KEYS],
+        "keys": list(_held_keys(unhealthy).values())[:_MAX_KEYS],
     }
 
 
-def _held_keys(ill: Iterable[Health]) -> dict[str, dict[str, Any]]:
-    """What holds each key, or else one of its operations, as people read it."""
-    found: dict[str, dict[str, Any]] = {}
-    for each in ill:
-        if each.hold is not None:
-            found.setdefault(key_text(each.key), {
-                "key": key_text(each.key), "reason": str(each.hold.reason), "since": each.hold.since,
-                "until": each.hold.until, "failures": each.failures, "code": each.hold.code,
-                "message": each.hold.message,
-            })  # fmt: skip
-    return found
+def _held_keys(unhealthy: Iterable[Health]) -> dict[str, dict[str, Any]]:
+    """Returns the hold of each key, or else of one of its operations."""
+    keys: dict[str, dict[str, Any]] = {}
+    for health in unhealthy:
+        if health.hold is not None:
+            keys.setdefault(
+                key_text(health.key),
+                {
+                    "key": key_text(health.key),
+                    "reason": str(health.hold.reason),
+                    "since": health.hold.since,
+                    "until": health.hold.until,
+                    "failures": health.failures,
+                    "code": health.hold.code,
+                    "message": health.hold.message,
+                },
+            )
+    return keys
 
 
 def _counted(breaker: Breaker) -> dict[str, int]:
-    """While it is open its counts are those of nothing; the failures in a row are those that opened it."""
+    """The counts of a breaker. While it is open they are 0, and the consecutive failures are those that opened it."""
     return {**breaker.counts._asdict(), "consecutive_failures": breaker.run}

@@ -1,4 +1,4 @@
-"""May we go now? The answers, and their order."""
+"""Holds: the reasons why a call may not go now, and their order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tidegate.errors import Held
 
 
 class HoldReason(StrEnum):
-    """Why a gate is shut, in the order in which it is asked."""
+    """Why a gate holds calls, in gate order."""
 
     PAUSED = "paused"
     FATAL = "fatal"
@@ -24,19 +24,19 @@ class HoldReason(StrEnum):
 
 
 class EndedBy(StrEnum):
-    """Who or what lets it go on."""
+    """What ends a hold."""
 
     TIME = "time"
     PERSON = "person"
     PROBE = "probe"
-    CALL = "call"  # when a call that is under way comes back
-    JOB = "job"  # when another job is done
+    CALL = "call"  # when a call in progress ends
+    JOB = "job"  # when another job ends
     WORKER = "worker"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """One reason why a call may not go now. *until* is None when time alone does not end it."""
+    """One reason why a call may not go now. *until* is None if time does not end it."""
 
     reason: HoldReason
     since: float
@@ -44,10 +44,10 @@ class Hold:
     ended_by: EndedBy = EndedBy.TIME
     operation: str | None = None
     code: str | None = None
-    message: str = ""  # for people
+    message: str = ""  # for users
 
     def error(self, target: str, key: Hashable, now: float) -> Held:
-        """The exception that a held call raises."""
+        """Returns the exception for a held call."""
         left = None if self.until is None else max(0.0, self.until - now)
         return Held(target, key, str(self.reason), self.since, self.until, left)
 
@@ -56,5 +56,5 @@ _RANKS = {reason: rank for rank, reason in enumerate(HoldReason)}
 
 
 def rank(hold: Hold) -> int:
-    """Where it stands in the order of the gate."""
+    """The position in the order of the gates."""
     return _RANKS[hold.reason]

@@ -1,4 +1,4 @@
-"""Breakers of single keys. A key gets one at its first failure, and loses it when it is healthy or idle."""
+"""Breakers of single keys. A key gets one at its first failure. A healthy or idle key loses it."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _MAX_REVIEWED = 500  # breakers at one failure, which takes about 2 ms
 
 @dataclass(slots=True)
 class _Review:
-    """What the last review of one breaker found."""
+    """The result of the last review of one breaker."""
 
     key: Hashable
     breaker: Breaker
     reviewed_at: float
-    active_at: float  # when a review saw new calls
-    calls: int = 1  # the failure that it was made for
+    active_at: float  # when a review last saw new calls
+    calls: int = 1  # the failure that created it
 
 
 class KeyBreakers:
-    """The breakers by key. A success and a rejection read a dict and nothing else; failures pay for the reviews.
+    """The breakers by key. A success and a rejection cost one dict lookup. Failures pay for the reviews.
 
-    A review evicts a breaker that is closed and counts no failure, and one that had no call for more than *idle_after*
-    seconds. A breaker that a person forced stays.
+    A review evicts a breaker that is closed without failures, and one without calls for *idle_after* seconds. It keeps
+    a breaker that an operator forced.
     """
 
     def __init__(
@@ -43,21 +43,21 @@ class KeyBreakers:
         self._lock = threading.Lock()
         self._reviewing = threading.Lock()
         self._by_key: dict[Hashable, Breaker] = {}
-        self._reviews: deque[_Review] = deque()  # the one that is due first is the first
+        self._reviews: deque[_Review] = deque()  # ordered by due time
 
     def get(self, key: Hashable) -> Breaker | None:
         return self._by_key.get(key)
 
     def made(self, key: Hashable) -> Breaker:
-        """The breaker of a key that has failed."""
+        """Returns the breaker of a key that has failed, and creates it if needed."""
         now = self._monotonic()
         with self._lock:
-            found = self._by_key.get(key)
-            if found is None:
-                found = self._by_key[key] = self._make(key)
-                self._reviews.append(_Review(key, found, now, now))
+            breaker = self._by_key.get(key)
+            if breaker is None:
+                breaker = self._by_key[key] = self._make(key)
+                self._reviews.append(_Review(key, breaker, now, now))
         self._review(now, _MAX_REVIEWED)
-        return found
+        return breaker
 
     def all(self) -> list[tuple[Hashable, Breaker]]:
         self._review(self._monotonic(), len(self._reviews))
@@ -65,9 +65,9 @@ class KeyBreakers:
             return list(self._by_key.items())
 
     def _review(self, now: float, limit: int) -> None:
-        """Evicts what is healthy or idle, among the breakers whose review is due.
+        """Evicts healthy and idle breakers among those whose review is due.
 
-        Reading a breaker may call the program back, so no lock is held that a call waits for.
+        Reading a breaker may run a callback of the program, so no lock is held that calls wait for.
         """
         if not self._is_due(now) or not self._reviewing.acquire(blocking=False):
             return

@@ -14,36 +14,39 @@ from tidegate.guard.breaker_state import AdmitToken
 from tidegate.guard.cooldown import AUTO, FRESH, CooldownState, admits, release_probe
 from tidegate.guard.hold import EndedBy, Hold, HoldReason
 
-# The health of one key of a target, or of one operation of it. A key that never failed has none.
+# -- state ----------------------------------------------------------------------------------------------------------
 
-_IDLE = 86_400.0  # a run that could have gone on for so long is forgotten
-_IDLE_TOLD = 7 * _IDLE  # the same, where people were told or a rest is being counted up to
+_IDLE = 86_400.0  # seconds after which an idle run is forgotten
+_IDLE_TOLD = 7 * _IDLE  # the same if a notice was sent or a cooldown counts the run
 _ASKED = (Reason.THROTTLED, Reason.OVERLOADED)
 
 
 class Notified(IntFlag):
-    """What people were told in this episode."""
+    """The notices of this episode that were sent."""
 
     NOTHING = 0
     FATAL = 1
     CAP = 2
-    BEFORE = 4  # by an earlier process, of something that has not ended since
+    BEFORE = 4  # sent by an earlier process, and not resolved since
 
 
 class KeyHealth:
-    """Mutable and small on purpose: there may be a million of them, and each failure changes one."""
+    """The health of one key or operation. A key that never failed has none.
+
+    Mutable and small, because there may be a million of them, and each failure changes one.
+    """
 
     __slots__ = ("failures", "fatal", "fault", "parts", "rest", "since", "notified", "until")
 
     def __init__(self, now: float) -> None:
-        self.failures = 0  # in a row
-        self.fatal = False  # the last one stops further calls
+        self.failures = 0  # consecutive
+        self.fatal = False  # the last fault holds further calls
         self.fault: Fault | None = None  # the last one
-        self.since = now  # when the episode began
-        self.until = -math.inf  # no call before; infinite: not until a person acts
+        self.since = now  # start of the episode
+        self.until = -math.inf  # no call before; infinite: until an operator acts
         self.notified = Notified.NOTHING
         self.rest: CooldownState = FRESH
-        self.parts: dict[str, KeyHealth] | None = None  # operations with a fault of their own
+        self.parts: dict[str, KeyHealth] | None = None  # operations with their own fault
 
     @property
     def healthy(self) -> bool:
@@ -51,42 +54,42 @@ class KeyHealth:
 
     @property
     def asked(self) -> bool:
-        """Whether the service has said how long to wait."""
+        """Whether the service sent a Retry-After."""
         fault = self.fault
         return fault is not None and fault.retry_after is not None and fault.reason in _ASKED
 
     @property
     def refused(self) -> bool:
-        """Whether nothing but other credentials ends it."""
+        """Whether only new credentials end it."""
         return self.fatal and self.fault is not None and self.fault.reason is Reason.AUTH
 
     def part(self, operation: str | None) -> KeyHealth | None:
-        """The state of one operation; None when it has none of its own."""
+        """Returns the state of one operation, or None if it has none."""
         return None if operation is None or self.parts is None else self.parts.get(operation)
 
     def made_part(self, operation: str, now: float) -> KeyHealth:
-        """The same, made if there is none."""
+        """Returns the state of one operation, and creates it if needed."""
         if self.parts is None:
             self.parts = {}
         return self.parts.setdefault(operation, KeyHealth(now))
 
     def release(self, probe_until: float, operation: str | None, now: float) -> None:
-        """A probe that was reserved until then is free again: its call proved nothing."""
+        """Releases a probe that was reserved until *probe_until*: its call proved nothing."""
         if self.rest.probing_until == probe_until:
             self.rest = release_probe(self.rest)
-        for each in (self, self.part(operation)):
-            if each is not None and each.fatal and each.until == probe_until:
-                each.until = now
+        for state in (self, self.part(operation)):
+            if state is not None and state.fatal and state.until == probe_until:
+                state.until = now
 
     def idle(self, now: float) -> bool:
-        """Whether nobody has gone on with it for so long that it may be forgotten; never what only a person ends."""
+        """Whether it was idle so long that it may be forgotten. False if only an operator ends it."""
         if self.rest.disabled or self.until == math.inf:
             return False
         remembered = _IDLE_TOLD if self.notified or self.rest is not FRESH else _IDLE
         return now - max(self.until, self.since) > remembered
 
     def holds(self, now: float, operation: str | None = None) -> Iterator[Hold]:
-        """Why a call may not go now."""
+        """Yields the reasons why a call may not go now."""
         fault = self.fault
         if self.failures and now < self.until and fault is not None:
             if self.fatal:
@@ -94,9 +97,14 @@ class KeyHealth:
             else:
                 reason, by = HoldReason.RETRY_AFTER if self.asked else HoldReason.BACKOFF, EndedBy.TIME
             yield Hold(
-                reason=reason, since=self.since, until=None if math.isinf(self.until) else self.until, ended_by=by,
-                operation=operation, code=fault.code, message=fault.message,
-            )  # fmt: skip
+                reason=reason,
+                since=self.since,
+                until=None if math.isinf(self.until) else self.until,
+                ended_by=by,
+                operation=operation,
+                code=fault.code,
+                message=fault.message,
+            )
         rest = self.rest
         if rest.disabled and not admits(rest, now):
             yield Hold(
@@ -110,11 +118,11 @@ class KeyHealth:
             )
 
     def ends_with(self, fault: Fault | None) -> bool:
-        """Whether its run ends with *fault*: a call that began then knew of every failure since. True without a run."""
+        """Whether *fault* is the last of the run: then the call knew of every failure. True without a run."""
         return not self.failures or self.fault is fault
 
     def record_failure(self, fault: Fault, now: float, wait: float, *, fatal: bool) -> None:
-        """One more failure; *wait* seconds until the next call, infinite when a person must act."""
+        """Records a failure. The next call goes after *wait* seconds. Infinite: an operator must act."""
         if not self.failures:
             self.since = now
         self.failures += 1
@@ -123,7 +131,7 @@ class KeyHealth:
         self.until = now + wait
 
     def record_late_failure(self, fault: Fault, until: float) -> None:
-        """A failure of the same outage: it counts no further, but no call goes before *until*."""
+        """Records another failure of the same outage. It does not count, but no call goes before *until*."""
         if until <= self.until or not fault.retry_after:
             return
         self.until = until
@@ -132,45 +140,52 @@ class KeyHealth:
 
     @property
     def told_of(self) -> bool:
-        """Whether people were told of it, or of one of its operations."""
+        """Whether a notice was sent for it or for one of its operations."""
         return bool(self.notified) or any(part.notified for part in (self.parts or {}).values())
 
     def recover(self) -> Notified:
-        """A success: the run is over. Returns what people had been told."""
-        told, self.notified = self.notified, Notified.NOTHING
+        """Ends the run after a success. Returns the notices that were sent."""
+        sent, self.notified = self.notified, Notified.NOTHING
         self.failures = 0
         self.fatal = False
         self.until = -math.inf
-        return told
+        return sent
 
 
 def wait_after(
-    fault: Fault, failures: int, backoff: Backoff | None, roll: float, *,
-    max_retry_after: float, reprobe_every: float | None, fatal: bool,
-) -> float:  # fmt: skip
-    """Seconds until the next call after *fault*, the failure number *failures* + 1 of its run.
+    fault: Fault,
+    failures: int,
+    backoff: Backoff | None,
+    roll: float,
+    *,
+    max_retry_after: float,
+    reprobe_every: float | None,
+    fatal: bool,
+) -> float:
+    """Returns the seconds until the next call after *fault*, which is failure *failures* + 1 of its run.
 
-    Without a *backoff* only what the service asked for is waited.
+    Without a *backoff* it is only the Retry-After of the service.
     """
     if fatal:
-        # Credentials come back only by a person; money and settings may be mended elsewhere, so ask once in a while.
+        # Only the user can renew credentials. Quota and configuration may be fixed elsewhere, so a call checks from
+        # time to time.
         return reprobe_every if reprobe_every and fault.reason in (Reason.QUOTA, Reason.CONFIG) else math.inf
     asked = min(fault.retry_after or 0.0, max_retry_after)
     return asked if backoff is None else max(backoff.delay(failures, roll), asked)
 
 
-# What an outcome changed in the state of its key, for those who must be told.
+# -- changes to publish ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureChange:
-    """What a failure changed: of which operation (None: of the key), in the episode that began at *since*."""
+    """What a failure changed, for *operation* (None: the key), in the episode that began at *since*."""
 
     operation: str | None
     since: float
-    news: Notified = Notified.NOTHING  # what people must be told now
-    rest: CooldownState | None = None  # the rest that has begun
-    failures: int = 0  # in a row, of any code, when it began
+    news: Notified = Notified.NOTHING  # notices to send now
+    rest: CooldownState | None = None  # the cooldown that began
+    failures: int = 0  # consecutive failures of any code when it began
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,16 +194,16 @@ class RecoveryChange:
 
     operation: str | None
     since: float
-    told: Notified = Notified.NOTHING  # what people had been told
+    told: Notified = Notified.NOTHING  # notices that were sent
     enabled: bool = False
-    resolved: bool = False  # a fault that people were told of, and that held nothing
+    resolved: bool = False  # a fault with a notice that held no calls
 
 
-# One call that was let through, until its outcome is recorded.
+# -- admitted call --------------------------------------------------------------------------------------------------
 
 
 class Admission:
-    """How things stood when the call was let through, and what must be given back after it."""
+    """The state of a key when its call was admitted, and what to release after it."""
 
     __slots__ = (
         "breaker",
@@ -209,13 +224,13 @@ class Admission:
     ) -> None:
         self.key = key
         self.operation = operation
-        self.clears = clears  # of the target: tells a call that used replaced credentials
-        # The last faults of the key and of the operation when it began: they tell a late result from a new one.
+        self.clears = clears  # clears of the target at admission: identifies calls with replaced credentials
+        # The last faults of the key and of the operation at admission: they identify late results.
         self.fault: Fault | None = None
         self.part_fault: Fault | None = None
-        self.probe_until = -math.inf  # it is the one probe of a rest or of a fatal fault, reserved until then
+        self.probe_until = -math.inf  # end of its reservation, if it is the probe of a cooldown or of a fatal fault
         self.ticket = ticket  # of the breaker
-        self.breaker: Breaker | None = None  # of its key, if the key had one when the call began
-        self.doubted = False  # a good answer only by our own patience, or a fault that is not believed yet
-        self.host = ""  # that was called, where it is known
-        self.wait = 0.0  # seconds before it may go, as the rate says
+        self.breaker: Breaker | None = None  # the breaker of its key, if the key had one at admission
+        self.doubted = False  # a success by our own timeout, or an unconfirmed fault
+        self.host = ""  # if known
+        self.wait = 0.0  # seconds to wait because of the rate

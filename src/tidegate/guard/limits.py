@@ -11,7 +11,7 @@ from tidegate.durations import Duration, seconds
 from tidegate.guard.hold import EndedBy, Hold, HoldReason
 from tidegate.validation import number, whole
 
-# How many calls a target may get in a time.
+# -- rate -----------------------------------------------------------------------------------------------------------
 
 MIN_RATE, MAX_RATE = 1e-6, 1e9  # calls
 _SET_BACK = 60.0  # seconds
@@ -19,7 +19,7 @@ _SET_BACK = 60.0  # seconds
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """*count* calls per *per*, of which *burst* may come at once.
+    """*count* calls per *per*, with bursts of up to *burst* calls.
 
     Rate(1, "1.1s")        # MusicBrainz
     Rate(120, "1m", burst=5)
@@ -36,37 +36,40 @@ class Rate:
 
     @property
     def spacing(self) -> float:
-        """Seconds from one call to the next when they come evenly."""
+        """Seconds between calls at an even rate."""
         return seconds(self.per) / self.count
 
     def wait(self, paid_until: float, now: float) -> float:
-        """Seconds until the next call may go; *paid_until* is what the calls so far have used up."""
+        """Returns the seconds until the next call may go.
+
+        *paid_until* is the time that the calls so far have used up.
+        """
         left = paid_until - (self.burst - 1) * self.spacing - now
-        # Sums of spacings are not exact: a call that comes at its very time must not be late by a rounding.
+        # Sums of spacings are inexact: a call that is exactly on time must not wait because of rounding.
         return left if left > 1e-6 * self.spacing else 0.0
 
-    def used(self, kept: float | None, now: float) -> float:
-        """The *paid_until* that a row has kept; None: no call has used anything yet.
+    def used(self, stored: float | None, now: float) -> float:
+        """Returns the stored *paid_until*, or -inf without one or with one that is too far ahead.
 
-        Nobody pays further ahead than a burst. What goes far beyond is from before the clock was set back, and would
-        hold everything until it is there again; a little beyond is waited for, since a call too early is the worse one.
+        Calls pay ahead by up to one burst. A value far beyond that is from before the clock was set back, and would
+        hold all calls for too long. A value slightly beyond it is obeyed, because a call that is too early is worse.
         """
-        return -math.inf if kept is None or kept > now + self.burst * self.spacing + _SET_BACK else kept
+        return -math.inf if stored is None or stored > now + self.burst * self.spacing + _SET_BACK else stored
 
     def pay(self, paid_until: float, now: float) -> float:
-        """The new *paid_until* after one more call."""
+        """Returns the new *paid_until* after one more call."""
         return max(paid_until, now) + self.spacing
 
 
-# Opening again is gentle: after a breaker has closed, what may be under way grows from one to its limit.
+# -- ramp after the breaker closes ----------------------------------------------------------------------------------
 
 UNLIMITED = 1_000_000_000
-# After a breaker has closed again, concurrency climbs from 1 to its limit over this time.
+# Seconds in which the concurrency grows from 1 to its limit after a breaker closed.
 RAMP_SECONDS = 60.0
 
 
 def ramp_limit(limit: int, closed_at: float | None, now: float) -> int:
-    """How many may be under way."""
+    """Returns how many calls may be in progress."""
     age = math.inf if closed_at is None else max(0.0, now - closed_at)
     return limit if age >= RAMP_SECONDS else max(1, math.ceil(limit * age / RAMP_SECONDS))
 
@@ -75,25 +78,25 @@ def ramps_at(closed_at: float | None, now: float) -> bool:
     return closed_at is not None and now - closed_at < RAMP_SECONDS
 
 
-# Rate and concurrency of one target, in process.
+# -- limits of one target in this process ---------------------------------------------------------------------------
 
 
 class CallLimits:
-    """Counts what is under way and what the rate has paid for."""
+    """Counts the calls in progress, and what the rate has paid for."""
 
     __slots__ = ("_active", "_closed_at", "_lock", "_paid_until", "concurrency", "rate", "wait")
 
     def __init__(self, rate: Rate | None, concurrency: int | None, wait: float) -> None:
         self.rate = rate
         self.concurrency = concurrency
-        self.wait = wait  # how long a call may wait for its turn
+        self.wait = wait  # seconds that a call may wait for the rate
         self._lock = threading.Lock()
         self._active = 0
         self._paid_until = -math.inf
         self._closed_at: float | None = None
 
     def take(self, now: float, limit: float = math.inf) -> Hold | float:
-        """Seconds to wait before the call, at most *most*; or why it may not go."""
+        """Returns the seconds to wait before the call, up to *limit*, or the reason why it may not go."""
         with self._lock:
             held = self._holds(now, limit)
             if held:
@@ -106,44 +109,40 @@ class CallLimits:
             return wait
 
     def holds(self, now: float) -> list[Hold]:
-        """Why a call may not go now, in the order of the gate."""
+        """Returns the reasons why a call may not go now, in gate order."""
         with self._lock:
             return self._holds(now, math.inf)
 
     def _holds(self, now: float, limit: float) -> list[Hold]:
-        found = []
+        holds = []
         wait = 0.0 if self.rate is None else self.rate.wait(self._paid_until, now)
         if wait > min(self.wait, limit):
-            found.append(Hold(reason=HoldReason.RATE, since=now, until=now + wait))
+            holds.append(Hold(reason=HoldReason.RATE, since=now, until=now + wait))
         if self.concurrency is not None and self._active >= self.allowed(now):
-            found.append(Hold(reason=HoldReason.CONCURRENCY, since=now, until=None, ended_by=EndedBy.CALL))
-        return found
+            holds.append(Hold(reason=HoldReason.CONCURRENCY, since=now, until=None, ended_by=EndedBy.CALL))
+        return holds
 
     def release(self) -> None:
         with self._lock:
             self._active -= 1
 
     def closed(self, now: float) -> None:
-        """The breaker has just closed: a backlog must not kill the service that came back."""
+        """Starts the ramp: a backlog must not overload a service that just recovered."""
         self._closed_at = now
 
     def allowed(self, now: float) -> int:
-        """How many calls may be under way at this moment."""
+        """Returns how many calls may be in progress now."""
         return UNLIMITED if self.concurrency is None else ramp_limit(self.concurrency, self._closed_at, now)
 
 
-# How many jobs may be under way at a target that has come back, and for which nobody has named a limit.
-#
-# It climbs while more under way brings more answers. A step in which work was held back, and which brought no more
-# than the one before, has shown what the target can do: there it stays, and tries now and then whether more has become
-# possible. Pure: what was seen, and when, in; what is allowed out.
+# -- adaptive limit of jobs -----------------------------------------------------------------------------------------
 
-STEP_SECONDS = 6.0  # seconds in which it doubles
-TOP = 1024  # beyond it there is no limit any more
-_STEADY_SECONDS = 48.0  # seconds that it stays, before it tries more
+STEP_SECONDS = 6.0  # seconds in which the limit doubles
+TOP = 1024  # above it there is no limit
+_STEADY_SECONDS = 48.0  # seconds before it tries a higher limit
 _PROBING_SECONDS = 12.0
-_GROWTH = 1.25  # times what was allowed, on trial; and the least that a doubling must bring
-_MIN_ANSWERS = 20  # answers in a step; from fewer nothing can be told
+_GROWTH = 1.25  # factor of a trial; also the minimum gain that a doubling must bring
+_MIN_ANSWERS = 20  # responses in a step; fewer are not significant
 
 
 class LimitPhase(StrEnum):
@@ -161,19 +160,24 @@ _PHASE_SECONDS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptiveLimit:
-    """One step of it."""
+    """How many jobs may be in progress at a target that recovered and has no configured limit.
+
+    The limit grows while more jobs in progress bring more responses. If a step was limited and brought no more than the
+    step before, the target is at its capacity. The limit stays there and probes a higher value from time to time. The
+    functions are pure.
+    """
 
     phase: LimitPhase = LimitPhase.SLOW_START
-    most: int = 1  # under way when the step began; on trial, what is gone back to
+    most: int = 1  # jobs in progress when the step began; while probing, the limit to return to
     since: float
-    good: int = 0  # answers in this step
-    bound: bool = False  # more would have gone
-    rate: float = 0.0  # answers a second in the step before; 0: not known
+    good: int = 0  # responses in this step
+    bound: bool = False  # more jobs were ready
+    rate: float = 0.0  # responses per second in the last step; 0 if unknown
 
     def allowed(self, now: float) -> int:
         match self.phase:
             case LimitPhase.SLOW_START:
-                # Smoothly: twice as many in one moment could be the very burst that it must be spared.
+                # The limit grows smoothly: doubling it at one moment could be a burst that the target cannot handle.
                 age = min(max(0.0, now - self.since), STEP_SECONDS)
                 return int(self.most * 2 ** (age / STEP_SECONDS))
             case LimitPhase.STEADY:
@@ -185,50 +189,54 @@ class AdaptiveLimit:
         return [str(self.phase), self.most, self.since, self.good, self.bound, self.rate]
 
     @classmethod
-    def load(cls, kept: list[object]) -> AdaptiveLimit:
-        phase, most, since, good, bound, rate = kept
+    def load(cls, fields: list[object]) -> AdaptiveLimit:
+        phase, most, since, good, bound, rate = fields
         return cls(
-            phase=LimitPhase(str(phase)), most=int(str(most)), since=float(str(since)), good=int(str(good)),
-            bound=bool(bound), rate=float(str(rate)),
-        )  # fmt: skip
+            phase=LimitPhase(str(phase)),
+            most=int(str(most)),
+            since=float(str(since)),
+            good=int(str(good)),
+            bound=bool(bound),
+            rate=float(str(rate)),
+        )
 
 
-def advance(climb: AdaptiveLimit, now: float) -> AdaptiveLimit | None:
-    """The step that follows when this one is over; None when there is nothing to limit any more."""
-    lasted = now - climb.since
+def advance(limit: AdaptiveLimit, now: float) -> AdaptiveLimit | None:
+    """Returns the current or next step, or None if no limit is needed any more."""
+    lasted = now - limit.since
     if lasted < 0:
-        return replace(climb, since=now)  # the clock was set back, and the step begins again
-    if lasted < _PHASE_SECONDS[climb.phase]:
-        return climb
-    if not climb.bound:
-        return _doubled(climb, now, 0.0, steps=int(lasted // STEP_SECONDS))  # an hour without work is many steps
-    rate = climb.good / lasted
-    match climb.phase:
+        return replace(limit, since=now)  # the clock was set back: the step starts again
+    if lasted < _PHASE_SECONDS[limit.phase]:
+        return limit
+    if not limit.bound:
+        return _doubled(limit, now, 0.0, steps=int(lasted // STEP_SECONDS))  # an hour without work is many steps
+    rate = limit.good / lasted
+    match limit.phase:
         case LimitPhase.SLOW_START:
-            if climb.good < _MIN_ANSWERS or not climb.rate or rate >= _GROWTH * climb.rate:
-                return _doubled(climb, now, rate)
-            return AdaptiveLimit(phase=LimitPhase.STEADY, most=climb.most, since=now, rate=rate)
+            if limit.good < _MIN_ANSWERS or not limit.rate or rate >= _GROWTH * limit.rate:
+                return _doubled(limit, now, rate)
+            return AdaptiveLimit(phase=LimitPhase.STEADY, most=limit.most, since=now, rate=rate)
         case LimitPhase.STEADY:
-            if rate < climb.rate / 2:
-                # What brings half of what it brought is too much by now; what half as many bring is not known yet.
-                return AdaptiveLimit(phase=LimitPhase.PROBING, most=max(1, climb.most // 2), since=now)
-            return AdaptiveLimit(phase=LimitPhase.PROBING, most=climb.most, since=now, rate=rate)
+            if rate < limit.rate / 2:
+                # At half of its former rate the target has too many jobs. The rate at half the limit is not known yet.
+                return AdaptiveLimit(phase=LimitPhase.PROBING, most=max(1, limit.most // 2), since=now)
+            return AdaptiveLimit(phase=LimitPhase.PROBING, most=limit.most, since=now, rate=rate)
         case LimitPhase.PROBING:
-            expected = climb.rate * lasted
-            if climb.good >= 1.1 * expected + 1.5 * math.sqrt(expected):
-                return AdaptiveLimit(phase=LimitPhase.PROBING, most=climb.allowed(now), since=now, rate=rate)
-            return AdaptiveLimit(phase=LimitPhase.STEADY, most=climb.most, since=now, rate=climb.rate)
+            expected = limit.rate * lasted
+            if limit.good >= 1.1 * expected + 1.5 * math.sqrt(expected):
+                return AdaptiveLimit(phase=LimitPhase.PROBING, most=limit.allowed(now), since=now, rate=rate)
+            return AdaptiveLimit(phase=LimitPhase.STEADY, most=limit.most, since=now, rate=limit.rate)
 
 
-def record_success(climb: AdaptiveLimit, n: int) -> AdaptiveLimit:
-    return replace(climb, good=climb.good + n) if n else climb
+def record_success(limit: AdaptiveLimit, n: int) -> AdaptiveLimit:
+    return replace(limit, good=limit.good + n) if n else limit
 
 
-def mark_limited(climb: AdaptiveLimit) -> AdaptiveLimit:
-    """More jobs were there than it allowed."""
-    return climb if climb.bound else replace(climb, bound=True)
+def mark_limited(limit: AdaptiveLimit) -> AdaptiveLimit:
+    """Records that more jobs were ready than the limit allowed."""
+    return limit if limit.bound else replace(limit, bound=True)
 
 
-def _doubled(climb: AdaptiveLimit, now: float, rate: float, steps: int = 1) -> AdaptiveLimit | None:
-    most = climb.most * 2 ** min(steps, 10)
+def _doubled(limit: AdaptiveLimit, now: float, rate: float, steps: int = 1) -> AdaptiveLimit | None:
+    most = limit.most * 2 ** min(steps, 10)
     return None if most >= TOP else AdaptiveLimit(most=most, since=now, rate=rate)

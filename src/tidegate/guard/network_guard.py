@@ -1,4 +1,4 @@
-"""Detects that the network of this process is down, so that no target is blamed."""
+"""Detects that the local network is down, so that no target is held responsible."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.durations import Duration, seconds
 from tidegate.faults.fault import Fault
 from tidegate.validation import share, whole
 
-# When most hosts fail at once it is our own network, and nobody else is to blame.
+# -- rules ----------------------------------------------------------------------------------------------------------
 
 _NETWORK_CODES = frozenset({"network", "timeout", "cut_short"})
 _MAX_HOSTS = 10_000  # keys whose host is remembered
@@ -20,7 +20,7 @@ _MAX_HOSTS = 10_000  # keys whose host is remembered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkGuardPolicy:
-    """*share* of at least *hosts* distinct hosts failing with network faults within *within* is our own link."""
+    """If *share* of at least *hosts* hosts fail with network faults within *within*, the local network is down."""
 
     hosts: int = 10
     share: float = 0.5
@@ -34,7 +34,7 @@ class NetworkGuardPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Who was called: a key of a target, and its host where that is known."""
+    """The destination of a call: a key of a target, and its host if known."""
 
     target: str
     key: Hashable
@@ -42,28 +42,28 @@ class Endpoint:
 
 
 class NetworkGuard:
-    """Which hosts answered and which did not, within the last minute. The caller holds the lock.
+    """The hosts that responded or failed within the last minute. The caller holds the lock.
 
-    A failure names its host more often than a success does: a success without one counts for the host where the same
-    key failed last, else for the one host where the target failed, else for the target by its name.
+    A failure knows its host more often than a success does. A success without a host counts for the host of the last
+    failure of the same key, else for the only failing host of the target, else for the name of the target.
     """
 
     __slots__ = ("_bad", "_good", "_hosts", "_within", "armed", "lost", "policy")
 
     def __init__(self, policy: NetworkGuardPolicy) -> None:
         self.policy = policy
-        self.armed = False  # a host fails, so that every success is of interest
+        self.armed = False  # a host is failing, so every success matters
         self.lost = False
         self._within = seconds(policy.within)
-        # By host, the oldest first.
+        # By host, oldest first.
         self._good: dict[str, float] = {}
         self._bad: dict[str, float] = {}
-        self._hosts: dict[tuple[str, Hashable] | str, str] = {}  # where a key, or all of a target, failed
+        self._hosts: dict[tuple[str, Hashable] | str, str] = {}  # the host where a key, or all of a target, failed
 
     def record_failure(self, endpoint: Endpoint, fault: Fault, now: float) -> bool:
-        """Whether this failure is our own."""
+        """Records a failure. Returns whether the local network caused it."""
         if fault.code not in _NETWORK_CODES:
-            self.record_answer(endpoint, now)  # whatever it said, it was reached
+            self.record_answer(endpoint, now)  # the host responded, whatever the response
             return False
         host = endpoint.host or endpoint.target
         if len(self._hosts) > _MAX_HOSTS:
@@ -71,7 +71,7 @@ class NetworkGuard:
         self._hosts[endpoint.target, endpoint.key] = host
         known = self._hosts.setdefault(endpoint.target, host)
         if known != host:
-            self._hosts[endpoint.target] = ""  # it has more than one
+            self._hosts[endpoint.target] = ""  # more than one host
         self._seen(host, self._bad, now)
         return self.lost
 
@@ -83,9 +83,9 @@ class NetworkGuard:
         self._good.pop(host, None)
         self._bad.pop(host, None)
         where[host] = now
-        for seen in (self._good, self._bad):
-            while seen and now - seen[oldest := next(iter(seen))] > self._within:
-                del seen[oldest]
+        for times in (self._good, self._bad):
+            while times and now - times[oldest := next(iter(times))] > self._within:
+                del times[oldest]
         known = len(self._good) + len(self._bad)
         self.lost = known >= self.policy.hosts and len(self._bad) >= self.policy.share * known
         self.armed = bool(self._bad)
@@ -93,27 +93,27 @@ class NetworkGuard:
             self._hosts.clear()
 
 
-# The one guard of a process against blaming others for its own network.
+# -- shared state of the process ------------------------------------------------------------------------------------
 
 _MAX_CLOCKS = 8
 
 
 class ProcessNetworkGuard:
-    """`NetworkGuard` behind a lock: all targets of a process look through the same cable."""
+    """`NetworkGuard` with a lock: all targets of a process share one network."""
 
     __slots__ = ("_link", "_lock", "armed")
 
     def __init__(self, policy: NetworkGuardPolicy | None = None) -> None:
         self._link = NetworkGuard(policy or NetworkGuardPolicy())
         self._lock = threading.Lock()
-        self.armed = False  # a plain field: the hot path asks it
+        self.armed = False  # a plain attribute, because the hot path reads it
 
     @property
     def lost(self) -> bool:
         return self._link.lost
 
     def record_failure(self, endpoint: Endpoint, fault: Fault, now: float) -> tuple[bool, bool]:
-        """Whether the failure is our own, and whether it is news that the link is lost or back."""
+        """Returns whether the local network caused the failure, and whether its state changed."""
         with self._lock:
             before = self._link.lost
             own = self._link.record_failure(endpoint, fault, now)
@@ -121,7 +121,7 @@ class ProcessNetworkGuard:
             return own, self._link.lost is not before
 
     def record_answer(self, endpoint: Endpoint, now: float) -> bool:
-        """Whether it is news that the link is back (or, with one host more to judge by, lost)."""
+        """Returns whether the state of the local network changed."""
         with self._lock:
             before = self._link.lost
             self._link.record_answer(endpoint, now)
@@ -130,7 +130,7 @@ class ProcessNetworkGuard:
 
 
 class NullNetworkGuard(ProcessNetworkGuard):
-    """The guard turned off: every failure is somebody else's."""
+    """A disabled guard: no failure is attributed to the local network."""
 
     __slots__ = ()
 
@@ -147,11 +147,11 @@ _others: OrderedDict[int, tuple[Clock, ProcessNetworkGuard]] = OrderedDict()
 
 
 def of(clock: Clock) -> ProcessNetworkGuard:
-    """The link that all targets on one clock share; a test with a clock of its own does not see those of another."""
+    """Returns the guard that all targets on one clock share. Tests with different clocks do not share one."""
     if clock is SYSTEM:
         return DEFAULT
-    found = _others.pop(id(clock), None) or (clock, ProcessNetworkGuard())
-    _others[id(clock)] = found
+    entry = _others.pop(id(clock), None) or (clock, ProcessNetworkGuard())
+    _others[id(clock)] = entry
     if len(_others) > _MAX_CLOCKS:
         _others.popitem(last=False)
-    return found[1]
+    return entry[1]

@@ -1,4 +1,4 @@
-"""Options of a target, checked: its policy and its breakers."""
+"""Options of a target, checked and converted: its policy and its breakers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from tidegate.guard.pipeline import CallPipeline
 from tidegate.guard.profiles import BreakerOptions
 from tidegate.validation import number, whole
 
-# What a target is given beside its breakers, looked at and put into the form that it works with.
+# -- policy ---------------------------------------------------------------------------------------------------------
 
 
 def check_kinds(
     backoff: object, cooldown: object, probe: object, user: object, title: object, store: object, clock: object
 ) -> None:
-    """What is asked only when a call fails is looked at before the first one is made."""
+    """Checks options that are only used when a call fails, so that mistakes show at construction."""
     validation.text(title, field="title")
     validation.clock(clock)
     if not (store is None or isinstance(store, str)):
@@ -50,11 +50,11 @@ def check_kinds(
 def confirmed_of(confirm: object) -> tuple[Confirm, ...]:
     if isinstance(confirm, str) or not isinstance(confirm, Iterable):
         raise TypeError(f"confirm: {confirm!r:.60} is no list; give [Confirm(...)]")
-    found = tuple(confirm)
-    for each in found:
-        if not isinstance(each, Confirm):
-            raise TypeError(f"confirm: {each!r:.60} is no Confirm; give [Confirm(...)]")
-    return found
+    policies = tuple(confirm)
+    for policy in policies:
+        if not isinstance(policy, Confirm):
+            raise TypeError(f"confirm: {policy!r:.60} is no Confirm; give [Confirm(...)]")
+    return policies
 
 
 def limits_of(rate: Rate | float | None, concurrency: int | None, wait: float) -> CallLimits | None:
@@ -74,10 +74,10 @@ def capacity_of(capacity: Capacity | None) -> Capacity | None:
 
 
 def probe_after_of(codes: Collection[str] | bool, probe: Callable[[], Any] | None) -> frozenset[str] | bool:
-    given: object = codes
-    if isinstance(given, str) or not isinstance(given, Collection | bool):
-        hint = f"; did you mean {{{given!r:.60}}}?" if isinstance(given, str) else ""
-        raise TypeError(f"probe_after must be a set of codes, True or False, got {given!r:.60}{hint}")
+    value: object = codes
+    if isinstance(value, str) or not isinstance(value, Collection | bool):
+        hint = f"; did you mean {{{value!r:.60}}}?" if isinstance(value, str) else ""
+        raise TypeError(f"probe_after must be a set of codes, True or False, got {value!r:.60}{hint}")
     if codes and probe is None:
         raise ValueError(f"probe_after needs a probe that can be asked, got {codes!r:.60} without one; give probe too")
     return codes if isinstance(codes, bool) else frozenset(codes)
@@ -101,15 +101,15 @@ def check_codes(cooldown: Cooldown | None, code_book: CodeBook) -> None:
             raise ValueError(f"cooldown: {code!r} never counts towards a rest; leave it out")
 
 
-# Which breakers a target has: none, one, one per declared group of its operations, or one per key that failed.
+# -- breakers -------------------------------------------------------------------------------------------------------
 
 Moved = Callable[[str, str, str, Hashable], object]
 
 
 class BreakerListener:
-    """Tells a caller of the changes of its breakers, and does not keep it.
+    """Passes changes of breakers to their pipeline without keeping it alive.
 
-    The numbers of a breaker outlive it, and with them its callback: a target must not live on by that.
+    The totals of a breaker outlive it, and so does its callback. They must not keep the target alive.
     """
 
     __slots__ = ("_pipeline",)
@@ -134,10 +134,10 @@ def breakers_of(
     moved: Moved,
     clock: Clock,
 ) -> tuple[dict[str | None, Breaker], dict[str, str], KeyBreakers | None]:
-    """Breakers by group (None: everything else), the group of each operation, and the breakers of keys.
+    """Returns the breakers by group (None: all other operations), the group of each operation, and the key breakers.
 
-    *given* is a breaker of the user's own, its numbers as a mapping, or None for no breaker. One of their own tells of
-    its changes only whom they named: these are no events, and concurrency does not ramp after them.
+    *given* is the user's breaker, a dict of options, or None for no breaker. The user's breaker reports changes only to
+    its own callback: they are not events, and concurrency does not ramp after them.
     """
     _check_groups(given, groups, per)
     if given is None:
@@ -145,20 +145,20 @@ def breakers_of(
     if isinstance(given, Breaker):
         return {None: given}, {}, None
     numbers = dict(given)
-    told = numbers.pop("on_state_change", None)
+    listener = numbers.pop("on_state_change", None)
 
     def make(label: str, key: Hashable = None) -> Breaker:
         def on_state_change(which: str, old: str, new: str) -> None:
             moved(which, old, new, key)
-            if told is not None:
-                told(which, old, new)
+            if listener is not None:
+                listener(which, old, new)
 
         breaker = Breaker(label, on_state_change=on_state_change, clock=clock.monotonic, **numbers)
         breaker.read_on(clock.now)
         return breaker
 
     if per == "key":
-        policy = BreakerPolicy(name=name, **numbers)  # wrong numbers are found now, not at the first failure
+        policy = BreakerPolicy(name=name, **numbers)  # invalid options raise now, not at the first failure
         made = KeyBreakers(lambda key: make(name, key), monotonic=clock.monotonic, idle_after=policy.idle_after)
         return {}, {}, made
     group_of = _groups_of(groups or {})
@@ -166,14 +166,14 @@ def breakers_of(
 
 
 def _groups_of(groups: Mapping[str, Iterable[str]]) -> dict[str, str]:
-    """The group of each operation."""
-    found: dict[str, str] = {}
+    """Returns the group of each operation."""
+    group_of: dict[str, str] = {}
     for group, operations in groups.items():
         for operation in operations:
-            if operation in found:
-                raise ValueError(f"groups: operation {operation!r} is in {found[operation]!r} and in {group!r}")
-            found[operation] = group
-    return found
+            if operation in group_of:
+                raise ValueError(f"groups: operation {operation!r} is in {group_of[operation]!r} and in {group!r}")
+            group_of[operation] = group
+    return group_of
 
 
 def check_breaker(given: object, per: object) -> None:
@@ -190,7 +190,7 @@ def check_breaker(given: object, per: object) -> None:
 
 
 def check_per_key(profile: str, given: object, *, has_breaker: bool, has_probe: bool) -> None:
-    """Refuses what does not go with `breaker_per="key"`."""
+    """Rejects options that do not work with `breaker_per="key"`."""
     if not has_breaker:
         cause = "breaker=False" if given is False else f"profile {profile!r}, which has no breaker"
         raise ValueError(f"breaker_per='key' needs a breaker, got {cause}; give breaker=True or its numbers")
@@ -201,7 +201,7 @@ def check_per_key(profile: str, given: object, *, has_breaker: bool, has_probe: 
 
 
 def _instead_of(option: object) -> str:
-    """What to give in place of an option that the breaker of a target does not take."""
+    """Returns the replacement for an option that the breaker of a target does not accept."""
     if option == "counts_as_failure":
         return "give faults={Class: code} to the target, which says what an exception means"
     if option in ("name", "clock"):

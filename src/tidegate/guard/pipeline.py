@@ -1,4 +1,4 @@
-"""Puts the gates before a call and the verdict after it. One caller per target; the shells in `calling` drive it."""
+"""The gates before a call and the recording after it. One pipeline per target, driven by `guard.attempts`."""
 
 from __future__ import annotations
 
@@ -35,34 +35,34 @@ from tidegate.guard.network_guard import Endpoint, ProcessNetworkGuard
 from tidegate.guard.publisher import TargetPublisher
 
 _log = logging.getLogger("tidegate.target")
-_MAX_BUGS = 64  # of one target that are told apart
+_MAX_BUGS = 64  # distinct bugs per target that are logged once
 _LIBRARIES = ("site-packages", "dist-packages")
 CANCELLED = CORE["cancelled"].fault("kind:cancelled")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallPolicy:
-    """The numbers of one target."""
+    """The options of one target for direct calls."""
 
     name: str
     rule_pack: Pack | None
-    backoff: Backoff | None  # None: only what the service asks for is waited
+    backoff: Backoff | None  # None: wait only as long as the service asks
     cooldown: Cooldown | None
     deadline: float | None
-    max_retry_after: float  # Retry-After is believed up to this
-    reprobe_every: float | None  # quota and config faults are asked again after this
+    max_retry_after: float  # the longest Retry-After that is obeyed
+    reprobe_every: float | None  # quota and configuration faults are retried after this
     cap_notice: bool
     user: Callable[[Hashable], Hashable]
     probe: Callable[[], Any] | None
     probe_every: float
-    title: str = ""  # how people call it, if not by its name
+    title: str = ""  # the name for users, if it differs
     hold_without_key: bool = True  # a fatal fault of a call without a key holds the calls without one
-    expects_keys: bool = False  # a failure without a key holds calls that may be of others
-    pass_own_bugs: bool = False  # a bug of the program is neither counted nor held
+    expects_keys: bool = False  # a failure without a key may hold calls of other users
+    pass_own_bugs: bool = False  # a bug of the program neither counts nor holds
 
 
 class OwnBugs:
-    """Logs each bug of the program once: by operation, type of the exception and place. The oldest are forgotten."""
+    """Logs each bug of the program once per operation, exception type and line. Evicts the oldest entries."""
 
     __slots__ = ("_known", "_lock")
 
@@ -90,7 +90,7 @@ class OwnBugs:
 
 
 def raised_at(what: object) -> str:
-    """File and line of the innermost frame of the program, or else of the innermost frame; empty if never raised."""
+    """Returns file and line of the innermost frame of the program, else of any. Empty if it was never raised."""
     place, is_own = "", False
     step = what.__traceback__ if isinstance(what, BaseException) else None
     while step is not None:
@@ -108,7 +108,7 @@ def raised_at(what: object) -> str:
 
 
 class CallPipeline:
-    """Gate, verdict and record of one target, for any number of threads and tasks."""
+    """Admits, classifies and records the calls of one target. Safe for threads and tasks."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class CallPipeline:
         link: ProcessNetworkGuard,
         rng: Callable[[], float] = random.random,
     ) -> None:
-        self.breakers_only = limits is None and policy.deadline is None  # beside what its keys say
+        self.breakers_only = limits is None and policy.deadline is None  # apart from the state of keys
         plain = self.breakers_only and not breakers and key_breakers is None and not doubt.tracks_success
         self.policy = policy
         self.clock = clock
@@ -135,21 +135,22 @@ class CallPipeline:
         self.network_guard = link
         self.publisher = TargetPublisher(policy.name, policy.user, clock, bus, policy.title)
         self.roll = rng  # in [0, 1)
-        self.worked = False  # it has answered well at least once
+        self.worked = False  # at least one call succeeded
         self._groups = groups
         self._confirmations = doubt
-        self.must_hear = doubt.must_hear if doubt.tracks_success else None  # of a success, although all is well
+        # a success to record even while the target is healthy
+        self.must_hear = doubt.must_hear if doubt.tracks_success else None
         self._next_probe: dict[str, float] = {}
         self._own_bugs = OwnBugs()
         self._warned_of_key = not policy.expects_keys
         self._lock = threading.Lock()
 
-    # -- before ----------------------------------------------------------------------------------------------------
+    # -- before the call -------------------------------------------------------------------------------------------
 
     def admit(self, key: Hashable, operation: str | None, max_wait: float = math.inf) -> Admission | Held:
-        """Lets one call through, or says why not. Whoever is let through must `succeed`, or `settle` and `record`.
+        """Admits one call, or returns the reason. Every admitted call needs `succeed`, or `settle` and `record`.
 
-        *most_wait* is how long it can afford to wait for the rate.
+        *max_wait* is how long the call can wait for the rate, in seconds.
         """
         call = Admission(key, operation, clears=self.keys.clears)
         hold = self.keys.enter(call)
@@ -174,25 +175,25 @@ class CallPipeline:
         return call
 
     def held(self, hold: Hold, key: Hashable) -> Held:
-        """The exception for a hold, in wall time."""
+        """Returns the exception for a hold, in wall-clock time."""
         return self.shown(hold).error(self.policy.name, key, self.clock.now())
 
     def shown(self, hold: Hold) -> Hold:
-        """The hold as people read it: its times are kept on the clock that never steps, and shown on the wall clock."""
+        """Converts the times of a hold from monotonic to wall-clock time."""
         offset = self.clock.now() - self.clock.monotonic()
         return replace(hold, since=hold.since + offset, until=None if hold.until is None else hold.until + offset)
 
     def breaker(self, operation: str | None, key: Hashable) -> Breaker | None:
-        """The breaker of the operation's group, of the whole target, or of the key if that has failed."""
+        """Returns the breaker of the operation's group, of the target, or of the key if it has failed."""
         if not self.breakers:
             return None if self.key_breakers is None else self.key_breakers.get(key)
         group = None if operation is None else self._groups.get(operation)
         return self.breakers.get(group) or self.breakers.get(None)
 
     def probe_due(self, key: Hashable, operation: str | None) -> Breaker | None:
-        """The open breaker that a health probe may now move to half-open; at most one per `probe_every`.
+        """Returns the open breaker that a health probe may move to half-open, once per `probe_every`.
 
-        None as well while the call could not go anyway: a paused target is not probed.
+        Returns None if another gate holds the call: a paused target is not probed.
         """
         if self.policy.probe is None:
             return None
@@ -206,16 +207,16 @@ class CallPipeline:
             self._next_probe[breaker.name] = now + self.policy.probe_every
         return breaker
 
-    # -- after -----------------------------------------------------------------------------------------------------
+    # -- after the call --------------------------------------------------------------------------------------------
 
     def succeed(self, call: Admission) -> None:
-        """Records a success: at once, for its own operation and its key."""
+        """Records a success of the operation and of the key."""
         self.worked = True
         if call.ticket is not None:
             call.ticket.ok()
         if self.limits is not None:
             self.limits.release()
-        # Who knows its host says so also before anything has failed: it tells one dead host from a dead link.
+        # A known host is recorded before anything fails: it tells one dead host from a dead network.
         if (self.network_guard.armed or call.host) and self.network_guard.record_answer(
             self._place(call), self.clock.monotonic()
         ):
@@ -228,7 +229,7 @@ class CallPipeline:
             self.publisher.publish_recovery(call, self.keys.record_success(call))
 
     def judge(self, call: Admission, what: object) -> tuple[Fault | None, Confirm | None]:
-        """The verdict, and the policy whose probe must be asked before it is believed."""
+        """Classifies the outcome. Also returns the policy whose probe must confirm the verdict."""
         if isinstance(what, BaseException) and not isinstance(what, Exception):
             return CANCELLED, None
         fault = classify(what, self.policy.rule_pack, now=self.clock.now())
@@ -241,24 +242,27 @@ class CallPipeline:
             now = self.clock.monotonic()
             judged = self._confirmations.judged(doubted, call.key, call.operation, fault, now, worked=self.worked)
             self.keys.watch(self._confirmations.waiting)
-        # Good only by our own patience, or not believed yet: neither proves that all is well.
+        # Neither an unconfirmed fault nor a success by our own timeout proves that the target is healthy.
         call.doubted = judged is None or (judged is not fault and judged.code == doubted.until_then)
         return judged, None
 
     def probed(self, doubted: Confirm, fault: Fault, probe_error: BaseException | None) -> Fault | None:
-        """The verdict after the probe: it failed too, so the fault is believed; or it did not."""
+        """Returns the verdict after the probe: confirmed if the probe failed too."""
         again = None if probe_error is None else classify(probe_error, self.policy.rule_pack, now=self.clock.now())
-        # A probe that was not made proves nothing, and one that fails in passing proves nothing that is final.
+        # A probe that did not run proves nothing. One that fails with a retriable fault proves nothing fatal.
         if again is None or again.reason is Reason.CANCELLED or (fault.fatal and again.retriable):
             return self._confirmations.unconfirmed(doubted, fault)
         return self._confirmations.confirmed(doubted, fault)
 
     def passes(self, fault: Fault) -> bool:
-        """Whether this is a bug of the program that nobody but the program hears of."""
+        """Whether this is a bug of the program that the target does not record."""
         return fault.rule == OWN_BUG and self.policy.pass_own_bugs
 
     def settle(self, call: Admission, fault: Fault, what: object) -> bool:
-        """Tells breaker and limits of a failed call; True when it was our own network, which nobody is charged for."""
+        """Records a failed call in breaker and limits.
+
+        Returns True if the local network failed. Such a failure does not count against the target.
+        """
         own = self._is_own(call, fault, what)
         if self.limits is not None:
             self.limits.release()
@@ -279,7 +283,7 @@ class CallPipeline:
         return own
 
     def record(self, call: Admission, fault: Fault, *, own: bool) -> None:
-        """Records what a settled failure means for its key: backoff, fatal, cooldown; and tells who must know."""
+        """Records a settled failure for its key (backoff, fatal state, cooldown) and publishes the changes."""
         if fault.reason is Reason.CANCELLED:
             self.keys.release(call)
             return
@@ -309,12 +313,12 @@ class CallPipeline:
             )  # a fault of one item is a success of its target
 
     def clear(self, key: Hashable) -> None:
-        """Forgets everything of a key, as reconnecting does: the next call goes, the next fatal is a new episode."""
+        """Forgets all state of a key, for example after the user reconnects. The next fatal fault is a new episode."""
         self.forget(key)
         self.publisher.publish(EventKind.TARGET_CLEARED, key)
 
     def forget(self, key: Hashable) -> None:
-        """As `clear`, of which others have told already."""
+        """Does the same as `clear` without the event: the sender of the order has published it."""
         self.keys.clear(key)
         breaker = None if self.key_breakers is None else self.key_breakers.get(key)
         if breaker is not None:
@@ -324,7 +328,7 @@ class CallPipeline:
             self.keys.watch(self._confirmations.waiting)
 
     def hurry(self, key: Hashable) -> None:
-        """Lets the next call of a key go at once, unless the service asked for the wait or refused the credentials."""
+        """Lets the next call of a key go now, unless the service asked for the wait or rejected the credentials."""
         self.keys.retry_now(key)
         own = None if self.key_breakers is None else self.key_breakers.get(key)
         for breaker in (*self.breakers.values(), *(() if own is None else (own,))):
@@ -335,19 +339,19 @@ class CallPipeline:
             self.limits.closed(self.clock.monotonic())
         self.publisher.publish(EventKind.BREAKER_STATE_CHANGED, key, fields={"name": name, "from": old, "to": new})
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- internals -------------------------------------------------------------------------------------------------
 
     def _refused(self, breaker: Breaker, refused: Held, key: Hashable) -> Held:
-        """What the breaker said, with the times on the clock that people read, whatever clock it has."""
+        """Converts the breaker's exception to wall-clock time. The breaker may use any clock."""
         now, left, began = self.clock.now(), refused.retry_after, breaker.since
         since = now - (breaker._clock() - began)
         until = None if left is None else now + left
         return type(refused)(self.policy.name, key, str(HoldReason.BREAKER), since, until, left)
 
     def _key_breaker(self, breakers: KeyBreakers, call: Admission) -> Breaker:
-        """The breaker that counts a failure of *call*, which may have begun before its key had this one.
+        """Returns the breaker that counts a failure of *call*. The call may be older than the breaker.
 
-        Such a call takes a ticket now. It gets none unless the breaker is closed: it says nothing about a recovery.
+        Such a call is admitted now, but only by a closed breaker: its result says nothing about a recovery.
         """
         breaker, began_in = breakers.made(call.key), call.breaker
         if breaker is began_in:
@@ -356,7 +360,7 @@ class CallPipeline:
             began_in.exclude(call.ticket)
         call.breaker, call.ticket = breaker, None
         if breaker.state == CLOSED:
-            with suppress(Held):  # it has opened since
+            with suppress(Held):  # it opened in the meantime
                 call.ticket = breaker.enter()
         return breaker
 

@@ -1,4 +1,4 @@
-"""What a worker knows of a target: its numbers. Its state is in the store, for all workers alike."""
+"""The policy of a target for workers. The state is in the store, shared by all workers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tidegate.guard.limits import Rate
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRules:
-    """The numbers of one target, for claims and for settling."""
+    """The options of one target, for claiming and settling jobs."""
 
     name: str
     rule_pack: Pack | None = None
-    backoff: Backoff | None = None  # None: a failing job waits by itself, its lane does not
+    backoff: Backoff | None = None  # None: a failing job backs off, its key does not
     cooldown: Cooldown | None = None
     breaker: BreakerPolicy | None = None
     rate: Rate | None = None
@@ -36,55 +36,57 @@ class TargetRules:
     cap_notice: bool = True
     probe: Callable[[], Any] | None = None
     probe_every: float = 10.0
-    probe_after: AbstractSet[str] | bool = False  # codes after which the probe is asked at once; True: all that count
-    declared_in: str = ""  # the module of the jobs that name it
+    probe_after: AbstractSet[str] | bool = False  # codes after which the probe runs immediately; True: all that count
+    declared_in: str = ""  # the module of the jobs that use it
 
     @property
     def limited(self) -> bool:
-        """Whether its row must be kept still while jobs are claimed."""
+        """Whether its row must be locked while jobs are claimed."""
         return bool(self.breaker or self.rate or self.concurrency or self.capacity)
 
     @property
     def endless(self) -> bool:
-        """Whether its breaker may be open without an end: until a probe answers, or a person acts."""
+        """Whether its breaker may be open without an end: until a probe succeeds or an operator acts."""
         return self.probe is not None or (self.breaker is not None and self.breaker.timeout is None)
 
     def suspects(self, fault: Fault) -> bool:
-        """Whether this failure is a reason to ask the probe now."""
+        """Whether this failure is a reason to run the probe now."""
         if self.probe is None or self.breaker is None or not self.probe_after:
             return False
         return bool(fault.counts_as_failure) if self.probe_after is True else fault.code in self.probe_after
 
     def shown(self) -> str:
-        """The numbers as JSON, for those who only see the store."""
-        found: dict[str, Any] = {"behind": self.when_open}
+        """Returns the options as JSON, for readers of the store."""
+        options: dict[str, Any] = {"behind": self.when_open}
         if self.declared_in:
-            found["declared_in"] = self.declared_in
+            options["declared_in"] = self.declared_in
         if self.backoff is not None:
-            found["backoff"] = {
-                "base": self.backoff.base, "cap": self.backoff.cap, "factor": self.backoff.factor,
+            options["backoff"] = {
+                "base": self.backoff.base,
+                "cap": self.backoff.cap,
+                "factor": self.backoff.factor,
                 "steps": list(self.backoff.steps),
-            }  # fmt: skip
+            }
         if self.cooldown is not None:
-            found["cooldown"] = {code: [times, rest] for code, (times, rest) in self.cooldown.rests.items()}
+            options["cooldown"] = {code: [times, rest] for code, (times, rest) in self.cooldown.rests.items()}
         if self.breaker is not None:
-            found["breaker"] = _breaker_shown(self.breaker)
+            options["breaker"] = _breaker_shown(self.breaker)
         if self.probe is not None:
-            found["probe_every"] = self.probe_every
+            options["probe_every"] = self.probe_every
             if self.breaker is not None and self.probe_after:
-                found["probe_after"] = True if self.probe_after is True else sorted(self.probe_after)
+                options["probe_after"] = True if self.probe_after is True else sorted(self.probe_after)
         if self.rate is not None:
-            found["rate"] = {"count": self.rate.count, "per": seconds(self.rate.per), "burst": self.rate.burst}
+            options["rate"] = {"count": self.rate.count, "per": seconds(self.rate.per), "burst": self.rate.burst}
         if self.concurrency is not None:
-            found["concurrency"] = self.concurrency
+            options["concurrency"] = self.concurrency
         if self.capacity is not None:
-            found["capacity"] = asdict(self.capacity.limits)
-        return json.dumps(found, sort_keys=True)
+            options["capacity"] = asdict(self.capacity.limits)
+        return json.dumps(options, sort_keys=True)
 
 
 def _breaker_shown(policy: BreakerPolicy) -> dict[str, Any]:
-    """The numbers of a breaker; without those of the ratio where the user has a rule of their own."""
-    found: dict[str, Any] = {
+    """Returns the options of a breaker, without those of the ratio if the user has a custom rule."""
+    options: dict[str, Any] = {
         "max_requests": policy.max_requests,
         "open_for": None if policy.timeout is None else policy.open_for,
         "consecutive": policy.consecutive,
@@ -92,7 +94,7 @@ def _breaker_shown(policy: BreakerPolicy) -> dict[str, Any]:
         "window": None if policy.window is None else seconds(policy.window),
     }
     if policy.max_timeout is not None:
-        found |= {"max_timeout": seconds(policy.max_timeout), "growth": policy.growth}
+        options |= {"max_timeout": seconds(policy.max_timeout), "growth": policy.growth}
     if policy.trip is None:
-        found |= {"min_requests": policy.min_requests, "failure_ratio": policy.failure_ratio}
-    return found
+        options |= {"min_requests": policy.min_requests, "failure_ratio": policy.failure_ratio}
+    return options

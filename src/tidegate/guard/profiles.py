@@ -1,4 +1,4 @@
-"""What each profile of a target sets: the one table. `docs/reference/targets.md` shows it, and a test compares them."""
+"""The defaults of each target profile. `docs/reference/targets.md` shows this table, and a test compares them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BreakerPer = Literal["target", "key"]
 
 
 class BreakerOptions(TypedDict, total=False):
-    """The numbers of a target's breaker, as a dict; `Breaker` says what each means."""
+    """The options of a target's breaker, as a dict. `Breaker` describes each."""
 
     max_requests: int
     interval: Duration
@@ -37,31 +37,31 @@ class BreakerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """What only tests and Tidegate itself change: `Target("api", tuning=Tuning(dice=lambda: 0.5))`.
+    """Options for tests and for Tidegate: `Target("api", tuning=Tuning(rng=lambda: 0.5))`.
 
-    A `Queue` reads only *dice*.
+    A `Queue` reads only *rng*.
     """
 
     max_retry_after: Duration = "1h"  # the longest Retry-After that is obeyed
-    cap_notice: bool = True  # whether a notice says that the backoff has reached its longest wait
-    bus: buses.Bus | None = None  # where events go; None: the bus of the process
-    rng: Callable[[], float] = random.random  # chance, in [0, 1)
+    cap_notice: bool = True  # whether to send a notice when the backoff reaches its cap
+    bus: buses.Bus | None = None  # destination of events; None: the bus of the process
+    rng: Callable[[], float] = random.random  # random number in [0, 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """What a target does where its options do not say."""
+    """The defaults of a target."""
 
-    backoff: Backoff | None  # the wait of a key after a failure
+    backoff: Backoff | None  # the delay of a key after a failure
     breaker: BreakerOptions | None
     hold_without_key: bool  # whether a fatal fault of a call without a key holds the calls without one
-    pass_own_bugs: bool  # whether bugs of the program pass uncounted
+    pass_own_bugs: bool  # whether bugs of the program are not counted
 
     def breaker_numbers(self, given: Mapping[str, Any] | bool | None, *, probe: bool) -> dict[str, Any] | None:
-        """The numbers of the breaker: those *given* over those of the profile; None when there is no breaker.
+        """Returns the breaker options: *given* over those of the profile. None without a breaker.
 
-        A *timeout* that is given does not grow, unless *max_timeout* is given too. With a *probe* nothing but its
-        success ends the open state, unless a *timeout* is given.
+        A given *timeout* does not grow, unless *max_timeout* is given too. With a *probe*, only its success ends the
+        open state, unless a *timeout* is given.
         """
         if given is False or (given is None and self.breaker is None):
             return None
@@ -75,12 +75,18 @@ class Profile:
 
 
 PROFILES: Mapping[str, Profile] = {
-    # Calls on behalf of a user or a request: one failure holds nobody, an outage is found within five.
+    # Calls on behalf of a user or a request: one failure holds no other call, and five reveal an outage.
     "requests": Profile(
         backoff=None,
         breaker={
-            "consecutive": 5, "min_requests": 20, "failure_ratio": 0.5, "interval": 30.0, "timeout": 5.0,
-            "max_timeout": 120.0, "growth": 0.1, "max_requests": 3,
+            "consecutive": 5,
+            "min_requests": 20,
+            "failure_ratio": 0.5,
+            "interval": 30.0,
+            "timeout": 5.0,
+            "max_timeout": 120.0,
+            "growth": 0.1,
+            "max_requests": 3,
         },
         hold_without_key=False,
         pass_own_bugs=True,
@@ -89,7 +95,7 @@ PROFILES: Mapping[str, Profile] = {
     "sync": Profile(backoff=Backoff.sync(), breaker=None, hold_without_key=True, pass_own_bugs=False),
     # The gates before the jobs of a queue.
     "jobs": Profile(backoff=Backoff.sync(), breaker=None, hold_without_key=True, pass_own_bugs=False),
-}  # fmt: skip
+}
 
 
 def tuning_of(given: object) -> Tuning:
@@ -108,20 +114,20 @@ def profile_of(name: object) -> Profile:
 
 
 def counts_in_a_row(breaker: Breaker | Mapping[str, Any] | None) -> bool:
-    """Whether the breaker opens after some failures in a row."""
+    """Whether the breaker opens after a number of consecutive failures."""
     if isinstance(breaker, Breaker):
         return breaker.policy.consecutive is not None
     return breaker is not None and breaker.get("consecutive") is not None
 
 
 def rows() -> list[tuple[str, ...]]:
-    """The table in words: a setting, and what each profile makes of it."""
+    """Returns the table as text: a setting, and its value in each profile."""
     asked = f"held for the time asked, at most {_tuned('max_retry_after')}"
     cells: list[tuple[str, Callable[[Profile], str]]] = [
-        ("backoff after a failure", lambda each: _backoff(each.backoff)),
-        ("breaker opens", lambda each: _opens(each.breaker)),
-        ("breaker stays open", lambda each: _stays_open(each.breaker)),
-        ("trial calls that close it", lambda each: _trials(each.breaker)),
+        ("backoff after a failure", lambda profile: _backoff(profile.backoff)),
+        ("breaker opens", lambda profile: _opens(profile.breaker)),
+        ("breaker stays open", lambda profile: _stays_open(profile.breaker)),
+        ("trial calls that close it", lambda profile: _trials(profile.breaker)),
         ("fatal fault of a call with a key", lambda _: "holds the key"),
         ("fatal fault of a call without one", _without_key),
         ("`Retry-After`", lambda _: asked),

@@ -1,4 +1,4 @@
-"""Events and notices of one target, and their texts."""
+"""Events and notices of one target, and the texts of the notices."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from tidegate.guard import cooldown
 from tidegate.guard.key_health import Admission, FailureChange, Notified, RecoveryChange
 from tidegate.logs import logger
 
-# What people are told of a target, in whole sentences. One place for the words.
+# -- notices --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a notice is about: a key, or one operation of it, since its episode began."""
+    """The subject of a notice: a key, or one operation of it, since its episode began."""
 
     target: str
     key: Hashable
     operation: str | None
     episode: float
-    title: str = ""  # how people call the target, if not by its name
+    title: str = ""  # the name of the target for users, if it differs
 
     @property
     def called(self) -> str:
@@ -47,41 +47,55 @@ def resting(about: Subject, fault: Fault) -> Notice:
 
 def recovered(about: Subject) -> Notice:
     return Notice(
-        kind=NoticeKind.RECOVERED, target=about.target, key=about.key, operation=about.operation,
-        episode=about.episode, title=f"{about.called} works again",
+        kind=NoticeKind.RECOVERED,
+        target=about.target,
+        key=about.key,
+        operation=about.operation,
+        episode=about.episode,
+        title=f"{about.called} works again",
         message="The service answers again; there is nothing more to do.",
-    )  # fmt: skip
+    )
 
 
 def of(kind: NoticeKind, about: Subject, fault: Fault | None) -> Notice:
-    """The notice of a kind; *fault* is what it is about, if it is no recovery."""
+    """Returns the notice of a kind. *fault* is its cause, except for a recovery."""
     return recovered(about) if fault is None else _OF[kind](about, fault)
 
 
 def own_link(target: str, episode: float) -> Notice:
     return Notice(
-        kind=NoticeKind.OWN_LINK, target=target, episode=episode, title="Our own network seems to be down",
+        kind=NoticeKind.OWN_LINK,
+        target=target,
+        episode=episode,
+        title="Our own network seems to be down",
         message="Most services fail at the same time, so none of them is blamed. Check the connection of this machine.",
-    )  # fmt: skip
+    )
 
 
 def _notice(kind: NoticeKind, about: Subject, title: str, fault: Fault, advice: str) -> Notice:
     return Notice(
-        kind=kind, target=about.target, key=about.key, operation=about.operation, episode=about.episode, title=title,
-        message=f"{fault.message} {advice}", advice=advice, code=fault.code,
-    )  # fmt: skip
+        kind=kind,
+        target=about.target,
+        key=about.key,
+        operation=about.operation,
+        episode=about.episode,
+        title=title,
+        message=f"{fault.message} {advice}",
+        advice=advice,
+        code=fault.code,
+    )
 
 
 _OF = {NoticeKind.FATAL: fatal, NoticeKind.CAP: cap, NoticeKind.DISABLED: resting}
 
 
-# What one target tells the world: its events and its notices.
+# -- publisher ------------------------------------------------------------------------------------------------------
 
 _log = logger("tidegate.target")
 
 
 class TargetPublisher:
-    """Publishes on the bus, in the words of one target."""
+    """Publishes the events and notices of one target on the bus."""
 
     def __init__(
         self, target: str, user: Callable[[Hashable], Hashable], clock: Clock, bus: Bus, title: str = ""
@@ -90,8 +104,9 @@ class TargetPublisher:
         self._user = user
         self._clock = clock
         self._bus = bus
-        self.notify: Callable[[Event], object] = bus.publish  # where notices go; to the store first, if there is one
-        # Episodes are named by when they began; both ends must say the same, whatever the wall clock did in between.
+        # the destination of notices; the store first, if there is one
+        self.notify: Callable[[Event], object] = bus.publish
+        # An episode is identified by its start. The offset is fixed, so both ends agree whatever the wall clock does.
         self._to_episode = clock.now() - clock.monotonic()
 
     def publish(
@@ -104,13 +119,19 @@ class TargetPublisher:
         fields: Mapping[str, Any] | None = None,
     ) -> None:
         event = Event(
-            kind=kind, at=self._clock.now(), target=self._target, key=key, operation=operation,
-            user=self._user_of(key), fault=fault, fields=fields or {},
-        )  # fmt: skip
+            kind=kind,
+            at=self._clock.now(),
+            target=self._target,
+            key=key,
+            operation=operation,
+            user=self._user_of(key),
+            fault=fault,
+            fields=fields or {},
+        )
         self._bus.publish(event)
 
     def publish_failure(self, call: Admission, fault: Fault, changes: list[FailureChange]) -> None:
-        """What a recorded failure changed."""
+        """Publishes what a recorded failure changed."""
         for change in changes:
             about = self._subject(call.key, change.operation, change.since)
             if change.rest is not None:
@@ -123,12 +144,12 @@ class TargetPublisher:
                 self._notify(cap(about, fault))
 
     def publish_recovery(self, call: Admission, changes: list[RecoveryChange]) -> None:
-        """What a success ended."""
+        """Publishes what a success ended."""
         for change in changes:
             if change.enabled:
                 self.publish(EventKind.TARGET_ENABLED, call.key, fields={"by": cooldown.AUTO})
             if change.resolved:
-                # No notice: the same fault may come back with the next call, and is told only once a day.
+                # No notice: the same fault may return with the next call, and its notice is sent once a day.
                 self.publish(EventKind.TARGET_RECOVERED, call.key, change.operation, fields={"held": False})
             if change.told:
                 self.publish(EventKind.TARGET_RECOVERED, call.key, change.operation)
@@ -143,10 +164,17 @@ class TargetPublisher:
         return Subject(self._target, key, operation, since + self._to_episode, self._title)
 
     def _notify(self, notice: Notice) -> None:
-        self.notify(Event(
-            kind=EventKind.NOTICE, at=self._clock.now(), target=self._target, key=notice.key,
-            operation=notice.operation, user=self._user_of(notice.key), notice=notice,
-        ))  # fmt: skip
+        self.notify(
+            Event(
+                kind=EventKind.NOTICE,
+                at=self._clock.now(),
+                target=self._target,
+                key=notice.key,
+                operation=notice.operation,
+                user=self._user_of(notice.key),
+                notice=notice,
+            )
+        )
 
     def _user_of(self, key: Hashable) -> Hashable:
         if key is None:
@@ -154,7 +182,7 @@ class TargetPublisher:
         try:
             user = self._user(key)
             hash(user)
-        except Exception:  # a function of the user's; its failure must not replace the one that is being told
+        except Exception:  # the user's function; its failure must not replace the one being published
             _log.exception("user_not_found target=%s", self._target)
             return None
         return user

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from prometheus_client.registry import CollectorRegistry
 
 
-# Where events go after the fact: the log and the metrics. Never in the way of a call.
+# -- log ------------------------------------------------------------------------------------------------------------
 
 _log = logging.getLogger("tidegate")
 
@@ -30,9 +30,9 @@ _LEVELS = {
 
 
 def log_event(event: Event) -> None:
-    """One line per event: its name and its fields, at the level of its fault."""
+    """Logs one line per event, with its name and fields, at the level of its fault."""
     if event.kind is EventKind.BREAKER_STATE_CHANGED:
-        return  # the breaker logs its own transitions, also where no sink is attached
+        return  # the breaker logs its transitions itself, even without a sink
     level = level_of(event)
     if not _log.isEnabledFor(level):
         return
@@ -47,17 +47,17 @@ def level_of(event: Event) -> int:
 
 
 def fields_of(event: Event) -> dict[str, Any]:
-    """What the log says of an event, in a fixed order."""
-    found: dict[str, Any] = {"target": event.target}
+    """Returns the fields of the log line in a fixed order."""
+    fields: dict[str, Any] = {"target": event.target}
     for name in ("key", "operation"):
         if getattr(event, name) is not None:
-            found[name] = getattr(event, name)
+            fields[name] = getattr(event, name)
     if event.fault is not None:
         fault = event.fault
-        found |= {"code": fault.code, "status": fault.status, "rule": fault.rule, "error": fault.detail}
+        fields |= {"code": fault.code, "status": fault.status, "rule": fault.rule, "error": fault.detail}
     if event.notice is not None:
-        found |= {"notice": str(event.notice.kind), "title": event.notice.title}
-    return found | dict(event.fields)
+        fields |= {"notice": str(event.notice.kind), "title": event.notice.title}
+    return fields | dict(event.fields)
 
 
 def line(name: str, fields: dict[str, Any]) -> str:
@@ -80,7 +80,7 @@ def sinks(*, log: bool | None = None, metrics: Any = None, bus: Bus = DEFAULT) -
         register(metrics)
 
 
-# Prometheus: breakers read at scrape time from their running totals. Nothing is pushed per call.
+# -- metrics --------------------------------------------------------------------------------------------------------
 
 _STATE = {CLOSED: 0, HALF_OPEN: 1, OPEN: 2}
 _RESULTS = ("success", "failure", "rejected")
@@ -88,7 +88,10 @@ _MOVES = tuple(move for move in permutations((CLOSED, HALF_OPEN, OPEN), 2) if mo
 
 
 class BreakerCollector:
-    """Every breaker of the process, by name; those that share a name are added up, and the worst state shows."""
+    """All breakers of the process by name, read at scrape time.
+
+    Breakers with one name are added up, with the worst state.
+    """
 
     def collect(self) -> Iterator[Metric]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -109,7 +112,7 @@ class BreakerCollector:
         )
         for ledger in all_totals():
             breakers = ledger.breakers()
-            if breakers:  # what is gone has no state, but its counters stay
+            if breakers:  # deleted breakers have no state, but their counters stay
                 state.add_metric([ledger.name], max(_STATE[breaker.state] for breaker in breakers))
                 run.add_metric([ledger.name], max(breaker.run for breaker in breakers))
             results, transitions = ledger.totals()

@@ -16,15 +16,15 @@ from tidegate.guard.backoff import Retry
 from tidegate.guard.functions import KeyOf, is_async_function
 from tidegate.guard.pipeline import CallPipeline
 
-# The last good answer of a call, for when there is no new one.
+# -- cache ----------------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
-CacheKey = tuple[Hashable, Hashable]  # a key, and what was asked
+CacheKey = tuple[Hashable, Hashable]  # a key, and the function with its arguments
 
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[T]):
-    """A value, whether it is an old one, and how old: seconds since it was fetched."""
+    """A value, whether it is stale, and its age in seconds since it was fetched."""
 
     value: T
     stale: bool
@@ -32,7 +32,7 @@ class Answer(Generic[T]):
 
 
 class StaleCache:
-    """The last good values per key, function and arguments; at most so many, the oldest go first."""
+    """The last good values per key, function and arguments. Above the limit, the oldest are evicted."""
 
     __slots__ = ("_lock", "_limit", "_values")
 
@@ -50,20 +50,20 @@ class StaleCache:
 
     def get(self, entry_key: CacheKey, now: float) -> Answer[Any] | None:
         with self._lock:
-            found = self._values.get(entry_key)
-        return None if found is None else Answer(found[0], stale=True, age=max(0.0, now - found[1]))
+            entry = self._values.get(entry_key)
+        return None if entry is None else Answer(entry[0], stale=True, age=max(0.0, now - entry[1]))
 
     def forget(self, key: Hashable) -> None:
-        """A reconnect: another account may have other answers."""
+        """Drops all values of a key: after a reconnect, another account may have other values."""
         with self._lock:
-            for place in [place for place in self._values if place[0] == key]:
-                del self._values[place]
+            for entry_key in [entry_key for entry_key in self._values if entry_key[0] == key]:
+                del self._values[entry_key]
 
 
 def cache_key(key: Hashable, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CacheKey:
-    """What tells one call from another; TypeError when an argument cannot be told apart by value."""
+    """Returns the identity of a call. TypeError if an argument is not hashable."""
     named = tuple(sorted(kwargs.items()))
-    # 1, 1.0 and True are equal, and not the same question.
+    # 1, 1.0 and True are equal, but not the same argument.
     place = (key, (fn, args, named, tuple(map(type, args)), tuple(type(value) for _, value in named)))
     try:
         hash(place)
@@ -72,7 +72,7 @@ def cache_key(key: Hashable, fn: Callable[..., Any], args: tuple[Any, ...], kwar
     return place
 
 
-# Guarded calls for which an old answer may stand in.
+# -- guarded calls --------------------------------------------------------------------------------------------------
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -81,28 +81,31 @@ R = TypeVar("R")
 def guard_stale(
     pipeline: CallPipeline, cache: StaleCache, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: Retry
 ) -> Callable[P, R]:
-    """As `guard`, but an old answer stands in where there is one. Arguments without a hash go without."""
+    """Guards *fn* like `guard`, but returns a stale value if there is one.
+
+    Calls with unhashable arguments have none.
+    """
     if is_async_function(fn):
 
         @functools.wraps(fn)
         async def aguarded(*args: P.args, **kwargs: P.kwargs) -> Any:
-            how = CallSpec(key_of(args, kwargs), operation, retry)
+            spec = CallSpec(key_of(args, kwargs), operation, retry)
             try:
                 hash((args, tuple(kwargs.values())))
             except TypeError:
-                return await acall(CallAttempts(pipeline, how), fn, args, kwargs)
-            return (await acall_stale(pipeline, cache, how, fn, args, kwargs)).value
+                return await acall(CallAttempts(pipeline, spec), fn, args, kwargs)
+            return (await acall_stale(pipeline, cache, spec, fn, args, kwargs)).value
 
         return cast("Callable[P, R]", aguarded)
 
     @functools.wraps(fn)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
-        how = CallSpec(key_of(args, kwargs), operation, retry)
+        spec = CallSpec(key_of(args, kwargs), operation, retry)
         try:
             hash((args, tuple(kwargs.values())))
         except TypeError:
-            return call(CallAttempts(pipeline, how), fn, args, kwargs)
-        return call_stale(pipeline, cache, how, fn, args, kwargs).value
+            return call(CallAttempts(pipeline, spec), fn, args, kwargs)
+        return call_stale(pipeline, cache, spec, fn, args, kwargs).value
 
     return guarded
 
@@ -117,16 +120,16 @@ def call_stale(
     *,
     plain: bool = False,
 ) -> Answer[R]:
-    """A fresh answer, or the last good one with its age when the call may not be made or fails in passing."""
-    place = cache_key(spec.key, fn, args, kwargs)
+    """Returns a fresh value, or the last good one if the call is held or fails with a retriable fault."""
+    entry_key = cache_key(spec.key, fn, args, kwargs)
     try:
         value = call(CallAttempts(pipeline, spec), fn, args, kwargs, plain=plain)
     except Exception as error:
-        old = _old(pipeline, cache, place, error)
+        old = _old(pipeline, cache, entry_key, error)
         if old is None:
             raise
         return old
-    return _fresh(pipeline, cache, place, value)
+    return _fresh(pipeline, cache, entry_key, value)
 
 
 async def acall_stale(
@@ -137,15 +140,15 @@ async def acall_stale(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
 ) -> Answer[R]:
-    place = cache_key(spec.key, fn, args, kwargs)
+    entry_key = cache_key(spec.key, fn, args, kwargs)
     try:
         value = await acall(CallAttempts(pipeline, spec), fn, args, kwargs)
     except Exception as error:
-        old = _old(pipeline, cache, place, error)
+        old = _old(pipeline, cache, entry_key, error)
         if old is None:
             raise
         return old
-    return _fresh(pipeline, cache, place, value)
+    return _fresh(pipeline, cache, entry_key, value)
 
 
 def _fresh(pipeline: CallPipeline, cache: StaleCache, entry_key: CacheKey, value: R) -> Answer[R]:
@@ -154,7 +157,7 @@ def _fresh(pipeline: CallPipeline, cache: StaleCache, entry_key: CacheKey, value
 
 
 def _old(pipeline: CallPipeline, cache: StaleCache, entry_key: CacheKey, error: Exception) -> Answer[Any] | None:
-    """What may stand in: the call was held, or failed in a way that may pass."""
+    """Returns the stale value if the call was held or failed with a retriable fault."""
     fault: Fault | None = getattr(error, "__tidegate_fault__", None)
     if isinstance(error, Held) or (fault is not None and fault.retriable and not pipeline.passes(fault)):
         return cache.get(entry_key, pipeline.clock.monotonic())

@@ -1,4 +1,4 @@
-"""A target: something outside that we call and keep health for."""
+"""`Target`: an external service, with the gates before its calls and the health of its keys."""
 
 from __future__ import annotations
 
@@ -60,8 +60,6 @@ from tidegate.guard.stale import Answer, StaleCache
 from tidegate.guard.wrap import repeats, wrap_client
 from tidegate.validation import valid_name, whole
 
-# One part of a target, or the whole of it: what can be called, asked and ended there.
-
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
@@ -69,7 +67,7 @@ Until = float | str | timedelta | datetime | None
 
 
 class TargetKey:
-    """A target, or the part of it that one key names: what can be called, asked and ended there."""
+    """A target, or one key of it: makes guarded calls, reports health, and takes orders from operators."""
 
     _pipeline: CallPipeline
     _stale_cache: StaleCache
@@ -85,7 +83,7 @@ class TargetKey:
 
     @property
     def breaker(self) -> Breaker | None:
-        """Its breaker, if there is one: of the whole target, or with `breaker_per="key"` of a key that has failed."""
+        """The breaker of the target. With `breaker_per="key"`, that of the key, or None until the key has failed."""
         return self._pipeline.breaker(None, self._key)
 
     # -- calls ---------------------------------------------------------------------------------------------------
@@ -97,10 +95,10 @@ class TargetKey:
         retry: Retry | int | None = None,
         operation: str | None = None,
     ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """A decorator for `def` and `async def`. *key*: a parameter's name, or a function of the arguments.
+        """Decorates a `def` or `async def` function. *key* is a parameter's name, or a function of the arguments.
 
-        *retry* is a `Retry`, or the number of attempts in all. Fatal faults, bugs of the program and calls that were
-        held are not repeated.
+        *retry* is a `Retry`, or the total number of attempts. Fatal faults, bugs of the program and held calls are not
+        retried.
         """
         attempts = retry_of(retry)
 
@@ -116,29 +114,29 @@ class TargetKey:
         return decorator.guard(self._pipeline, fn, key_of, operation, retry)
 
     def call(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """`fn(*args, **kwargs)`, once, behind the gates."""
+        """Makes one guarded call of `fn(*args, **kwargs)`."""
         return call(CallAttempts(self._pipeline, CallSpec(self._key, named(fn))), fn, args, kwargs, plain=True)
 
     async def acall(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """`await fn(*args, **kwargs)`, once, behind the gates."""
+        """Makes one guarded call of `await fn(*args, **kwargs)`."""
         return await acall(CallAttempts(self._pipeline, CallSpec(self._key, named(fn))), fn, args, kwargs)
 
     def call_stale(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
-        """A fresh answer, or the last good one for the same arguments, marked with its age."""
+        """Returns a fresh response, or the last good one for the same arguments with its age."""
         how = CallSpec(self._key, named(fn))
         return stale.call_stale(self._pipeline, self._stale_cache, how, fn, args, kwargs, plain=True)
 
     async def acall_stale(self, fn: Callable[P, Awaitable[R]], /, *args: P.args, **kwargs: P.kwargs) -> Answer[R]:
-        """As `call_stale`, awaited."""
+        """The async form of `call_stale`."""
         return await stale.acall_stale(
             self._pipeline, self._stale_cache, CallSpec(self._key, named(fn)), fn, args, kwargs
         )
 
     def wrap(self, client: C, *, retry: Retry | int | None = None, retry_methods: Collection[str] | None = None) -> C:
-        """*client* with every public method guarded; it looks like the same type.
+        """Returns *client* with every public method guarded. It keeps the type of *client*.
 
-        *retry* is as for `guard`, for the methods that *retry_methods* names. Without it all are repeated but those
-        whose names say that they may do something twice, such as `post`, `create_order` and `send`.
+        *retry* is as for `guard`, and applies to the methods in *retry_methods*. Without *retry_methods*, all methods
+        are retried except those whose names suggest side effects, such as `post`, `create_order` and `send`.
         """
         attempts, is_repeated = retry_of(retry), repeats(client, retry, retry_methods)
         add_client(client, sys._getframe(1).f_globals.get("__name__", ""))
@@ -149,36 +147,36 @@ class TargetKey:
         return wrap_client(self.name, client, guarded)
 
     def transport(self, inner: Any, *, retry: Retry | int | None = None) -> Any:
-        """A transport for httpx or httpx2 around *inner*; sync or async as the inner one is.
+        """Returns a transport for httpx or httpx2 around *inner*, sync or async like *inner*.
 
-        *retry* is as for `guard`. Only requests that may be sent twice are repeated: of an idempotent method, with a
-        body that is in memory.
+        *retry* is as for `guard`. Only requests that are safe to repeat are retried: the method is idempotent and the
+        body is in memory.
         """
         return transports.guarded_transport(self._pipeline, self._key, inner, retry_of(retry))
 
     def adapter(self, inner: Any = None, *, retry: Retry | int | None = None) -> Any:
-        """An adapter for `requests.Session.mount`, around *inner* or a new `HTTPAdapter`.
+        """Returns an adapter for `requests.Session.mount`, around *inner* or a new `HTTPAdapter`.
 
         *retry* is as for `transport`.
         """
         return transports.guarded_adapter(self._pipeline, self._key, inner, retry_of(retry))
 
-    # -- what people ask and do ----------------------------------------------------------------------------------
+    # -- health and operator actions -----------------------------------------------------------------------------
 
     def explain(self, operation: str | None = None) -> list[Hold]:
-        """Why a call would not go now, in the order of the gate, in wall time; empty when it would."""
+        """Returns the reasons that hold a call now, in gate order and wall-clock time. Empty if nothing holds it."""
         return explain_call(self._pipeline, self._key, operation)
 
     def health(self) -> list[Health]:
-        """The key and each operation of it that is not well; empty when all of it is."""
-        return [health_of(self._pipeline, *found) for found in self._pipeline.keys.unhealthy_at(self._key)]
+        """Returns the health of the key and of its operations that are failing. Empty if all are healthy."""
+        return [health_of(self._pipeline, *entry) for entry in self._pipeline.keys.unhealthy_at(self._key)]
 
     def restore(
         self, fault: Fault, *, failures: int, since: float, until: float | None, operation: str | None = None
     ) -> None:
-        """Goes on where an earlier process was, with what its `health()` said; what is known by now stays.
+        """Restores the health that an earlier process reported with `health()`. Newer state wins.
 
-        *until* None: time alone does not end it, if the fault is one that holds calls until a person acts.
+        If *until* is None, time does not end the hold when the fault needs an operator.
         """
         offset = self._pipeline.clock.now() - self._pipeline.clock.monotonic()
         end = None if until is None else until - offset
@@ -186,27 +184,30 @@ class TargetKey:
         self._pipeline.keys.restore(self._key, operation, known)
 
     def clear(self) -> None:
-        """Forgets all state of the key, as after a reconnect: the next call goes at once."""
+        """Forgets all state of the key, for example after the user reconnects. The next call is allowed."""
         self._pipeline.clear(self._key)
         self._stale_cache.forget(self._key)
 
     def retry_now(self) -> None:
-        """Somebody does not want to wait: the next call may go at once, unless the service asked for the wait.
+        """Lets the next call go now, unless the service asked for the wait with Retry-After.
 
-        The run of failures goes on, with what people were told of it. After a fatal fault it is one trial; refused
-        credentials are not tried again: they need `clear()`. An open breaker becomes half-open, unless a person forced
-        it.
+        The failure count and the notices sent so far stay. After a fatal fault, one trial call is allowed. Rejected
+        credentials are not tried again: they need `clear()`. An open breaker becomes half-open, unless an operator
+        forced it open.
         """
         self._pipeline.hurry(self._key)
 
     def disable(self, until: Until = None, by: str = "person", reason: str = "manual") -> None:
-        """No call until then: "48h" or a timedelta from now, a datetime or UNIX time, or None until `enable()`."""
+        """Holds all calls until *until*: "48h" or a timedelta from now, a datetime, UNIX time, or None.
+
+        None holds them until `enable()`.
+        """
         end = None if until is None else steady(until, self._pipeline.clock)
         self._pipeline.keys.disable(self._key, end, by, reason)
         self._pipeline.publisher.publish(EventKind.TARGET_DISABLED, self._key, fields={"reason": reason, "by": by})
 
     def enable(self, by: str = "person") -> bool:
-        """Ends a cooldown, whoever ordered it; False when there was none."""
+        """Ends a cooldown, automatic or ordered. Returns False if there was none."""
         ended = self._pipeline.keys.enable(self._key)
         if ended:
             self._pipeline.publisher.publish(EventKind.TARGET_ENABLED, self._key, fields={"by": by})
@@ -214,7 +215,7 @@ class TargetKey:
 
 
 def steady(until: float | str | timedelta | datetime, clock: Clock) -> float:
-    """*until* on the clock that never steps; ValueError when it is not ahead."""
+    """Converts *until* to monotonic time. Raises ValueError if it is not in the future."""
     if isinstance(until, (str, timedelta)):
         left = seconds(until, field="until")
     else:
@@ -225,41 +226,41 @@ def steady(until: float | str | timedelta | datetime, clock: Clock) -> float:
 
 
 class Target(TargetKey):
-    """Something outside that we call, by name; `key()` tells its parts (users, hosts) apart.
+    """An external service. `key()` returns the part for one user, account or host.
 
         spotify = Target("spotify", rules=rules.spotify)
 
         @spotify.guard(key="user_id", retry=3)
         async def recent(user_id: int, after: int) -> list[Play]: ...
 
-    *profile* says how it is used, and so what the other options are where they are left out:
-    "requests": calls on behalf of a user or a request. A breaker decides; single failures hold nothing.
-    "sync": loops over users and accounts. Each key waits longer after each failure; there is no breaker.
-    "jobs": the jobs of a queue. Jobs always follow it, whatever profile the direct calls of their target have.
+    *profile* sets the defaults of the other options:
+        "requests": calls on behalf of a user or a request. A breaker decides. Single failures hold nothing.
+        "sync": loops over users and accounts. Each key backs off after each failure. There is no breaker.
+        "jobs": jobs of a queue. Jobs always use this profile, whatever profile direct calls use.
 
-    What is failing:
-    *backoff*: how long a key waits after failures; None: only for what the service asks for.
-    *breaker*: its numbers as a dict, over those of the profile, or else of `Breaker`; True is short for `{}`; False for
-    none; a `Breaker`.
-    *breaker_per*: whose calls one breaker counts, all of the "target" or those of one "key", as where keys are hosts.
-    *cooldown*: after how many failures of one code a key is suspended, and for how long.
-    *groups*: operations that have a breaker of their own.
-    *rules*, *faults*, *confirm*: what responses and exceptions mean. `faults={KeyError: "bad_answer"}` names the code
-    of a class of exceptions; None instead of a code says that it is a bug of the program.
+    Failure handling:
+        *backoff*: how long a key waits after failures. None: only as long as the service asks.
+        *breaker*: a dict of `Breaker` options that override the profile, True for `{}`, False for no breaker, or a
+            `Breaker`.
+        *breaker_per*: "target" for one breaker, or "key" for one per key, for example when keys are hosts.
+        *cooldown*: how many failures with one code suspend a key, and for how long.
+        *groups*: operations that have their own breaker.
+        *rules*, *faults*, *confirm*: the meaning of responses and exceptions. `faults={KeyError: "bad_answer"}` sets
+            the code of an exception class. None instead of a code marks a bug of the program.
 
-    How much at once: *rate*, *concurrency*, *wait* (for the rate), *deadline* (of one call with its retries), and for
-    jobs *capacity*, which asks how full the target is.
+    Load: *rate*, *concurrency*, *wait* (for the rate) and *deadline* (of one call with its retries). For jobs,
+    *capacity* limits what is sent to the free space in the target's queue.
 
-    When it is open: *behind* says what a call gets. *probe* asks whether the service is healthy, every *probe_every*;
-    for jobs also after the codes of *probe_after*. *reprobe_every*: how often one call finds out whether a fault of
-    quota or settings is over; None: never.
+    While the breaker is open: *when_open* sets what a call gets. *probe* checks the health of the service every
+    *probe_every*. For jobs it also runs after the codes in *probe_after*. *reprobe_every* sets how often one call
+    checks whether a quota or configuration fault is over. None: never.
 
-    *store* is the URL of a database of jobs: the target is shown there, and follows what people order there. *title* is
-    how people call it, *user* tells whom the events of a key are for. *self_guard* suspects our own network when many
-    hosts fail at once. *tuning* has what only tests and Tidegate itself change.
+    *store* is the URL of a job database. The target is listed there and follows the orders of operators. *title* is the
+    name for users. *user* maps a key to the user who gets its events. *self_guard* suspects the local network when many
+    hosts fail together. *tuning* has options for tests and for Tidegate.
 
-    Breaker, rate and concurrency are the target's; backoff, fatal state and cooldown are each key's, or each
-    operation's where a fault reaches no further. All state is in memory; for jobs of a `Queue` it is in its store.
+    The target holds breaker, rate and concurrency. Each key holds backoff, fatal state and cooldown, or each operation
+    if a fault reaches no further. All state is in memory. For jobs of a `Queue` it is in the store.
     """
 
     def __init__(
@@ -322,14 +323,14 @@ class Target(TargetKey):
         book = CORE if pack is None else pack.code_book
         check_codes(cooldown, book)
         believed = (pack.confirm if pack is not None else ()) if confirm is None else confirmed_of(confirm)
-        told = BreakerListener()
+        listener = BreakerListener()
         own = breaker if isinstance(breaker, Breaker) else None
         numbers = None if isinstance(breaker, Breaker) else chosen.breaker_numbers(breaker, probe=probe is not None)
         if breaker_per == "key":
             check_per_key(
                 profile, breaker, has_breaker=own is not None or numbers is not None, has_probe=probe is not None
             )
-        breakers, group_of, key_breakers = breakers_of(name, own or numbers, groups, breaker_per, told, clock)
+        breakers, group_of, key_breakers = breakers_of(name, own or numbers, groups, breaker_per, listener, clock)
         if profile == "requests" and backoff != "profile" and backoff and counts_in_a_row(own or numbers):
             warnings.warn(
                 f"Target {name!r}: backoff holds calls before the breaker can count failures in a row. Leave backoff"
@@ -349,7 +350,7 @@ class Target(TargetKey):
             rng=tuned.rng,
         )
         self._for_jobs = _for_jobs(name, backoff, breaker, probed=probe is not None)
-        told.to(self._pipeline)
+        listener.to(self._pipeline)
         self._stale_cache = StaleCache()
         self._stale = when_open == "serve-stale"
         self._key = None
@@ -367,19 +368,19 @@ class Target(TargetKey):
             reporter.add(name, self.summary, bus, self._pipeline.keys.adopt, self._follower.follow)
 
     def key(self, key: Hashable) -> TargetKey:
-        """The part of the target that *key* names."""
+        """Returns the part of the target for *key*."""
         hash(key)
         return TargetKey(self, key)
 
     @property
     def breakers(self) -> Mapping[str | None, Breaker]:
-        """The breakers by group; None is the group of every other operation."""
+        """The breakers by group. None is the group of all other operations."""
         return dict(self._pipeline.breakers)
 
     def for_jobs(self) -> TargetRules:
-        """The numbers of the target for jobs, whose state is in the store instead of in this object.
+        """Returns the policy of the target for jobs, whose state is in the store.
 
-        What its options leave out is as profile "jobs" says, whatever profile direct calls have.
+        Defaults come from profile "jobs", whatever profile direct calls use.
         """
         policy, limits = self._pipeline.policy, self._pipeline.limits
         backoff, breaker = self._for_jobs
@@ -402,29 +403,29 @@ class Target(TargetKey):
         )
 
     def summary(self) -> dict[str, Any]:
-        """How it is, in a few plain values: what it tells its *store* every few seconds."""
+        """Returns the status as plain values. The target writes it to its *store* every few seconds."""
         return summary_of(self._pipeline, self.unhealthy())
 
     def unhealthy(self) -> list[Health]:
-        """Every key, and every operation, that is not well. A key that never failed is not even known."""
-        return [health_of(self._pipeline, *found) for found in self._pipeline.keys.unhealthy()]
+        """Returns the health of every failing key and operation. A key that never failed has no entry."""
+        return [health_of(self._pipeline, *entry) for entry in self._pipeline.keys.unhealthy()]
 
     def pause(self, until: Until, by: str = "person") -> None:
-        """No call of any key until then; always with an end."""
+        """Holds all calls of all keys until *until*. A pause always has an end."""
         if until is None:
             raise ValueError("until: a pause always has an end; give a time")
         self._pipeline.keys.pause(steady(until, self._pipeline.clock), f"Paused by {by}.")
         self._pipeline.publisher.publish(EventKind.TARGET_PAUSED, fields={"by": by})
 
     def resume(self, by: str = "person") -> bool:
-        """Ends a pause; False when there was none."""
+        """Ends a pause. Returns False if there was none."""
         was = self._pipeline.keys.resume()
         if was:
             self._pipeline.publisher.publish(EventKind.TARGET_RESUMED, fields={"by": by})
         return was
 
     def caught_up(self, wait: Duration = "5s") -> bool:
-        """Whether it knows what people have ordered in its *store*; waits for that at most so long."""
+        """Waits up to *wait* for the operators' orders from the *store*. Returns whether they have arrived."""
         return self._follower is None or self._follower.heard(seconds(wait, field="wait"))
 
     def __repr__(self) -> str:
@@ -442,7 +443,7 @@ def _for_jobs(
     *,
     probed: bool,
 ) -> tuple[Backoff | None, BreakerPolicy | None]:
-    """The backoff and the breaker of jobs: what was given, over profile "jobs"."""
+    """Returns the backoff and the breaker for jobs: the target's options over profile "jobs"."""
     jobs = PROFILES["jobs"]
     waits = jobs.backoff if backoff == "profile" else backoff
     if isinstance(breaker, Breaker):

@@ -12,11 +12,11 @@ from tidegate.guard.backoff import ONCE, Retry
 from tidegate.guard.exchange import IDEMPOTENT, Exchange, RequestInfo, adiscard, async_stream, discard, sync_stream
 from tidegate.guard.pipeline import CallPipeline
 
-# Transports for httpx and httpx2: a client is guarded without touching its calls, and without importing either.
+# -- httpx and httpx2, without importing either ---------------------------------------------------------------------
 
 
 def guarded_transport(pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> Any:
-    """A transport of the colour of *inner*; of both when that has both, as a mock transport does."""
+    """Returns a transport that is sync or async like *inner*, or both, as for a mock transport."""
     sync, asynchronous = hasattr(inner, "handle_request"), hasattr(inner, "handle_async_request")
     if not sync and not asynchronous:
         raise TypeError(f"inner: {inner!r} is no transport; give an HTTPTransport or an AsyncHTTPTransport")
@@ -25,7 +25,7 @@ def guarded_transport(pipeline: CallPipeline, key: Hashable, inner: Any, retry: 
 
 
 class GuardedTransport:
-    """Synchronous; give it to `httpx.Client(transport=...)`."""
+    """Sync transport for `httpx.Client(transport=...)`."""
 
     def __init__(self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
         self._pipeline, self._key, self._inner, self._retry = pipeline, key, inner, retry
@@ -66,7 +66,7 @@ class GuardedTransport:
         return response
 
     def _again(self, exchange: Exchange) -> bool:
-        """Whether the next attempt is under way."""
+        """Starts the next attempt after its pause. Returns False if it may not go."""
         try:
             self._pipeline.clock.sleep(exchange.pause)
             return exchange.admit() is None
@@ -86,7 +86,7 @@ class GuardedTransport:
 
 
 class AsyncGuardedTransport:
-    """Asynchronous; give it to `httpx.AsyncClient(transport=...)`. The deadline holds for the whole exchange."""
+    """Async transport for `httpx.AsyncClient(transport=...)`. The deadline covers the whole exchange."""
 
     def __init__(self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
         self._pipeline, self._key, self._inner, self._retry = pipeline, key, inner, retry
@@ -110,8 +110,8 @@ class AsyncGuardedTransport:
                     raise
                 continue
             try:
-                seen = guard_exchange.evidence(request, response, chunks)
-                again = await exchange.aanswered(seen) and await self._aagain(exchange)
+                evidence = guard_exchange.evidence(request, response, chunks)
+                again = await exchange.aanswered(evidence) and await self._aagain(exchange)
                 if again:
                     await response.aclose()
             except BaseException:
@@ -147,7 +147,7 @@ class AsyncGuardedTransport:
 
 
 class _SyncAndAsyncTransport(GuardedTransport, AsyncGuardedTransport):
-    """For an inner transport that serves either kind of client."""
+    """For an inner transport that serves both kinds of client."""
 
 
 def _asked_for(request: Any) -> RequestInfo:
@@ -155,11 +155,11 @@ def _asked_for(request: Any) -> RequestInfo:
 
 
 def _may_repeat_request(request: Any) -> bool:
-    """Whether it may be sent twice: its method is idempotent, and its body is in memory."""
+    """Whether the request is safe to repeat: an idempotent method, and a body in memory."""
     return str(request.method) in IDEMPOTENT and type(request.stream).__name__ == "ByteStream"
 
 
-# An adapter for `requests`: a session is guarded without touching its calls.
+# -- requests -------------------------------------------------------------------------------------------------------
 
 
 def guarded_adapter(pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> Any:
@@ -173,7 +173,7 @@ def guarded_adapter(pipeline: CallPipeline, key: Hashable, inner: Any, retry: Re
 
 
 class Adapter:
-    """Give it to `session.mount("https://", ...)`. Of a streamed answer only status and headers are looked at."""
+    """Adapter for `session.mount("https://", ...)`. Of a streamed response it checks only status and headers."""
 
     def __init__(self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
         self._pipeline, self._key, self._inner, self._retry = pipeline, key, inner, retry
@@ -190,14 +190,14 @@ class Adapter:
                     self._pipeline.clock.sleep(exchange.wait)
                 response = self._inner.send(request, **options)
                 if not options.get("stream"):
-                    _ = response.content  # read here, so that a body that breaks off is this call's failure
+                    _ = response.content  # read here, so that an aborted body is a failure of this call
             except BaseException as error:
                 if not exchange.failed(error) or not self._again(exchange):
                     raise
                 continue
-            seen = Evidence(response=response, status=int(response.status_code), url=str(request.url))
+            evidence = Evidence(response=response, status=int(response.status_code), url=str(request.url))
             try:
-                again = exchange.answered(seen) and self._again(exchange)
+                again = exchange.answered(evidence) and self._again(exchange)
                 if again:
                     response.close()
             except BaseException:
@@ -209,7 +209,7 @@ class Adapter:
                 return response
 
     def _again(self, exchange: Exchange) -> bool:
-        """Whether the next attempt is under way."""
+        """Starts the next attempt after its pause. Returns False if it may not go."""
         try:
             self._pipeline.clock.sleep(exchange.pause)
             return exchange.admit() is None
@@ -221,11 +221,11 @@ class Adapter:
         self._inner.close()
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_inner":  # a copy that is not made yet
+        if name == "_inner":  # during copy, before the attributes are set
             raise AttributeError(name)
         return getattr(self._inner, name)
 
 
 def _may_repeat_prepared(request: Any) -> bool:
-    """Whether it may be sent twice: its method is idempotent, and its body is in memory."""
+    """Whether the request is safe to repeat: an idempotent method, and a body in memory."""
     return str(request.method) in IDEMPOTENT and (request.body is None or isinstance(request.body, (bytes, str)))

@@ -1,4 +1,4 @@
-"""A whole client behind a target, without touching its calls."""
+"""Wraps a whole client in a target, without changes to its calls."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tidegate.guard.functions import is_async_function
 C = TypeVar("C")
 Guard = Callable[[Callable[..., Any], str], Callable[..., Any]]
 
-# First words of methods that may do something twice when they are called twice.
+# Prefixes of methods that are not safe to repeat.
 _NOT_REPEATED = re.compile(
     r"a?(?:post|patch|request|send|create|add|insert|append|publish|submit|upload|import|start|trigger|execute|run|pay"
     r"|charge|refund|transfer|order|book|buy|sell|notify|increment|enqueue|push|invite)(?![a-z])"
 )
-# A gate that is shut must not keep a program from cleaning up.
+# A hold must not keep a program from closing its client.
 _NEVER_GUARDED = frozenset({"close", "aclose"})
 
 
 class Methods:
-    """The guarded methods of one client. It does not hold its wrapper, which goes when nobody else does."""
+    """The guarded methods of one client. It does not reference its wrapper, so the wrapper is freed without a cycle."""
 
     __slots__ = ("_guarded", "client", "guard")
 
@@ -34,39 +34,42 @@ class Methods:
         self.guard = guard
         self._guarded: dict[str, tuple[Any, Callable[..., Any]]] = {}
 
-    def find(self, name: str, kept: dict[str, Any]) -> Any:
-        """The client's attribute as it is now, guarded if it is a public method; *kept* if it may stay."""
-        found = getattr(self.client, name)
-        if name.startswith("_") or name in _NEVER_GUARDED or not callable(found) or isinstance(found, type):
-            return found
-        if _is_method(self.client, name, found):
-            return kept.setdefault(name, self.guard(_late(self.client, name, found), name))
+    def find(self, name: str, cache: dict[str, Any]) -> Any:
+        """Returns the client's current attribute, guarded if it is a public method.
+
+        Stable methods are cached in *cache*.
+        """
+        attribute = getattr(self.client, name)
+        if name.startswith("_") or name in _NEVER_GUARDED or not callable(attribute) or isinstance(attribute, type):
+            return attribute
+        if _is_method(self.client, name, attribute):
+            return cache.setdefault(name, self.guard(_late(self.client, name, attribute), name))
         known = self._guarded.get(name)
-        if known is None or known[0] != found:
-            known = self._guarded[name] = (found, self.guard(found, name))
+        if known is None or known[0] != attribute:
+            known = self._guarded[name] = (attribute, self.guard(attribute, name))
         return known[1]
 
 
-def _is_method(client: object, name: str, found: Any) -> bool:
-    """Whether it is a plain method of the client's class: a property may give another function each time."""
+def _is_method(client: object, name: str, attribute: Any) -> bool:
+    """Whether it is a plain method of the client's class. A property may return another function each time."""
     return (
-        isinstance(found, MethodType)
-        and found.__self__ is client
-        and getattr(type(client), name, None) is found.__func__
+        isinstance(attribute, MethodType)
+        and attribute.__self__ is client
+        and getattr(type(client), name, None) is attribute.__func__
     )
 
 
-def _late(client: object, name: str, found: MethodType) -> Callable[..., Any]:
-    """The method that the client has when it is called: somebody may have put another in its place by then."""
-    if is_async_function(found):
+def _late(client: object, name: str, method: MethodType) -> Callable[..., Any]:
+    """Looks up the method at call time, because the program may have replaced it since."""
+    if is_async_function(method):
 
-        @functools.wraps(found)
+        @functools.wraps(method)
         async def alate(*args: Any, **kwargs: Any) -> Any:
             return await getattr(client, name)(*args, **kwargs)
 
         return alate
 
-    @functools.wraps(found)
+    @functools.wraps(method)
     def late(*args: Any, **kwargs: Any) -> Any:
         return getattr(client, name)(*args, **kwargs)
 
@@ -74,7 +77,7 @@ def _late(client: object, name: str, found: MethodType) -> Callable[..., Any]:
 
 
 class WrapperState:
-    """Has a namespace of its own, in which methods are found without asking."""
+    """Has its own namespace, in which methods are found without `__getattr__`."""
 
     __slots__ = ("__dict__", "__weakref__", "_methods", "_target")
 
@@ -86,9 +89,9 @@ _kept = WrapperState.__dict__["__dict__"].__get__
 
 
 class Wrapped(WrapperState):
-    """Passes everything on to the client; public methods, `def` and `async def`, go through the gates.
+    """Forwards everything to the client. Public methods, `def` and `async def`, are guarded.
 
-    It says that it is of the client's class, for those who ask with `isinstance`.
+    `isinstance` with the client's class is true.
     """
 
     __slots__ = ()
@@ -106,7 +109,7 @@ class Wrapped(WrapperState):
         return self._methods.client.__dict__
 
     def __getattr__(self, name: str) -> Any:
-        if name in WrapperState.__slots__:  # a copy that is not made yet
+        if name in WrapperState.__slots__:  # during copy, before the attributes are set
             raise AttributeError(name)
         return self._methods.find(name, _kept(self))
 
@@ -137,7 +140,7 @@ class Wrapped(WrapperState):
         )
 
     def _around(self, client: object) -> Any:
-        """Another client behind the same gates: what one of them meets holds the other, too."""
+        """Wraps another client with the same guards: their failures are shared."""
         return Wrapped(self._target, client, self._methods.guard)
 
     def __enter__(self) -> Any:
@@ -158,7 +161,7 @@ class Wrapped(WrapperState):
 
 
 def repeats(client: object, retry: object, methods: Collection[str] | None) -> Callable[[str], bool]:
-    """Whether a method of this name may be repeated; TypeError and ValueError for *methods* that cannot be."""
+    """Returns a check whether a method may be retried. TypeError and ValueError for invalid *methods*."""
     if methods is None:
         return lambda name: _NOT_REPEATED.match(name) is None
     if isinstance(methods, str) or not isinstance(methods, Collection):

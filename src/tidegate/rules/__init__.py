@@ -1,4 +1,4 @@
-"""Rule packs: how to read the answers of one service. A pack of your own is ten lines.
+"""Rule packs: how to classify the responses of one service. Your own pack takes ten lines.
 
 acme = rules.Pack("acme", [
     rules.Rule(name="no-art", code=None, status=404, path="/art"),
@@ -57,7 +57,7 @@ else:
     _SERVICES = ("navidrome", "spotify", "lastfm", "musicbrainz", "fanart", "openai", "lidarr", "tautulli")
 
     class _Packs(ModuleType):
-        # A pack has the name of its module, and whoever imports that module first, Python binds it here.
+        # A pack has the name of its module. Python binds an imported module here, so it is replaced by its pack.
         def __setattr__(self, name: str, value: object) -> None:
             loaded = name in _SERVICES and isinstance(value, ModuleType)
             super().__setattr__(name, getattr(value, name) if loaded else value)

@@ -1,4 +1,4 @@
-"""Fanart.tv: to have no pictures is the normal case."""
+"""Fanart.tv: having no pictures is the normal case."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def _without_id(evidence: Evidence) -> bool:
 
 
 def _no_answer(evidence: Evidence) -> bool:
-    """There is a message alone, and no answer to look at."""
+    """There is only a message, and no response."""
     return evidence.response is None
 
 

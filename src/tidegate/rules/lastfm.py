@@ -17,7 +17,7 @@ _XML = re.compile(rb'<lfm\b[^>]{0,100}\bstatus="failed"[^>]{0,100}>\s{0,20}<erro
 
 
 def _number(evidence: Evidence) -> int | None:
-    """The number of the error, from JSON or XML."""
+    """Returns the error number from JSON or XML."""
     body = evidence.body
     if b'"error"' in body:
         document = evidence.json
@@ -62,11 +62,11 @@ lastfm = Pack(
         Rule(name="17-hidden", code="listening_hidden", says=17),
         Rule(name="26-suspended", code="key_suspended", says=26),
         Rule(name="27-deprecated", code="not_supported", says=27),
-        # Counted for our address, so for all users together.
+        # Last.fm counts per address, so for all users together.
         Rule(name="29-too-fast", code="rate_limited", says=29, reach=Reach.TARGET),
         Rule(name="other-number", code="unexpected", status=(0, 200), says=ANY),
         WEB_PAGE,
-        # What it does not have, it says with a number.
+        # For missing data it sends an error number.
         Rule(name="call-missing", code="not_supported", status=404, test=_without_number),
         Rule(name="garbled", code="upstream_failure", status=200, test=_garbled),
         Rule(name="not-json", code="upstream_failure", kind=ExceptionKind.NOT_JSON),
@@ -92,12 +92,12 @@ lastfm = Pack(
         ("key_suspended", "config", "target", "ERROR", "Last.fm has suspended the API key of this program.",
          "The operator must ask Last.fm why, and slow the calls down."),
     ),
-    # A web page is never its address: the address is fixed.
+    # A web page never means a wrong URL: the URL is fixed.
     confirm=[
-        # It says so in passing too, in the middle of a long history.
+        # It also reports this temporarily, in the middle of a long history.
         Confirm("unknown_user", times=2, apart="30s"),
         Confirm("not_supported", times=2, apart="5m"),
-        # One call may be signed wrongly; where no call is signed rightly, it is the secret.
+        # One call may be signed wrongly. If no call is signed correctly, the secret is wrong.
         Confirm("signature_refused", times=2, apart="30s", becomes="secret_refused", until_then="signature_refused"),
     ],
 )  # fmt: skip

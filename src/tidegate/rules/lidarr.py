@@ -1,4 +1,4 @@
-"""Lidarr: a refusal may mean that it is done already, and an outage may be that of its metadata host."""
+"""Lidarr: a rejection may mean that the work is already done, and an outage may be that of its metadata host."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ lidarr = Pack(
     "lidarr",
     [
         WEB_PAGE,
-        # A repeated submission breaks several rules at once; that it is there already outweighs the others.
+        # A repeated submission violates several rules. That it already exists outweighs the others.
         Rule(name="exists", code=None, status=400,
              text=("artistexistsvalidator", "albumexistsvalidator", "has already been added")),
         Rule(name="exists-by-race", code=None, status=409),
@@ -31,7 +31,7 @@ lidarr = Pack(
         Rule(name="empty-lookup", code="unknown_music", status=200, test=_empty_lookup),
         Rule(name="nameless", code="nameless", status=200, text=('"artistname":""', '"artistname": ""'),
              path="/lookup"),
-        # One key for the whole server; a refusal by a proxy in front of it stops everything as well.
+        # One key for the whole server. A rejection by a proxy in front of it stops everything as well.
         Rule(name="key-refused", code="unauthorized", status=(401, 403), reach=Reach.TARGET),
         Rule(name="starting", code="starting", status=503, json={"errorMessage": ANY}),
         Rule(name="metadata-down", code="metadata_down", status=503, text="lidarrapi"),

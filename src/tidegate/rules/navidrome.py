@@ -1,4 +1,4 @@
-"""Navidrome, and other servers that speak Subsonic: failures arrive inside a good HTTP answer."""
+"""Navidrome and other Subsonic servers: failures arrive inside a good HTTP response."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tidegate.faults.fault import Reach
 from tidegate.faults.rule import ANY, Pack, Rule
 from tidegate.rules.common import NEVER_WORKED, WEB_PAGE
 
-# Navidrome always answers 200; other Subsonic servers put the envelope into a 4xx.
+# Navidrome always responds with 200. Other Subsonic servers put the envelope into a 4xx.
 _ENVELOPE = (0, 200, 400, 401, 403, 404)
 _ERROR = re.compile(rb'<error\b[^>]{0,200}?\bcode="([0-9]{1,3})"')
 _NO_NUMBER = -1
 
 
 def _number(evidence: Evidence) -> int | None:
-    """The number of the error in a failed Subsonic envelope."""
+    """Returns the error number in a failed Subsonic envelope."""
     body = evidence.body
     if b"subsonic-response" not in body or b'"failed"' not in body:
         return None
@@ -54,7 +54,7 @@ navidrome = Pack(
         Rule(name="login-refused", code="wrong_password", status=401, path="/auth/login"),
         Rule(name="too-many-logins", code="rate_limited", status=429, path="/auth/login", reach=Reach.TARGET),
         Rule(name="withdrawn", code="not_supported", status=410),
-        # Every server has these: where they are missing, something else answers.
+        # Every server has these. If they are missing, another server responds.
         Rule(name="no-server", code="no_server", status=404, path=("/rest/", "/auth/login", "/api/song")),
     ],
     says=_number,
@@ -74,11 +74,11 @@ navidrome = Pack(
     ),
     confirm=[
         NEVER_WORKED,
-        # A proxy says the same while the server behind it is down. Each user has an address of their own.
+        # A proxy responds the same way while the server behind it is down. Each user has a separate URL.
         Confirm("no_server", times=6, apart="5m", becomes="bad_address", until_then="no_server", only_worked=True),
-        # The server says the same when it cannot read its own table of users.
+        # The server reports the same if it cannot read its own table of users.
         Confirm("unauthorized", times=2, apart="30s"),
-        # A wrong parameter and a passing fault look alike; only one of them goes away.
+        # A wrong parameter and a temporary fault look alike. Only the fault goes away.
         Confirm("call_failed", times=3, apart=0, becomes="bad_request", until_then="call_failed"),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""OpenAI, and gateways that speak like it: the code decides, then the type; some put their errors into a 200."""
+"""OpenAI and compatible gateways: the code decides, then the type. Some put their errors into a 200."""
 
 from __future__ import annotations
 
@@ -13,10 +13,15 @@ from tidegate.faults.fault import Reach
 from tidegate.faults.rule import ANY, Pack, Rule
 from tidegate.rules.common import NEVER_THERE, NEVER_WORKED, NO_SERVICE, WEB_PAGE
 
-_QUOTA = frozenset({
-    "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
-    "project_spend_limit_exceeded", "organization_usage_limit_exceeded",
-})  # fmt: skip
+_QUOTA = frozenset(
+    {
+        "insufficient_quota",
+        "credit_balance_exhausted",
+        "organization_spend_limit_exceeded",
+        "project_spend_limit_exceeded",
+        "organization_usage_limit_exceeded",
+    }
+)
 _TOO_FAST = frozenset({"rate_limit_exceeded", "rate_limit_error", "slow_down", "requests", "tokens", "429"})
 _KEY = frozenset({"invalid_api_key", "authentication_error", "401"})
 _MODEL = frozenset({"model_not_found", "model_not_allowed"})
@@ -28,32 +33,32 @@ _UNKNOWN = "an unknown code"
 
 _IN_200 = (0, 200)
 _COMPLETIONS = "/chat/completions"
-_HEAD = 512  # bytes: both an error and the choices begin here, and a good answer may be long
+_HEAD = 512  # bytes: errors and choices begin here, and a good response may be long
 
 
 def _code(evidence: Evidence) -> str | None:
-    """The code of the error if it is known, else its type."""
+    """Returns the code of the error if it is known, else its type."""
     head = evidence.body[:_HEAD]
     if b'"error"' not in head and b'"type"' not in head:
         return None
     document = evidence.json
     if not isinstance(document, Mapping):
         return None
-    # A client that parsed the answer keeps only what was inside.
+    # A client that parsed the response stores only the inner object.
     error = document.get("error", document if {"code", "type"} <= document.keys() else None)
     if not isinstance(error, Mapping):
         return _UNKNOWN if error else None
-    named = [str(error.get(each)) for each in ("code", "type")]
-    return next((each for each in named if each in _KNOWN), _UNKNOWN)
+    named = [str(error.get(field)) for field in ("code", "type")]
+    return next((name for name in named if name in _KNOWN), _UNKNOWN)
 
 
 def _in_words(evidence: Evidence) -> bool:
-    """There is no code that could be read, and no word of a rate limit."""
+    """There is no readable code, and no mention of a rate limit."""
     return _code(evidence) is None and b"rate_limit_exceeded" not in evidence.body
 
 
 def _choice(evidence: Evidence) -> Mapping[str, Any] | None:
-    """The first choice of a completion; empty when it has none, None for any other answer."""
+    """Returns the first choice of a completion. Empty without one, None for any other response."""
     document = evidence.json if b'"choices"' in evidence.body[:_HEAD] else None
     choices = document.get("choices") if isinstance(document, Mapping) else None
     if not isinstance(choices, list):
@@ -77,7 +82,7 @@ def _empty(evidence: Evidence) -> bool:
     message = choice.get("message")
     if message is None:
         return not choice  # a choice of another shape, such as plain text
-    return all(message.get(each) is None for each in ("content", "tool_calls", "function_call", "audio"))
+    return all(message.get(field) is None for field in ("content", "tool_calls", "function_call", "audio"))
 
 
 def _cut(evidence: Evidence) -> bool:
@@ -92,10 +97,10 @@ def _cut(evidence: Evidence) -> bool:
 def _until_reset(evidence: Evidence) -> float | None:
     """Seconds to the later of the announced resets, of those that have nothing left if any."""
     waits: dict[bool, list[float]] = {True: [], False: []}
-    for each in ("requests", "tokens"):
-        reset = evidence.header(f"x-ratelimit-reset-{each}")
+    for limit in ("requests", "tokens"):
+        reset = evidence.header(f"x-ratelimit-reset-{limit}")
         if reset is not None:
-            waits[evidence.header(f"x-ratelimit-remaining-{each}") == "0"].append(seconds(reset))
+            waits[evidence.header(f"x-ratelimit-remaining-{limit}") == "0"].append(seconds(reset))
     return max(waits[True] or waits[False], default=None)
 
 
@@ -105,7 +110,7 @@ openai = Pack(
         WEB_PAGE,
         Rule(name="quota", code="quota_exhausted", status=(0, 200, 403, 429), says=_QUOTA),
         Rule(name="quota-in-words", code="quota_exhausted", status=429, text=tuple(sorted(_QUOTA)), test=_in_words),
-        # The largest request of all fits into no minute.
+        # The largest requests exceed the limit of any minute.
         Rule(name="request-too-large", code="request_too_large", status=(0, 429), text="request too large"),
         Rule(name="told-to-stop", code="refused_for_good", status=(408, 409, 429, *range(500, 600)),
              header={"x-should-retry": "false"}),

@@ -12,7 +12,7 @@ from tidegate.faults.rule import Pack, Rule
 from tidegate.rules.common import NEVER_THERE, NEVER_WORKED, NO_SERVICE, WEB_PAGE
 
 _FORBIDDEN = {"error.message": "Forbidden"}
-_ONE_PLAYLIST = re.compile(r"/v1/playlists/[^/]+(?:/items)?/?\Z")  # a gateway may put a path of its own before it
+_ONE_PLAYLIST = re.compile(r"/v1/playlists/[^/]+(?:/items)?/?\Z")  # a gateway may add a path before it
 
 
 def _one_playlist(evidence: Evidence) -> bool:
@@ -24,7 +24,7 @@ spotify = Pack(
     "spotify",
     [
         WEB_PAGE,
-        # The standard promises 400 for both; a message may carry no status at all.
+        # The standard requires 400 for both. A message may have no status at all.
         Rule(name="grant-revoked", code="grant_revoked", status=(0, 400, 401), text="invalid_grant"),
         Rule(name="client-refused", code="client_refused", status=(0, 400, 401),
              text=("invalid_client", "unauthorized_client")),
@@ -37,11 +37,11 @@ spotify = Pack(
              text=("premium required", "premium_required")),
         Rule(name="foreign-playlist", code="not_shared", status=403, json=_FORBIDDEN, test=_one_playlist),
         Rule(name="endpoint-removed", code="endpoint_removed", status=403, json=_FORBIDDEN),
-        # Of one's own account there is always something: then it is the call that is not there, or not this service.
+        # The user's own account always has data. So the call is missing, or this is not the service.
         Rule(name="call-missing", code="not_supported", status=404, path="/v1/me"),
         Rule(name="no-accounts", code="no_service", status=404, path="/api/token"),
         Rule(name="quota-exceeded", code="quota_exhausted", status=429, text="quota_exceeded"),
-        # The window is counted for the whole app, whoever the user is.
+        # Spotify counts per app, for all users together.
         Rule(name="too-fast", code="rate_limited", status=429, reach=Reach.TARGET),
     ],
     codes=from_rows(
@@ -68,10 +68,10 @@ spotify = Pack(
     confirm=[
         NEVER_WORKED,
         NEVER_THERE,
-        # Its edge sometimes refuses a token that was issued a moment before.
+        # Its edge sometimes rejects a token that was issued a moment ago.
         Confirm("unauthorized", times=2, apart="30s"),
         Confirm("not_supported", times=2, apart="5m"),
-        # An outage once revoked the access of everybody at once.
+        # An outage once revoked the access of all users together.
         Confirm("grant_revoked", times=1, fewer_than=3, within="5m"),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Tautulli: nearly every error is a 400, in older versions a 200; and a broken database looks like an empty one."""
+"""Tautulli: nearly every error is a 400, in older versions a 200. A broken database looks like an empty one."""
 
 from __future__ import annotations
 
@@ -14,31 +14,38 @@ from tidegate.rules.common import NEVER_WORKED, WEB_PAGE
 _ERRORS = (0, 200, 400)
 _NOTHING = "no message"
 _OTHER = "another message"
-# What else is in it differs from version to version; a query that went well has another draw.
+# Other fields differ between versions. A successful query has another draw.
 _NO_ROWS = {"response.result": "success", "response.data.recordsTotal": 0, "response.data.draw": 0}
 _MESSAGES = (
-    "invalid apikey", "parameter apikey is required", "api not enabled", "api key not generated",
-    "parameter cmd is required", "unknown command", "please use the /api/v2 endpoint",
-)  # fmt: skip
+    "invalid apikey",
+    "parameter apikey is required",
+    "api not enabled",
+    "api key not generated",
+    "parameter cmd is required",
+    "unknown command",
+    "please use the /api/v2 endpoint",
+)
 
 
 def _message(evidence: Evidence) -> str | None:
-    """The message of a failed call, cut down to the words that are known."""
+    """Returns the message of a failed call, reduced to the known words."""
     body = evidence.body
     if evidence.status == 200 and b'"error"' not in body:
         return None
     document = evidence.json
     if not isinstance(document, Mapping):
-        # The list of all commands may be longer than what is read of a body.
+        # The list of all commands may be longer than the part of the body that is read.
         lowered = body.lower()
-        return next((each for each in _MESSAGES if each.encode() in lowered), None) if evidence.status != 200 else None
+        return (
+            next((known for known in _MESSAGES if known.encode() in lowered), None) if evidence.status != 200 else None
+        )
     response = document["response"]
     if response["result"] != "error":
         return None
     message = response.get("message")
     if not message:
         return _NOTHING
-    return next((each for each in _MESSAGES if message.lower().startswith(each)), _OTHER)
+    return next((known for known in _MESSAGES if message.lower().startswith(known)), _OTHER)
 
 
 tautulli = Pack(
@@ -64,7 +71,7 @@ tautulli = Pack(
     ),
     confirm=[
         NEVER_WORKED,
-        # It hides a failed query behind a success with no rows; a server that never had any is simply new.
+        # It hides a failed query behind a success without rows. A server that never had rows is just new.
         Confirm("empty_history", times=2, apart="30s", good=True, until_then="empty_history", only_worked=True),
     ],
 )  # fmt: skip

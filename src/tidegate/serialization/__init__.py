@@ -1,4 +1,4 @@
-"""Arguments and results as JSON: plain values, dataclasses, and pydantic models where that is installed."""
+"""Arguments and results as JSON: plain values, dataclasses, and pydantic models if pydantic is installed."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from uuid import UUID
 from tidegate.serialization.scalars import Shape, Wrong, named
 from tidegate.serialization.types import shape_of
 
-MAX_BYTES = 1_000_000  # bytes of JSON, unless said otherwise
+MAX_BYTES = 1_000_000  # default size limit of JSON
 
 
 class Serial:
-    """The way of one annotation into JSON and back.
+    """Converts values of one annotation to JSON and back.
 
     serial = Serial(Submission)
     text = serial.encode(Submission(...))
@@ -28,16 +28,16 @@ class Serial:
     __slots__ = ("shape",)
 
     def __init__(self, annotation: object = Any, scope: Mapping[str, Any] | None = None) -> None:
-        """TypeError when *annotation* is nothing that JSON can hold; *scope* has names that it may use."""
+        """TypeError if JSON cannot represent *annotation*. *scope* has names that it may use."""
         self.shape: Shape = shape_of(annotation, scope)
 
     @property
     def name(self) -> str:
-        """What people call the annotation."""
+        """The name of the annotation for users."""
         return self.shape.name
 
     def encode(self, value: object, *, what: str = "arguments", limit: int | None = None) -> str:
-        """*value* as JSON; TypeError when it does not fit, ValueError when it is too large or nests too deeply."""
+        """Returns *value* as JSON. TypeError if it does not fit, ValueError if it is too large or nested too deeply."""
         try:
             data = self.shape.dump(value)
         except Wrong as wrong:
@@ -47,7 +47,7 @@ class Serial:
         return encode(data, what=what, limit=limit)
 
     def decode(self, text: str) -> Any:
-        """The value that *text* stands for; ValueError when it does not fit."""
+        """Returns the value of *text*. ValueError if it does not fit."""
         try:
             return self.shape.load(json.loads(text))
         except Wrong as wrong:
@@ -57,9 +57,9 @@ class Serial:
 
 
 def encode(value: object, *, what: str = "arguments", limit: int | None = None) -> str:
-    """*value* as JSON, whatever it is; TypeError when it cannot be, ValueError when it is larger than *most* bytes."""
+    """Returns any *value* as JSON. TypeError if that is impossible, ValueError above *limit* bytes."""
     try:
-        # A number, such as the id of a row, is what most jobs are given; the encoder is slow to set out.
+        # Most jobs get one number, such as a row id, and the setup of the encoder is slow.
         text = int.__repr__(value) if type(value) is int else _ENCODER.encode(value)
     except TypeError as error:
         raise TypeError(f"{what}: {error}; give plain values, dataclasses or pydantic models") from None
@@ -71,7 +71,7 @@ def encode(value: object, *, what: str = "arguments", limit: int | None = None) 
 
 
 def check_size(text: str, limit: int, what: str) -> None:
-    """ValueError when *text* is larger than *most* bytes."""
+    """ValueError if *text* is larger than *limit* bytes."""
     if len(text) > limit:
         raise ValueError(
             f"{what}: {len(text)} bytes of JSON are more than the {limit} allowed; store it elsewhere, pass its name"
@@ -79,7 +79,7 @@ def check_size(text: str, limit: int, what: str) -> None:
 
 
 def _default(value: object) -> object:
-    """What JSON can hold instead of *value*, which has no annotation."""
+    """Returns a JSON value for *value*, which has no annotation."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value) if field.init}
     if hasattr(value, "model_dump"):

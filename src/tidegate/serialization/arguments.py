@@ -17,11 +17,9 @@ from typing import Any
 from tidegate.serialization import Serial, check_size, encode
 from tidegate.serialization.scalars import Wrong, named
 
-# The arguments of a job: bound to its parameters by the caller, stored by name, loaded by the worker.
-#
-# Everything that can be found out about a function is found out once, in `Parameters`: no call inspects it.
+# -- parameters -----------------------------------------------------------------------------------------------------
 
-Bound = dict[str, Any]  # arguments by the name of their parameter, without those that were left to their default
+Bound = dict[str, Any]  # arguments by parameter name, without those left at their default
 
 _NEVER = 1 << 30  # more positional arguments than any call has
 
@@ -31,7 +29,7 @@ class ArgumentsMismatch(ValueError):
 
 
 class Parameters:
-    """The parameters of one function. The Context is not one of them: the worker gives it.
+    """The parameters of one function, except the Context, which the worker passes. Inspected once, not per call.
 
     parameters = Parameters("send", inspect.signature(send), {"to": Serial(str)}, context="job")
     text = parameters.encode(parameters.bind(("ada",), {}))
@@ -58,19 +56,24 @@ class Parameters:
         self, name: str, signature: inspect.Signature, serials: Mapping[str, Serial], context: str | None = None
     ) -> None:
         own = [parameter for parameter in signature.parameters.values() if parameter.name != context]
-        by_name = [each for each in own if each.kind is each.KEYWORD_ONLY]
+        by_name = [parameter for parameter in own if parameter.kind is parameter.KEYWORD_ONLY]
         self.name, self.context, self.serials = name, context, dict(serials)
         self.signature = signature.replace(parameters=own, return_annotation=inspect.Signature.empty)
         self.text = f"{name}{_shown(self.signature)}"
-        self._names = tuple(each.name for each in own if each.kind is not each.KEYWORD_ONLY)
-        self._required = frozenset(each.name for each in own if each.default is each.empty)
-        self._defaults = {each.name: each.default for each in own if each.default is not each.empty}
-        # A call with positional arguments alone needs no more than their number.
-        only_by_place = not any(each.default is each.empty for each in by_name)
+        self._names = tuple(parameter.name for parameter in own if parameter.kind is not parameter.KEYWORD_ONLY)
+        self._required = frozenset(parameter.name for parameter in own if parameter.default is parameter.empty)
+        self._defaults = {
+            parameter.name: parameter.default for parameter in own if parameter.default is not parameter.empty
+        }
+        # For a call with only positional arguments, checking their number is enough.
+        only_by_place = not any(parameter.default is parameter.empty for parameter in by_name)
         self._least = len(self._required) if only_by_place else _NEVER
         self._limit = len(self._names)
-        self._parts = {each: (f"{json.dumps(each)}:", of.shape.dump) for each, of in self.serials.items()}
-        self._loads = {each: of.shape.load for each, of in self.serials.items()}
+        self._parts = {
+            parameter_name: (f"{json.dumps(parameter_name)}:", of.shape.dump)
+            for parameter_name, of in self.serials.items()
+        }
+        self._loads = {parameter_name: of.shape.load for parameter_name, of in self.serials.items()}
         self._by_place = tuple(
             parameter.name for parameter in signature.parameters.values() if parameter.kind is parameter.POSITIONAL_ONLY
         )
@@ -78,7 +81,7 @@ class Parameters:
     # -- binding -------------------------------------------------------------------------------------------------
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
-        """The arguments of a call by name; TypeError with the signature when they do not fit."""
+        """Returns the arguments of a call by name. TypeError with the signature if they do not fit."""
         if not kwargs and self._least <= len(args) <= self._limit:
             return dict(zip(self._names, args, strict=False))
         try:
@@ -87,7 +90,7 @@ class Parameters:
             raise TypeError(f"{self.text}: {self._misuse(args, kwargs, error)}") from None
 
     def bind_call(self, call: object, *, field: str) -> Bound:
-        """The same for a call that is a value: a tuple of positional arguments, or a dict of arguments by name."""
+        """Binds a call that is a value: a tuple of positional arguments, or a dict of arguments by name."""
         if type(call) is tuple:
             return self.bind(call, {})
         if isinstance(call, dict):
@@ -98,7 +101,7 @@ class Parameters:
         )
 
     def _misuse(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: TypeError) -> str:
-        """What is wrong with a call, and what to do."""
+        """Returns what is wrong with a call, and how to fix it."""
         if self.context is not None and self.context in kwargs:
             return f"the worker gives {self.context!r}, the Context; leave it out"
         unknown = [kwarg for kwarg in kwargs if kwarg not in self.serials]
@@ -117,9 +120,9 @@ class Parameters:
     # -- storing -------------------------------------------------------------------------------------------------
 
     def encode(self, bound: Bound, limit: int | None = None) -> str:
-        """An object of JSON, by the names of the parameters.
+        """Returns a JSON object by parameter name.
 
-        TypeError when a value does not fit its annotation, ValueError when it is too large or nests too deeply.
+        TypeError if a value does not fit its annotation, ValueError if it is too large or nested too deeply.
         """
         pieces, name = [], ""
         try:
@@ -146,9 +149,9 @@ class Parameters:
         return f"{name}{wrong.path}: {wrong.text}"
 
     def decode(self, text: str) -> Bound:
-        """The arguments that were stored; ArgumentsMismatch when they do not fit this version of the function.
+        """Returns the stored arguments. ArgumentsMismatch if they do not fit this version of the function.
 
-        It shows no value: its text is kept with the job, and a value may be a secret.
+        The error contains no values: its text is stored with the job, and a value may be a secret.
         """
         data = json.loads(text)
         if type(data) is not dict:
@@ -158,7 +161,7 @@ class Parameters:
             for name, value in data.items():
                 bound[name] = loads[name](value)
         except KeyError as error:
-            if name in loads:  # a class of the user's own raised it
+            if name in loads:  # a class of the user raised it
                 raise ArgumentsMismatch(f"{self.text}: {name} does not fit {self.serials[name].name}") from error
             raise ArgumentsMismatch(f"{self.text}: there is no parameter {name!r}") from None
         except Wrong as wrong:
@@ -175,67 +178,74 @@ class Parameters:
     # -- calling -------------------------------------------------------------------------------------------------
 
     def call(self, fn: Callable[..., Any], bound: Bound, context: Any) -> Any:
-        """What *fn* returns, with the Context where it wants one."""
+        """Returns the result of *fn*, called with the Context if it takes one."""
         if self.context is not None:
             bound = {**bound, self.context: context}
         if not self._by_place:
             return fn(**bound)
         rest = {**self._defaults, **bound}
-        return fn(*[rest.pop(each) for each in self._by_place], **rest)
+        return fn(*[rest.pop(name) for name in self._by_place], **rest)
 
     def complete(self, bound: Bound) -> Bound:
-        """With the defaults of what was left out."""
+        """Adds the defaults of omitted arguments."""
         return {**self._defaults, **bound} if len(bound) < len(self.serials) else bound
 
     def identity(self, bound: Bound) -> str:
-        """The same text for the same arguments, whether defaults were given or left out."""
+        """Returns the same text for the same arguments, whether defaults are given or omitted."""
         complete = self.complete(bound)
         return encode([_plain(self.serials[serial], complete[serial]) for serial in self.serials], what="unique")
 
     def sole(self) -> str | None:
-        """The parameter of a function that can be called with one value; None when there is no such."""
+        """Returns the parameter of a function that can be called with one value, or None."""
         if len(self.serials) == 1:
             return next(iter(self.serials))
         return next(iter(self._required)) if len(self._required) == 1 else None
 
 
-# What `options` of a job takes: such a name as an argument is a misunderstanding worth a hint.
+# The options of a job: such a name as an argument is a misunderstanding worth a hint.
 OPTIONS = frozenset({"due", "priority", "after", "unique", "queue", "connection"})
 
 Hook = Callable[[Bound, Any], Any]
 
 
 def hook_of(fn: Callable[..., Any], parameters: Parameters, *, what: str, context: str | None = None) -> Hook:
-    """Calls *fn* with those arguments of a job that it names; TypeError when it names others.
+    """Returns a caller of *fn* with those job arguments that it names. TypeError if it names others.
 
-    Where a job has one parameter, a function of one value may call it anything. *context*: the name under which *fn*
-    takes the Context.
+    If a job has one parameter, a function of one value may use any name. *context* is the name of the Context in *fn*.
     """
     try:
         signature = inspect.signature(fn)
-    except (TypeError, ValueError):  # one that is written in C may not tell
+    except (TypeError, ValueError):  # functions written in C may have no signature
         if len(parameters.serials) != 1:
             raise TypeError(f"{what}: {fn!r:.60} has no signature; give a lambda of {parameters.text}") from None
         return _of_sole(fn, next(iter(parameters.serials)), None)
-    given = signature.parameters.values()
-    if any(each.kind is each.VAR_KEYWORD for each in given):
+    declared = signature.parameters.values()
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in declared):
         return _of_all(fn, context)
     if len(parameters.serials) == 1 and _takes_one(signature, context):
         return _of_sole(fn, next(iter(parameters.serials)), context)
-    wanted = [each for each in given if each.name != context and each.kind is not each.VAR_POSITIONAL]
-    others = [each for each in wanted if each.name not in parameters.serials and each.default is each.empty]
-    others += [each for each in wanted if each.kind is each.POSITIONAL_ONLY]
+    wanted = [
+        parameter
+        for parameter in declared
+        if parameter.name != context and parameter.kind is not parameter.VAR_POSITIONAL
+    ]
+    others = [
+        parameter
+        for parameter in wanted
+        if parameter.name not in parameters.serials and parameter.default is parameter.empty
+    ]
+    others += [parameter for parameter in wanted if parameter.kind is parameter.POSITIONAL_ONLY]
     if others:
         raise TypeError(
             f"{what}: {getattr(fn, '__name__', fn)}{signature} takes {others[0].name!r}, which {parameters.text} does "
             f"not have; name some of {', '.join(map(repr, parameters.serials)) or 'none'}"
         )
-    by_name = [each.name for each in wanted if each.name in parameters.serials]
+    by_name = [parameter.name for parameter in wanted if parameter.name in parameters.serials]
     return _of_some(fn, tuple(by_name), context)
 
 
 def _takes_one(signature: inspect.Signature, context: str | None) -> bool:
-    """Whether a function can be called with one value, whatever it calls it."""
+    """Whether a function can be called with one value, whatever its name."""
     try:
         signature.bind(None, **({} if context is None else {context: None}))
     except TypeError:
@@ -262,19 +272,19 @@ def _of_all(fn: Callable[..., Any], context: str | None) -> Hook:
 
 
 def values_of(names: str | tuple[str, ...], parameters: Parameters, *, what: str) -> Hook:
-    """The values of these parameters; TypeError when there is no such parameter."""
+    """Returns a getter for the values of these parameters. TypeError if one does not exist."""
     wanted = (names,) if isinstance(names, str) else names
-    for each in wanted:
-        if each not in parameters.serials:
+    for name in wanted:
+        if name not in parameters.serials:
             known = ", ".join(map(repr, parameters.serials)) or "none"
-            raise TypeError(f"{what}: {each!r:.60} is not a parameter of {parameters.text}; name some of {known}")
+            raise TypeError(f"{what}: {name!r:.60} is not a parameter of {parameters.text}; name some of {known}")
     if isinstance(names, str):
         return lambda bound, _: bound[names]
     return lambda bound, _: tuple(bound[name] for name in names)
 
 
 def is_context(kind: object) -> bool:
-    """Whether this is the class of a Context. By name: a child that needs no jobs does not import it."""
+    """Whether this is the Context class. Compared by name: a child without jobs does not import it."""
     return getattr(kind, "__module__", "") == "tidegate.jobs.context" and (
         getattr(kind, "__qualname__", "") == "Context"
     )
@@ -288,7 +298,7 @@ def _plain(serial: Serial, value: object) -> Any:
 
 
 def _shown(signature: inspect.Signature) -> str:
-    """A signature as its author wrote it: annotations that are texts without their quotes."""
+    """Formats a signature as its author wrote it: string annotations without quotes."""
     plain = [
         parameter.replace(annotation=_Written(parameter.annotation))
         if parameter.annotation is not parameter.empty
@@ -299,7 +309,7 @@ def _shown(signature: inspect.Signature) -> str:
 
 
 class _Written:
-    """An annotation that prints as people call it."""
+    """An annotation that prints as users write it."""
 
     def __init__(self, annotation: object) -> None:
         self._text = annotation if isinstance(annotation, str) else named(annotation)
@@ -313,7 +323,7 @@ def _call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
     return f"({', '.join(shown)})"
 
 
-# What a function takes and returns, read off its annotations once.
+# -- signatures -----------------------------------------------------------------------------------------------------
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 _CONTEXT = re.compile(r"(?:Optional\[)?(?:\w+\.)*Context\]?(?:\s*\|\s*None)?")
@@ -321,7 +331,7 @@ _CONTEXT = re.compile(r"(?:Optional\[)?(?:\w+\.)*Context\]?(?:\s*\|\s*None)?")
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What one function takes and returns."""
+    """The parameters and the result of one function."""
 
     parameters: Parameters
     result: Serial
@@ -329,9 +339,9 @@ class Signature:
 
 
 def signature_of(fn: Callable[..., Any], scope: Mapping[str, Any] | None = None, *, whole: bool = False) -> Signature:
-    """The signature of a function; TypeError when it cannot be called. *scope* has the names where it was declared.
+    """Returns the signature of a function. TypeError if it is not callable. *scope* has the names at its declaration.
 
-    *whole*: every parameter must be one that can be stored, as for a job. Else those that may be left out need not.
+    With *whole*, every parameter must be storable, as for a job. Otherwise optional parameters need not be.
     """
     name = getattr(fn, "__qualname__", None)
     if name is None or isinstance(fn, type):
@@ -363,15 +373,15 @@ def signature_of(fn: Callable[..., Any], scope: Mapping[str, Any] | None = None,
     if len(contexts) > 1:
         raise TypeError(f"{name}{signature}: {contexts[0]!r} and {contexts[1]!r} are both a Context; keep one")
     shown = getattr(fn, "__name__", name)
-    kept = signature.replace(
+    stored = signature.replace(
         parameters=[parameter for parameter in signature.parameters.values() if parameter.name not in left_out]
     )
-    parameters = Parameters(shown, kept, serials, contexts[0] if contexts else None)
+    parameters = Parameters(shown, stored, serials, contexts[0] if contexts else None)
     return Signature(parameters, _result(fn, hints, known), inspect.iscoroutinefunction(fn))
 
 
 def sole_serial(signature: Signature) -> Serial:
-    """How the value is stored that a function of one value is called with; TypeError when it takes another number."""
+    """Returns the serial for the one value of a function. TypeError if it takes another number."""
     name = signature.parameters.sole()
     if name is None:
         raise TypeError(f"{signature.parameters.text}: a child process gives it one value; take a dataclass")
@@ -379,16 +389,16 @@ def sole_serial(signature: Signature) -> Serial:
 
 
 def verify_hook(verify: Callable[..., Any], parameters: Parameters) -> Hook:
-    """How the hook of a job is called: with the arguments that it names, and the Context, by name or annotation."""
+    """Returns a caller of a job's hook, with the arguments that it names, and the Context by name or annotation."""
     context = parameters.context
     try:
         taken = inspect.signature(verify).parameters
-    except (TypeError, ValueError):  # one that is written in C may not tell
+    except (TypeError, ValueError):  # functions written in C may have no signature
         return hook_of(verify, parameters, what="verify")
     hints, known = _annotations(verify), _enclosed(verify)
-    annotated = (each for each in taken if each in hints and _is_context(verify, hints[each], known))
-    found = next(annotated, context if context in taken else None)
-    return hook_of(verify, parameters, what="verify", context=found)
+    annotated = (name for name in taken if name in hints and _is_context(verify, hints[name], known))
+    context_name = next(annotated, context if context in taken else None)
+    return hook_of(verify, parameters, what="verify", context=context_name)
 
 
 def _check_kind(parameter: inspect.Parameter, shown: str) -> None:
@@ -405,7 +415,7 @@ def _check_kind(parameter: inspect.Parameter, shown: str) -> None:
 
 
 def _serial(fn: Callable[..., Any], name: str, parameter: str, hint: Any, known: Mapping[str, Any]) -> Serial | None:
-    """How an argument is stored; None for the Context, which is not."""
+    """Returns how an argument is stored. None for the Context, which is not stored."""
     if _is_context(fn, hint, known):
         return None
     try:
@@ -422,7 +432,7 @@ def _is_context(fn: Callable[..., Any], hint: Any, known: Mapping[str, Any]) -> 
     try:
         kind = _resolved(fn, hint, known)
     except NameError:
-        # Imported for type checkers only. Nothing else that is called so could be stored.
+        # Imported only for type checkers. Nothing else with this name could be stored.
         text = hint if isinstance(hint, str) else getattr(hint, "__forward_arg__", "")
         return _CONTEXT.fullmatch(text.strip()) is not None
     except TypeError:
@@ -434,7 +444,7 @@ def _is_context(fn: Callable[..., Any], hint: Any, known: Mapping[str, Any]) -> 
 
 
 def _result(fn: Callable[..., Any], hints: Mapping[str, Any], known: Mapping[str, Any]) -> Serial:
-    """The type of what comes back; whatever JSON can hold where nothing better is said."""
+    """Returns the result type. Any JSON value without an annotation."""
     try:
         return Serial(_without_done(_resolved(fn, hints.get("return", Any), known)), known)
     except (NameError, TypeError):
@@ -442,17 +452,17 @@ def _result(fn: Callable[..., Any], hints: Mapping[str, Any], known: Mapping[str
 
 
 def _without_done(kind: Any) -> Any:
-    """What is kept of a result: what is inside a `Done`, not the `Done` itself."""
+    """Returns the type that is stored for a result: the content of a `Done`, not the `Done`."""
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
-        return typing.Union[tuple(_without_done(each) for each in inner)]  # noqa: UP007 - made while it runs
-    if getattr(origin or kind, "__qualname__", "") == "Done":  # by name: a child that needs no jobs imports none
+        return typing.Union[tuple(_without_done(member) for member in inner)]  # noqa: UP007 - made while it runs
+    if getattr(origin or kind, "__qualname__", "") == "Done":  # by name: a child without jobs does not import it
         return (*inner, Any)[0]
     return kind
 
 
 def _resolved(fn: Callable[..., Any], hint: Any, known: Mapping[str, Any]) -> Any:
-    """The type that a hint stands for; NameError when nobody knows its name."""
+    """Returns the type of a hint. NameError if its name is unknown."""
     if hint is None:
         return type(None)
     holder = types.SimpleNamespace(__annotations__={"it": hint})
@@ -473,12 +483,12 @@ def _globals(fn: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _enclosed(fn: Callable[..., Any]) -> Mapping[str, Any]:
-    """The names that a function inside a function has closed over."""
+    """Returns the names that a nested function has closed over."""
     inner = inspect.unwrap(fn)
     if not inspect.isfunction(inner):
         return {}
-    found = {}
+    names = {}
     for name, cell in zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):  # a name that is only given a value further down
-            found[name] = cell.cell_contents
-    return found
+        with contextlib.suppress(ValueError):  # a name that is assigned later
+            names[name] = cell.cell_contents
+    return names

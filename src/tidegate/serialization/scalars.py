@@ -1,4 +1,4 @@
-"""The shapes that contain no others: numbers, texts, times, and how each is written in JSON."""
+"""Shapes without parts: numbers, text, times, and their JSON form."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from uuid import UUID
 
 
 class Wrong(Exception):
-    """A value that does not fit, and where inside the whole it is."""
+    """A value that does not fit, and its path inside the whole value."""
 
     def __init__(self, text: str, path: str = "") -> None:
         super().__init__(text, path)
@@ -32,7 +32,7 @@ def refused(value: object, name: str) -> Wrong:
 
 
 def named(kind: Any) -> str:
-    """What people call a type: `int`, `list[int]`, `Submission`."""
+    """Returns the name of a type as users write it: `int`, `list[int]`, `Submission`."""
     if kind is None or kind is type(None):
         return "None"
     if isinstance(kind, type):
@@ -47,7 +47,7 @@ def _same(value: Any) -> Any:
 
 
 class Shape:
-    """How one type goes into JSON and comes out; until it becomes something, anything JSON can hold, as it is."""
+    """Converts one type to JSON and back. By default it accepts any JSON value unchanged."""
 
     __slots__ = ("dump", "from_key", "key", "load", "name", "rank")
 
@@ -56,15 +56,15 @@ class Shape:
         self.dump: Callable[[Any], Any] = _same
         self.load: Callable[[Any], Any] = _same
         self.from_key: Callable[[str], Any] = _same
-        self.rank = 20  # in a union the lower ones are tried first: they refuse more
-        self.key = True  # may it be a key of an object?
+        self.rank = 20  # a union tries lower ranks first: they reject more
+        self.key = True  # whether it may be a key of an object
 
     def become(self, dump: Callable[[Any], Any], load: Callable[[Any], Any], *, rank: int, key: bool = False) -> Shape:
         self.dump, self.load, self.rank, self.key, self.from_key = dump, load, rank, key, load
         return self
 
     def copy(self, other: Shape) -> Shape:
-        """The same as *other*, which may still be in the making: it is asked when it is used."""
+        """Delegates to *other*, which may be incomplete: it is read on use."""
 
         def dump(value: Any) -> Any:
             return other.dump(value)
@@ -130,7 +130,7 @@ def _float(made: Shape) -> None:
     def load(data: Any) -> Any:
         try:
             return float(number(data))
-        except OverflowError as error:  # a whole number that no float can hold
+        except OverflowError as error:  # an integer that no float can represent
             raise refused(data, made.name) from error
 
     made.become(dump, load, rank=6)
@@ -175,7 +175,7 @@ def _timedelta(made: Shape) -> None:
 def _moment(kind: type) -> Callable[[Shape], None]:
     def make(made: Shape) -> None:
         def dump(value: Any) -> Any:
-            # A datetime is a date for Python, but would come back without its time.
+            # In Python a datetime is a date, but it would come back without its time.
             if not isinstance(value, kind) or (kind is date and isinstance(value, datetime)):
                 raise refused(value, made.name)
             return value.isoformat()  # type: ignore[attr-defined]
@@ -207,8 +207,8 @@ def _written(made: Shape, kind: Any, out: Callable[[Any], str], back: Callable[[
 
 
 def _derived(made: Shape, kind: Any) -> None:
-    """A str, int or float with a name of its own; in a union it is tried before the plain one, as enums are."""
-    base = next(each for each in (str, int, float) if issubclass(kind, each))
+    """A subclass of str, int or float. A union tries it before the plain type, as with enums."""
+    base = next(plain_type for plain_type in (str, int, float) if issubclass(kind, plain_type))
     check = _only(made, base)
 
     def dump(value: Any) -> Any:
@@ -221,9 +221,9 @@ def _derived(made: Shape, kind: Any) -> None:
 
 
 def _enum(made: Shape, kind: type[Enum]) -> None:
-    """By value where all of them are plain, else by name."""
-    plain = all(isinstance(each.value, (str, int, float)) for each in kind)
-    words = all(isinstance(each.value, str) for each in kind) or not plain
+    """By value if all values are plain, else by name."""
+    plain = all(isinstance(member.value, (str, int, float)) for member in kind)
+    is_text = all(isinstance(member.value, str) for member in kind) or not plain
 
     def dump(value: Any) -> Any:
         if not isinstance(value, kind):
@@ -232,14 +232,14 @@ def _enum(made: Shape, kind: type[Enum]) -> None:
 
     def load(data: Any) -> Any:
         try:
-            found = kind(data) if plain else kind[data]
+            member = kind(data) if plain else kind[data]
         except (ValueError, KeyError, TypeError) as error:
             raise refused(data, made.name) from error
-        if plain and not isinstance(found.value, type(data)):  # for Python, True and 1.0 are 1
+        if plain and not isinstance(member.value, type(data)):  # in Python, True and 1.0 equal 1
             raise refused(data, made.name)
-        return found
+        return member
 
-    made.become(dump, load, rank=3, key=words)
+    made.become(dump, load, rank=3, key=is_text)
 
 
 def _key(made: Shape, kind: Any) -> Callable[[str], Any]:
@@ -259,6 +259,14 @@ def _text(data: Any, made: Shape) -> str:
 
 
 _EXACT: dict[type, Callable[[Shape], None]] = {
-    type(None): _none, bool: _bool, int: _int, float: _float, str: _str, bytes: _bytes, timedelta: _timedelta,
-    datetime: _moment(datetime), date: _moment(date), time: _moment(time),
-}  # fmt: skip
+    type(None): _none,
+    bool: _bool,
+    int: _int,
+    float: _float,
+    str: _str,
+    bytes: _bytes,
+    timedelta: _timedelta,
+    datetime: _moment(datetime),
+    date: _moment(date),
+    time: _moment(time),
+}

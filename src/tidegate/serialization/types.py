@@ -1,7 +1,7 @@
-"""A type annotation as two functions: from a value to what JSON can hold, and back.
+"""Converts a type annotation to two functions: from a value to JSON, and back.
 
-They are made once for each kind of job, and check on the way in: what does not fit is refused before it is written, and
-what was written comes back as it was.
+They are created once per kind of job. They check values before writing: a value that does not fit is rejected, and a
+value that was written comes back unchanged.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _MAPS: tuple[Any, ...] = (dict, Mapping, MutableMapping)
 
 
 def shape_of(annotation: object, scope: Mapping[str, Any] | None = None) -> Shape:
-    """The shape of *annotation*; TypeError when it is nothing that JSON can hold.
+    """Returns the shape of *annotation*. TypeError if JSON cannot represent it.
 
-    *scope* has the names that annotations inside it may use beside those of their own modules.
+    *scope* has names for its annotations, in addition to those of their modules.
     """
     return _Maker(scope or {}).shape(annotation)
 
@@ -47,15 +47,15 @@ class _Maker:
         self._made: dict[Any, Shape] = {}
 
     def shape(self, kind: Any) -> Shape:
-        """The one shape of *kind*: a type that contains itself finds the shape that is being made."""
+        """Returns the only shape of *kind*. A recursive type gets the shape that is being built."""
         try:
-            found = self._made.get(kind)
-        except TypeError:  # an annotation with something unhashable in it
+            shape = self._made.get(kind)
+        except TypeError:  # an annotation with an unhashable part
             return self._make(Shape(named(kind)), kind)
-        if found is None:
-            found = self._made[kind] = Shape(named(kind))
-            self._make(found, kind)
-        return found
+        if shape is None:
+            shape = self._made[kind] = Shape(named(kind))
+            self._make(shape, kind)
+        return shape
 
     def _make(self, made: Shape, kind: Any) -> Shape:
         if kind is Any or kind is object or isinstance(kind, TypeVar):
@@ -113,7 +113,7 @@ class _Maker:
             return self._class(made, origin, dict(zip(getattr(origin, "__parameters__", ()), args, strict=False)))
         raise TypeError(f"{made.name} cannot be stored")
 
-    # -- things with named parts ---------------------------------------------------------------------------------
+    # -- types with named parts ----------------------------------------------------------------------------------
 
     def _hints(self, kind: Any, *, extras: bool = False) -> dict[str, Any]:
         try:
@@ -152,7 +152,7 @@ class _Maker:
 
     def _typed_dict(self, made: Shape, kind: Any) -> Shape:
         parts = {name: self.shape(hint) for name, hint in self._hints(kind).items()}
-        # Where annotations are texts, `__required_keys__` has not seen what is inside them.
+        # With string annotations, `__required_keys__` does not know their content.
         marks = {name: typing.get_origin(hint) for name, hint in self._hints(kind, extras=True).items()}
         needed = {name for name, mark in marks.items() if mark is typing.Required}
         needed |= {name for name in kind.__required_keys__ if marks[name] is not typing.NotRequired}
@@ -171,7 +171,7 @@ class _Maker:
         def dump(value: Any) -> Any:
             if type(value) is not cls:
                 raise refused(value, made.name)
-            return [_dumped(part, each, f".{name}") for part, each, name in zip(parts, value, cls._fields, strict=True)]
+            return [_dumped(part, item, f".{name}") for part, item, name in zip(parts, value, cls._fields, strict=True)]
 
         def load(data: Any) -> Any:
             return cls(*_loaded_in_order(data, parts, made.name))
@@ -186,12 +186,12 @@ class _Maker:
         def dump(value: Any) -> Any:
             if not isinstance(value, tuple) or len(value) != len(parts):
                 raise refused(value, made.name)
-            return [_dumped(part, each, f"[{i}]") for i, (part, each) in enumerate(zip(parts, value, strict=True))]
+            return [_dumped(part, item, f"[{i}]") for i, (part, item) in enumerate(zip(parts, value, strict=True))]
 
         return made.become(dump, lambda data: tuple(_loaded_in_order(data, parts, made.name)), rank=9)
 
 
-# -- one value inside another ----------------------------------------------------------------------------------------
+# -- nested values ---------------------------------------------------------------------------------------------------
 
 
 def _dumped(part: Shape, value: Any, place: str) -> Any:
@@ -233,18 +233,20 @@ def _loaded_parts(data: Any, parts: Mapping[str, Shape], needed: AbstractSet[str
 def _loaded_in_order(data: Any, parts: Sequence[Shape], name: str) -> list[Any]:
     if not isinstance(data, list) or len(data) != len(parts):
         raise refused(data, name)
-    return [_loaded(part, each, f"[{i}]") for i, (part, each) in enumerate(zip(parts, data, strict=True))]
+    return [_loaded(part, item, f"[{i}]") for i, (part, item) in enumerate(zip(parts, data, strict=True))]
 
 
 def _filled(hint: Any, given: Mapping[Any, Any]) -> Any:
-    """The annotation of a field of a generic class, with what its parameters stand for."""
+    """Returns the annotation of a field of a generic class, with its type parameters filled in."""
     if isinstance(hint, TypeVar):
         return given.get(hint, Any)
     unknown = getattr(hint, "__parameters__", ())
-    return hint[tuple(given.get(each, Any) for each in unknown)] if unknown and typing.get_origin(hint) else hint
+    return (
+        hint[tuple(given.get(parameter, Any) for parameter in unknown)] if unknown and typing.get_origin(hint) else hint
+    )
 
 
-# -- shapes made of others -------------------------------------------------------------------------------------------
+# -- composite shapes ------------------------------------------------------------------------------------------------
 
 
 def _many(made: Shape, part: Shape, takes: tuple[type[Collection[Any]], ...], gives: Any) -> Shape:
@@ -253,15 +255,15 @@ def _many(made: Shape, part: Shape, takes: tuple[type[Collection[Any]], ...], gi
     def dump(value: Any) -> list[Any]:
         if not isinstance(value, takes):
             raise refused(value, made.name)
-        found = [_dumped(part, each, f"[{i}]") for i, each in enumerate(value)]
-        return found if ordered else sorted(found, key=repr)  # the same set is always the same text
+        items = [_dumped(part, item, f"[{i}]") for i, item in enumerate(value)]
+        return items if ordered else sorted(items, key=repr)  # the same set always gives the same text
 
     def load(data: Any) -> Any:
         if not isinstance(data, list):
             raise refused(data, made.name)
         try:
-            return gives(_loaded(part, each, f"[{i}]") for i, each in enumerate(data))
-        except TypeError as error:  # a member that no set can hold
+            return gives(_loaded(part, item, f"[{i}]") for i, item in enumerate(data))
+        except TypeError as error:  # a member that is not hashable
             raise Wrong(f"{made.name}: {error}") from error
 
     return made.become(dump, load, rank=9)
@@ -274,18 +276,18 @@ def _mapping(made: Shape, key: Shape, part: Shape) -> Shape:
     def dump(value: Any) -> Any:
         if not isinstance(value, Mapping):
             raise refused(value, made.name)
-        return {str(_dumped(key, k, f"[{k!r}]")): _dumped(part, each, f"[{k!r}]") for k, each in value.items()}
+        return {str(_dumped(key, k, f"[{k!r}]")): _dumped(part, item, f"[{k!r}]") for k, item in value.items()}
 
     def load(data: Any) -> Any:
         if not isinstance(data, dict):
             raise refused(data, made.name)
-        return {key.from_key(k): _loaded(part, each, f"[{k!r}]") for k, each in data.items()}
+        return {key.from_key(k): _loaded(part, item, f"[{k!r}]") for k, item in data.items()}
 
     return made.become(dump, load, rank=9)
 
 
 def _union(made: Shape, members: list[Shape]) -> Shape:
-    others = sorted((each for each in members if each.name != "None"), key=lambda each: each.rank)
+    others = sorted((member for member in members if member.name != "None"), key=lambda member: member.rank)
     optional = len(others) < len(members)
 
     def dump(value: Any) -> Any:
@@ -298,20 +300,20 @@ def _union(made: Shape, members: list[Shape]) -> Shape:
             return None
         if len(others) == 1:
             return others[0].load(data)
-        for each in others:
+        for member in others:
             with suppress(Wrong):
-                return each.load(data)
+                return member.load(data)
         raise refused(data, made.name)
 
-    return made.become(dump, load, rank=max(each.rank for each in members))
+    return made.become(dump, load, rank=max(member.rank for member in members))
 
 
 def _as_one_of(value: Any, members: list[Shape], union: Shape) -> Any:
-    """Nothing in JSON says which member it was, so the value must come back the same, or it is refused."""
+    """JSON does not tell which member it was. So the value must come back unchanged, or it is rejected."""
     other = None
-    for each in members:
+    for member in members:
         with suppress(Wrong):
-            data = each.dump(value)
+            data = member.dump(value)
             back = union.load(data)
             if type(back) is type(value) and back == value:
                 return data
@@ -322,25 +324,25 @@ def _as_one_of(value: Any, members: list[Shape], union: Shape) -> Any:
 
 
 def _literal(made: Shape, allowed: tuple[Any, ...]) -> Shape:
-    pairs = [(each, each.value if isinstance(each, Enum) else each) for each in allowed]
+    pairs = [(option, option.value if isinstance(option, Enum) else option) for option in allowed]
 
     def dump(value: Any) -> Any:
-        for each, data in pairs:
-            if type(each) is type(value) and each == value:  # True is not 1
+        for option, data in pairs:
+            if type(option) is type(value) and option == value:  # True is not 1
                 return data
         raise refused(value, made.name)
 
     def load(data: Any) -> Any:
-        for each, known in pairs:
+        for option, known in pairs:
             if type(known) is type(data) and known == data:
-                return each
+                return option
         raise refused(data, made.name)
 
     return made.become(dump, load, rank=2)
 
 
 def _model(made: Shape, cls: Any) -> Shape:
-    """A pydantic model, or what behaves like one."""
+    """A pydantic model, or a compatible class."""
 
     def dump(value: Any) -> Any:
         if type(value) is not cls:
@@ -349,7 +351,7 @@ def _model(made: Shape, cls: Any) -> Shape:
 
     def load(data: Any) -> Any:
         try:
-            # From text, because a strict model takes a date as text only where JSON has nothing better.
+            # From text, because a strict model accepts a date as text only in JSON mode.
             return cls.model_validate_json(json.dumps(data))
         except ValueError as error:
             raise Wrong(f"{cls.__name__}: {error}") from error
