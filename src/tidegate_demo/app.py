@@ -39,9 +39,12 @@ def strip(runner: DemoRunner) -> StatusStrip:
     if place is not None:
         played, n = player.played[place], len(player.played)
         return StatusStrip(
-            mark=MARK, title=f"Step {place + 1} of {n}: {played.step.title}", text=played.words,
-            links=(*played.step.look, (HOME, "The story")), tone="busy",
-        )  # fmt: skip
+            mark=MARK,
+            title=f"Step {place + 1} of {n}: {played.step.title}",
+            text=played.words,
+            links=(*played.step.look, (HOME, "The story")),
+            tone="busy",
+        )
     links = ((HOME, "Break and mend"),)
     if not player.over:
         return StatusStrip(mark=MARK, title="The story begins in a moment.", links=links)
@@ -65,10 +68,15 @@ def shown(runner: DemoRunner) -> dict[str, Any]:
     place, rows = player.place, _services(runner)
     lasts = [each.step.lasts / player.speed for each in player.played]
     return {
-        "player": player, "played": player.played, "at": None if place is None else player.played[place],
-        "words": runner.words, "services": rows, "broken": sum(bool(row["on"]) for row in rows),
-        "length": sum(lasts), "starts": [sum(lasts[:place]) for place in range(len(lasts))],
-    }  # fmt: skip
+        "player": player,
+        "played": player.played,
+        "at": None if place is None else player.played[place],
+        "words": runner.words,
+        "services": rows,
+        "broken": sum(bool(row["on"]) for row in rows),
+        "length": sum(lasts),
+        "starts": [sum(lasts[:place]) for place in range(len(lasts))],
+    }
 
 
 def _services(runner: DemoRunner) -> list[dict[str, Any]]:

@@ -82,8 +82,17 @@ _PAPERS = ("Tide table", "Invoice", "Harbour report", "Survey of the sluice", "M
 _FIRST = ("Grey", "Northern", "Quiet", "Second", "Salt", "Distant", "Lower", "Broken", "Early", "Hidden")
 _LAST = ("Harbours", "Lanterns", "Ferries", "Buoys", "Estuary", "Signals", "Pilots", "Moorings", "Shoals", "Currents")
 _TITLES = (
-    "Slack Water", "Ebb", "Flood", "Neap", "Spring", "Undertow", "Soundings", "Landfall", "Leeward", "Windward",
-)  # fmt: skip
+    "Slack Water",
+    "Ebb",
+    "Flood",
+    "Neap",
+    "Spring",
+    "Undertow",
+    "Soundings",
+    "Landfall",
+    "Leeward",
+    "Windward",
+)
 
 
 def pdf(text: str) -> bytes:
@@ -250,9 +259,11 @@ class DemoEnvironment:
         full = self["lidarr"].queue.target("lidarr").fullness()
         names = list(Facts.__dataclass_fields__)[: len(row)]
         return Facts(
-            **dict(zip(names, row, strict=True)), watched=self["tautulli"].db.all("total")[0][0],
-            lidarr_taken=0 if full is None else full.depth + full.own, lidarr_room=0 if full is None else full.cap,
-        )  # fmt: skip
+            **dict(zip(names, row, strict=True)),
+            watched=self["tautulli"].db.all("total")[0][0],
+            lidarr_taken=0 if full is None else full.depth + full.own,
+            lidarr_room=0 if full is None else full.cap,
+        )
 
     def held(self, target: str) -> str:
         """What holds a target, in the words of Tidegate; empty when nothing does."""

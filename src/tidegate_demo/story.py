@@ -34,28 +34,49 @@ class DemoFault:
 
 def _gateway(name: str, ill: str, breaks: str, watch: str, state: str) -> DemoFault:
     return DemoFault(
-        name=name, service="Gateway of Convert", ill=ill, breaks=breaks, mends="Mend it", watch=watch, look="/convert",
-        target="convert-gateway", do=[lambda stage: stage.services.gateway.now(state), lambda stage: stage.rush(8)],
-        undo=[lambda stage: stage.services.gateway.now("well")], on=lambda stage: stage.services.gateway.state == state,
-    )  # fmt: skip
+        name=name,
+        service="Gateway of Convert",
+        ill=ill,
+        breaks=breaks,
+        mends="Mend it",
+        watch=watch,
+        look="/convert",
+        target="convert-gateway",
+        do=[lambda stage: stage.services.gateway.now(state), lambda stage: stage.rush(8)],
+        undo=[lambda stage: stage.services.gateway.now("well")],
+        on=lambda stage: stage.services.gateway.state == state,
+    )
 
 
 def _music(name: str, title: str, state: str, ill: str, breaks: str, watch: str) -> DemoFault:
     return DemoFault(
-        name=name, service=title, ill=ill, breaks=breaks, mends="Mend it", watch=watch, look="/music", target=name,
+        name=name,
+        service=title,
+        ill=ill,
+        breaks=breaks,
+        mends="Mend it",
+        watch=watch,
+        look="/music",
+        target=name,
         do=[lambda stage: stage.services.music.services[name].now(state)],
         undo=[lambda stage: stage.services.music.services[name].now("well")],
         on=lambda stage: stage.services.music.services[name].state.get("") == state,
-    )  # fmt: skip
+    )
 
 
 def _feed(number: int, name: str, state: str, ill: str, breaks: str, watch: str) -> DemoFault:
     return DemoFault(
-        name=name, service=f"Feed {number}", ill=ill, breaks=breaks, mends="Mend it", watch=watch,
-        look=f"/feeds/{number}", do=[lambda stage: stage.services.feeds.now(number, state)],
+        name=name,
+        service=f"Feed {number}",
+        ill=ill,
+        breaks=breaks,
+        mends="Mend it",
+        watch=watch,
+        look=f"/feeds/{number}",
+        do=[lambda stage: stage.services.feeds.now(number, state)],
         undo=[lambda stage: stage.services.feeds.now(number, "well"), lambda stage: stage.poll(number)],
         on=lambda stage: stage.services.feeds.state(number) == state,
-    )  # fmt: skip
+    )
 
 
 def _lidarr(name: str, weather: str, ill: str, breaks: str, watch: str) -> DemoFault:
@@ -63,11 +84,18 @@ def _lidarr(name: str, weather: str, ill: str, breaks: str, watch: str) -> DemoF
         environment.services.lidarr.weather = to
 
     return DemoFault(
-        name=name, service="Lidarr", ill=ill, breaks=breaks, mends="Mend it", watch=watch, look="/lidarr",
-        target="lidarr", do=[lambda stage: change(stage, weather), lambda stage: stage.more_albums(1)],
+        name=name,
+        service="Lidarr",
+        ill=ill,
+        breaks=breaks,
+        mends="Mend it",
+        watch=watch,
+        look="/lidarr",
+        target="lidarr",
+        do=[lambda stage: change(stage, weather), lambda stage: stage.more_albums(1)],
         undo=[lambda stage: change(stage, "well")],
         on=lambda stage: stage.services.lidarr.weather == weather,
-    )  # fmt: skip
+    )
 
 
 _ALL = (
@@ -263,52 +291,74 @@ def _back(facts: Facts) -> str:
 
 STORY: Sequence[StoryStep] = (
     StoryStep(
-        title="All is well.", say=_well,
+        title="All is well.",
+        say=_well,
         watch="Five applications call five kinds of services. Everything works, and nothing asks for you.",
         seen=lambda facts: (
-            facts.converted >= 10 and facts.polled >= facts.feeds > 0 and facts.plays > 0
-            and facts.breaker == "closed" and not facts.spotify_needs
+            facts.converted >= 10
+            and facts.polled >= facts.feeds > 0
+            and facts.plays > 0
+            and facts.breaker == "closed"
+            and not facts.spotify_needs
         ),
-        look=[("/", "Overview"), ("/convert", "Convert"), ("/feeds", "Feeds"), ("/tautulli", "Plays")], lasts=20,
+        look=[("/", "Overview"), ("/convert", "Convert"), ("/feeds", "Feeds"), ("/tautulli", "Plays")],
+        lasts=20,
     ),
     StoryStep(
-        title="The gateway that converts PDFs answers 503.", do=_breaks("gateway"), say=_shut,
+        title="The gateway that converts PDFs answers 503.",
+        do=_breaks("gateway"),
+        say=_shut,
         watch="A service is down. Its breaker opens, and its work is held: it is not lost, and uses up no attempts.",
         seen=lambda facts: facts.breaker == "open" and facts.uploads_wait >= 8,
-        look=[("/convert", "Uploads wait"), ("/targets/convert-gateway", "Its breaker"), ("/", "Overview")], lasts=30,
+        look=[("/convert", "Uploads wait"), ("/targets/convert-gateway", "Its breaker"), ("/", "Overview")],
+        lasts=30,
     ),
     StoryStep(
-        title="Spotify takes our access away.", do=_breaks("spotify"), say=_revoked,
+        title="Spotify takes our access away.",
+        do=_breaks("spotify"),
+        say=_revoked,
         watch="Some failures need a person. They are told once, with what to do, and are not tried again meanwhile.",
         seen=lambda facts: facts.spotify_notices == 1 and facts.spotify_needs > 0,
-        look=[("/notices", "The notice"), ("/music", "Music")], lasts=25,
+        look=[("/notices", "The notice"), ("/music", "Music")],
+        lasts=25,
     ),
     StoryStep(
-        title="A feed answers 404.", do=_breaks("feed"), say=_rests,
+        title="A feed answers 404.",
+        do=_breaks("feed"),
+        say=_rests,
         watch="One feed of many is gone for now. It alone rests, for as long as its failure is worth.",
         seen=lambda facts: facts.rests_until is not None,
-        look=[(f"/feeds/{FEED}", f"Feed {FEED}"), ("/feeds", "All feeds")], lasts=20,
+        look=[(f"/feeds/{FEED}", f"Feed {FEED}"), ("/feeds", "All feeds")],
+        lasts=20,
     ),
     StoryStep(
-        title="Lidarr is full.", do=[DemoEnvironment.fill_lidarr, DemoEnvironment.more_albums], say=_full,
+        title="Lidarr is full.",
+        do=[DemoEnvironment.fill_lidarr, DemoEnvironment.more_albums],
+        say=_full,
         watch="A service that works can be busy. It says how full it is, and gets no more than it has room for.",
         seen=lambda facts: facts.lidarr_full and facts.albums_wait >= 50,
-        look=[("/lidarr", "Lidarr"), ("/targets/lidarr", "How full it is")], lasts=25,
+        look=[("/lidarr", "Lidarr"), ("/targets/lidarr", "How full it is")],
+        lasts=25,
     ),
     StoryStep(
-        title="Lidarr has room again.", do=_mends("full"), say=_drains,
+        title="Lidarr has room again.",
+        do=_mends("full"),
+        say=_drains,
         watch="What waited goes, artists before their albums, as room comes.",
         seen=lambda facts: facts.albums_wait <= 40,
-        look=[("/lidarr", "Lidarr"), ("/lidarr?state=submitted", "What was sent")], lasts=25,
+        look=[("/lidarr", "Lidarr"), ("/lidarr?state=submitted", "What was sent")],
+        lasts=25,
     ),
     StoryStep(
-        title="The gateway and Spotify are back.", do=[*_mends("gateway"), *_mends("spotify"), *_mends("feed")],
+        title="The gateway and Spotify are back.",
+        do=[*_mends("gateway"), *_mends("spotify"), *_mends("feed")],
         say=_back,
         watch="A service that has just come back is not run over by all that waited: a few calls try it, then more.",
         seen=lambda facts: facts.breaker == "closed" and facts.uploads_wait <= 3 and not facts.spotify_needs,
-        look=[("/targets/convert-gateway", "Its breaker"), ("/convert", "Uploads"), ("/notices", "Notices")], lasts=30,
+        look=[("/targets/convert-gateway", "Its breaker"), ("/convert", "Uploads"), ("/notices", "Notices")],
+        lasts=30,
     ),
-)  # fmt: skip
+)
 
 
 def ended(facts: Facts) -> str:

@@ -61,8 +61,9 @@ _FORM = {
 }
 
 _SAME: dict[str, Any] = {
-    "description": "The same file is there already.", "content": {"application/json": {"schema": {}}},
-}  # fmt: skip
+    "description": "The same file is there already.",
+    "content": {"application/json": {"schema": {}}},
+}
 
 
 def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:

@@ -27,14 +27,19 @@ convert.add_command(gateway)
     "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 )
 @click.option(
-    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), default=Path(), show_default="this folder",
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    show_default="this folder",
     help="The folder for the XML files.",
-)  # fmt: skip
+)
 @click.option("--mapping", default="text", show_default=True, help="How the XML looks: text, layout, or one of yours.")
 @click.option(
-    "--mappings", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    "--mappings",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A folder with more mappings, if it is done here.",
-)  # fmt: skip
+)
 @click.option("--force", is_flag=True, help="Write over XML files that are there.")
 @click.option("--url", help="The address of a server that does it; without one, it is done here.")
 @click.option("--token-file", type=click.File(), help="A file with the token for that server: `tidegate token create`.")

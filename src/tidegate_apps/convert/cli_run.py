@@ -56,9 +56,11 @@ class FileOutcome:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "file": str(self.file), "xml": None if self.xml is None else str(self.xml), "code": self.code,
+            "file": str(self.file),
+            "xml": None if self.xml is None else str(self.xml),
+            "code": self.code,
             "message": self.message,
-        }  # fmt: skip
+        }
 
 
 def report(converter: Converter, places: Mapping[Path, Path], mapping: str, quiet: bool) -> list[FileOutcome]:

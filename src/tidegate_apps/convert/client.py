@@ -60,10 +60,12 @@ class DeadlineTransport(httpx2.HTTPTransport):
         self._waits = threading.local()  # a call is made by one thread
         # The client has no setting for this.
         self._pool = httpcore2.ConnectionPool(
-            ssl_context=httpx2.create_ssl_context(trust_env=False), max_connections=None,
-            max_keepalive_connections=_MAX_KEPT_CONNECTIONS, keepalive_expiry=5.0,
+            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            max_connections=None,
+            max_keepalive_connections=_MAX_KEPT_CONNECTIONS,
+            keepalive_expiry=5.0,
             network_backend=_Backend(httpcore2.SyncBackend(), lambda: getattr(self._waits, "now", None)),
-        )  # fmt: skip
+        )
 
     @contextmanager
     def until(self, seconds: float, stop: Callable[[], bool] = lambda: False) -> Iterator[Deadline]:

@@ -28,25 +28,55 @@ def _code(name: str, reason: Reason, reach: Reach, message: str, advice: str, le
 TEN = (
     _code("NOT_PDF", Reason.ITEM, Reach.ITEM, "Only PDF files are supported.", "Choose a PDF file."),
     _code("TOO_LARGE", Reason.ITEM, Reach.ITEM, "File exceeds 50 MB limit.", "Make the file smaller, or split it."),
-    _code("GW_4XX", Reason.ITEM, Reach.ITEM, "Couldn’t convert this file with the selected mapping.",
-          "Try another mapping, or another file."),
-    _code("GW_5XX", Reason.TRANSIENT, Reach.TARGET,
-          "Converter service is having an issue. We’ll retry shortly.", "Nothing to do: it is tried again by itself."),
-    _code("GW_TIMEOUT", Reason.TRANSIENT, Reach.TARGET, "Conversion is taking too long. We’ll retry.",
-          "Nothing to do: it is tried again by itself."),
-    _code("IO_ERROR", Reason.TRANSIENT, Reach.SELF, "Temporary storage issue. We’ll retry.",
-          "Check the space and the rights of the storage.", Level.ERROR),
+    _code(
+        "GW_4XX",
+        Reason.ITEM,
+        Reach.ITEM,
+        "Couldn’t convert this file with the selected mapping.",
+        "Try another mapping, or another file.",
+    ),
+    _code(
+        "GW_5XX",
+        Reason.TRANSIENT,
+        Reach.TARGET,
+        "Converter service is having an issue. We’ll retry shortly.",
+        "Nothing to do: it is tried again by itself.",
+    ),
+    _code(
+        "GW_TIMEOUT",
+        Reason.TRANSIENT,
+        Reach.TARGET,
+        "Conversion is taking too long. We’ll retry.",
+        "Nothing to do: it is tried again by itself.",
+    ),
+    _code(
+        "IO_ERROR",
+        Reason.TRANSIENT,
+        Reach.SELF,
+        "Temporary storage issue. We’ll retry.",
+        "Check the space and the rights of the storage.",
+        Level.ERROR,
+    ),
     _code("NOT_READY", Reason.ITEM, Reach.ITEM, "Conversion not finished yet.", "Ask again in a moment."),
-    _code("EXPIRED", Reason.ITEM, Reach.ITEM, "File was removed by retention. Re-upload to regenerate.",
-          "Upload the file again."),
+    _code(
+        "EXPIRED",
+        Reason.ITEM,
+        Reach.ITEM,
+        "File was removed by retention. Re-upload to regenerate.",
+        "Upload the file again.",
+    ),
     _code("FORBIDDEN", Reason.ITEM, Reach.ITEM, "This file isn’t yours.", "Use the browser that uploaded it."),
     _code(UNKNOWN, Reason.TRANSIENT, Reach.SELF, "Something went wrong on our side.", _OPERATOR, Level.ERROR),
-)  # fmt: skip
+)
 # Of the gateway as a whole: its jobs say GW_4XX.
 REFUSED = _code(
-    "gateway_refused", Reason.CONFIG, Reach.TARGET, "The gateway does not take our calls.",
-    "Check convert.gateway_url and what stands before the gateway; then clear the target.", Level.ERROR,
-)  # fmt: skip
+    "gateway_refused",
+    Reason.CONFIG,
+    Reach.TARGET,
+    "The gateway does not take our calls.",
+    "Check convert.gateway_url and what stands before the gateway; then clear the target.",
+    Level.ERROR,
+)
 CODES = (*TEN, REFUSED)
 LINES: Mapping[str, str] = {code.name: code.message for code in TEN}
 

@@ -168,26 +168,42 @@ def declare(app: Installed[ConvertSettings], transport: Bounds | None = None) ->
     gateway = Gateway(settings, app.closing, mappings, transport=transport)
     work = Converting(app, storage, storage_id, gateway)
     target = Target(
-        TARGET, "jobs", rules=PACK, backoff=None,
+        TARGET,
+        "jobs",
+        rules=PACK,
+        backoff=None,
         breaker={
-            "window": settings.breaker_window, "min_requests": 6, "failure_ratio": 0.5, "consecutive": 5,
+            "window": settings.breaker_window,
+            "min_requests": 6,
+            "failure_ratio": 0.5,
+            "consecutive": 5,
             "max_requests": 3,
         },
-        probe=gateway.probe, probe_every=settings.probe_every, probe_after={"GW_5XX"},
-        when_open="fail-fast" if settings.breaker == "fail-fast" else "hold", self_guard=False,
+        probe=gateway.probe,
+        probe_every=settings.probe_every,
+        probe_after={"GW_5XX"},
+        when_open="fail-fast" if settings.breaker == "fail-fast" else "hold",
+        self_guard=False,
         reprobe_every=None,  # a call to find out would cost a job: one that is refused is failed for good
-    )  # fmt: skip
+    )
     kept = max(_JOB_RETENTION, settings.keep_pdf + settings.keep_xml)
     app.queue.set_retention(QUEUE, done=kept, failed=kept)
     app.queue.set_retention(UPKEEP, done="1d")
 
     @app.queue.job(
-        queue=QUEUE, name="convert.pdf", target=target,
+        queue=QUEUE,
+        name="convert.pdf",
+        target=target,
         unique=lambda order: (order.owner, order.sha256, order.mapping, order.bytes),
-        while_={"queued", "running", "done"}, attempts=settings.attempts, per_code={"unexpected": 2},
-        backoff=Backoff(settings.retry_after, cap=settings.retry_after * 9, factor=3, jitter=0.2), verify=work.found,
-        cancellable=False, fail_fast_code="GW_5XX", lost_code=UNKNOWN,
-    )  # fmt: skip
+        while_={"queued", "running", "done"},
+        attempts=settings.attempts,
+        per_code={"unexpected": 2},
+        backoff=Backoff(settings.retry_after, cap=settings.retry_after * 9, factor=3, jitter=0.2),
+        verify=work.found,
+        cancellable=False,
+        fail_fast_code="GW_5XX",
+        lost_code=UNKNOWN,
+    )
     def convert(job: Context, order: ConvertJob) -> Done[ConvertResult]:
         return work.convert(order, job)
 

@@ -18,9 +18,16 @@ STATUSES = ("queued", "processing", "complete", "failed")
 _STATUS = {"running": "processing", "done": "complete", "failed": "failed"}
 # What the queue calls its events, in the words of this application. Others, such as a pause, are no transitions.
 _EVENTS = {
-    "queued": "queued", "processing": "processing", "again": "retry", "given_back": "queued", "done": "complete",
-    "failed": "failed", "refused": "failed", "retried": "queued", "lost": "retry",
-}  # fmt: skip
+    "queued": "queued",
+    "processing": "processing",
+    "again": "retry",
+    "given_back": "queued",
+    "done": "complete",
+    "failed": "failed",
+    "refused": "failed",
+    "retried": "queued",
+    "lost": "retry",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,25 +117,36 @@ class File:
         here = f"{base}/api/jobs/{self.public_id}"
         ended = self.finished_at
         return {
-            "id": self.public_id, "status": self.status, "expired": self.expired, "message": self.line,
-            "original_filename": self.name, "mapping": self.mapping, "bytes": self.bytes, "sha256": self.sha256,
-            "created_at": self.created_at, "started_at": self.began_at or self.claimed_at,
+            "id": self.public_id,
+            "status": self.status,
+            "expired": self.expired,
+            "message": self.line,
+            "original_filename": self.name,
+            "mapping": self.mapping,
+            "bytes": self.bytes,
+            "sha256": self.sha256,
+            "created_at": self.created_at,
+            "started_at": self.began_at or self.claimed_at,
             "completed_at": ended if self.status == "complete" else None,
             "failed_at": ended if self.status == "failed" else None,
-            "attempt_count": self.attempt, "max_attempts": self.most_attempts,
+            "attempt_count": self.attempt,
+            "max_attempts": self.most_attempts,
             "manual_retry_count": self.manual_retries,
             "last_attempt_at": self.claimed_at or self.last_at,
             "retry_at": self.due_at if self.retrying else None,
-            "error_code": self.code, "error_message": self.line if self.code is not None else None,
-            "last_fault_code": shown(self.last_code), "last_fault_status": self.last_status,
-            "result_bytes": self.made.get("bytes"), "result_sha256": self.made.get("sha256"),
+            "error_code": self.code,
+            "error_message": self.line if self.code is not None else None,
+            "last_fault_code": shown(self.last_code),
+            "last_fault_status": self.last_status,
+            "result_bytes": self.made.get("bytes"),
+            "result_sha256": self.made.get("sha256"),
             "download_count": self.downloads,
             "links": {
                 "self": here,
                 "download": f"{here}/download" if self.status == "complete" and not self.expired else None,
                 "retry": f"{here}/retry" if self.retriable else None,
             },
-        }  # fmt: skip
+        }
 
 
 def file_of(db: Db, job: int) -> File | None:
@@ -169,8 +187,10 @@ def events_json(events: Iterable[JobEvent], result: dict[str, Any]) -> list[dict
             lasted = before.duration
         ms = None if lasted is None else round(lasted * 1000)
         meta = {
-            "attempt": event.attempt, "gateway_http_status": status, "duration_ms": ms,
+            "attempt": event.attempt,
+            "gateway_http_status": status,
+            "duration_ms": ms,
             "error_code": shown(event.code),
-        }  # fmt: skip
+        }
         found.append({"event": name, "at": event.at, "meta": meta})
     return found

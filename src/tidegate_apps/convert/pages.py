@@ -90,10 +90,15 @@ def show_one(request: Request, there: Installed[ConvertSettings]) -> Response:
     file = own_file(there, request.path_params["id"], reading_owner(there, request))
     held = gateway_held(there)
     return page(
-        request, "convert/job.html", row=row_of(file, busy=held == BUSY), file=file, preview=_preview(there, file),
-        whole=file.made.get("bytes", 0) <= _PREVIEW, mappings=there.jobs.mappings.names,
+        request,
+        "convert/job.html",
+        row=row_of(file, busy=held == BUSY),
+        file=file,
+        preview=_preview(there, file),
+        whole=file.made.get("bytes", 0) <= _PREVIEW,
+        mappings=there.jobs.mappings.names,
         events=events_json(there.queue.events(file.job), file.made),
-    )  # fmt: skip
+    )
 
 
 def show_help(request: Request, app: Installed[ConvertSettings]) -> Response:

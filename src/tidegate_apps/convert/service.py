@@ -227,9 +227,16 @@ def _refused(app: Installed[ConvertSettings], order: ConvertJob, name: str, code
 def _add(tx: DbTx, job: int, order: ConvertJob, name: str, source: str | None) -> str:
     public_id = token_hex(16)
     tx.all(
-        "add", job=job, public_id=public_id, owner=order.owner, name=name, mapping=order.mapping, bytes=order.bytes,
-        sha256=order.sha256, source=source,
-    )  # fmt: skip
+        "add",
+        job=job,
+        public_id=public_id,
+        owner=order.owner,
+        name=name,
+        mapping=order.mapping,
+        bytes=order.bytes,
+        sha256=order.sha256,
+        source=source,
+    )
     return public_id
 
 

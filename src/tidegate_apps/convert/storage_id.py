@@ -95,9 +95,12 @@ class StorageId:
             return
         self._away = True
         _log.error("storage_away hint=%s", _ADVICE)
-        self._tell(NoticeKind.FATAL, "The files of convert are not there",
-                   "The storage is empty or another one. Nothing is converted, removed or taken until it is back.",
-                   _ADVICE)  # fmt: skip
+        self._tell(
+            NoticeKind.FATAL,
+            "The files of convert are not there",
+            "The storage is empty or another one. Nothing is converted, removed or taken until it is back.",
+            _ADVICE,
+        )
 
     def _tell_back(self) -> None:
         self._away = False
@@ -107,9 +110,15 @@ class StorageId:
     def _tell(self, kind: NoticeKind, title: str, message: str, advice: str = "") -> None:
         now = self._app.queue.clock.now()
         notice = Notice(
-            kind=kind, target=TARGET, key=_KEY, episode=now, title=title, message=message, advice=advice,
+            kind=kind,
+            target=TARGET,
+            key=_KEY,
+            episode=now,
+            title=title,
+            message=message,
+            advice=advice,
             code="" if kind is NoticeKind.RECOVERED else "IO_ERROR",
-        )  # fmt: skip
+        )
 
         def write(tx: DbTx) -> None:
             tx.tell(notice)

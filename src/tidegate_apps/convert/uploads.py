@@ -100,11 +100,19 @@ class _UploadForm:
 
     def __init__(self, boundary: bytes, found: UploadReceiver) -> None:
         self._found = found
-        self._parser = MultipartParser(boundary, {
-            "on_part_begin": self._part_begin, "on_part_data": self._part_data, "on_part_end": self._part_end,
-            "on_header_field": self._header_field, "on_header_value": self._header_value,
-            "on_header_end": self._header_end, "on_headers_finished": self._headers_finished, "on_end": self._on_end,
-        })  # fmt: skip
+        self._parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self._part_begin,
+                "on_part_data": self._part_data,
+                "on_part_end": self._part_end,
+                "on_header_field": self._header_field,
+                "on_header_value": self._header_value,
+                "on_header_end": self._header_end,
+                "on_headers_finished": self._headers_finished,
+                "on_end": self._on_end,
+            },
+        )
         self._pieces: list[bytes] = []
         self.waiting = 0
         self._parts = 0

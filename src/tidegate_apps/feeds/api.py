@@ -155,9 +155,11 @@ def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
         may(request, Permission.PUT_IN, *([Permission.SWITCH_FEEDS] if moves else []))
         here(app)
         change = Change(
-            feed_url=(body.feed_url or None) if "feed_url" in given else "", name=body.name or "",
-            interval=body.interval, enabled=body.enabled,
-        )  # fmt: skip
+            feed_url=(body.feed_url or None) if "feed_url" in given else "",
+            name=body.name or "",
+            interval=body.interval,
+            enabled=body.enabled,
+        )
         return api_models.shown(sources.change(id, change, AUTO if moves else current_user(request)))
 
     @found.delete("/sources/{id}", status_code=204)

@@ -132,10 +132,18 @@ def shown(source: Source, state: StateShown | None = None, *, whole: bool = True
     """A source as JSON; the address is without its secrets unless *whole*."""
     address = source.feed_url if whole or source.feed_url is None else public(source.feed_url)
     return SourceShown(
-        id=source.id, name=source.name, feed_url=address, interval=source.interval, enabled=source.enabled,
-        feed_disabled_at=source.feed_disabled_at, feed_disable_reason=source.feed_disable_reason,
-        disabled_by=source.disabled_by, rests_until=source.rests_until, created_at=source.created_at, feed_state=state,
-    )  # fmt: skip
+        id=source.id,
+        name=source.name,
+        feed_url=address,
+        interval=source.interval,
+        enabled=source.enabled,
+        feed_disabled_at=source.feed_disabled_at,
+        feed_disable_reason=source.feed_disable_reason,
+        disabled_by=source.disabled_by,
+        rests_until=source.rests_until,
+        created_at=source.created_at,
+        feed_state=state,
+    )
 
 
 def state_shown(tx: DbTx, source_id: int, now: float) -> StateShown | None:

@@ -160,13 +160,20 @@ def _as_json(app: Installed[Any], source: Source) -> dict[str, Any]:
     state = _state(app, source.id)
     look = status_label(source, state, app.queue.clock.now())
     return {
-        "id": source.id, "name": source.name, "feed_url": source.feed_url, "interval": source.interval,
-        "enabled": source.enabled, "feed_disabled_at": source.feed_disabled_at,
-        "feed_disable_reason": source.feed_disable_reason, "disabled_by": source.disabled_by,
-        "rests_until": source.rests_until, "state": look.token, "reason": look.reason,
+        "id": source.id,
+        "name": source.name,
+        "feed_url": source.feed_url,
+        "interval": source.interval,
+        "enabled": source.enabled,
+        "feed_disabled_at": source.feed_disabled_at,
+        "feed_disable_reason": source.feed_disable_reason,
+        "disabled_by": source.disabled_by,
+        "rests_until": source.rests_until,
+        "state": look.token,
+        "reason": look.reason,
         "next_poll_at": None if state is None or state.due_at is None else state.due_at or app.queue.clock.now(),
         "consecutive_errors": 0 if state is None else state.consecutive_errors,
         "last_error": None if state is None else state.last_error,
         "last_error_type": None if state is None else state.last_error_type,
         "last_success_at": None if state is None else state.last_success_at,
-    }  # fmt: skip
+    }

@@ -62,9 +62,13 @@ class Fetching:
 
 def _success(answer: net.FetchResponse, url: str, *, body_hash: str | None, hints: Hints | None) -> Success:
     return Success(
-        status=answer.status, etag=answer.headers.get("ETag"), last_modified=answer.headers.get("Last-Modified"),
-        moved_to=moved_to(answer, url), body_hash=body_hash, hints=hints,
-    )  # fmt: skip
+        status=answer.status,
+        etag=answer.headers.get("ETag"),
+        last_modified=answer.headers.get("Last-Modified"),
+        moved_to=moved_to(answer, url),
+        body_hash=body_hash,
+        hints=hints,
+    )
 
 
 def moved_to(answer: net.FetchResponse, url: str) -> str | None:

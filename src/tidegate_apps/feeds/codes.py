@@ -40,23 +40,28 @@ class ErrorRule:
 
 
 _NONE = range(0)
-MATRIX: Mapping[ErrorType, ErrorRule] = {row.type: row for row in (
-    ErrorRule(ErrorType.RATE_LIMITED, range(429, 430), Level.WARN),
-    ErrorRule(ErrorType.FORBIDDEN, range(403, 404), Level.WARN, 5, "24h"),
-    ErrorRule(ErrorType.NOT_FOUND, range(404, 405), Level.WARN, 3, "48h"),
-    ErrorRule(ErrorType.GONE, range(410, 411), Level.WARN, 1, "72h"),
-    ErrorRule(ErrorType.UPSTREAM, range(500, 600), Level.WARN, 10, "6h"),
-    ErrorRule(ErrorType.NETWORK, _NONE, Level.WARN, 10, "12h"),
-    ErrorRule(ErrorType.PARSE, _NONE, Level.WARN, 5, "24h"),
-    ErrorRule(ErrorType.UNEXPECTED, _NONE, Level.ERROR),
-)}  # fmt: skip
+MATRIX: Mapping[ErrorType, ErrorRule] = {
+    row.type: row
+    for row in (
+        ErrorRule(ErrorType.RATE_LIMITED, range(429, 430), Level.WARN),
+        ErrorRule(ErrorType.FORBIDDEN, range(403, 404), Level.WARN, 5, "24h"),
+        ErrorRule(ErrorType.NOT_FOUND, range(404, 405), Level.WARN, 3, "48h"),
+        ErrorRule(ErrorType.GONE, range(410, 411), Level.WARN, 1, "72h"),
+        ErrorRule(ErrorType.UPSTREAM, range(500, 600), Level.WARN, 10, "6h"),
+        ErrorRule(ErrorType.NETWORK, _NONE, Level.WARN, 10, "12h"),
+        ErrorRule(ErrorType.PARSE, _NONE, Level.WARN, 5, "24h"),
+        ErrorRule(ErrorType.UNEXPECTED, _NONE, Level.ERROR),
+    )
+}
 
 # Only what is expected of the outside world may rest a feed: anything else needs a person, and a rest would hide it.
-COOLDOWN = Cooldown({
-    str(row.type): (row.after, row.rest)
-    for row in MATRIX.values()
-    if row.after is not None and row.rest is not None and row.level is Level.WARN
-})  # fmt: skip
+COOLDOWN = Cooldown(
+    {
+        str(row.type): (row.after, row.rest)
+        for row in MATRIX.values()
+        if row.after is not None and row.rest is not None and row.level is Level.WARN
+    }
+)
 
 MANUAL = "manual"  # a person's reason: no time ends it
 REASONS = (*COOLDOWN.rests, MANUAL)

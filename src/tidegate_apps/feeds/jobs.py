@@ -63,9 +63,13 @@ class Fetches(Protocol):
 @contextlib.asynccontextmanager
 async def client_of(settings: FeedsSettings) -> AsyncIterator[Fetches]:
     async with net.Client(
-        user_agent=user_agent(settings), allow=settings.allow_networks, ports=settings.ports or None,
-        total=float(settings.total), body=settings.body, redirects=settings.redirects,
-    ) as client:  # fmt: skip
+        user_agent=user_agent(settings),
+        allow=settings.allow_networks,
+        ports=settings.ports or None,
+        total=float(settings.total),
+        body=settings.body,
+        redirects=settings.redirects,
+    ) as client:
         yield client
 
 
@@ -165,9 +169,14 @@ async def _refresh(app: Installed[FeedsSettings], manager: SourceManager) -> Non
 def _remote(app: Installed[FeedsSettings]) -> tuple[SourceManager, JobFunction[[SourceEvent], None]]:
     clock = app.queue.clock
     target = Target(
-        "source-manager", "jobs", backoff=None, breaker={"consecutive": 5, "timeout": 30},
-        concurrency=1, deadline="30s", clock=clock,
-    )  # fmt: skip
+        "source-manager",
+        "jobs",
+        backoff=None,
+        breaker={"consecutive": 5, "timeout": 30},
+        concurrency=1,
+        deadline="30s",
+        clock=clock,
+    )
     clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = WeakKeyDictionary()
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # it says every request
 
@@ -177,15 +186,20 @@ def _remote(app: Installed[FeedsSettings]) -> tuple[SourceManager, JobFunction[[
         if loop not in clients:
             token = app.settings.source_manager_token.get_secret_value()
             clients[loop] = httpx2.AsyncClient(
-                base_url=app.settings.source_manager_url, timeout=20,
+                base_url=app.settings.source_manager_url,
+                timeout=20,
                 headers={"Authorization": f"Bearer {token}", "User-Agent": user_agent(app.settings)},
-            )  # fmt: skip
+            )
         return clients[loop]
 
     @app.queue.job(
-        queue=QUEUE, name="feeds.tell", target=target, attempts=1000, backoff=Backoff("2s", cap="5m"),
+        queue=QUEUE,
+        name="feeds.tell",
+        target=target,
+        attempts=1000,
+        backoff=Backoff("2s", cap="5m"),
         unique=lambda word: (word.source_id, word.fence, word.moved_from),
-    )  # fmt: skip
+    )
     async def tell(word: SourceEvent) -> Done[None]:
         rows = await app.db.aall("states", source_id=word.source_id)
         if not rows:

@@ -63,9 +63,11 @@ class Change:
     def of(self, was: Source) -> SourceRequest:
         """The values of the source after it."""
         return SourceRequest(
-            feed_url=was.feed_url if self.feed_url == "" else self.feed_url, name=self.name or was.name,
-            interval=self.interval or was.interval, enabled=was.enabled if self.enabled is None else self.enabled,
-        )  # fmt: skip
+            feed_url=was.feed_url if self.feed_url == "" else self.feed_url,
+            name=self.name or was.name,
+            interval=self.interval or was.interval,
+            enabled=was.enabled if self.enabled is None else self.enabled,
+        )
 
 
 def check_url(url: str) -> str:

@@ -50,9 +50,15 @@ def resting(id_: int, name: str, reason: str, at: float) -> Notice:
     if reason == ErrorType.GONE:
         advice = f"Remove it, and add its new address if it has one. It is asked once more in {rest}."
     return Notice(
-        kind=NoticeKind.DISABLED, target=TARGET, key=id_, episode=at, title=f"The feed “{name}” rests",
-        message=f"{sentence(reason)} {advice}", advice=advice, code=reason,
-    )  # fmt: skip
+        kind=NoticeKind.DISABLED,
+        target=TARGET,
+        key=id_,
+        episode=at,
+        title=f"The feed “{name}” rests",
+        message=f"{sentence(reason)} {advice}",
+        advice=advice,
+        code=reason,
+    )
 
 
 def _for_people(seconds: float) -> str:
@@ -62,38 +68,59 @@ def _for_people(seconds: float) -> str:
 
 def recovered(id_: int, name: str, at: float) -> Notice:
     return Notice(
-        kind=NoticeKind.RECOVERED, target=TARGET, key=id_, episode=at, title=f"The feed “{name}” works again",
+        kind=NoticeKind.RECOVERED,
+        target=TARGET,
+        key=id_,
+        episode=at,
+        title=f"The feed “{name}” works again",
         message="It was polled after its rest, and is well. There is nothing more to do.",
-    )  # fmt: skip
+    )
 
 
 def host(name: str, kind: str, at: float) -> Notice:
     """Most feeds of a host fail with the same type; or, without one, they do no more."""
     if not kind:
         return Notice(
-            kind=NoticeKind.RECOVERED, target=TARGET, key=f"{HOST}{name}", episode=at, title=f"{name} works again",
+            kind=NoticeKind.RECOVERED,
+            target=TARGET,
+            key=f"{HOST}{name}",
+            episode=at,
+            title=f"{name} works again",
             message="Most of its feeds can be read. There is nothing more to do.",
-        )  # fmt: skip
+        )
     advice = "Look whether the site is well. What it cannot help is not counted against its feeds, for a day at most."
     return Notice(
-        kind=NoticeKind.DISABLED, target=TARGET, key=f"{HOST}{name}", episode=at, code=kind, advice=advice,
-        title=f"Most feeds of {name} fail", message=f"For most of them, {REASONS[kind]}. {advice}",
-    )  # fmt: skip
+        kind=NoticeKind.DISABLED,
+        target=TARGET,
+        key=f"{HOST}{name}",
+        episode=at,
+        code=kind,
+        advice=advice,
+        title=f"Most feeds of {name} fail",
+        message=f"For most of them, {REASONS[kind]}. {advice}",
+    )
 
 
 def unclassified(at: float) -> Notice:
     return Notice(
-        kind=NoticeKind.FATAL, target=TARGET, key=UNCLASSIFIED, episode=at, code=str(ErrorType.UNEXPECTED),
+        kind=NoticeKind.FATAL,
+        target=TARGET,
+        key=UNCLASSIFIED,
+        episode=at,
+        code=str(ErrorType.UNEXPECTED),
         title="Some feeds answer in a way that is not known",
         message="They are polled on, and none of them rests. Look at them: Feeds, Unclassified.",
-    )  # fmt: skip
+    )
 
 
 def own_link(at: float) -> Notice:
     return Notice(
-        kind=NoticeKind.OWN_LINK, target=TARGET, episode=at, title="Our own network seems to be down",
+        kind=NoticeKind.OWN_LINK,
+        target=TARGET,
+        episode=at,
+        title="Our own network seems to be down",
         message="Most feeds fail at the same time, so none of them is blamed. Check the connection of this machine.",
-    )  # fmt: skip
+    )
 
 
 # What the log has to say of polls, by the table.
@@ -113,14 +140,20 @@ def log_poll(each: PollResult) -> None:
         log.log(level, "feed poll failed source_id=%s error=%s", state.source_id, str(error), exc_info=error.cause)
     else:
         log.log(
-            level, "feed poll failed source_id=%s error_type=%s status_code=%s error=%s",
-            state.source_id, str(error.type), error.status_code, str(error),
-        )  # fmt: skip
+            level,
+            "feed poll failed source_id=%s error_type=%s status_code=%s error=%s",
+            state.source_id,
+            str(error.type),
+            error.status_code,
+            str(error),
+        )
     if each.verdict.change is CooldownChange.DISABLED:
         log.warning(
             "feed disabled source_id=%s reason=%s consecutive_errors=%s",
-            state.source_id, state.rest.reason, state.rest.failing_count,
-        )  # fmt: skip
+            state.source_id,
+            state.rest.reason,
+            state.rest.failing_count,
+        )
 
 
 def log_host(name: str, kind: str) -> None:

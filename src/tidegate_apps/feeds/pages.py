@@ -184,17 +184,28 @@ def _list(request: Request, app: Installed[FeedsSettings], tab: str, like: str, 
         return {
             "lines": [_line(tx, each, now) for each in found[:_PAGE_SIZE]],
             "more_after": found[_PAGE_SIZE - 1].id if len(found) > _PAGE_SIZE else None,
-            "total": total, "items": items,
-            "unpolled": unpolled, "known": known,
+            "total": total,
+            "items": items,
+            "unpolled": unpolled,
+            "known": known,
             "counts": {"": total, "failing": failing, "disabled": disabled, "unclassified": unclassified},
-        }  # fmt: skip
+        }
 
     seen = app.db.read(read)
     return page(
-        request, "feeds/all.html", **seen, tab=tab, tabs=_TABS, like=like, paged=bool(after), start=now - DAY, end=now,
-        elsewhere=app.settings.source_manager_url, polls=app.settings.poll,
+        request,
+        "feeds/all.html",
+        **seen,
+        tab=tab,
+        tabs=_TABS,
+        like=like,
+        paged=bool(after),
+        start=now - DAY,
+        end=now,
+        elsewhere=app.settings.source_manager_url,
+        polls=app.settings.poll,
         simulated=app.settings.simulated,
-    )  # fmt: skip
+    )
 
 
 def show_one(request: Request, app: Installed[FeedsSettings]) -> Response:
@@ -268,9 +279,17 @@ def _source(tx: DbTx, id_: int) -> Source:
     state = state_of(known)
     rest = state.rest
     return Source(
-        id_, state.name, state.feed_url, state.interval, 1, rest.disabled_at, rest.reason, rest.by,
-        rest.until if rest.disabled else 0.0, 0.0,
-    )  # fmt: skip
+        id_,
+        state.name,
+        state.feed_url,
+        state.interval,
+        1,
+        rest.disabled_at,
+        rest.reason,
+        rest.by,
+        rest.until if rest.disabled else 0.0,
+        0.0,
+    )
 
 
 def _line(tx: DbTx, source: Source, now: float) -> FeedRow:
@@ -279,7 +298,15 @@ def _line(tx: DbTx, source: Source, now: float) -> FeedRow:
     beats = tx.all("beats", source_id=source.id, since=now - DAY, n=_MAX_BEATS)
     _, _, title, link, malformed, items, last_new_at = more or (0, 0, None, None, None, 0, None)
     return FeedRow(
-        source=source, state=state, look=status_label(source, state, now), why_then=next_poll(state),
-        bar=day_bar(beats, now), bar_words=bar_words(beats), title=title, link=link, malformed=malformed,
-        items=items, last_new_at=last_new_at,
-    )  # fmt: skip
+        source=source,
+        state=state,
+        look=status_label(source, state, now),
+        why_then=next_poll(state),
+        bar=day_bar(beats, now),
+        bar_words=bar_words(beats),
+        title=title,
+        link=link,
+        malformed=malformed,
+        items=items,
+        last_new_at=last_new_at,
+    )

@@ -64,9 +64,13 @@ def record(tx: DbTx, batch: Sequence[PollResult], manager: SourceManager, keep: 
             manager.enabled(tx, state)
         if verdict.adopt is not None and manager.moved(tx, state, verdict.adopt):
             tx.all(
-                "set_address", source_id=state.source_id, feed_url=verdict.adopt, host=host_of(verdict.adopt),
-                due_at=state.due_at, due_why=state.due_why,
-            )  # fmt: skip
+                "set_address",
+                source_id=state.source_id,
+                feed_url=verdict.adopt,
+                host=host_of(verdict.adopt),
+                due_at=state.due_at,
+                due_why=state.due_why,
+            )
     return kept
 
 
@@ -112,10 +116,14 @@ def _about(each: PollResult) -> dict[str, Any]:
 def _beat(each: PollResult, fresh: dict[int, int]) -> dict[str, Any]:
     error = each.verdict.error
     return {
-        "source_id": each.before.source_id, "at": each.at, "outcome": each.outcome, "ms": each.ms,
-        "status": each.verdict.state.last_status or 0, "fresh": fresh.get(each.before.source_id, 0),
+        "source_id": each.before.source_id,
+        "at": each.at,
+        "outcome": each.outcome,
+        "ms": each.ms,
+        "status": each.verdict.state.last_status or 0,
+        "fresh": fresh.get(each.before.source_id, 0),
         "detail": None if error is None else error.shown[:200],
-    }  # fmt: skip
+    }
 
 
 def _counts(counted: Sequence[PollResult], fresh: dict[int, int]) -> list[dict[str, Any]]:
@@ -173,9 +181,35 @@ def hints_text(hints: Hints) -> str | None:
 
 def state_of(row: tuple[Any, ...]) -> FeedState:
     """A row of `due` or `states`."""
-    (source_id, name, url, host, interval, fence, due_at, due_why, errors, run_type, run_length, rest_at, rest_until,
-     rest_reason, rest_by, last_error, last_type, status, etag, modified, validated, digest, moved_to, moved_times,
-     hints, polled, success) = row  # fmt: skip
+    (
+        source_id,
+        name,
+        url,
+        host,
+        interval,
+        fence,
+        due_at,
+        due_why,
+        errors,
+        run_type,
+        run_length,
+        rest_at,
+        rest_until,
+        rest_reason,
+        rest_by,
+        last_error,
+        last_type,
+        status,
+        etag,
+        modified,
+        validated,
+        digest,
+        moved_to,
+        moved_times,
+        hints,
+        polled,
+        success,
+    ) = row
     rest = CooldownState(
         failing_code=run_type,
         failing_count=run_length,
@@ -186,12 +220,29 @@ def state_of(row: tuple[Any, ...]) -> FeedState:
     )
     wait, hours, days = json.loads(hints) if hints else (0.0, (), ())
     return FeedState(
-        source_id=source_id, name=name, feed_url=url, host=host, interval=interval, fence=fence, due_at=due_at,
-        due_why=due_why, consecutive_errors=errors, rest=rest, last_error=last_error, last_error_type=last_type,
-        last_status=status, etag=etag, last_modified=modified, validated_at=validated, body_hash=digest,
-        moved_to=moved_to, moved_times=moved_times, last_polled_at=polled, last_success_at=success,
+        source_id=source_id,
+        name=name,
+        feed_url=url,
+        host=host,
+        interval=interval,
+        fence=fence,
+        due_at=due_at,
+        due_why=due_why,
+        consecutive_errors=errors,
+        rest=rest,
+        last_error=last_error,
+        last_error_type=last_type,
+        last_status=status,
+        etag=etag,
+        last_modified=modified,
+        validated_at=validated,
+        body_hash=digest,
+        moved_to=moved_to,
+        moved_times=moved_times,
+        last_polled_at=polled,
+        last_success_at=success,
         hints=Hints(not_before=wait, skip_hours=frozenset(hours), skip_days=frozenset(days)),
-    )  # fmt: skip
+    )
 
 
 # Writes polls that have ended: many in one transaction, and again until the database takes them.

@@ -135,17 +135,27 @@ class RemoteSources:
         id_, url, interval, name, due_at, rest_at, _, _ = row
         if there["feed_url"] != url:
             tx.all(
-                "set_address", source_id=id_, feed_url=there["feed_url"], host=host_of(there["feed_url"]), due_at=at,
+                "set_address",
+                source_id=id_,
+                feed_url=there["feed_url"],
+                host=host_of(there["feed_url"]),
+                due_at=at,
                 due_why=str(DueReason.NEW),
-            )  # fmt: skip
+            )
         if (there["interval"], there["name"]) != (interval, name):
             tx.many("add_state", [_state(there, at, 0, 1)])
         if rest_at is not None and there["feed_disabled_at"] is None:
             # A person enabled it there.
             tx.all(
-                "set_state_rest", source_id=id_, rest_at=None, rest_until=None, rest_reason=None, rest_by=None,
-                due_at=0.0, due_why=str(DueReason.ASKED),
-            )  # fmt: skip
+                "set_state_rest",
+                source_id=id_,
+                rest_at=None,
+                rest_until=None,
+                rest_reason=None,
+                rest_by=None,
+                due_at=0.0,
+                due_why=str(DueReason.ASKED),
+            )
         elif rest_at is None and there["feed_disabled_at"] is not None:
             # It was disabled there, and rested. Only what knows of a rest can end it.
             _rest_over(tx, there, at if due_at is None else due_at)
@@ -172,17 +182,28 @@ def _rest_over(tx: DbTx, there: dict[str, Any], due_at: float) -> None:
     """Takes over a rest whose time has passed, as all have that are on the list: the next poll is the probe."""
     began = datetime.fromisoformat(there["feed_disabled_at"]).timestamp()
     tx.all(
-        "set_state_rest", source_id=there["id"], rest_at=began, rest_until=began, due_at=due_at,
-        rest_reason=there["feed_disable_reason"], rest_by=there["disabled_by"], due_why=str(DueReason.COOLDOWN),
-    )  # fmt: skip
+        "set_state_rest",
+        source_id=there["id"],
+        rest_at=began,
+        rest_until=began,
+        due_at=due_at,
+        rest_reason=there["feed_disable_reason"],
+        rest_by=there["disabled_by"],
+        due_why=str(DueReason.COOLDOWN),
+    )
 
 
 def _state(there: dict[str, Any], at: float, place: int, of: int) -> dict[str, Any]:
     due_at, why = feed_state.first(at, there["interval"], place, of)
     return {
-        "source_id": there["id"], "name": there["name"], "feed_url": there["feed_url"],
-        "host": host_of(there["feed_url"]), "interval_s": there["interval"], "due_at": due_at, "due_why": str(why),
-    }  # fmt: skip
+        "source_id": there["id"],
+        "name": there["name"],
+        "feed_url": there["feed_url"],
+        "host": host_of(there["feed_url"]),
+        "interval_s": there["interval"],
+        "due_at": due_at,
+        "due_why": str(why),
+    }
 
 
 def source_event_fields(state: FeedState) -> dict[str, Any]:

@@ -36,18 +36,28 @@ def disable(tx: DbTx, id_: int, reason: str, by: str, at: float, *, recorded: bo
     until = None if rest is None else at + rest
     able = active_from(found.feed_url, enabled=found.enabled) is not None
     tx.all(
-        "set_rest", id=id_, feed_disabled_at=at, feed_disable_reason=reason, disabled_by=by,
+        "set_rest",
+        id=id_,
+        feed_disabled_at=at,
+        feed_disable_reason=reason,
+        disabled_by=by,
         active_from=until if able else None,
-    )  # fmt: skip
+    )
     tx.all("add_event", source_id=id_, at=at, kind="disabled", actor=by, detail=reason)
     if by != AUTO:
         became = {"state": "disabled", "why": reason, "until": until, "feed": found.name}
         tx.noted(by, "target_disabled", notices.TARGET, id_, was=standing(found), became=became)
     if not recorded:
         tx.all(
-            "set_state_rest", source_id=id_, rest_at=at, rest_until=until, rest_reason=reason, rest_by=by,
-            due_at=until if able else None, due_why=str(DueReason.COOLDOWN),
-        )  # fmt: skip
+            "set_state_rest",
+            source_id=id_,
+            rest_at=at,
+            rest_until=until,
+            rest_reason=reason,
+            rest_by=by,
+            due_at=until if able else None,
+            due_why=str(DueReason.COOLDOWN),
+        )
     if reason != MANUAL:
         tx.tell(notices.resting(id_, found.name, reason, at))
     return found_in(tx, id_)
@@ -66,9 +76,15 @@ def enable(tx: DbTx, id_: int, by: str, at: float, *, recorded: bool) -> tuple[S
         tx.noted(by, "target_enabled", notices.TARGET, id_, was=standing(found), became=became)
     if not recorded:
         tx.all(
-            "set_state_rest", source_id=id_, rest_at=None, rest_until=None, rest_reason=None, rest_by=None,
-            due_at=None if active is None else state.POLL_NOW, due_why=str(DueReason.ASKED),
-        )  # fmt: skip
+            "set_state_rest",
+            source_id=id_,
+            rest_at=None,
+            rest_until=None,
+            rest_reason=None,
+            rest_by=None,
+            due_at=None if active is None else state.POLL_NOW,
+            due_why=str(DueReason.ASKED),
+        )
     if by == AUTO:
         tx.tell(notices.recovered(id_, found.name, at))
     else:
@@ -89,22 +105,41 @@ def mirror_change(tx: DbTx, was: Source, now: Source, at: float) -> None:
         tx.all("remove_state", source_id=now.id)
         return
     due = now.active_from  # at once, when it does not rest
-    tx.many("add_state", [{
-        "source_id": now.id, "name": now.name, "feed_url": now.feed_url, "host": host_of(now.feed_url),
-        "interval_s": now.interval, "due_at": due, "due_why": str(DueReason.NEW),
-    }])  # fmt: skip
+    tx.many(
+        "add_state",
+        [
+            {
+                "source_id": now.id,
+                "name": now.name,
+                "feed_url": now.feed_url,
+                "host": host_of(now.feed_url),
+                "interval_s": now.interval,
+                "due_at": due,
+                "due_why": str(DueReason.NEW),
+            }
+        ],
+    )
     if not was.feed_url and now.feed_disabled_at is not None:
         rest = rest_of(now.feed_disable_reason or "")
         tx.all(
-            "set_state_rest", source_id=now.id, rest_at=now.feed_disabled_at, rest_reason=now.feed_disable_reason,
-            rest_until=None if rest is None else now.feed_disabled_at + rest, rest_by=now.disabled_by, due_at=due,
+            "set_state_rest",
+            source_id=now.id,
+            rest_at=now.feed_disabled_at,
+            rest_reason=now.feed_disable_reason,
+            rest_until=None if rest is None else now.feed_disabled_at + rest,
+            rest_by=now.disabled_by,
+            due_at=due,
             due_why=str(DueReason.COOLDOWN),
-        )  # fmt: skip
+        )
     elif was.feed_url != now.feed_url:
         tx.all(
-            "set_address", source_id=now.id, feed_url=now.feed_url, host=host_of(now.feed_url), due_at=due,
+            "set_address",
+            source_id=now.id,
+            feed_url=now.feed_url,
+            host=host_of(now.feed_url),
+            due_at=due,
             due_why=str(DueReason.NEW),
-        )  # fmt: skip
+        )
     elif was.active_from != now.active_from:
         tx.all("set_due", source_id=now.id, due_at=due, due_why=str(DueReason.COOLDOWN if due else DueReason.NEW))
     elif was.interval != now.interval:
@@ -227,8 +262,11 @@ class Sources:
             was = found_in(tx, id_, lock=True)
             wanted = change.of(was)
             if (wanted.feed_url, wanted.name, wanted.interval, wanted.enabled) == (
-                was.feed_url, was.name, was.interval, was.enabled,
-            ):  # fmt: skip
+                was.feed_url,
+                was.name,
+                was.interval,
+                was.enabled,
+            ):
                 return was
             url = wanted.feed_url
             other = tx.one("source_at", feed_url=url) if url else None
@@ -239,9 +277,14 @@ class Sources:
                 rest = rest_of(was.feed_disable_reason or "")
                 active = None if rest is None else was.feed_disabled_at + rest
             tx.all(
-                "set_source", id=id_, name=wanted.name, feed_url=url, interval_s=wanted.interval,
-                enabled=int(wanted.enabled), active_from=active,
-            )  # fmt: skip
+                "set_source",
+                id=id_,
+                name=wanted.name,
+                feed_url=url,
+                interval_s=wanted.interval,
+                enabled=int(wanted.enabled),
+                active_from=active,
+            )
             tx.all("add_event", source_id=id_, at=at, kind="changed", actor=by, detail=None)
             now = found_in(tx, id_)
             mirror_change(tx, was, now, at)
@@ -329,9 +372,14 @@ class Sources:
         if tx.one("source_at", feed_url=url) is not None:
             return False
         tx.all(
-            "set_source", id=id_, name=found.name, feed_url=url, interval_s=found.interval, enabled=found.enabled_n,
+            "set_source",
+            id=id_,
+            name=found.name,
+            feed_url=url,
+            interval_s=found.interval,
+            enabled=found.enabled_n,
             active_from=found.active_from,
-        )  # fmt: skip
+        )
         tx.all("add_event", source_id=id_, at=self._now(), kind="moved", actor=AUTO, detail=url)
         return True
 
@@ -339,6 +387,8 @@ class Sources:
 def _values(source: Source) -> dict[str, str]:
     """What people can change of it; an address without the secrets that may be in it."""
     return {
-        "name": source.name, "address": public(source.feed_url or ""), "interval": f"{source.interval:g} s",
+        "name": source.name,
+        "address": public(source.feed_url or ""),
+        "interval": f"{source.interval:g} s",
         "state": "on" if source.enabled else "off",
-    }  # fmt: skip
+    }

@@ -198,13 +198,25 @@ def record_success(state: FeedState, poll: Success, now: float, roll: float) -> 
     moved_to, times = _moved(state, poll.moved_to)
     whole = poll.status == 200
     after = replace(
-        state, rest=rest, due_at=due_at, due_why=str(why), fence=state.fence + 1, consecutive_errors=0, hints=hints,
-        last_error=None, last_error_type=None, last_status=poll.status, moved_to=moved_to, moved_times=times,
+        state,
+        rest=rest,
+        due_at=due_at,
+        due_why=str(why),
+        fence=state.fence + 1,
+        consecutive_errors=0,
+        hints=hints,
+        last_error=None,
+        last_error_type=None,
+        last_status=poll.status,
+        moved_to=moved_to,
+        moved_times=times,
         etag=poll.etag if whole else poll.etag or state.etag,
         last_modified=poll.last_modified if whole else poll.last_modified or state.last_modified,
-        validated_at=now if whole else state.validated_at, body_hash=poll.body_hash if whole else state.body_hash,
-        last_polled_at=now, last_success_at=now,
-    )  # fmt: skip
+        validated_at=now if whole else state.validated_at,
+        body_hash=poll.body_hash if whole else state.body_hash,
+        last_polled_at=now,
+        last_success_at=now,
+    )
     return PollVerdict(state=after, change=change, adopt=moved_to if times >= MOVES else None)
 
 
@@ -223,9 +235,13 @@ def record_failure(
     fails, so that nothing is counted, but it waits as after any failure.
     """
     seen = replace(
-        state, fence=state.fence + 1, last_error=error.shown[:_MAX_ERROR], last_error_type=str(error.type),
-        last_status=error.status_code, last_polled_at=now,
-    )  # fmt: skip
+        state,
+        fence=state.fence + 1,
+        last_error=error.shown[:_MAX_ERROR],
+        last_error_type=str(error.type),
+        last_status=error.status_code,
+        last_polled_at=now,
+    )
     if own_network:
         due_at, why = after_own_fault(now, roll)
         return PollVerdict(state=replace(seen, due_at=due_at, due_why=str(why)), error=error, own=True)
@@ -238,9 +254,14 @@ def record_failure(
     else:
         due_at, why = after_failure(now, state.interval, state.consecutive_errors, error.retry_after, roll)
     after = replace(
-        seen, rest=rest, consecutive_errors=state.consecutive_errors + 1, due_at=due_at, due_why=str(why),
-        moved_to=None, moved_times=0,
-    )  # fmt: skip
+        seen,
+        rest=rest,
+        consecutive_errors=state.consecutive_errors + 1,
+        due_at=due_at,
+        due_why=str(why),
+        moved_to=None,
+        moved_times=0,
+    )
     return PollVerdict(state=after, change=change, error=error)
 
 

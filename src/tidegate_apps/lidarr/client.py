@@ -45,9 +45,11 @@ class LidarrArtist:
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> LidarrArtist:
         return cls(
-            id=int(found.get("id") or 0), name=str(found.get("artistName") or ""),
-            mbid=str(found.get("foreignArtistId") or ""), monitored=bool(found.get("monitored")),
-        )  # fmt: skip
+            id=int(found.get("id") or 0),
+            name=str(found.get("artistName") or ""),
+            mbid=str(found.get("foreignArtistId") or ""),
+            monitored=bool(found.get("monitored")),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,10 +66,14 @@ class LidarrAlbum:
     def of(cls, found: Mapping[str, Any]) -> LidarrAlbum:
         counted = found.get("statistics") or {}
         return cls(
-            id=int(found["id"]), title=str(found.get("title") or ""), mbid=str(found.get("foreignAlbumId") or ""),
-            artist_id=int(found.get("artistId") or 0), monitored=bool(found.get("monitored")),
-            files=int(counted.get("trackFileCount") or 0), tracks=int(counted.get("trackCount") or 0),
-        )  # fmt: skip
+            id=int(found["id"]),
+            title=str(found.get("title") or ""),
+            mbid=str(found.get("foreignAlbumId") or ""),
+            artist_id=int(found.get("artistId") or 0),
+            monitored=bool(found.get("monitored")),
+            files=int(counted.get("trackFileCount") or 0),
+            tracks=int(counted.get("trackCount") or 0),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +94,10 @@ class Setup:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "rootFolderPath": self.root_folder, "qualityProfileId": self.quality_profile,
+            "rootFolderPath": self.root_folder,
+            "qualityProfileId": self.quality_profile,
             "metadataProfileId": self.metadata_profile,
-        }  # fmt: skip
+        }
 
 
 @cache
@@ -105,9 +112,12 @@ class Lidarr:
     def __init__(self, base_url: str, api_key: str, timeout: float, transport: Any = None) -> None:
         self._timeout = timeout
         self._http = httpx2.AsyncClient(
-            base_url=f"{base_url}/api/v1", headers={"X-Api-Key": api_key, "User-Agent": net.user_agent()},
-            timeout=timeout, transport=transport, verify=_trusted(),
-        )  # fmt: skip
+            base_url=f"{base_url}/api/v1",
+            headers={"X-Api-Key": api_key, "User-Agent": net.user_agent()},
+            timeout=timeout,
+            transport=transport,
+            verify=_trusted(),
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -186,9 +196,13 @@ class Lidarr:
         """Adds one, monitored; nothing is searched. Lidarr wants the artist as a whole, and ignores a mere id."""
         made = _new_artist(artist, setup, {"searchForMissingAlbums": False})
         body = {
-            "foreignAlbumId": mbid, "monitored": True, "anyReleaseOk": True, "artistId": artist.id,
-            "addOptions": {"searchForNewAlbum": False}, "artist": {**made, **({"id": artist.id} if artist.id else {})},
-        }  # fmt: skip
+            "foreignAlbumId": mbid,
+            "monitored": True,
+            "anyReleaseOk": True,
+            "artistId": artist.id,
+            "addOptions": {"searchForNewAlbum": False},
+            "artist": {**made, **({"id": artist.id} if artist.id else {})},
+        }
         return LidarrAlbum.of(await self._send("POST", "/album", body))
 
     # -- on the wire -------------------------------------------------------------------------------------------------
@@ -209,9 +223,13 @@ class Lidarr:
 
 def _new_artist(artist: LidarrArtist, setup: Setup, options: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "artistName": artist.name, "foreignArtistId": artist.mbid, "monitored": True, "monitorNewItems": "none",
-        "addOptions": options, **setup.as_json(),
-    }  # fmt: skip
+        "artistName": artist.name,
+        "foreignArtistId": artist.mbid,
+        "monitored": True,
+        "monitorNewItems": "none",
+        "addOptions": options,
+        **setup.as_json(),
+    }
 
 
 def _read(answer: httpx2.Response) -> Any:

@@ -10,19 +10,27 @@ from tidegate.faults import Code, Level, Reach, Reason
 TARGET = "lidarr"
 
 FOLDER_AWAY = Code(
-    name="root_folder_away", reason=Reason.CONFIG, reach=Reach.TARGET, level=Level.ERROR,
+    name="root_folder_away",
+    reason=Reason.CONFIG,
+    reach=Reach.TARGET,
+    level=Level.ERROR,
     message="Lidarr cannot write to its root folder, or that is nearly full.",
     advice="Look at the disk of Lidarr; everything waits meanwhile.",
-)  # fmt: skip
+)
 NOT_WATCHED = Code(
-    name="not_monitored", reason=Reason.TRANSIENT, reach=Reach.ITEM,
-    message="Lidarr took the album, and does not watch it.", advice="Nothing to do: it is tried again by itself.",
-)  # fmt: skip
+    name="not_monitored",
+    reason=Reason.TRANSIENT,
+    reach=Reach.ITEM,
+    message="Lidarr took the album, and does not watch it.",
+    advice="Nothing to do: it is tried again by itself.",
+)
 NOT_LISTED = Code(
-    name="not_listed", reason=Reason.TRANSIENT, reach=Reach.ITEM,
+    name="not_listed",
+    reason=Reason.TRANSIENT,
+    reach=Reach.ITEM,
     message="Lidarr says that it has this, and does not list it.",
     advice="Nothing to do: it is tried again by itself.",
-)  # fmt: skip
+)
 
 OWN = (FOLDER_AWAY, NOT_WATCHED, NOT_LISTED)
 PACK = rules.Pack(TARGET, rules.lidarr.rules, codes=[*rules.lidarr.codes, *OWN])

@@ -74,9 +74,12 @@ def _kept(saved: Mapping[str, Any], now: float) -> tuple[float, ScanCounts]:
     if "began" not in saved:
         return now, ScanCounts()
     tally = ScanCounts(
-        looked=saved["looked"], found=saved["found"], queued=saved["queued"], why=saved["why"],
+        looked=saved["looked"],
+        found=saved["found"],
+        queued=saved["queued"],
+        why=saved["why"],
         unanswered=[(kind, entity_id) for kind, entity_id in saved["unanswered"]],
-    )  # fmt: skip
+    )
     return saved["began"], tally
 
 
@@ -87,9 +90,11 @@ def _skipped(tally: ScanCounts) -> str:
 
 WAKES, LOOKS = "lidarr-wake", "lidarr-look"
 _BREAKER: BreakerOptions = {
-    "consecutive": FIVE_IN_A_ROW["consecutive"], "failure_ratio": FIVE_IN_A_ROW["failure_ratio"], "timeout": 120,
+    "consecutive": FIVE_IN_A_ROW["consecutive"],
+    "failure_ratio": FIVE_IN_A_ROW["failure_ratio"],
+    "timeout": 120,
     "max_requests": 3,
-}  # fmt: skip
+}
 _RETENTION = 3650 * 86400.0  # seconds: final entries are pruned in the wakes, with their badges
 _POLL_INTERVAL = 1.0  # seconds between two looks whether to stop, or at the time
 
@@ -114,24 +119,35 @@ def declare(app: Installed[LidarrSettings], transport: Any = None, poll_interval
     library = Library(queue)
     submitter = Submitter(app, library, transport)
     target = Target(
-        TARGET, "jobs", rules=PACK, backoff=None, self_guard=False, clock=clock,
+        TARGET,
+        "jobs",
+        rules=PACK,
+        backoff=None,
+        self_guard=False,
+        clock=clock,
         breaker=_BREAKER if settings.breaker else False,
         capacity=Capacity(
-            settings.queue_max, depth=submitter.depth, own=float(settings.credit_time) if settings.credits else 0,
+            settings.queue_max,
+            depth=submitter.depth,
+            own=float(settings.credit_time) if settings.credits else 0,
             counts=lambda given: given["submission"]["entity_type"] == "album",  # an artist is no download
         ),
-    )  # fmt: skip
+    )
     queue.batch_only(QUEUE)
     queue.set_retention(QUEUE, done=_RETENTION, failed=_RETENTION, cancelled=_RETENTION)
     queue.set_retention(WAKES, done="1d")
     queue.set_retention(LOOKS, done="1d")
 
     @queue.job(
-        queue=QUEUE, name="lidarr.submit", target=target, unique=lambda submission: submission.unique,
+        queue=QUEUE,
+        name="lidarr.submit",
+        target=target,
+        unique=lambda submission: submission.unique,
         # A person's cancel stands until it is undone, also when the next look finds the same missing.
-        while_={"queued", "running", "done", "failed", "cancelled"}, attempts=settings.attempts + CUT_SHORT,
+        while_={"queued", "running", "done", "failed", "cancelled"},
+        attempts=settings.attempts + CUT_SHORT,
         backoff=Backoff("1m", cap="1h", jitter=Add("0s", "1m")),
-    )  # fmt: skip
+    )
     async def submit(job: Context, submission: Submission) -> Done[Accepted]:
         return await submitter.submit(submission, job)
 
@@ -166,6 +182,12 @@ def declare(app: Installed[LidarrSettings], transport: Any = None, poll_interval
         return await looker.scan(force, job)
 
     return LidarrJobs(
-        library=library, submitter=submitter, waker=waker, enricher=enricher, submit=submit, wakes=wakes,
-        wake_now=wake_now, look=look,
-    )  # fmt: skip
+        library=library,
+        submitter=submitter,
+        waker=waker,
+        enricher=enricher,
+        submit=submit,
+        wakes=wakes,
+        wake_now=wake_now,
+        look=look,
+    )

@@ -142,18 +142,25 @@ class Enricher:
         known = await self._run_blocking(lambda: self._known("artist", page))
         skipped = tally.without_answer("artist")
         wanted = [
-            each for each in page
+            each
+            for each in page
             if usable(each.mbid) and each.id not in skipped and due(known.get(each.id), str(each.mbid), before)
-        ]  # fmt: skip
+        ]
 
         async def look(artist: Artist) -> EntityObservation:
             mbid, was = str(artist.mbid), known.get(artist.id)
             found = await lidarr.artist(mbid)
             status = None if found is None else "monitored" if found.monitored else "pending"
             return EntityObservation(
-                kind="artist", entity_id=artist.id, user=artist.user, name=artist.name, mbid=mbid, status=status,
-                lidarr_id=None if found is None else found.id, lost=await _lost(lidarr, "artist", was, found),
-            )  # fmt: skip
+                kind="artist",
+                entity_id=artist.id,
+                user=artist.user,
+                name=artist.name,
+                mbid=mbid,
+                status=status,
+                lidarr_id=None if found is None else found.id,
+                lost=await _lost(lidarr, "artist", was, found),
+            )
 
         await self._put("artist", await ask_each(wanted, look), known, tally)
 
@@ -172,12 +179,19 @@ class Enricher:
             mbid, was = str(album.mbid), known.get(album.id)
             found = await lidarr.album(mbid)
             return EntityObservation(
-                kind="album", entity_id=album.id, user=album.user, name=album.title, artist=album.artist, mbid=mbid,
+                kind="album",
+                entity_id=album.id,
+                user=album.user,
+                name=album.title,
+                artist=album.artist,
+                mbid=mbid,
                 status=None if found is None else status_of(found, downloading),
                 idle=found is not None and is_idle(found, downloading),
-                lidarr_id=None if found is None else found.id, lost=await _lost(lidarr, "album", was, found),
-                artist_id=album.artist_id, artist_mbid=str(album.artist_mbid) if usable(album.artist_mbid) else "",
-            )  # fmt: skip
+                lidarr_id=None if found is None else found.id,
+                lost=await _lost(lidarr, "album", was, found),
+                artist_id=album.artist_id,
+                artist_mbid=str(album.artist_mbid) if usable(album.artist_mbid) else "",
+            )
 
         await self._put("album", await ask_each(wanted, look), known, tally)
 
@@ -188,7 +202,7 @@ class Enricher:
         """
         wanted = {
             album.artist_id: Artist(album.artist_id, album.user, album.artist, album.artist_mbid) for album in albums
-        }  # fmt: skip
+        }
         page = [wanted[id_] for id_ in sorted(wanted)]
         known = await self._run_blocking(lambda: self._known("artist", page))
         missing = [each for each in page if each.id not in known]

@@ -20,13 +20,22 @@ Status = Literal["queued", "submitted", "failed"]
 
 # What the tabs, the API and the command ask for, and the statement that lists it.
 TABS = {
-    "": "rows", "queued": "rows_ready", "artist": "rows_blocked", "retrying": "rows_waiting", "gave_up": "rows_failed",
-    "submitted": "rows_done", "cancelled": "rows_cancelled",
-}  # fmt: skip
+    "": "rows",
+    "queued": "rows_ready",
+    "artist": "rows_blocked",
+    "retrying": "rows_waiting",
+    "gave_up": "rows_failed",
+    "submitted": "rows_done",
+    "cancelled": "rows_cancelled",
+}
 _STAGES = {
-    "queued": "ready", "artist": "blocked", "retrying": "waiting", "gave_up": "failed", "submitted": "done",
+    "queued": "ready",
+    "artist": "blocked",
+    "retrying": "waiting",
+    "gave_up": "failed",
+    "submitted": "done",
     "cancelled": "cancelled",
-}  # fmt: skip
+}
 OPEN = ("ready", "blocked", "waiting", "running")
 FINAL = ("failed", "cancelled")
 # What its job may be dispatched beyond its attempts: a crash is no failed submission. The first may be the
@@ -104,23 +113,50 @@ class SubmissionEntry:
 def entry_of(row: tuple[Any, ...]) -> SubmissionEntry:
     """A row of one of the lists, in the words of the submission queue."""
     (
-        id_, state, args, attempt, deaths, limit, created, due, claimed, last_at, finished, last_code, last_message,
-        error_code, error_message, lidarr_id, lidarr_status,
-    ) = row  # fmt: skip
+        id_,
+        state,
+        args,
+        attempt,
+        deaths,
+        limit,
+        created,
+        due,
+        claimed,
+        last_at,
+        finished,
+        last_code,
+        last_message,
+        error_code,
+        error_message,
+        lidarr_id,
+        lidarr_status,
+    ) = row
     sub = Submission(**json.loads(args)["submission"])
     # Also once its time has come: it stays failed until Lidarr has taken it, however long that is full.
     due_again = state in ("ready", "running") and attempts_of(state, attempt, deaths) > 0
     retrying = due_again or (state == "waiting" and last_code is not None and attempt > 0)
     status: Status = "submitted" if state == "done" else "failed" if retrying or state in FINAL else "queued"
     return SubmissionEntry(
-        id=id_, entity_type=sub.entity_type, entity_id=sub.entity_id, user=sub.user, musicbrainz_id=sub.musicbrainz_id,
-        name=sub.name, artist=sub.artist, status=status, attempts=attempts_of(state, attempt, deaths),
+        id=id_,
+        entity_type=sub.entity_type,
+        entity_id=sub.entity_id,
+        user=sub.user,
+        musicbrainz_id=sub.musicbrainz_id,
+        name=sub.name,
+        artist=sub.artist,
+        status=status,
+        attempts=attempts_of(state, attempt, deaths),
         most_attempts=limit - CUT_SHORT,
         last_error=error_of(error_code, error_message) or error_of(last_code, last_message),
-        retry_at=due if retrying else None, terminal_reason=terminal_of(state, error_code), created_at=created,
-        updated_at=max(at for at in (created, claimed, last_at, finished) if at is not None), lidarr_id=lidarr_id,
-        stage=state, due_at=due, lidarr_status=lidarr_status,
-    )  # fmt: skip
+        retry_at=due if retrying else None,
+        terminal_reason=terminal_of(state, error_code),
+        created_at=created,
+        updated_at=max(at for at in (created, claimed, last_at, finished) if at is not None),
+        lidarr_id=lidarr_id,
+        stage=state,
+        due_at=due,
+        lidarr_status=lidarr_status,
+    )
 
 
 def attempts_of(state: str, attempt: int, deaths: int) -> int:
@@ -174,33 +210,57 @@ class BadgeStyle:
 _CLASSES = {"good": "badge-success", "busy": "badge-info", "warn": "badge-warning", "bad": "badge-error"}
 BADGE_STYLES: dict[str, BadgeStyle] = {
     "queued": BadgeStyle(
-        word="Queued", tone="warn", icon="queue", picture="icon-[heroicons--queue-list]",
-        tooltip="Queued for Lidarr", link=False,
+        word="Queued",
+        tone="warn",
+        icon="queue",
+        picture="icon-[heroicons--queue-list]",
+        tooltip="Queued for Lidarr",
+        link=False,
     ),
     "pending": BadgeStyle(
-        word="Pending", tone="warn", icon="clock", picture="icon-[heroicons--clock]",
+        word="Pending",
+        tone="warn",
+        icon="clock",
+        picture="icon-[heroicons--clock]",
         tooltip="In Lidarr, and not downloaded yet",
     ),
     "monitored": BadgeStyle(
-        word="Monitored", tone="busy", icon="search", picture="icon-[heroicons--eye]",
+        word="Monitored",
+        tone="busy",
+        icon="search",
+        picture="icon-[heroicons--eye]",
         tooltip="Lidarr looks for it",
     ),
     "grabbed": BadgeStyle(
-        word="Grabbed", tone="busy", icon="wave", picture="icon-[heroicons--arrow-down-tray]",
+        word="Grabbed",
+        tone="busy",
+        icon="wave",
+        picture="icon-[heroicons--arrow-down-tray]",
         tooltip="Lidarr downloads it",
     ),
     "available": BadgeStyle(
-        word="Available", tone="good", icon="check", picture="icon-[heroicons--check]", tooltip="Lidarr has it",
+        word="Available",
+        tone="good",
+        icon="check",
+        picture="icon-[heroicons--check]",
+        tooltip="Lidarr has it",
     ),
     "missing": BadgeStyle(
-        word="Missing", tone="bad", icon="alert", picture="icon-[heroicons--exclamation-triangle]",
+        word="Missing",
+        tone="bad",
+        icon="alert",
+        picture="icon-[heroicons--exclamation-triangle]",
         tooltip="Lidarr lacks some of its tracks",
     ),
     "gave_up": BadgeStyle(
-        word="Gave up", tone="bad", icon="cross", picture="icon-[heroicons--x-mark]",
-        tooltip="Lidarr did not take it; retry it on the page Lidarr", link=False,
+        word="Gave up",
+        tone="bad",
+        icon="cross",
+        picture="icon-[heroicons--x-mark]",
+        tooltip="Lidarr did not take it; retry it on the page Lidarr",
+        link=False,
     ),
-}  # fmt: skip
+}
 
 
 def badge_of(kind: str, entity_id: int, status: str | None) -> Badge | None:

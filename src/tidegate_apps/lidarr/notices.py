@@ -50,24 +50,35 @@ class SubmitFailure:
             return None
         title = "Lidarr refuses our key" if refused else "Nothing can be sent to Lidarr"
         return Notice(
-            kind=NoticeKind.FATAL if refused else NoticeKind.CAP, target=TARGET, episode=self.since, title=title,
-            message=self.fault.message, advice=self.fault.advice,
+            kind=NoticeKind.FATAL if refused else NoticeKind.CAP,
+            target=TARGET,
+            episode=self.since,
+            title=title,
+            message=self.fault.message,
+            advice=self.fault.advice,
             # What may pass by itself changes its code from wake to wake, and is told once all the same.
             code="" if self.fault.retriable else self.fault.code,
-        )  # fmt: skip
+        )
 
 
 def recovered(now: float) -> Notice:
     return Notice(
-        kind=NoticeKind.RECOVERED, target=TARGET, episode=now, title="Lidarr takes entries again",
+        kind=NoticeKind.RECOVERED,
+        target=TARGET,
+        episode=now,
+        title="Lidarr takes entries again",
         message="The wakes go on as before.",
-    )  # fmt: skip
+    )
 
 
 def gave_up(n: int, now: float) -> Notice:
     many, they, them = ("1 entry was", "It is", "it") if n == 1 else (f"{n} entries were", "They are", "them")
     return Notice(
-        kind=NoticeKind.CAP, target=TARGET, key=GIVEN_UP, episode=now, title=f"{many} given up for Lidarr",
+        kind=NoticeKind.CAP,
+        target=TARGET,
+        key=GIVEN_UP,
+        episode=now,
+        title=f"{many} given up for Lidarr",
         message=f"{they} not tried again without you, nor are the albums of an artist that was given up.",
         advice=f"See why on the page Lidarr, and retry {them} there.",
-    )  # fmt: skip
+    )

@@ -19,9 +19,14 @@ _PAGE_SIZE = 50
 _MAX_UNSENDABLE = 20
 MAX_COUNTED = 10_000  # in one state; what is more shows as that with a plus
 WORDS = {
-    "": "All", "queued": "Queued", "artist": "Waiting for an artist", "retrying": "Retrying", "gave_up": "Gave up",
-    "submitted": "Submitted", "cancelled": "Cancelled",
-}  # fmt: skip
+    "": "All",
+    "queued": "Queued",
+    "artist": "Waiting for an artist",
+    "retrying": "Retrying",
+    "gave_up": "Gave up",
+    "submitted": "Submitted",
+    "cancelled": "Cancelled",
+}
 
 
 def show(request: Request, app: Installed[LidarrSettings]) -> Response:
@@ -140,9 +145,11 @@ def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
             entry = service.retry(app, id, current_user(request))
         except (NotFound, Rejected) as error:
             return redirect_with_flash(request, "/lidarr", f"{str(error).capitalize()}.", tone="bad")
-        words = f"{entry.name} is in the queue again." if entry.stage != "blocked" else (
-            f"{entry.name} is in the queue again, behind its artist."
-        )  # fmt: skip
+        words = (
+            f"{entry.name} is in the queue again."
+            if entry.stage != "blocked"
+            else (f"{entry.name} is in the queue again, behind its artist.")
+        )
         return redirect_with_flash(request, "/lidarr", words)
 
     @found.post("/lidarr/{id}/cancel")

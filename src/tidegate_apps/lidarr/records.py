@@ -237,10 +237,17 @@ class Recorder:
         listed = seen.idle and was is not None and was.given_up
         status = "queued" if to_send else "gave_up" if listed else seen.status or _still(was, job)
         return {
-            "kind": seen.kind, "entity_id": seen.entity_id, "user_id": seen.user, "name": seen.name,
-            "artist": seen.artist, "status": status, "lidarr_id": seen.lidarr_id,
-            "mbid": seen.mbid, "job": kept, "note": _note(seen, status, was),
-        }  # fmt: skip
+            "kind": seen.kind,
+            "entity_id": seen.entity_id,
+            "user_id": seen.user,
+            "name": seen.name,
+            "artist": seen.artist,
+            "status": status,
+            "lidarr_id": seen.lidarr_id,
+            "mbid": seen.mbid,
+            "job": kept,
+            "note": _note(seen, status, was),
+        }
 
     def put_tracks(self, tx: DbTx, page: Sequence[Track]) -> None:
         albums = sorted({each.album_id for each in page if each.album_id is not None})
@@ -252,11 +259,20 @@ class Recorder:
             was = own.get(each.id)
             # The link leads to the page of the album, which may have become another one in the same state.
             if (was.status, was.mbid) != (status, mbid) if was is not None else status is not None:
-                rows.append({
-                    "kind": "track", "entity_id": each.id, "user_id": each.user, "name": each.title,
-                    "artist": each.artist, "status": status, "lidarr_id": lidarr_id, "mbid": mbid, "job": None,
-                    "note": "",
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "kind": "track",
+                        "entity_id": each.id,
+                        "user_id": each.user,
+                        "name": each.title,
+                        "artist": each.artist,
+                        "status": status,
+                        "lidarr_id": lidarr_id,
+                        "mbid": mbid,
+                        "job": None,
+                        "note": "",
+                    }
+                )
         if rows:
             tx.many("put_entities", rows)
         for row in rows:
@@ -281,7 +297,12 @@ def _note(seen: EntityObservation, status: str | None, was: EntityRecord | None)
 
 def _submission(seen: EntityObservation) -> Submission:
     return Submission(
-        entity_type="artist" if seen.kind == "artist" else "album", entity_id=seen.entity_id, user=seen.user,
-        musicbrainz_id=seen.mbid, name=seen.name, artist_id=seen.artist_id, artist=seen.artist,
+        entity_type="artist" if seen.kind == "artist" else "album",
+        entity_id=seen.entity_id,
+        user=seen.user,
+        musicbrainz_id=seen.mbid,
+        name=seen.name,
+        artist_id=seen.artist_id,
+        artist=seen.artist,
         artist_mbid=seen.artist_mbid,
-    )  # fmt: skip
+    )

@@ -231,14 +231,20 @@ class SubmitStatus:
     def as_json(self) -> dict[str, Any]:
         counts = {name or "all": n for name, n in self.counts.items()}
         return {
-            "configured": self.configured, "counts": counts, "queue_depth": self.depth, "own": self.own,
-            "queue_max": self.cap, "asked_at": self.asked_at, "next_wake_at": self.next_wake,
+            "configured": self.configured,
+            "counts": counts,
+            "queue_depth": self.depth,
+            "own": self.own,
+            "queue_max": self.cap,
+            "asked_at": self.asked_at,
+            "next_wake_at": self.next_wake,
             "waking_since": self.waking_since,
             "submit_interval": self.submit_interval,
             "last_look": None if self.look is None else dict(zip(_LOOK, self.look, strict=True)),
-            "looking_since": self._looking("running"), "look_goes_on_at": self._looking("waiting"),
+            "looking_since": self._looking("running"),
+            "look_goes_on_at": self._looking("waiting"),
             "last_wake": None if self.last is None else {**self.last.as_json(), "result": woken_words(self.last)},
-        }  # fmt: skip
+        }
 
 
 def submit_status(app: Installed[LidarrSettings]) -> SubmitStatus:
@@ -248,14 +254,19 @@ def submit_status(app: Installed[LidarrSettings]) -> SubmitStatus:
     last, under_way = app.jobs.waker.last(), app.db.one("under_way")
     next_wake = None if last is None else app.jobs.waker.next_at()
     return SubmitStatus(
-        configured=settings.configured, counts=counts_of(app.db.all("counts")),
-        depth=None if full is None else full.depth, own=0 if full is None or not settings.credits else full.own,
-        cap=settings.queue_max, asked_at=None if full is None else full.at,
-        next_wake=next_wake if settings.configured else None, last=last,
+        configured=settings.configured,
+        counts=counts_of(app.db.all("counts")),
+        depth=None if full is None else full.depth,
+        own=0 if full is None or not settings.credits else full.own,
+        cap=settings.queue_max,
+        asked_at=None if full is None else full.at,
+        next_wake=next_wake if settings.configured else None,
+        last=last,
         waking_since=None if under_way is None else under_way[0],
-        look=look, looking=_looking(app) if settings.configured else None,
+        look=look,
+        looking=_looking(app) if settings.configured else None,
         submit_interval=float(settings.submit_interval),
-    )  # fmt: skip
+    )
 
 
 def _looking(app: Installed[LidarrSettings]) -> tuple[str, float] | None:

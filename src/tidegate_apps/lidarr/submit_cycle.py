@@ -176,10 +176,20 @@ class SubmitCycleRunner:
             notices.log_backpressure(room.depth + own, room.cap, drained.remaining)
         notices.log_drained(cycle.submitted, max(0, eligible - cycle.submitted), drained.remaining)
         found = CycleReport(
-            at=began, ended_at=0.0, eligible=eligible, submitted=cycle.submitted, failed=cycle.failed,
-            remaining=drained.remaining, depth=room.depth if room is not None else None, own=own, outcome="drained",
-            message="", code=None, failures=0, failing_since=None,
-        )  # fmt: skip
+            at=began,
+            ended_at=0.0,
+            eligible=eligible,
+            submitted=cycle.submitted,
+            failed=cycle.failed,
+            remaining=drained.remaining,
+            depth=room.depth if room is not None else None,
+            own=own,
+            outcome="drained",
+            message="",
+            code=None,
+            failures=0,
+            failing_since=None,
+        )
         trouble = cycle.trouble
         if trouble is not None:
             found = replace(found, outcome="held", message=trouble.message)
@@ -238,10 +248,20 @@ def _woken(row: tuple[Any, ...]) -> CycleReport:
 def _idle(now: float, last: CycleReport | None) -> CycleReport:
     """Nothing was to be sent; what was known of Lidarr stays known."""
     cycle_report = CycleReport(
-        at=now, ended_at=0.0, eligible=0, submitted=0, failed=0, remaining=0 if last is None else last.remaining,
-        depth=None if last is None else last.depth, own=0, outcome="nothing", message="There was nothing to send.",
-        code=None, failures=0, failing_since=None,
-    )  # fmt: skip
+        at=now,
+        ended_at=0.0,
+        eligible=0,
+        submitted=0,
+        failed=0,
+        remaining=0 if last is None else last.remaining,
+        depth=None if last is None else last.depth,
+        own=0,
+        outcome="nothing",
+        message="There was nothing to send.",
+        code=None,
+        failures=0,
+        failing_since=None,
+    )
     return _no_wiser(cycle_report, last)
 
 
@@ -255,9 +275,7 @@ def _no_wiser(found: CycleReport, last: CycleReport | None) -> CycleReport:
 def _troubled(found: CycleReport, fault: Fault, last: CycleReport | None) -> CycleReport:
     failures = 0 if last is None else last.failures
     since = None if last is None or _another(last.code, fault) else last.failing_since
-    return replace(
-        found, code=fault.code, failures=failures + 1, failing_since=found.at if since is None else since
-    )  # fmt: skip
+    return replace(found, code=fault.code, failures=failures + 1, failing_since=found.at if since is None else since)
 
 
 def _another(before: str | None, fault: Fault) -> bool:

@@ -192,9 +192,14 @@ class Submitter:
         began = clock.monotonic()
         async with self._calling() as lidarr:
             means = SubmitContext(
-                lidarr=lidarr, metadata=self._behind, setup=lambda: self._places.of(lidarr), now=clock.now,
-                elapsed=clock.monotonic, sleep=clock.asleep, refresh_wait=float(self.app.settings.refresh_wait),
-            )  # fmt: skip
+                lidarr=lidarr,
+                metadata=self._behind,
+                setup=lambda: self._places.of(lidarr),
+                now=clock.now,
+                elapsed=clock.monotonic,
+                sleep=clock.asleep,
+                refresh_wait=float(self.app.settings.refresh_wait),
+            )
             try:
                 if sub.entity_type == "artist" and self.metadata.state == "open":
                     await self._behind(_nothing)  # raises: there is no need to ask Lidarr anything first
@@ -233,11 +238,15 @@ class Submitter:
         return [
             db.bind("accepted", kind=kind, entity_id=id_, status=accepted.status, lidarr_id=accepted.lidarr_id),
             db.bind(
-                "happened", kind=f"lidarr_{kind}_submitted", entity_id=id_, user_id=sub.user,
-                lidarr_id=accepted.lidarr_id, job=job.id,
+                "happened",
+                kind=f"lidarr_{kind}_submitted",
+                entity_id=id_,
+                user_id=sub.user,
+                lidarr_id=accepted.lidarr_id,
+                job=job.id,
             ),
             self.library.badge(kind, id_, badge_of(kind, id_, accepted.status)),
-        ]  # fmt: skip
+        ]
 
     # -- a failure -----------------------------------------------------------------------------------------------------
 
@@ -275,9 +284,13 @@ class Submitter:
                 fault.code, message, keep_place=keep_place, status=fault.status or None, fault=fault if ill else None
             ) from error
         raise Again(
-            ladder=True, keep_place=keep_place, code=fault.code, message=message, status=fault.status or None,
+            ladder=True,
+            keep_place=keep_place,
+            code=fault.code,
+            message=message,
+            status=fault.status or None,
             fault=fault if ill else None,
-        ) from error  # fmt: skip
+        ) from error
 
     def _may_search(self, job: Context) -> bool:
         """Whether Lidarr may search for the album of this job, so that it will take a place there."""

@@ -125,20 +125,33 @@ def _one(app: Installed[MusicSettings], user: str, provider: str) -> ConnectionS
 
 def shown(line: ConnectionSummary) -> ConnectionShown:
     return ConnectionShown(
-        provider=line.kind.name, title=line.kind.title, connected=line.connected, state=line.look.name,
-        word=line.look.word, reason=line.look.reason, last_success_at=line.success_at, next_try_at=line.next_at,
+        provider=line.kind.name,
+        title=line.kind.title,
+        connected=line.connected,
+        state=line.look.name,
+        word=line.look.word,
+        reason=line.look.reason,
+        last_success_at=line.success_at,
+        next_try_at=line.next_at,
         operations=[_operation(work) for work in line.works],
         gaps=[GapShown(since=gap.since, until=gap.until) for gap in line.gaps],
-    )  # fmt: skip
+    )
 
 
 def _operation(work: OperationSummary) -> OperationShown:
     state = work.state
     return OperationShown(
-        operation=work.name, state=work.look.name, reason=work.look.reason, code=state.code, failures=state.failures,
-        last_success_at=state.success_at, last_tried_at=state.tried_at, next_try_at=state.next_at, items=state.items,
+        operation=work.name,
+        state=work.look.name,
+        reason=work.look.reason,
+        code=state.code,
+        failures=state.failures,
+        last_success_at=state.success_at,
+        last_tried_at=state.tried_at,
+        next_try_at=state.next_at,
+        items=state.items,
         bad=state.bad,
-    )  # fmt: skip
+    )
 
 
 # `/music/artists`, `/albums`, `/tracks`, `/plays`: what is in the library of a user.
@@ -210,9 +223,15 @@ def entries_router(app: Installed[MusicSettings]) -> APIRouter:
 def _entry(entry: library.LibraryEntry) -> EntryShown:
     badge = None if entry.badge is None else entry.badge.word
     return EntryShown(
-        id=entry.id, name=entry.name, mbid=entry.mbid, artist=entry.artist, album=entry.album, plays=entry.plays,
-        last_played_at=entry.played_at, badge=badge,
-    )  # fmt: skip
+        id=entry.id,
+        name=entry.name,
+        mbid=entry.mbid,
+        artist=entry.artist,
+        album=entry.album,
+        plays=entry.plays,
+        last_played_at=entry.played_at,
+        badge=badge,
+    )
 
 
 def _play(row: Any) -> PlayShown:

@@ -136,9 +136,13 @@ class Connections:
         if loopback:
             kept[LOOPBACK] = "yes"
         params = {
-            "user_id": user, "provider": kind.name, "declared": declared, "at": self._now(),
-            "account": account(kind, kept), **self._written(user, kind, kept),
-        }  # fmt: skip
+            "user_id": user,
+            "provider": kind.name,
+            "declared": declared,
+            "at": self._now(),
+            "account": account(kind, kept),
+            **self._written(user, kind, kept),
+        }
 
         def write(tx: DbTx) -> int:
             tx.all("add_user", user_id=user, at=params["at"])

@@ -103,27 +103,42 @@ class Healths:
 
 def _target(kind: ProviderKind, settings: MusicSettings, outside: SyncDependencies) -> Target:
     backoff = Backoff(
-        float(settings.backoff_base), cap=max(float(settings.backoff_cap), float(settings.backoff_base)),
+        float(settings.backoff_base),
+        cap=max(float(settings.backoff_cap), float(settings.backoff_base)),
         jitter=settings.backoff_jitter,
-    )  # fmt: skip
+    )
     tuning = Tuning(cap_notice=settings.cap_notice, rng=outside.rng, bus=outside.bus)
     return Target(
-        kind.name, "sync", title=kind.title, rules=kind.rules, backoff=backoff, breaker=False, confirm=kind.confirm,
-        deadline=float(settings.deadline), reprobe_every=float(settings.reprobe) or None,
-        store=outside.store, clock=outside.clock, tuning=tuning,
-    )  # fmt: skip
+        kind.name,
+        "sync",
+        title=kind.title,
+        rules=kind.rules,
+        backoff=backoff,
+        breaker=False,
+        confirm=kind.confirm,
+        deadline=float(settings.deadline),
+        reprobe_every=float(settings.reprobe) or None,
+        store=outside.store,
+        clock=outside.clock,
+        tuning=tuning,
+    )
 
 
 def _rows(user: str, provider: str, ill: list[Health]) -> list[dict[str, object]]:
     return [
         {
-            "user_id": user, "provider": provider, "operation": each.operation or "", "failures": each.failures,
-            "since": each.since, "until": None if each.hold is None else each.hold.until,
-            "code": each.fault.code, "detail": each.fault.detail[:300],
+            "user_id": user,
+            "provider": provider,
+            "operation": each.operation or "",
+            "failures": each.failures,
+            "since": each.since,
+            "until": None if each.hold is None else each.hold.until,
+            "code": each.fault.code,
+            "detail": each.fault.detail[:300],
         }
         for each in ill
         if each.fault is not None and each.failures
-    ]  # fmt: skip
+    ]
 
 
 # How each operation is, as people read it; written a little later and many at once, because nothing depends on it.

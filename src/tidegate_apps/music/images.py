@@ -77,10 +77,13 @@ class Pictures:
         async with (
             self._slots,
             net.Client(
-                user_agent=user_agent(settings), allow=settings.allow_networks, body=_MAX_BYTES, total="10s",
+                user_agent=user_agent(settings),
+                allow=settings.allow_networks,
+                body=_MAX_BYTES,
+                total="10s",
                 ports=None if settings.allow_networks else (80, 443),
             ) as client,
-        ):  # fmt: skip
+        ):
             answer = await client.get(address)
         if answer.status >= 500 or answer.status in _RETRIABLE_STATUSES:
             reply = Reply(status_code=answer.status, headers=answer.headers, content=b"", method="GET", url=answer.url)

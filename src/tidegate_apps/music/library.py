@@ -111,9 +111,15 @@ class Library:
         if badge is None:
             return self._db.bind("remove_badge", kind=kind, entity_id=id_)
         return self._db.bind(
-            "put_badge", kind=kind, entity_id=id_, word=badge.word, tone=badge.tone, icon=badge.icon,
-            tooltip=badge.tooltip, href=badge.href,
-        )  # fmt: skip
+            "put_badge",
+            kind=kind,
+            entity_id=id_,
+            word=badge.word,
+            tone=badge.tone,
+            icon=badge.icon,
+            tooltip=badge.tooltip,
+            href=badge.href,
+        )
 
     def put(self, *badges: BoundStatement) -> None:
         """Writes badges, in one transaction."""

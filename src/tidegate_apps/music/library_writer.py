@@ -209,8 +209,10 @@ def _put_playlist(tx: DbTx, operation: SyncOperation, playlist: Playlist, merged
 
 _TABLES = {"artist": "artist", "album": "album", "song": "track"}
 _IDENTIFY = {
-    "artist": merge.identify_artist, "album": merge.identify_album, "song": merge.identify_track,
-}  # fmt: skip
+    "artist": merge.identify_artist,
+    "album": merge.identify_album,
+    "song": merge.identify_track,
+}
 
 
 def _put_found(tx: DbTx, operation: Operation, request: EnrichmentRequest, found: Enrichment, now: float) -> None:

@@ -82,9 +82,15 @@ class Merging:
         found = by_id[0][0] if by_id else _chosen(named, mbid)
         if found is None:
             found = self._made(
-                "add_track", artist_id=artist, album_id=album, title=title, name_key=key, mbid=mbid, isrc=song.isrc,
+                "add_track",
+                artist_id=artist,
+                album_id=album,
+                title=title,
+                name_key=key,
+                mbid=mbid,
+                isrc=song.isrc,
                 seconds=song.seconds,
-            )  # fmt: skip
+            )
             self.places[found] = (artist, album)
             return found
         if mbid and not by_id:

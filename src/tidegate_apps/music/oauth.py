@@ -39,9 +39,13 @@ def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
     def around(kind: ProviderKind) -> ProviderContext:
         clock, settings = app.queue.clock, app.settings
         return ProviderContext(
-            transport=transport(settings), clock=clock, paces=Limiters(clock), save=_nobody, agent=user_agent(settings),
+            transport=transport(settings),
+            clock=clock,
+            paces=Limiters(clock),
+            save=_nobody,
+            agent=user_agent(settings),
             addresses=addresses(settings, kind),
-        )  # fmt: skip
+        )
 
     def redirect(request: Request, kind: ProviderKind) -> str:
         base = app.settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")

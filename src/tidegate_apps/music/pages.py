@@ -45,10 +45,17 @@ def show_connections(request: Request, app: Installed[MusicSettings]) -> Respons
         if any(work.state.bad for work in line.works)
     ]
     return page(
-        request, "music/connections.html", lines=lines, user=user, mine=user == user_of(request), users=users, bad=bad,
-        totals=_totals(app, user), syncs=app.settings.sync,
+        request,
+        "music/connections.html",
+        lines=lines,
+        user=user,
+        mine=user == user_of(request),
+        users=users,
+        bad=bad,
+        totals=_totals(app, user),
+        syncs=app.settings.sync,
         facts=_facts(app) if who is not None and who.has_permission(Permission.SEE_SETTINGS) else [],
-    )  # fmt: skip
+    )
 
 
 def _facts(app: Installed[MusicSettings]) -> list[tuple[str, str]]:
@@ -87,10 +94,17 @@ def connect_page(
     fields = asked_for(kind)
     shown = {field.name: (given or {}).get(field.name, before.get(field.name, field.default)) for field in fields}
     return page(
-        request, "music/connect.html", status=200 if wrong is None else 422, kind=kind, fields=fields, shown=shown,
-        line=line_of(offer_of(app, kind), row, []), entered=bool(before), wrong=wrong,
+        request,
+        "music/connect.html",
+        status=200 if wrong is None else 422,
+        kind=kind,
+        fields=fields,
+        shown=shown,
+        line=line_of(offer_of(app, kind), row, []),
+        entered=bool(before),
+        wrong=wrong,
         labels={field.name: field.label for field in fields},
-    )  # fmt: skip
+    )
 
 
 def show_library(request: Request, app: Installed[MusicSettings]) -> Response:
@@ -113,9 +127,18 @@ def show_library(request: Request, app: Installed[MusicSettings]) -> Response:
         values.update(entries=some.items, next_cursor=some.next_cursor)
     titles = {kind.name: kind.title for kind in app.jobs.kinds.values()}
     return page(
-        request, "music/library.html", **values, shelf=shelf, like=like, most=_PAGE_SIZE, paged=bool(cursor),
-        user=user, mine=user == user_of(request), totals=_totals(app, user), titles=titles,
-    )  # fmt: skip
+        request,
+        "music/library.html",
+        **values,
+        shelf=shelf,
+        like=like,
+        most=_PAGE_SIZE,
+        paged=bool(cursor),
+        user=user,
+        mine=user == user_of(request),
+        totals=_totals(app, user),
+        titles=titles,
+    )
 
 
 def _totals(app: Installed[MusicSettings], user: str) -> dict[str, int]:

@@ -35,8 +35,12 @@ CALM = frozenset({"ok", "syncing", "idle", "new"})  # nobody need look at it
 _OF_HELD = {"fatal": "action", "retry_after": "limited", "backoff": "degraded", "other": "paused"}
 _URGENCY = {name: rank for rank, name in enumerate(_WORDS)}
 OPERATIONS: Mapping[str, str] = {
-    "plays": "Plays", "playlists": "Playlists", "ids": "Ids", "art": "Pictures", "tags": "Tags",
-}  # fmt: skip
+    "plays": "Plays",
+    "playlists": "Playlists",
+    "ids": "Ids",
+    "art": "Pictures",
+    "tags": "Tags",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

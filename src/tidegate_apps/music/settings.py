@@ -35,9 +35,10 @@ class MusicSettings(BaseModel):
     backoff_jitter: float = Field(default=0.25, ge=0, lt=1, description="How far chance moves a wait: a share of it.")
     cap_notice: bool = Field(default=True, description="Tell once when the waits have reached the longest.")
     reprobe: Seconds = Field(
-        default=Seconds("1h"), ge=0,
+        default=Seconds("1h"),
+        ge=0,
         description="Between two calls after a fault of quota or configuration; 0: none is made.",
-    )  # fmt: skip
+    )
     deadline: Seconds = Field(default=Seconds("15m"), ge=60, description="For one step of a sync, waits included.")
     keep_health: bool = Field(
         default=False, description="Keep failures and waits in the store, so that a restart does not forget them."

@@ -169,10 +169,14 @@ class SyncSupervisor:
         context.generations[pair] = generation
         values = context.values(kind, row)
         there = ProviderContext(
-            transport=self._transport, clock=context.clock, paces=context.limiters, save=_Save(context, kind, row),
-            agent=context.agent, addresses=context.addresses(kind),
+            transport=self._transport,
+            clock=context.clock,
+            paces=context.limiters,
+            save=_Save(context, kind, row),
+            agent=context.agent,
+            addresses=context.addresses(kind),
             loopback=row is not None and context.connections.loopback(row),
-        )  # fmt: skip
+        )
         made = registry.make_provider(kind, ProviderConnection(user=user, provider=provider, values=values), there)
         if made is None:
             return  # something that it needs has not been entered

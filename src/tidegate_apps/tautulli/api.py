@@ -100,18 +100,30 @@ def play_shown(row: Sequence[Any]) -> PlayShown:
 def breaker_shown(name: str, fresh: Freshness) -> BreakerShown:
     said = fresh.state.breaker
     return BreakerShown(
-        name=name, state=fresh.breaker, since=said.get("since"), next_trial=fresh.next_trial,
-        failures_in_a_row=said.get("failures_in_a_row", 0), requests=said.get("requests", 0),
-        successes=said.get("successes", 0), failures=said.get("failures", 0),
-    )  # fmt: skip
+        name=name,
+        state=fresh.breaker,
+        since=said.get("since"),
+        next_trial=fresh.next_trial,
+        failures_in_a_row=said.get("failures_in_a_row", 0),
+        requests=said.get("requests", 0),
+        successes=said.get("successes", 0),
+        failures=said.get("failures", 0),
+    )
 
 
 def status_shown(name: str, url: str, fresh: Freshness, plays: int) -> StatusShown:
     state = fresh.state
     return StatusShown(
-        url=url, plays=plays, synced_at=state.synced_at, stale_since=fresh.stale_since, tried_at=state.tried_at,
-        outcome=state.outcome, code=state.code, message=state.message, breaker=breaker_shown(name, fresh),
-    )  # fmt: skip
+        url=url,
+        plays=plays,
+        synced_at=state.synced_at,
+        stale_since=fresh.stale_since,
+        tried_at=state.tried_at,
+        outcome=state.outcome,
+        code=state.code,
+        message=state.message,
+        breaker=breaker_shown(name, fresh),
+    )
 
 
 MAX_ID = 2**53 - 1
@@ -145,9 +157,15 @@ def _api(app: Installed[TautulliSettings]) -> APIRouter:
         """What is stored, the newest first. It is served while Tautulli is away, and `stale_since` says since when."""
         started, row_id = _place(cursor) if cursor else (_moment(before, MAX_ID), 0)
         asked = {
-            "started": started, "row_id": row_id, "since": _moment(after, -MAX_ID), "person": user, "show": title,
-            "platform": platform, "media_type": media_type, "n": limit + 1,
-        }  # fmt: skip
+            "started": started,
+            "row_id": row_id,
+            "since": _moment(after, -MAX_ID),
+            "person": user,
+            "show": title,
+            "platform": platform,
+            "media_type": media_type,
+            "n": limit + 1,
+        }
         fresh, rows = app.db.read(
             lambda tx: (
                 store.freshness(tx, app.settings, app.queue.clock.now()),
@@ -156,9 +174,11 @@ def _api(app: Installed[TautulliSettings]) -> APIRouter:
         )
         following = f"{rows[limit - 1][1]}_{rows[limit - 1][0]}" if len(rows) > limit else None
         return HistoryShown(
-            items=[play_shown(row) for row in rows[:limit]], next_cursor=following,
-            synced_at=fresh.state.synced_at, stale_since=fresh.stale_since,
-        )  # fmt: skip
+            items=[play_shown(row) for row in rows[:limit]],
+            next_cursor=following,
+            synced_at=fresh.state.synced_at,
+            stale_since=fresh.stale_since,
+        )
 
     @router.get("/status")
     @requires(Permission.SEE)

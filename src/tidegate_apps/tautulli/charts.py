@@ -52,8 +52,13 @@ class Range:
         day, here = first.toordinal() - _EPOCH, _midnight(first)
         whole = week_of(day + 6)  # the first that begins then or later
         at, there = (month_of(day * DAY), day * DAY) if self.grain == "month" else (whole, (whole * 7 - 3) * DAY)
-        return {"grain": self.grain, "whole": at, "rim": min(here, there), "rim_ends": max(here, there),
-                "sign": 1 if here < there else -1}  # fmt: skip
+        return {
+            "grain": self.grain,
+            "whole": at,
+            "rim": min(here, there),
+            "rim_ends": max(here, there),
+            "sign": 1 if here < there else -1,
+        }
 
 
 RANGES: Mapping[str, Range] = {
@@ -108,11 +113,13 @@ def charts(tx: DbTx, chosen: Range, now: float) -> Charts:
     by_start, by_hour = _columns(tx, [*begins, ends]), _hours(tx, begins[0], ends)
     tallies = chosen.tallies(today)
     return Charts(
-        total=sum(plays for plays, _ in by_start), seconds=sum(seconds for _, seconds in by_start),
-        days=[ChartBar(_label(start, unit), *found) for start, found in zip(starts, by_start, strict=True)], unit=unit,
+        total=sum(plays for plays, _ in by_start),
+        seconds=sum(seconds for _, seconds in by_start),
+        days=[ChartBar(_label(start, unit), *found) for start, found in zip(starts, by_start, strict=True)],
+        unit=unit,
         hours=[ChartBar(f"{hour:02}:00", *found) for hour, found in enumerate(by_hour)],
         tops={kind: _leaders(tx, kind, tallies) for kind in KINDS},
-    )  # fmt: skip
+    )
 
 
 def _columns(tx: DbTx, bounds: Sequence[int]) -> list[list[int]]:
@@ -144,9 +151,8 @@ def _hours(tx: DbTx, first: int, ends: int) -> list[list[int]]:
 
 def _leaders(tx: DbTx, kind: str, tallies: Mapping[str, Any]) -> list[Leader]:
     return [
-        Leader(name, int(plays), int(seconds))
-        for name, plays, seconds in tx.all("top", kind=kind, n=TOP, **tallies)
-    ]  # fmt: skip
+        Leader(name, int(plays), int(seconds)) for name, plays, seconds in tx.all("top", kind=kind, n=TOP, **tallies)
+    ]
 
 
 def _add(column: list[int], plays: int | None, seconds: int | None) -> None:

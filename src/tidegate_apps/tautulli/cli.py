@@ -36,7 +36,7 @@ def sync(at: AtServer) -> None:
         try:
             found = HistorySync(
                 there.db, bare_client(there), there.settings.page, there.queue.clock.now, told=told
-            ).run()  # fmt: skip
+            ).run()
         except Exception as error:
             raise _plain(error) from error
         _ended_well(there)

@@ -93,12 +93,22 @@ class HistoryQuery:
     def as_query(self) -> dict[str, str]:
         """Rows as they are, not grouped, and without the streams that go on."""
         given: dict[str, object] = {
-            "start": self.start, "length": self.length, "order_column": "date",
-            "order_dir": "asc" if self.oldest_first else "desc", "grouping": 0, "include_activity": 0,
-            "after": self.after, "before": self.before, "start_date": self.start_date, "user": self.user,
-            "user_id": self.user_id, "rating_key": self.rating_key, "section_id": self.section_id,
-            "media_type": self.media_type, "search": self.search,
-        }  # fmt: skip
+            "start": self.start,
+            "length": self.length,
+            "order_column": "date",
+            "order_dir": "asc" if self.oldest_first else "desc",
+            "grouping": 0,
+            "include_activity": 0,
+            "after": self.after,
+            "before": self.before,
+            "start_date": self.start_date,
+            "user": self.user,
+            "user_id": self.user_id,
+            "rating_key": self.rating_key,
+            "section_id": self.section_id,
+            "media_type": self.media_type,
+            "search": self.search,
+        }
         return {name: str(value) for name, value in given.items() if value not in ("", None)}
 
 

@@ -36,10 +36,15 @@ class Api:
     def target(self) -> Target:
         queue = self._app.queue
         return Target(
-            TARGET, "sync", rules=PACK, backoff=None, breaker=self._app.settings.breaker, clock=queue.clock,
+            TARGET,
+            "sync",
+            rules=PACK,
+            backoff=None,
+            breaker=self._app.settings.breaker,
+            clock=queue.clock,
             # Its page shows it to people; a virtual clock has no threads that could tell of it.
             store=None if queue.inline else queue.url,
-        )  # fmt: skip
+        )
 
     def begin(self) -> None:
         """The numbers of the breaker are there from now on, not only from the first call on."""
@@ -77,9 +82,12 @@ def picture(breaker: Breaker, clock: BreakerClock) -> dict[str, Any]:
     """The breaker in plain values, its times as UNIX time; what pages and commands read from the store."""
     offset, until = clock.now() - clock.monotonic(), breaker.until
     return {
-        "state": breaker.state, "since": breaker.since + offset, "until": None if until is None else until + offset,
-        "failures_in_a_row": breaker.run, **breaker.counts._asdict(),
-    }  # fmt: skip
+        "state": breaker.state,
+        "since": breaker.since + offset,
+        "until": None if until is None else until + offset,
+        "failures_in_a_row": breaker.run,
+        **breaker.counts._asdict(),
+    }
 
 
 T = TypeVar("T")

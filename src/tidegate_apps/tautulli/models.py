@@ -115,13 +115,31 @@ def play_of(row: Mapping[str, Any]) -> HistoryPlay | None:
     full_title, grandparent_title = text(get("full_title")), text(get("grandparent_title"))
     show = grandparent_title or full_title or title or "untitled"
     return HistoryPlay(
-        row_id, number(get("reference_id")), started, moment(get("stopped")), max(0, duration or 0),
-        max(0, number(get("paused_counter")) or 0), number(get("user_id")), friendly_name or user or "unknown",
-        text(get("platform")), text(get("product")), text(get("player")), text(get("media_type")),
-        number(get("rating_key")), show, full_title or show, number(get("year")), text(get("transcode_decision")),
-        number(get("percent_complete")), fraction(get("watched_status")),
-        user, friendly_name, title, text(get("parent_title")), grandparent_title,
-    )  # fmt: skip
+        row_id,
+        number(get("reference_id")),
+        started,
+        moment(get("stopped")),
+        max(0, duration or 0),
+        max(0, number(get("paused_counter")) or 0),
+        number(get("user_id")),
+        friendly_name or user or "unknown",
+        text(get("platform")),
+        text(get("product")),
+        text(get("player")),
+        text(get("media_type")),
+        number(get("rating_key")),
+        show,
+        full_title or show,
+        number(get("year")),
+        text(get("transcode_decision")),
+        number(get("percent_complete")),
+        fraction(get("watched_status")),
+        user,
+        friendly_name,
+        title,
+        text(get("parent_title")),
+        grandparent_title,
+    )
 
 
 def history_of(data: Mapping[str, Any]) -> PlayHistory:
@@ -138,9 +156,13 @@ def activity_of(data: Mapping[str, Any]) -> Activity:
 
 def place_of(data: Mapping[str, Any]) -> GeoLocation:
     return GeoLocation(
-        text(data.get("country")), text(data.get("code")), text(data.get("region")), text(data.get("city")),
-        fraction(data.get("latitude")), fraction(data.get("longitude")),
-    )  # fmt: skip
+        text(data.get("country")),
+        text(data.get("code")),
+        text(data.get("region")),
+        text(data.get("city")),
+        fraction(data.get("latitude")),
+        fraction(data.get("longitude")),
+    )
 
 
 def number(value: object) -> int | None:
@@ -183,10 +205,14 @@ def text(value: object) -> str:
 
 def _session(row: Mapping[str, Any]) -> Session:
     return Session(
-        text(row.get("session_key")), text(row.get("state")), text(row.get("friendly_name") or row.get("user")),
-        text(row.get("full_title")), number(row.get("duration")), number(row.get("view_offset")),
+        text(row.get("session_key")),
+        text(row.get("state")),
+        text(row.get("friendly_name") or row.get("user")),
+        text(row.get("full_title")),
+        number(row.get("duration")),
+        number(row.get("view_offset")),
         number(row.get("progress_percent")),
-    )  # fmt: skip
+    )
 
 
 def _list(value: object) -> list[Any]:

@@ -59,10 +59,13 @@ class TautulliSettings(BaseModel):
     def breaker(self) -> BreakerOptions:
         """The numbers of the breaker, as `Target` takes them."""
         return {
-            "max_requests": self.breaker_max_requests, "interval": float(self.breaker_interval),
-            "timeout": float(self.breaker_timeout), "min_requests": self.breaker_min_requests,
-            "failure_ratio": self.breaker_failure_ratio, "consecutive": self.breaker_consecutive or None,
-        }  # fmt: skip
+            "max_requests": self.breaker_max_requests,
+            "interval": float(self.breaker_interval),
+            "timeout": float(self.breaker_timeout),
+            "min_requests": self.breaker_min_requests,
+            "failure_ratio": self.breaker_failure_ratio,
+            "consecutive": self.breaker_consecutive or None,
+        }
 
 
 def next_time(settings: TautulliSettings, after: float, ticks: int = 1) -> float:

@@ -95,9 +95,12 @@ class HistorySync:
                 if self.stop():
                     raise SyncStopped
                 asked = HistoryQuery(
-                    start=start, length=self.page, oldest_first=True, after=after,
+                    start=start,
+                    length=self.page,
+                    oldest_first=True,
+                    after=after,
                     expected=found.seen > 0 or (state.started is not None and not state.empty_believed),
-                )  # fmt: skip
+                )
                 more = start + self.page < filtered
                 try:
                     page = pages(asked, replace(asked, start=start + self.page) if more else None)

@@ -320,9 +320,10 @@ def simulated() -> Simulated:
     """For the application: feeds of this machine may be polled, on any port."""
     simulator = FeedSimulator()
     return Simulated(
-        simulator, lambda url: {"allow_networks": ["127.0.0.0/8"], "ports": [], "simulated": url},
+        simulator,
+        lambda url: {"allow_networks": ["127.0.0.0/8"], "ports": [], "simulated": url},
         f"has feeds to add: {{url}}/feed/1 to {{url}}/feed/{simulator.feeds}, or all of {{url}}/opml",
-    )  # fmt: skip
+    )
 
 
 def _known(state: str) -> str:

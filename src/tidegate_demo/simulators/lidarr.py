@@ -101,7 +101,7 @@ class LidarrState:
         """The most that ever stood in the queue at one time, or will when nothing more is sent."""
         moves = sorted(
             (at, step) for download in self.downloads for at, step in ((download.shows_at, 1), (download.ends_at, -1))
-        )  # fmt: skip
+        )
         return max(itertools.accumulate((step for _, step in moves), initial=0))
 
     def artist_of(self, mbid: str) -> dict[str, Any] | None:
@@ -114,9 +114,12 @@ class LidarrState:
 
     def put_artist(self, mbid: str, name: str, *, monitored: bool = True, **options: Any) -> dict[str, Any]:
         made = {
-            "id": next(self._ids), "mbid": mbid, "name": name, "wanted": list(options.get("albumsToMonitor") or ()),
+            "id": next(self._ids),
+            "mbid": mbid,
+            "name": name,
+            "wanted": list(options.get("albumsToMonitor") or ()),
             "monitor": options.get("monitor", "unknown"),
-        }  # fmt: skip
+        }
         made["monitored"] = monitored and made["monitor"] != "none"
         self.artists[made["id"]] = made
         self.refreshes.append((self.now() + self.pace.refresh, made["id"]))
@@ -153,24 +156,36 @@ class LidarrState:
 
 def _folder(path: str) -> dict[str, Any]:
     return {
-        "id": 1, "name": "Music", "path": path, "accessible": True, "freeSpace": 500_000_000_000,
-        "defaultQualityProfileId": 1, "defaultMetadataProfileId": 1,
-    }  # fmt: skip
+        "id": 1,
+        "name": "Music",
+        "path": path,
+        "accessible": True,
+        "freeSpace": 500_000_000_000,
+        "defaultQualityProfileId": 1,
+        "defaultMetadataProfileId": 1,
+    }
 
 
 def shown_artist(row: dict[str, Any]) -> dict[str, Any]:
     return {
-        "id": row["id"], "artistName": row["name"], "foreignArtistId": row["mbid"], "monitored": row["monitored"],
+        "id": row["id"],
+        "artistName": row["name"],
+        "foreignArtistId": row["mbid"],
+        "monitored": row["monitored"],
         "path": f"/music/{row['name']}",
-    }  # fmt: skip
+    }
 
 
 def shown_album(row: dict[str, Any]) -> dict[str, Any]:
     counted = {"trackFileCount": row["files"], "trackCount": _TRACKS, "percentOfTracks": row["files"] * 100 / _TRACKS}
     return {
-        "id": row["id"], "title": f"Album {row['mbid']}", "foreignAlbumId": row["mbid"], "artistId": row["artist"],
-        "monitored": row["monitored"], "statistics": counted,
-    }  # fmt: skip
+        "id": row["id"],
+        "title": f"Album {row['mbid']}",
+        "foreignAlbumId": row["mbid"],
+        "artistId": row["artist"],
+        "monitored": row["monitored"],
+        "statistics": counted,
+    }
 
 
 KEY = "simulated"

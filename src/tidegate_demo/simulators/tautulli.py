@@ -37,8 +37,23 @@ _DAYS_UP_TO = tuple(accumulate(_WEEK, initial=0))
 _MONDAY = 4 * DAY  # the first one of UNIX time
 
 _NAMES = (
-    "Ada", "Ben", "Chris", "Dana", "Emil", "Fay", "Gus", "Hana", "Ivo", "Jo", "Kim", "Leo", "Mia", "Nils", "Ona", "Pia",
-)  # fmt: skip
+    "Ada",
+    "Ben",
+    "Chris",
+    "Dana",
+    "Emil",
+    "Fay",
+    "Gus",
+    "Hana",
+    "Ivo",
+    "Jo",
+    "Kim",
+    "Leo",
+    "Mia",
+    "Nils",
+    "Ona",
+    "Pia",
+)
 _PLATFORMS = ("Chrome", "Roku", "Android", "iOS", "tvOS", "Windows", "Samsung", "PlayStation")
 _FIRST = ("Silent", "Golden", "Broken", "Distant", "Hidden", "Electric", "Paper", "Winter", "Crimson", "Lucky")
 _SECOND = ("Harbour", "Kingdom", "Garden", "Signal", "Bridge", "Station", "Mirror", "Orchard", "Voyage", "Tower")
@@ -90,27 +105,51 @@ class MadeHistory:
         name = self.user(place)
         row_id = self.row_id(place)
         return {
-            "reference_id": row_id, "row_id": row_id, "id": row_id, "date": started, "started": started,
-            "stopped": started + duration + paused, "duration": duration, "play_duration": duration,
-            "paused_counter": paused, "user_id": 1000 + _NAMES.index(name), "user": name.lower(),
+            "reference_id": row_id,
+            "row_id": row_id,
+            "id": row_id,
+            "date": started,
+            "started": started,
+            "stopped": started + duration + paused,
+            "duration": duration,
+            "play_duration": duration,
+            "paused_counter": paused,
+            "user_id": 1000 + _NAMES.index(name),
+            "user": name.lower(),
             # Whoever was removed at Plex has no friendly name, and old rows lack what came with later versions.
-            "friendly_name": None if name == "Pia" else name, "platform": self.platform(place),
-            "product": "Plex Web" if mixed % 3 else None, "player": f"{name}'s screen", "ip_address": "192.0.2.7",
-            "live": 0, "machine_id": f"m{mixed % 40}", "location": "lan", "secure": 1, "relayed": 0,
-            "media_type": kind, "rating_key": 10_000 + mixed % 5000,
+            "friendly_name": None if name == "Pia" else name,
+            "platform": self.platform(place),
+            "product": "Plex Web" if mixed % 3 else None,
+            "player": f"{name}'s screen",
+            "ip_address": "192.0.2.7",
+            "live": 0,
+            "machine_id": f"m{mixed % 40}",
+            "location": "lan",
+            "secure": 1,
+            "relayed": 0,
+            "media_type": kind,
+            "rating_key": 10_000 + mixed % 5000,
             "parent_rating_key": 500 + mixed % 50 if episode else "",
             "grandparent_rating_key": 50 + mixed % 50 if episode else "",
             "full_title": f"{title} - Episode {mixed % 24 + 1}" if episode else title,
             "title": f"Episode {mixed % 24 + 1}" if episode else title,
-            "parent_title": f"Season {mixed % 5 + 1}" if episode else "", "grandparent_title": title if episode else "",
-            "original_title": "", "year": 1970 + mixed % 55 if mixed % 9 else "",
-            "media_index": mixed % 24 + 1 if episode else "", "parent_media_index": mixed % 5 + 1 if episode else "",
-            "thumb": f"/library/metadata/{10_000 + mixed % 5000}/thumb/1", "originally_available_at": "",
+            "parent_title": f"Season {mixed % 5 + 1}" if episode else "",
+            "grandparent_title": title if episode else "",
+            "original_title": "",
+            "year": 1970 + mixed % 55 if mixed % 9 else "",
+            "media_index": mixed % 24 + 1 if episode else "",
+            "parent_media_index": mixed % 5 + 1 if episode else "",
+            "thumb": f"/library/metadata/{10_000 + mixed % 5000}/thumb/1",
+            "originally_available_at": "",
             "guid": f"plex://{kind}/{mixed % 5000:024x}",
             "transcode_decision": "direct play" if mixed % 4 else "transcode",
-            "percent_complete": mixed % 101, "watched_status": (0, 0.25, 0.5, 0.75, 1)[mixed % 5],
-            "group_count": 1, "group_ids": str(row_id), "state": None, "session_key": None,
-        }  # fmt: skip
+            "percent_complete": mixed % 101,
+            "watched_status": (0, 0.25, 0.5, 0.75, 1)[mixed % 5],
+            "group_count": 1,
+            "group_ids": str(row_id),
+            "state": None,
+            "session_key": None,
+        }
 
     def row_id(self, place: int) -> int:
         """Rows are written when a stream ends: of two neighbours, the one that began first may end last."""
@@ -193,9 +232,10 @@ class Rows:
         first, last = exact or _day(query.get("after")), exact or _day(query.get("before"))
         places: Sequence[int] = self._made.between(first, last)  # which is not held in memory
         later = [
-            place for place in range(len(self._made), len(self._made) + len(self._later))
+            place
+            for place in range(len(self._made), len(self._made) + len(self._later))
             if _within(self._started(place), first, last, self._made.shape.zone)
-        ]  # fmt: skip
+        ]
         if later:
             places = list(places)
             for place in later:
@@ -237,8 +277,13 @@ _API = "GET /api/v2"
 _HTML = {"Content-Type": "text/html;charset=utf-8"}
 _LOGIN = "<!DOCTYPE html>\n<html><head><title>Tautulli - Login</title></head><body><form>Sign in</form></body></html>"
 _NO_ROWS = {
-    "recordsFiltered": 0, "recordsTotal": 0, "draw": 0, "data": [], "filter_duration": "0", "total_duration": "0",
-}  # fmt: skip
+    "recordsFiltered": 0,
+    "recordsTotal": 0,
+    "draw": 0,
+    "data": [],
+    "filter_duration": "0",
+    "total_duration": "0",
+}
 _QUOTE = "It's not a tumor!"
 _SECONDS_OF_PLAY = 3750  # a row, on average
 
@@ -288,10 +333,20 @@ class TautulliSimulator(Simulator):
     """
 
     def __init__(
-        self, *, rows: int = 2000, per_day: int = 50, until: float | None = None, zone: tzinfo = UTC,
-        titles: int = 2000, every: float = 0, key: str = KEY, now: Callable[[], float] = time.time, old: bool = False,
-        half: int = 0, **more: Any,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        rows: int = 2000,
+        per_day: int = 50,
+        until: float | None = None,
+        zone: tzinfo = UTC,
+        titles: int = 2000,
+        every: float = 0,
+        key: str = KEY,
+        now: Callable[[], float] = time.time,
+        old: bool = False,
+        half: int = 0,
+        **more: Any,
+    ) -> None:
         super().__init__("tautulli", on_reset=self._begin, **more)
         self.key, self._wall, self._every, self._old, self._half = key, now, every, old, half
         self._shape = HistoryShape(
@@ -373,10 +428,19 @@ class TautulliSimulator(Simulator):
         chosen = places[start : start + length] if length >= 0 else places[start:]
         rows = [self._rows.row(place) for place in chosen]
         seconds, total = sum(row["play_duration"] for row in rows), len(self._rows) + self._half
-        return _said("success", None, {
-            "recordsFiltered": len(found) + self._half, "recordsTotal": total, "data": rows, "draw": 1,
-            "filter_duration": _spoken(seconds), "total_duration": _spoken(total * _SECONDS_OF_PLAY),
-        }, **sent)  # fmt: skip
+        return _said(
+            "success",
+            None,
+            {
+                "recordsFiltered": len(found) + self._half,
+                "recordsTotal": total,
+                "data": rows,
+                "draw": 1,
+                "filter_duration": _spoken(seconds),
+                "total_duration": _spoken(total * _SECONDS_OF_PLAY),
+            },
+            **sent,
+        )
 
     def _passes_time(self) -> None:
         due = int((self._wall() - self._began) / self._every) if self._every else 0
@@ -408,10 +472,15 @@ def _status(_: TautulliSimulator, query: Mapping[str, str], sent: Mapping[str, A
 def _activity(sim: TautulliSimulator, query: Mapping[str, str], sent: Mapping[str, Any]) -> Step:
     row = sim.history.row(0)
     session = {
-        "session_key": query.get("session_key", "27"), "state": "playing", "user": row["user"],
-        "friendly_name": row["friendly_name"], "full_title": row["full_title"], "duration": "2998272",
-        "view_offset": "1000", "progress_percent": "0",
-    }  # fmt: skip
+        "session_key": query.get("session_key", "27"),
+        "state": "playing",
+        "user": row["user"],
+        "friendly_name": row["friendly_name"],
+        "full_title": row["full_title"],
+        "duration": "2998272",
+        "view_offset": "1000",
+        "progress_percent": "0",
+    }
     return _said("success", None, {"stream_count": "1", "sessions": [session]}, **sent)
 
 
@@ -419,9 +488,17 @@ def _geoip(_: TautulliSimulator, query: Mapping[str, str], sent: Mapping[str, An
     if not query.get("ip_address", "").startswith("192.0.2."):
         return _said("success", None, {"error": "The address was not found."}, **sent)
     place = {
-        "continent": "Europe", "country": "Norway", "code": "NO", "region": "Oslo", "city": "Oslo",
-        "postal_code": "0150", "timezone": "Europe/Oslo", "latitude": 59.9, "longitude": "10.7", "accuracy": None,
-    }  # fmt: skip
+        "continent": "Europe",
+        "country": "Norway",
+        "code": "NO",
+        "region": "Oslo",
+        "city": "Oslo",
+        "postal_code": "0150",
+        "timezone": "Europe/Oslo",
+        "latitude": 59.9,
+        "longitude": "10.7",
+        "accuracy": None,
+    }
     return _said("success", None, place, **sent)
 
 

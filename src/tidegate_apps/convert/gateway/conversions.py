@@ -166,9 +166,13 @@ class Conversions:
     async def _once(self, asked: ConversionUpload) -> Result:
         limits, path = self._limits, self._folder / f"result-{uuid4().hex}.xml"
         order = ConversionOrder(
-            source=str(asked.path), result=str(path), mapping=asked.mapping, mappings=self._mappings,
-            pretty=asked.pretty, most=limits.xml_bytes,
-        )  # fmt: skip
+            source=str(asked.path),
+            result=str(path),
+            mapping=asked.mapping,
+            mappings=self._mappings,
+            pretty=asked.pretty,
+            most=limits.xml_bytes,
+        )
         # The clock is watched here, the processor there: so it is known which of the two ended it.
         bounds = children.Limits(memory_mb=limits.memory_mb, cpu=limits.cpu, time=None)
         with _removed_unless_well(path):

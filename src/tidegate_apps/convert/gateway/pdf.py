@@ -137,9 +137,12 @@ class _Reader:
         if raw.FPDFText_GetMatrix(self._handle, middle, self._matrix):
             size *= math.hypot(self._matrix.c, self._matrix.d)
         return TextLine(
-            words=tuple(words), box=around([word.box for word in words]), size=size, font=self._font(middle),
+            words=tuple(words),
+            box=around([word.box for word in words]),
+            size=size,
+            font=self._font(middle),
             broken=broken,
-        )  # fmt: skip
+        )
 
     def _font(self, index: int) -> str:
         size = raw.FPDFText_GetFontInfo(self._handle, index, self._name, len(self._name), None)
@@ -190,9 +193,15 @@ _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z)|([+
 
 # The fields of a document's own description, and what they are called here.
 _ABOUT = {
-    "Title": "title", "Author": "author", "Subject": "subject", "Keywords": "keywords", "Creator": "creator",
-    "Producer": "producer", "CreationDate": "created", "ModDate": "modified",
-}  # fmt: skip
+    "Title": "title",
+    "Author": "author",
+    "Subject": "subject",
+    "Keywords": "keywords",
+    "Creator": "creator",
+    "Producer": "producer",
+    "CreationDate": "created",
+    "ModDate": "modified",
+}
 _DATES = frozenset({"created", "modified"})
 _MAX_FIELD = 10_000
 _MAX_ENTRIES = 20_000
@@ -295,9 +304,15 @@ def _page(page: Any, number: int, label: str) -> DocumentPage:
     content = Content.TEXT if lines else Content.SCAN if drawn else Content.BLANK
     width, height = page.get_size()
     return DocumentPage(
-        number=number, label=label, content=content, width=width, height=height, rotation=frame.rotation,
-        lines=lines, images=images,
-    )  # fmt: skip
+        number=number,
+        label=label,
+        content=content,
+        width=width,
+        height=height,
+        rotation=frame.rotation,
+        lines=lines,
+        images=images,
+    )
 
 
 def _drawn(page: Any, frame: Frame) -> tuple[int, tuple[Box, ...]]:

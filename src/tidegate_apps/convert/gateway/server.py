@@ -122,13 +122,19 @@ class Embedded:
 )
 @click.option("--at-a-time", type=click.IntRange(1, 256), help="Conversions at a time.  [default: one for each core]")
 @click.option(
-    "--most-bytes", default=50 * 1024 * 1024, show_default="50 MB", type=click.IntRange(1024),
+    "--most-bytes",
+    default=50 * 1024 * 1024,
+    show_default="50 MB",
+    type=click.IntRange(1024),
     help="How large a file may be; as convert.most_bytes of whoever asks.",
-)  # fmt: skip
+)
 @click.option(
-    "--timeout", default="3m", show_default=True, metavar="DURATION",
+    "--timeout",
+    default="3m",
+    show_default=True,
+    metavar="DURATION",
     help="How long whoever asks waits for one conversion; as convert.gateway_timeout there.",
-)  # fmt: skip
+)
 @click.option(
     "--mappings", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A folder with more mappings."
 )

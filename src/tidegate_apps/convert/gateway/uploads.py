@@ -90,10 +90,14 @@ class _ConversionForm:
 
     def callbacks(self) -> MultipartCallbacks:
         return {
-            "on_part_begin": self._begin, "on_part_data": self._data, "on_header_field": self._header_field,
-            "on_header_value": self._header_value, "on_header_end": self._header_end,
-            "on_headers_finished": self._headers_finished, "on_end": self._end,
-        }  # fmt: skip
+            "on_part_begin": self._begin,
+            "on_part_data": self._data,
+            "on_header_field": self._header_field,
+            "on_header_value": self._header_value,
+            "on_header_end": self._header_end,
+            "on_headers_finished": self._headers_finished,
+            "on_end": self._end,
+        }
 
     def take(self, parser: MultipartParser, chunk: bytes) -> None:
         try:
@@ -124,9 +128,13 @@ class _ConversionForm:
         if job_id and not _JOB_ID.fullmatch(job_id):
             raise GatewayRefusal("malformed", "job_id: it is not allowed; give 1 to 128 letters, digits and . _ : -")
         return ConversionUpload(
-            path=path, size=self._size, sha256=self._hash.hexdigest(), mapping=mapping,
-            pretty=_PRETTY[pretty.lower()], job_id=job_id,
-        )  # fmt: skip
+            path=path,
+            size=self._size,
+            sha256=self._hash.hexdigest(),
+            mapping=mapping,
+            pretty=_PRETTY[pretty.lower()],
+            job_id=job_id,
+        )
 
     def _write(self, file: IO[bytes], data: bytearray) -> None:
         self._hash.update(data)

@@ -15,10 +15,50 @@ _MAX_TITLE = 500
 _MAX_LINK = 2000
 _MAX_HTML = 32_000
 _TAGS = {
-    "a", "abbr", "b", "blockquote", "br", "cite", "code", "dd", "del", "dl", "dt", "em", "h1", "h2", "h3", "h4", "h5",
-    "h6", "hr", "i", "ins", "kbd", "li", "ol", "p", "pre", "q", "s", "samp", "small", "strong", "sub", "sup", "table",
-    "tbody", "td", "tfoot", "th", "thead", "tr", "u", "ul", "var",
-}  # fmt: skip
+    "a",
+    "abbr",
+    "b",
+    "blockquote",
+    "br",
+    "cite",
+    "code",
+    "dd",
+    "del",
+    "dl",
+    "dt",
+    "em",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "i",
+    "ins",
+    "kbd",
+    "li",
+    "ol",
+    "p",
+    "pre",
+    "q",
+    "s",
+    "samp",
+    "small",
+    "strong",
+    "sub",
+    "sup",
+    "table",
+    "tbody",
+    "td",
+    "tfoot",
+    "th",
+    "thead",
+    "tr",
+    "u",
+    "ul",
+    "var",
+}
 # With what is in them, not only their tags.
 _DROPPED = {"script", "style", "iframe", "object", "embed", "noscript", "template", "svg", "math", "form", "textarea"}
 _REL = "noopener noreferrer nofollow"
@@ -119,11 +159,23 @@ _HEADER = re.compile(r"charset\s*=\s*[\"']?([A-Za-z0-9._-]{1,40})", re.IGNORECAS
 _DECLARATION = re.compile(r"^\s*<\?xml[^>]{0,400}\?>")
 # As browsers read them: what calls itself Latin-1 is Windows-1252.
 _REALLY = {
-    "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252",
-    "windows-1252": "cp1252", "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "shift-jis": "cp932",
-    "x-sjis": "cp932", "euc-kr": "cp949", "ks_c_5601-1987": "cp949", "iso-8859-9": "cp1254", "tis-620": "cp874",
+    "iso-8859-1": "cp1252",
+    "latin-1": "cp1252",
+    "latin1": "cp1252",
+    "us-ascii": "cp1252",
+    "ascii": "cp1252",
+    "windows-1252": "cp1252",
+    "gb2312": "gb18030",
+    "gbk": "gb18030",
+    "shift_jis": "cp932",
+    "shift-jis": "cp932",
+    "x-sjis": "cp932",
+    "euc-kr": "cp949",
+    "ks_c_5601-1987": "cp949",
+    "iso-8859-9": "cp1254",
+    "tis-620": "cp874",
     "utf8": "utf-8",
-}  # fmt: skip
+}
 # Text for Python, and a way around every filter for others.
 _NEVER = frozenset({"utf-7", "utf7", "idna", "punycode", "unicode_escape", "raw_unicode_escape", "undefined"})
 

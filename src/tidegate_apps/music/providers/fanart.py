@@ -116,8 +116,12 @@ kind = ProviderKind(
     fields=(
         Field(name="api_key", label="API key", secret=True, operator=True, hint="The project key of this program."),
         Field(
-            name="client_key", label="Personal API key", secret=True, required=False,
-            hint="Shows new pictures a few days earlier.", check=_key,
+            name="client_key",
+            label="Personal API key",
+            secret=True,
+            required=False,
+            hint="Shows new pictures a few days earlier.",
+            check=_key,
         ),
     ),
     every=3600,
@@ -126,4 +130,4 @@ kind = ProviderKind(
     rate=Rate(2, "1s", burst=2),
     counted=lambda values: values.get("api_key", ""),
     addresses={"fanart": _ADDRESS},
-)  # fmt: skip
+)

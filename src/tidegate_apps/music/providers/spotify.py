@@ -153,9 +153,14 @@ class Login:
         verifier = secrets.token_urlsafe(64)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         query = {
-            "response_type": "code", "client_id": values["client_id"], "scope": SCOPES, "redirect_uri": redirect,
-            "state": state, "code_challenge_method": "S256", "code_challenge": challenge,
-        }  # fmt: skip
+            "response_type": "code",
+            "client_id": values["client_id"],
+            "scope": SCOPES,
+            "redirect_uri": redirect,
+            "state": state,
+            "code_challenge_method": "S256",
+            "code_challenge": challenge,
+        }
         return LoginRedirect(url=f"{base}/authorize?{urlencode(query)}", verifier=verifier)
 
     async def finish(self, values: Mapping[str, str], returned: Returned) -> Mapping[str, str]:
@@ -163,9 +168,11 @@ class Login:
         if not returned.answer.get("code"):
             raise LoginRefused("Spotify has given no permission. Connect once more and allow the access.")
         form = {
-            "grant_type": "authorization_code", "code": returned.answer["code"], "redirect_uri": returned.redirect,
+            "grant_type": "authorization_code",
+            "code": returned.answer["code"],
+            "redirect_uri": returned.redirect,
             "code_verifier": returned.verifier,
-        }  # fmt: skip
+        }
         found = await request_tokens(values, form, self._client(values, context), context)
         return {**found, "authorized_at": str(int(context.clock.now()))}
 

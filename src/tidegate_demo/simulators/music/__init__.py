@@ -88,9 +88,14 @@ class MusicSimulator(Simulator):
         """Where each service is, by the names of the kinds' addresses; without sockets, *base* is NOWHERE."""
         at = base or self.url
         names = {
-            "spotify": "spotify", "spotify_accounts": "spotify", "lastfm": "lastfm", "lastfm_web": "lastfm",
-            "musicbrainz": "musicbrainz", "fanart": "fanart", "openai": "openai",
-        }  # fmt: skip
+            "spotify": "spotify",
+            "spotify_accounts": "spotify",
+            "lastfm": "lastfm",
+            "lastfm_web": "lastfm",
+            "musicbrainz": "musicbrainz",
+            "fanart": "fanart",
+            "openai": "openai",
+        }
         return {name: f"{at}/{service}" for name, service in names.items()}
 
     def operator(self) -> Mapping[str, Mapping[str, str]]:
@@ -175,5 +180,10 @@ def settings_of(sim: MusicSimulator, url: str) -> Mapping[str, object]:
     values = {user: sim.connect(user, url) for user in LISTENERS}
     connect = {user: {kind: dict(each) for kind, each in of.items() if each} for user, of in values.items()}
     # The simulated MusicBrainz refuses those who name nobody, as the real one may.
-    return {**tables, "contact": "https://music.example", "connect": connect,
-            "allow_networks": _HERE, "server_networks": _HERE}  # fmt: skip
+    return {
+        **tables,
+        "contact": "https://music.example",
+        "connect": connect,
+        "allow_networks": _HERE,
+        "server_networks": _HERE,
+    }

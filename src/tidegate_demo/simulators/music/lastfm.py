@@ -114,9 +114,12 @@ class LastFmService(Listened):
         if user in self.playing:
             rows.insert(0, {**_row(TRACKS[0], None), "@attr": {"nowplaying": "true"}})
         about = {
-            "user": user, "page": str(page), "perPage": str(limit), "total": str(len(plays)),
+            "user": user,
+            "page": str(page),
+            "perPage": str(limit),
+            "total": str(len(plays)),
             "totalPages": str(math.ceil(len(plays) / limit)),
-        }  # fmt: skip
+        }
         return {"recenttracks": {"track": rows[0] if len(rows) == 1 else rows, "@attr": about}}
 
     def _session(self, given: Mapping[str, str]) -> object:
@@ -150,8 +153,12 @@ def _signature(given: Mapping[str, str]) -> str:
 
 def _row(track: CatalogueTrack, at: int | None) -> dict[str, object]:
     row: dict[str, object] = {
-        "artist": {"#text": track.artist, "mbid": track.artist_mbid}, "name": track.title, "mbid": "",
-        "album": {"#text": track.album, "mbid": ""}, "url": f"https://www.last.example/music/_/{track.number}",
-        "image": [], "streamable": "0",
-    }  # fmt: skip
+        "artist": {"#text": track.artist, "mbid": track.artist_mbid},
+        "name": track.title,
+        "mbid": "",
+        "album": {"#text": track.album, "mbid": ""},
+        "url": f"https://www.last.example/music/_/{track.number}",
+        "image": [],
+        "streamable": "0",
+    }
     return row if at is None else {**row, "date": {"uts": str(at), "#text": "some day"}}

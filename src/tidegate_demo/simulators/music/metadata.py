@@ -62,11 +62,12 @@ class FanartService(Service):
         if name is None or not self.has(name):
             return self.faults["not_found"]
         return {
-            "name": name, "mbid_id": request.params["id"],
+            "name": name,
+            "mbid_id": request.params["id"],
             "artistthumb": [self._image(name, 1, "3"), self._image(name, 2, "12")],
             "artistbackground": [self._image(name, 3, "1")],
             "musiclogo": [self._image(name, 4, "0")],
-        }  # fmt: skip
+        }
 
     def _album(self, request: RecordedRequest) -> object:
         if (no := _kept_out(request)) is not None:
@@ -135,17 +136,23 @@ class MusicBrainzService(Service):
 
     name = "musicbrainz"
     faults: ClassVar[Mapping[str, Fault]] = {
-        "shedding": _musicbrainz_error(503, _BUSY, {
-            "X-RateLimit-Who": "search-shed", "X-RateLimit-Zone": "search-global", "X-RateLimit-Remaining": "171",
-            "Retry-After": "0",
-        }),
+        "shedding": _musicbrainz_error(
+            503,
+            _BUSY,
+            {
+                "X-RateLimit-Who": "search-shed",
+                "X-RateLimit-Zone": "search-global",
+                "X-RateLimit-Remaining": "171",
+                "Retry-After": "0",
+            },
+        ),
         "too_fast": _musicbrainz_error(503, _TOO_FAST, {"X-RateLimit-Remaining": "0", "Retry-After": "0"}),
         "read_only": _musicbrainz_error(503, "The database is currently read only"),
         "unexplained": Step(503, b""),
         "invalid_mbid": _musicbrainz_error(400, "Invalid mbid."),
         "unknown": _musicbrainz_error(404, "Not Found"),
         "unauthorised": _musicbrainz_error(401, "You are not authorized to access this resource."),
-    }  # fmt: skip
+    }
 
     def begin(self) -> None:
         super().begin()
@@ -207,10 +214,18 @@ class MusicBrainzService(Service):
         self._counted = now
         if self.limited and self._credit < 1:
             self.refused += 1
-            return _musicbrainz_error(503, _TOO_FAST, {
-                "X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{now + 2:.0f}",
-                "X-RateLimit-Zone": "anon", "Retry-After": "0", "Date": formatdate(now, usegmt=True),
-            })  # fmt: skip
+            return _musicbrainz_error(
+                503,
+                _TOO_FAST,
+                {
+                    "X-RateLimit-Limit": "1",
+                    "X-RateLimit-Remaining": "0",
+                    "X-RateLimit-Reset": f"{now + 2:.0f}",
+                    "X-RateLimit-Zone": "anon",
+                    "Retry-After": "0",
+                    "Date": formatdate(now, usegmt=True),
+                },
+            )
         self._credit -= 1
         return None
 
@@ -249,10 +264,13 @@ _QUOTA = "You exceeded your current quota, please check your plan and billing de
 _SPENT = {
     code: error(429, code, "insufficient_quota", _QUOTA)
     for code in (
-        "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
-        "project_spend_limit_exceeded", "organization_usage_limit_exceeded",
+        "insufficient_quota",
+        "credit_balance_exhausted",
+        "organization_spend_limit_exceeded",
+        "project_spend_limit_exceeded",
+        "organization_usage_limit_exceeded",
     )
-}  # fmt: skip
+}
 
 
 class OpenAiService(Service):
@@ -264,9 +282,17 @@ class OpenAiService(Service):
     name = "openai"
     faults: ClassVar[Mapping[str, Fault]] = {
         **_SPENT,
-        "rate_limit": error(429, "rate_limit_exceeded", "requests", "Rate limit reached for requests", {
-            "retry-after-ms": "20000", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s",
-        }),
+        "rate_limit": error(
+            429,
+            "rate_limit_exceeded",
+            "requests",
+            "Rate limit reached for requests",
+            {
+                "retry-after-ms": "20000",
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-requests": "6m0s",
+            },
+        ),
         "slow_down": error(429, "slow_down", "tokens", "Please slow down."),
         "request_too_large": error(429, "rate_limit_exceeded", "tokens", "Request too large for m on tokens per min."),
         "key_invalid": error(401, "invalid_api_key", "invalid_request_error", "Incorrect API key provided."),
@@ -285,7 +311,7 @@ class OpenAiService(Service):
         "content_filter": _completion(None, "content_filter"),
         "refusal": _completion(None, refusal="I cannot help with that."),
         "babble": _completion("Sure! Here are your tags."),
-    }  # fmt: skip
+    }
 
     def begin(self) -> None:
         super().begin()

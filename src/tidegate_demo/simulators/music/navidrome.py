@@ -45,7 +45,7 @@ class SavedList:
 
 FAULTS: Mapping[str, Fault] = {
     "code_0_internal": failed(0, "Internal Server Error: database is locked"),
-    "code_0": failed(0, "strconv.Atoi: parsing \"x\": invalid syntax"),
+    "code_0": failed(0, 'strconv.Atoi: parsing "x": invalid syntax'),
     "code_10": failed(10, "missing parameter: 'id'"),
     "code_20": failed(20, "Incompatible Subsonic REST protocol version. Client must upgrade."),
     "code_30": failed(30, "Incompatible Subsonic REST protocol version. Server must upgrade."),
@@ -63,7 +63,7 @@ FAULTS: Mapping[str, Fault] = {
     "malformed_login": Step(422, {"error": "Invalid request payload"}),
     "too_many_logins": Step(429, "Too Many Requests"),
     "login_broken": Step(500, {"error": "Unknown error authentication user. Please try again"}),
-}  # fmt: skip
+}
 
 
 class NavidromeServer(Listened):
@@ -205,24 +205,41 @@ class NavidromeServer(Listened):
 def _listed(ref: str, found: SavedList) -> dict[str, object]:
     seconds = sum(TRACKS[number].seconds for number in found.songs)
     return {
-        "id": ref, "name": found.name, "comment": found.comment, "songCount": len(found.songs), "duration": seconds,
-        "public": found.public, "owner": found.owner, "changed": _date(found.changed),
-    }  # fmt: skip
+        "id": ref,
+        "name": found.name,
+        "comment": found.comment,
+        "songCount": len(found.songs),
+        "duration": seconds,
+        "public": found.public,
+        "owner": found.owner,
+        "changed": _date(found.changed),
+    }
 
 
 def _child(track: CatalogueTrack) -> dict[str, object]:
     return {
-        "id": f"nd{track.number}", "title": track.title, "album": track.album, "artist": track.artist, "isDir": False,
-        "duration": track.seconds, "musicBrainzId": track.mbid, "isrc": [track.isrc],
-    }  # fmt: skip
+        "id": f"nd{track.number}",
+        "title": track.title,
+        "album": track.album,
+        "artist": track.artist,
+        "isDir": False,
+        "duration": track.seconds,
+        "musicBrainzId": track.mbid,
+        "isrc": [track.isrc],
+    }
 
 
 def _media(track: CatalogueTrack, played: float | None) -> dict[str, object]:
     row: dict[str, object] = {
-        "id": f"nd{track.number}", "title": track.title, "album": track.album, "artist": track.artist,
-        "duration": float(track.seconds), "mbzRecordingID": track.mbid, "mbzArtistId": track.artist_mbid,
+        "id": f"nd{track.number}",
+        "title": track.title,
+        "album": track.album,
+        "artist": track.artist,
+        "duration": float(track.seconds),
+        "mbzRecordingID": track.mbid,
+        "mbzArtistId": track.artist_mbid,
         "mbzReleaseGroupId": track.album_mbid,
-    }  # fmt: skip
+    }
     return row if played is None else {**row, "playDate": _date(int(played)), "playCount": 1}
 
 

@@ -77,9 +77,12 @@ class Accounts:
         self.consents[user].refresh.add(refresh)
         now = self._clock.now()
         return {
-            "access_token": self._token(user), "refresh_token": refresh, "scope": scopes,
-            "expires_at": f"{now + self.lasts:.0f}", "authorized_at": f"{now:.0f}",
-        }  # fmt: skip
+            "access_token": self._token(user),
+            "refresh_token": refresh,
+            "scope": scopes,
+            "expires_at": f"{now + self.lasts:.0f}",
+            "authorized_at": f"{now:.0f}",
+        }
 
     def revoke(self, user: str) -> None:
         """As the user may at any time, on a page of Spotify."""
@@ -325,10 +328,15 @@ class SpotifyService(Listened):
     def _listed(self, ref: str, found: OwnedList) -> dict[str, object]:
         contents = {"href": f"/v1/playlists/{ref}", "total": len(found.songs)}
         return {
-            "id": ref, "name": found.name, "description": "", "public": False, "owner": {"id": found.owner},
-            "snapshot_id": f"snapshot {found.snapshot}", "images": None,
+            "id": ref,
+            "name": found.name,
+            "description": "",
+            "public": False,
+            "owner": {"id": found.owner},
+            "snapshot_id": f"snapshot {found.snapshot}",
+            "images": None,
             "items" if self.generation == "new" else "tracks": contents,
-        }  # fmt: skip
+        }
 
     def _songs(self, consent: Consent, request: RecordedRequest, generation: str) -> object:
         if generation != self.generation:
@@ -355,10 +363,16 @@ def _paged(found: list[dict[str, object]], request: RecordedRequest) -> dict[str
 def _track(track: CatalogueTrack) -> dict[str, object]:
     ref = f"sp{track.number:020d}"
     return {
-        "id": ref, "uri": f"spotify:track:{ref}", "type": "track", "name": track.title,
-        "duration_ms": track.seconds * 1000, "album": {"name": track.album}, "artists": [{"name": track.artist}],
-        "external_ids": {"isrc": track.isrc}, "external_urls": {"spotify": f"https://open.spotify.example/{ref}"},
-    }  # fmt: skip
+        "id": ref,
+        "uri": f"spotify:track:{ref}",
+        "type": "track",
+        "name": track.title,
+        "duration_ms": track.seconds * 1000,
+        "album": {"name": track.album},
+        "artists": [{"name": track.artist}],
+        "external_ids": {"isrc": track.isrc},
+        "external_urls": {"spotify": f"https://open.spotify.example/{ref}"},
+    }
 
 
 def _date(at: float) -> str:

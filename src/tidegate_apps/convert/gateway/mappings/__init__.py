@@ -54,7 +54,7 @@ __all__ = [
     "number",
     "page_attributes",
     "schema_of",
-]  # fmt: skip
+]
 
 NAMES: tuple[str, ...] = tuple(
     sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))

@@ -14,7 +14,10 @@ from tidegate_apps.convert.gateway.document import NONE, DocumentHead, DocumentP
 from tidegate_apps.convert.gateway.mappings._schema import ContentCounts, document, page_attributes, schema_of
 
 ABOUT = "Headings, paragraphs, lists and tables, in their order."
-SCHEMA = schema_of("text", ABOUT, """
+SCHEMA = schema_of(
+    "text",
+    ABOUT,
+    """
   <xs:complexType name="Page">
     <xs:choice minOccurs="0" maxOccurs="unbounded">
       <xs:element name="heading" type="Heading"/>
@@ -51,7 +54,8 @@ SCHEMA = schema_of("text", ABOUT, """
       </xs:element>
     </xs:sequence>
   </xs:complexType>
-""")  # fmt: skip
+""",
+)
 
 # How much larger than the running text a line is, to be a heading of that level.
 _LEVELS = ((1.8, 1), (1.4, 2), (1.15, 3))
