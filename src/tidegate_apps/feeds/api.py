@@ -1,4 +1,4 @@
-"""`/sources`: what is polled."""
+"""The JSON API of feeds, below `/sources`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidegate_apps.feeds.opml import add_all, every
 from tidegate_apps.feeds.settings import FeedsSettings
 from tidegate_apps.feeds.sources import Sources
 
-# Who may ask for what.
+# -- permissions -------------------------------------------------------------------------------------------------------
 
 SourceId = Annotated[int, Path(ge=1, le=MAX_ID, description="The number of a source.")]
 _JWT, _POLLER = "jwt", "poller"
@@ -33,7 +33,7 @@ _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="tidegate"'}
 
 
 def may(request: Request, *rights: Permission) -> None:
-    """Problem unless whoever asks has one of these rights."""
+    """Return who sent the request; raise Problem unless they have one of these permissions."""
     who = current_principal(request)
     if who is None:
         raise Problem("not_signed_in", headers=_CHALLENGE)
@@ -42,12 +42,12 @@ def may(request: Request, *rights: Permission) -> None:
 
 
 def sees(request: Request) -> None:
-    """Readers, and programs that poll."""
+    """Allow readers, and programs that poll."""
     may(request, Permission.SEE, Permission.SWITCH_FEEDS)
 
 
 def switcher(request: Request) -> str:
-    """Who enables or disables a feed, by a JSON Web Token and by nothing else; `auto` for a poller."""
+    """Return who enables or disables a feed; `auto` for a poller. Only a JSON Web Token is accepted."""
     who = current_principal(request)
     if who is None or who.via != _JWT:
         raise Problem("not_signed_in", "Send a JSON Web Token: Authorization: Bearer.", headers=_CHALLENGE)
@@ -61,15 +61,16 @@ def is_poller(request: Request) -> bool:
 
 
 def sees_whole(request: Request) -> bool:
-    """Whether an address may be shown with its password: to whoever may change it, and to a program that polls it."""
+    """Return whether the URL may include its password: for users who may change it, and for programs that poll it."""
     who = current_principal(request)
     return who is not None and (who.has_permission(Permission.PUT_IN) or who.role == _POLLER)
 
 
 class SwitcherFirst(APIRoute):
-    """Who has no token learns nothing else.
+    """Checks the token before the body.
 
-    A body that is no JSON is refused before anybody asks who sent it; so here that is asked with another body first.
+    FastAPI rejects a body that is not JSON before it runs the dependencies. This route then runs them with a valid
+    body, so that a caller without a token gets 401 and not a hint about the body.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -81,7 +82,7 @@ class SwitcherFirst(APIRoute):
             except RequestValidationError as error:
                 if all(each["type"] != "json_invalid" for each in error.errors()):
                     raise
-                with contextlib.suppress(RequestValidationError):  # it names no reason, so nothing is changed
+                with contextlib.suppress(RequestValidationError):  # that body has no reason, so nothing changes
                     await handle(Request(request.scope, _no_reason))
                 raise
 
@@ -182,7 +183,7 @@ def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
 
 
 def here(app: Installed[FeedsSettings]) -> None:
-    """Problem when the sources are kept by another server."""
+    """Raise Problem if another server manages the sources."""
     if app.settings.source_manager_url:
         raise Problem("refused", f"The sources are kept at {app.settings.source_manager_url}; change them there.")
 
@@ -205,12 +206,12 @@ def _place(cursor: str) -> tuple[float, int]:
 
 
 def polls(app: Installed[FeedsSettings]) -> None:
-    """Refused unless feeds are polled by this server."""
+    """Raise Problem unless this server polls feeds."""
     if not app.settings.poll:
         raise Rejected("this server does not poll; another one does")
 
 
-# `/sources/{id}/items`: what a feed has brought.
+# -- items of a feed ---------------------------------------------------------------------------------------------------
 
 
 def items_router(app: Installed[FeedsSettings]) -> APIRouter:
@@ -233,7 +234,7 @@ def items_router(app: Installed[FeedsSettings]) -> APIRouter:
     return found
 
 
-# `/sources/{id}/feed-disable` and `/feed-enable`: behind a JSON Web Token, and behind nothing else.
+# -- enable and disable, only with a JSON Web Token --------------------------------------------------------------------
 
 
 def switching_router(app: Installed[FeedsSettings]) -> APIRouter:
@@ -260,7 +261,7 @@ def switching_router(app: Installed[FeedsSettings]) -> APIRouter:
     return found
 
 
-# `/sources/opml`: lists of feeds, in and out.
+# -- OPML import and export --------------------------------------------------------------------------------------------
 
 MEDIA_TYPE = "text/x-opml"
 

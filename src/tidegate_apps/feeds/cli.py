@@ -1,4 +1,4 @@
-"""`tidegate feeds`: what the page can do, at a terminal."""
+"""`tidegate feeds`: add, list, poll, import and export feeds."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def disable(at: AtServer, source_id: int, reason: str) -> None:
 
 
 class _Bar:
-    """How far it is, on a terminal only, on standard error."""
+    """A progress bar on standard error; nothing if that is not a terminal."""
 
     def __init__(self, label: str, as_json: bool) -> None:
         self._label, self._shown = label, not as_json and sys.stderr.isatty()

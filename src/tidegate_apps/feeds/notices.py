@@ -1,4 +1,4 @@
-"""What people are told of a feed, in whole sentences. One place for the words."""
+"""The texts of notices and log lines about feeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate_apps.feeds.codes import MANUAL, ErrorType, rest_of
 from tidegate_apps.feeds.state import DueReason, PollResult
 
 TARGET = "feeds"
-UNCLASSIFIED, HOST = "unclassified", "host "  # keys that are no feed
+UNCLASSIFIED, HOST = "unclassified", "host "  # keys that are not a feed
 
 REASONS: dict[str, str] = {
     ErrorType.RATE_LIMITED: "the site asks us to come more rarely",
@@ -38,13 +38,13 @@ WHEN: dict[str, str] = {
 
 
 def sentence(reason: str) -> str:
-    """Why a feed is not well, as a sentence of its own."""
+    """Return why a feed fails, as one sentence."""
     why = REASONS.get(reason, reason)
     return f"{why[:1].upper()}{why[1:]}."
 
 
 def resting(id_: int, name: str, reason: str, at: float) -> Notice:
-    """The feed is disabled for a reason that is no person's."""
+    """Return the notice for a feed that was suspended automatically."""
     rest = _for_people(rest_of(reason) or 0.0)
     advice = f"It is left alone for {rest}; then one poll finds out whether it is well. You can enable it sooner."
     if reason == ErrorType.GONE:
@@ -78,7 +78,7 @@ def recovered(id_: int, name: str, at: float) -> Notice:
 
 
 def host(name: str, kind: str, at: float) -> Notice:
-    """Most feeds of a host fail with the same type; or, without one, they do no more."""
+    """Return the notice for a host: most of its feeds fail with the same type, or without *kind*, they recovered."""
     if not kind:
         return Notice(
             kind=NoticeKind.RECOVERED,
@@ -123,13 +123,13 @@ def own_link(at: float) -> Notice:
     )
 
 
-# What the log has to say of polls, by the table.
+# -- log lines ---------------------------------------------------------------------------------------------------------
 
 log = logging.getLogger("tidegate.feeds")
 
 
 def log_poll(each: PollResult) -> None:
-    """One line for a poll that failed, one more when its feed rests now."""
+    """Log a failed poll, and one more line if its feed is now suspended."""
     error, state = each.verdict.error, each.verdict.state
     if error is None:
         if each.verdict.change is CooldownChange.ENABLED:
@@ -157,7 +157,7 @@ def log_poll(each: PollResult) -> None:
 
 
 def log_host(name: str, kind: str) -> None:
-    """All of a host fails, or it is well again."""
+    """Log that all feeds of a host fail, or that the host recovered."""
     if kind:
         log.warning("host_failing host=%s error_type=%s", name, kind)
     else:
@@ -165,7 +165,7 @@ def log_host(name: str, kind: str) -> None:
 
 
 def log_network(lost: bool) -> None:
-    """Our own link was lost, or is back."""
+    """Log that our network was lost or is back."""
     if lost:
         log.warning("own_link_lost")
     else:

@@ -1,4 +1,4 @@
-"""What polls found, as rows: many polls in one transaction, each all or nothing."""
+"""Stores poll results: many polls in one transaction, each all or nothing."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from tidegate_apps.feeds.codes import ErrorType
 from tidegate_apps.feeds.host_guard import FailureAttribution
 from tidegate_apps.feeds.state import FeedState, Hints, PollResult, host_of, name_of, usual_wait
 
-_PRUNE_BATCH_SIZE = 500  # entries that one poll forgets at most
+_PRUNE_BATCH_SIZE = 500  # entries deleted per poll
 _MAX_NAME = 200
 
 
 class SourceManager(Protocol):
-    """All that the poller asks of whoever keeps the sources. Each call is part of the poller's own transaction."""
+    """What the poller needs from the source manager. Each call is part of the poller's transaction."""
 
-    elsewhere: bool  # it must be told, and that may take a while
+    elsewhere: bool  # the sources are on another server, which gets updates by a job
 
     async def refresh(self) -> None:
-        """Brings the list of what is to be polled up to date."""
+        """Update the list of feeds to poll."""
 
     def disabled(self, tx: DbTx, state: FeedState, reason: str) -> None: ...
 
     def enabled(self, tx: DbTx, state: FeedState) -> None: ...
 
     def moved(self, tx: DbTx, state: FeedState, url: str) -> bool:
-        """Whether it may move there."""
+        """Return whether the feed may move to *url*."""
 
 
 def record(tx: DbTx, batch: Sequence[PollResult], manager: SourceManager, keep: int = 5000) -> set[int]:
-    """Writes polls; returns the sources whose poll counted. One that something else happened to meanwhile does not.
+    """Write polls and return the sources whose poll counted. A poll does not count if the feed was changed meanwhile.
 
-    Of one feed, *keep* entries stay.
+    *keep* entries per feed are retained.
     """
     kept = {row[0] for row in tx.many("record", [_row(each, manager) for each in batch])}
     counted = [each for each in batch if each.before.source_id in kept]
@@ -75,7 +75,7 @@ def record(tx: DbTx, batch: Sequence[PollResult], manager: SourceManager, keep: 
 
 
 def _items(tx: DbTx, read: Sequence[PollResult]) -> dict[int, int]:
-    """How many entries are new, by source."""
+    """Return the number of new entries by source."""
     rows = [{"source_id": each.before.source_id, "entries": each.feed.rows} for each in read if each.feed is not None]
     found: dict[int, int] = {}
     if rows:
@@ -85,14 +85,14 @@ def _items(tx: DbTx, read: Sequence[PollResult]) -> dict[int, int]:
 
 
 def _forget(tx: DbTx, each: PollResult, n: int) -> None:
-    """A slice of the oldest entries goes."""
+    """Delete a batch of the oldest entries."""
     source_id, listed = each.before.source_id, "{}" if each.feed is None else each.feed.rows
     gone = tx.all("forget_items", source_id=source_id, entries=listed, n=n)
     tx.all("shrunk", source_id=source_id, n=len(gone))
 
 
 def _named(tx: DbTx, read: Sequence[PollResult], *, elsewhere: bool) -> None:
-    """A feed that nobody named is called what it calls itself."""
+    """Give a feed without a name the title that it sends."""
     names = [
         {"source_id": each.before.source_id, "name": each.feed.title[:_MAX_NAME], "was": each.before.name}
         for each in read
@@ -127,7 +127,7 @@ def _beat(each: PollResult, fresh: dict[int, int]) -> dict[str, Any]:
 
 
 def _counts(counted: Sequence[PollResult], fresh: dict[int, int]) -> list[dict[str, Any]]:
-    """By outcome, in one order for all who write at once."""
+    """Return counts by outcome, sorted, so that concurrent writers lock rows in the same order."""
     found: dict[str, dict[str, Any]] = {}
     for each in sorted(counted, key=lambda each: each.outcome):
         row = found.setdefault(each.outcome, {"outcome": each.outcome, "polls": 0, "ms": 0, "fresh": 0})
@@ -180,7 +180,7 @@ def hints_text(hints: Hints) -> str | None:
 
 
 def state_of(row: tuple[Any, ...]) -> FeedState:
-    """A row of `due` or `states`."""
+    """Return the state in a row of `due` or `states`."""
     (
         source_id,
         name,
@@ -245,15 +245,15 @@ def state_of(row: tuple[Any, ...]) -> FeedState:
     )
 
 
-# Writes polls that have ended: many in one transaction, and again until the database takes them.
+# -- writer ------------------------------------------------------------------------------------------------------------
 
 BATCH = 200  # polls in one transaction
-RETRY_DELAYS = (0.5, 10.0)  # seconds between tries at a database that is away, first and longest
+RETRY_DELAYS = (0.5, 10.0)  # seconds between retries while the database is unavailable: first and longest
 UNEXPECTED = str(ErrorType.UNEXPECTED)
 
 
 class PollStorage(NamedTuple):
-    """Where polls are written: a database, and whoever keeps the sources. Of one feed, *items* entries stay."""
+    """Where polls are written: a database and the source manager. *items* entries per feed are retained."""
 
     db: Db
     manager: SourceManager
@@ -261,7 +261,7 @@ class PollStorage(NamedTuple):
 
 
 class PollResultWriter:
-    """Takes polls that have ended. *recorded* hears of each, and whether it counted."""
+    """Writes finished polls in batches, and retries until the database accepts them. Calls *recorded* for each poll."""
 
     def __init__(
         self,
@@ -274,11 +274,11 @@ class PollResultWriter:
         self._finished: list[PollResult] = []
         self._ended = asyncio.Event()
         self._closing = False
-        self.odd: bool | None = None  # whether something unexpected was told; None: not by this one
+        self.odd: bool | None = None  # whether the notice of unexpected errors is open; None: unknown to this writer
 
     @property
     def busy(self) -> bool:
-        """Whether it should be given no more for now."""
+        """Return whether the poller should pause."""
         return len(self._finished) >= 2 * BATCH
 
     def put(self, finished: PollResult) -> None:
@@ -286,7 +286,7 @@ class PollResultWriter:
         self._ended.set()
 
     def close(self) -> None:
-        """What was put is still written."""
+        """Write what is queued, then stop."""
         self._closing = True
         self._ended.set()
 

@@ -1,4 +1,4 @@
-"""What people do on the page: forms that work without script."""
+"""Form handlers of the pages. They work without JavaScript."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _plain(error: Exception) -> str:
     return text.partition(": ")[2] if text.startswith(("feed_url: ", "file: ")) else text
 
 
-# The buttons of one feed: poll now, enable, disable.
+# -- buttons of one feed: poll now, enable, disable --------------------------------------------------------------------
 
 SwitchField = Annotated[str, Form(max_length=2000)]
 
@@ -124,11 +124,11 @@ def _done(request: Request, app: Installed[FeedsSettings], id_: int, back: str, 
         return redirect_with_flash(request, path, f"Nothing was changed: {error}.", tone="warn")
 
 
-# The addresses of the application.
+# -- routes of the application -----------------------------------------------------------------------------------------
 
 
 def routes(app: Installed[FeedsSettings]) -> APIRouter:
-    """All of them."""
+    """Return all routes."""
     router = APIRouter()
     for router_of in (api.opml_router, api.sources_router, api.switching_router, api.items_router):
         router.include_router(router_of(app), prefix="/api/v1")
