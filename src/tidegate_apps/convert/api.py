@@ -1,4 +1,4 @@
-"""The API, on the paths and with the codes that were promised: upload, list, job, download, retry; and the pause."""
+"""The API and the forms of the pages: upload, list, job, download, retry, and pausing uploads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tidegate_apps.convert.settings import ConvertSettings
 from tidegate_apps.convert.storage import pieces
 
 Id = Annotated[str, Path(max_length=64, description="`id` of a job.")]
-_UNBOUNDED = 2**40  # our own limit is checked here, with our own code
+_UNBOUNDED = 2**40  # the limit of the settings is checked later, and returns our own code
 
 
 class Pause(BaseModel):
@@ -44,7 +44,7 @@ class Pause(BaseModel):
     seconds: float = Field(ge=service.SHORTEST, le=service.LONGEST, strict=True)
 
 
-# It is read as it comes, so no parameter of the function tells of it.
+# The upload is read as a stream, so no parameter of the route documents it.
 _FORM = {
     "requestBody": {
         "required": True,
@@ -161,7 +161,7 @@ def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
 
 
 def _below(app: Installed[ConvertSettings], cursor: str) -> int:
-    """The number of the last job on the page before."""
+    """Return the id of the last job of the previous page."""
     found = job_of(app.db, cursor) if cursor else NEWEST
     if found is None:
         raise problem_without_code(
@@ -171,7 +171,7 @@ def _below(app: Installed[ConvertSettings], cursor: str) -> int:
 
 
 class _Sent(StreamingResponse):
-    """An XML file that is open already; it is closed however the answer ends."""
+    """Sends an XML file that is already open, and closes it however the response ends."""
 
     def __init__(self, file: File, size: int, xml: BinaryIO, closing: ExitStack) -> None:
         name = file.xml_name
@@ -191,18 +191,18 @@ class _Sent(StreamingResponse):
             self._closing.close()
 
 
-# What people do on the page: forms that work without script.
+# -- forms, which work without JavaScript ------------------------------------------------------------------------------
 
 _PAUSE_DURATIONS = {"15m": 900.0, "1h": 3600.0, "4h": 14400.0, "1d": 86400.0}
 
 
 def forms_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
-    """What the pages send without any script."""
+    """Return the routes that the forms of the pages use."""
     found = APIRouter()
 
     @found.post("/convert/upload")
     @requires(PUBLIC)
-    @body_limit(2**40)  # our own limit is checked, with our own words
+    @body_limit(2**40)  # our own limit is checked later, with our own text
     async def upload(request: Request) -> Response:
         if is_shut_out(app, request):
             raise await asyncio.to_thread(not_signed_in, request)
@@ -241,11 +241,11 @@ def forms_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter
     return found
 
 
-# The addresses of the application.
+# -- routes of the application -----------------------------------------------------------------------------------------
 
 
 def routes(app: Installed[ConvertSettings]) -> APIRouter:
-    """All of them. What comes in by the API and by the page is counted together."""
+    """Return all routes. Uploads by the API and by the page share one limit."""
     uploads = Uploads(app)
     router = APIRouter()
     router.include_router(api_router(app, uploads), prefix="/api")

@@ -1,4 +1,4 @@
-"""`tidegate convert`: convert files from a terminal, pause uploads, and run the gateway by itself."""
+"""`tidegate convert`: convert files, pause uploads, and run a standalone gateway."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def run(
 
 
 def _places(files: tuple[Path, ...], folder: Path, force: bool) -> dict[Path, Path]:
-    """Where the XML of each file goes; of two with the same name, the second one gets a number."""
+    """Return the output path of each file. A second file of the same name gets a number."""
     found: dict[Path, Path] = {}
     for file in files:
         stem, n = file.stem, 1

@@ -1,4 +1,4 @@
-"""`tidegate convert run`: the same work by a server, or all by itself with a queue and a gateway for the moment."""
+"""`tidegate convert run`: converts files with a server, or with a temporary queue and gateway."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from tidegate_apps.convert.settings import ConvertSettings
 
 _OWNER = "local"
-_POLL_INTERVAL = 0.1  # seconds between two looks
+_POLL_INTERVAL = 0.1  # seconds
 _ENDED = ("complete", "failed")
 
 
 class Converter(Protocol):
-    """Takes files, and knows what became of them."""
+    """Accepts files and reports their state."""
 
     def put(self, file: Path, mapping: str) -> dict[str, Any]:
-        """The job; or a `message` why there is none."""
+        """Return the job, or a `message` why there is none."""
 
     def state(self, job: str) -> dict[str, Any]: ...
 
@@ -43,7 +43,7 @@ class Converter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """What became of one file."""
+    """The outcome of one file."""
 
     file: Path
     xml: Path | None
@@ -64,7 +64,7 @@ class FileOutcome:
 
 
 def report(converter: Converter, places: Mapping[Path, Path], mapping: str, quiet: bool) -> list[FileOutcome]:
-    """Converts all, and shows how far it is: a bar on a terminal, else a line for each file; then how many."""
+    """Convert all files and report progress: a bar on a terminal, else one line per file, then the totals."""
     done: dict[Path, FileOutcome] = {}
     with _telling(len(places), quiet) as tell:
         waiting: dict[Path, str] = {}
@@ -97,7 +97,7 @@ def _ended(converter: Converter, file: Path, place: Path, found: dict[str, Any])
         draft.replace(place)
     except CliError as error:
         if error.exit_code != Exit.REFUSED:
-            raise  # then none of the files can be done
+            raise  # none of the files can be converted
         return FileOutcome(file, None, error.message)
     finally:
         draft.unlink(missing_ok=True)
@@ -105,7 +105,7 @@ def _ended(converter: Converter, file: Path, place: Path, found: dict[str, Any])
 
 
 def shown_name(file: Path) -> str:
-    """The name of a file as an upload may have it; on the disk it may be no text."""
+    """Return the name of a file as an upload may have it. On disk it may not be valid text."""
     return name_of(os.fsencode(file.name))
 
 
@@ -176,13 +176,14 @@ class LocalConverter:
 
 @contextmanager
 def here(mapping: str, mappings: Path | None = None) -> Iterator[Converter]:
-    """A queue, a folder and a gateway that are gone afterwards; UsageError when there is no such mapping."""
+    """Yield a converter with a temporary queue, folder and gateway. Raises UsageError if the mapping does not exist."""
     from tidegate import Queue
     from tidegate.apps import install
     from tidegate_apps.convert.app import app
     from tidegate_apps.convert.settings import ConvertSettings
 
-    logging.getLogger("tidegate").addHandler(logging.NullHandler())  # what a person needs, each file says
+    # the outcome of each file already says what users need
+    logging.getLogger("tidegate").addHandler(logging.NullHandler())
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-convert-"))
         queue = stack.enter_context(Queue(f"sqlite:///{folder}/jobs.db"))
@@ -216,23 +217,23 @@ def _working(queue: Any) -> Iterator[None]:
         loop.close()
 
 
-# `tidegate convert run --url`: a server does the work.
+# -- with a server: `tidegate convert run --url` -----------------------------------------------------------------------
 
 _RETRY_TIMEOUT = 600.0  # seconds
-_AWAY = 60.0  # that a server may take to start again
+_AWAY = 60.0  # seconds that a server may take to restart
 _RETRY_SECONDS = 0.5
-_RESTARTING = (502, 504)  # what stands before a server says this while there is none
+_RESTARTING = (502, 504)  # what a proxy returns while the server is down
 
 
 T = TypeVar("T")
 
 
 class RemoteConverter:
-    """One server, and the cookies of one run: without a token it knows its visitors by them alone."""
+    """One server and the cookies of one run. Without a token, the server identifies visitors by cookie."""
 
     def __init__(self, url: str, client: httpx2.Client) -> None:
         self._url, self._client = url, client
-        self._heard = False  # of one that never answered, nobody waits for the return
+        self._heard = False  # do not wait for the return of a server that never responded
 
     def put(self, file: Path, mapping: str) -> dict[str, Any]:
         with file.open("rb") as opened:
@@ -248,7 +249,7 @@ class RemoteConverter:
         told = _said(answer)
         if answer.status_code == httpx2.codes.OK and "id" in told:
             return told
-        # A problem has a `status`, too, which is a number.
+        # A problem document has a `status` too, which is a number.
         return {"id": job, "status": "failed", "error_message": _why(answer), "error_code": told.get("code")}
 
     def fetch(self, job: str, place: Path) -> None:
@@ -279,7 +280,7 @@ class RemoteConverter:
         return answer
 
     def _while_away(self, call: Callable[[], T]) -> T:
-        """What it returns; tried again while the server is away: nothing here is done twice by asking twice."""
+        """Call, and retry while the server is unavailable. All calls here are idempotent."""
         end = time.monotonic() + _AWAY
         while True:
             try:

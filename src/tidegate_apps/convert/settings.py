@@ -1,4 +1,4 @@
-"""What can be set of convert, each with its default."""
+"""Settings of convert: the section `convert`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _address(value: str) -> str:
 
 
 def _patience(value: Seconds) -> Seconds:
-    # Drafts that nobody wrote to for an hour are swept.
+    # Drafts without a write for an hour are deleted.
     if not 0 < value <= 3000:
         raise ValueError(f"{value.written} is not allowed; give more than 0s, and 50m at most")
     return value

@@ -1,7 +1,7 @@
-"""Whether the storage is the one that the database knows: a folder whose disk is not mounted looks like an empty one.
+"""Checks that the storage is the one that the database knows: an unmounted disk looks like an empty folder.
 
-A small file in the storage holds an id, and the database holds the same. Without that file, nobody knows what is gone:
-uploads, conversions, retention and the sweep wait, and no download is called expired.
+A small file in the storage and a row in the database hold the same id. If that file is missing, no file counts as
+deleted: uploads, conversions, retention and cleanup wait, and no download is reported as expired.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from tidegate_apps.convert.storage import ID, KeyTaken, Storage, StorageAway
 _log = logging.getLogger("tidegate.convert")
 
 _KEY = "storage"  # of the notice
-_MAX_ID_LENGTH = 100  # characters of an id
+_MAX_ID_LENGTH = 100  # characters
 _ADVICE = "Mount it. If convert.storage names a new place on purpose: tidegate convert storage adopt."
 
 
 class StorageId:
-    """Checks the storage of one application, and tells people once when it is away."""
+    """Checks the storage of one application, and sends one notice while it is unavailable."""
 
     def __init__(self, app: Installed[ConvertSettings], storage: Storage) -> None:
         self._app, self._storage = app, storage
         self._away = False
 
     def require(self) -> None:
-        """As `check`; before the first file is written, the storage gets its id."""
+        """The same as `check`, but gives an empty storage its id before the first file is written."""
         if not self.check():
             self._begin(self._found())
 
     def check(self) -> bool:
-        """StorageAway unless the storage is the known one; False when none is known yet. Waits for both."""
+        """Raise StorageAway unless the storage is the known one; False if none is known yet. Blocks."""
         expected = self._expected()
         found = self._found()
         if expected is None and found is None and not self._files_are_missing():
@@ -49,7 +49,7 @@ class StorageId:
         return expected is not None
 
     def adopt(self, by: str) -> None:
-        """The storage as it is now is the right one: what the database knows of another is forgotten."""
+        """Accept the current storage, and forget the id of the previous one."""
         found = self._found()
 
         def forget(tx: DbTx) -> None:
@@ -72,12 +72,12 @@ class StorageId:
             return file.read(_MAX_ID_LENGTH).decode("ascii", "replace").strip() or None
 
     def _files_are_missing(self) -> bool:
-        """Whether files of jobs are known, and none of the newest is there: an earlier version wrote no id."""
+        """Return whether the database knows files and the newest are missing: an earlier version wrote no id."""
         sources = [str(source) for (source,) in self._app.db.all("newest_sources", n=5)]
         return bool(sources) and all(self._storage.size(source) is None for source in sources)
 
     def _begin(self, found: str | None) -> None:
-        """The file comes before the row: after a crash in between, the next start takes the id from the file."""
+        """Write the file before the row: after a crash in between, the next start reads the id from the file."""
         if found is None:
             self._write_id(secrets.token_hex(8))
             found = self._found()

@@ -62,15 +62,15 @@ NAMES: tuple[str, ...] = tuple(
 
 
 class Mapping(Protocol):
-    ABOUT: str  # one line for people
+    ABOUT: str  # one line for users
     SCHEMA: str  # XML Schema 1.0
 
     def write(self, xml: Xml, head: DocumentHead, pages: Iterable[DocumentPage]) -> ContentCounts:
-        """Writes the whole document, one page after the other, and says what was in it."""
+        """Write the whole document, page by page, and return counts of its content."""
 
 
 class Mappings:
-    """Those that come along and those of a folder, all of them loaded; ValueError says which file is none."""
+    """Built-in mappings and those of a folder, all loaded. Raises ValueError for a file that is not a mapping."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
@@ -85,13 +85,13 @@ class Mappings:
         return self._known[name].ABOUT
 
     def schema(self, name: str) -> bytes:
-        """The XML Schema of what the mapping writes."""
+        """Return the XML Schema of a mapping."""
         return self._known[name].SCHEMA.encode()
 
 
 @cache
 def mapping(name: str, folder: Path | None = None) -> Mapping:
-    """The mapping of that name; KeyError when there is none."""
+    """Return the mapping. Raises KeyError."""
     if name in NAMES:
         return cast("Mapping", import_module(f"{__name__}.{name}"))
     if folder is None or not is_mapping(name):
@@ -129,7 +129,7 @@ def _loaded(file: Path) -> Mapping:
 
 
 def _wrong(module: object) -> str:
-    """What keeps a module from being a mapping; empty when nothing does."""
+    """Return why a module is not a valid mapping; empty if it is."""
     for name in ("ABOUT", "SCHEMA"):
         if not isinstance(getattr(module, name, None), str):
             return f"{name} is missing; give it a text of that name"

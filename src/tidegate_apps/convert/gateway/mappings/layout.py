@@ -1,4 +1,4 @@
-"""Everything with its place: pages, lines, words and images with boxes, fonts and sizes."""
+"""The mapping `layout`: pages, lines, words and images with boxes, fonts and sizes."""
 
 from __future__ import annotations
 
