@@ -1,4 +1,4 @@
-"""The API: how the submission queue stands, its entries, what was sent, and retry, wake and look."""
+"""The API: status of the submission queue, entries, events, and the actions retry, cancel, wake and scan."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def api_router(app: Installed[LidarrSettings]) -> APIRouter:
 
 
 class _asked:  # noqa: N801 - it reads as a statement
-    """Turns what cannot be done into the problem that the API tells."""
+    """Converts errors of the service to problem responses."""
 
     def __enter__(self) -> None: ...
 
@@ -113,11 +113,11 @@ class _asked:  # noqa: N801 - it reads as a statement
             raise Problem("refused", str(error), status=409) from error
 
 
-# The addresses of the application.
+# -- routes of the application -----------------------------------------------------------------------------------------
 
 
 def routes(app: Installed[LidarrSettings]) -> APIRouter:
-    """All of them."""
+    """Return all routes."""
     router = APIRouter()
     router.include_router(api_router(app), prefix="/api/v1/lidarr")
     router.include_router(pages.forms_router(app), include_in_schema=False)

@@ -1,4 +1,4 @@
-"""`tidegate lidarr`: what the page shows and does, at a terminal."""
+"""`tidegate lidarr`: status, entries, and the actions of the page."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _each(at: AtServer, there: Any, ids: tuple[int, ...], act: Callable[[Any, in
 
 
 def _tell(at: AtServer, word: str, n: int, wrong: list[str]) -> None:
-    """Exits with 1 when something was refused."""
+    """Print the result; exit with 1 if an entry was rejected."""
     at.say({word: n, "refused": wrong}, f"{word}: {n}")
     if wrong and not at.as_json:
         click.echo("\n".join(wrong), err=True)

@@ -1,4 +1,4 @@
-"""What goes wrong with Lidarr, and what that means for an entry."""
+"""Faults of Lidarr, and what they mean for an entry."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ OWN = (FOLDER_AWAY, NOT_WATCHED, NOT_LISTED)
 PACK = rules.Pack(TARGET, rules.lidarr.rules, codes=[*rules.lidarr.codes, *OWN])
 CODES = PACK.codes
 
-# Only these are given up at once. Everything else may go better the next time, also what looks final.
+# Only these fail an entry immediately. All others may succeed later, even those that look permanent.
 PERMANENT = frozenset({"path_taken", "unknown_music"})
-# Only these say that the whole of Lidarr refuses us, so that the rest of the wake would fail, too.
+# Only these mean that Lidarr rejects every call, so that the rest of the cycle would fail too.
 REFUSED = frozenset({401, 403})
-# Of both breakers. Without the ratio, they would also open by most of ten calls.
+# For both breakers. The default ratio would also open them after most of ten calls.
 FIVE_IN_A_ROW: dict[str, Any] = {"consecutive": 5, "failure_ratio": 1.0}
 METADATA_DOWN = "metadata_down"
 PARENT_FAILED = "parent_failed"

@@ -1,4 +1,4 @@
-"""The enricher: looks for what the library has in Lidarr, and puts into the queue what is not there. It never sends."""
+"""The library scan: looks up the library in Lidarr and queues what is missing. It never submits."""
 
 from __future__ import annotations
 
@@ -29,26 +29,27 @@ from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.submitter import Accepted
 from tidegate_apps.music.library import Album, Artist, EntityKind, Library, Track
 
-# Asks Lidarr about many entries, a few at a time: one bad answer keeps nobody else from theirs.
+# -- concurrent lookups ------------------------------------------------------------------------------------------------
+# One bad response does not affect the others.
 
 I = TypeVar("I")  # noqa: E741 - an item
 A = TypeVar("A")
-_MAX_CONCURRENT = 4  # questions
-_MAX_CONSECUTIVE_FAILURES = 5  # of those below; so many are not about single entries
+_MAX_CONCURRENT = 4  # lookups
+_MAX_CONSECUTIVE_FAILURES = 5  # more than this affects Lidarr as a whole, not single entries
 _MAY_BE_ONE = frozenset({"upstream_failure", "timeout"})
 
 
 @dataclass(slots=True)
 class Answers(Generic[I, A]):
-    """What came of it. The rest was not asked for when *ended* says why."""
+    """The results of lookups. If *ended* is set, it is the reason why the rest was not looked up."""
 
     good: list[A] = field(default_factory=list)
-    bad: list[tuple[I, Fault]] = field(default_factory=list)  # without an answer, and that may be their own fault
+    bad: list[tuple[I, Fault]] = field(default_factory=list)  # failed, possibly because of the item
     ended: Exception | None = None
 
 
 async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answers[I, A]:
-    """The answers, in order. It ends early for what all of Lidarr suffers from."""
+    """Return the results in order. A fault of Lidarr as a whole ends the loop early."""
     found, in_a_row = Answers[I, A](), 0
     left, good = iter(enumerate(items)), dict[int, A]()
 
@@ -69,7 +70,7 @@ async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answ
                 if not whole or fault.code in _MAY_BE_ONE:
                     found.bad.append((item, fault))
 
-    # Not a task for each: a page is long, and all of them would be there from the start.
+    # A few workers instead of a task per item: a page is long.
     await asyncio.gather(*(run() for _ in range(_MAX_CONCURRENT)))
     found.good = [good[place] for place in sorted(good)]
     return found
@@ -84,13 +85,13 @@ _PAGE_SIZE = 500
 
 @dataclass(slots=True)
 class ScanCounts:
-    """What one look did, over all its passes."""
+    """What one scan did, in all its passes."""
 
     looked: int = 0
     found: int = 0
     queued: int = 0
-    unanswered: list[tuple[str, int]] = field(default_factory=list)  # by kind and id; the next look asks again
-    why: str = ""  # the last of them
+    unanswered: list[tuple[str, int]] = field(default_factory=list)  # kind and id; the next scan retries them
+    why: str = ""  # of the last of them
 
     def as_json(self) -> dict[str, int]:
         return {"looked": self.looked, "found": self.found, "queued": self.queued}
@@ -111,9 +112,9 @@ class Enricher:
     async def run(
         self, lidarr: Lidarr, stopping: Callable[[], bool], *, before: float, tally: ScanCounts | None = None
     ) -> ScanCounts:
-        """What was looked for after *before* is left alone, and so is what *tally* has no answer for.
+        """Skip what was scanned after *before*, and what got no response according to *tally*.
 
-        A stop ends it between two pages.
+        A stop takes effect between two pages.
         """
         tally = ScanCounts() if tally is None else tally
         shelves: list[tuple[EntityKind, Any, Any]] = [
@@ -196,9 +197,9 @@ class Enricher:
         await self._put("album", await ask_each(wanted, look), known, tally)
 
     async def _missing_artists(self, lidarr: Lidarr, albums: Iterable[Album], tally: ScanCounts) -> set[int]:
-        """Asks for artists that came to the library after this pass had seen its artists.
+        """Look up artists that were added to the library after this pass had read the artists.
 
-        Returns those without an answer: nobody knows whether their albums must wait for them.
+        Returns those without a response: their albums cannot be decided.
         """
         wanted = {
             album.artist_id: Artist(album.artist_id, album.user, album.artist, album.artist_mbid) for album in albums
@@ -223,9 +224,9 @@ class Enricher:
         known: dict[int, EntityRecord],
         tally: ScanCounts,
     ) -> None:
-        """One transaction for the page: the jobs, what is known of each, and the badges that have changed.
+        """Write one page in one transaction: jobs, records and changed badges.
 
-        Raises what has ended the page early, when the answers before it are written.
+        If a fault ended the page early, it is raised after the earlier results are written.
         """
         seen = answers.good
         tally.looked += len(seen)
@@ -244,7 +245,7 @@ class Enricher:
     # -- tracks --------------------------------------------------------------------------------------------------------
 
     async def _tracks(self, page: Sequence[Track]) -> None:
-        """A track shows what its album does; nothing is asked for it."""
+        """Give tracks the badge of their album, without a lookup."""
         await self._written(lambda tx: self.recorder.put_tracks(tx, page))
 
     async def _written(self, work: Callable[[DbTx], T]) -> T:
@@ -255,7 +256,7 @@ class Enricher:
 
 
 async def _lost(lidarr: Lidarr, kind: str, was: EntityRecord | None, found: object) -> bool:
-    """Whether Lidarr had it once and does not any more, so that it must be sent again."""
+    """Return whether Lidarr had the entity and has lost it, so that it must be submitted again."""
     if found is not None or was is None or was.lidarr_id is None or was.state != "done":
         return False
     return not await lidarr.knows(kind, was.lidarr_id)

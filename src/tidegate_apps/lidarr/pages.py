@@ -1,4 +1,4 @@
-"""The page Lidarr: how full it is, when it is woken, and every entry; and the states of tracks."""
+"""The pages: submission queue with its status, and states of tracks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate_apps.lidarr.settings import LidarrSettings
 
 _PAGE_SIZE = 50
 _MAX_UNSENDABLE = 20
-MAX_COUNTED = 10_000  # in one state; what is more shows as that with a plus
+MAX_COUNTED = 10_000  # per state; larger counts show a plus
 WORDS = {
     "": "All",
     "queued": "Queued",
@@ -30,7 +30,7 @@ WORDS = {
 
 
 def show(request: Request, app: Installed[LidarrSettings]) -> Response:
-    """The queue. Tabs and paging are plain links."""
+    """Render the queue. Tabs and paging are plain links."""
     asked, now = request.query_params, app.queue.clock.now()
     tab = asked.get("state", "") if asked.get("state", "") in TABS else ""
     cursor = asked.get("after", "")[:80]
@@ -71,7 +71,7 @@ def show(request: Request, app: Installed[LidarrSettings]) -> Response:
 
 
 def show_tracks(request: Request, app: Installed[LidarrSettings], limit: int = MAX_COUNTED) -> Response:
-    """Artists, albums and tracks with what Lidarr says of them; more than *most* in one state are not counted."""
+    """Render artists, albums and tracks with their state in Lidarr. Counts per state stop at *limit*."""
     asked = request.query_params
     kind = asked.get("kind", "track") if asked.get("kind") in ("artist", "album") else "track"
     status = asked.get("status", "") if asked.get("status", "") in BADGE_STYLES else ""
@@ -98,7 +98,7 @@ def show_tracks(request: Request, app: Installed[LidarrSettings], limit: int = M
     )
 
 
-# What people do on the page: forms that work without script; and the way into Lidarr.
+# -- forms, which work without JavaScript, and redirects to Lidarr -----------------------------------------------------
 
 Number = Annotated[int, Path(ge=1, le=2**53)]
 
@@ -166,7 +166,7 @@ def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
     @found.get("/lidarr/to/{kind}/{id}")
     @requires(Permission.SEE)
     def into_lidarr(kind: str, id: Number) -> Response:  # noqa: A002
-        """The page of Lidarr about it; there is none while it is queued, or was given up."""
+        """Redirect to the entity's page in Lidarr; there is none while it is queued or after it failed."""
         row = app.db.one("shown", kind=kind, entity_id=id)
         if row is None or row[5] is None or not BADGE_STYLES[row[5]].link or not row[7]:
             return problem(404, "not_there", detail="Lidarr has no page about this.")

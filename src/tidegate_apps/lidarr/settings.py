@@ -1,4 +1,4 @@
-"""The section `lidarr` of the settings."""
+"""Settings of lidarr: the section `lidarr`."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ class LidarrSettings(BaseModel):
 
     @property
     def configured(self) -> bool:
-        """Whether there is a Lidarr to talk to."""
+        """Return whether a Lidarr is configured."""
         return bool(self.base_url and self.api_key.get_secret_value())

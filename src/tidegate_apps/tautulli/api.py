@@ -1,4 +1,4 @@
-"""`/api/v1/tautulli`: the stored history, how the sync is, and a sync now; and the form of the page."""
+"""The API `/api/v1/tautulli`: stored history, status, sync now; and the form of the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate_apps.tautulli.settings import TautulliSettings
 from tidegate_apps.tautulli.store import Freshness
 from tidegate_apps.tautulli.sync import Synced
 
-# What goes out of the API: ISO-8601 times in UTC, durations in seconds.
+# -- response models: ISO 8601 times in UTC, durations in seconds ------------------------------------------------------
 
 
 def iso(moment: float) -> str:
@@ -217,19 +217,19 @@ def _forms(app: Installed[TautulliSettings]) -> APIRouter:
 
 
 def sync_now(app: Installed[TautulliSettings], by: str) -> Enqueued[Synced]:
-    """Puts a sync in. One that waits for its time makes room for it; one that runs is as good."""
+    """Insert a sync job. It replaces one that waits for its time; a running one is returned instead."""
     made = app.db.write(lambda tx: _put_in(app, tx, by))
     if made.created or app.queue.get(made.id).state != "queued":
         return made
     try:
         app.queue.cancel(made.id)
-    except Rejected:  # it has begun or ended meanwhile
+    except Rejected:  # it has started or ended meanwhile
         return made
     return app.db.write(lambda tx: _put_in(app, tx, by))
 
 
 def _put_in(app: Installed[TautulliSettings], tx: DbTx, by: str) -> Enqueued[Synced]:
-    """The job, and who asked for it."""
+    """Insert the job and its audit entry."""
     made: Enqueued[Synced] = app.jobs.sync.options(connection=tx).enqueue(BY_PERSON)
     if made.created:
         tx.noted(by, "target_asked", TARGET, became={"state": "synced now"})

@@ -1,4 +1,4 @@
-"""The page "Plays": charts, the most played, the last plays, and how fresh all of it is."""
+"""The page "Plays": charts, most played, recent plays, and how current they are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section `tautulli` of the settings."""
+"""Settings of tautulli: the section `tautulli`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TautulliSettings(BaseModel):
 
     @property
     def breaker(self) -> BreakerOptions:
-        """The numbers of the breaker, as `Target` takes them."""
+        """Return the breaker parameters for `Target`."""
         return {
             "max_requests": self.breaker_max_requests,
             "interval": float(self.breaker_interval),
@@ -69,6 +69,6 @@ class TautulliSettings(BaseModel):
 
 
 def next_time(settings: TautulliSettings, after: float, ticks: int = 1) -> float:
-    """When the history is synced the next time after a moment, or so many times later."""
+    """Return the time of the next sync after a moment, or of the one *ticks* later."""
     cron_sim = CronSim(settings.times, datetime.fromtimestamp(after, UTC))
     return [next(cron_sim) for _ in range(ticks)][-1].timestamp()
