@@ -1,4 +1,4 @@
-"""`/music/connections`: how each provider is for a user, and connecting without a page."""
+"""The API of music: connections and library of a user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidegate_apps.music.service import (
 )
 from tidegate_apps.music.settings import MusicSettings
 
-PRINTABLE = r"^[^\x00-\x1f\x7f]*$"  # not every database can look for a text with a NUL in it
+PRINTABLE = r"^[^\x00-\x1f\x7f]*$"  # PostgreSQL cannot compare text with a NUL character
 User = Annotated[str, Query(max_length=200, pattern=PRINTABLE, description="Another user; for admins.")]
 
 
@@ -154,7 +154,7 @@ def _operation(work: OperationSummary) -> OperationShown:
     )
 
 
-# `/music/artists`, `/albums`, `/tracks`, `/plays`: what is in the library of a user.
+# -- library: artists, albums, tracks and plays ------------------------------------------------------------------------
 
 Limit = Annotated[int, Query(ge=1, le=500)]
 Find = Annotated[str, Query(max_length=200, pattern=PRINTABLE, description="A part of the name.")]
@@ -238,11 +238,11 @@ def _play(row: Any) -> PlayShown:
     return PlayShown(id=row.id, at=row.at, provider=row.provider, title=row.title, artist=row.artist, album=row.album)
 
 
-# The addresses of the application.
+# -- routes of the application -----------------------------------------------------------------------------------------
 
 
 def routes(app: Installed[MusicSettings]) -> APIRouter:
-    """All of them."""
+    """Return all routes."""
     router = APIRouter()
     for router_of in (connections_router, entries_router):
         router.include_router(router_of(app), prefix="/api/v1/music")

@@ -1,4 +1,4 @@
-"""`tidegate music`: what the page can do, at a terminal."""
+"""`tidegate music`: connect services, sync them, and list the library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.errors import NotFound
 from tidegate_apps.music.provider import ProviderKind
 from tidegate_apps.music.service import CALM, ConnectionSummary
 
-# The user that stands for whoever is at the machine, while nobody has a password.
+# The user of the command line while no account has a password.
 _of_user = click.option("--user", default="local", show_default=True, help="Whose music it is about.")
 
 

@@ -1,4 +1,4 @@
-"""Logins at a service itself: the browser goes there, and comes back with a permission."""
+"""OAuth routes: the browser goes to the service and returns with an authorization."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from tidegate_apps.music.settings import MusicSettings, addresses
 
 _log = logging.getLogger("tidegate.music")
 PAGE = "/music"
-_MAX_RESPONSE = 4000  # characters of an answer
+_MAX_RESPONSE = 4000  # characters
 
 
 async def _nobody(changes: Mapping[str, str]) -> None:
-    """Nothing is saved before a login is over."""
+    """Save nothing before a login is complete."""
 
 
 def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
@@ -59,7 +59,7 @@ def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
             mine = {}
         return {**offer_of(app, kind).operator, **mine}
 
-    # A GET: browsers follow no redirect to another host after a form, where the policy of the page forbids that.
+    # A GET: after a form, browsers do not follow redirects to another host if the page's policy forbids it.
     @found.get("/music/login/{provider}")
     @requires(Permission.PUT_IN)
     def login(request: Request, provider: str) -> Response:
@@ -98,7 +98,7 @@ def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
             brought = await kind.oauth.finish(values, returned)
         except LoginRefused as error:
             return redirect_with_flash(request, PAGE, str(error), tone="warn")
-        except Exception as error:  # whatever the service did, it is said in words
+        except Exception as error:  # any failure of the service is shown to the user
             fault = classify(error, kind.rules)
             _log.warning("music_login_failed provider=%s code=%s", kind.name, fault.code if fault else "unknown")
             why = fault.message if fault is not None else "It gave no permission."

@@ -1,4 +1,4 @@
-"""The pages: connections, connecting, and the library."""
+"""The pages: connections, connect form, and library."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_BAD = 20
 
 
 def show_connections(request: Request, app: Installed[MusicSettings]) -> Response:
-    """Every provider as it is for one user."""
+    """Render every provider for one user."""
     user = user_of(request, request.query_params.get("user", ""))
     who = current_principal(request)
     users = [row[0] for row in app.db.all("users")] if who is not None and who.has_permission(Permission.MANAGE) else []
@@ -59,7 +59,7 @@ def show_connections(request: Request, app: Installed[MusicSettings]) -> Respons
 
 
 def _facts(app: Installed[MusicSettings]) -> list[tuple[str, str]]:
-    """How it is set up, without a value that is secret."""
+    """Return the configuration without secrets."""
     settings, kinds = app.settings, list(app.jobs.kinds.values())
     found = []
     for kind in kinds:
@@ -77,7 +77,7 @@ def _facts(app: Installed[MusicSettings]) -> list[tuple[str, str]]:
 
 
 def show_connect(request: Request, app: Installed[MusicSettings]) -> Response:
-    """What a provider asks for."""
+    """Render the form of a provider."""
     return connect_page(request, app, kind_of(app, request.path_params["provider"]))
 
 
@@ -88,7 +88,7 @@ def connect_page(
     given: Mapping[str, str] | None = None,
     wrong: WrongValue | None = None,
 ) -> Response:
-    """The form, with what is known; *given* was entered a moment ago and is *wrong*, and no secret is shown again."""
+    """Render the form with known values; *given* was just entered and is *wrong*. Secrets are not shown."""
     row = app.jobs.connections.get(user_of(request), kind.name)
     before = {} if row is None or not row.there else row.shown_values()
     fields = asked_for(kind)
@@ -108,7 +108,7 @@ def connect_page(
 
 
 def show_library(request: Request, app: Installed[MusicSettings]) -> Response:
-    """One shelf of the library."""
+    """Render one section of the library."""
     asked = request.query_params
     user = user_of(request, asked.get("user", ""))
     shelf = asked.get("shelf", "") if asked.get("shelf", "") in _SHELVES else _SHELVES[0]
@@ -145,7 +145,7 @@ def _totals(app: Installed[MusicSettings], user: str) -> dict[str, int]:
     return dict(zip(_SHELVES, app.db.all("totals", user_id=user)[0], strict=True))
 
 
-# What people do on the page: forms that work without script.
+# -- forms, which work without JavaScript ------------------------------------------------------------------------------
 
 Sent = Annotated[dict[str, str], Depends(form)]
 PAGE = "/music"
@@ -192,7 +192,7 @@ def forms_router(app: Installed[MusicSettings]) -> APIRouter:
 
 
 def told(request: Request, app: Installed[MusicSettings], kind: ProviderKind, done: str, asked: float) -> Response:
-    """Back to the page, with how the call went if that is known soon."""
+    """Redirect to the page, with the outcome of the call if it is known soon."""
     line = wait_for_sync(app, user_of(request), kind, asked, AT_A_PAGE) if app.settings.sync else None
     if done == CALLED and line is not None and not has_called(line.works, asked):
         return redirect_with_flash(

@@ -1,4 +1,4 @@
-"""The section `music` of the settings, with one table inside it for each provider that is installed."""
+"""Settings of music: the section `music`, with one table per installed provider."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ class ProviderSettings(BaseModel):
 
 
 def setting_of_address(kind: str, address: str) -> str:
-    """The key of an address: `url` for the one that is called as its provider, else what tells it apart."""
+    """Return the key of a URL: `url` for the one that is named like its provider, else its distinct part."""
     rest = address.removeprefix(kind).strip("_")
     return f"{rest}_url" if rest else "url"
 
 
 def table_of(kind: ProviderKind) -> type[ProviderSettings]:
-    """The table of one provider."""
+    """Return the table of one provider."""
     fields: dict[str, Any] = {
         "enabled": (bool, Field(default=True, description=f"Whether {kind.title} is called at all.")),
         "every": (Seconds, Field(default=Seconds(kind.every), ge=_MIN_INTERVAL, description="Between two syncs.")),
@@ -114,7 +114,7 @@ def table_of(kind: ProviderKind) -> type[ProviderSettings]:
 
 
 def with_tables(known: Mapping[str, ProviderKind]) -> type[MusicSettings]:
-    """The settings with a table for each provider."""
+    """Return the settings with a table for each provider."""
     tables: dict[str, Any] = {}
     for kind in known.values():
         table = table_of(kind)
@@ -125,13 +125,13 @@ def with_tables(known: Mapping[str, ProviderKind]) -> type[MusicSettings]:
 
 
 def of_kind(settings: MusicSettings, kind: ProviderKind) -> ProviderSettings:
-    """The table of a provider; its defaults where the settings were made before it was there."""
+    """Return the table of a provider; its defaults if the settings are older than the provider."""
     found = getattr(settings, kind.name, None)
     return found if isinstance(found, ProviderSettings) else table_of(kind)()
 
 
 def operator_values(settings: MusicSettings, kind: ProviderKind) -> dict[str, str]:
-    """What the operator has entered for all users."""
+    """Return what the operator has entered for all users."""
     table = of_kind(settings, kind)
     found = {field.name: _plain(getattr(table, field.name)) for field in kind.fields if field.operator}
     return {name: value for name, value in found.items() if value}
@@ -143,7 +143,7 @@ def addresses(settings: MusicSettings, kind: ProviderKind) -> dict[str, str]:
 
 
 def declared(settings: MusicSettings) -> dict[tuple[str, str], dict[str, str]]:
-    """The connections of the settings, by user and provider."""
+    """Return the connections of the settings, by user and provider."""
     return {
         (user, provider): {name: value.get_secret_value() for name, value in values.items()}
         for user, of_user in settings.connect.items()
