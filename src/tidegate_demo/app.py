@@ -1,4 +1,4 @@
-"""The demo as an application: its page, its buttons, and the line above every page that tells the story."""
+"""The demo application: its page, its buttons, and the story line above every page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOME = "/demo"
 
 
 def demo(runner: DemoRunner) -> App[Any]:
-    """Installed beside the others by `tidegate demo` alone; no server finds it by itself."""
+    """Return the application. Only `tidegate demo` installs it; it has no entry point."""
 
     @requires(Permission.SEE)
     def show(request: Request, _: Installed[Any]) -> Response:
@@ -54,7 +54,7 @@ def strip(runner: DemoRunner) -> StatusStrip:
 
 
 def _broken(runner: DemoRunner) -> str:
-    """What is broken at this moment; empty when nothing is."""
+    """Return what is broken at the moment; may be empty."""
     broken = [trouble for trouble in TROUBLES.values() if trouble.on(runner.environment)]
     names = list(dict.fromkeys(each.service for each in broken))
     if len(names) > 1:
@@ -63,7 +63,7 @@ def _broken(runner: DemoRunner) -> str:
 
 
 def shown(runner: DemoRunner) -> dict[str, Any]:
-    """What the page shows."""
+    """Return what the page shows."""
     player = runner.player
     place, rows = player.place, _services(runner)
     lasts = [each.step.lasts / player.speed for each in player.played]
@@ -80,7 +80,7 @@ def shown(runner: DemoRunner) -> dict[str, Any]:
 
 
 def _services(runner: DemoRunner) -> list[dict[str, Any]]:
-    """Each service once, with what can be broken of it, what is, and what Tidegate then says."""
+    """Return each service with its possible faults, active faults, and Tidegate's status."""
     found: dict[str, list[DemoFault]] = {}
     for trouble in TROUBLES.values():
         found.setdefault(trouble.service, []).append(trouble)
@@ -93,7 +93,7 @@ def _services(runner: DemoRunner) -> list[dict[str, Any]]:
 
 
 def forms(app: Installed[Any], runner: DemoRunner) -> APIRouter:
-    """The buttons, as forms that need no script."""
+    """Return the buttons, as forms that need no JavaScript."""
     router = APIRouter(include_in_schema=False)
 
     def noted(request: Request, action: str, trouble: DemoFault | None, state: str) -> None:

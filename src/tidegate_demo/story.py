@@ -1,4 +1,4 @@
-"""The story: what is done at each step, what is then told of it, and where to look. Every number is measured."""
+"""The story: the actions of each step, its text, and the page to open. Every number is measured."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from dataclasses import dataclass
 
 from tidegate_demo.stage import FEED, GONE, LISTENER, DemoEnvironment, Facts, many
 
-# What can be broken and mended by hand, and in the story: one row each.
+# -- faults, for buttons and the story ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoFault:
-    """One trouble of one service. *breaks* and *mends* are what the buttons say."""
+    """One fault of one service. *breaks* and *mends* are the labels of the buttons."""
 
-    name: str  # in the address of its form
+    name: str  # in the URL of its form
     service: str
-    ill: str  # how it is while it is broken
+    ill: str  # the status while it is active
     breaks: str
     mends: str
-    watch: str  # what then happens
+    watch: str  # the effect to observe
     look: str  # the page that shows it
-    target: str = ""  # whose holds are told while it is broken; empty where its page alone tells
+    target: str = ""  # the target whose holds are shown while it is active; empty if only the page shows it
     do: Sequence[Callable[[DemoEnvironment], object]]
     undo: Sequence[Callable[[DemoEnvironment], object]]
     on: Callable[[DemoEnvironment], bool]
 
     @property
     def at(self) -> tuple[str, str | None]:
-        """The target and the key that it is a trouble of."""
+        """Return the target and the key of the fault."""
         return (self.target, None) if self.target else ("feeds", self.look.rpartition("/")[2])
 
 
@@ -196,18 +196,18 @@ _ALL = (
 TROUBLES: Mapping[str, DemoFault] = {each.name: each for each in _ALL}
 
 Do = Callable[[DemoEnvironment], object]
-_STEP_TIMEOUT = 40.0  # seconds that a step waits for what it tells, when it has lasted long enough
+_STEP_TIMEOUT = 40.0  # seconds that a step waits for its effect after its minimum duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryStep:
-    """One step. It ends when it has lasted so long and *seen* has come true, or when nobody waits any longer."""
+    """One step. It ends after its minimum duration once *seen* is true, or after a timeout."""
 
     title: str
     do: Sequence[Do] = ()
     say: Callable[[Facts], str]
-    watch: str  # what this part of Tidegate is for
-    seen: Callable[[Facts], bool]  # whether what the title promises has happened
+    watch: str  # the feature that this step shows
+    seen: Callable[[Facts], bool]  # whether the effect was observed
     look: Sequence[tuple[str, str]]
     lasts: float  # seconds
     patience: float = _STEP_TIMEOUT
@@ -362,7 +362,7 @@ STORY: Sequence[StoryStep] = (
 
 
 def ended(facts: Facts) -> str:
-    """What is told when the story is over."""
+    """Return the text after the story."""
     lost = "Nothing was lost" if not facts.uploads_failed else f"{many(facts.uploads_failed, 'upload')} failed"
     return (
         f"{lost}: {facts.converted:,} PDFs converted, {facts.albums_sent:,} sent to Lidarr, "

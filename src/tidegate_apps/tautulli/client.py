@@ -1,8 +1,8 @@
-"""A client of Tautulli's API, version 2. It knows nothing of gates; `target.wrap(client)` puts it behind one.
+"""A client for Tautulli's API v2. `target.wrap(client)` guards it.
 
 with Tautulli("http://tautulli:8181", key) as client:
     client.status()
-    for play in client.get_history(Wanted(length=100)).plays: ...
+    for play in client.get_history(HistoryQuery(length=100)).plays: ...
 """
 
 from __future__ import annotations
@@ -145,9 +145,9 @@ class NoEnvelope(json.JSONDecodeError):
 
 
 class Tautulli:
-    """One method for each command that we use. Raises TautulliError, JSONDecodeError, or what httpx2 raises.
+    """One method per command that we use. Raises TautulliError, JSONDecodeError, or errors of httpx2.
 
-    Any thread may cut its *lines*: a call that waits on one of them raises CancelledError.
+    Any thread may abort its connections with `lines.cut()`. Waiting calls then raise CancelledError.
     """
 
     def __init__(

@@ -210,7 +210,7 @@ _MAX_BUFFER_SECONDS = 5.0  # seconds that plays wait for more, if Tautulli is sl
 
 
 class PlayBuffer:
-    """Passes plays to *write* in order, in batches of *most* rows or more.
+    """Passes plays to *write* in order, in batches of *limit* rows or more.
 
     Leaving the block stores everything that was added before. Errors of *write* are raised by the next call.
     """

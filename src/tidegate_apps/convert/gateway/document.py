@@ -125,7 +125,7 @@ def boxed(box: tuple[float, float, float, float]) -> Attributes:
 
 
 class Xml:
-    """Elements one after the other into *out*, at most *most* bytes of them; *pretty* puts each on a line of its own.
+    """Writes elements to *out*, up to *limit* bytes. *pretty* puts each on its own line.
 
     with Xml(out, pretty=True) as xml:
         xml.begin("page", attributes(number=1))

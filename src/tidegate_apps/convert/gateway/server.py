@@ -54,7 +54,7 @@ def serve(
 
 
 class Embedded:
-    """A gateway on a loopback port that the system chooses, in a thread with its own loop.
+    """A gateway on a free loopback port, in a thread with its own event loop.
 
     with Embedded() as url:
         httpx.post(f"{url}/process", ...)

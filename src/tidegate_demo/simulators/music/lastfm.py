@@ -1,4 +1,4 @@
-"""A Last.fm: numbers are text, a song that plays now comes first in every page, and an only row has no list."""
+"""A simulated Last.fm: numbers are text, the current song is first in every page, and a single row has no list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate_demo.simulators.music.base import HTML, TRACKS, CatalogueTrack, Fa
 
 KEY, SECRET = "lastfm-simulated-key", "lastfm-simulated-secret"
 
-# What each number says, and the status that usually comes with it.
+# Error numbers, with their text and usual status.
 _ERRORS: Mapping[int, tuple[int, str]] = {
     2: (400, "Invalid service - This service does not exist"),
     3: (400, "Invalid Method - No method with that name in this package"),
@@ -38,7 +38,7 @@ _ERRORS: Mapping[int, tuple[int, str]] = {
 
 
 def error(number: int, *, status: int | None = None) -> Step:
-    """As it usually comes, or with another status."""
+    """Return an error with its usual status or another one."""
     usual, message = _ERRORS[number]
     return Step(usual if status is None else status, {"error": number, "message": message})
 
@@ -50,7 +50,7 @@ def _xml(number: int) -> Step:
 
 
 class LastFmService(Listened):
-    """*hidden*: users whose history only they themselves see. *playing*: who hears something right now."""
+    """*hidden*: users with a private history. *playing*: users with a current song."""
 
     name = "lastfm"
     faults: ClassVar[Mapping[str, Fault]] = {
@@ -73,7 +73,7 @@ class LastFmService(Listened):
         self.listening.heard(name)
 
     def session(self, name: str) -> str:
-        """The key of a user that has logged in."""
+        """Return the session key of a user."""
         self.user(name)
         key = hashlib.sha256(f"session {name} {len(self.sessions)}".encode()).hexdigest()[:32]
         self.sessions[key] = name

@@ -1,4 +1,4 @@
-"""An OpenAI: it tags artists, and says "429" both for haste and for an empty purse."""
+"""Simulated services for enrichment: Fanart.tv, MusicBrainz and OpenAI."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import ClassVar
 from tidegate.testing import RecordedRequest, Simulator, Step
 from tidegate_demo.simulators.music.base import ALBUMS, ARTISTS, TRACKS, Fault, Service, known_as
 
-# A Fanart.tv: most have pictures, some have none, which is a 404 and no error.
+# -- Fanart.tv. Some entries have no images, which is a 404 and not an error. ------------------------------------------
 
 FANART_KEY, PERSONAL = "fanart-simulated-key", "fanart-simulated-personal"
-_WITHOUT = 3  # each third has no pictures
+_WITHOUT = 3  # every third entry has no images
 _COLOURS = ("#1f6feb", "#2da44e", "#bf3989", "#9a6700", "#8250df", "#cf222e")
 
 
@@ -28,7 +28,7 @@ def _fanart_error(status: int, message: str) -> Step:
 
 
 class FanartService(Service):
-    """*version*: "v3" has albums by their ids, "v3.2" in a list. *url* is where its pictures are."""
+    """*version*: "v3" has albums by id, "v3.2" in a list. *url* is the base of its images."""
 
     name = "fanart"
     url = "https://assets.fanart.example"
@@ -52,7 +52,7 @@ class FanartService(Service):
         self._route(sim, "picture", "GET /picture/{name}/{colour}", self._picture)
 
     def has(self, name: str) -> bool:
-        """Whether there are pictures of an artist, or of an album of this name."""
+        """Return whether an artist or an album of this name has images."""
         return sum(map(ord, name)) % _WITHOUT != 0
 
     def _artist(self, request: RecordedRequest) -> object:
@@ -93,7 +93,7 @@ class FanartService(Service):
 
 
 def png(colour: bytes, size: int = 96) -> bytes:
-    """A square of one colour with a lighter disc in it."""
+    """Return a square of one colour with a lighter disc."""
     light = bytes((each + 255) // 2 for each in colour)
     middle, far = size // 2, (size // 3) ** 2
     rows = b"".join(
@@ -115,7 +115,8 @@ def _kept_out(request: RecordedRequest) -> Step | None:
     return None if given == FANART_KEY else _fanart_error(401, "Invalid API key")
 
 
-# A MusicBrainz: it wants a User-Agent with a contact, counts requests, and has two kinds of 503.
+# -- MusicBrainz -------------------------------------------------------------------------------------------------------
+# It requires a User-Agent with a contact, limits the rate, and has two kinds of 503.
 
 _TERM = re.compile(r'(\w+):"((?:[^"\\]|\\.)*)"')
 _HELP = "For usage, please see: https://musicbrainz.org/development/mmd"
@@ -124,7 +125,7 @@ _BURST = 3.0
 _TOO_FAST = "Your requests are exceeding the allowable rate limit. Please see the page on rate limiting."
 _BUSY = "The MusicBrainz web server is currently busy. Please try again later."
 
-Names = Mapping[str, tuple[str, str]]  # of an entity, by id: its name and its artist
+Names = Mapping[str, tuple[str, str]]  # by id: name and artist of an entity
 
 
 def _musicbrainz_error(status: int, error: str, headers: Mapping[str, str] | None = None) -> Step:
@@ -132,7 +133,7 @@ def _musicbrainz_error(status: int, error: str, headers: Mapping[str, str] | Non
 
 
 class MusicBrainzService(Service):
-    """*limited*: more than one request a second is refused, all of them, until the average is down again."""
+    """*limited*: above one request per second, all requests are rejected until the mean is lower again."""
 
     name = "musicbrainz"
     faults: ClassVar[Mapping[str, Fault]] = {
@@ -157,8 +158,8 @@ class MusicBrainzService(Service):
     def begin(self) -> None:
         super().begin()
         self.limited = True
-        self.refused = 0  # requests that came too fast
-        self.merged: dict[str, str] = {}  # ids that lead to another one
+        self.refused = 0  # requests above the rate limit
+        self.merged: dict[str, str] = {}  # ids that were merged into another
         self.deleted: set[str] = set()
         self._credit, self._counted = _BURST, self.clock.now()
 
@@ -239,7 +240,7 @@ _TAGS = ("ambient", "folk", "harbour pop", "dub", "choral", "post-rock", "sea sh
 
 
 def error(status: int, code: str | None, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Step:
-    """In its usual form."""
+    """Return an error in the usual format."""
     body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
     return Step(status, body, {"x-request-id": "req_simulated", **(headers or {})})
 
@@ -259,7 +260,7 @@ def _completion(content: str | None, finish: str = "stop", refusal: str | None =
     return Step(200, body, {"x-request-id": "req_simulated"})
 
 
-_EACH = 20  # tokens for an artist
+_EACH = 20  # tokens per artist
 _QUOTA = "You exceeded your current quota, please check your plan and billing details."
 _SPENT = {
     code: error(429, code, "insufficient_quota", _QUOTA)
@@ -274,9 +275,9 @@ _SPENT = {
 
 
 class OpenAiService(Service):
-    """*unknown*: artists that the model knows nothing of; *too_long*: those whose request is larger than allowed.
+    """*unknown*: artists that the model does not know; *too_long*: those whose request exceeds the limit.
 
-    *refuses*: names in a request that it does not take, as some gateways do not.
+    *refuses*: parameters that it rejects, as some gateways do.
     """
 
     name = "openai"
@@ -318,15 +319,15 @@ class OpenAiService(Service):
         self.unknown: set[str] = set()
         self.too_long: set[str] = set()
         self.refuses: set[str] = set()
-        self.thinks = 0  # tokens before each answer
-        self.tagged: list[str] = []  # artists, in the order in which they were asked for
+        self.thinks = 0  # reasoning tokens per response
+        self.tagged: list[str] = []  # artists in the order of requests
 
     def mount(self, sim: Simulator) -> None:
         self._route(sim, "models", "GET /v1/models", self._models)
         self._route(sim, "chat", "POST /v1/chat/completions", self._chat)
 
     def tags(self, name: str) -> list[str]:
-        """What the model says of an artist."""
+        """Return the tags of an artist."""
         first = hashlib.sha256(name.encode()).digest()[0]
         return [] if name in self.unknown else [_TAGS[(first + step) % len(_TAGS)] for step in (0, 3)]
 

@@ -1,4 +1,4 @@
-"""A Navidrome: it verifies passwords by salted hashes, leaves empty lists out, and can refuse a right password."""
+"""A simulated Navidrome: verifies salted password hashes, omits empty lists, and can reject a correct password."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Listed = Callable[[str, RecordedRequest], Rows | None]
 
 
 def failed(code: int, message: str, status: int = 200, retry_after: float | None = None) -> Step:
-    """A failure of Subsonic, inside a good answer."""
+    """Return a Subsonic failure, which has status 200."""
     return Step(status, _envelope("failed", error={"code": code, "message": message}), retry_after=retry_after)
 
 
@@ -67,7 +67,7 @@ FAULTS: Mapping[str, Fault] = {
 
 
 class NavidromeServer(Listened):
-    """Users are made by `user`. *has_log*: newer versions keep a log of plays. *refuses_reused_salts* is a setting."""
+    """`user` creates accounts. *has_log*: newer versions have a log of plays. *refuses_reused_salts* is a setting."""
 
     name = "navidrome"
     faults = FAULTS
@@ -79,12 +79,12 @@ class NavidromeServer(Listened):
         self._key = b"navidrome"
         self.has_log = True
         self.refuses_reused_salts = False
-        self.gone: set[int] = set()  # songs that are not in the library any more
+        self.gone: set[int] = set()  # songs that were deleted from the library
         self._salts: set[str] = set()
         self._logins: list[float] = []
 
     def user(self, name: str, password: str = PASSWORD) -> None:
-        """An account, with two playlists of which one is empty; a new password for one that is there."""
+        """Create an account with two playlists, one of them empty; or set a new password."""
         new = name not in self.passwords
         self.passwords[name] = password
         if new:
@@ -109,7 +109,7 @@ class NavidromeServer(Listened):
         self._route(sim, "app", "GET /app/", lambda _: Step(200, PAGE, HTML))
         self._route(sim, "other", "GET /{rest:path}", lambda _: FAULTS["web_app"])
 
-    # -- Subsonic ------------------------------------------------------------------------------------------------
+    # -- Subsonic API --------------------------------------------------------------------------------------------------
 
     def _known(self, request: RecordedRequest, reply: Reply) -> object:
         given = {**request.form, **request.query} if request.method == "POST" else request.query
@@ -142,7 +142,7 @@ class NavidromeServer(Listened):
         entries = [_child(TRACKS[number]) for number in found.songs]
         return _envelope("ok", playlist={**_listed(given["id"], found), **({"entry": entries} if entries else {})})
 
-    # -- its own API ---------------------------------------------------------------------------------------------
+    # -- native API ----------------------------------------------------------------------------------------------------
 
     def _login(self, request: RecordedRequest) -> object:
         now = self.clock.now()
@@ -176,7 +176,7 @@ class NavidromeServer(Listened):
         return Step(200, found[start:end], headers)
 
     def end_sessions(self) -> None:
-        """As after a restart of the server with another key."""
+        """Invalidate all sessions, as a restart with another key does."""
         self._key = hashlib.sha256(self._key).digest()
 
     def _scrobbles(self, user: str, request: RecordedRequest) -> Rows | None:

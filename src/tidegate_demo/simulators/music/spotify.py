@@ -1,4 +1,4 @@
-"""A Spotify: the Web API in two generations, with a window of 30 seconds, on top of its accounts service."""
+"""A simulated Spotify: the Web API in two generations with a 30-second rate window, and its accounts service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from tidegate.testing import RecordedRequest, Simulator, Step
 from tidegate_demo.simulators.music.base import HTML, TRACKS, CatalogueTrack, Fault, Listened, Time
 
-# Spotify's accounts service: consents with their times and scopes, codes with PKCE, tokens that rotate or do not.
+# -- accounts service: consents with times and scopes, codes with PKCE, rotating or fixed tokens -----------------------
 
 CLIENT, SECRET = "tidegate-simulated", "rising tide"
 SCOPES = "user-read-recently-played playlist-read-private playlist-read-collaborative"
@@ -25,7 +25,7 @@ _FIELDS = ("client_id", "redirect_uri", "state", "scope", "code_challenge")
 
 
 def refused(error: str, said: str, status: int = 400) -> Step:
-    """In the form of the accounts service."""
+    """Return an error in the format of the accounts service."""
     return Step(status, {"error": error, "error_description": said})
 
 
@@ -34,7 +34,7 @@ REVOKED = refused("invalid_grant", "Refresh token revoked")
 
 @dataclass
 class Consent:
-    """What a user has allowed, and when; *refresh*: the tokens that renew it."""
+    """The scopes that a user has allowed, and when; *refresh*: the valid refresh tokens."""
 
     user: str
     at: float
@@ -44,7 +44,7 @@ class Consent:
 
 @dataclass(frozen=True)
 class AuthorizationCode:
-    """Issued to a browser, good once."""
+    """A code for a browser, valid once."""
 
     user: str
     scopes: str
@@ -53,14 +53,17 @@ class AuthorizationCode:
 
 
 class Accounts:
-    """*rotates*: each renewal brings a new refresh token and ends the old one. *lasts*: seconds of an access token."""
+    """*rotates*: each renewal issues a new refresh token and invalidates the old one.
+
+    *lasts*: seconds of an access token.
+    """
 
     def __init__(self, clock: Time) -> None:
         self._clock = clock
         self.begin()
 
     def begin(self) -> None:
-        """Everything as at the start."""
+        """Reset all state."""
         self.rotates = False
         self.lasts = 3600.0
         self.secret = SECRET
@@ -70,7 +73,7 @@ class Accounts:
         self._made = 0
 
     def consent(self, user: str, scopes: str = SCOPES) -> dict[str, str]:
-        """A consent of now, and its tokens as a program keeps them; any earlier ones of the user are worth nothing."""
+        """Create a consent and return its tokens as values. Earlier tokens of the user become invalid."""
         self._access = {token: each for token, each in self._access.items() if each[0] != user}
         self.consents[user] = Consent(user, self._clock.now(), scopes)
         refresh = self._new("refresh")
@@ -85,23 +88,23 @@ class Accounts:
         }
 
     def revoke(self, user: str) -> None:
-        """As the user may at any time, on a page of Spotify."""
+        """Revoke the consent, as a user may at any time at Spotify."""
         self.consents.pop(user, None)
         self._access = {token: each for token, each in self._access.items() if each[0] != user}
 
     def end_access(self, user: str) -> None:
-        """The access tokens of a user are refused from now on; the consent stays."""
+        """Invalidate the access tokens of a user; the consent stays."""
         self._access = {token: each for token, each in self._access.items() if each[0] != user}
 
     def holder(self, token: str) -> Consent | None:
-        """Whose access token this is, as long as it is good."""
+        """Return the user of a valid access token."""
         user, ends = self._access.get(token, ("", 0.0))
         return self.consents.get(user) if ends > self._clock.now() else None
 
-    # -- answers ---------------------------------------------------------------------------------------------------
+    # -- responses -----------------------------------------------------------------------------------------------------
 
     def authorize(self, request: RecordedRequest) -> object:
-        """The page on which a user says yes or no."""
+        """Return the consent page."""
         given = {name: request.query.get(name, "") for name in _FIELDS}
         if given["client_id"] != CLIENT or request.query.get("response_type") != "code":
             return Step(400, "INVALID_CLIENT: Invalid client", HTML)
@@ -111,7 +114,7 @@ class Accounts:
         return Step(200, f"<!DOCTYPE html><title>Simulated Spotify</title><form method='post'>{form}</form>", HTML)
 
     def authorized(self, request: RecordedRequest) -> object:
-        """Sends the browser back, with a code or without."""
+        """Redirect the browser back, with or without a code."""
         given = request.form
         state = {"state": given.get("state", "")}
         if given.get("say") != "yes":
@@ -124,7 +127,7 @@ class Accounts:
         return _to(redirect, {"code": code, **state})
 
     def token(self, request: RecordedRequest) -> object:
-        """Tokens for a code or a refresh token."""
+        """Return tokens for a code or a refresh token."""
         given = request.form
         if not self._client(request, given):
             return refused("invalid_client", "Invalid client secret")
@@ -194,7 +197,7 @@ _WINDOW = 30.0
 
 
 def said(status: int, message: str, *, reason: str = "", retry_after: float | None = None) -> Step:
-    """In the form of the Web API."""
+    """Return an error in the format of the Web API."""
     error = {"status": status, "message": message, **({"reason": reason} if reason else {})}
     return Step(status, {"error": error}, retry_after=retry_after)
 
@@ -214,7 +217,7 @@ FAULTS: Mapping[str, Fault] = {
     "server_error": said(500, "Server error."),
     "bad_gateway_said": said(502, "Bad gateway."),
     "unavailable_said": said(503, "Service unavailable"),
-    "mass_invalid_grant": REVOKED,  # of everybody, while nobody has revoked anything
+    "mass_invalid_grant": REVOKED,  # for all users, although none has revoked a consent
     "invalid_client": refused("invalid_client", "Invalid client"),
     "token_too_fast": Step(429, {"error": "too_many_requests"}, retry_after=9),
     "token_broken": Step(503, "upstream connect error"),
@@ -226,7 +229,7 @@ Reply = Callable[[Consent, RecordedRequest], object]
 
 @dataclass
 class OwnedList:
-    """A playlist; its songs are numbers of the catalogue, None is one that was taken down."""
+    """A playlist; its songs are numbers of the catalogue, None is a removed one."""
 
     name: str
     owner: str
@@ -236,7 +239,7 @@ class OwnedList:
 
 
 class SpotifyService(Listened):
-    """*generation*: "new" knows playlists by their `items`, "old" by their `tracks`. *limit*: requests in 30 s."""
+    """*generation*: "new" lists playlists as `items`, "old" as `tracks`. *limit*: requests in 30 s."""
 
     name = "spotify"
     faults = FAULTS
@@ -251,17 +254,17 @@ class SpotifyService(Listened):
         self.playlists: dict[str, OwnedList] = {}
         self.generation = "new"
         self.limit = 100
-        self.kept = 50  # plays, of those that there were
-        self.newest_first = True  # what a full page after a moment has: the newest plays, or those right after it
+        self.kept = 50  # plays that the history returns
+        self.newest_first = True  # what a full page after a time contains: the newest plays, or the earliest
         self._requests: deque[float] = deque()
 
     def user(self, name: str) -> dict[str, str]:
-        """An account that allows everything, and its tokens."""
+        """Create an account with all scopes, and return its tokens."""
         self._opened(name)
         return self.accounts.consent(name)
 
     def _opened(self, name: str) -> None:
-        """With two playlists of its own and one of somebody else."""
+        """Create an account with two playlists and one of another user."""
         self.playlists.setdefault(f"{name}1", OwnedList(f"Road songs of {name}", name, [1, 2, None, 17]))
         self.playlists.setdefault(f"{name}2", OwnedList("Nothing yet", name))
         self.playlists.setdefault(f"{name}3", OwnedList("Made for you", "spotify", [3, 4]))
@@ -297,7 +300,7 @@ class SpotifyService(Listened):
             return FAULTS["token_expired"]
         if scope and scope not in consent.scopes.split():
             return FAULTS["scope_missing"]
-        self._opened(consent.user)  # whoever came through the login page
+        self._opened(consent.user)  # a user who came through the login page
         return reply(consent, request)
 
     def _me(self, consent: Consent, request: RecordedRequest) -> object:

@@ -1,8 +1,8 @@
-"""The forms of XML that the gateway writes.
+"""Mappings: the XML formats that the gateway writes.
 
-Each is one file: a Python module with a line ABOUT it, the SCHEMA of what it writes, and a function `write`. Those that
-come along are the modules here; more are found in a folder that a setting names. What begins with an underscore is no
-mapping. What a mapping needs is imported from here:
+Each is one Python module with a line ABOUT it, the SCHEMA of its XML, and a function `write`. Built-in mappings are the
+modules in this package. A setting names a folder with more. Modules with a leading underscore are not mappings. A
+mapping imports what it needs from here:
 
     from tidegate_apps.convert.gateway.mappings import document, page_attributes, schema_of
 """
