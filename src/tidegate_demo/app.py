@@ -56,17 +56,17 @@ def strip(runner: DemoRunner) -> StatusStrip:
 def _broken(runner: DemoRunner) -> str:
     """Return what is broken at the moment; may be empty."""
     broken = [trouble for trouble in TROUBLES.values() if trouble.on(runner.environment)]
-    names = list(dict.fromkeys(each.service for each in broken))
+    names = list(dict.fromkeys(fault.service for fault in broken))
     if len(names) > 1:
         return f"{len(names)} services are broken now: {', '.join(names)}."
-    return f"{names[0]}: {' '.join(each.ill for each in broken)}" if names else ""
+    return f"{names[0]}: {' '.join(fault.ill for fault in broken)}" if names else ""
 
 
 def shown(runner: DemoRunner) -> dict[str, Any]:
     """Return what the page shows."""
     player = runner.player
     place, rows = player.place, _services(runner)
-    lasts = [each.step.lasts / player.speed for each in player.played]
+    lasts = [played.step.lasts / player.speed for played in player.played]
     return {
         "player": player,
         "played": player.played,
@@ -81,11 +81,11 @@ def shown(runner: DemoRunner) -> dict[str, Any]:
 
 def _services(runner: DemoRunner) -> list[dict[str, Any]]:
     """Return each service with its possible faults, active faults, and Tidegate's status."""
-    found: dict[str, list[DemoFault]] = {}
+    by_service: dict[str, list[DemoFault]] = {}
     for trouble in TROUBLES.values():
-        found.setdefault(trouble.service, []).append(trouble)
+        by_service.setdefault(trouble.service, []).append(trouble)
     rows = []
-    for name, troubles in found.items():
+    for name, troubles in by_service.items():
         on = [trouble for trouble in troubles if trouble.on(runner.environment)]
         says = runner.environment.held(on[0].target) if on else ""
         rows.append({"name": name, "troubles": troubles, "on": on, "says": says})

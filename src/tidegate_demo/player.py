@@ -130,8 +130,8 @@ class DemoRunner:
     def act(self, *do: Callable[[DemoEnvironment], object]) -> None:
         """Run the action of a button."""
         with self._lock:
-            for each in do:
-                each(self.environment)
+            for action in do:
+                action(self.environment)
 
     def again(self) -> None:
         """Restart the story, with all faults cleared."""

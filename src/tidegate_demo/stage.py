@@ -65,13 +65,13 @@ class Services:
     def _of_music(self, url: str) -> Mapping[str, object]:
         """Configure one user with earlier plays, so that each fault causes one notice."""
         now, music = time.time(), self.music
-        logs = [each.listening for each in (music.navidrome, music.spotify, music.lastfm)]
+        logs = [service.listening for service in (music.navidrome, music.spotify, music.lastfm)]
         for number, (step, log) in product(range(1, _SONGS), enumerate(logs)):
             log.hear(LISTENER, number * 7 + step * 16, at=now - number * 1700 - step * 500)
-        found = dict(settings_of(music, url))
+        settings = dict(settings_of(music, url))
         # After the plays: a new consent at Spotify ends an earlier one.
-        values = {kind: dict(each) for kind, each in music.connect(LISTENER, url).items() if each}
-        return {**found, "connect": {LISTENER: values}}
+        values = {kind: dict(connection) for kind, connection in music.connect(LISTENER, url).items() if connection}
+        return {**settings, "connect": {LISTENER: values}}
 
 
 # -- initial data: files, feeds, a library, and albums for Lidarr ------------------------------------------------------
@@ -107,9 +107,9 @@ def pdf(text: str) -> bytes:
         b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
     )
     body, places = b"%PDF-1.4\n", []
-    for number, each in enumerate(objects, 1):
+    for number, part in enumerate(objects, 1):
         places.append(len(body))
-        body += b"%d 0 obj%s endobj\n" % (number, each)
+        body += b"%d 0 obj%s endobj\n" % (number, part)
     table = b"".join(b"%010d 00000 n \n" % place for place in places)
     head = b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
     return (
@@ -338,7 +338,7 @@ class DemoEnvironment:
 
     @property
     def lidarr_filled(self) -> bool:
-        return any(not each.album for each in self.services.lidarr.inside.queue())
+        return any(not download.album for download in self.services.lidarr.inside.queue())
 
     def sync_tautulli(self) -> None:
         self["tautulli"].jobs.sync.enqueue(BY_CLOCK)

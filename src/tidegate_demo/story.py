@@ -248,8 +248,8 @@ def _shut(facts: Facts) -> str:
 def _revoked(facts: Facts) -> str:
     if not facts.spotify_notices:
         return "The next sync finds out. No retry can help here."
-    told = many(facts.spotify_notices, "notice")
-    return f"{told} asks you to connect again, and no call is made until then. Other services sync on."
+    notices = many(facts.spotify_notices, "notice")
+    return f"{notices} asks you to connect again, and no call is made until then. Other services sync on."
 
 
 def _rests(facts: Facts) -> str:

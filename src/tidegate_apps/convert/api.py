@@ -67,9 +67,9 @@ _SAME: dict[str, Any] = {
 
 
 def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
-    found = APIRouter()
+    router = APIRouter()
 
-    @found.post("/upload", status_code=202, responses={200: _SAME}, openapi_extra=_FORM)
+    @router.post("/upload", status_code=202, responses={200: _SAME}, openapi_extra=_FORM)
     @requires(PUBLIC)
     @body_limit(_UNBOUNDED)
     async def upload(request: Request) -> Response:
@@ -80,7 +80,7 @@ def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
         headers = {"Location": f"{base}/api/jobs/{taken.file.public_id}"}
         return JSONResponse(shape, 202 if taken.created else 200, headers)
 
-    @found.get("/jobs")
+    @router.get("/jobs")
     @requires(PUBLIC)
     def listed(
         request: Request,
@@ -102,13 +102,13 @@ def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
         now = app.queue.clock.now()
         files = files_of(app.db, owner, since=since, status=status, below=below, limit=limit + 1)
         return {
-            "jobs": [each.as_json(base) for each in files[:limit]],
+            "jobs": [file.as_json(base) for file in files[:limit]],
             "active_count": active_of(app.db, owner),
             "next_cursor": files[limit - 1].public_id if len(files) > limit else None,
             "now": now,
         }
 
-    @found.get("/jobs/{id}")
+    @router.get("/jobs/{id}")
     @requires(PUBLIC)
     def one(request: Request, id: Id) -> dict[str, Any]:  # noqa: A002 - in the address
         """One job with its transitions."""
@@ -116,7 +116,7 @@ def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
         events = events_json(app.queue.events(file.job), file.made)
         return {**file.as_json(str(request.scope.get("root_path", ""))), "events": events}
 
-    @found.get("/jobs/{id}/download", response_class=Response)
+    @router.get("/jobs/{id}/download", response_class=Response)
     @requires(PUBLIC)
     def download(request: Request, id: Id) -> Response:  # noqa: A002
         """The XML."""
@@ -127,14 +127,14 @@ def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
             app.db.all("downloaded", job=file.job)
             return _Sent(file, size, xml, stack.pop_all())
 
-    @found.post("/jobs/{id}/retry", status_code=202)
+    @router.post("/jobs/{id}/retry", status_code=202)
     @requires(PUBLIC)
     def retry(request: Request, id: Id) -> dict[str, Any]:  # noqa: A002
         """Queues a failed job again."""
         file = retry_file(app, id, reading_owner(app, request), current_user(request))
         return file.as_json(str(request.scope.get("root_path", "")))
 
-    @found.get("/convert/schemas/{mapping}", response_class=Response)
+    @router.get("/convert/schemas/{mapping}", response_class=Response)
     @requires(PUBLIC)
     def schema(mapping: str) -> Response:
         """The XML Schema of what a mapping writes."""
@@ -145,29 +145,29 @@ def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
             )
         return Response(known.schema(mapping), media_type="application/xml")
 
-    @found.post("/convert/uploads/pause")
+    @router.post("/convert/uploads/pause")
     @requires(Permission.PAUSE)
     def pause(request: Request, how: Pause) -> dict[str, Any]:
         """No upload is taken for a time."""
         return {"paused_until": service.pause(app, how.seconds, current_user(request))}
 
-    @found.post("/convert/uploads/resume")
+    @router.post("/convert/uploads/resume")
     @requires(Permission.PAUSE)
     def resume(request: Request) -> dict[str, Any]:
         """Uploads are taken again."""
         return {"resumed": service.resume(app, current_user(request))}
 
-    return found
+    return router
 
 
 def _below(app: Installed[ConvertSettings], cursor: str) -> int:
     """Return the id of the last job of the previous page."""
-    found = job_of(app.db, cursor) if cursor else NEWEST
-    if found is None:
+    job_id = job_of(app.db, cursor) if cursor else NEWEST
+    if job_id is None:
         raise problem_without_code(
             "bad_cursor", "cursor: give next_cursor of the answer before, unchanged.", field="cursor"
         )
-    return found
+    return job_id
 
 
 class _Sent(StreamingResponse):
@@ -175,7 +175,7 @@ class _Sent(StreamingResponse):
 
     def __init__(self, file: File, size: int, xml: BinaryIO, closing: ExitStack) -> None:
         name = file.xml_name
-        plain = "".join(each if each.isascii() and each not in '"\\%' else "_" for each in name)
+        plain = "".join(char if char.isascii() and char not in '"\\%' else "_" for char in name)
         headers = {
             "Content-Length": str(size),
             "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}",
@@ -198,9 +198,9 @@ _PAUSE_DURATIONS = {"15m": 900.0, "1h": 3600.0, "4h": 14400.0, "1d": 86400.0}
 
 def forms_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
     """Return the routes that the forms of the pages use."""
-    found = APIRouter()
+    router = APIRouter()
 
-    @found.post("/convert/upload")
+    @router.post("/convert/upload")
     @requires(PUBLIC)
     @body_limit(2**40)  # our own limit is checked later, with our own text
     async def upload(request: Request) -> Response:
@@ -213,7 +213,7 @@ def forms_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter
         new = f"{taken.file.name} is in line." if taken.created else f"{taken.file.name} is there already."
         return redirect_with_flash(request, "/convert", new)
 
-    @found.post("/convert/jobs/{id}/retry")
+    @router.post("/convert/jobs/{id}/retry")
     @requires(PUBLIC)
     def retry(request: Request, id: str) -> Response:  # noqa: A002 - in the address
         owner = reading_owner(app, request)
@@ -223,7 +223,7 @@ def forms_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter
             return redirect_with_flash(request, "/convert", str(error.detail), tone="bad")
         return redirect_with_flash(request, "/convert", f"{file.name} is tried again.")
 
-    @found.post("/convert/uploads/pause")
+    @router.post("/convert/uploads/pause")
     @requires(Permission.PAUSE)
     async def pause(request: Request) -> Response:
         lasts = _PAUSE_DURATIONS.get((await form(request)).get("lasts", ""))
@@ -232,13 +232,13 @@ def forms_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter
         await asyncio.to_thread(service.pause, app, lasts, current_user(request))
         return redirect_with_flash(request, "/convert", "No file is taken for a while.")
 
-    @found.post("/convert/uploads/resume")
+    @router.post("/convert/uploads/resume")
     @requires(Permission.PAUSE)
     async def resume(request: Request) -> Response:
         await asyncio.to_thread(service.resume, app, current_user(request))
         return redirect_with_flash(request, "/convert", "Files are taken again.")
 
-    return found
+    return router
 
 
 # -- routes of the application -----------------------------------------------------------------------------------------

@@ -70,22 +70,22 @@ def run(
     with here(mapping, mappings) if url is None else server(url, token) as office:
         done = report(office, places, mapping, as_json)
     if as_json:
-        click.echo(json.dumps([each.as_json() for each in done], indent=2))
-    return Exit.OK if all(each.ok for each in done) else Exit.NEGATIVE
+        click.echo(json.dumps([outcome.as_json() for outcome in done], indent=2))
+    return Exit.OK if all(outcome.ok for outcome in done) else Exit.NEGATIVE
 
 
 def _places(files: tuple[Path, ...], folder: Path, force: bool) -> dict[Path, Path]:
     """Return the output path of each file. A second file of the same name gets a number."""
-    found: dict[Path, Path] = {}
+    places: dict[Path, Path] = {}
     for file in files:
         stem, n = file.stem, 1
-        while (place := folder / f"{stem}.xml") in found.values():
+        while (place := folder / f"{stem}.xml") in places.values():
             n += 1
             stem = f"{file.stem}-{n}"
         if place.exists() and not force:
             raise click.UsageError(f"{place} is there already; choose another folder, or give --force")
-        found[file] = place
-    return found
+        places[file] = place
+    return places
 
 
 @convert.group()

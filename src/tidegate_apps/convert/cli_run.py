@@ -69,20 +69,20 @@ def report(converter: Converter, places: Mapping[Path, Path], mapping: str, quie
     with _telling(len(places), quiet) as tell:
         waiting: dict[Path, str] = {}
         for file in places:
-            told = converter.put(file, mapping)
-            if "id" in told:
-                waiting[file] = str(told["id"])
+            accepted = converter.put(file, mapping)
+            if "id" in accepted:
+                waiting[file] = str(accepted["id"])
             else:
-                done[file] = tell(FileOutcome(file, None, told["message"], told.get("code")))
+                done[file] = tell(FileOutcome(file, None, accepted["message"], accepted.get("code")))
         while waiting:
             for file, job in list(waiting.items()):
-                found = converter.state(job)
-                if found["status"] in _ENDED:
+                state = converter.state(job)
+                if state["status"] in _ENDED:
                     del waiting[file]
-                    done[file] = tell(_ended(converter, file, places[file], found))
+                    done[file] = tell(_ended(converter, file, places[file], state))
             if waiting:
                 time.sleep(_POLL_INTERVAL)
-    well = sum(each.ok for each in done.values())
+    well = sum(outcome.ok for outcome in done.values())
     if not quiet and len(done) > 1:
         click.echo(f"{well} of {len(done)} files are converted", err=True)
     return [done[file] for file in places]
@@ -187,11 +187,11 @@ def here(mapping: str, mappings: Path | None = None) -> Iterator[Converter]:
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-convert-"))
         queue = stack.enter_context(Queue(f"sqlite:///{folder}/jobs.db"))
-        given = ConvertSettings(
+        settings = ConvertSettings(
             storage=f"{folder}/files", least_free=0, mappings="" if mappings is None else str(mappings)
         )
         try:
-            there = install(app, queue, given)
+            there = install(app, queue, settings)
         except ValueError as error:
             raise click.UsageError(str(error)) from error
         if mapping not in there.jobs.mappings.names:
@@ -239,18 +239,18 @@ class RemoteConverter:
         with file.open("rb") as opened:
             form = {"file": (shown_name(file), opened, "application/pdf")}
             answer = self._answer("POST", "/api/upload", data={"mapping": mapping}, files=form)
-        told = _said(answer)
-        if answer.status_code in (200, 202) and "id" in told:
-            return told
-        return {"message": _why(answer), "code": told.get("code")}
+        document = _said(answer)
+        if answer.status_code in (200, 202) and "id" in document:
+            return document
+        return {"message": _why(answer), "code": document.get("code")}
 
     def state(self, job: str) -> dict[str, Any]:
         answer = self._answer("GET", f"/api/jobs/{job}")
-        told = _said(answer)
-        if answer.status_code == httpx2.codes.OK and "id" in told:
-            return told
+        document = _said(answer)
+        if answer.status_code == httpx2.codes.OK and "id" in document:
+            return document
         # A problem document has a `status` too, which is a number.
-        return {"id": job, "status": "failed", "error_message": _why(answer), "error_code": told.get("code")}
+        return {"id": job, "status": "failed", "error_message": _why(answer), "error_code": document.get("code")}
 
     def fetch(self, job: str, place: Path) -> None:
         def fetched() -> None:
@@ -267,10 +267,10 @@ class RemoteConverter:
 
     def _answer(self, method: str, path: str, **more: Any) -> httpx2.Response:
         def asked() -> httpx2.Response:
-            found = self._client.request(method, path, **more)
-            if found.status_code in _RESTARTING:
-                found.raise_for_status()
-            return found
+            response = self._client.request(method, path, **more)
+            if response.status_code in _RESTARTING:
+                response.raise_for_status()
+            return response
 
         answer = self._while_away(asked)
         if answer.status_code in (401, 403):
@@ -284,14 +284,14 @@ class RemoteConverter:
         end = time.monotonic() + _AWAY
         while True:
             try:
-                found = call()
+                result = call()
             except httpx2.HTTPError as error:
                 if not self._heard or time.monotonic() > end:
                     raise self._unreachable(error) from error
                 time.sleep(_RETRY_SECONDS)
             else:
                 self._heard = True
-                return found
+                return result
 
     def _unreachable(self, error: Exception) -> CliError:
         return CliError(
@@ -312,10 +312,10 @@ def server(url: str, token: str) -> Iterator[RemoteConverter]:
 
 def _said(answer: httpx2.Response) -> dict[str, Any]:
     try:
-        found = answer.json()
+        document = answer.json()
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _why(answer: httpx2.Response) -> str:

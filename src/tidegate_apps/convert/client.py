@@ -259,10 +259,10 @@ def _begun(answer: httpx2.Response) -> None:
 def more_of(error: httpx2.HTTPStatusError) -> str:
     """Return what the response adds to the error text, in our words; empty unless it has a code that we know."""
     try:
-        told: Any = json.loads(error.response.extensions.get("said", b""))
+        document: Any = json.loads(error.response.extensions.get("said", b""))
     except ValueError:
-        told = None
-    known = told if isinstance(told, dict) else {}
+        document = None
+    known = document if isinstance(document, dict) else {}
     if error.response.status_code == _TOO_LARGE:
         limit = known.get("most_bytes")
         return too_large(limit) if isinstance(limit, int) and limit > 0 else MORE["too_large"]

@@ -179,6 +179,6 @@ def unpromised(code: str) -> str:
 
 def problem_without_code(kind: str, detail: str, **more: Any) -> Problem:
     """Return a Problem with a type and without a code."""
-    found = Problem(kind, detail, **more)
-    found.more["code"] = None
-    return found
+    problem = Problem(kind, detail, **more)
+    problem.more["code"] = None
+    return problem

@@ -74,13 +74,13 @@ def _sources_gone(app: Installed[ConvertSettings], job: int) -> list[str]:
 def sweep_storage(app: Installed[ConvertSettings], storage: Storage) -> dict[str, int]:
     """Delete drafts and files without a job that are older than an hour."""
     before = app.queue.older_than(_ORPHAN_AGE)
-    gone = kept = 0
-    for each in storage.kept():
-        if each.changed_at >= before or (not each.draft and _known(app, each.key)):
-            kept += 1
+    gone = remaining = 0
+    for stored in storage.kept():
+        if stored.changed_at >= before or (not stored.draft and _known(app, stored.key)):
+            remaining += 1
         else:
-            gone += remove_object(storage, each.key)
-    return {"removed": gone, "kept": kept}
+            gone += remove_object(storage, stored.key)
+    return {"removed": gone, "kept": remaining}
 
 
 def _known(app: Installed[ConvertSettings], key: str) -> bool:
@@ -187,8 +187,8 @@ def declare(app: Installed[ConvertSettings], transport: Bounds | None = None) ->
         self_guard=False,
         reprobe_every=None,  # a probe would cost a job: a rejected one fails permanently
     )
-    kept = max(_JOB_RETENTION, settings.keep_pdf + settings.keep_xml)
-    app.queue.set_retention(QUEUE, done=kept, failed=kept)
+    job_retention = max(_JOB_RETENTION, settings.keep_pdf + settings.keep_xml)
+    app.queue.set_retention(QUEUE, done=job_retention, failed=job_retention)
     app.queue.set_retention(UPKEEP, done="1d")
 
     @app.queue.job(

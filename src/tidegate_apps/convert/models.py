@@ -87,8 +87,8 @@ class File:
     @property
     def made(self) -> dict[str, Any]:
         """Return the result of the job: key, size and hash of the XML."""
-        found: dict[str, Any] = json.loads(self.result) if self.result else {}
-        return found
+        made: dict[str, Any] = json.loads(self.result) if self.result else {}
+        return made
 
     @property
     def code(self) -> str | None:
@@ -102,8 +102,8 @@ class File:
             return LINES["EXPIRED"]
         if self.code is not None:
             # The message includes what the gateway added. A code of the queue has another text.
-            told = self.code == self.error_code and self.code == "GW_4XX" and self.error_message
-            return told or gave_up(self.code, self.attempt)
+            has_detail = self.code == self.error_code and self.code == "GW_4XX" and self.error_message
+            return has_detail or gave_up(self.code, self.attempt)
         if self.retrying:
             return LINES[shown(self.last_code) or "UNKNOWN"]
         return ""
@@ -175,7 +175,7 @@ def active_of(db: Db, owner: str) -> int:
 
 def events_json(events: Iterable[JobEvent], result: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the transitions of a job, oldest first, each with its attempt and the outcome of that attempt."""
-    found = []
+    transitions = []
     known = [event for event in events if event.kind in _EVENTS]
     for before, event, after in zip([None, *known], known, [*known[1:], None], strict=False):
         if event.kind == "lost" and after is not None and after.kind == "failed":
@@ -192,5 +192,5 @@ def events_json(events: Iterable[JobEvent], result: dict[str, Any]) -> list[dict
             "duration_ms": ms,
             "error_code": shown(event.code),
         }
-        found.append({"event": name, "at": event.at, "meta": meta})
-    return found
+        transitions.append({"event": name, "at": event.at, "meta": meta})
+    return transitions

@@ -56,13 +56,13 @@ def unusable(error: StorageError) -> Problem:
 def size_of(app: Installed[ConvertSettings], key: str) -> int | None:
     """Return the size of a file; None if it is gone. Raises Problem if the storage cannot be read."""
     try:
-        found: int | None = app.jobs.storage.size(key)
-        if found is None:
+        size: int | None = app.jobs.storage.size(key)
+        if size is None:
             app.jobs.storage_id.check()
             app.jobs.storage.check(key)
     except StorageError as error:
         raise unusable(error) from error
-    return found
+    return size
 
 
 def ready(app: Installed[ConvertSettings], file: File) -> int:
@@ -83,11 +83,11 @@ def open_result(app: Installed[ConvertSettings], file: File) -> Iterator[BinaryI
     """Open the XML. It may have been deleted since its size was read."""
     with ExitStack() as stack:
         try:
-            found = stack.enter_context(app.jobs.storage.open(file.made["path"]))
+            file_object = stack.enter_context(app.jobs.storage.open(file.made["path"]))
         except StorageError as error:
             ready(app, file)
             raise unusable(error) from error
-        yield found
+        yield file_object
 
 
 def retry_file(app: Installed[ConvertSettings], public_id: str, owner: str, by: str) -> File:
@@ -367,12 +367,12 @@ class Uploads:
         """Count an upload of a visitor at its maximum size. Raises Problem if the quota is used up."""
         stated = request.headers.get("content-length", "")
         size = min(int(stated), self._app.settings.most_bytes) if stated.isdecimal() else self._app.settings.most_bytes
-        found = self._visitors.begin(client_network(request), size)
-        if not isinstance(found, Upload):
+        upload = self._visitors.begin(client_network(request), size)
+        if not isinstance(upload, Upload):
             raise problem_without_code(
-                "too_many", "You uploaded much in the last hour. Sign in to go on.", retry_after=found
+                "too_many", "You uploaded much in the last hour. Sign in to go on.", retry_after=upload
             )
-        return found
+        return upload
 
     async def _taken(self, request: Request, owner: str, counted: Upload | None) -> AcceptedUpload:
         there, settings = self._app, self._app.settings

@@ -107,12 +107,12 @@ def digest(storage: Storage, key: str) -> tuple[str, int] | None:
     """Return the SHA-256 and the size of a file; None if it does not exist."""
     if storage.size(key) is None:
         return None
-    found, size = hashlib.sha256(), 0
+    sha256, size = hashlib.sha256(), 0
     with storage.open(key) as file:
         for piece in pieces(file):
-            found.update(piece)
+            sha256.update(piece)
             size += len(piece)
-    return found.hexdigest(), size
+    return sha256.hexdigest(), size
 
 
 DRAFTS = "drafts"

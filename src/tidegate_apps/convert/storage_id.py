@@ -38,10 +38,10 @@ class StorageId:
     def check(self) -> bool:
         """Raise StorageAway unless the storage is the known one; False if none is known yet. Blocks."""
         expected = self._expected()
-        found = self._found()
-        if expected is None and found is None and not self._files_are_missing():
+        current = self._found()
+        if expected is None and current is None and not self._files_are_missing():
             return False
-        if (expected is not None and found != expected) or found is None:
+        if (expected is not None and current != expected) or current is None:
             self._tell_away()
             raise StorageAway("the storage is not the one that the database knows")
         if self._away:
@@ -50,7 +50,7 @@ class StorageId:
 
     def adopt(self, by: str) -> None:
         """Accept the current storage, and forget the id of the previous one."""
-        found = self._found()
+        current = self._found()
 
         def forget(tx: DbTx) -> None:
             row = tx.one("storage_id")
@@ -58,7 +58,7 @@ class StorageId:
             tx.noted(by, "target_cleared", self._app.app.name, _KEY, was=None if row is None else {"id": row[0]})
 
         self._app.db.write(forget)
-        self._begin(found)
+        self._begin(current)
         self._tell_back()
 
     def _expected(self) -> str | None:

@@ -115,10 +115,10 @@ class Objects:
                 yield StoredObject(_LOCAL + place.name, place.stat().st_mtime, draft=True)
         with _storage_errors():
             for page in obstore.list(self._store):
-                for each in page:
-                    if each["path"] == ID:
+                for meta in page:
+                    if meta["path"] == ID:
                         continue
-                    yield StoredObject(str(each["path"]), each["last_modified"].timestamp())
+                    yield StoredObject(str(meta["path"]), meta["last_modified"].timestamp())
 
     def free(self) -> float | None:
         return None

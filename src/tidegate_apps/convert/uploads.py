@@ -89,8 +89,8 @@ async def receive(request: Request, found: UploadReceiver, within: float) -> Non
                     await run_in_threadpool(form.store)
             await run_in_threadpool(form.end)
     except TimeoutError as error:
-        told = {"Connection": "close"}
-        raise problem_without_code("malformed", "The upload took too long.", status=408, headers=told) from error
+        headers = {"Connection": "close"}
+        raise problem_without_code("malformed", "The upload took too long.", status=408, headers=headers) from error
     except ClientDisconnect as error:  # the client is gone, and this is not an error of ours
         raise problem_without_code("malformed", "The upload broke off.") from error
 
@@ -196,7 +196,7 @@ class _UploadForm:
 def name_of(given: bytes) -> str:
     """Return the file name for display: no folders, no unprintable characters."""
     text = given.decode("utf-8", "replace").replace("\\", "/").rpartition("/")[2]
-    clean = "".join(each for each in text if each.isprintable()).strip()
+    clean = "".join(char for char in text if char.isprintable()).strip()
     return clean[:_MAX_NAME] or "document.pdf"
 
 

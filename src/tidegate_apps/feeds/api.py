@@ -80,7 +80,7 @@ class SwitcherFirst(APIRoute):
             try:
                 return await handle(request)
             except RequestValidationError as error:
-                if all(each["type"] != "json_invalid" for each in error.errors()):
+                if all(detail["type"] != "json_invalid" for detail in error.errors()):
                     raise
                 with contextlib.suppress(RequestValidationError):  # that body has no reason, so nothing changes
                     await handle(Request(request.scope, _no_reason))
@@ -100,10 +100,10 @@ _START = (-1.0, 0)
 
 
 def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
-    found = APIRouter(tags=["feeds"])
+    router = APIRouter(tags=["feeds"])
     sources: Sources = app.jobs.sources
 
-    @found.get("/sources", dependencies=[Sees])
+    @router.get("/sources", dependencies=[Sees])
     @requires(PUBLIC)
     def sources_list(
         request: Request,
@@ -127,7 +127,7 @@ def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
             items=[api_models.shown(row, whole=whole) for row in rows[:limit]], next_cursor=following
         )
 
-    @found.post("/sources", status_code=201)
+    @router.post("/sources", status_code=201)
     @requires(Permission.PUT_IN)
     def sources_add(request: Request, response: Response, body: api_models.NewSource) -> api_models.SourceShown:
         """Adds a source; it is polled at once."""
@@ -139,7 +139,7 @@ def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
         response.headers["Location"] = f"{request.scope.get('root_path', '')}/api/v1/sources/{made.id}"
         return api_models.shown(made)
 
-    @found.get("/sources/{id}", dependencies=[Sees])
+    @router.get("/sources/{id}", dependencies=[Sees])
     @requires(PUBLIC)
     def sources_get(request: Request, id: SourceId) -> api_models.SourceShown:  # noqa: A002 - the name in the address
         """One source, with what is known of its feed."""
@@ -147,23 +147,23 @@ def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
         state = app.db.read(lambda tx: api_models.state_shown(tx, id, now))
         return api_models.shown(source, state, whole=sees_whole(request))
 
-    @found.patch("/sources/{id}")
+    @router.patch("/sources/{id}")
     @requires(PUBLIC)
     def sources_change(request: Request, id: SourceId, body: api_models.ChangedSource) -> api_models.SourceShown:  # noqa: A002
         """Changes what is given. A poller may say that a feed has moved."""
-        given = body.model_fields_set
-        moves = given == {"feed_url"} and bool(body.feed_url) and is_poller(request)
+        fields = body.model_fields_set
+        moves = fields == {"feed_url"} and bool(body.feed_url) and is_poller(request)
         may(request, Permission.PUT_IN, *([Permission.SWITCH_FEEDS] if moves else []))
         here(app)
         change = Change(
-            feed_url=(body.feed_url or None) if "feed_url" in given else "",
+            feed_url=(body.feed_url or None) if "feed_url" in fields else "",
             name=body.name or "",
             interval=body.interval,
             enabled=body.enabled,
         )
         return api_models.shown(sources.change(id, change, AUTO if moves else current_user(request)))
 
-    @found.delete("/sources/{id}", status_code=204)
+    @router.delete("/sources/{id}", status_code=204)
     @requires(Permission.PUT_IN)
     def sources_remove(request: Request, id: SourceId) -> Response:  # noqa: A002
         """Removes a source, its items and its history."""
@@ -171,7 +171,7 @@ def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
         sources.remove(id, current_user(request))
         return Response(status_code=204)
 
-    @found.post("/sources/{id}/poll", status_code=202)
+    @router.post("/sources/{id}/poll", status_code=202)
     @requires(Permission.PUT_IN)
     def sources_poll(request: Request, id: SourceId) -> api_models.SourceShown:  # noqa: A002
         """Polls a feed at once."""
@@ -179,7 +179,7 @@ def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
         polls(app)
         return api_models.shown(sources.poll_now(id, current_user(request)))
 
-    return found
+    return router
 
 
 def here(app: Installed[FeedsSettings]) -> None:
@@ -197,12 +197,12 @@ def _place(cursor: str) -> tuple[float, int]:
         return _START
     try:
         active, _, id_ = cursor.partition("_")
-        found = float(active), int(id_)
+        position = float(active), int(id_)
     except ValueError as error:
         raise Problem("bad_cursor") from error
-    if not 0 <= found[0] < 1e12 or not 0 <= found[1] <= api_models.MAX_ID:
+    if not 0 <= position[0] < 1e12 or not 0 <= position[1] <= api_models.MAX_ID:
         raise Problem("bad_cursor")
-    return found
+    return position
 
 
 def polls(app: Installed[FeedsSettings]) -> None:
@@ -215,9 +215,9 @@ def polls(app: Installed[FeedsSettings]) -> None:
 
 
 def items_router(app: Installed[FeedsSettings]) -> APIRouter:
-    found = APIRouter(tags=["feeds"])
+    router = APIRouter(tags=["feeds"])
 
-    @found.get("/sources/{id}/items")
+    @router.get("/sources/{id}/items")
     @requires(Permission.SEE)
     def sources_items(
         id: SourceId,  # noqa: A002 - the name in the address
@@ -231,17 +231,17 @@ def items_router(app: Installed[FeedsSettings]) -> APIRouter:
         following = str(rows[limit - 1][0]) if len(rows) > limit else None
         return api_models.ItemsShown(items=[api_models.item_shown(row) for row in rows[:limit]], next_cursor=following)
 
-    return found
+    return router
 
 
 # -- enable and disable, only with a JSON Web Token --------------------------------------------------------------------
 
 
 def switching_router(app: Installed[FeedsSettings]) -> APIRouter:
-    found = APIRouter(tags=["feeds"], route_class=SwitcherFirst)
+    router = APIRouter(tags=["feeds"], route_class=SwitcherFirst)
     sources: Sources = app.jobs.sources
 
-    @found.patch("/sources/{id}/feed-disable")
+    @router.patch("/sources/{id}/feed-disable")
     @requires(PUBLIC)
     def sources_feed_disable(id: SourceId, body: api_models.Reason, by: Switcher) -> api_models.SourceShown:  # noqa: A002
         """Disables a feed: for as long as its reason says, or with `manual` until somebody enables it."""
@@ -251,14 +251,14 @@ def switching_router(app: Installed[FeedsSettings]) -> APIRouter:
             raise Problem("invalid", f"reason: {said}.", errors=[{"field": "reason", "message": said}])
         return api_models.shown(sources.disable(id, body.reason, by))
 
-    @found.patch("/sources/{id}/feed-enable")
+    @router.patch("/sources/{id}/feed-enable")
     @requires(PUBLIC)
     def sources_feed_enable(id: SourceId, by: Switcher) -> api_models.SourceShown:  # noqa: A002
         """Enables a feed again."""
         here(app)
         return api_models.shown(sources.enable(id, by))
 
-    return found
+    return router
 
 
 # -- OPML import and export --------------------------------------------------------------------------------------------
@@ -275,15 +275,15 @@ class ImportShown(BaseModel):
 
 
 def opml_router(app: Installed[FeedsSettings]) -> APIRouter:
-    found = APIRouter(tags=["feeds"])
+    router = APIRouter(tags=["feeds"])
 
-    @found.get("/sources/opml", response_class=Response)
+    @router.get("/sources/opml", response_class=Response)
     @requires(Permission.SEE)
     def sources_export(request: Request) -> Response:
         """All feeds as OPML; passwords only for whoever may change them."""
         return exported(app, whole=sees_whole(request))
 
-    @found.post("/sources/opml")
+    @router.post("/sources/opml")
     @requires(Permission.PUT_IN)
     @body_limit(opml.MAX_BYTES + 1)
     def sources_import(
@@ -299,7 +299,7 @@ def opml_router(app: Installed[FeedsSettings]) -> APIRouter:
         done = add_all(app.jobs.sources, wanted, refused, current_user(request))
         return ImportShown(added=done.added, already_there=done.there, refused=done.refused)
 
-    return found
+    return router
 
 
 def exported(app: Installed[FeedsSettings], *, whole: bool) -> Response:

@@ -78,9 +78,9 @@ def moved_to(answer: net.FetchResponse, url: str) -> str | None:
     """
     if answer.moved_to is None or "@" not in url:
         return answer.moved_to
-    asked, found = httpx2.URL(url), httpx2.URL(answer.moved_to)
-    way = {_origin(httpx2.URL(each)) for _, each in answer.history} | {_origin(found), _origin(asked)}
-    return str(found.copy_with(userinfo=asked.userinfo)) if len(way) == 1 else answer.moved_to
+    asked, target = httpx2.URL(url), httpx2.URL(answer.moved_to)
+    way = {_origin(httpx2.URL(step)) for _, step in answer.history} | {_origin(target), _origin(asked)}
+    return str(target.copy_with(userinfo=asked.userinfo)) if len(way) == 1 else answer.moved_to
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
@@ -89,9 +89,9 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
 
 def retry_after(answer: net.FetchResponse, now: float) -> float | None:
     """Return the delay in seconds. A date is compared with the server's own clock, or with ours if it sends none."""
-    given = httpx2.Headers(answer.headers)
-    given.setdefault("Date", formatdate(now, usegmt=True))
-    fault = classify(httpx2.Response(answer.status, headers=given))
+    headers = httpx2.Headers(answer.headers)
+    headers.setdefault("Date", formatdate(now, usegmt=True))
+    fault = classify(httpx2.Response(answer.status, headers=headers))
     return None if fault is None else fault.retry_after
 
 

@@ -27,7 +27,7 @@ class _Host:
     type: str = ""
 
     def judged(self, now: float) -> None:
-        self.seen = {id_: each for id_, each in self.seen.items() if now - each[0] <= MAX_EXCUSED_SECONDS}
+        self.seen = {id_: poll for id_, poll in self.seen.items() if now - poll[0] <= MAX_EXCUSED_SECONDS}
         failed = Counter(kind for _, kind in self.seen.values() if kind).most_common(1)
         if len(self.seen) >= LEAST and failed and failed[0][1] >= SHARE * len(self.seen):
             self.since, self.type = now if self.since is None else self.since, failed[0][0]

@@ -90,33 +90,33 @@ def declare(app: Installed[FeedsSettings], parse: Parse, outside: FeedDependenci
     outside = outside or FeedDependencies()
 
     def wake(tx: DbTx) -> None:
-        if found.poll is not None:
-            found.poll.options(connection=tx).enqueue()
+        if parts.poll is not None:
+            parts.poll.options(connection=tx).enqueue()
 
-    found = FeedJobs(
+    parts = FeedJobs(
         sources=Sources(app.db, app.queue.clock.now, float(app.settings.interval), wake),
         contact_asked_for=bool(app.settings.contact),
     )
     remote = bool(app.settings.source_manager_url)
     if remote:
-        found.manager, found.tell = _remote(app)
+        parts.manager, parts.tell = _remote(app)
     else:
-        found.manager = LocalSources(found.sources)
-    manager, policy = found.manager, replace(policy_of(app.settings), poll_interval=outside.look)
+        parts.manager = LocalSources(parts.sources)
+    manager, policy = parts.manager, replace(policy_of(app.settings), poll_interval=outside.look)
     attribution = FailureAttribution(policy.guard, hosts=policy.host_guard)
 
     def poller_of(fetching: Fetching, times: PollClock) -> Poller:
         return Poller(app.db, manager, fetching, times, policy, attribution)
 
-    found.poller = poller_of
+    parts.poller = poller_of
     if app.settings.poll:
 
         @app.queue.job(queue=QUEUE, name="feeds.poll", unique=True, attempts=1000)
         async def poll(job: Context) -> int:
             clock = app.queue.clock
             end = job.end_of_turn(clock.now())
-            if not found.contact_asked_for and (await app.db.aall("next_due"))[0][0] is not None:
-                found.contact_asked_for = True
+            if not parts.contact_asked_for and (await app.db.aall("next_due"))[0][0] is not None:
+                parts.contact_asked_for = True
                 _log.warning("no_contact setting=%s", "feeds.contact")
             async with outside.client(app.settings) as client:
                 times = PollClock(
@@ -134,8 +134,8 @@ def declare(app: Installed[FeedsSettings], parse: Parse, outside: FeedDependenci
                 raise Again(keep_attempt=True)
             return poller.tally.polled
 
-        found.poll = poll
-    return found
+        parts.poll = poll
+    return parts
 
 
 def policy_of(settings: FeedsSettings) -> PollPolicy:

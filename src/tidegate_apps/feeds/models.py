@@ -116,15 +116,15 @@ def matching(
     replaces the database for sources that another server manages.
     """
     pattern = Db.containing(like.lower())
-    found: list[Source] = []
-    while len(found) < n:
+    sources: list[Source] = []
+    while len(sources) < n:
         asked = {"after": after, "n": n, "like": pattern}
         some = [Source(*row) for row in tx.all("sources_found", **asked)] if read is None else read(**asked)
-        found += [each for each in some if whole or _shows(each, like.lower())]
+        sources += [source for source in some if whole or _shows(source, like.lower())]
         if len(some) < n:
             break
         after = some[-1].id
-    return found[:n]
+    return sources[:n]
 
 
 def _shows(source: Source, like: str) -> bool:

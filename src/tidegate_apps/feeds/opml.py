@@ -30,26 +30,26 @@ def parse_opml(text: bytes) -> tuple[list[SourceRequest], int]:
     """
     if len(text) > MAX_BYTES:
         raise NoOpml(f"file: it is too large; give at most {MAX_BYTES // 1_000_000} MB")
-    found: dict[str, SourceRequest] = {}
+    requests: dict[str, SourceRequest] = {}
     refused = 0
     for attributes in _outlines(text):
-        given = attributes.get("xmlurl", "")
-        if not given.strip():
+        url_text = attributes.get("xmlurl", "")
+        if not url_text.strip():
             continue
         try:
-            url = check_url(given)
+            url = check_url(url_text)
         except ValueError:
             refused += 1
             continue
         name = " ".join((attributes.get("title") or attributes.get("text") or "").split())[:_MAX_NAME]
-        found.setdefault(url, SourceRequest(feed_url=url, name=name))
-        if len(found) > _MAX_FEEDS:
+        requests.setdefault(url, SourceRequest(feed_url=url, name=name))
+        if len(requests) > _MAX_FEEDS:
             raise NoOpml(f"file: it lists too many feeds; give at most {_MAX_FEEDS:,}")
-    return list(found.values()), refused
+    return list(requests.values()), refused
 
 
 def _outlines(text: bytes) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = []
+    outlines: list[dict[str, str]] = []
     root, depth = "", 0
 
     def start(name: str, attributes: dict[str, str]) -> None:
@@ -58,7 +58,7 @@ def _outlines(text: bytes) -> list[dict[str, str]]:
         if depth > _MAX_DEPTH:
             raise NoOpml(f"file: its folders are too deep; give at most {_MAX_DEPTH} levels")
         if name.lower() == "outline":
-            found.append({key.lower(): value for key, value in attributes.items()})
+            outlines.append({key.lower(): value for key, value in attributes.items()})
 
     def end(_: str) -> None:
         nonlocal depth
@@ -81,7 +81,7 @@ def _outlines(text: bytes) -> list[dict[str, str]]:
         raise NoOpml("file: it is no OPML (its encoding is not known)") from error
     if root != "opml":
         raise NoOpml("file: it is no OPML; give a file that begins with <opml>")
-    return found
+    return outlines
 
 
 def write_opml(sources: Iterable[Source], now: float) -> Iterator[str]:

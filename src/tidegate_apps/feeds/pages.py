@@ -176,14 +176,14 @@ def _list(request: Request, app: Installed[FeedsSettings], tab: str, like: str, 
     now, elsewhere = app.queue.clock.now(), bool(app.settings.source_manager_url)
 
     def read(tx: DbTx) -> dict[str, Any]:
-        found = _sources(tx, tab, like, after, elsewhere=elsewhere)
+        sources = _sources(tx, tab, like, after, elsewhere=elsewhere)
         total, disabled = tx.all("count_sources")[0]
         failing, unclassified, items, unpolled, known = tx.all("count_states")[0]
         if elsewhere:
             total, disabled = known, tx.all("count_resting")[0][0]
         return {
-            "lines": [_line(tx, each, now) for each in found[:_PAGE_SIZE]],
-            "more_after": found[_PAGE_SIZE - 1].id if len(found) > _PAGE_SIZE else None,
+            "lines": [_line(tx, source, now) for source in sources[:_PAGE_SIZE]],
+            "more_after": sources[_PAGE_SIZE - 1].id if len(sources) > _PAGE_SIZE else None,
             "total": total,
             "items": items,
             "unpolled": unpolled,
@@ -210,16 +210,16 @@ def _list(request: Request, app: Installed[FeedsSettings], tab: str, like: str, 
 
 def show_one(request: Request, app: Installed[FeedsSettings]) -> Response:
     """Render one feed: status, entries and history."""
-    given = request.path_params["key"]
+    key = request.path_params["key"]
     # Notices also link here for keys that are not a feed: unclassified failures, and hosts.
-    if given == notices.UNCLASSIFIED:
+    if key == notices.UNCLASSIFIED:
         return _list(request, app, "unclassified", "")
-    if given.startswith(notices.HOST):
-        return _list(request, app, "", given.removeprefix(notices.HOST).partition(":")[0])
+    if key.startswith(notices.HOST):
+        return _list(request, app, "", key.removeprefix(notices.HOST).partition(":")[0])
     now = app.queue.clock.now()
 
     def read(tx: DbTx) -> dict[str, Any]:
-        number = number_of(given)
+        number = number_of(key)
         if number is None:
             raise NotFound("there is no such feed")
         source = _source(tx, number)
@@ -264,8 +264,8 @@ def _sources(tx: DbTx, tab: str, like: str, after: int, *, elsewhere: bool) -> l
         return [_source(tx, row[0]) for row in tx.all("feeds_failing", after=after, n=n)]
     if tab == "unclassified":
         return [_source(tx, row[0]) for row in tx.all("feeds_by_error", type="unexpected", after=after, n=n)]
-    found = [Source(*row) for row in tx.all("sources", after=after, n=n)]
-    return found or [_source(tx, row[0]) for row in tx.all("known_states", after=after, n=n)]
+    sources = [Source(*row) for row in tx.all("sources", after=after, n=n)]
+    return sources or [_source(tx, row[0]) for row in tx.all("known_states", after=after, n=n)]
 
 
 def _source(tx: DbTx, id_: int) -> Source:

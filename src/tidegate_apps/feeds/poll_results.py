@@ -40,24 +40,24 @@ def record(tx: DbTx, batch: Sequence[PollResult], manager: SourceManager, keep: 
 
     *keep* entries per feed are retained.
     """
-    kept = {row[0] for row in tx.many("record", [_row(each, manager) for each in batch])}
-    counted = [each for each in batch if each.before.source_id in kept]
-    read = [each for each in counted if each.feed is not None]
+    recorded_ids = {row[0] for row in tx.many("record", [_row(poll, manager) for poll in batch])}
+    counted = [poll for poll in batch if poll.before.source_id in recorded_ids]
+    read = [poll for poll in counted if poll.feed is not None]
     fresh = _items(tx, read)
     if read:
-        tx.many("read_feed", [_about(each) for each in read])
+        tx.many("read_feed", [_about(poll) for poll in read])
         _named(tx, read, elsewhere=manager.elsewhere)
     if fresh:
-        by_source = {each.before.source_id: each for each in read}
+        by_source = {poll.before.source_id: poll for poll in read}
         grown = [{"source_id": id_, "n": n, "at": by_source[id_].at} for id_, n in fresh.items()]
         for source_id, items in tx.many("grown", grown):
             if items > keep:
                 _forget(tx, by_source[source_id], min(items - keep, _PRUNE_BATCH_SIZE))
     if counted:
-        tx.many("add_beats", [_beat(each, fresh) for each in counted])
+        tx.many("add_beats", [_beat(poll, fresh) for poll in counted])
         tx.many("count_polls", _counts(counted, fresh))
-    for each in counted:
-        state, verdict = each.verdict.state, each.verdict
+    for poll in counted:
+        state, verdict = poll.verdict.state, poll.verdict
         if verdict.change is CooldownChange.DISABLED:
             manager.disabled(tx, state, state.rest.reason or "")
         elif verdict.change is CooldownChange.ENABLED:
@@ -71,17 +71,17 @@ def record(tx: DbTx, batch: Sequence[PollResult], manager: SourceManager, keep: 
                 due_at=state.due_at,
                 due_why=state.due_why,
             )
-    return kept
+    return recorded_ids
 
 
 def _items(tx: DbTx, read: Sequence[PollResult]) -> dict[int, int]:
     """Return the number of new entries by source."""
-    rows = [{"source_id": each.before.source_id, "entries": each.feed.rows} for each in read if each.feed is not None]
-    found: dict[int, int] = {}
+    rows = [{"source_id": poll.before.source_id, "entries": poll.feed.rows} for poll in read if poll.feed is not None]
+    new_items: dict[int, int] = {}
     if rows:
-        for source_id, new in tx.many("put_items", rows, at=max(each.at for each in read)):
-            found[source_id] = found.get(source_id, 0) + new
-    return {source_id: n for source_id, n in found.items() if n}
+        for source_id, new in tx.many("put_items", rows, at=max(poll.at for poll in read)):
+            new_items[source_id] = new_items.get(source_id, 0) + new
+    return {source_id: n for source_id, n in new_items.items() if n}
 
 
 def _forget(tx: DbTx, each: PollResult, n: int) -> None:
@@ -94,9 +94,9 @@ def _forget(tx: DbTx, each: PollResult, n: int) -> None:
 def _named(tx: DbTx, read: Sequence[PollResult], *, elsewhere: bool) -> None:
     """Give a feed without a name the title that it sends."""
     names = [
-        {"source_id": each.before.source_id, "name": each.feed.title[:_MAX_NAME], "was": each.before.name}
-        for each in read
-        if each.feed is not None and each.feed.title and each.before.name == name_of(each.before.feed_url)
+        {"source_id": poll.before.source_id, "name": poll.feed.title[:_MAX_NAME], "was": poll.before.name}
+        for poll in read
+        if poll.feed is not None and poll.feed.title and poll.before.name == name_of(poll.before.feed_url)
     ]
     if names and not elsewhere:
         tx.many("name_source", names)
@@ -128,13 +128,13 @@ def _beat(each: PollResult, fresh: dict[int, int]) -> dict[str, Any]:
 
 def _counts(counted: Sequence[PollResult], fresh: dict[int, int]) -> list[dict[str, Any]]:
     """Return counts by outcome, sorted, so that concurrent writers lock rows in the same order."""
-    found: dict[str, dict[str, Any]] = {}
-    for each in sorted(counted, key=lambda each: each.outcome):
-        row = found.setdefault(each.outcome, {"outcome": each.outcome, "polls": 0, "ms": 0, "fresh": 0})
+    counts: dict[str, dict[str, Any]] = {}
+    for poll in sorted(counted, key=lambda each: each.outcome):
+        row = counts.setdefault(poll.outcome, {"outcome": poll.outcome, "polls": 0, "ms": 0, "fresh": 0})
         row["polls"] += 1
-        row["ms"] += each.ms
-        row["fresh"] += fresh.get(each.before.source_id, 0)
-    return list(found.values())
+        row["ms"] += poll.ms
+        row["fresh"] += fresh.get(poll.before.source_id, 0)
+    return list(counts.values())
 
 
 def _row(each: PollResult, manager: SourceManager) -> dict[str, Any]:
@@ -306,7 +306,7 @@ class PollResultWriter:
 
     async def _write(self, batch: list[PollResult]) -> None:
         place, news = self._place, self._attribution.report()
-        odd = any(each.outcome == UNEXPECTED for each in batch)
+        odd = any(poll.outcome == UNEXPECTED for poll in batch)
 
         def work(tx: DbTx) -> set[int]:
             news.tell(tx, self._now())
@@ -314,12 +314,12 @@ class PollResultWriter:
                 tx.tell(notices.unclassified(self._now()))
             return record(tx, batch, place.manager, place.items)
 
-        kept = await place.db.awrite(work)
+        recorded_ids = await place.db.awrite(work)
         del self._finished[: len(batch)]
         news.told()
         self.odd = odd or self.odd
-        for each in batch:
-            counted = each.before.source_id in kept
+        for poll in batch:
+            counted = poll.before.source_id in recorded_ids
             if counted:
-                notices.log_poll(each)
-            self._recorded(each, counted)
+                notices.log_poll(poll)
+            self._recorded(poll, counted)

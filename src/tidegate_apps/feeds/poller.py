@@ -58,7 +58,7 @@ class HostQueues:
     def put_first(self, state: FeedState, read: float) -> None:
         """Queue a feed first, because a user waits for it. A queued feed moves to the front."""
         line = self._lines.setdefault(state.host, deque())
-        old = next((each for each in line if each[0].source_id == state.source_id), None)
+        old = next((queued for queued in line if queued[0].source_id == state.source_id), None)
         if old is not None and old[0].due_at == feed_state.POLL_NOW:
             return
         if old is not None:
@@ -70,17 +70,17 @@ class HostQueues:
             self._hosts.appendleft(state.host)
 
     def __contains__(self, state: FeedState) -> bool:
-        return any(each.source_id == state.source_id for each, _ in self._lines.get(state.host, ()))
+        return any(queued.source_id == state.source_id for queued, _ in self._lines.get(state.host, ()))
 
     def take(self) -> QueuedFeed:
         """Return the next feed, if there are `hosts`. Its host is blocked until `free`."""
         host = self._hosts.popleft()
         line = self._lines[host]
-        found = line.popleft()
+        queued = line.popleft()
         if not line:
             del self._lines[host]
         self._asked.add(host)
-        return found
+        return queued
 
     def free(self, host: str) -> None:
         """Unblock a host after its poll."""
@@ -266,8 +266,8 @@ class Poller:
         self._rate_limiter.usual(usual)
         self._attribution.usual(usual)
         older_than, loop = self._times.older_than, asyncio.get_running_loop()
-        for name, kept in (("prune_beats", self._policy.history), ("prune_events", self._policy.events)):
-            await self._db.aall(name, before=await loop.run_in_executor(None, older_than, kept), n=_BATCH_SIZE)
+        for name, retention in (("prune_beats", self._policy.history), ("prune_events", self._policy.events)):
+            await self._db.aall(name, before=await loop.run_in_executor(None, older_than, retention), n=_BATCH_SIZE)
         if self._writer.odd is not False and not await self._db.aall("feeds_by_error", type=UNEXPECTED, after=0, n=1):
             await self._db.awrite(lambda tx: tx.settled(notices.TARGET, notices.UNCLASSIFIED))
             self._writer.odd = False
@@ -300,9 +300,9 @@ class Poller:
     async def _again(self, state: FeedState) -> FeedState | None:
         """Read the state of a feed again that was queued for long; None if it is no longer due."""
         rows = await self._db.aall("states", source_id=state.source_id)
-        found = state_of(rows[0]) if rows else None
-        due = found is not None and found.due_at is not None and found.due_at <= self._times.now()
-        return found if due else None
+        current = state_of(rows[0]) if rows else None
+        due = current is not None and current.due_at is not None and current.due_at <= self._times.now()
+        return current if due else None
 
     async def _poll(self, state: FeedState) -> PollResult:
         times, began = self._times, self._times.monotonic()

@@ -88,25 +88,25 @@ class RemoteSources:
         await self._db.awrite(lambda tx: self._adopt(tx, listed, before))
 
     async def _known(self) -> dict[int, tuple[Any, ...]]:
-        found: dict[int, tuple[Any, ...]] = {}
+        states: dict[int, tuple[Any, ...]] = {}
         after = 0
         while rows := await self._db.aall("known_states", after=after, n=_PAGE_SIZE):
-            found.update((row[0], row) for row in rows)
+            states.update((row[0], row) for row in rows)
             after = rows[-1][0]
-        return found
+        return states
 
     async def _list(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        sources: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
             query = {"feed_active": "true", "limit": str(_PAGE_SIZE), **({"cursor": cursor} if cursor else {})}
             answer = await self._client().get("/api/v1/sources", params=query)
             answer.raise_for_status()
             page = answer.json()
-            found += page["items"]
+            sources += page["items"]
             cursor = page["next_cursor"]
             if cursor is None:
-                return found
+                return sources
 
     def _adopt(self, tx: DbTx, listed: list[dict[str, Any]], before: dict[int, tuple[Any, ...]]) -> None:
         """Apply the list: poll new feeds, stop polling those that are no longer listed.
@@ -115,17 +115,17 @@ class RemoteSources:
         """
         at = self._now()
         known = _known(tx)
-        new = [each for each in listed if each["id"] not in known]
+        new = [source for source in listed if source["id"] not in known]
         if new:
-            tx.many("add_state", [_state(each, at, place, len(new)) for place, each in enumerate(new)])
-        for each in new:
-            if each["feed_disabled_at"] is not None:
-                _rest_over(tx, each, at)
-        for each in listed:
-            row = known.get(each["id"])
+            tx.many("add_state", [_state(source, at, place, len(new)) for place, source in enumerate(new)])
+        for source in new:
+            if source["feed_disabled_at"] is not None:
+                _rest_over(tx, source, at)
+        for source in listed:
+            row = known.get(source["id"])
             if row is not None and _same(row, before.get(row[0])):
-                self._follow(tx, row, each, at)
-        there = {each["id"] for each in listed}
+                self._follow(tx, row, source, at)
+        there = {source["id"] for source in listed}
         for row in known.values():
             resting = row[5] is not None and row[6] is not None and row[6] > at
             if row[0] not in there and row[4] is not None and not resting and _same(row, before.get(row[0])):
@@ -165,12 +165,12 @@ class RemoteSources:
 
 def _known(tx: DbTx) -> dict[int, tuple[Any, ...]]:
     """Return the stored state of each feed, by source."""
-    found: dict[int, tuple[Any, ...]] = {}
+    states: dict[int, tuple[Any, ...]] = {}
     after = 0
     while rows := tx.all("known_states", after=after, n=_PAGE_SIZE):
-        found.update((row[0], row) for row in rows)
+        states.update((row[0], row) for row in rows)
         after = rows[-1][0]
-    return found
+    return states
 
 
 def _same(row: tuple[Any, ...], before: tuple[Any, ...] | None) -> bool:
@@ -235,5 +235,5 @@ async def _answer(asked: Awaitable[httpx2.Response]) -> dict[str, Any]:
     if answer.status_code in (404, 409):
         return {}
     answer.raise_for_status()
-    found: dict[str, Any] = answer.json()
-    return found
+    source: dict[str, Any] = answer.json()
+    return source

@@ -32,12 +32,12 @@ def disable(tx: DbTx, id_: int, reason: str, by: str, at: float, *, recorded: bo
     """
     if reason not in REASONS:
         raise ValueError(f"reason: {reason[:40]!r} is not known; give one of: {', '.join(REASONS)}")
-    found = found_in(tx, id_, lock=True)
-    if _only_a_person_ends_it(found, by):
-        return found
+    source = found_in(tx, id_, lock=True)
+    if _only_a_person_ends_it(source, by):
+        return source
     rest = rest_of(reason)
     until = None if rest is None else at + rest
-    able = active_from(found.feed_url, enabled=found.enabled) is not None
+    able = active_from(source.feed_url, enabled=source.enabled) is not None
     tx.all(
         "set_rest",
         id=id_,
@@ -48,8 +48,8 @@ def disable(tx: DbTx, id_: int, reason: str, by: str, at: float, *, recorded: bo
     )
     tx.all("add_event", source_id=id_, at=at, kind="disabled", actor=by, detail=reason)
     if by != AUTO:
-        became = {"state": "disabled", "why": reason, "until": until, "feed": found.name}
-        tx.noted(by, "target_disabled", notices.TARGET, id_, was=standing(found), became=became)
+        became = {"state": "disabled", "why": reason, "until": until, "feed": source.name}
+        tx.noted(by, "target_disabled", notices.TARGET, id_, was=standing(source), became=became)
     if not recorded:
         tx.all(
             "set_state_rest",
@@ -62,7 +62,7 @@ def disable(tx: DbTx, id_: int, reason: str, by: str, at: float, *, recorded: bo
             due_why=str(DueReason.COOLDOWN),
         )
     if reason != MANUAL:
-        tx.tell(notices.resting(id_, found.name, reason, at))
+        tx.tell(notices.resting(id_, source.name, reason, at))
     return found_in(tx, id_)
 
 
@@ -71,15 +71,15 @@ def enable(tx: DbTx, id_: int, by: str, at: float, *, recorded: bool) -> tuple[S
 
     Both are equal if it was not suspended, or only an operator may resume it.
     """
-    found = found_in(tx, id_, lock=True)
-    if found.feed_disabled_at is None or _only_a_person_ends_it(found, by):
-        return found, found
-    active = active_from(found.feed_url, enabled=found.enabled)
+    source = found_in(tx, id_, lock=True)
+    if source.feed_disabled_at is None or _only_a_person_ends_it(source, by):
+        return source, source
+    active = active_from(source.feed_url, enabled=source.enabled)
     tx.all("set_rest", id=id_, feed_disabled_at=None, feed_disable_reason=None, disabled_by=None, active_from=active)
-    tx.all("add_event", source_id=id_, at=at, kind="enabled", actor=by, detail=found.feed_disable_reason)
+    tx.all("add_event", source_id=id_, at=at, kind="enabled", actor=by, detail=source.feed_disable_reason)
     if by != AUTO:
-        became = {"state": "enabled", "feed": found.name}
-        tx.noted(by, "target_enabled", notices.TARGET, id_, was=standing(found), became=became)
+        became = {"state": "enabled", "feed": source.name}
+        tx.noted(by, "target_enabled", notices.TARGET, id_, was=standing(source), became=became)
     if not recorded:
         tx.all(
             "set_state_rest",
@@ -92,10 +92,10 @@ def enable(tx: DbTx, id_: int, by: str, at: float, *, recorded: bool) -> tuple[S
             due_why=str(DueReason.ASKED),
         )
     if by == AUTO:
-        tx.tell(notices.recovered(id_, found.name, at))
+        tx.tell(notices.recovered(id_, source.name, at))
     else:
         tx.settled(notices.TARGET, id_)
-    return found, found_in(tx, id_)
+    return source, found_in(tx, id_)
 
 
 def _only_a_person_ends_it(source: Source, by: str) -> bool:
@@ -183,12 +183,12 @@ class Sources:
 
         def read(tx: DbTx) -> list[Source]:
             # Two ranges of one index: SQLite cannot start in the middle of the rows with 0.
-            found = [] if after_from > 0 else tx.all("sources_active", after=after_id, n=n)
-            if len(found) < n:
+            rows = [] if after_from > 0 else tx.all("sources_active", after=after_id, n=n)
+            if len(rows) < n:
                 place = (after_from, after_id) if after_from > 0 else (0.0, 0)
-                left = n - len(found)
-                found += tx.all("sources_rested", at=at, after_from=place[0], after=place[1], n=left)
-            return [Source(*row) for row in found]
+                left = n - len(rows)
+                rows += tx.all("sources_rested", at=at, after_from=place[0], after=place[1], n=left)
+            return [Source(*row) for row in rows]
 
         return self._db.read(read)
 
@@ -311,8 +311,8 @@ class Sources:
         """Delete a source with its entries and history. Raises NotFound."""
 
         def first(tx: DbTx) -> None:
-            found = found_in(tx, id_, lock=True)
-            was = {"feed": found.name, **standing(found)}
+            source = found_in(tx, id_, lock=True)
+            was = {"feed": source.name, **standing(source)}
             tx.noted(by, "target_removed", notices.TARGET, id_, was=was, became={"state": "gone"})
             tx.all("remove_source", id=id_)
             tx.all("remove_state", source_id=id_)
@@ -337,31 +337,31 @@ class Sources:
 
     def poll_all(self, ids: Sequence[int], by: str = AUTO) -> list[Source]:
         """Make several feeds due, in batches that keep write transactions short. Each batch is all or nothing."""
-        found: list[Source] = []
+        sources: list[Source] = []
         for start in range(0, len(ids), _BATCH_SIZE):
             some = ids[start : start + _BATCH_SIZE]
-            found += self._db.write(partial(self._asked_for, ids=some, by=by, of=0 if start else len(ids)))
-        return found
+            sources += self._db.write(partial(self._asked_for, ids=some, by=by, of=0 if start else len(ids)))
+        return sources
 
     def _asked_for(self, tx: DbTx, *, ids: Sequence[int], by: str, of: int) -> list[Source]:
         """Make a batch due. *of*: the total, with the first batch, for the audit entry; 0 with the others."""
-        found = [self._polled_at_once(tx, id_) for id_ in ids]
+        sources = [self._polled_at_once(tx, id_) for id_ in ids]
         self._wake(tx)
         if by != AUTO and of:
-            only = found[0] if of == 1 else None
+            only = sources[0] if of == 1 else None
             many = {"feeds": of} if only is None else {"feed": only.name}
             became = {"state": "polled now", **many}
             tx.noted(by, "target_asked", notices.TARGET, None if only is None else only.id, became=became)
-        return found
+        return sources
 
     def _polled_at_once(self, tx: DbTx, id_: int) -> Source:
-        found = found_in(tx, id_, lock=True)
-        if not found.enabled or not found.feed_url:
+        source = found_in(tx, id_, lock=True)
+        if not source.enabled or not source.feed_url:
             raise Rejected("the source is switched off, or has no feed_url; change that first")
-        if found.active_from is None or found.active_from > self._now():
+        if source.active_from is None or source.active_from > self._now():
             raise Rejected("the feed is disabled; enable it first")
         tx.all("set_due", source_id=id_, due_at=state.POLL_NOW, due_why=str(DueReason.ASKED))
-        return found
+        return source
 
     # -- in the transaction of the caller ------------------------------------------------------------------------------
 
@@ -377,17 +377,17 @@ class Sources:
 
     def moved_in(self, tx: DbTx, id_: int, url: str) -> bool:
         """Record a permanent move; False if another source has that URL."""
-        found = found_in(tx, id_, lock=True)
+        source = found_in(tx, id_, lock=True)
         if tx.one("source_at", feed_url=url) is not None:
             return False
         tx.all(
             "set_source",
             id=id_,
-            name=found.name,
+            name=source.name,
             feed_url=url,
-            interval_s=found.interval,
-            enabled=found.enabled_n,
-            active_from=found.active_from,
+            interval_s=source.interval,
+            enabled=source.enabled_n,
+            active_from=source.active_from,
         )
         tx.all("add_event", source_id=id_, at=self._now(), kind="moved", actor=AUTO, detail=url)
         return True

@@ -130,17 +130,17 @@ class Lidarr:
     async def downloads(self) -> Downloads:
         # Submissions wait for this response.
         asked = {"page": 1, "pageSize": _MAX_LISTED}
-        found = _read(await self._http.get("/queue", params=asked, timeout=min(_DEPTH_TIME, self._timeout)))
-        listed = frozenset(int(each["albumId"]) for each in found.get("records", ()) if each.get("albumId"))
-        return Downloads(int(found["totalRecords"]), listed)
+        queue = _read(await self._http.get("/queue", params=asked, timeout=min(_DEPTH_TIME, self._timeout)))
+        listed = frozenset(int(record["albumId"]) for record in queue.get("records", ()) if record.get("albumId"))
+        return Downloads(int(queue["totalRecords"]), listed)
 
     async def artist(self, mbid: str) -> LidarrArtist | None:
-        found = await self._list("/artist", mbId=mbid)
-        return LidarrArtist.of(found[0]) if found else None
+        artists = await self._list("/artist", mbId=mbid)
+        return LidarrArtist.of(artists[0]) if artists else None
 
     async def album(self, mbid: str) -> LidarrAlbum | None:
-        found = await self._list("/album", foreignAlbumId=mbid)
-        return LidarrAlbum.of(found[0]) if found else None
+        albums = await self._list("/album", foreignAlbumId=mbid)
+        return LidarrAlbum.of(albums[0]) if albums else None
 
     async def knows(self, kind: str, lidarr_id: int) -> bool:
         """Return whether a Lidarr id still exists."""
@@ -155,8 +155,8 @@ class Lidarr:
     async def searched(self, album: int) -> bool:
         """Return whether a search for this album is queued, running, or recent."""
         return any(
-            each.get("name") == _ALBUM_SEARCH and album in ((each.get("body") or {}).get("albumIds") or ())
-            for each in await self._get("/command")
+            command.get("name") == _ALBUM_SEARCH and album in ((command.get("body") or {}).get("albumIds") or ())
+            for command in await self._get("/command")
         )
 
     async def root_folders(self) -> list[dict[str, Any]]:
@@ -164,15 +164,15 @@ class Lidarr:
 
     async def profiles(self, kind: str) -> dict[str, int]:
         """Return the profile ids by name; *kind* is quality or metadata."""
-        return {str(each["name"]): int(each["id"]) for each in await self._get(f"/{kind}profile")}
+        return {str(profile["name"]): int(profile["id"]) for profile in await self._get(f"/{kind}profile")}
 
     async def watch_artist(self, artist: int) -> None:
         await self._send("PUT", "/artist/editor", {"artistIds": [artist], "monitored": True})
 
     async def watch_albums(self, albums: Iterable[int]) -> list[LidarrAlbum]:
         """Monitor albums, and return them as Lidarr then has them."""
-        found = await self._send("PUT", "/album/monitor", {"albumIds": list(albums), "monitored": True})
-        return [LidarrAlbum.of(each) for each in found or ()]
+        updated = await self._send("PUT", "/album/monitor", {"albumIds": list(albums), "monitored": True})
+        return [LidarrAlbum.of(album) for album in updated or ()]
 
     async def search(self, album: int) -> None:
         await self._send("POST", "/command", {"name": _ALBUM_SEARCH, "albumIds": [album]})
@@ -181,10 +181,10 @@ class Lidarr:
 
     async def lookup_artist(self, mbid: str) -> LidarrArtist:
         """Return the artist from the metadata service. Raises LidarrError (unknown_music, nameless)."""
-        found = LidarrArtist.of((await self._get("/artist/lookup", term=f"lidarr:{mbid}"))[0])
-        if not found.name:
+        artist = LidarrArtist.of((await self._get("/artist/lookup", term=f"lidarr:{mbid}"))[0])
+        if not artist.name:
             raise LidarrError(PACK.code_book["nameless"].fault("nameless"))
-        return found
+        return artist
 
     async def add_artist(self, artist: LidarrArtist, setup: Setup, wanted: Iterable[str]) -> LidarrArtist:
         """Add an artist. Only the albums in *wanted* are monitored, and no search starts."""
@@ -209,10 +209,10 @@ class Lidarr:
 
     async def _list(self, path: str, **params: Any) -> list[Any]:
         """Return a list. Only an empty list means that there is nothing."""
-        found = await self._get(path, **params)
-        if not isinstance(found, list):
+        items = await self._get(path, **params)
+        if not isinstance(items, list):
             raise LidarrError(PACK.code_book["bad_answer"].fault("no-list", detail=f"{path} answered with no list"))
-        return found
+        return items
 
     async def _get(self, path: str, **params: Any) -> Any:
         return _read(await self._http.get(path, params=params))
@@ -279,7 +279,7 @@ async def _found_setup(lidarr: Lidarr, settings: LidarrSettings) -> Setup:
     """Return the setup. Raises LidarrError (profile_missing, root_folder_away)."""
     folders = await lidarr.root_folders()
     quality, metadata = await lidarr.profiles("quality"), await lidarr.profiles("metadata")
-    folder = next((each for each in folders if settings.root_folder in ("", each["path"])), None)
+    folder = next((candidate for candidate in folders if settings.root_folder in ("", candidate["path"])), None)
     if folder is None:
         raise LidarrError(
             PACK.code_book["profile_missing"].fault("root-folder", detail=f"asked for {settings.root_folder!r}")

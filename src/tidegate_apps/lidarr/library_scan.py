@@ -50,13 +50,13 @@ class Answers(Generic[I, A]):
 
 async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answers[I, A]:
     """Return the results in order. A fault of Lidarr as a whole ends the loop early."""
-    found, in_a_row = Answers[I, A](), 0
+    answers, in_a_row = Answers[I, A](), 0
     left, good = iter(enumerate(items)), dict[int, A]()
 
     async def run() -> None:
         nonlocal in_a_row
         for place, item in left:
-            if found.ended is not None:
+            if answers.ended is not None:
                 return
             try:
                 good[place] = await ask(item)
@@ -66,14 +66,14 @@ async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answ
                 whole = fault.reach.rank > Reach.OPERATION.rank and not fault.unclassified
                 in_a_row += whole
                 if whole and (fault.code not in _MAY_BE_ONE or in_a_row >= _MAX_CONSECUTIVE_FAILURES):
-                    found.ended = error
+                    answers.ended = error
                 if not whole or fault.code in _MAY_BE_ONE:
-                    found.bad.append((item, fault))
+                    answers.bad.append((item, fault))
 
     # A few workers instead of a task per item: a page is long.
     await asyncio.gather(*(run() for _ in range(_MAX_CONCURRENT)))
-    found.good = [good[place] for place in sorted(good)]
-    return found
+    answers.good = [good[place] for place in sorted(good)]
+    return answers
 
 
 _log = logging.getLogger("tidegate.lidarr")
@@ -97,7 +97,7 @@ class ScanCounts:
         return {"looked": self.looked, "found": self.found, "queued": self.queued}
 
     def without_answer(self, kind: str) -> set[int]:
-        return {entity_id for each, entity_id in self.unanswered if each == kind}
+        return {entity_id for entity_kind, entity_id in self.unanswered if entity_kind == kind}
 
 
 class Enricher:
@@ -143,15 +143,15 @@ class Enricher:
         known = await self._run_blocking(lambda: self._known("artist", page))
         skipped = tally.without_answer("artist")
         wanted = [
-            each
-            for each in page
-            if usable(each.mbid) and each.id not in skipped and due(known.get(each.id), str(each.mbid), before)
+            artist
+            for artist in page
+            if usable(artist.mbid) and artist.id not in skipped and due(known.get(artist.id), str(artist.mbid), before)
         ]
 
         async def look(artist: Artist) -> EntityObservation:
             mbid, was = str(artist.mbid), known.get(artist.id)
-            found = await lidarr.artist(mbid)
-            status = None if found is None else "monitored" if found.monitored else "pending"
+            lidarr_artist = await lidarr.artist(mbid)
+            status = None if lidarr_artist is None else "monitored" if lidarr_artist.monitored else "pending"
             return EntityObservation(
                 kind="artist",
                 entity_id=artist.id,
@@ -159,8 +159,8 @@ class Enricher:
                 name=artist.name,
                 mbid=mbid,
                 status=status,
-                lidarr_id=None if found is None else found.id,
-                lost=await _lost(lidarr, "artist", was, found),
+                lidarr_id=None if lidarr_artist is None else lidarr_artist.id,
+                lost=await _lost(lidarr, "artist", was, lidarr_artist),
             )
 
         await self._put("artist", await ask_each(wanted, look), known, tally)
@@ -168,17 +168,17 @@ class Enricher:
     async def albums(self, lidarr: Lidarr, page: Sequence[Album], before: float, tally: ScanCounts) -> None:
         known = await self._run_blocking(lambda: self._known("album", page))
         skipped = tally.without_answer("album")
-        with_id = [each for each in page if usable(each.mbid) and each.id not in skipped]
-        wanted = [each for each in with_id if due(known.get(each.id), str(each.mbid), before)]
+        with_id = [album for album in page if usable(album.mbid) and album.id not in skipped]
+        wanted = [album for album in with_id if due(known.get(album.id), str(album.mbid), before)]
         if not wanted:
             return
         downloading = (await lidarr.downloads()).albums
-        unseen = await self._missing_artists(lidarr, [each for each in wanted if usable(each.artist_mbid)], tally)
-        wanted = [each for each in wanted if each.artist_id not in unseen]
+        unseen = await self._missing_artists(lidarr, [album for album in wanted if usable(album.artist_mbid)], tally)
+        wanted = [album for album in wanted if album.artist_id not in unseen]
 
         async def look(album: Album) -> EntityObservation:
             mbid, was = str(album.mbid), known.get(album.id)
-            found = await lidarr.album(mbid)
+            lidarr_album = await lidarr.album(mbid)
             return EntityObservation(
                 kind="album",
                 entity_id=album.id,
@@ -186,10 +186,10 @@ class Enricher:
                 name=album.title,
                 artist=album.artist,
                 mbid=mbid,
-                status=None if found is None else status_of(found, downloading),
-                idle=found is not None and is_idle(found, downloading),
-                lidarr_id=None if found is None else found.id,
-                lost=await _lost(lidarr, "album", was, found),
+                status=None if lidarr_album is None else status_of(lidarr_album, downloading),
+                idle=lidarr_album is not None and is_idle(lidarr_album, downloading),
+                lidarr_id=None if lidarr_album is None else lidarr_album.id,
+                lost=await _lost(lidarr, "album", was, lidarr_album),
                 artist_id=album.artist_id,
                 artist_mbid=str(album.artist_mbid) if usable(album.artist_mbid) else "",
             )
@@ -206,7 +206,7 @@ class Enricher:
         }
         page = [wanted[id_] for id_ in sorted(wanted)]
         known = await self._run_blocking(lambda: self._known("artist", page))
-        missing = [each for each in page if each.id not in known]
+        missing = [artist for artist in page if artist.id not in known]
         if not missing:
             return set()
         await self.artists(lidarr, missing, 0.0, tally)
@@ -232,7 +232,7 @@ class Enricher:
         tally.looked += len(seen)
         if seen:
             tally.queued += await self._written(lambda tx: self.recorder.put(tx, seen, known))
-            tally.found += sum(each.status is not None for each in seen)
+            tally.found += sum(observation.status is not None for observation in seen)
         if answers.bad:
             _, last = answers.bad[-1]
             tally.unanswered += [(kind, item.id) for item, _ in answers.bad]

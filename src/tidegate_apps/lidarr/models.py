@@ -181,9 +181,9 @@ def error_of(code: str | None, message: str | None) -> str | None:
 
 def counts_of(rows: list[tuple[Any, ...]]) -> dict[str, int]:
     """Return the number of entries per tab."""
-    found = {str(what): int(n) for what, n in rows}
-    counts = {tab: found.get(stage, 0) for tab, stage in _STAGES.items()}
-    counts["queued"] += found.get("running", 0)
+    by_stage = {str(what): int(n) for what, n in rows}
+    counts = {tab: by_stage.get(stage, 0) for tab, stage in _STAGES.items()}
+    counts["queued"] += by_stage.get("running", 0)
     return {"": sum(counts.values()), **counts}
 
 

@@ -37,10 +37,10 @@ def show(request: Request, app: Installed[LidarrSettings]) -> Response:
 
     def read(tx: DbTx) -> tuple[list[Any], dict[int, str], str | None, list[Any]]:
         try:
-            found, following = service.list_entries(tx, tab, cursor, _PAGE_SIZE)
+            entries, following = service.list_entries(tx, tab, cursor, _PAGE_SIZE)
         except ValueError:
-            found, following = service.list_entries(tx, tab, "", _PAGE_SIZE)
-        return found, service.causes_of(tx, found), following, tx.all("unsendable", n=_MAX_UNSENDABLE + 1)
+            entries, following = service.list_entries(tx, tab, "", _PAGE_SIZE)
+        return entries, service.causes_of(tx, entries), following, tx.all("unsendable", n=_MAX_UNSENDABLE + 1)
 
     entries, causes, following, unsendable = app.db.read(read)
     standing = service.submit_status(app)
@@ -81,7 +81,7 @@ def show_tracks(request: Request, app: Installed[LidarrSettings], limit: int = M
         place = {"kind": kind, "after": after, "n": _PAGE_SIZE + 1}
         rows = tx.all("badges_in", status=status, **place) if status else tx.all("badges", **place)
         counts = {style: tx.all("count_in", kind=kind, status=style, n=limit + 1)[0][0] for style in BADGE_STYLES}
-        return rows, {each: n for each, n in counts.items() if n}
+        return rows, {state: n for state, n in counts.items() if n}
 
     rows, counts = app.db.read(read)
     return page(
@@ -104,9 +104,9 @@ Number = Annotated[int, Path(ge=1, le=2**53)]
 
 
 def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
-    found = APIRouter()
+    router = APIRouter()
 
-    @found.post("/lidarr/wake")
+    @router.post("/lidarr/wake")
     @requires(Permission.PUT_IN)
     def wake(request: Request) -> Response:
         try:
@@ -117,7 +117,7 @@ def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
             request, "/lidarr", "It is woken now." if made.created else "It is being woken already."
         )
 
-    @found.post("/lidarr/look")
+    @router.post("/lidarr/look")
     @requires(Permission.PUT_IN)
     def look(request: Request) -> Response:
         try:
@@ -130,7 +130,7 @@ def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
         )
         return redirect_with_flash(request, "/lidarr", now if made.created else already)
 
-    @found.post("/lidarr/retry")
+    @router.post("/lidarr/retry")
     @requires(Permission.RETRY)
     def retry_all(request: Request) -> Response:
         n = service.retry_all(app, current_user(request))
@@ -138,7 +138,7 @@ def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
             request, "/lidarr", f"{n} put back into the queue." if n else "There is nothing to retry."
         )
 
-    @found.post("/lidarr/{id}/retry")
+    @router.post("/lidarr/{id}/retry")
     @requires(Permission.RETRY)
     def retry(request: Request, id: Number) -> Response:  # noqa: A002 - as in the path
         try:
@@ -152,7 +152,7 @@ def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
         )
         return redirect_with_flash(request, "/lidarr", words)
 
-    @found.post("/lidarr/{id}/cancel")
+    @router.post("/lidarr/{id}/cancel")
     @requires(Permission.CANCEL)
     def cancel(request: Request, id: Number) -> Response:  # noqa: A002
         try:
@@ -163,7 +163,7 @@ def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
             request, "/lidarr", f"{entry.name} is cancelled, and is not sent unless you undo that."
         )
 
-    @found.get("/lidarr/to/{kind}/{id}")
+    @router.get("/lidarr/to/{kind}/{id}")
     @requires(Permission.SEE)
     def into_lidarr(kind: str, id: Number) -> Response:  # noqa: A002
         """Redirect to the entity's page in Lidarr; there is none while it is queued or after it failed."""
@@ -173,4 +173,4 @@ def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
         page = "artist" if kind == "artist" else "album"
         return RedirectResponse(f"{app.settings.base_url}/{page}/{quote(row[7], safe='')}", 302)
 
-    return found
+    return router

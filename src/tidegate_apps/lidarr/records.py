@@ -30,7 +30,7 @@ class LibraryShelf:
     read: Callable[..., Sequence[Any]]
 
     def has(self, entity_id: int) -> bool:
-        return any(each.id == entity_id for each in self.read(self.user, after=entity_id - 1, limit=1))
+        return any(entity.id == entity_id for entity in self.read(self.user, after=entity_id - 1, limit=1))
 
 
 def clear(
@@ -39,7 +39,7 @@ def clear(
     """Delete records that a page after *after* should contain and does not; return how many."""
     last = page[-1].id if page else _MAX_ID
     known = app.db.all("known_of_user", kind=cache.kind, user_id=cache.user, after=after, last=last)
-    present = {each.id for each in page}
+    present = {entity.id for entity in page}
     gone = 0
     for entity_id, job, state in known:
         # Query them explicitly: entities that were added while the page was read are not gone.
@@ -170,17 +170,20 @@ class Recorder:
     def put(self, tx: DbTx, seen: Sequence[EntityObservation], known: dict[int, EntityRecord]) -> int:
         """Write observations whose record is still as *known*; return the number of new jobs."""
         seen = self._unchanged(tx, seen, known)
-        absent = [each for each in seen if each.status is None]
-        for each in absent:
-            was = known.get(each.entity_id)
-            if each.lost and was is not None and was.job is not None:
+        absent = [observation for observation in seen if observation.status is None]
+        for observation in absent:
+            was = known.get(observation.entity_id)
+            if observation.lost and was is not None and was.job is not None:
                 queue, job = self._app.queue, was.job
                 if not queue.forget(job, by=self._app.app.name, connection=tx):
                     # an album still needs it, so the artist is submitted again
                     queue.release_unique(job, connection=tx)
-        sendable = [each for each in absent if not each.unsendable]
+        sendable = [observation for observation in absent if not observation.unsendable]
         jobs, created = self._enqueued(tx, [*sendable, *self._left_out(tx, seen, known)])
-        rows = [self._row(each, jobs.get(each.entity_id), known.get(each.entity_id)) for each in seen]
+        rows = [
+            self._row(observation, jobs.get(observation.entity_id), known.get(observation.entity_id))
+            for observation in seen
+        ]
         if rows:
             tx.many("put_entities", rows)
         for row in rows:
@@ -193,10 +196,14 @@ class Recorder:
         self, tx: DbTx, seen: Sequence[EntityObservation], known: dict[int, EntityRecord]
     ) -> list[EntityObservation]:
         """Return observations that are still current: scanning a page takes minutes, and newer changes win."""
-        kind, ids = seen[0].kind, sorted(each.entity_id for each in seen)
+        kind, ids = seen[0].kind, sorted(observation.entity_id for observation in seen)
         tx.many("hold_entities", [{"kind": kind, "entity_id": id_} for id_ in ids])
         now = by_number(tx.all("entities", kind=kind, first=ids[0], last=ids[-1]))
-        return [each for each in seen if mark(now.get(each.entity_id)) == mark(known.get(each.entity_id))]
+        return [
+            observation
+            for observation in seen
+            if mark(now.get(observation.entity_id)) == mark(known.get(observation.entity_id))
+        ]
 
     def _left_out(
         self, tx: DbTx, seen: Sequence[EntityObservation], known: dict[int, EntityRecord]
@@ -205,33 +212,42 @@ class Recorder:
 
         If an album was monitored before, a user has switched it off, and it stays off.
         """
-        idle = [each for each in seen if each.idle and never_asked_for(known.get(each.entity_id), each.mbid)]
+        idle = [
+            observation
+            for observation in seen
+            if observation.idle and never_asked_for(known.get(observation.entity_id), observation.mbid)
+        ]
         if not idle:
             return []
-        ours = {mbid for (mbid,) in tx.many("our_artists", [{"mbid": m} for m in {each.artist_mbid for each in idle}])}
-        return [each for each in idle if each.artist_mbid in ours]
+        ours = {
+            mbid
+            for (mbid,) in tx.many(
+                "our_artists", [{"mbid": m} for m in {observation.artist_mbid for observation in idle}]
+            )
+        }
+        return [observation for observation in idle if observation.artist_mbid in ours]
 
     def _enqueued(self, tx: DbTx, wanted: Sequence[EntityObservation]) -> tuple[dict[int, int], int]:
         """Return the jobs of missing entities, new or existing, and how many are new."""
         parents = self._parents(tx, wanted)
         priority = ARTISTS_FIRST if wanted and wanted[0].kind == "artist" else 0
         made = self._submit.options(priority=priority, connection=tx).enqueue_many(
-            [(_submission(each),) for each in wanted],
-            after_each=[parents.get(each.artist_id, ()) for each in wanted],
+            [(_submission(observation),) for observation in wanted],
+            after_each=[parents.get(observation.artist_id, ()) for observation in wanted],
         )
-        jobs = {each.entity_id: job.id for each, job in zip(wanted, made, strict=True)}
+        jobs = {observation.entity_id: job.id for observation, job in zip(wanted, made, strict=True)}
         return jobs, sum(job.created for job in made)
 
     def _parents(self, tx: DbTx, wanted: Sequence[EntityObservation]) -> dict[int, int]:
         """Return the jobs of the artists of albums, unless they were in Lidarr before."""
-        ids = sorted({each.artist_id for each in wanted if each.artist_id})
+        ids = sorted({observation.artist_id for observation in wanted if observation.artist_id})
         if not ids:
             return {}
         rows = tx.many("jobs_of_artists", [{"entity_id": id_} for id_ in ids])
         return dict(rows)
 
     def _row(self, seen: EntityObservation, job: int | None, was: EntityRecord | None) -> dict[str, Any]:
-        kept = was.job if was is not None and job is None else job
+        job_id = was.job if was is not None and job is None else job
         # A queued album may already be listed with the other albums of its artist, without a search.
         to_send = (was is not None and was.open) or (seen.status is not None and job is not None)
         # A failed album that is only listed is still missing. Anything more is the action of a user.
@@ -246,27 +262,27 @@ class Recorder:
             "status": status,
             "lidarr_id": seen.lidarr_id,
             "mbid": seen.mbid,
-            "job": kept,
+            "job": job_id,
             "note": _note(seen, status, was),
         }
 
     def put_tracks(self, tx: DbTx, page: Sequence[Track]) -> None:
-        albums = sorted({each.album_id for each in page if each.album_id is not None})
+        albums = sorted({track.album_id for track in page if track.album_id is not None})
         of_album = {row[0]: row[1:] for row in tx.many("statuses_of", [{"entity_id": id_} for id_ in albums])}
         own = by_number(tx.all("entities", kind="track", first=page[0].id, last=page[-1].id))
         rows = []
-        for each in page:
-            status, lidarr_id, mbid = of_album.get(each.album_id or 0, (None, None, None))
-            was = own.get(each.id)
+        for track in page:
+            status, lidarr_id, mbid = of_album.get(track.album_id or 0, (None, None, None))
+            was = own.get(track.id)
             # The link leads to the page of the album, which may change while the state stays.
             if (was.status, was.mbid) != (status, mbid) if was is not None else status is not None:
                 rows.append(
                     {
                         "kind": "track",
-                        "entity_id": each.id,
-                        "user_id": each.user,
-                        "name": each.title,
-                        "artist": each.artist,
+                        "entity_id": track.id,
+                        "user_id": track.user,
+                        "name": track.title,
+                        "artist": track.artist,
                         "status": status,
                         "lidarr_id": lidarr_id,
                         "mbid": mbid,

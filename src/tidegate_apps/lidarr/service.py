@@ -168,8 +168,8 @@ def format_duration(seconds: float) -> str:
 
 def look_words(look: tuple[Any, ...]) -> str:
     """Return what the last scan did."""
-    _, looked, found, queued, message = look
-    said = f"{looked} looked for, {found} found there, {queued} put into the queue."
+    _, looked, present, queued, message = look
+    said = f"{looked} looked for, {present} found there, {queued} put into the queue."
     return f"{said} {message}".strip() if looked or not message else message
 
 
@@ -277,8 +277,8 @@ def _looking(app: Installed[LidarrSettings]) -> tuple[str, float] | None:
 def list_entries(tx: DbTx, tab: str, cursor: str, limit: int) -> tuple[list[SubmissionEntry], str | None]:
     """Return a page of entries of a tab, and the next cursor. Raises ValueError for an invalid cursor."""
     rows = tx.all(TABS[tab], **_place(tab, cursor), n=limit + 1)
-    found = [entry_of(row) for row in rows[:limit]]
-    return found, _cursor(tab, found[-1]) if len(rows) > limit else None
+    entries = [entry_of(row) for row in rows[:limit]]
+    return entries, _cursor(tab, entries[-1]) if len(rows) > limit else None
 
 
 def causes_of(tx: DbTx, entries: Iterable[SubmissionEntry]) -> dict[int, str]:
@@ -309,10 +309,10 @@ def _number(text: str) -> int:
 
 
 def _time(text: str) -> float:
-    found = float(text)
-    if not 0 <= found <= NEWEST:
+    seconds = float(text)
+    if not 0 <= seconds <= NEWEST:
         raise ValueError
-    return found
+    return seconds
 
 
 def _cursor(tab: str, last: SubmissionEntry) -> str:

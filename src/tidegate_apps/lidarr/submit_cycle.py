@@ -37,8 +37,8 @@ def prune(app: Installed[LidarrSettings], library: Library) -> int:
     """Delete submitted entries after a week, and failed ones with their badges after a month; return how many."""
     settings, older_than, gone = app.settings, app.queue.older_than, 0
     # Cancelled entries stay. Without them, the next scan would submit what a user does not want.
-    for state, kept in (("done", settings.keep_submitted), ("failed", settings.keep_given_up)):
-        one = partial(_slice, app, library, state, older_than(kept))
+    for state, retention in (("done", settings.keep_submitted), ("failed", settings.keep_given_up)):
+        one = partial(_slice, app, library, state, older_than(retention))
         while n := app.db.write(one):
             gone += n
     app.db.write(lambda tx: _orphans(library, tx))
@@ -175,7 +175,7 @@ class SubmitCycleRunner:
         if full and room is not None:
             notices.log_backpressure(room.depth + own, room.cap, drained.remaining)
         notices.log_drained(cycle.submitted, max(0, eligible - cycle.submitted), drained.remaining)
-        found = CycleReport(
+        report = CycleReport(
             at=began,
             ended_at=0.0,
             eligible=eligible,
@@ -192,29 +192,29 @@ class SubmitCycleRunner:
         )
         trouble = cycle.trouble
         if trouble is not None:
-            found = replace(found, outcome="held", message=trouble.message)
+            report = replace(report, outcome="held", message=trouble.message)
         elif stopped:
-            found = replace(found, outcome="stopped", message="It was ended early, by a stop or by a pause.")
+            report = replace(report, outcome="stopped", message="It was ended early, by a stop or by a pause.")
         elif shut:
             trouble = cycle.fault or PACK.code_book["upstream_failure"].fault("breaker")
-            found = replace(found, outcome="held", message=f"Lidarr failed several times in a row: {_small(trouble)}")
+            report = replace(report, outcome="held", message=f"Lidarr failed several times in a row: {_small(trouble)}")
         elif full and room is not None:
             sent = f", and {own} more that were sent" if own else ""
-            found = replace(found, outcome="full", message=f"Lidarr is full: {room.depth} of {room.cap}{sent}.")
+            report = replace(report, outcome="full", message=f"Lidarr is full: {room.depth} of {room.cap}{sent}.")
         elif cycle.held:
-            found = replace(found, outcome="held", message="The metadata service behind Lidarr is down.")
+            report = replace(report, outcome="held", message="The metadata service behind Lidarr is down.")
             trouble = PACK.code_book[METADATA_DOWN].fault("breaker")
         elif not asked:
-            found = replace(found, outcome="held", message="Lidarr did not say how full it is.")
+            report = replace(report, outcome="held", message="Lidarr did not say how full it is.")
         elif cycle.fault is not None:
             trouble = cycle.fault
         if trouble is not None and cycle.submitted and trouble is not cycle.trouble:
             trouble = None  # Lidarr accepts some entries, so each of the others has its own failure
         if trouble is not None:
-            found = _troubled(found, trouble, last)
-        elif not cycle.submitted and found.outcome not in ("drained", "full"):
-            found = _no_wiser(found, last)
-        return self._recorded(found, cycle, trouble)
+            report = _troubled(report, trouble, last)
+        elif not cycle.submitted and report.outcome not in ("drained", "full"):
+            report = _no_wiser(report, last)
+        return self._recorded(report, cycle, trouble)
 
     def _recorded(
         self, woken: CycleReport, cycle: SubmitCycle | None = None, trouble: Fault | None = None
@@ -223,8 +223,8 @@ class SubmitCycleRunner:
 
         def work(tx: DbTx) -> CycleReport:
             reconcile(self._submitter.library, tx)
-            kept = {name: getattr(woken, name) for name in CycleReport.__slots__ if name != "ended_at"}
-            tx.all("put_wake", **kept)
+            columns = {name: getattr(woken, name) for name in CycleReport.__slots__ if name != "ended_at"}
+            tx.all("put_wake", **columns)
             tx.all("woken")
             if cycle is not None:
                 _tell(tx, woken, cycle, trouble)

@@ -69,19 +69,19 @@ class SubmitContext:
 
 async def submit_artist(context: SubmitContext, sub: Submission, wanted: Sequence[str]) -> Accepted:
     lidarr = context.lidarr
-    found, new = await lidarr.artist(sub.musicbrainz_id), False
-    if found is None:
+    artist, new = await lidarr.artist(sub.musicbrainz_id), False
+    if artist is None:
         setup = await context.setup()
         known = await context.metadata(lidarr.lookup_artist, sub.musicbrainz_id)
         try:
-            found, new = await context.metadata(lidarr.add_artist, known, setup, wanted), True
+            artist, new = await context.metadata(lidarr.add_artist, known, setup, wanted), True
         except AlreadyThere:
-            found = await lidarr.artist(sub.musicbrainz_id)
-        if found is None:
+            artist = await lidarr.artist(sub.musicbrainz_id)
+        if artist is None:
             raise LidarrError(PACK.code_book["not_listed"].fault("exists"))
-    if not found.monitored:
-        await lidarr.watch_artist(found.id)
-    return Accepted(found.id, "monitored", new, context.now())
+    if not artist.monitored:
+        await lidarr.watch_artist(artist.id)
+    return Accepted(artist.id, "monitored", new, context.now())
 
 
 async def submit_album(
@@ -104,7 +104,7 @@ async def submit_album(
     if album.tracks and album.files >= album.tracks:
         return Accepted(album.id, "available", new, context.now())
     watched = await lidarr.watch_albums([album.id])
-    if not any(each.id == album.id and each.monitored for each in watched):
+    if not any(watched_album.id == album.id and watched_album.monitored for watched_album in watched):
         raise LidarrError(PACK.code_book["not_monitored"].fault("verify"))
     await search(album.id)
     return Accepted(album.id, "monitored", new, context.now())

@@ -78,29 +78,29 @@ class NewConnection(BaseModel):
 
 
 def connections_router(app: Installed[MusicSettings]) -> APIRouter:
-    found = APIRouter(tags=["music"])
+    router = APIRouter(tags=["music"])
     connections: Connections = app.jobs.connections
 
-    @found.get("/connections")
+    @router.get("/connections")
     @requires(Permission.SEE)
     def music_connections(request: Request, user: User = "") -> ConnectionsShown:
         """Every provider, with its state in words, the last success and the next try."""
         whose = user_of(request, user)
         return ConnectionsShown(user=whose, items=[shown(line) for line in lines_of(app, whose)])
 
-    @found.put("/connections/{provider}")
+    @router.put("/connections/{provider}")
     @requires(Permission.PUT_IN)
     def music_connect(request: Request, provider: str, body: Annotated[NewConnection, Body()]) -> ConnectionShown:
         """Connects, or connects anew: all that was held against the old credentials is forgotten."""
         kind, user = kind_of(app, provider), user_of(request)
         try:
-            given = {name: value.get_secret_value() for name, value in body.values.items()}
-            connections.enter(user, kind, given, loopback=may_reach_loopback(request), by=user)
+            values = {name: value.get_secret_value() for name, value in body.values.items()}
+            connections.enter(user, kind, values, loopback=may_reach_loopback(request), by=user)
         except WrongValue as error:
             raise Problem("not_valid", f"{error}.", status=422) from error
         return _one(app, user, kind.name)
 
-    @found.delete("/connections/{provider}")
+    @router.delete("/connections/{provider}")
     @requires(Permission.PUT_IN)
     def music_disconnect(request: Request, provider: str) -> ConnectionShown:
         """Disconnects: the credentials are deleted, what they brought stays."""
@@ -108,7 +108,7 @@ def connections_router(app: Installed[MusicSettings]) -> APIRouter:
         connections.remove(user, kind.name, by=user)
         return _one(app, user, kind.name)
 
-    @found.post("/connections/{provider}/sync", status_code=202)
+    @router.post("/connections/{provider}/sync", status_code=202)
     @requires(Permission.PUT_IN)
     def music_sync(request: Request, provider: str) -> ConnectionShown:
         """Syncs now, except where credentials were refused or the service asked for a wait."""
@@ -116,7 +116,7 @@ def connections_router(app: Installed[MusicSettings]) -> APIRouter:
         connections.request_sync(user, kind.name, by=user)
         return _one(app, user, kind.name)
 
-    return found
+    return router
 
 
 def _one(app: Installed[MusicSettings], user: str, provider: str) -> ConnectionShown:
@@ -194,7 +194,7 @@ class PlaysShown(BaseModel):
 
 
 def entries_router(app: Installed[MusicSettings]) -> APIRouter:
-    found = APIRouter(tags=["music"])
+    router = APIRouter(tags=["music"])
 
     def listed(shelf: str) -> Callable[..., EntriesShown]:
         @requires(Permission.SEE)
@@ -208,16 +208,16 @@ def entries_router(app: Installed[MusicSettings]) -> APIRouter:
 
     for shelf in library.SHELVES:
         about = f"{shelf.capitalize()}, the most played first."
-        found.add_api_route(f"/{shelf}", listed(shelf), methods=["GET"], name=f"music_{shelf}", description=about)
+        router.add_api_route(f"/{shelf}", listed(shelf), methods=["GET"], name=f"music_{shelf}", description=about)
 
-    @found.get("/plays")
+    @router.get("/plays")
     @requires(Permission.SEE)
     def music_plays(request: Request, user: User = "", cursor: Cursor = "", limit: Limit = 100) -> PlaysShown:
         """Plays, the newest first."""
         page = library.plays(app.db, user_of(request, user), cursor=cursor, n=limit)
         return PlaysShown(items=[_play(item) for item in page.items], next_cursor=page.next_cursor)
 
-    return found
+    return router
 
 
 def _entry(entry: library.LibraryEntry) -> EntryShown:

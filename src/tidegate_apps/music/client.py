@@ -120,8 +120,8 @@ class ProviderClient:
                 self._context.paces.slower(self._key)
             raise ServiceError(self.service, response, fault.detail)
         good = response.status_code < 300 and response.status_code != 204
-        found = _json(response.content) if good else None
-        return ProviderResponse(status=response.status_code, headers=response.headers, json=found)
+        document = _json(response.content) if good else None
+        return ProviderResponse(status=response.status_code, headers=response.headers, json=document)
 
     def verdict(self, error: Exception) -> Fault | None:
         """Return the fault of *error*; None for a successful response."""
@@ -187,7 +187,7 @@ def fits_a_header(text: str) -> bool:
 
 def _json(content: bytes) -> object:
     try:
-        found: object = json.loads(content.decode("utf-8-sig"))
+        document: object = json.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise WrongShape("text in UTF-8") from error
     except RecursionError as error:
@@ -196,7 +196,7 @@ def _json(content: bytes) -> object:
         raise
     except ValueError as error:  # a number with too many digits
         raise WrongShape("reasonable numbers") from error
-    return found
+    return document
 
 
 async def _body(response: httpx2.Response) -> bytes:
@@ -210,8 +210,8 @@ async def _body(response: httpx2.Response) -> bytes:
 
 def _shown(url: httpx2.URL, names: tuple[str, ...]) -> str:
     """Return the URL without user and password, and with only these query parameters."""
-    kept = urlencode([(name, url.params[name]) for name in names if name in url.params]) if names else ""
-    return f"{url.scheme}://{url.netloc.decode('ascii')}{url.path}{'?' if kept else ''}{kept}"
+    query = urlencode([(name, url.params[name]) for name in names if name in url.params]) if names else ""
+    return f"{url.scheme}://{url.netloc.decode('ascii')}{url.path}{'?' if query else ''}{query}"
 
 
 def _same_origin(request: httpx2.Request, reply: Reply) -> httpx2.URL | None:
@@ -284,7 +284,7 @@ async def one_by_one(
     """Yield a batch for each request: the result of *look*, or the reason why the service or BadRow rejects it."""
     for request in requests:
         try:
-            found = await look(request)
+            result = await look(request)
         except BadRow as error:
             yield Batch(bad=(refused(request, str(error)),))
         except Exception as error:
@@ -293,7 +293,7 @@ async def one_by_one(
                 raise
             yield Batch(bad=(refused(request, fault.message),))
         else:
-            yield Batch(items=(found,))
+            yield Batch(items=(result,))
 
 
 def refused(request: EnrichmentRequest, why: str) -> RejectedRow:

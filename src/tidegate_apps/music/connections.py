@@ -58,8 +58,8 @@ class ConnectionRow:
 
     def shown_values(self) -> dict[str, str]:
         """Return the entered values that are not secret."""
-        found: dict[str, str] = json.loads(self.shown)
-        return found
+        values: dict[str, str] = json.loads(self.shown)
+        return values
 
 
 class Connections:
@@ -93,19 +93,19 @@ class Connections:
 
     def changed(self, after: int) -> list[ConnectionRow]:
         """Return changes since a version, in order, including removals."""
-        found: list[ConnectionRow] = []
+        changes: list[ConnectionRow] = []
         while True:
-            rows = self._db.all("connections", after=found[-1].version if found else after, n=_BATCH_SIZE)
-            found += [ConnectionRow(*row) for row in rows]
+            rows = self._db.all("connections", after=changes[-1].version if changes else after, n=_BATCH_SIZE)
+            changes += [ConnectionRow(*row) for row in rows]
             if len(rows) < _BATCH_SIZE:
-                return found
+                return changes
 
     def values(self, row: ConnectionRow) -> dict[str, str]:
         """Return the entered values, decrypted. Raises BadSecret if the key of the server has changed."""
         if not row.kept:
             return {}
-        found: dict[str, str] = json.loads(self._secrets().decrypt(_purpose(row.user, row.provider), row.kept))
-        return found
+        decrypted: dict[str, str] = json.loads(self._secrets().decrypt(_purpose(row.user, row.provider), row.kept))
+        return decrypted
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
@@ -127,21 +127,21 @@ class Connections:
 
         *loopback*: whether its server may be on this machine. *by*: the actor for the audit log.
         """
-        checks = {each.name: each for each in kind.fields}
-        kept = {
+        checks = {entered_field.name: entered_field for entered_field in kind.fields}
+        cleaned = {
             name: check_value(checks[name], value) if name in checks else value
             for name, value in values.items()
             if value
         }
         if loopback:
-            kept[LOOPBACK] = "yes"
+            cleaned[LOOPBACK] = "yes"
         params = {
             "user_id": user,
             "provider": kind.name,
             "declared": declared,
             "at": self._now(),
-            "account": account(kind, kept),
-            **self._written(user, kind, kept),
+            "account": account(kind, cleaned),
+            **self._written(user, kind, cleaned),
         }
 
         def write(tx: DbTx) -> int:
@@ -180,11 +180,14 @@ class Connections:
             before = {} if row is None or not row.there else self.values(row)
         except BadSecret:
             before = {}
-        told = [(each, given.get(each.name, "").strip()) for each in leading(kind)]
-        if any(value and check_value(each, value) != before.get(each.name) for each, value in told):
+        entered = [(target_field, given.get(target_field.name, "").strip()) for target_field in leading(kind)]
+        if any(
+            value and check_value(target_field, value) != before.get(target_field.name)
+            for target_field, value in entered
+        ):
             before = {}
         values = enter_values(kind, given, before if blanks_stay else None)
-        hidden = {each.name for each in kind.fields if each.hidden}
+        hidden = {hidden_field.name for hidden_field in kind.fields if hidden_field.hidden}
         stays = {} if kind.oauth is None else {name: value for name, value in before.items() if name in hidden}
         if kind.oauth is not None and kind.oauth.required and not (stays and asked_for(kind)):
             raise WrongValue(f"{kind.title} is connected by a login in a browser; press Connect on the page Music")
@@ -194,7 +197,9 @@ class Connections:
 
     def _refuse_loopback(self, kind: ProviderKind, values: Mapping[str, str]) -> None:
         """Raise WrongValue if a URL names this machine and the settings do not allow that for all users."""
-        for name in (each.name for each in kind.fields if each.check is server and each.name in values):
+        for name in (
+            url_field.name for url_field in kind.fields if url_field.check is server and url_field.name in values
+        ):
             if is_loopback(values[name]) and why_not("127.0.0.1", self._networks) is not None:
                 raise WrongValue(f"it names {LOOPBACK_REFUSED}", name)
 
@@ -202,8 +207,8 @@ class Connections:
         """Save credentials that the provider changed. Raises Replaced if the user has entered others."""
 
         def write(tx: DbTx) -> bool:
-            found = tx.one("lock_connection", user_id=row.user, provider=row.provider)
-            there = None if found is None else ConnectionRow(*found)
+            current = tx.one("lock_connection", user_id=row.user, provider=row.provider)
+            there = None if current is None else ConnectionRow(*current)
             if there is None or not there.there or there.generation != row.generation:
                 return False
             values = {**self.values(there), **changes}
@@ -261,8 +266,8 @@ class Connections:
         return True
 
     def _written(self, user: str, kind: ProviderKind, values: Mapping[str, str]) -> dict[str, str]:
-        secret = {each.name for each in kind.fields if each.secret or each.hidden}
-        known = {each.name for each in kind.fields}
+        secret = {secret_field.name for secret_field in kind.fields if secret_field.secret or secret_field.hidden}
+        known = {known_field.name for known_field in kind.fields}
         shown = {name: value for name, value in values.items() if name in known and name not in secret}
         return {
             "shown": json.dumps(shown),
@@ -300,13 +305,13 @@ class OAuthStates:
         self._db, self._secrets, self._now = db, secrets, now
 
     def begin(self, state: str, journey: OAuthState) -> None:
-        kept = self._secrets().encrypt(f"music journey {state}", json.dumps({"verifier": journey.verifier}))
+        encrypted = self._secrets().encrypt(f"music journey {state}", json.dumps({"verifier": journey.verifier}))
         now = self._now()
 
         def write(tx: DbTx) -> None:
             tx.all("forget_journeys", before=now - _LIFETIME_SECONDS)
             whose = {"user_id": journey.user, "provider": journey.provider}
-            tx.all("begin_journey", state=hidden(state), kept=kept, at=now, **whose)
+            tx.all("begin_journey", state=hidden(state), kept=encrypted, at=now, **whose)
 
         self._db.write(write)
 
@@ -316,7 +321,7 @@ class OAuthStates:
         if row is None or (row[0], row[1]) != (user, provider) or self._now() - row[3] > _LIFETIME_SECONDS:
             return None
         try:
-            kept: dict[str, str] = json.loads(self._secrets().decrypt(f"music journey {state}", row[2]))
+            decrypted: dict[str, str] = json.loads(self._secrets().decrypt(f"music journey {state}", row[2]))
         except BadSecret:
             return None
-        return OAuthState(user, provider, kept["verifier"])
+        return OAuthState(user, provider, decrypted["verifier"])

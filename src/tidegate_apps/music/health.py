@@ -92,10 +92,10 @@ class Healths:
         rows = [(user, provider, _rows(user, provider, self.of(user, provider).health())) for user, provider in pairs]
 
         def write(tx: DbTx) -> None:
-            for user, provider, kept in rows:
+            for user, provider, health in rows:
                 tx.all("clear_health", user_id=user, provider=provider)
-                if kept:
-                    tx.many("put_health", kept)
+                if health:
+                    tx.many("put_health", health)
 
         if rows:
             db.write(write)
@@ -129,15 +129,15 @@ def _rows(user: str, provider: str, ill: list[Health]) -> list[dict[str, object]
         {
             "user_id": user,
             "provider": provider,
-            "operation": each.operation or "",
-            "failures": each.failures,
-            "since": each.since,
-            "until": None if each.hold is None else each.hold.until,
-            "code": each.fault.code,
-            "detail": each.fault.detail[:300],
+            "operation": failing.operation or "",
+            "failures": failing.failures,
+            "since": failing.since,
+            "until": None if failing.hold is None else failing.hold.until,
+            "code": failing.fault.code,
+            "detail": failing.fault.detail[:300],
         }
-        for each in ill
-        if each.fault is not None and each.failures
+        for failing in ill
+        if failing.fault is not None and failing.failures
     ]
 
 
@@ -235,7 +235,7 @@ class OperationStates:
 
     def forget(self, user: str, provider: str) -> None:
         """Remove the states of a deleted connection."""
-        for lane in [each for each in self._all if (each.user, each.provider) == (user, provider)]:
+        for lane in [operation for operation in self._all if (operation.user, operation.provider) == (user, provider)]:
             del self._all[lane]
             self._changed.pop(lane, None)
 

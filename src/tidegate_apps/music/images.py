@@ -56,21 +56,21 @@ class Pictures:
 
     async def of(self, address: str) -> Picture | None:
         """Return the image at *address* from the cache or the host; None if it is not available."""
-        kept, fetched_at = await asyncio.to_thread(self._kept, address)
+        cached, fetched_at = await asyncio.to_thread(self._kept, address)
         now = self._app.queue.clock.now()
-        if kept is not None or not self._app.settings.pictures or now - fetched_at < _RETRY_SECONDS:
-            return kept
+        if cached is not None or not self._app.settings.pictures or now - fetched_at < _RETRY_SECONDS:
+            return cached
         try:
-            found = await self._target.key(address.split("/")[2]).acall(self._fetch, address)
+            image = await self._target.key(address.split("/")[2]).acall(self._fetch, address)
         except Held:
             return None  # no request was made, so the image may exist
         except (ServiceError, net.FetchError, OSError, ValueError) as error:
             fault = fault_of(error)
             if fault is not None and not fault.fatal:
                 return None  # the host is suspended with all of its images
-            found = None
-        await asyncio.to_thread(self._keep, address, found)
-        return found
+            image = None
+        await asyncio.to_thread(self._keep, address, image)
+        return image
 
     async def _fetch(self, address: str) -> Picture | None:
         settings = self._app.settings
@@ -108,9 +108,9 @@ class Pictures:
 
 
 def images_router(app: Installed[MusicSettings]) -> APIRouter:
-    found, pictures = APIRouter(), Pictures(app)
+    router, pictures = APIRouter(), Pictures(app)
 
-    @found.get("/music/art/{kind}/{id}")
+    @router.get("/music/art/{kind}/{id}")
     @requires(Permission.SEE)
     async def art(request: Request, kind: Literal["artist", "album"], id: Number) -> Response:  # noqa: A002 - in the address
         user = user_of(request, request.query_params.get("user", ""))
@@ -121,13 +121,13 @@ def images_router(app: Installed[MusicSettings]) -> APIRouter:
             return Response(_NONE, media_type="image/svg+xml", headers={"Cache-Control": "private, max-age=300"})
         return Response(picture.body, media_type=picture.media_type, headers={"Cache-Control": _SEEN})
 
-    return found
+    return router
 
 
 def address_of(art: str | None) -> str:
     """Return the image of an entry. They are stored in order of preference."""
-    kept: dict[str, str] = json.loads(art) if art else {}
-    return next((each for each in kept.values() if each.startswith(("https://", "http://"))), "")
+    images: dict[str, str] = json.loads(art) if art else {}
+    return next((url for url in images.values() if url.startswith(("https://", "http://"))), "")
 
 
 def _kind_of(body: bytes) -> str:

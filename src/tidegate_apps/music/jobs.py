@@ -55,10 +55,10 @@ def declare(
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # httpx2 logs every request
 
     def wake(tx: DbTx) -> None:
-        if found.sync is not None:
-            found.sync.options(connection=tx).enqueue()
+        if parts.sync is not None:
+            parts.sync.options(connection=tx).enqueue()
 
-    found = MusicJobs(
+    parts = MusicJobs(
         kinds=kinds,
         connections=Connections(
             app.db, lambda: app.secrets, clock.now, wake, forgetting(app), app.settings.server_networks
@@ -72,16 +72,16 @@ def declare(
         @app.queue.job(queue=QUEUE, name="music.sync", unique=True, attempts=1000)
         async def sync(job: Context) -> None:
             end = job.end_of_turn(clock.now())
-            await ask_for_contact(app, found)
+            await ask_for_contact(app, parts)
             async with opened(app.settings) as way:
-                await SyncSupervisor(found.context(), way).run(
+                await SyncSupervisor(parts.context(), way).run(
                     lambda: job.stopping or job.cancelled or clock.now() >= end
                 )
             if job.stopping:
                 raise Again(keep_attempt=True)
 
-        found.sync = sync
-    return found
+        parts.sync = sync
+    return parts
 
 
 def forgetting(app: Installed[MusicSettings]) -> Callable[[str, str], None]:

@@ -149,7 +149,7 @@ def key_of(name: str) -> str:
     """
     whole = unicodedata.normalize("NFKC", name[:MAX_NAME]).casefold().strip()
     bare = _GUEST.sub("", whole)
-    bare = "".join(each for each in unicodedata.normalize("NFKD", bare) if not unicodedata.combining(each))
+    bare = "".join(char for char in unicodedata.normalize("NFKD", bare) if not unicodedata.combining(char))
     bare = _SPACE.sub(" ", _MARKS.sub(" ", bare.replace("&", " and ").replace("'", "").replace("’", ""))).strip()  # noqa: RUF001
     return _ARTICLE.sub("", bare) or _SPACE.sub(" ", whole)
 
@@ -211,8 +211,8 @@ def entries(db: Db, shelf: str, user: str, *, like: str = "", cursor: str = "", 
         return Paged([_entry(shelf, row) for row in rows], None)
     plays, before = _place(cursor)
     rows = db.all(f"page_{shelf}", user_id=user, plays=plays, before=before, n=n + 1)
-    found = [_entry(shelf, row) for row in rows[:n]]
-    return Paged(found, f"{found[-1].plays}-{found[-1].id}" if len(rows) > n else None)
+    items = [_entry(shelf, row) for row in rows[:n]]
+    return Paged(items, f"{items[-1].plays}-{items[-1].id}" if len(rows) > n else None)
 
 
 def plays(db: Db, user: str, *, cursor: str = "", n: int = 50) -> Paged[PlayLine]:
@@ -220,17 +220,17 @@ def plays(db: Db, user: str, *, cursor: str = "", n: int = 50) -> Paged[PlayLine
     place = _MOMENT.fullmatch(cursor)
     at, before = (float(place[1]), min(int(place[2]), 2**53)) if place else (float(2**53), 2**53)
     rows = db.all("page_plays", user_id=user, at=at, before=before, n=n + 1)
-    found = [
+    items = [
         PlayLine(row[0], row[1], row[2], row[4], row[5], row[7], None if row[8] is None else ("album", row[9]))
         for row in rows[:n]
     ]
-    following = f"{found[-1].at!r}-{found[-1].id}" if len(rows) > n else None
-    return Paged(found, following)
+    following = f"{items[-1].at!r}-{items[-1].id}" if len(rows) > n else None
+    return Paged(items, following)
 
 
 def _place(cursor: str) -> tuple[int, int]:
-    found = _CURSOR.fullmatch(cursor)
-    return (min(int(found[1]), 2**53), min(int(found[2]), 2**53)) if found else _FIRST
+    match = _CURSOR.fullmatch(cursor)
+    return (min(int(match[1]), 2**53), min(int(match[2]), 2**53)) if match else _FIRST
 
 
 def _entry(shelf: str, row: tuple[Any, ...]) -> LibraryEntry:

@@ -109,7 +109,7 @@ class LibraryWriter:
         """Write results, also empty ones: each entry is requested again only after a while."""
         by_id = {request.id: request for request in requests}
         answered = [item for item in batch.items if item.id in by_id]
-        refused = [by_id[each.id] for each in batch.bad if each.id is not None and each.id in by_id]
+        refused = [by_id[rejected.id] for rejected in batch.bad if rejected.id is not None and rejected.id in by_id]
         if not answered and not refused and not batch.bad:
             return set()
 
@@ -123,7 +123,7 @@ class LibraryWriter:
             self._noted(tx, operation, batch.bad, batch.mark)
 
         self._db.write(write)
-        return {each.id for each in answered} | {each.id for each in refused}
+        return {entry.id for entry in answered} | {entry.id for entry in refused}
 
     def wanted(self, operation: SyncOperation, before: float, n: int) -> list[EnrichmentRequest]:
         """Return the next entries to enrich: artists, albums, then songs, the most played first."""
@@ -160,7 +160,7 @@ class LibraryWriter:
     def _noted(self, tx: DbTx, operation: SyncOperation, bad: Sequence[RejectedRow], mark: str | None) -> None:
         now = self._now()
         if bad:
-            shown = [(clean(each.row, _EXCERPT), clean(each.why, _EXCERPT)) for each in bad[:_MAX_BAD]]
+            shown = [(clean(rejected.row, _EXCERPT), clean(rejected.why, _EXCERPT)) for rejected in bad[:_MAX_BAD]]
             rows = [{"excerpt": row, "why": why} for row, why in shown]
             tx.many("add_bad", rows, at=now, **operation.params())
             tx.all("prune_bad", **operation.params())
@@ -193,10 +193,10 @@ def _add_plays(tx: DbTx, operation: SyncOperation, plays: dict[str, Play], now: 
 def _put_playlist(tx: DbTx, operation: SyncOperation, playlist: Playlist, merged: Merging, now: float) -> bool:
     """Return whether the playlist changed."""
     which = {"user_id": operation.user, "provider": operation.provider, "ref": clean(playlist.ref)}
-    told = (clean(playlist.name) or "Untitled", clean(playlist.about, 2000))
+    labels = (clean(playlist.name) or "Untitled", clean(playlist.about, 2000))
     before = tx.one("playlist", **which)
-    id_ = tx.all("put_playlist", name=told[0], about=told[1], at=now, **which)[0][0]
-    changed = before is None or before[:2] != told
+    id_ = tx.all("put_playlist", name=labels[0], about=labels[1], at=now, **which)[0][0]
+    changed = before is None or before[:2] != labels
     if not playlist.songs:
         return changed  # not visible or empty: keep what is stored
     tracks = [merged.track(song) for song in playlist.songs]

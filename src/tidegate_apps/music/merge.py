@@ -37,51 +37,51 @@ class Merging:
         album = self.album(artist, song.album, song.album_mbid) if song.album else None
         title, mbid = clean(song.title) or "Untitled", song.mbid
         where = (artist, key_of(title), mbid)
-        found = self._tracks.get(where)
-        if found is None:
-            found = self._tracks[where] = self._track(artist, album, title, song)
-        elif album is not None and self.places[found][1] is None:
-            self._put_into(found, album)
-            self.places[found] = (self.places[found][0], album)
-        return found
+        track_id = self._tracks.get(where)
+        if track_id is None:
+            track_id = self._tracks[where] = self._track(artist, album, title, song)
+        elif album is not None and self.places[track_id][1] is None:
+            self._put_into(track_id, album)
+            self.places[track_id] = (self.places[track_id][0], album)
+        return track_id
 
     def artist(self, name: str, mbid: str | None) -> int:
         name = clean(name) or UNKNOWN
         key = key_of(name)
-        found = self._artists.get((key, mbid))
-        if found is None:
+        artist_id = self._artists.get((key, mbid))
+        if artist_id is None:
             by_id = self._tx.all("artist_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
             named = by_id or self._tx.all("artists_by_key", user_id=self._user, name_key=key)
-            found = by_id[0][0] if by_id else _chosen(named, mbid)
-            if found is None:
-                found = self._made("add_artist", name=name, name_key=key, mbid=mbid)
+            artist_id = by_id[0][0] if by_id else _chosen(named, mbid)
+            if artist_id is None:
+                artist_id = self._made("add_artist", name=name, name_key=key, mbid=mbid)
             elif mbid and not by_id:
-                self._tx.all("set_artist_mbid", id=found, mbid=mbid)
-            self._artists[key, mbid] = found
-        return found
+                self._tx.all("set_artist_mbid", id=artist_id, mbid=mbid)
+            self._artists[key, mbid] = artist_id
+        return artist_id
 
     def album(self, artist: int, title: str, mbid: str | None) -> int:
         title = clean(title) or "Untitled"
         key = key_of(title)
-        found = self._albums.get((artist, key, mbid))
-        if found is None:
+        album_id = self._albums.get((artist, key, mbid))
+        if album_id is None:
             by_id = self._tx.all("album_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
             named = by_id or self._tx.all("albums_by_key", artist_id=artist, name_key=key)
-            found = by_id[0][0] if by_id else _chosen(named, mbid)
-            if found is None:
-                found = self._made("add_album", artist_id=artist, title=title, name_key=key, mbid=mbid)
+            album_id = by_id[0][0] if by_id else _chosen(named, mbid)
+            if album_id is None:
+                album_id = self._made("add_album", artist_id=artist, title=title, name_key=key, mbid=mbid)
             elif mbid and not by_id:
-                self._tx.all("set_album_mbid", id=found, mbid=mbid)
-            self._albums[artist, key, mbid] = found
-        return found
+                self._tx.all("set_album_mbid", id=album_id, mbid=mbid)
+            self._albums[artist, key, mbid] = album_id
+        return album_id
 
     def _track(self, artist: int, album: int | None, title: str, song: Song) -> int:
         key, mbid = key_of(title), song.mbid
         by_id = self._tx.all("track_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
         named = [] if by_id else self._tx.all("tracks_by_key", artist_id=artist, name_key=key)
-        found = by_id[0][0] if by_id else _chosen(named, mbid)
-        if found is None:
-            found = self._made(
+        track_id = by_id[0][0] if by_id else _chosen(named, mbid)
+        if track_id is None:
+            track_id = self._made(
                 "add_track",
                 artist_id=artist,
                 album_id=album,
@@ -91,17 +91,17 @@ class Merging:
                 isrc=song.isrc,
                 seconds=song.seconds,
             )
-            self.places[found] = (artist, album)
-            return found
+            self.places[track_id] = (artist, album)
+            return track_id
         if mbid and not by_id:
-            self._tx.all("set_track_mbid", id=found, mbid=mbid)
-        at = by_id[0][1] if by_id else next(row[2] for row in named if row[0] == found)
+            self._tx.all("set_track_mbid", id=track_id, mbid=mbid)
+        at = by_id[0][1] if by_id else next(row[2] for row in named if row[0] == track_id)
         if at is None and album is not None:
-            self._put_into(found, album)
-        self._tx.all("fill_track", id=found, isrc=song.isrc, seconds=song.seconds)
+            self._put_into(track_id, album)
+        self._tx.all("fill_track", id=track_id, isrc=song.isrc, seconds=song.seconds)
         # A track found by id may belong to another artist, who then gets the plays.
-        self.places[found] = (by_id[0][2] if by_id else artist, album if at is None else at)
-        return found
+        self.places[track_id] = (by_id[0][2] if by_id else artist, album if at is None else at)
+        return track_id
 
     def _put_into(self, track: int, album: int) -> None:
         """Assign a track without an album to one, which also counts its earlier plays."""

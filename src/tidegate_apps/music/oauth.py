@@ -32,7 +32,7 @@ async def _nobody(changes: Mapping[str, str]) -> None:
 
 
 def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
-    found = APIRouter()
+    router = APIRouter()
     connections: Connections = app.jobs.connections
     journeys: OAuthStates = app.jobs.journeys
 
@@ -60,12 +60,12 @@ def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
         return {**offer_of(app, kind).operator, **mine}
 
     # A GET: after a form, browsers do not follow redirects to another host if the page's policy forbids it.
-    @found.get("/music/login/{provider}")
+    @router.get("/music/login/{provider}")
     @requires(Permission.PUT_IN)
     def login(request: Request, provider: str) -> Response:
         kind, user = kind_of(app, provider), user_of(request)
         offer = offer_of(app, kind)
-        lacking = [each for each in kind.missing(offer.operator) if each.operator]
+        lacking = [missing_field for missing_field in kind.missing(offer.operator) if missing_field.operator]
         if kind.oauth is None or lacking or not offer.enabled:
             return redirect_with_flash(
                 request, PAGE, f"{kind.title} is not set up for logins on this server.", tone="bad"
@@ -79,7 +79,7 @@ def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
         journeys.begin(state, OAuthState(user, kind.name, begun.verifier))
         return RedirectResponse(begun.url, status_code=303)
 
-    @found.get("/music/back/{provider}")
+    @router.get("/music/back/{provider}")
     @requires(Permission.PUT_IN)
     async def back(request: Request, provider: str) -> Response:
         kind, user = kind_of(app, provider), user_of(request)
@@ -106,9 +106,9 @@ def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
         finally:
             await surroundings.transport.aclose()
         operator = {field.name for field in kind.fields if field.operator}
-        kept = {name: value for name, value in {**values, **brought}.items() if name not in operator}
+        stored = {name: value for name, value in {**values, **brought}.items() if name not in operator}
         asked = app.queue.clock.now()
-        await asyncio.to_thread(connections.put, user, kind, kept, by=user)
+        await asyncio.to_thread(connections.put, user, kind, stored, by=user)
         return await asyncio.to_thread(told, request, app, kind, "is connected", asked)
 
-    return found
+    return router

@@ -61,14 +61,16 @@ def show_connections(request: Request, app: Installed[MusicSettings]) -> Respons
 def _facts(app: Installed[MusicSettings]) -> list[tuple[str, str]]:
     """Return the configuration without secrets."""
     settings, kinds = app.settings, list(app.jobs.kinds.values())
-    found = []
+    facts = []
     for kind in kinds:
-        table, given = of_kind(settings, kind), operator_values(settings, kind)
-        lacks = [field.label for field in kind.fields if field.operator and field.required and field.name not in given]
+        table, entered = of_kind(settings, kind), operator_values(settings, kind)
+        lacks = [
+            field.label for field in kind.fields if field.operator and field.required and field.name not in entered
+        ]
         said = f"every {table.every}" if table.enabled else "switched off"
-        found.append((kind.title, f"{said}; not set: {', '.join(lacks)}" if lacks and table.enabled else said))
+        facts.append((kind.title, f"{said}; not set: {', '.join(lacks)}" if lacks and table.enabled else said))
     return [
-        *found,
+        *facts,
         ("Waits after failures", f"{settings.backoff_base}, each time twice as long, at most {settings.backoff_cap}"),
         ("After a restart", "failures and waits are known" if settings.keep_health else "everything is tried at once"),
         ("Pictures", "fetched through this server" if settings.pictures else "not fetched"),
@@ -115,8 +117,8 @@ def show_library(request: Request, app: Installed[MusicSettings]) -> Response:
     like, cursor = asked.get("q", "")[:200].strip(), asked.get("after", "")[:60]
     values: dict[str, Any] = {"entries": [], "plays": [], "playlists": [], "next_cursor": None}
     if shelf == "plays":
-        found = library.plays(app.db, user, cursor=cursor, n=_PAGE_SIZE)
-        values.update(plays=found.items, next_cursor=found.next_cursor)
+        plays = library.plays(app.db, user, cursor=cursor, n=_PAGE_SIZE)
+        values.update(plays=plays.items, next_cursor=plays.next_cursor)
     elif shelf == "playlists":
         rows = app.db.all("playlists_of", user_id=user, after=number_of(cursor) or 0, n=_PAGE_SIZE + 1)
         values.update(
@@ -153,22 +155,22 @@ CALLED = "was called"
 
 
 def forms_router(app: Installed[MusicSettings]) -> APIRouter:
-    found = APIRouter()
+    router = APIRouter()
     connections: Connections = app.jobs.connections
 
-    @found.post("/music/connect/{provider}")
+    @router.post("/music/connect/{provider}")
     @requires(Permission.PUT_IN)
     def connect(request: Request, provider: str, sent: Sent) -> Response:
         kind, user = kind_of(app, provider), user_of(request)
-        given = {name: value for name, value in sent.items() if name != "back"}
+        entered = {name: value for name, value in sent.items() if name != "back"}
         asked = app.queue.clock.now()
         try:
-            connections.enter(user, kind, given, blanks_stay=True, loopback=may_reach_loopback(request), by=user)
+            connections.enter(user, kind, entered, blanks_stay=True, loopback=may_reach_loopback(request), by=user)
         except WrongValue as error:
-            return connect_page(request, app, kind, given, wrong=error)
+            return connect_page(request, app, kind, entered, wrong=error)
         return told(request, app, kind, "is connected", asked)
 
-    @found.post("/music/disconnect/{provider}")
+    @router.post("/music/disconnect/{provider}")
     @requires(Permission.PUT_IN)
     def disconnect(request: Request, provider: str) -> Response:
         kind, user = kind_of(app, provider), user_of(request)
@@ -177,7 +179,7 @@ def forms_router(app: Installed[MusicSettings]) -> APIRouter:
             request, PAGE, f"{kind.title} is disconnected. What it brought stays in the library."
         )
 
-    @found.post("/music/sync/{provider}")
+    @router.post("/music/sync/{provider}")
     @requires(Permission.PUT_IN)
     def sync(request: Request, provider: str) -> Response:
         kind, user = kind_of(app, provider), user_of(request)
@@ -188,7 +190,7 @@ def forms_router(app: Installed[MusicSettings]) -> APIRouter:
             return redirect_with_flash(request, PAGE, f"{kind.title} is not connected.", tone="warn")
         return told(request, app, kind, CALLED, asked)
 
-    return found
+    return router
 
 
 def told(request: Request, app: Installed[MusicSettings], kind: ProviderKind, done: str, asked: float) -> Response:

@@ -74,10 +74,10 @@ def token(value: object) -> str:
 
 def required_text(row: Mapping[str, object], name: str) -> str:
     """Return a required text. Raises BadRow."""
-    found = text(row.get(name))
-    if not found:
+    value = text(row.get(name))
+    if not value:
         raise BadRow(f"it has no {name}")
-    return found
+    return value
 
 
 def number(value: object) -> float | None:
@@ -85,35 +85,35 @@ def number(value: object) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        found = float(value)
+        result = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return result if math.isfinite(result) else None
 
 
 def moment(value: object) -> float | None:
     """Return a UNIX time, from seconds or ISO 8601; None for anything else, and before 1971."""
-    found = number(value)
-    if found is None and isinstance(value, str):
+    timestamp = number(value)
+    if timestamp is None and isinstance(value, str):
         try:
             read = datetime.fromisoformat(value[:64])
-            found = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+            timestamp = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
             return None
-    return found if found is not None and 31_536_000 <= found < 253_402_300_800 else None
+    return timestamp if timestamp is not None and 31_536_000 <= timestamp < 253_402_300_800 else None
 
 
 def mbid(value: object) -> str | None:
     """Return a MusicBrainz id; None for anything else."""
-    found = value.strip().lower() if isinstance(value, str) else ""
-    return found if _MBID.fullmatch(found) else None
+    candidate = value.strip().lower() if isinstance(value, str) else ""
+    return candidate if _MBID.fullmatch(candidate) else None
 
 
 def isrc(value: object) -> str | None:
     """Return the first ISRC of a text or a list."""
     first = value[0] if isinstance(value, list) and value else value
-    found = first.replace("-", "").strip().upper() if isinstance(first, str) else ""
-    return found if _ISRC.fullmatch(found) else None
+    candidate = first.replace("-", "").strip().upper() if isinstance(first, str) else ""
+    return candidate if _ISRC.fullmatch(candidate) else None
 
 
 def read_rows(

@@ -301,4 +301,8 @@ class ProviderKind:
 
     def missing(self, values: Mapping[str, str]) -> tuple[Field, ...]:
         """Return the required fields that *values* lacks."""
-        return tuple(each for each in self.fields if each.required and not (values.get(each.name) or each.default))
+        return tuple(
+            entry_field
+            for entry_field in self.fields
+            if entry_field.required and not (values.get(entry_field.name) or entry_field.default)
+        )

@@ -26,16 +26,16 @@ def kinds() -> Mapping[str, ProviderKind]:
 
 def load_kinds(points: Iterable[EntryPoint]) -> Mapping[str, ProviderKind]:
     """Return the kinds of *points*. Of two with one name, Tidegate's own wins, else the first."""
-    found: dict[str, ProviderKind] = {}
+    kinds_by_name: dict[str, ProviderKind] = {}
     for point in sorted(points, key=lambda each: (not each.value.startswith("tidegate_apps."), each.value)):
         kind = _kind(point)
         if kind is None:
             continue
-        if kind.name in found:
+        if kind.name in kinds_by_name:
             _log.error("the provider %r of %s is left out: its name is taken", kind.name, point.value)
             continue
-        found[kind.name] = kind
-    return dict(sorted(found.items(), key=lambda each: (each[1].every, each[1].title)))
+        kinds_by_name[kind.name] = kind
+    return dict(sorted(kinds_by_name.items(), key=lambda each: (each[1].every, each[1].title)))
 
 
 def make_provider(kind: ProviderKind, connection: ProviderConnection, context: ProviderContext) -> Provider | None:
@@ -73,18 +73,22 @@ def asked_for(kind: ProviderKind) -> tuple[Field, ...]:
 
 def by_itself(kind: ProviderKind, operator: Mapping[str, str]) -> bool:
     """Return whether a user needs to enter nothing, and the operator has entered the rest."""
-    return not any(each.required for each in asked_for(kind)) and kind.oauth is None and not kind.missing(operator)
+    return (
+        not any(user_field.required for user_field in asked_for(kind))
+        and kind.oauth is None
+        and not kind.missing(operator)
+    )
 
 
 def enter_values(
     kind: ProviderKind, given: Mapping[str, str], before: Mapping[str, str] | None = None
 ) -> dict[str, str]:
     """Return entered values, cleaned. An empty secret keeps its value. Raises WrongValue with the field."""
-    fields = {each.name: each for each in asked_for(kind)}
+    fields = {user_field.name: user_field for user_field in asked_for(kind)}
     for name in given:
         if name not in fields:
             raise WrongValue(f"{kind.title} does not ask for it; it asks for: {', '.join(fields) or 'nothing'}", name)
-    found: dict[str, str] = {}
+    entered: dict[str, str] = {}
     for name, field in fields.items():
         value = given.get(name, "").strip() or field.default
         if not value and field.secret and before:
@@ -94,8 +98,8 @@ def enter_values(
         if not value and field.required:
             raise _empty(field)
         if value:
-            found[name] = check_value(field, value)
-    return found
+            entered[name] = check_value(field, value)
+    return entered
 
 
 def complete(kind: ProviderKind, values: Mapping[str, str]) -> None:
@@ -104,9 +108,9 @@ def complete(kind: ProviderKind, values: Mapping[str, str]) -> None:
     for name in values:
         if name not in names:
             raise WrongValue(f"{kind.title} has no such field; it has: {', '.join(names) or 'none'}", name)
-    for each in kind.missing(values):
-        if not each.operator:
-            raise _empty(each)
+    for missing_field in kind.missing(values):
+        if not missing_field.operator:
+            raise _empty(missing_field)
 
 
 def _empty(each: Field) -> WrongValue:
@@ -122,12 +126,12 @@ def check_value(each: Field, value: str) -> str:
 
 def leading(kind: ProviderKind) -> list[Field]:
     """Return the fields that identify the server and the account."""
-    return [each for each in asked_for(kind) if not each.secret]
+    return [user_field for user_field in asked_for(kind) if not user_field.secret]
 
 
 def account(kind: ProviderKind, values: Mapping[str, str]) -> str:
     """Return what distinguishes accounts. If only a login identifies the account, each login may be another one."""
-    names = [each.name for each in leading(kind) or [field for field in kind.fields if field.hidden]]
+    names = [account_field.name for account_field in leading(kind) or [field for field in kind.fields if field.hidden]]
     return hidden(json.dumps([values.get(name, "") for name in names]))
 
 

@@ -158,9 +158,9 @@ def _refused(kind: ProviderKind, state: OperationState, all_of_it: Sequence[Oper
     if state.held != "fatal":
         return False
     # An operation held without a fault is held by that of another.
-    codes = [state.code] if state.code else [each.code for each in all_of_it if each.held == "fatal" and each.code]
-    found = [kind.rules.code_book[code].reason for code in codes if code in kind.rules.code_book]
-    return all(reason is Reason.AUTH for reason in found)
+    codes = [state.code] if state.code else [other.code for other in all_of_it if other.held == "fatal" and other.code]
+    reasons = [kind.rules.code_book[code].reason for code in codes if code in kind.rules.code_book]
+    return all(reason is Reason.AUTH for reason in reasons)
 
 
 def line_of(
@@ -183,7 +183,7 @@ def line_of(
     if look is not None:
         return ConnectionSummary(kind=kind, row=row, look=look, shown=shown)
     mine = [state for state in states if state.provider == kind.name]
-    by_name = {each.operation: each for each in mine}
+    by_name = {state.operation: state for state in mine}
     works = tuple(
         OperationSummary(
             name=name,
@@ -225,10 +225,10 @@ def may_reach_loopback(request: Request) -> bool:
 
 
 def kind_of(app: Installed[MusicSettings], name: str) -> ProviderKind:
-    found: ProviderKind | None = app.jobs.kinds.get(name)
-    if found is None:
+    kind: ProviderKind | None = app.jobs.kinds.get(name)
+    if kind is None:
         raise Problem("not_there", f"There is no provider {name[:40]!r}.", status=404)
-    return found
+    return kind
 
 
 def offer_of(app: Installed[MusicSettings], kind: ProviderKind) -> Offer:
@@ -243,23 +243,23 @@ def lines_of(app: Installed[MusicSettings], user: str) -> list[ConnectionSummary
     states = read(app.db.all("states_of", user_id=user))
     gaps = _gaps(app, user)
     anything = any(row.there for row in rows.values())
-    found = []
+    lines = []
     # Providers of plays come first, then those that enrich.
     for kind in sorted(app.jobs.kinds.values(), key=lambda each: Operation.PLAYS not in each.operations):
         row = rows.get(kind.name)
         line = line_of(offer_of(app, kind), row, states, _ends(connections, kind, row))
         if row is None and line.connected and not anything:
             line = line_of(offer_of(app, kind), None, [])  # it starts with the first connection of the user
-        found.append(replace(line, gaps=tuple(gaps[kind.name])) if line.connected and kind.name in gaps else line)
-    return found
+        lines.append(replace(line, gaps=tuple(gaps[kind.name])) if line.connected and kind.name in gaps else line)
+    return lines
 
 
 def _gaps(app: Installed[MusicSettings], user: str) -> dict[str, list[Gap]]:
     """Return the latest gap of each provider, while it is recent."""
-    found: dict[str, list[Gap]] = {}
+    by_provider: dict[str, list[Gap]] = {}
     for provider, since, until in app.db.all("gaps_of", user_id=user, after=app.queue.clock.now() - _GAPS_SHOWN):
-        found.setdefault(provider, []).append(Gap(since=since, until=until))
-    return {provider: gaps[:_MAX_GAPS] for provider, gaps in found.items()}
+        by_provider.setdefault(provider, []).append(Gap(since=since, until=until))
+    return {provider: gaps[:_MAX_GAPS] for provider, gaps in by_provider.items()}
 
 
 def _ends(connections: Connections, kind: ProviderKind, row: ConnectionRow | None) -> float | None:
@@ -304,7 +304,7 @@ def wait_for_sync(
     """Return the status of a provider after it was called or blocked since *asked*; None after *limit* seconds."""
     end = time.monotonic() + limit
     while True:
-        line = next(each for each in lines_of(app, user) if each.kind.name == kind.name)
+        line = next(summary for summary in lines_of(app, user) if summary.kind.name == kind.name)
         if is_over(line.works, asked, 0.0 if line.row is None else line.row.connected_at):
             return line
         if time.monotonic() >= end:

@@ -103,10 +103,12 @@ def table_of(kind: ProviderKind) -> type[ProviderSettings]:
         "enabled": (bool, Field(default=True, description=f"Whether {kind.title} is called at all.")),
         "every": (Seconds, Field(default=Seconds(kind.every), ge=_MIN_INTERVAL, description="Between two syncs.")),
     }
-    for each in (field for field in kind.fields if field.operator):
-        said = f"{each.label} of {kind.title}, for all users." + (f" {each.hint}" if each.hint else "")
-        of_type: Any = SecretStr if each.secret else str
-        fields[each.name] = (of_type, Field(default=of_type(each.default), description=said))
+    for operator_field in (field for field in kind.fields if field.operator):
+        said = f"{operator_field.label} of {kind.title}, for all users." + (
+            f" {operator_field.hint}" if operator_field.hint else ""
+        )
+        of_type: Any = SecretStr if operator_field.secret else str
+        fields[operator_field.name] = (of_type, Field(default=of_type(operator_field.default), description=said))
     for address, where in kind.addresses.items():
         said = f"Where {kind.title} is."
         fields[setting_of_address(kind.name, address)] = (str, Field(default=where, description=said))
@@ -126,15 +128,15 @@ def with_tables(known: Mapping[str, ProviderKind]) -> type[MusicSettings]:
 
 def of_kind(settings: MusicSettings, kind: ProviderKind) -> ProviderSettings:
     """Return the table of a provider; its defaults if the settings are older than the provider."""
-    found = getattr(settings, kind.name, None)
-    return found if isinstance(found, ProviderSettings) else table_of(kind)()
+    table = getattr(settings, kind.name, None)
+    return table if isinstance(table, ProviderSettings) else table_of(kind)()
 
 
 def operator_values(settings: MusicSettings, kind: ProviderKind) -> dict[str, str]:
     """Return what the operator has entered for all users."""
     table = of_kind(settings, kind)
-    found = {field.name: _plain(getattr(table, field.name)) for field in kind.fields if field.operator}
-    return {name: value for name, value in found.items() if value}
+    values = {field.name: _plain(getattr(table, field.name)) for field in kind.fields if field.operator}
+    return {name: value for name, value in values.items() if value}
 
 
 def addresses(settings: MusicSettings, kind: ProviderKind) -> dict[str, str]:

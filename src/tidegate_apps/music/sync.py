@@ -109,13 +109,13 @@ class SyncSupervisor:
         there = {pair: row for pair, row in self._rows.items() if row.there}
         alone = [kind for kind in context.kinds.values() if by_itself(kind, context.operator(kind))]
         users = {user for user, _ in there}
-        found: dict[Pair, ConnectionRow | None] = {
+        pairs: dict[Pair, ConnectionRow | None] = {
             (user, kind.name): None for user in users for kind in alone if (user, kind.name) not in self._rows
         }
-        found.update(there)
+        pairs.update(there)
         return {
             pair: row
-            for pair, row in found.items()
+            for pair, row in pairs.items()
             if pair[1] in context.kinds and context.enabled(context.kinds[pair[1]])
         }
 

@@ -56,12 +56,12 @@ class SyncContext:
         """Load the state of an earlier process, once."""
         if self.loaded:
             return
-        kept = self.settings.keep_health
-        if kept:
+        keep_health = self.settings.keep_health
+        if keep_health:
             self.healths.restore(self.db)
         else:
             self.db.all("clear_all_health")
-        self.states.load(forget=not kept)
+        self.states.load(forget=not keep_health)
         self.loaded = True
 
     def every(self, kind: ProviderKind) -> float:
@@ -79,7 +79,7 @@ class SyncContext:
     def values(self, kind: ProviderKind, row: ConnectionRow | None) -> dict[str, str]:
         """Return the values of operator and user. Raises BadSecret if they cannot be decrypted."""
         mine = {} if row is None else self.connections.values(row)
-        defaults = {each.name: each.default for each in kind.fields if each.default}
+        defaults = {default_field.name: default_field.default for default_field in kind.fields if default_field.default}
         return {**defaults, **self.operator(kind), **mine}
 
     def due(self, operation: SyncOperation) -> float:
@@ -226,7 +226,7 @@ class SyncLoop:
 
     def _failures(self, operation: SyncOperation) -> int:
         mine = (None, str(operation.operation))
-        return max((each.failures for each in self._part.health() if each.operation in mine), default=1)
+        return max((health.failures for health in self._part.health() if health.operation in mine), default=1)
 
     async def _work(self, operation: SyncOperation) -> tuple[int, int] | None:
         """Return the number of rows and of rejected rows; None if there was nothing to request."""
@@ -253,8 +253,8 @@ class SyncLoop:
         keeping, items, bad = self._context.keeping, 0, 0
         async with contextlib.aclosing(self._steps(operation, lambda: self._provider.plays(mark))) as batches:
             async for batch in batches:
-                kept = batch if moves else replace(batch, mark=None)
-                items += await _elsewhere(lambda kept=kept: keeping.plays(operation, kept))  # type: ignore[misc]
+                partial_batch = batch if moves else replace(batch, mark=None)
+                items += await _elsewhere(lambda part=partial_batch: keeping.plays(operation, part))  # type: ignore[misc]
                 bad += len(batch.bad)
                 if batch.gap is not None:
                     _log.warning(_MISSING, *_words(operation), batch.gap.since, batch.gap.until)
@@ -327,7 +327,7 @@ def _another(was: Hold | None, hold: Hold | None) -> bool:
     """Return whether the hold has another reason or a different end."""
     if was is None or hold is None:
         return was is not hold
-    ends, ended = (math.inf if each.until is None else each.until for each in (hold, was))
+    ends, ended = (math.inf if side.until is None else side.until for side in (hold, was))
     return hold.reason != was.reason or ends < ended - _STEP
 
 

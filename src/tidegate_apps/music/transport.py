@@ -68,28 +68,28 @@ class AddressCheckedTransport(httpx2.AsyncBaseTransport):
     async def _addresses(self, request: httpx2.Request) -> Sequence[str]:
         host, port = request.url.host, request.url.port or (443 if request.url.scheme == "https" else 80)
         try:
-            found = await self._look_up(request.url.raw_host.decode("ascii"), port)
+            addresses = await self._look_up(request.url.raw_host.decode("ascii"), port)
         except (OSError, UnicodeError) as error:
             raise httpx2.ConnectError(f"the name {host} could not be resolved: {error}", request=request) from error
         allowed = self._with_loopback if request.extensions.get(LOOPBACK) else self._allowed
-        for address in found:
+        for address in addresses:
             if why := why_not(address, allowed):
                 raise net.BlockedAddress(host, address, why)
-        return found
+        return addresses
 
 
 def why_not(address: str, allowed: net.Networks) -> str | None:
     """Return why *address* must not be reached; None if it may be."""
     try:
-        found = ip_address(address)
+        ip = ip_address(address)
     except ValueError:
         return "no address"
-    if isinstance(found, IPv6Address) and any(found in network for network in _WITHIN_V6):
-        found = IPv4Address(int(found) & 0xFFFF_FFFF)
-    if found in _NEVER:
+    if isinstance(ip, IPv6Address) and any(ip in network for network in _WITHIN_V6):
+        ip = IPv4Address(int(ip) & 0xFFFF_FFFF)
+    if ip in _NEVER:
         return NEVER_ALLOWED
-    why = net.why_blocked(str(found), allowed)
-    return LOOPBACK_REFUSED if why and found.is_loopback else why
+    why = net.why_blocked(str(ip), allowed)
+    return LOOPBACK_REFUSED if why and ip.is_loopback else why
 
 
 def is_loopback(url: str) -> bool:
@@ -115,7 +115,7 @@ def server(text: str) -> str:
         raise ValueError("it names no server; give its address with http:// or https://")
     if url.userinfo:
         raise ValueError("it has a user name or a password in it; give them in their own fields")
-    if "?" in text or "\\" in text or any(each.isspace() for each in text):
+    if "?" in text or "\\" in text or any(char.isspace() for char in text):
         raise ValueError("it has more than a server and a path; give one such as https://music.example.org")
     path = url.raw_path.decode("ascii").rstrip("/").removesuffix("/app").rstrip("/")
     usual = {"http": ":80", "https": ":443"}[url.scheme]

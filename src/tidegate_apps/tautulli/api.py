@@ -246,9 +246,9 @@ def _moment(given: datetime | None, otherwise: int) -> int:
 def _place(cursor: str) -> tuple[int, int]:
     try:
         started, _, row_id = cursor.partition("_")
-        found = int(started), int(row_id)
+        position = int(started), int(row_id)
     except ValueError as error:
         raise Problem("bad_cursor") from error
-    if not all(-MAX_ID <= each <= MAX_ID for each in found):
+    if not all(-MAX_ID <= value <= MAX_ID for value in position):
         raise Problem("bad_cursor")
-    return found
+    return position

@@ -115,16 +115,16 @@ def charts(tx: DbTx, chosen: Range, now: float) -> Charts:
     return Charts(
         total=sum(plays for plays, _ in by_start),
         seconds=sum(seconds for _, seconds in by_start),
-        days=[ChartBar(_label(start, unit), *found) for start, found in zip(starts, by_start, strict=True)],
+        days=[ChartBar(_label(start, unit), *totals) for start, totals in zip(starts, by_start, strict=True)],
         unit=unit,
-        hours=[ChartBar(f"{hour:02}:00", *found) for hour, found in enumerate(by_hour)],
+        hours=[ChartBar(f"{hour:02}:00", *totals) for hour, totals in enumerate(by_hour)],
         tops={kind: _leaders(tx, kind, tallies) for kind in KINDS},
     )
 
 
 def _columns(tx: DbTx, bounds: Sequence[int]) -> list[list[int]]:
     """Return plays and seconds between these quarters: from hourly totals, and from quarters at the edges."""
-    found, asked, columns = [[0, 0] for _ in bounds[1:]], list[tuple[int, int, int]](), list[int]()
+    totals, asked, columns = [[0, 0] for _ in bounds[1:]], list[tuple[int, int, int]](), list[int]()
     for n, (first, ends) in enumerate(pairwise(bounds)):
         hour, last = -(-first // _PARTS), ends // _PARTS
         inner = [(HOUR, hour, last), (QUARTER, first, hour * _PARTS), (QUARTER, last * _PARTS, ends)]
@@ -133,20 +133,20 @@ def _columns(tx: DbTx, bounds: Sequence[int]) -> list[list[int]]:
                 asked.append(stretch)
                 columns.append(n)
     for n, plays, seconds in tx.all("columns", stretches=json.dumps(dict(enumerate(asked)))):
-        _add(found[columns[int(n)]], plays, seconds)
-    return found
+        _add(totals[columns[int(n)]], plays, seconds)
+    return totals
 
 
 def _hours(tx: DbTx, first: int, ends: int) -> list[list[int]]:
     """Return plays and seconds by hour of the day: from totals of 28 days, and from quarters at the edges."""
-    found = [[0, 0] for _ in range(24)]
+    totals = [[0, 0] for _ in range(24)]
     for began, end, ahead in _zones(first, ends):
         whole, last = -(-began // _STRETCH), end // _STRETCH
         asked = [("clock", whole, last), ("hours", began, whole * _STRETCH), ("hours", last * _STRETCH, end)]
         for statement, start, stop in asked if whole <= last else [("hours", began, end)]:
             for hour, plays, seconds in tx.all(statement, first=start, ends=stop, ahead=ahead) if start < stop else ():
-                _add(found[int(hour)], plays, seconds)
-    return found
+                _add(totals[int(hour)], plays, seconds)
+    return totals
 
 
 def _leaders(tx: DbTx, kind: str, tallies: Mapping[str, Any]) -> list[Leader]:

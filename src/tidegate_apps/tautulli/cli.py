@@ -32,16 +32,16 @@ def sync(at: AtServer) -> None:
     with at.installed() as there:
         _must_be_set(there)
         there.db.write(lambda tx: tx.noted(at.me, "target_asked", TARGET, became={"state": "synced now"}))
-        told = _progress if not at.as_json and sys.stderr.isatty() else _silence
+        progress = _progress if not at.as_json and sys.stderr.isatty() else _silence
         try:
-            found = HistorySync(
-                there.db, bare_client(there), there.settings.page, there.queue.clock.now, told=told
+            synced = HistorySync(
+                there.db, bare_client(there), there.settings.page, there.queue.clock.now, told=progress
             ).run()
         except Exception as error:
             raise _plain(error) from error
         _ended_well(there)
-    document = {"new": found.new, "changed": found.changed, "seen": found.seen, "pages": found.pages}
-    at.say(document, f"synced: {found.new:,} new, {found.changed:,} changed, {found.seen:,} seen")
+    document = {"new": synced.new, "changed": synced.changed, "seen": synced.seen, "pages": synced.pages}
+    at.say(document, f"synced: {synced.new:,} new, {synced.changed:,} changed, {synced.seen:,} seen")
 
 
 @tautulli.command()
@@ -51,9 +51,9 @@ def status(at: AtServer) -> int:
     with at.installed() as there:
         now = there.queue.clock.now()
         fresh, total = there.db.read(lambda tx: (store.freshness(tx, there.settings, now), tx.all("total")[0]))
-        found = api.status_shown(TARGET, there.settings.url, fresh, int(total[0]))
-        at.say(json.loads(found.model_dump_json()), *_lines(found))
-    stale = not found.url or found.synced_at is None or found.stale_since is not None
+        report = api.status_shown(TARGET, there.settings.url, fresh, int(total[0]))
+        at.say(json.loads(report.model_dump_json()), *_lines(report))
+    stale = not report.url or report.synced_at is None or report.stale_since is not None
     return Exit.NEGATIVE if stale else Exit.OK
 
 

@@ -93,7 +93,7 @@ class HistoryQuery:
 
     def as_query(self) -> dict[str, str]:
         """Return the parameters: single rows, not grouped, without running streams."""
-        given: dict[str, object] = {
+        parameters: dict[str, object] = {
             "start": self.start,
             "length": self.length,
             "order_column": "date",
@@ -110,7 +110,7 @@ class HistoryQuery:
             "media_type": self.media_type,
             "search": self.search,
         }
-        return {name: str(value) for name, value in given.items() if value not in ("", None)}
+        return {name: str(value) for name, value in parameters.items() if value not in ("", None)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +164,8 @@ class Tautulli:
     def status(self, check: str = "") -> TautulliStatus:
         """Check that Tautulli responds; with the check `database`, also the integrity of its database."""
         message, data = self._asked("status", {"check": check} if check else {})
-        found = data.get("integrity_check") if isinstance(data, Mapping) else None
-        return TautulliStatus(message, None if found is None else models.text(found))
+        integrity = data.get("integrity_check") if isinstance(data, Mapping) else None
+        return TautulliStatus(message, None if integrity is None else models.text(integrity))
 
     def server_status(self) -> bool:
         """Return whether Tautulli is connected to Plex, which says nothing about Tautulli's health."""
@@ -184,13 +184,13 @@ class Tautulli:
         """
         answer = self._sent("get_history", query.as_query(), begun)
         _, data = _opened(answer)
-        found = models.history_of(data if isinstance(data, Mapping) else {})
+        history = models.history_of(data if isinstance(data, Mapping) else {})
         # A page after the first may be empty: rows were deleted meanwhile, or the count includes rows that are not
         # sent. A failed query returns no draw.
-        ended = query.start > 0 and found.draw
-        if query.expected and not found.rows and not ended:
+        ended = query.start > 0 and history.draw
+        if query.expected and not history.rows and not ended:
             raise EmptyHistory("no rows, although there were some", answer)
-        return found
+        return history
 
     def get_activity(self, session_key: str = "") -> Activity:
         """Return the current streams."""

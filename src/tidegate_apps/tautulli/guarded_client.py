@@ -56,10 +56,10 @@ class Api:
 
     @property
     def breaker(self) -> Breaker:
-        found = self.target.breaker
-        if found is None:  # the settings always define a breaker
+        breaker = self.target.breaker
+        if breaker is None:  # the settings always define a breaker
             raise RuntimeError(f"the target {TARGET} has no breaker")
-        return found
+        return breaker
 
     def let_try(self) -> None:
         """Allow a probe: a user requested a sync, so the next call passes an open breaker."""
@@ -110,11 +110,11 @@ class BackgroundCall(Generic[T]):
 
     def _run(self) -> None:
         try:
-            found = self._call()
+            result = self._call()
         except BaseException as error:
             self.come.set_exception(error)
         else:
-            self.come.set_result(found)
+            self.come.set_result(result)
 
 
 def stoppable(client: Tautulli, stop: Callable[[], bool], call: Callable[[], T]) -> T:

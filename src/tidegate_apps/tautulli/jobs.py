@@ -69,7 +69,7 @@ class Run:
         try:
             syncing = self._syncing()
             self._trials(syncing)
-            found = syncing.run()
+            synced = syncing.run()
         except SyncStopped as error:
             self._stopped(error)
             return Synced()
@@ -78,10 +78,10 @@ class Run:
         except Exception as error:
             self._failed(error)
         self.record("synced")
-        level = logging.INFO if found.new or found.changed else logging.DEBUG
-        about = (found.new, found.changed, found.seen, found.passed_over)
+        level = logging.INFO if synced.new or synced.changed else logging.DEBUG
+        about = (synced.new, synced.changed, synced.seen, synced.passed_over)
         _log.log(level, "history synced new=%s changed=%s seen=%s passed_over=%s", *about)
-        return found
+        return synced
 
     def record(self, outcome: str, fault: Fault | None = None) -> None:
         """Record the outcome with the current state of the breaker."""
@@ -135,7 +135,9 @@ class Run:
 
     def _gave_up(self, held: Held) -> NoReturn:
         """Fail: Tautulli rejected us before, and the settings have not changed since."""
-        fault = next((each.fault for each in self._api.target.unhealthy() if each.fault is not None), None)
+        fault = next(
+            (key_health.fault for key_health in self._api.target.unhealthy() if key_health.fault is not None), None
+        )
         fault = fault or PACK.code_book["misconfigured"].fault("held")
         self.record("failed", fault)
         _log.log(fault.level.number, "sync failed code=%s error=held", fault.code)

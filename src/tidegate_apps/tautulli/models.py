@@ -169,14 +169,14 @@ def number(value: object) -> int | None:
     """Return an integer, also from a string; None for null, an empty string and other values."""
     if type(value) is int and -_EXACT < value < _EXACT:  # the common case
         return value
-    found = fraction(value)
-    return None if found is None else int(found)
+    parsed = fraction(value)
+    return None if parsed is None else int(parsed)
 
 
 def moment(value: object) -> int | None:
     """Return a UNIX time; None for 0, which means no time, and for times outside of the calendar."""
-    found = number(value)
-    return found if found is not None and 0 < found < _YEAR_10000 else None
+    parsed = number(value)
+    return parsed if parsed is not None and 0 < parsed < _YEAR_10000 else None
 
 
 def fraction(value: object) -> float | None:
@@ -185,10 +185,10 @@ def fraction(value: object) -> float | None:
     if not isinstance(value, str) or len(value) > 40:
         return None
     try:
-        found = float(value)
+        parsed = float(value)
     except ValueError:
         return None
-    return found if abs(found) < _EXACT else None  # false for NaN
+    return parsed if abs(parsed) < _EXACT else None  # false for NaN
 
 
 def text(value: object) -> str:
@@ -197,10 +197,10 @@ def text(value: object) -> str:
         return value
     if value is None or isinstance(value, dict | list):
         return ""
-    found = value if isinstance(value, str) else str(value)
-    if "\0" in found or not found.isprintable():
-        found = found.replace("\0", "").encode("utf-8", "replace").decode()
-    return found[:_MAX_TEXT]
+    cleaned = value if isinstance(value, str) else str(value)
+    if "\0" in cleaned or not cleaned.isprintable():
+        cleaned = cleaned.replace("\0", "").encode("utf-8", "replace").decode()
+    return cleaned[:_MAX_TEXT]
 
 
 def _session(row: Mapping[str, Any]) -> Session:

@@ -91,7 +91,7 @@ class PlayTotals:
 
     def times(self) -> Iterator[Row]:
         """Yield quarter, plays and seconds."""
-        return ((quarter, *found) for quarter, found in self._times.items())
+        return ((quarter, *totals) for quarter, totals in self._times.items())
 
     def tallies(self) -> Iterator[Row]:
         """Yield kind, name, week, month, plays and seconds."""
@@ -102,12 +102,12 @@ class PlayTotals:
 
 
 def _count(sums: dict[Any, Sum], place: object, sign: int, seconds: int) -> None:
-    found = sums.get(place)
-    if found is None:
+    totals = sums.get(place)
+    if totals is None:
         sums[place] = [sign, seconds]
     else:
-        found[0] += sign
-        found[1] += seconds
+        totals[0] += sign
+        totals[1] += seconds
 
 
 def week_of(day: int) -> int:
@@ -151,8 +151,8 @@ class SyncState:
     @property
     def breaker(self) -> Mapping[str, Any]:
         """Return the breaker state after that attempt; empty before the first."""
-        found: Mapping[str, Any] = json.loads(self.breaker_json) if self.breaker_json else {}
-        return found
+        breaker: Mapping[str, Any] = json.loads(self.breaker_json) if self.breaker_json else {}
+        return breaker
 
 
 @dataclass(frozen=True, slots=True)

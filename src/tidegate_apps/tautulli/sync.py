@@ -70,18 +70,18 @@ class HistorySync:
     def run(self) -> Synced:
         """Read page by page, oldest rows first, so that an interruption loses nothing that was stored."""
         state = state_of(self.db.one("state"))
-        found, missing = Synced(), 0
+        synced, missing = Synced(), 0
         for after in first_days(state, self.now()):
             with PlayBuffer(self._store, self.lot, self.now) as gathering:
                 read, total = self._read(state, after, gathering)
             new, changed, passed_over = gathering.stored.new, gathering.stored.changed, read.seen - gathering.plays
-            found = found.and_then(replace(read, new=new, changed=changed, passed_over=passed_over))
+            synced = synced.and_then(replace(read, new=new, changed=changed, passed_over=passed_over))
             before, here = self.db.all("missing")[0]
             missing = total - int(here)
             if before is None or missing <= before:
                 break
         self.db.all("is_missing", missing=missing)
-        return found
+        return synced
 
     def asked(self, call: Callable[[], T]) -> T:
         """Return the result of a call. Raises SyncStopped on stop."""
@@ -89,7 +89,7 @@ class HistorySync:
 
     def _read(self, state: SyncState, after: date | None, gathering: PlayBuffer) -> tuple[Synced, int]:
         """Read all rows from a day on, and return the total."""
-        found, start, filtered = Synced(), 0, 0
+        synced, start, filtered = Synced(), 0, 0
         with self._pages() as pages:
             while True:
                 if self.stop():
@@ -99,26 +99,26 @@ class HistorySync:
                     length=self.page,
                     oldest_first=True,
                     after=after,
-                    expected=found.seen > 0 or (state.started is not None and not state.empty_believed),
+                    expected=synced.seen > 0 or (state.started is not None and not state.empty_believed),
                 )
                 more = start + self.page < filtered
                 try:
                     page = pages(asked, replace(asked, start=start + self.page) if more else None)
                 except EmptyHistory as error:
-                    if found.seen:
+                    if synced.seen:
                         raise  # there were rows a moment ago
                     self._empty(state, error)
-                    return found, 0
+                    return synced, 0
                 gone, filtered = filtered - page.filtered, page.filtered
                 if gone > 0:
                     # Rows were deleted, so later rows moved up, and some may have moved past this page.
                     start = max(0, start - gone - self.page)
                     continue
                 gathering.add(page)
-                found, start = _more(found, page), start + page.rows
+                synced, start = _more(synced, page), start + page.rows
                 self.told(start, filtered)
                 if start >= filtered or not page.rows:
-                    return found, page.total
+                    return synced, page.total
 
     @contextmanager
     def _pages(self) -> Iterator[Get]:

@@ -104,21 +104,21 @@ class GatewaySimulator(Simulator):
         self.state = "well"
 
     def _processed(self, request: RecordedRequest) -> object:
-        found = _processed(request) if self.state == "well" else FAILURES[self.state]
-        return replace(found, delay=self._takes) if isinstance(found, Step) and self.state == "well" else found
+        reply = _processed(request) if self.state == "well" else FAILURES[self.state]
+        return replace(reply, delay=self._takes) if isinstance(reply, Step) and self.state == "well" else reply
 
     def health(self, *, up: bool) -> None:
         self.stay(HEALTH, {"status": "ok", "mappings": list(NAMES)} if up else FAILURES["unavailable"])
 
     def forms(self) -> list[dict[str, str]]:
         """Return the fields of each requested conversion, oldest first. The file is its size in bytes."""
-        found = [_form(each) for each in self.asked(PROCESS)]
+        forms = [_form(request) for request in self.asked(PROCESS)]
         return [
             {
                 name: str(len(value)) if name == "file" else value.decode("utf-8", "replace")
-                for name, value in each.items()
+                for name, value in form.items()
             }
-            for each in found
+            for form in forms
         ]
 
 
@@ -152,5 +152,5 @@ def _form(request: RecordedRequest) -> dict[str, bytes]:
     if not boundary:
         return {}
     parts = request.body.split(b"--" + boundary.strip('"').encode())
-    found = (_PART.search(part) for part in parts)
-    return {each[1].decode("utf-8", "replace"): each[2] for each in found if each is not None}
+    matches = (_PART.search(part) for part in parts)
+    return {match[1].decode("utf-8", "replace"): match[2] for match in matches if match is not None}

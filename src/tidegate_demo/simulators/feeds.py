@@ -250,7 +250,8 @@ class FeedSimulator(Simulator):
         """Return the number of polls of a feed at all its URLs. A chain of redirects is one poll."""
         paths = [f"/feed/{number}", f"/moved/{number}"]
         return sum(
-            each.path in paths and not each.met.endswith((": 301", ": 308", ": 302", ": 307")) for each in self.asked()
+            request.path in paths and not request.met.endswith((": 301", ": 308", ": 302", ": 307"))
+            for request in self.asked()
         )
 
     def _begin(self) -> None:

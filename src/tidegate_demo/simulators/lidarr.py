@@ -269,11 +269,11 @@ class LidarrSimulator(Simulator):
             if self.weather == "metadata down" and needs_metadata:
                 return Step(503, {"message": _METADATA.format(path)})
             self.inside.advance()
-            found = answer(request)
+            reply = answer(request)
             if self.weather != "slow":
-                return found
+                return reply
             return (
-                Step(found.status, found.body, delay="3s") if isinstance(found, Step) else Step(200, found, delay="3s")
+                Step(reply.status, reply.body, delay="3s") if isinstance(reply, Step) else Step(200, reply, delay="3s")
             )
 
         return answered
@@ -294,7 +294,8 @@ class LidarrSimulator(Simulator):
         there = self.inside.queue()
         limit = int(request.query.get("pageSize", 10))
         records = [
-            {"id": n, "albumId": each.album or None, "status": "downloading"} for n, each in enumerate(there[:limit], 1)
+            {"id": n, "albumId": download.album or None, "status": "downloading"}
+            for n, download in enumerate(there[:limit], 1)
         ]
         return {"page": 1, "pageSize": limit, "totalRecords": len(there), "records": records}
 
@@ -327,9 +328,9 @@ class LidarrSimulator(Simulator):
     # -- writes --------------------------------------------------------------------------------------------------------
 
     def _add_artist(self, request: RecordedRequest) -> Any:
-        given = request.json
-        mbid = str(given.get("foreignArtistId", ""))
-        wrong = self._refused(given)
+        body = request.json
+        mbid = str(body.get("foreignArtistId", ""))
+        wrong = self._refused(body)
         if self.inside.artist_of(mbid) is not None:
             wrong.append(_invalid("ForeignArtistId", "This artist has already been added.", "ArtistExistsValidator"))
         if mbid in self.inside.paths_taken:
@@ -341,13 +342,13 @@ class LidarrSimulator(Simulator):
         if not self._knows(mbid):
             return Step(400, [_invalid("MusicbrainzId", "An artist with this ID was not found")])
         made = self.inside.put_artist(
-            mbid, self._name(mbid), monitored=bool(given.get("monitored")), **given.get("addOptions", {})
+            mbid, self._name(mbid), monitored=bool(body.get("monitored")), **body.get("addOptions", {})
         )
         return Step(201, shown_artist(made))
 
     def _add_album(self, request: RecordedRequest) -> Any:
-        given = request.json
-        mbid, artist = str(given.get("foreignAlbumId", "")), given.get("artist")
+        body = request.json
+        mbid, artist = str(body.get("foreignAlbumId", "")), body.get("artist")
         if not artist:
             return Step(400, [_invalid("Artist", "'Artist' must not be empty.", "NotEmptyValidator")])
         wrong = self._refused(artist)
@@ -360,7 +361,7 @@ class LidarrSimulator(Simulator):
         owner = self.inside.artist_of(str(artist.get("foreignArtistId", "")))
         if owner is None:
             owner = self.inside.put_artist(artist["foreignArtistId"], self._name(artist["foreignArtistId"]))
-        return Step(201, shown_album(self.inside.put_album(mbid, owner["id"], monitored=bool(given.get("monitored")))))
+        return Step(201, shown_album(self.inside.put_album(mbid, owner["id"], monitored=bool(body.get("monitored")))))
 
     def _refused(self, artist: Mapping[str, Any]) -> list[dict[str, Any]]:
         wrong = []

@@ -393,7 +393,7 @@ class TautulliSimulator(Simulator):
 
     def calls(self, command: str = "") -> int:
         """Return the number of calls of a command, or of all."""
-        return sum(not command or each.query.get("cmd") == command for each in self.asked(_API))
+        return sum(not command or request.query.get("cmd") == command for request in self.asked(_API))
 
     def _begin(self) -> None:
         self.history = MadeHistory(self._shape)
@@ -422,9 +422,9 @@ class TautulliSimulator(Simulator):
 
     def _history(self, query: Mapping[str, str], sent: Mapping[str, Any]) -> Step:
         self._passes_time()
-        found = self._rows.found(query)
+        matches = self._rows.found(query)
         start, length = _number(query.get("start"), 0), _number(query.get("length"), 25)
-        places = found if query.get("order_dir") == "asc" else found[::-1]
+        places = matches if query.get("order_dir") == "asc" else matches[::-1]
         chosen = places[start : start + length] if length >= 0 else places[start:]
         rows = [self._rows.row(place) for place in chosen]
         seconds, total = sum(row["play_duration"] for row in rows), len(self._rows) + self._half
@@ -432,7 +432,7 @@ class TautulliSimulator(Simulator):
             "success",
             None,
             {
-                "recordsFiltered": len(found) + self._half,
+                "recordsFiltered": len(matches) + self._half,
                 "recordsTotal": total,
                 "data": rows,
                 "draw": 1,

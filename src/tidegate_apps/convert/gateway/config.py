@@ -117,7 +117,7 @@ def answer(refused: GatewayRefusal) -> Response:
     from starlette.responses import Response
 
     row = refused.row
-    found = {
+    document = {
         "type": "about:blank",
         "title": row.title,
         "status": row.status,
@@ -127,4 +127,4 @@ def answer(refused: GatewayRefusal) -> Response:
         **refused.more,
     }
     headers = {} if row.retry_after is None else {"Retry-After": str(row.retry_after)}
-    return Response(json.dumps(found, ensure_ascii=False), row.status, headers, MEDIA_TYPE)
+    return Response(json.dumps(document, ensure_ascii=False), row.status, headers, MEDIA_TYPE)

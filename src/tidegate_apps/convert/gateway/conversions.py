@@ -80,33 +80,35 @@ class Conversions:
         if not asked.job_id:
             return _xml(await self._converted(asked)), True
         self.sweep()
-        kept = self._kept.get(asked.job_id)
-        if kept is not None:
+        entry = self._kept.get(asked.job_id)
+        if entry is not None:
             asked.path.unlink()
-            if kept.fingerprint != asked.fingerprint:
+            if entry.fingerprint != asked.fingerprint:
                 raise GatewayRefusal(
                     "job_id_reused", "job_id: it was used for another file or mapping; give a new one."
                 )
         else:
             # A task: the conversion continues if the client disconnects, because the client will retry.
-            kept = _Kept(asked.fingerprint, asyncio.create_task(self._converted(asked)))
-            self._kept[asked.job_id] = kept
-            kept.task.add_done_callback(lambda _: self._ended(asked.job_id))
-        kept.asking += 1
+            entry = _Kept(asked.fingerprint, asyncio.create_task(self._converted(asked)))
+            self._kept[asked.job_id] = entry
+            entry.task.add_done_callback(lambda _: self._ended(asked.job_id))
+        entry.asking += 1
         try:
-            found = await asyncio.shield(kept.task)
+            result = await asyncio.shield(entry.task)
         finally:
-            kept.asking -= 1  # no other task runs until the file is open
-        return _xml(found), False
+            entry.asking -= 1  # no other task runs until the file is open
+        return _xml(result), False
 
     def sweep(self) -> None:
         """Drop cached results that are too old, too many or too large; oldest first."""
         now, limits = self._now(), self._limits
         done = sorted(
-            (each.ended, job_id) for job_id, each in self._kept.items() if each.ended is not None and not each.asking
+            (entry.ended, job_id)
+            for job_id, entry in self._kept.items()
+            if entry.ended is not None and not entry.asking
         )
         results = [self._kept[job_id].task.result() for _, job_id in done]
-        size = sum(each.made.size for each in results if isinstance(each, Result))
+        size = sum(result.made.size for result in results if isinstance(result, Result))
         for index, (ended, job_id) in enumerate(done):
             if now - ended <= limits.kept_for and len(done) - index <= limits.kept and size <= limits.kept_bytes:
                 return
@@ -118,20 +120,20 @@ class Conversions:
 
     async def close(self) -> None:
         """Cancel everything that is running."""
-        tasks = [each.task for each in self._kept.values()]
+        tasks = [entry.task for entry in self._kept.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(self._pool.close)
 
     def _ended(self, job_id: str) -> None:
-        kept = self._kept.get(job_id)
-        if kept is None:
+        entry = self._kept.get(job_id)
+        if entry is None:
             return
-        if kept.task.cancelled() or kept.task.exception() is not None:
+        if entry.task.cancelled() or entry.task.exception() is not None:
             del self._kept[job_id]  # the next request tries again
         else:
-            kept.ended = self._now()
+            entry.ended = self._now()
             self.sweep()
 
     async def _converted(self, asked: ConversionUpload) -> Result | GatewayRefusal:

@@ -104,8 +104,8 @@ def escaped(text: str) -> str:
 
 def attributes(**values: str | int) -> Attributes:
     """Return attributes by name. An underscore in a name becomes a hyphen."""
-    found = (f' {name.replace("_", "-")}="{escaped(str(value))}"' for name, value in values.items())
-    return Attributes("".join(found))
+    parts = (f' {name.replace("_", "-")}="{escaped(str(value))}"' for name, value in values.items())
+    return Attributes("".join(parts))
 
 
 def number(value: float) -> str:
@@ -117,11 +117,11 @@ def number(value: float) -> str:
 
 def boxed(box: tuple[float, float, float, float]) -> Attributes:
     """Return the attributes x, y, width and height."""
-    found = ' x="%.2f" y="%.2f" width="%.2f" height="%.2f"' % box  # noqa: UP031 - of a million words, it takes half as long
-    if len(found) > _MAX_BOX_LENGTH or "n" in found:  # nan, inf
+    text = ' x="%.2f" y="%.2f" width="%.2f" height="%.2f"' % box  # noqa: UP031 - of a million words, it takes half as long
+    if len(text) > _MAX_BOX_LENGTH or "n" in text:  # nan, inf
         x, y, width, height = map(number, box)
-        found = f' x="{x}" y="{y}" width="{width}" height="{height}"'
-    return Attributes(found)
+        text = f' x="{x}" y="{y}" width="{width}" height="{height}"'
+    return Attributes(text)
 
 
 class Xml:

@@ -69,14 +69,14 @@ def accepts_xml(accept: str) -> bool:
     """
     if not accept.strip():
         return True
-    found: dict[str, float] = {}
+    qualities: dict[str, float] = {}
     for part in accept.split(","):
-        kind, *parameters = (each.strip().lower() for each in part.split(";"))
-        found[kind] = max(found.get(kind, 0.0), _quality(parameters))
-    decides = next((kind for kind in _OURS if kind in found), None)
+        kind, *parameters = (item.strip().lower() for item in part.split(";"))
+        qualities[kind] = max(qualities.get(kind, 0.0), _quality(parameters))
+    decides = next((kind for kind in _OURS if kind in qualities), None)
     if decides in {"text/xml", "application/xml"}:
-        return max(found.get("application/xml", 0.0), found.get("text/xml", 0.0)) > 0
-    return decides is not None and found[decides] > 0
+        return max(qualities.get("application/xml", 0.0), qualities.get("text/xml", 0.0)) > 0
+    return decides is not None and qualities[decides] > 0
 
 
 def _quality(parameters: list[str]) -> float:
@@ -145,8 +145,8 @@ async def _process(request: Request) -> Response:
 async def _health(request: Request) -> Response:
     conversions: Conversions = request.app.state.conversions
     names = request.app.state.mappings.names
-    found = {"status": "ok", "mappings": names, "active": conversions.active, "waiting": conversions.waiting}
-    return JSONResponse(found, headers={"Cache-Control": "no-store"})
+    document = {"status": "ok", "mappings": names, "active": conversions.active, "waiting": conversions.waiting}
+    return JSONResponse(document, headers={"Cache-Control": "no-store"})
 
 
 async def _schemas(request: Request) -> Response:
@@ -173,9 +173,9 @@ def _refused(_: Request, error: Exception) -> Response:
 
 def _no_route(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    found = answer(GatewayRefusal(_BY_STATUS.get(status, "malformed" if status < 500 else "internal")))
-    found.headers.update(dict(getattr(error, "headers", None) or {}))
-    return found
+    response = answer(GatewayRefusal(_BY_STATUS.get(status, "malformed" if status < 500 else "internal")))
+    response.headers.update(dict(getattr(error, "headers", None) or {}))
+    return response
 
 
 def _failed(request: Request, error: Exception) -> Response:

@@ -92,7 +92,7 @@ class _Reader:
         self._handle, self._place = handle, frame.place
         self._rect = (ctypes.c_double * 4)()  # left, bottom, right, top
         left, bottom, right, top = (
-            ctypes.byref(ctypes.c_double.from_buffer(self._rect, 8 * each)) for each in range(4)
+            ctypes.byref(ctypes.c_double.from_buffer(self._rect, 8 * index)) for index in range(4)
         )
         self._into = left, top, right, bottom  # the order of PDFium's parameters
         self._matrix = raw.FS_MATRIX()
@@ -103,16 +103,16 @@ class _Reader:
         words: list[TextWord] = []
         starts: list[int] = []
         for token in _TOKEN.finditer(_text(self._handle)):
-            found = token[0]
-            broken = found[-1] == _HYPHEN
-            if found != "\n":
-                text = found if found.isalnum() else _whole(found)  # removes the hyphen
+            raw_text = token[0]
+            broken = raw_text[-1] == _HYPHEN
+            if raw_text != "\n":
+                text = raw_text if raw_text.isalnum() else _whole(raw_text)  # removes the hyphen
                 if broken:
                     text += "-"
                 if text:
                     start = token.start()
                     starts.append(start)
-                    words.append(TextWord(text, self._box(start, len(found))))
+                    words.append(TextWord(text, self._box(start, len(raw_text))))
                 if not broken:
                     continue
             if words:
@@ -122,12 +122,12 @@ class _Reader:
             yield self._line(words, starts)
 
     def _box(self, start: int, count: int) -> Box:
-        found = raw.FPDFText_CountRects(self._handle, start, count)
-        if found == 1:  # the common case
+        rects = raw.FPDFText_CountRects(self._handle, start, count)
+        if rects == 1:  # the common case
             raw.FPDFText_GetRect(self._handle, 0, *self._into)
             return self._place(*self._rect[:])
         boxes = []
-        for index in range(found):
+        for index in range(rects):
             raw.FPDFText_GetRect(self._handle, index, *self._into)
             boxes.append(self._place(*self._rect[:]))
         return around(boxes)
@@ -258,14 +258,14 @@ def _about(pdf: Any) -> Iterator[tuple[str, str]]:
 
 def iso_date(text: str) -> str:
     """Return a PDF date (D:20260102030405+02'00') as ISO 8601; empty if it is invalid."""
-    found = _DATE.match(text)
-    if found is None:
+    match = _DATE.match(text)
+    if match is None:
         return ""
     least = (1, 1, 1, 0, 0, 0)
-    given = [int(part) if part else low for part, low in zip(found.groups()[:6], least, strict=True)]
-    utc, hours, minutes = found.groups()[6:]
+    values = [int(part) if part else low for part, low in zip(match.groups()[:6], least, strict=True)]
+    utc, hours, minutes = match.groups()[6:]
     zone = "Z" if utc else f"{hours}:{minutes or '00'}" if hours else ""
-    year, month, day, hour, minute, second = given
+    year, month, day, hour, minute, second = values
     text = f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{zone}"
     try:
         return datetime.fromisoformat(text).isoformat()
@@ -322,13 +322,13 @@ def _drawn(page: Any, frame: Frame) -> tuple[int, tuple[Box, ...]]:
     """Return how many objects a page draws, and the boxes of its images."""
     count = raw.FPDFPage_CountObjects(page)
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
-    found: list[Box] = []
+    boxes: list[Box] = []
     for index in range(count):
         thing = raw.FPDFPage_GetObject(page, index)
         if raw.FPDFPageObj_GetType(thing) == raw.FPDF_PAGEOBJ_IMAGE and raw.FPDFPageObj_GetBounds(
             thing, left, bottom, right, top
         ):
-            found.append(frame.place(left.value, bottom.value, right.value, top.value))
-            if len(found) == _MAX_IMAGES:
+            boxes.append(frame.place(left.value, bottom.value, right.value, top.value))
+            if len(boxes) == _MAX_IMAGES:
                 break
-    return count, tuple(found)
+    return count, tuple(boxes)

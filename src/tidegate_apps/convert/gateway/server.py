@@ -38,14 +38,16 @@ def serve(
     listening = listening_at(host, port)
 
     async def main() -> None:
-        found = server(limits, mappings)
+        http_server = server(limits, mappings)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, found.handle_exit, number, None)  # a second signal ends it immediately
-        serving = asyncio.create_task(found.serve(sockets=[listening]))
-        while not found.started and not serving.done():  # noqa: ASYNC110 - it has only a flag
+            loop.add_signal_handler(
+                number, http_server.handle_exit, number, None
+            )  # a second signal ends it immediately
+        serving = asyncio.create_task(http_server.serve(sockets=[listening]))
+        while not http_server.started and not serving.done():  # noqa: ASYNC110 - it has only a flag
             await asyncio.sleep(0.01)
-        if found.started:
+        if http_server.started:
             ready(url_of(listening))
         await serving
 

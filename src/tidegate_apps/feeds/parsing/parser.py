@@ -119,7 +119,7 @@ _OF_XML = frozenset({"amp", "lt", "gt", "quot", "apos"})
 
 def read_all(asked: list[list[str]]) -> list[dict[str, Any]]:
     """Parse several feeds in one call: waking a process takes longer than parsing a feed."""
-    return [read(each) for each in asked]
+    return [read(request) for request in asked]
 
 
 def read(asked: list[str]) -> dict[str, Any]:
@@ -139,9 +139,9 @@ def _read(body: bytes, content_type: str, url: str) -> dict[str, Any]:
         raise ParseError("it is a web page, not a feed")
     _check_cost(text)
     noted, text = (Noted(), text) if text.startswith(("{", "[")) else _strictly(text)
-    found = _forgivingly(text)
+    document = _forgivingly(text)
     cleaner = Cleaner(url)
-    about = found.get("feed") or {}
+    about = document.get("feed") or {}
     return {
         "title": plain(about.get("title")) or None,
         "link": cleaner.link(about.get("link")),
@@ -149,7 +149,7 @@ def _read(body: bytes, content_type: str, url: str) -> dict[str, Any]:
         "skip_hours": noted.skip_hours[:24],
         "skip_days": noted.skip_days[:7],
         "malformed": noted.malformed or wrong,
-        "rows": rows_of(_entry(each, cleaner) for each in (found.get("entries") or [])[:_MAX_ENTRIES]),
+        "rows": rows_of(_entry(entry, cleaner) for entry in (document.get("entries") or [])[:_MAX_ENTRIES]),
     }
 
 
@@ -191,14 +191,14 @@ def _forgivingly(text: str) -> dict[str, Any]:
     data = text.encode("utf-8", "replace")
     try:
         # Pass bytes, not str: feedparser fetches a str that looks like a URL.
-        found: dict[str, Any] = fastfeedparser.parse(
+        document: dict[str, Any] = fastfeedparser.parse(
             data, include_tags=False, include_media=False, include_enclosures=False
         )
     except MemoryError:
         raise
     except Exception as error:  # hostile input can make the library raise anything
         raise ParseError(f"it is no feed that can be read: {plain(str(error), 200)}") from error
-    return found
+    return document
 
 
 def _entry(found: Any, cleaner: Cleaner) -> list[Any]:
@@ -218,9 +218,9 @@ def _entry(found: Any, cleaner: Cleaner) -> list[Any]:
 
 def _link(found: Any) -> object:
     """Return the page of an entry, not its enclosure or its comments."""
-    for each in found.get("links") or ():
-        if (each.get("rel") or "alternate") == "alternate" and each.get("href"):
-            return each["href"]
+    for link in found.get("links") or ():
+        if (link.get("rel") or "alternate") == "alternate" and link.get("href"):
+            return link["href"]
     return found.get("link")
 
 

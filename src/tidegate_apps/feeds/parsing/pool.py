@@ -128,7 +128,7 @@ class ParserPool:
     async def _read(self) -> None:
         while self._waiting:
             some = [self._waiting.popleft() for _ in range(min(self._how.together, len(self._waiting)))]
-            some = [each for each in some if not each[1].done()]  # skip feeds whose caller no longer waits
+            some = [item for item in some if not item[1].done()]  # skip feeds whose caller no longer waits
             try:
                 await self._read_these(some)
             finally:
@@ -141,8 +141,8 @@ class ParserPool:
         except (ChildError, ParseError) as error:
             if len(some) > 1:
                 # One feed crashed the child: parse each alone, so that only that one fails.
-                for each in some:
-                    await self._read_these([each])
+                for item in some:
+                    await self._read_these([item])
             else:
                 _settle(some[0][1], error)
         except Exception as error:  # a bug of ours: every poll of the batch reports it
@@ -155,7 +155,7 @@ class ParserPool:
     async def _answers(self, asked: list[_Asked]) -> list[dict[str, Any]]:
         how = self._how
         try:
-            found: list[dict[str, Any]] = await run(
+            results: list[dict[str, Any]] = await run(
                 how.function, asked, how.limits, among=self._among or _readers(os.getpid())
             )
         except ChildError as error:
@@ -163,7 +163,7 @@ class ParserPool:
             if error.code in _BEYOND and not isinstance(error.__cause__, OSError):
                 raise ParseError(_BEYOND[error.code]) from error
             raise
-        return found
+        return results
 
 
 async def parse(body: bytes, content_type: str, url: str) -> Feed:

@@ -118,12 +118,12 @@ class Cleaner:
         if _ABSOLUTE.fullmatch(value):  # the common case
             return value
         try:
-            found = urljoin(self._base, visible(value.strip()))
-            parts = urlsplit(found)
+            url = urljoin(self._base, visible(value.strip()))
+            parts = urlsplit(url)
         except ValueError:
             return None
-        fits = parts.scheme in _SCHEMES and parts.netloc and len(found) <= _MAX_LINK
-        return found if fits else None
+        fits = parts.scheme in _SCHEMES and parts.netloc and len(url) <= _MAX_LINK
+        return url if fits else None
 
 
 def _cleaner(relative: Literal["deny"] | tuple[Literal["rewrite_with_base"], str]) -> nh3.Cleaner:
@@ -142,10 +142,10 @@ def moment(value: object) -> float | None:
     if not isinstance(value, str):
         return None
     try:
-        found = datetime.fromisoformat(value).timestamp()
+        timestamp = datetime.fromisoformat(value).timestamp()
     except (ValueError, OverflowError):
         return None
-    return found if _EARLIEST < found < _LATEST else None
+    return timestamp if _EARLIEST < timestamp < _LATEST else None
 
 
 # -- decoding of bodies ------------------------------------------------------------------------------------------------
@@ -202,8 +202,8 @@ def text_of(body: bytes, content_type: str) -> tuple[str, str | None]:
 
 def _declared(body: bytes, content_type: str) -> str | None:
     """Return the declared encoding. The document has priority: servers often send a default that is wrong."""
-    if found := _DECLARED.match(body[:1024]):
-        name = found[1].decode("ascii").lower()
+    if match := _DECLARED.match(body[:1024]):
+        name = match[1].decode("ascii").lower()
     elif header := _HEADER.search(content_type):
         name = header[1].lower()
     else:

@@ -72,12 +72,12 @@ class Fanart(Provider):
         return {} if document.get("status") == "error" else document
 
     def _best(self, document: Mapping[str, object], wanted: Mapping[str, tuple[str, ...]]) -> Mapping[str, str]:
-        found = {}
+        urls = {}
         for ours, theirs in wanted.items():
             addresses = (self._liked(document.get(their)) for their in theirs)
             if address := next(filter(None, addresses), None):
-                found[ours] = address
-        return found
+                urls[ours] = address
+        return urls
 
     def _liked(self, images: object) -> str | None:
         """Return the URL of the image with the most likes, which are numbers in text."""
@@ -94,8 +94,8 @@ class Fanart(Provider):
 def _album(albums: object, known: str) -> Mapping[str, object]:
     """Return the requested album of a response: by id, or in newer versions from a list."""
     if isinstance(albums, dict):
-        found = albums.get(known)
-        return found if isinstance(found, dict) else {}
+        match = albums.get(known)
+        return match if isinstance(match, dict) else {}
     for album in albums if isinstance(albums, list) else []:
         if isinstance(album, dict) and mbid(album.get("release_group_id")) == known:
             return album

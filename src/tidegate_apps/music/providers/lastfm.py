@@ -150,7 +150,7 @@ def _play(row: Mapping[str, object]) -> Play | None:
     if not name:
         raise BadRow("it has no artist")
     # Several songs may have the same second. The name distinguishes them.
-    told = hashlib.sha256(f"{name}\n{title}".encode()).hexdigest()[:16]
+    digest = hashlib.sha256(f"{name}\n{title}".encode()).hexdigest()[:16]
     song = Song(
         title=title,
         artist=name,
@@ -159,7 +159,7 @@ def _play(row: Mapping[str, object]) -> Play | None:
         artist_mbid=mbid(artist.get("mbid")),
         ref=text(row.get("url")),
     )
-    return Play(ref=f"{int(at)}-{told}", at=at, song=song)
+    return Play(ref=f"{int(at)}-{digest}", at=at, song=song)
 
 
 class _Login:

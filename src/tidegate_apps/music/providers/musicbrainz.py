@@ -77,7 +77,7 @@ class MusicBrainz(Provider):
 def _names(row: Mapping[str, object]) -> set[str]:
     aliases = row.get("aliases")
     named = [row, *(aliase for aliase in (aliases if isinstance(aliases, list) else []) if isinstance(aliase, dict))]
-    return {plain(text(each.get(name))) for each in named for name in ("name", "title")}
+    return {plain(text(entity.get(name))) for entity in named for name in ("name", "title")}
 
 
 def plain(name: str) -> str:

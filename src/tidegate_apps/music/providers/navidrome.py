@@ -227,7 +227,7 @@ class Navidrome(Provider):
             known.clear()
             self._known_until = now + _REMEMBERED
         heard, bad = read_rows(page, _scrobble)
-        heard = [each for each in heard if each[1] >= since]
+        heard = [play for play in heard if play[1] >= since]
         missing = sorted({ref for ref, _ in heard} - known.keys())
         for at in range(0, len(missing), _TOGETHER):
             songs, unread = read_rows(await self._native.songs(missing[at : at + _TOGETHER]), _song)

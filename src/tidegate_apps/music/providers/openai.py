@@ -40,8 +40,8 @@ class OpenAI(Provider):
 
     def __init__(self, connection: ProviderConnection, context: ProviderContext) -> None:
         values = connection.values
-        given = context.addresses.get("openai") or _ADDRESS
-        self._base = f"{given.rstrip('/').removesuffix('/v1')}/v1"
+        url = context.addresses.get("openai") or _ADDRESS
+        self._base = f"{url.rstrip('/').removesuffix('/v1')}/v1"
         self._model = values.get("model") or _MODEL.default
         self._headers = {"Authorization": f"Bearer {values['api_key']}"}
         self._client = ProviderClient("openai", rules.openai, context, rate=kind.rate, key=kind.counted(values))
@@ -67,11 +67,11 @@ class OpenAI(Provider):
                 if len(some) > 1 and fault.code in _TOO_MUCH:
                     waiting[:0] = [some[: len(some) // 2], some[len(some) // 2 :]]
                     continue
-                batch = Batch(bad=tuple(refused(each, fault.message) for each in some))
+                batch = Batch(bad=tuple(refused(request, fault.message) for request in some))
             yield batch
 
     async def _tagged(self, some: Sequence[EnrichmentRequest]) -> Batch[Enrichment]:
-        names = {str(number): each.name for number, each in enumerate(some, 1)}
+        names = {str(number): request.name for number, request in enumerate(some, 1)}
         body = {
             "model": self._model,
             "messages": [
@@ -84,8 +84,10 @@ class OpenAI(Provider):
         answer = await self._completed(body)
         tags = _tags(mapping(answer.json, "object"))
         if tags is None:
-            return Batch(bad=tuple(refused(each, "the model's answer could not be read") for each in some))
-        return Batch(items=tuple(_found(each, tags.get(number)) for number, each in zip(names, some, strict=True)))
+            return Batch(bad=tuple(refused(request, "the model's answer could not be read") for request in some))
+        return Batch(
+            items=tuple(_found(request, tags.get(number)) for number, request in zip(names, some, strict=True))
+        )
 
     async def _completed(self, body: Mapping[str, object]) -> ProviderResponse:
         """Return the response.
@@ -128,8 +130,8 @@ def _bare(content: str) -> str:
 
 
 def _found(request: EnrichmentRequest, said: object) -> Enrichment:
-    named = (text(each).lower() for each in (said if isinstance(said, list) else []) if isinstance(each, str))
-    tags = tuple(dict.fromkeys(each for each in named if 0 < len(each) <= _MAX_TAG))[:_MAX_TAGS]
+    named = (text(tag).lower() for tag in (said if isinstance(said, list) else []) if isinstance(tag, str))
+    tags = tuple(dict.fromkeys(tag for tag in named if 0 < len(tag) <= _MAX_TAG))[:_MAX_TAGS]
     return Enrichment(id=request.id, tags=tags, nothing=not tags)
 
 

@@ -131,8 +131,8 @@ async def request_tokens(
         raise WrongShape("access_token")
     ends = context.clock.now() + (number(document.get("expires_in")) or _HOUR)
     scope = text(document.get("scope"))
-    found = {"access_token": access, "refresh_token": refresh, "scope": scope, "expires_at": str(int(ends))}
-    return {name: value for name, value in found.items() if value}
+    tokens = {"access_token": access, "refresh_token": refresh, "scope": scope, "expires_at": str(int(ends))}
+    return {name: value for name, value in tokens.items() if value}
 
 
 class Login:
@@ -174,14 +174,14 @@ class Login:
             "redirect_uri": returned.redirect,
             "code_verifier": returned.verifier,
         }
-        found = await request_tokens(values, form, self._client(values, context), context)
-        return {**found, "authorized_at": str(int(context.clock.now()))}
+        tokens = await request_tokens(values, form, self._client(values, context), context)
+        return {**tokens, "authorized_at": str(int(context.clock.now()))}
 
 
 def consent_ends(values: Mapping[str, str]) -> float | None:
     """Return when the authorization of the user expires."""
-    given = number(values.get("authorized_at"))
-    return None if given is None else given + CONSENT
+    authorized_at = number(values.get("authorized_at"))
+    return None if authorized_at is None else authorized_at + CONSENT
 
 
 _ADDRESS = "https://api.spotify.com"
@@ -223,11 +223,11 @@ class Spotify(Provider):
         for number_of_page in range(_MAX_PAGES):
             answer = await self._ask("me/playlists", limit=_PAGE_SIZE, offset=number_of_page * _PAGE_SIZE)
             page = mapping(answer.json, "page of playlists")
-            found = rows(page.get("items"), "list of playlists")
-            good, unread = read_rows((row for row in found if row is not None), _head)
+            playlists = rows(page.get("items"), "list of playlists")
+            good, unread = read_rows((row for row in playlists if row is not None), _head)
             heads += good
             bad += unread
-            if not page.get("next") or not found:
+            if not page.get("next") or not playlists:
                 break
         async for batch in self._playlists.each(heads, bad):
             yield batch
@@ -255,8 +255,8 @@ class Spotify(Provider):
         answer = await self._ask("me/player/recently-played", limit=_PAGE_SIZE, **where)
         if answer.status == 204:
             return [], [], False
-        found = rows(mapping(answer.json, "page of plays").get("items"), "list of plays")
-        return *read_rows(found, _play), len(found) >= _PAGE_SIZE
+        plays = rows(mapping(answer.json, "page of plays").get("items"), "list of plays")
+        return *read_rows(plays, _play), len(plays) >= _PAGE_SIZE
 
     async def _songs(self, head: PlaylistHead) -> tuple[Song, ...] | None:
         first, *others = self._contents
@@ -288,8 +288,8 @@ class Spotify(Provider):
             page = mapping(answer.json, "page of songs")
             if not isinstance(page.get("items"), list):
                 return None  # only the name of another user's playlist is visible
-            found, _ = read_rows(rows(page["items"], "list of songs"), _entry)
-            songs += found
+            page_songs, _ = read_rows(rows(page["items"], "list of songs"), _entry)
+            songs += page_songs
             if not page.get("next") or not page["items"]:
                 break
         return tuple(songs)

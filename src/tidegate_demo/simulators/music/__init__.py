@@ -76,8 +76,8 @@ class MusicSimulator(Simulator):
 
     @property
     def services(self) -> Mapping[str, Service]:
-        found = (self.navidrome, self.spotify, self.lastfm, self.musicbrainz, self.fanart, self.openai)
-        return {each.name: each for each in found}
+        services = (self.navidrome, self.spotify, self.lastfm, self.musicbrainz, self.fanart, self.openai)
+        return {service.name: service for service in services}
 
     def start(self) -> str:
         url = super().start()
@@ -129,8 +129,8 @@ class MusicSimulator(Simulator):
 
     def _weather(self, service: str, where: str) -> str:
         minute = int(self._time.now() // 60 % 60)
-        found = (row for row in _WEATHER if row[0] == service and row[2] in ("", where) and minute in row[3])
-        return next((fault for _, fault, _, _ in found), "well")
+        rows = (row for row in _WEATHER if row[0] == service and row[2] in ("", where) and minute in row[3])
+        return next((fault for _, fault, _, _ in rows), "well")
 
     def _begin(self) -> None:
         for service in self.services.values():
@@ -162,7 +162,7 @@ _HERE = ["127.0.0.0/8"]
 def simulated() -> Simulated:
     """Return the simulator for the application, with plays and faults that come and go."""
     sim = MusicSimulator(every=180.0, restless=True)
-    logs = [each.listening for each in (sim.navidrome, sim.spotify, sim.lastfm)]
+    logs = [service.listening for service in (sim.navidrome, sim.spotify, sim.lastfm)]
     began = time.time()
     for number, user in product(range(1, 90), LISTENERS):  # plays of the previous days
         for step, log in enumerate(logs):
@@ -178,11 +178,13 @@ def settings_of(sim: MusicSimulator, url: str) -> Mapping[str, object]:
 
     tables: dict[str, object] = {}
     for kind in kinds().values():
-        found = {name: at for name, at in sim.addresses(url).items() if name in kind.addresses}
-        where = {setting_of_address(kind.name, name): at for name, at in found.items()}
+        addresses = {name: at for name, at in sim.addresses(url).items() if name in kind.addresses}
+        where = {setting_of_address(kind.name, name): at for name, at in addresses.items()}
         tables[kind.name] = {**sim.operator().get(kind.name, {}), **where}
     values = {user: sim.connect(user, url) for user in LISTENERS}
-    connect = {user: {kind: dict(each) for kind, each in of.items() if each} for user, of in values.items()}
+    connect = {
+        user: {kind: dict(connection) for kind, connection in of.items() if connection} for user, of in values.items()
+    }
     # The simulated MusicBrainz rejects a User-Agent without a contact, as the real one may.
     return {
         **tables,

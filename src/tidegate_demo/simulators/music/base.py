@@ -117,7 +117,7 @@ class Listening:
 
     def forget(self, user: str, at: float) -> None:
         """Remove a play from the history."""
-        self._logs[user] = [each for each in self._log(user) if each[0] != at]
+        self._logs[user] = [play for play in self._log(user) if play[0] != at]
 
     def _log(self, user: str) -> list[tuple[float, int]]:
         return self._logs.setdefault(user, [])
@@ -215,7 +215,7 @@ class Service(ABC):
         sim.on(full, answer)
 
     def _met(self, where: str, request: RecordedRequest, handler: Handler) -> object:
-        waiting = next((found for each in (where, "") if (found := self._next.get(each))), None)
+        waiting = next((faults for name in (where, "") if (faults := self._next.get(name))), None)
         name = waiting.popleft() if waiting else self._now.get(where) or self._now.get("") or self.by_itself(where)
         if name == "well":
             return handler(request)

@@ -85,20 +85,20 @@ class LastFmService(Listened):
         self._route(sim, "allowed", "POST /api/auth/", self._allowed)
 
     def _called(self, request: RecordedRequest) -> object:
-        given = request.query
-        if given.get("api_key") != KEY:
+        query = request.query
+        if query.get("api_key") != KEY:
             return error(10)
-        if "api_sig" in given and given["api_sig"] != _signature(given):
+        if "api_sig" in query and query["api_sig"] != _signature(query):
             return error(13)
-        if "sk" in given and given["sk"] not in self.sessions:
+        if "sk" in query and query["sk"] not in self.sessions:
             return error(9)
-        match given.get("method", "").lower():
+        match query.get("method", "").lower():
             case "user.getinfo":
-                return {"user": {"name": given["user"]}} if given.get("user") in self.users else error(6)
+                return {"user": {"name": query["user"]}} if query.get("user") in self.users else error(6)
             case "user.getrecenttracks":
-                return self._recent(given)
+                return self._recent(query)
             case "auth.getsession":
-                return self._session(given)
+                return self._session(query)
         return error(3)
 
     def _recent(self, given: Mapping[str, str]) -> object:

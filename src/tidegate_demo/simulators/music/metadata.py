@@ -73,15 +73,15 @@ class FanartService(Service):
         if (no := _kept_out(request)) is not None:
             return no
         wanted = request.params["id"]
-        found = next((track for track in ALBUMS if track.album_mbid == wanted), None)
-        if found is None or not self.has(found.album):
+        match = next((track for track in ALBUMS if track.album_mbid == wanted), None)
+        if match is None or not self.has(match.album):
             return self.faults["not_found"]
         art = {
-            "albumcover": [self._image(found.album, 5, "7")],
-            "cdart": [{**self._image(found.album, 6, "2"), "disc": "1"}],
+            "albumcover": [self._image(match.album, 5, "7")],
+            "cdart": [{**self._image(match.album, 6, "2"), "disc": "1"}],
         }
         listed: object = {wanted: art} if self.version == "v3" else [{"release_group_id": wanted, **art}]
-        return {"name": found.artist, "mbid_id": found.artist_mbid, "albums": listed}
+        return {"name": match.artist, "mbid_id": match.artist_mbid, "albums": listed}
 
     def _image(self, name: str, number: int, likes: str) -> dict[str, str]:
         at = f"{self.url}/fanart/picture/{sum(map(ord, name))}-{number}/{number}"
@@ -94,7 +94,7 @@ class FanartService(Service):
 
 def png(colour: bytes, size: int = 96) -> bytes:
     """Return a square of one colour with a lighter disc."""
-    light = bytes((each + 255) // 2 for each in colour)
+    light = bytes((channel + 255) // 2 for channel in colour)
     middle, far = size // 2, (size // 3) ** 2
     rows = b"".join(
         b"\0" + b"".join(light if (x - middle) ** 2 + (y - middle) ** 2 < far else colour for x in range(size))
@@ -109,10 +109,10 @@ def png(colour: bytes, size: int = 96) -> bytes:
 
 
 def _kept_out(request: RecordedRequest) -> Step | None:
-    given = request.headers.get("api-key") or request.query.get("api_key", "")
-    if not given:
+    key = request.headers.get("api-key") or request.query.get("api_key", "")
+    if not key:
         return _fanart_error(401, "No API key provided")
-    return None if given == FANART_KEY else _fanart_error(401, "Invalid API key")
+    return None if key == FANART_KEY else _fanart_error(401, "Invalid API key")
 
 
 # -- MusicBrainz -------------------------------------------------------------------------------------------------------
@@ -193,14 +193,14 @@ class MusicBrainzService(Service):
         terms = {name: _plain(re.sub(r"\\(.)", r"\1", value)) for name, value in _TERM.findall(request.query["query"])}
         artist = terms.pop("artist", "")
         name = next(iter(terms.values()), artist)
-        found = []
+        matches = []
         for ref, (title, by) in names.items():
             of_artist = not artist or artist == _plain(by)
             if of_artist and name in _plain(title) and ref not in self.deleted:
-                found.append({**self._row(ref, names), "score": 100 if name == _plain(title) else 61})
-        found.sort(key=lambda row: -int(str(row["score"])))
+                matches.append({**self._row(ref, names), "score": 100 if name == _plain(title) else 61})
+        matches.sort(key=lambda row: -int(str(row["score"])))
         limit = int(request.query.get("limit", 25))
-        return {"created": "2026-01-01T00:00:00Z", "count": len(found), "offset": 0, listed: found[:limit]}
+        return {"created": "2026-01-01T00:00:00Z", "count": len(matches), "offset": 0, listed: matches[:limit]}
 
     def _row(self, ref: str, names: Names) -> dict[str, object]:
         name, by = names[ref]

@@ -112,35 +112,35 @@ class NavidromeServer(Listened):
     # -- Subsonic API --------------------------------------------------------------------------------------------------
 
     def _known(self, request: RecordedRequest, reply: Reply) -> object:
-        given = {**request.form, **request.query} if request.method == "POST" else request.query
-        missing = next((each for each in ("u", "t", "s", "v", "c") if not given.get(each)), None)
+        parameters = {**request.form, **request.query} if request.method == "POST" else request.query
+        missing = next((name for name in ("u", "t", "s", "v", "c") if not parameters.get(name)), None)
         if missing:
             return failed(10, f"missing parameter: '{missing}'")
-        user, salt = given["u"], given["s"]
+        user, salt = parameters["u"], parameters["s"]
         made = hashlib.md5(f"{self.passwords.get(user, '')}{salt}".encode(), usedforsecurity=False).hexdigest()
-        right = user in self.passwords and len(salt) >= 6 and hmac.compare_digest(made, given["t"])
+        right = user in self.passwords and len(salt) >= 6 and hmac.compare_digest(made, parameters["t"])
         if not right or (self.refuses_reused_salts and salt in self._salts):
             return failed(40, "Wrong username or password")
         self._salts.add(salt)
-        return reply(user, given)
+        return reply(user, parameters)
 
     def _ping(self, user: str, given: Mapping[str, str]) -> object:
         return _envelope("ok")
 
     def _lists(self, user: str, given: Mapping[str, str]) -> object:
-        found = [
+        playlists = [
             _listed(ref, playlist)
             for ref, playlist in self.playlists.items()
             if playlist.owner == user or playlist.public
         ]
-        return _envelope("ok", playlists={"playlist": found} if found else {})
+        return _envelope("ok", playlists={"playlist": playlists} if playlists else {})
 
     def _list(self, user: str, given: Mapping[str, str]) -> object:
-        found = self.playlists.get(given.get("id", ""))
-        if found is None or not (found.owner == user or found.public):
+        playlist = self.playlists.get(given.get("id", ""))
+        if playlist is None or not (playlist.owner == user or playlist.public):
             return failed(70, "Playlist not found")
-        entries = [_child(TRACKS[number]) for number in found.songs]
-        return _envelope("ok", playlist={**_listed(given["id"], found), **({"entry": entries} if entries else {})})
+        entries = [_child(TRACKS[number]) for number in playlist.songs]
+        return _envelope("ok", playlist={**_listed(given["id"], playlist), **({"entry": entries} if entries else {})})
 
     # -- native API ----------------------------------------------------------------------------------------------------
 
@@ -150,9 +150,9 @@ class NavidromeServer(Listened):
         if len(self._logins) >= _LOGINS:
             return FAULTS["too_many_logins"]
         self._logins.append(now)
-        given = request.json
-        user = given.get("username", "")
-        if user not in self.passwords or self.passwords[user] != given.get("password"):
+        credentials = request.json
+        user = credentials.get("username", "")
+        if user not in self.passwords or self.passwords[user] != credentials.get("password"):
             return FAULTS["login_refused"]
         return Step(200, {"id": user, "name": user, "username": user, "isAdmin": False, "token": self._made(user)})
 
@@ -167,13 +167,13 @@ class NavidromeServer(Listened):
         right = hmac.compare_digest(signed, hmac.digest(self._key, said.encode(), "sha256").hex())
         if not right or float(ends) <= self.clock.now() or user not in self.passwords:
             return FAULTS["refused"]
-        found = reply(user, request)
-        if found is None:
+        response = reply(user, request)
+        if response is None:
             return FAULTS["web_app"]
-        given = request.query
-        start, end = (int(given.get(name) or other) for name, other in (("_start", 0), ("_end", len(found))))
-        headers = {"X-Total-Count": str(len(found)), "X-ND-Authorization": self._made(user)}
-        return Step(200, found[start:end], headers)
+        query = request.query
+        start, end = (int(query.get(name) or other) for name, other in (("_start", 0), ("_end", len(response))))
+        headers = {"X-Total-Count": str(len(response)), "X-ND-Authorization": self._made(user)}
+        return Step(200, response[start:end], headers)
 
     def end_sessions(self) -> None:
         """Invalidate all sessions, as a restart with another key does."""
@@ -184,15 +184,15 @@ class NavidromeServer(Listened):
             return None
         since = float(request.query.get("from") or 0)
         log = [(int(at), track) for at, track in self.listening.heard(user, since)]
-        found: Rows = [
+        rows: Rows = [
             {"id": number, "mediaFileId": f"nd{track.number}", "submissionTime": at}
             for number, (at, track) in enumerate(log, 1)
         ]
-        return found if request.query.get("_order") == "ASC" else found[::-1]
+        return rows if request.query.get("_order") == "ASC" else rows[::-1]
 
     def _songs(self, user: str, request: RecordedRequest) -> Rows:
         wanted = {value for name, value in request.pairs if name == "id"}
-        there = [each for each in TRACKS if each.number not in self.gone]
+        there = [track for track in TRACKS if track.number not in self.gone]
         if wanted:
             return [_media(track, None) for track in there if f"nd{track.number}" in wanted]
         last = {track.number: at for at, track in self.listening.heard(user)}

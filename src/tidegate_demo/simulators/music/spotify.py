@@ -74,7 +74,7 @@ class Accounts:
 
     def consent(self, user: str, scopes: str = SCOPES) -> dict[str, str]:
         """Create a consent and return its tokens as values. Earlier tokens of the user become invalid."""
-        self._access = {token: each for token, each in self._access.items() if each[0] != user}
+        self._access = {token: access for token, access in self._access.items() if access[0] != user}
         self.consents[user] = Consent(user, self._clock.now(), scopes)
         refresh = self._new("refresh")
         self.consents[user].refresh.add(refresh)
@@ -90,11 +90,11 @@ class Accounts:
     def revoke(self, user: str) -> None:
         """Revoke the consent, as a user may at any time at Spotify."""
         self.consents.pop(user, None)
-        self._access = {token: each for token, each in self._access.items() if each[0] != user}
+        self._access = {token: access for token, access in self._access.items() if access[0] != user}
 
     def end_access(self, user: str) -> None:
         """Invalidate the access tokens of a user; the consent stays."""
-        self._access = {token: each for token, each in self._access.items() if each[0] != user}
+        self._access = {token: access for token, access in self._access.items() if access[0] != user}
 
     def holder(self, token: str) -> Consent | None:
         """Return the user of a valid access token."""
@@ -105,37 +105,37 @@ class Accounts:
 
     def authorize(self, request: RecordedRequest) -> object:
         """Return the consent page."""
-        given = {name: request.query.get(name, "") for name in _FIELDS}
-        if given["client_id"] != CLIENT or request.query.get("response_type") != "code":
+        fields = {name: request.query.get(name, "") for name in _FIELDS}
+        if fields["client_id"] != CLIENT or request.query.get("response_type") != "code":
             return Step(400, "INVALID_CLIENT: Invalid client", HTML)
-        hidden = "".join(f'<input type="hidden" name="{name}" value="{escape(v)}">' for name, v in given.items())
+        hidden = "".join(f'<input type="hidden" name="{name}" value="{escape(v)}">' for name, v in fields.items())
         buttons = "".join(f'<button name="say" value="{say}">{word}</button>' for say, word in _BUTTONS.items())
         form = f'<label>Account <input name="user" value="ann"></label>{hidden}{buttons}'
         return Step(200, f"<!DOCTYPE html><title>Simulated Spotify</title><form method='post'>{form}</form>", HTML)
 
     def authorized(self, request: RecordedRequest) -> object:
         """Redirect the browser back, with or without a code."""
-        given = request.form
-        state = {"state": given.get("state", "")}
-        if given.get("say") != "yes":
-            return _to(given.get("redirect_uri", ""), {"error": "access_denied", **state})
+        form = request.form
+        state = {"state": form.get("state", "")}
+        if form.get("say") != "yes":
+            return _to(form.get("redirect_uri", ""), {"error": "access_denied", **state})
         code = self._new("code")
-        scopes, redirect = given.get("scope", ""), given.get("redirect_uri", "")
+        scopes, redirect = form.get("scope", ""), form.get("redirect_uri", "")
         self._codes[code] = AuthorizationCode(
-            given.get("user") or "ann", scopes, redirect, given.get("code_challenge", "")
+            form.get("user") or "ann", scopes, redirect, form.get("code_challenge", "")
         )
         return _to(redirect, {"code": code, **state})
 
     def token(self, request: RecordedRequest) -> object:
         """Return tokens for a code or a refresh token."""
-        given = request.form
-        if not self._client(request, given):
+        form = request.form
+        if not self._client(request, form):
             return refused("invalid_client", "Invalid client secret")
-        match given.get("grant_type"):
+        match form.get("grant_type"):
             case "authorization_code":
-                return self._for_code(given)
+                return self._for_code(form)
             case "refresh_token":
-                return self._for_refresh(given)
+                return self._for_refresh(form)
         return refused("unsupported_grant_type", "grant_type must be one of authorization_code, refresh_token")
 
     def _client(self, request: RecordedRequest, given: Mapping[str, str]) -> bool:
@@ -154,12 +154,12 @@ class Accounts:
         digest = hashlib.sha256(given.get("code_verifier", "").encode()).digest()
         if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != code.challenge:
             return refused("invalid_grant", "code_verifier was incorrect")
-        kept = self.consent(code.user, code.scopes)
-        return self._sent(kept["access_token"], code.scopes, kept["refresh_token"])
+        tokens = self.consent(code.user, code.scopes)
+        return self._sent(tokens["access_token"], code.scopes, tokens["refresh_token"])
 
     def _for_refresh(self, given: Mapping[str, str]) -> object:
         token = given.get("refresh_token", "")
-        consent = next((each for each in self.consents.values() if token in each.refresh), None)
+        consent = next((candidate for candidate in self.consents.values() if token in candidate.refresh), None)
         if consent is None:
             return REVOKED
         if self._clock.now() - consent.at > _SIX_MONTHS:
@@ -176,7 +176,7 @@ class Accounts:
 
     def _token(self, user: str) -> str:
         now = self._clock.now()
-        self._access = {token: each for token, each in self._access.items() if each[1] > now}
+        self._access = {token: access for token, access in self._access.items() if access[1] > now}
         token = self._new("access")
         self._access[token] = (user, now + self.lasts)
         return token
@@ -307,26 +307,26 @@ class SpotifyService(Listened):
         return {"id": consent.user, "display_name": consent.user.title()}
 
     def _recent(self, consent: Consent, request: RecordedRequest) -> object:
-        given = request.query
-        if "after" in given and "before" in given:
+        query = request.query
+        if "after" in query and "before" in query:
             return said(400, "Only one of after and before may be given")
-        after, before = int(given.get("after", 0)), int(given.get("before", 10**15))
-        kept = self.listening.heard(consent.user)[-self.kept :]
-        plays = [(round(at * 1000), track) for at, track in kept]
+        after, before = int(query.get("after", 0)), int(query.get("before", 10**15))
+        heard = self.listening.heard(consent.user)[-self.kept :]
+        plays = [(round(at * 1000), track) for at, track in heard]
         wanted = [(at, track) for at, track in plays if after < at < before]
-        limit = int(given.get("limit", 20))
-        page = (wanted[:limit] if "after" in given and not self.newest_first else wanted[-limit:])[::-1]
+        limit = int(query.get("limit", 20))
+        page = (wanted[:limit] if "after" in query and not self.newest_first else wanted[-limit:])[::-1]
         items = [{"track": _track(track), "played_at": _date(at / 1000), "context": None} for at, track in page]
         cursors = {"after": str(page[0][0]), "before": str(page[-1][0])} if page else None
         return {"items": items, "next": "more" if len(wanted) > limit else None, "cursors": cursors, "limit": limit}
 
     def _lists(self, consent: Consent, request: RecordedRequest) -> object:
-        found = [
+        playlists = [
             self._listed(ref, playlist)
             for ref, playlist in self.playlists.items()
             if playlist.exists and (playlist.owner == consent.user or ref.startswith(consent.user))
         ]
-        return _paged(found, request)
+        return _paged(playlists, request)
 
     def _listed(self, ref: str, found: OwnedList) -> dict[str, object]:
         contents = {"href": f"/v1/playlists/{ref}", "total": len(found.songs)}
@@ -344,15 +344,15 @@ class SpotifyService(Listened):
     def _songs(self, consent: Consent, request: RecordedRequest, generation: str) -> object:
         if generation != self.generation:
             return FAULTS["forbidden"] if generation == "old" else FAULTS["not_found"]
-        found = self.playlists.get(request.params["id"])
-        if found is None or not found.exists:
+        playlist = self.playlists.get(request.params["id"])
+        if playlist is None or not playlist.exists:
             return FAULTS["not_found"]
-        if found.owner != consent.user:
+        if playlist.owner != consent.user:
             return FAULTS["forbidden"] if self.generation == "new" else FAULTS["not_found"]
         word = "item" if self.generation == "new" else "track"
         rows: list[dict[str, object]] = [
             {"added_at": _date(0), "is_local": False, word: None if song is None else _track(TRACKS[song])}
-            for song in found.songs
+            for song in playlist.songs
         ]
         return _paged(rows, request)
 

@@ -102,13 +102,13 @@ def mapping(name: str, folder: Path | None = None) -> Mapping:
 def _names_in(folder: Path) -> list[str]:
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder; give one that has mappings in it")
-    found = [file.stem for file in sorted(folder.glob("*.py")) if not file.name.startswith("_")]
-    for name in found:
+    names = [file.stem for file in sorted(folder.glob("*.py")) if not file.name.startswith("_")]
+    for name in names:
         if not is_mapping(name):
             raise ValueError(f"{name}.py: it cannot be the name of a mapping; give {MAPPING}")
         if name in NAMES:
             raise ValueError(f"{name}.py: there is a mapping of that name already; give it another one")
-    return found
+    return names
 
 
 def _loaded(file: Path) -> Mapping:

@@ -125,20 +125,20 @@ def usual_size(sizes: Counter[float]) -> float:
 
 
 def blocks(lines: Sequence[TextLine], body: float) -> Iterator[Block]:
-    """Return the blocks of a page in document order; *body* is the size of the body text."""
+    """Yield the blocks of a page in document order; *body* is the size of the body text."""
     usual = _usual_distance(lines)
     block: Block | None = None
     at = 0
     while at < len(lines):
-        found = _begins(lines, at, body)
+        next_block = _begins(lines, at, body)
         line = lines[at]
-        at += len(found.lines)
-        if block is not None and _goes_on(block, found, line, usual):
+        at += len(next_block.lines)
+        if block is not None and _goes_on(block, next_block, line, usual):
             block.lines.append(line)
             continue
         if block is not None:
             yield block
-        block = found
+        block = next_block
     if block is not None:
         yield block
 
@@ -156,22 +156,22 @@ def _begins(lines: Sequence[TextLine], at: int, body: float) -> Block:
 
 def _table(lines: Sequence[TextLine], at: int) -> list[TextLine]:
     """Return the table rows from this line on: two or more lines, each with more than one cell."""
-    found: list[TextLine] = []
+    rows: list[TextLine] = []
     for line in lines[at:]:
-        if len(cells(line)) < 2 or (found and not 0 < _distance(found[-1], line) <= _ROWS * line.size):
+        if len(cells(line)) < 2 or (rows and not 0 < _distance(rows[-1], line) <= _ROWS * line.size):
             break
-        found.append(line)
-    return found if len(found) > 1 else []
+        rows.append(line)
+    return rows if len(rows) > 1 else []
 
 
 def cells(line: TextLine) -> list[str]:
     """Return the text of a line, split at wide gaps."""
-    found = [[line.words[0].text]]
+    columns = [[line.words[0].text]]
     for before, word in pairwise(line.words):
         if word.box.x - (before.box.x + before.box.width) > _GAP * line.size:
-            found.append([])
-        found[-1].append(word.text)
-    return [" ".join(words) for words in found]
+            columns.append([])
+        columns[-1].append(word.text)
+    return [" ".join(words) for words in columns]
 
 
 def _level(line: TextLine, body: float) -> int:
@@ -195,7 +195,7 @@ def _goes_on(block: Block, found: Block, line: TextLine, usual: float) -> bool:
     if distance <= 0 or distance > min(max(_LOOSE * usual, _CLOSE * line.size), _FAR * line.size):
         return False
     # Only the first line of a paragraph may be indented. Items have a hanging indent, headings may be centred.
-    left = min(each.box.x for each in block.lines)
+    left = min(row.box.x for row in block.lines)
     return block.kind != "paragraph" or line.box.x <= left + _INDENT * line.size
 
 
@@ -215,5 +215,5 @@ def _distance(above: TextLine, below: TextLine) -> float:
 
 def _usual_distance(lines: Sequence[TextLine]) -> float:
     """Return the usual distance of two lines of the same size; infinite if there are none."""
-    found = [_distance(a, b) for a, b in pairwise(lines) if abs(a.size - b.size) <= _SAME * a.size]
-    return median([each for each in found if each > 0] or [float("inf")])
+    distances = [_distance(a, b) for a, b in pairwise(lines) if abs(a.size - b.size) <= _SAME * a.size]
+    return median([distance for distance in distances if distance > 0] or [float("inf")])
