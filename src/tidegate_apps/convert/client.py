@@ -234,7 +234,7 @@ class Gateway:
 
 
 def _is_other(answer: httpx2.Response) -> bool:
-    """Return whether the response declares another type than XML. A login page may parse as XML."""
+    """Return whether the response declares HTML or JSON. A login page may parse as XML."""
     kind = answer.headers.get("content-type", "").lower()
     return kind.startswith(("text/html", "application/json"))
 

@@ -297,7 +297,7 @@ class Converting:
             self._storage.put(draft, order.result, replace=True)
 
     def _hold(self, error: StorageFull | StorageAway) -> NoReturn:
-        """Return a hold if the storage is full or unavailable: jobs wait and keep their attempts."""
+        """Pause the queue while the storage is full or unavailable. Jobs keep their attempts."""
         full = isinstance(error, StorageFull)
         _log.error("%s error=%s", "storage_full" if full else "storage_away", error)
         if not self._app.db.all("queue_paused", name=QUEUE):
@@ -320,7 +320,7 @@ class Converting:
 
 
 def _once_more(job: Context, fault: Fault) -> bool:
-    """Return whether to retry a failure that is retried only once: true for the first in this round."""
+    """Return whether to retry. A failure that is retried only once is retried at its first occurrence in a round."""
     met = ONCE_MORE & {fault.code, fault.rule}
     # A retry by a user begins a new round, but saved data stays.
     before = job.saved.get("met", []) if job.attempt > 1 else []

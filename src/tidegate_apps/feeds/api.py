@@ -33,7 +33,7 @@ _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="tidegate"'}
 
 
 def may(request: Request, *rights: Permission) -> None:
-    """Return who sent the request; raise Problem unless they have one of these permissions."""
+    """Raise Problem unless the caller has one of these permissions."""
     who = current_principal(request)
     if who is None:
         raise Problem("not_signed_in", headers=_CHALLENGE)

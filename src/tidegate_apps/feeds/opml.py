@@ -85,7 +85,7 @@ def _outlines(text: bytes) -> list[dict[str, str]]:
 
 
 def write_opml(sources: Iterable[Source], now: float) -> Iterator[str]:
-    """Return the lines of an OPML file."""
+    """Yield the lines of an OPML file."""
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield '<opml version="2.0">'
     made = format_datetime(datetime.fromtimestamp(now, UTC))

@@ -129,7 +129,7 @@ def _beat(each: PollResult, fresh: dict[int, int]) -> dict[str, Any]:
 def _counts(counted: Sequence[PollResult], fresh: dict[int, int]) -> list[dict[str, Any]]:
     """Return counts by outcome, sorted, so that concurrent writers lock rows in the same order."""
     counts: dict[str, dict[str, Any]] = {}
-    for poll in sorted(counted, key=lambda each: each.outcome):
+    for poll in sorted(counted, key=lambda poll: poll.outcome):
         row = counts.setdefault(poll.outcome, {"outcome": poll.outcome, "polls": 0, "ms": 0, "fresh": 0})
         row["polls"] += 1
         row["ms"] += poll.ms

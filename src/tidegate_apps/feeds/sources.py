@@ -199,7 +199,7 @@ class Sources:
     # -- changes -------------------------------------------------------------------------------------------------------
 
     def add(self, request: SourceRequest, by: str) -> Source:
-        """Add a source. Raises Refused if its URL exists."""
+        """Add a source. Raises Rejected if its URL exists."""
         made = self.add_many([request], by)[0]
         if made is None:
             raise Rejected(f"there is a source with that feed_url already: {self.at(request.feed_url or '')}")
@@ -332,7 +332,7 @@ class Sources:
         return self._db.write(lambda tx: self.enable_in(tx, id_, by))
 
     def poll_now(self, id_: int, by: str = AUTO) -> Source:
-        """Make the feed due now. Raises Refused while it must not be polled."""
+        """Make the feed due now. Raises Rejected while it must not be polled."""
         return self.poll_all([id_], by)[0]
 
     def poll_all(self, ids: Sequence[int], by: str = AUTO) -> list[Source]:

@@ -32,7 +32,7 @@ def entry_at(app: Installed[LidarrSettings], job: int) -> SubmissionEntry:
 def retry(app: Installed[LidarrSettings], job: int, by: str) -> SubmissionEntry:
     """Queue a failed or cancelled entry again, for an album also its artist if that is not queued.
 
-    Raises Refused for other states.
+    Raises Rejected for other states.
     """
     entry = entry_at(app, job)
     if not entry.gave_up and not entry.cancelled:
@@ -48,7 +48,7 @@ def retry(app: Installed[LidarrSettings], job: int, by: str) -> SubmissionEntry:
 def cancel(app: Installed[LidarrSettings], job: int, by: str) -> SubmissionEntry:
     """Cancel an entry. Albums that wait for a cancelled artist fail.
 
-    Raises Refused if it has ended or is being submitted.
+    Raises Rejected if it has ended or is being submitted.
     """
     entry = entry_at(app, job)
     if not entry.open:

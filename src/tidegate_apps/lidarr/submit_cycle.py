@@ -266,7 +266,7 @@ def _idle(now: float, last: CycleReport | None) -> CycleReport:
 
 
 def _no_wiser(found: CycleReport, last: CycleReport | None) -> CycleReport:
-    """Return whether this cycle learned nothing about what blocked the earlier ones."""
+    """Carry over the last failure: this cycle learned nothing about what blocked the earlier ones."""
     if last is None:
         return found
     return replace(found, code=last.code, failures=last.failures, failing_since=last.failing_since)

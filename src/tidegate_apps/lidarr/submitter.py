@@ -369,7 +369,7 @@ async def _search(lidarr: Lidarr, job: Context, album: int) -> None:
 
 
 def _counts(error: BaseException) -> bool | None:
-    """Return whether an error counts for the metadata breaker: a response about one artist or album is a success."""
+    """Return whether the metadata breaker counts a failure; None: nothing. Errors about one entity count as success."""
     if isinstance(error, AlreadyThere) or not isinstance(error, Exception):
         return False if isinstance(error, AlreadyThere) else None
     return fault_of(error).counts_as_failure

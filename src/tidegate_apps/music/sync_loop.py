@@ -324,7 +324,7 @@ _SYNCED = "music_synced user=%s provider=%s operation=%s items=%s bad=%s"
 
 
 def _another(was: Hold | None, hold: Hold | None) -> bool:
-    """Return whether the hold has another reason or a different end."""
+    """Return whether the hold has another reason or ends earlier."""
     if was is None or hold is None:
         return was is not hold
     ends, ended = (math.inf if side.until is None else side.until for side in (hold, was))

@@ -168,7 +168,7 @@ def first_day(state: SyncState, now: float) -> date | None:
 
 
 def first_days(state: SyncState, now: float) -> list[date | None]:
-    """Yield the first day of each pass, until one finds all new rows."""
+    """Return the first day of each pass. A pass that finds all new rows is the last."""
     first, farther = first_day(state, now), datetime.fromtimestamp(now, UTC).date() - _FARTHER
     if first is None:
         return [None]
