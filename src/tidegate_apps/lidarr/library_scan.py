@@ -50,13 +50,13 @@ class Answers(Generic[I, A]):
 
 async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answers[I, A]:
     """Return the results in order. A fault of Lidarr as a whole ends the loop early."""
-    answers, in_a_row = Answers[I, A](), 0
+    results, in_a_row = Answers[I, A](), 0
     left, good = iter(enumerate(items)), dict[int, A]()
 
     async def run() -> None:
         nonlocal in_a_row
         for place, item in left:
-            if answers.ended is not None:
+            if results.ended is not None:
                 return
             try:
                 good[place] = await ask(item)
@@ -66,14 +66,14 @@ async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answ
                 whole = fault.reach.rank > Reach.OPERATION.rank and not fault.unclassified
                 in_a_row += whole
                 if whole and (fault.code not in _MAY_BE_ONE or in_a_row >= _MAX_CONSECUTIVE_FAILURES):
-                    answers.ended = error
+                    results.ended = error
                 if not whole or fault.code in _MAY_BE_ONE:
-                    answers.bad.append((item, fault))
+                    results.bad.append((item, fault))
 
     # A few workers instead of a task per item: a page is long.
     await asyncio.gather(*(run() for _ in range(_MAX_CONCURRENT)))
-    answers.good = [good[place] for place in sorted(good)]
-    return answers
+    results.good = [good[place] for place in sorted(good)]
+    return results
 
 
 _log = logging.getLogger("tidegate.lidarr")
