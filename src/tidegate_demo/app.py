@@ -1,4 +1,4 @@
-"""The demo as an application: its page, its buttons, and the line above every page that tells the story."""
+"""The demo application: its page, its buttons, and the story line above every page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOME = "/demo"
 
 
 def demo(runner: DemoRunner) -> App[Any]:
-    """Installed beside the others by `tidegate demo` alone; no server finds it by itself."""
+    """Return the application. Only `tidegate demo` installs it; it has no entry point."""
 
     @requires(Permission.SEE)
     def show(request: Request, _: Installed[Any]) -> Response:
@@ -39,9 +39,12 @@ def strip(runner: DemoRunner) -> StatusStrip:
     if place is not None:
         played, n = player.played[place], len(player.played)
         return StatusStrip(
-            mark=MARK, title=f"Step {place + 1} of {n}: {played.step.title}", text=played.words,
-            links=(*played.step.look, (HOME, "The story")), tone="busy",
-        )  # fmt: skip
+            mark=MARK,
+            title=f"Step {place + 1} of {n}: {played.step.title}",
+            text=played.words,
+            links=(*played.step.look, (HOME, "The story")),
+            tone="busy",
+        )
     links = ((HOME, "Break and mend"),)
     if not player.over:
         return StatusStrip(mark=MARK, title="The story begins in a moment.", links=links)
@@ -51,33 +54,38 @@ def strip(runner: DemoRunner) -> StatusStrip:
 
 
 def _broken(runner: DemoRunner) -> str:
-    """What is broken at this moment; empty when nothing is."""
+    """Return what is broken at the moment; may be empty."""
     broken = [trouble for trouble in TROUBLES.values() if trouble.on(runner.environment)]
-    names = list(dict.fromkeys(each.service for each in broken))
+    names = list(dict.fromkeys(fault.service for fault in broken))
     if len(names) > 1:
         return f"{len(names)} services are broken now: {', '.join(names)}."
-    return f"{names[0]}: {' '.join(each.ill for each in broken)}" if names else ""
+    return f"{names[0]}: {' '.join(fault.ill for fault in broken)}" if names else ""
 
 
 def shown(runner: DemoRunner) -> dict[str, Any]:
-    """What the page shows."""
+    """Return what the page shows."""
     player = runner.player
     place, rows = player.place, _services(runner)
-    lasts = [each.step.lasts / player.speed for each in player.played]
+    lasts = [played.step.lasts / player.speed for played in player.played]
     return {
-        "player": player, "played": player.played, "at": None if place is None else player.played[place],
-        "words": runner.words, "services": rows, "broken": sum(bool(row["on"]) for row in rows),
-        "length": sum(lasts), "starts": [sum(lasts[:place]) for place in range(len(lasts))],
-    }  # fmt: skip
+        "player": player,
+        "played": player.played,
+        "at": None if place is None else player.played[place],
+        "words": runner.words,
+        "services": rows,
+        "broken": sum(bool(row["on"]) for row in rows),
+        "length": sum(lasts),
+        "starts": [sum(lasts[:place]) for place in range(len(lasts))],
+    }
 
 
 def _services(runner: DemoRunner) -> list[dict[str, Any]]:
-    """Each service once, with what can be broken of it, what is, and what Tidegate then says."""
-    found: dict[str, list[DemoFault]] = {}
+    """Return each service with its possible faults, active faults, and Tidegate's status."""
+    by_service: dict[str, list[DemoFault]] = {}
     for trouble in TROUBLES.values():
-        found.setdefault(trouble.service, []).append(trouble)
+        by_service.setdefault(trouble.service, []).append(trouble)
     rows = []
-    for name, troubles in found.items():
+    for name, troubles in by_service.items():
         on = [trouble for trouble in troubles if trouble.on(runner.environment)]
         says = runner.environment.held(on[0].target) if on else ""
         rows.append({"name": name, "troubles": troubles, "on": on, "says": says})
@@ -85,7 +93,7 @@ def _services(runner: DemoRunner) -> list[dict[str, Any]]:
 
 
 def forms(app: Installed[Any], runner: DemoRunner) -> APIRouter:
-    """The buttons, as forms that need no script."""
+    """Return the buttons, as forms that need no JavaScript."""
     router = APIRouter(include_in_schema=False)
 
     def noted(request: Request, action: str, trouble: DemoFault | None, state: str) -> None:

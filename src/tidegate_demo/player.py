@@ -1,4 +1,4 @@
-"""Plays the story: which step it is, whether what it tells has happened, and when the next one begins."""
+"""Plays the story: tracks the current step, whether its effect was observed, and when the next begins."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from tidegate_demo.stage import DemoEnvironment, Facts
 from tidegate_demo.story import TROUBLES, Do, StoryStep, ended
 
 _log = logging.getLogger("tidegate.demo")
-_POLL_INTERVAL = 0.5  # seconds between two looks
+_POLL_INTERVAL = 0.5  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlayedStep:
-    """One step as it went, or goes: what was last said of it, and when what it tells was seen."""
+    """One step, past or current: its last text, and when its effect was observed."""
 
     step: StoryStep
     words: str = ""
     began_at: float | None = None
     seen_at: float | None = None
     ended_at: float | None = None
-    hurried: bool = False  # a person ended it, who did not wait for what it tells
+    hurried: bool = False  # a user skipped it before its effect was observed
 
     @property
     def state(self) -> str:
@@ -34,19 +34,19 @@ class PlayedStep:
 
 
 class StoryPlayer:
-    """Where the story is. The time is handed in, and what is to be done is handed back."""
+    """The position in the story. Time is passed in, and the actions to do are returned."""
 
     def __init__(self, steps: Sequence[StoryStep], *, speed: float = 1.0, on: bool = True) -> None:
         self._steps, self.speed = steps, speed
         self.played = tuple(PlayedStep(step=step) for step in steps)
         self._place = -1 if on else len(steps)
-        self.told = on  # whether the story was ever begun
+        self.told = on  # whether the story was ever started
         self._hurry = False
 
     @property
     def place(self) -> int | None:
-        """The step that it is at, from 0; None before the first and after the last."""
-        place = self._place  # once: pages ask while the story goes on
+        """Return the current step, from 0; None before the first and after the last."""
+        place = self._place  # read once: the story may advance meanwhile
         return place if 0 <= place < len(self._steps) else None
 
     @property
@@ -54,7 +54,7 @@ class StoryPlayer:
         return self._place >= len(self._steps)
 
     def tick(self, now: float, facts: Facts) -> Sequence[Do]:
-        """What is to be done now."""
+        """Return the actions to do now."""
         if self._place < 0:
             return self._begin(0, now, facts)
         if self.over:
@@ -71,16 +71,16 @@ class StoryPlayer:
         return self._begin(self._place + 1, now, facts)
 
     def hurry(self) -> None:
-        """The next step begins at the next tick, whatever this one waits for."""
+        """Begin the next step at the next tick."""
         self._hurry = True
 
     def again(self) -> None:
-        """From the beginning, at the next tick."""
+        """Restart at the next tick."""
         self.played = tuple(PlayedStep(step=step) for step in self._steps)
         self._place, self.told = -1, True
 
     def end(self) -> None:
-        """No further step; what is broken stays so."""
+        """End the story. Active faults stay."""
         if self.place is not None:
             self._put(replace(self.played[self._place], hurried=True))
         self._place = len(self._steps)
@@ -99,7 +99,7 @@ class StoryPlayer:
 
 
 class DemoRunner:
-    """The stage with the story on it, in a thread of its own; safe to be asked by others meanwhile."""
+    """Runs the environment and the story in a thread. Thread-safe."""
 
     def __init__(self, environment: DemoEnvironment, player: StoryPlayer) -> None:
         self.environment, self._player = environment, player
@@ -113,7 +113,7 @@ class DemoRunner:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends it; nothing is done any more when this returns."""
+        """Stop the thread, and wait for it."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -124,17 +124,17 @@ class DemoRunner:
 
     @property
     def words(self) -> str:
-        """What is told after the story."""
+        """Return the text after the story."""
         return ended(self.facts)
 
     def act(self, *do: Callable[[DemoEnvironment], object]) -> None:
-        """Somebody presses a button."""
+        """Run the action of a button."""
         with self._lock:
-            for each in do:
-                each(self.environment)
+            for action in do:
+                action(self.environment)
 
     def again(self) -> None:
-        """The story from its beginning, with everything mended."""
+        """Restart the story, with all faults cleared."""
         with self._lock:
             for trouble in TROUBLES.values():
                 for do in trouble.undo if trouble.on(self.environment) else ():
@@ -143,12 +143,12 @@ class DemoRunner:
             self._player.again()
 
     def hurry(self) -> None:
-        """Somebody has seen enough of this step."""
+        """Skip the rest of this step."""
         with self._lock:
             self._player.hurry()
 
     def end(self) -> None:
-        """No further step of the story."""
+        """End the story."""
         with self._lock:
             self._player.end()
 
@@ -157,7 +157,7 @@ class DemoRunner:
             try:
                 with self._lock:
                     self._tick()
-            except Exception:  # whatever it is, the demo goes on
+            except Exception:  # any failure: the demo continues
                 _log.exception("demo_tick_failed")
 
     def _tick(self) -> None:

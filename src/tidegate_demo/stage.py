@@ -1,4 +1,4 @@
-"""The five applications and their simulated services, as the story and the buttons see them."""
+"""The environment of the demo: five applications, their simulated services, initial data and measurements."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from tidegate_demo.simulators.music import MusicSimulator, settings_of
 from tidegate_demo.simulators.tautulli import KEY as TAUTULLI_KEY
 from tidegate_demo.simulators.tautulli import TautulliSimulator
 
-# The simulated services of the demo: all five applications call them, and nothing else.
+# -- simulated services ------------------------------------------------------------------------------------------------
 
 FEEDS = 24
-LISTENER = "local"  # whoever is at the machine
+LISTENER = "local"  # the user without accounts
 _SONGS = 60
 
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """They take about as long as real ones, where that is to be seen, and are quicker where one would have to wait."""
+    """Simulated services with realistic delays where they are visible, and shorter ones elsewhere."""
 
     gateway: GatewaySimulator = field(default_factory=lambda: GatewaySimulator(takes="400ms"))
     feeds: FeedSimulator = field(default_factory=lambda: FeedSimulator(feeds=FEEDS, items=10))
@@ -47,7 +47,7 @@ class Services:
     )
 
     def under(self, apps: Sequence[App[Any]]) -> list[App[Any]]:
-        """The applications, which call these from now on."""
+        """Configure the applications to call these services, and return them."""
         known = self._simulated()
         return [replace(app, simulator=partial(known.__getitem__, app.name)) for app in apps if app.name in known]
 
@@ -63,31 +63,40 @@ class Services:
         }
 
     def _of_music(self, url: str) -> Mapping[str, object]:
-        """For one listener, with what was heard on the days before: each trouble is then told once."""
+        """Configure one user with earlier plays, so that each fault causes one notice."""
         now, music = time.time(), self.music
-        logs = [each.listening for each in (music.navidrome, music.spotify, music.lastfm)]
+        logs = [service.listening for service in (music.navidrome, music.spotify, music.lastfm)]
         for number, (step, log) in product(range(1, _SONGS), enumerate(logs)):
             log.hear(LISTENER, number * 7 + step * 16, at=now - number * 1700 - step * 500)
-        found = dict(settings_of(music, url))
-        # After it: at Spotify a new consent ends an earlier one.
-        values = {kind: dict(each) for kind, each in music.connect(LISTENER, url).items() if each}
-        return {**found, "connect": {LISTENER: values}}
+        settings = dict(settings_of(music, url))
+        # After the plays: a new consent at Spotify ends an earlier one.
+        values = {kind: dict(connection) for kind, connection in music.connect(LISTENER, url).items() if connection}
+        return {**settings, "connect": {LISTENER: values}}
 
 
-# What is there when somebody looks for the first time: files, feeds, a library, and albums that Lidarr is to get.
+# -- initial data: files, feeds, a library, and albums for Lidarr ------------------------------------------------------
 
-VISITOR = "demo"  # as whom all browsers upload
+VISITOR = "demo"  # the owner of uploads in all browsers
 OWNER = f"visitor:{VISITOR}"
 _PAPERS = ("Tide table", "Invoice", "Harbour report", "Survey of the sluice", "Minutes", "Log", "Lease", "Chart")
 _FIRST = ("Grey", "Northern", "Quiet", "Second", "Salt", "Distant", "Lower", "Broken", "Early", "Hidden")
 _LAST = ("Harbours", "Lanterns", "Ferries", "Buoys", "Estuary", "Signals", "Pilots", "Moorings", "Shoals", "Currents")
 _TITLES = (
-    "Slack Water", "Ebb", "Flood", "Neap", "Spring", "Undertow", "Soundings", "Landfall", "Leeward", "Windward",
-)  # fmt: skip
+    "Slack Water",
+    "Ebb",
+    "Flood",
+    "Neap",
+    "Spring",
+    "Undertow",
+    "Soundings",
+    "Landfall",
+    "Leeward",
+    "Windward",
+)
 
 
 def pdf(text: str) -> bytes:
-    """A small file of one page with one line of text."""
+    """Return a PDF of one page with one line of text."""
     line = text.encode("ascii", "replace").replace(b"\\", b"").replace(b"(", b"").replace(b")", b"")
     drawn = b"BT /F 24 Tf 72 760 Td (" + line + b") Tj ET"
     objects = (
@@ -98,9 +107,9 @@ def pdf(text: str) -> bytes:
         b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
     )
     body, places = b"%PDF-1.4\n", []
-    for number, each in enumerate(objects, 1):
+    for number, part in enumerate(objects, 1):
         places.append(len(body))
-        body += b"%d 0 obj%s endobj\n" % (number, each)
+        body += b"%d 0 obj%s endobj\n" % (number, part)
     table = b"".join(b"%010d 00000 n \n" % place for place in places)
     head = b"xref\n0 %d\n0000000000 65535 f \n" % (len(objects) + 1)
     return (
@@ -116,7 +125,7 @@ def pdf(text: str) -> bytes:
 
 
 def upload(convert: Installed[Any], number: int) -> None:
-    """One more file of somebody, put in as the page does."""
+    """Upload one more file, as the page does."""
     name = f"{_PAPERS[number % len(_PAPERS)]} {number + 1}"
     with convert.jobs.storage.draft() as draft:
         got = UploadReceiver(draft, convert.settings.most_bytes)
@@ -133,14 +142,14 @@ def add_feeds(feeds: Installed[Any], services: Services) -> None:
 
 
 def band_names(first: int, n: int) -> list[str]:
-    """Names, always the same ones, and no two alike."""
+    """Return distinct names, always the same."""
     names = [f"{one} {two}" for one, two in product(_FIRST, _LAST)]
     rounds = ((number // len(names), names[number % len(names)]) for number in range(first, first + n))
     return [f"{name} {number + 1}" if number else name for number, name in rounds]
 
 
 def add_albums(lidarr: Installed[Any], names: Sequence[str]) -> None:
-    """Ten albums of each band come into the library."""
+    """Add ten albums of each band to the library."""
 
     def write(tx: DbTx) -> None:
         tx.all("add_user", user_id=LISTENER, at=lidarr.queue.clock.now())
@@ -155,7 +164,7 @@ def add_albums(lidarr: Installed[Any], names: Sequence[str]) -> None:
 
 
 def put_into_lidarr(services: Services, names: Sequence[str]) -> None:
-    """Lidarr has all of them already."""
+    """Add the bands to Lidarr."""
     inside = services.lidarr.inside
     for name in names:
         artist = inside.put_artist(_id(name), name)
@@ -167,30 +176,31 @@ def _id(name: str) -> str:
     return str(uuid5(NAMESPACE_DNS, name))
 
 
-# What is measured for the story: every number that the demo tells comes from the store or from a simulator. Pure.
+# -- measurements ------------------------------------------------------------------------------------------------------
+# Every number in the story comes from the store or a simulator.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """How things are at one moment. The fields are in the order of the columns of the statement `facts`."""
+    """The state at one moment. The fields are in the order of the columns of the statement `facts`."""
 
     converted: int = 0
     uploads_wait: int = 0
     uploads_failed: int = 0
     breaker: str = "closed"  # of the gateway
-    polled: int = 0  # feeds that were polled at least once
+    polled: int = 0  # feeds that were polled
     feeds: int = 0
-    refusals: int = 0  # polls in a row that the feed of the story did not answer well
-    rests_until: float | None = None  # that feed
+    refusals: int = 0  # consecutive failed polls of the feed in the story
+    rests_until: float | None = None  # of that feed
     plays: int = 0
-    spotify_notices: int = 0  # that say that Spotify needs a person, since the story began
-    spotify_needs: int = 0  # operations of Spotify that wait for a person
+    spotify_notices: int = 0  # about Spotify, since the start of the story
+    spotify_needs: int = 0  # operations of Spotify that need a user
     albums_wait: int = 0
     albums_sent: int = 0
-    notices: int = 0  # since the story began
-    lidarr_taken: int = 0  # places in its queue
-    lidarr_room: int = 0  # places that there are
-    watched: int = 0  # plays of Tautulli
+    notices: int = 0  # since the start of the story
+    lidarr_taken: int = 0  # used capacity of its queue
+    lidarr_room: int = 0  # capacity of its queue
+    watched: int = 0  # plays in Tautulli
 
     @property
     def lidarr_full(self) -> bool:
@@ -198,19 +208,19 @@ class Facts:
 
 
 def many(n: int, one: str, several: str = "") -> str:
-    """A number with its noun: 1 upload, 2 uploads."""
+    """Return a number with its noun: 1 upload, 2 uploads."""
     return f"{n:,} {one if n == 1 else several or one + 's'}"
 
 
-FEED, GONE = 7, 11  # the feeds that the story and the buttons break, by number
+FEED, GONE = 7, 11  # numbers of the feeds that the story and the buttons break
 _UPLOAD_EVERY = 3.0  # seconds
 _POLL_EVERY = 3.0
 _PUBLISH_EVERY = 2.0
-_MAX_WAITING = 150  # uploads; then nobody puts in more
+_MAX_WAITING = 150  # uploads; above this, no more are added
 
 
 class DemoEnvironment:
-    """Filled when all of them are installed; used by one thread at a time, but for `services`."""
+    """The installed applications and their services. One thread uses it at a time, except for `services`."""
 
     def __init__(self, services: Services) -> None:
         self.services = services
@@ -220,7 +230,7 @@ class DemoEnvironment:
         self._began = 0.0
 
     def fill(self, apps: Sequence[Installed[Any]]) -> None:
-        """Takes the applications as they are, and puts in what is there from the start."""
+        """Take the installed applications, and add the initial data."""
         self._apps = {app.app.name: app for app in apps}
         self._began = self.now()
         self.rush(10)
@@ -228,12 +238,12 @@ class DemoEnvironment:
         self.more_albums(4, known=True)
         self.more_albums(1)
         self.sync_tautulli()
-        # Not at the next full minute, as their schedules would.
+        # Run now, not at the next full minute.
         self["music"].jobs.sync.enqueue()
         self["lidarr"].jobs.wakes.enqueue()
 
     def afresh(self) -> None:
-        """The feeds that rest are enabled, and what happens from now on is counted anew."""
+        """Enable suspended feeds and reset the measurements."""
         self._began = self.now()
         for number in (FEED, GONE):
             self["feeds"].jobs.sources.enable(number, "demo")
@@ -250,24 +260,26 @@ class DemoEnvironment:
         full = self["lidarr"].queue.target("lidarr").fullness()
         names = list(Facts.__dataclass_fields__)[: len(row)]
         return Facts(
-            **dict(zip(names, row, strict=True)), watched=self["tautulli"].db.all("total")[0][0],
-            lidarr_taken=0 if full is None else full.depth + full.own, lidarr_room=0 if full is None else full.cap,
-        )  # fmt: skip
+            **dict(zip(names, row, strict=True)),
+            watched=self["tautulli"].db.all("total")[0][0],
+            lidarr_taken=0 if full is None else full.depth + full.own,
+            lidarr_room=0 if full is None else full.cap,
+        )
 
     def held(self, target: str) -> str:
-        """What holds a target, in the words of Tidegate; empty when nothing does."""
+        """Return what holds a target, as Tidegate's text; empty if nothing does."""
         if not target or not self._apps:
             return ""
         try:
             whys = self["demo"].queue.target(target).explain()
         except NotFound:
-            return ""  # nobody has called it yet
+            return ""  # there was no call yet
         return whys[0].message if whys else ""
 
-    # -- what people do ------------------------------------------------------------------------------------------------
+    # -- simulated users -----------------------------------------------------------------------------------------------
 
     def people(self, facts: Facts) -> None:
-        """Somebody uploads a file now and then, sites write entries, and a feed that is ill is looked at often."""
+        """Upload a file now and then, publish entries, and poll a failing feed often."""
         if facts.uploads_wait < _MAX_WAITING:
             self._every("upload", _UPLOAD_EVERY, self.rush)
         self._every("publish", _PUBLISH_EVERY, self._publish)
@@ -276,13 +288,13 @@ class DemoEnvironment:
                 self._every(f"poll {number}", _POLL_EVERY, lambda number=number: self.poll(number))  # type: ignore[misc]
 
     def rush(self, files: int = 1) -> None:
-        """So many files are uploaded."""
+        """Upload a number of files."""
         for _ in range(files):
             upload(self["convert"], self._uploads)
             self._uploads += 1
 
     def more_albums(self, bands: int = 10, *, known: bool = False) -> None:
-        """Ten more albums of each of so many bands come into the library; *known*: Lidarr has them already."""
+        """Add ten albums of each of *bands* new bands to the library; *known*: Lidarr has them already."""
         names = band_names(self._bands, bands)
         add_albums(self["lidarr"], names)
         if known:
@@ -291,7 +303,7 @@ class DemoEnvironment:
         self["lidarr"].jobs.look.enqueue(True)
 
     def poll(self, number: int) -> None:
-        """Somebody presses Poll now, else it would take minutes; nothing happens while the feed rests."""
+        """Poll a feed now, because waiting would take minutes. A suspended feed is not polled."""
         try:
             self["feeds"].jobs.sources.poll_now(number)
         except Rejected:
@@ -307,13 +319,13 @@ class DemoEnvironment:
             self._due[what] = now + seconds
             do()
 
-    # -- services that need more than a word ---------------------------------------------------------------------------
+    # -- faults that need several steps --------------------------------------------------------------------------------
 
     def revoke(self) -> None:
         self.services.music.spotify.accounts.revoke(LISTENER)
 
     def connect(self) -> None:
-        """Somebody presses Connect, and says yes at Spotify."""
+        """Connect Spotify, with the consent of the user."""
         music = self["music"].jobs
         music.connections.put(LISTENER, music.kinds["spotify"], self.services.music.connection("spotify", LISTENER))
 
@@ -326,7 +338,7 @@ class DemoEnvironment:
 
     @property
     def lidarr_filled(self) -> bool:
-        return any(not each.album for each in self.services.lidarr.inside.queue())
+        return any(not download.album for download in self.services.lidarr.inside.queue())
 
     def sync_tautulli(self) -> None:
         self["tautulli"].jobs.sync.enqueue(BY_CLOCK)

@@ -1,4 +1,4 @@
-"""The story: what is done at each step, what is then told of it, and where to look. Every number is measured."""
+"""The story: the actions of each step, its text, and the page to open. Every number is measured."""
 
 from __future__ import annotations
 
@@ -7,55 +7,76 @@ from dataclasses import dataclass
 
 from tidegate_demo.stage import FEED, GONE, LISTENER, DemoEnvironment, Facts, many
 
-# What can be broken and mended by hand, and in the story: one row each.
+# -- faults, for buttons and the story ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoFault:
-    """One trouble of one service. *breaks* and *mends* are what the buttons say."""
+    """One fault of one service. *breaks* and *mends* are the labels of the buttons."""
 
-    name: str  # in the address of its form
+    name: str  # in the URL of its form
     service: str
-    ill: str  # how it is while it is broken
+    ill: str  # the status while it is active
     breaks: str
     mends: str
-    watch: str  # what then happens
+    watch: str  # the effect to observe
     look: str  # the page that shows it
-    target: str = ""  # whose holds are told while it is broken; empty where its page alone tells
+    target: str = ""  # the target whose holds are shown while it is active; empty if only the page shows it
     do: Sequence[Callable[[DemoEnvironment], object]]
     undo: Sequence[Callable[[DemoEnvironment], object]]
     on: Callable[[DemoEnvironment], bool]
 
     @property
     def at(self) -> tuple[str, str | None]:
-        """The target and the key that it is a trouble of."""
+        """Return the target and the key of the fault."""
         return (self.target, None) if self.target else ("feeds", self.look.rpartition("/")[2])
 
 
 def _gateway(name: str, ill: str, breaks: str, watch: str, state: str) -> DemoFault:
     return DemoFault(
-        name=name, service="Gateway of Convert", ill=ill, breaks=breaks, mends="Mend it", watch=watch, look="/convert",
-        target="convert-gateway", do=[lambda stage: stage.services.gateway.now(state), lambda stage: stage.rush(8)],
-        undo=[lambda stage: stage.services.gateway.now("well")], on=lambda stage: stage.services.gateway.state == state,
-    )  # fmt: skip
+        name=name,
+        service="Gateway of Convert",
+        ill=ill,
+        breaks=breaks,
+        mends="Mend it",
+        watch=watch,
+        look="/convert",
+        target="convert-gateway",
+        do=[lambda stage: stage.services.gateway.now(state), lambda stage: stage.rush(8)],
+        undo=[lambda stage: stage.services.gateway.now("well")],
+        on=lambda stage: stage.services.gateway.state == state,
+    )
 
 
 def _music(name: str, title: str, state: str, ill: str, breaks: str, watch: str) -> DemoFault:
     return DemoFault(
-        name=name, service=title, ill=ill, breaks=breaks, mends="Mend it", watch=watch, look="/music", target=name,
+        name=name,
+        service=title,
+        ill=ill,
+        breaks=breaks,
+        mends="Mend it",
+        watch=watch,
+        look="/music",
+        target=name,
         do=[lambda stage: stage.services.music.services[name].now(state)],
         undo=[lambda stage: stage.services.music.services[name].now("well")],
         on=lambda stage: stage.services.music.services[name].state.get("") == state,
-    )  # fmt: skip
+    )
 
 
 def _feed(number: int, name: str, state: str, ill: str, breaks: str, watch: str) -> DemoFault:
     return DemoFault(
-        name=name, service=f"Feed {number}", ill=ill, breaks=breaks, mends="Mend it", watch=watch,
-        look=f"/feeds/{number}", do=[lambda stage: stage.services.feeds.now(number, state)],
+        name=name,
+        service=f"Feed {number}",
+        ill=ill,
+        breaks=breaks,
+        mends="Mend it",
+        watch=watch,
+        look=f"/feeds/{number}",
+        do=[lambda stage: stage.services.feeds.now(number, state)],
         undo=[lambda stage: stage.services.feeds.now(number, "well"), lambda stage: stage.poll(number)],
         on=lambda stage: stage.services.feeds.state(number) == state,
-    )  # fmt: skip
+    )
 
 
 def _lidarr(name: str, weather: str, ill: str, breaks: str, watch: str) -> DemoFault:
@@ -63,11 +84,18 @@ def _lidarr(name: str, weather: str, ill: str, breaks: str, watch: str) -> DemoF
         environment.services.lidarr.weather = to
 
     return DemoFault(
-        name=name, service="Lidarr", ill=ill, breaks=breaks, mends="Mend it", watch=watch, look="/lidarr",
-        target="lidarr", do=[lambda stage: change(stage, weather), lambda stage: stage.more_albums(1)],
+        name=name,
+        service="Lidarr",
+        ill=ill,
+        breaks=breaks,
+        mends="Mend it",
+        watch=watch,
+        look="/lidarr",
+        target="lidarr",
+        do=[lambda stage: change(stage, weather), lambda stage: stage.more_albums(1)],
         undo=[lambda stage: change(stage, "well")],
         on=lambda stage: stage.services.lidarr.weather == weather,
-    )  # fmt: skip
+    )
 
 
 _ALL = (
@@ -168,18 +196,18 @@ _ALL = (
 TROUBLES: Mapping[str, DemoFault] = {each.name: each for each in _ALL}
 
 Do = Callable[[DemoEnvironment], object]
-_STEP_TIMEOUT = 40.0  # seconds that a step waits for what it tells, when it has lasted long enough
+_STEP_TIMEOUT = 40.0  # seconds that a step waits for its effect after its minimum duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoryStep:
-    """One step. It ends when it has lasted so long and *seen* has come true, or when nobody waits any longer."""
+    """One step. It ends after its minimum duration once *seen* is true, or after a timeout."""
 
     title: str
     do: Sequence[Do] = ()
     say: Callable[[Facts], str]
-    watch: str  # what this part of Tidegate is for
-    seen: Callable[[Facts], bool]  # whether what the title promises has happened
+    watch: str  # the feature that this step shows
+    seen: Callable[[Facts], bool]  # whether the effect was observed
     look: Sequence[tuple[str, str]]
     lasts: float  # seconds
     patience: float = _STEP_TIMEOUT
@@ -220,8 +248,8 @@ def _shut(facts: Facts) -> str:
 def _revoked(facts: Facts) -> str:
     if not facts.spotify_notices:
         return "The next sync finds out. No retry can help here."
-    told = many(facts.spotify_notices, "notice")
-    return f"{told} asks you to connect again, and no call is made until then. Other services sync on."
+    notices = many(facts.spotify_notices, "notice")
+    return f"{notices} asks you to connect again, and no call is made until then. Other services sync on."
 
 
 def _rests(facts: Facts) -> str:
@@ -263,56 +291,78 @@ def _back(facts: Facts) -> str:
 
 STORY: Sequence[StoryStep] = (
     StoryStep(
-        title="All is well.", say=_well,
+        title="All is well.",
+        say=_well,
         watch="Five applications call five kinds of services. Everything works, and nothing asks for you.",
         seen=lambda facts: (
-            facts.converted >= 10 and facts.polled >= facts.feeds > 0 and facts.plays > 0
-            and facts.breaker == "closed" and not facts.spotify_needs
+            facts.converted >= 10
+            and facts.polled >= facts.feeds > 0
+            and facts.plays > 0
+            and facts.breaker == "closed"
+            and not facts.spotify_needs
         ),
-        look=[("/", "Overview"), ("/convert", "Convert"), ("/feeds", "Feeds"), ("/tautulli", "Plays")], lasts=20,
+        look=[("/", "Overview"), ("/convert", "Convert"), ("/feeds", "Feeds"), ("/tautulli", "Plays")],
+        lasts=20,
     ),
     StoryStep(
-        title="The gateway that converts PDFs answers 503.", do=_breaks("gateway"), say=_shut,
+        title="The gateway that converts PDFs answers 503.",
+        do=_breaks("gateway"),
+        say=_shut,
         watch="A service is down. Its breaker opens, and its work is held: it is not lost, and uses up no attempts.",
         seen=lambda facts: facts.breaker == "open" and facts.uploads_wait >= 8,
-        look=[("/convert", "Uploads wait"), ("/targets/convert-gateway", "Its breaker"), ("/", "Overview")], lasts=30,
+        look=[("/convert", "Uploads wait"), ("/targets/convert-gateway", "Its breaker"), ("/", "Overview")],
+        lasts=30,
     ),
     StoryStep(
-        title="Spotify takes our access away.", do=_breaks("spotify"), say=_revoked,
+        title="Spotify takes our access away.",
+        do=_breaks("spotify"),
+        say=_revoked,
         watch="Some failures need a person. They are told once, with what to do, and are not tried again meanwhile.",
         seen=lambda facts: facts.spotify_notices == 1 and facts.spotify_needs > 0,
-        look=[("/notices", "The notice"), ("/music", "Music")], lasts=25,
+        look=[("/notices", "The notice"), ("/music", "Music")],
+        lasts=25,
     ),
     StoryStep(
-        title="A feed answers 404.", do=_breaks("feed"), say=_rests,
+        title="A feed answers 404.",
+        do=_breaks("feed"),
+        say=_rests,
         watch="One feed of many is gone for now. It alone rests, for as long as its failure is worth.",
         seen=lambda facts: facts.rests_until is not None,
-        look=[(f"/feeds/{FEED}", f"Feed {FEED}"), ("/feeds", "All feeds")], lasts=20,
+        look=[(f"/feeds/{FEED}", f"Feed {FEED}"), ("/feeds", "All feeds")],
+        lasts=20,
     ),
     StoryStep(
-        title="Lidarr is full.", do=[DemoEnvironment.fill_lidarr, DemoEnvironment.more_albums], say=_full,
+        title="Lidarr is full.",
+        do=[DemoEnvironment.fill_lidarr, DemoEnvironment.more_albums],
+        say=_full,
         watch="A service that works can be busy. It says how full it is, and gets no more than it has room for.",
         seen=lambda facts: facts.lidarr_full and facts.albums_wait >= 50,
-        look=[("/lidarr", "Lidarr"), ("/targets/lidarr", "How full it is")], lasts=25,
+        look=[("/lidarr", "Lidarr"), ("/targets/lidarr", "How full it is")],
+        lasts=25,
     ),
     StoryStep(
-        title="Lidarr has room again.", do=_mends("full"), say=_drains,
+        title="Lidarr has room again.",
+        do=_mends("full"),
+        say=_drains,
         watch="What waited goes, artists before their albums, as room comes.",
         seen=lambda facts: facts.albums_wait <= 40,
-        look=[("/lidarr", "Lidarr"), ("/lidarr?state=submitted", "What was sent")], lasts=25,
+        look=[("/lidarr", "Lidarr"), ("/lidarr?state=submitted", "What was sent")],
+        lasts=25,
     ),
     StoryStep(
-        title="The gateway and Spotify are back.", do=[*_mends("gateway"), *_mends("spotify"), *_mends("feed")],
+        title="The gateway and Spotify are back.",
+        do=[*_mends("gateway"), *_mends("spotify"), *_mends("feed")],
         say=_back,
         watch="A service that has just come back is not run over by all that waited: a few calls try it, then more.",
         seen=lambda facts: facts.breaker == "closed" and facts.uploads_wait <= 3 and not facts.spotify_needs,
-        look=[("/targets/convert-gateway", "Its breaker"), ("/convert", "Uploads"), ("/notices", "Notices")], lasts=30,
+        look=[("/targets/convert-gateway", "Its breaker"), ("/convert", "Uploads"), ("/notices", "Notices")],
+        lasts=30,
     ),
-)  # fmt: skip
+)
 
 
 def ended(facts: Facts) -> str:
-    """What is told when the story is over."""
+    """Return the text after the story."""
     lost = "Nothing was lost" if not facts.uploads_failed else f"{many(facts.uploads_failed, 'upload')} failed"
     return (
         f"{lost}: {facts.converted:,} PDFs converted, {facts.albums_sent:,} sent to Lidarr, "

@@ -1,4 +1,4 @@
-"""The API, on the paths and with the codes that were promised: upload, list, job, download, retry; and the pause."""
+"""The API and the forms of the pages: upload, list, job, download, retry, and pausing uploads."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from tidegate_apps.convert.settings import ConvertSettings
 from tidegate_apps.convert.storage import pieces
 
 Id = Annotated[str, Path(max_length=64, description="`id` of a job.")]
-_UNBOUNDED = 2**40  # our own limit is checked here, with our own code
+_UNBOUNDED = 2**40  # the limit of the settings is checked later, and returns our own code
 
 
 class Pause(BaseModel):
@@ -44,7 +44,7 @@ class Pause(BaseModel):
     seconds: float = Field(ge=service.SHORTEST, le=service.LONGEST, strict=True)
 
 
-# It is read as it comes, so no parameter of the function tells of it.
+# The upload is read as a stream, so no parameter of the route documents it.
 _FORM = {
     "requestBody": {
         "required": True,
@@ -61,14 +61,15 @@ _FORM = {
 }
 
 _SAME: dict[str, Any] = {
-    "description": "The same file is there already.", "content": {"application/json": {"schema": {}}},
-}  # fmt: skip
+    "description": "The same file is there already.",
+    "content": {"application/json": {"schema": {}}},
+}
 
 
 def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
-    found = APIRouter()
+    router = APIRouter()
 
-    @found.post("/upload", status_code=202, responses={200: _SAME}, openapi_extra=_FORM)
+    @router.post("/upload", status_code=202, responses={200: _SAME}, openapi_extra=_FORM)
     @requires(PUBLIC)
     @body_limit(_UNBOUNDED)
     async def upload(request: Request) -> Response:
@@ -79,7 +80,7 @@ def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
         headers = {"Location": f"{base}/api/jobs/{taken.file.public_id}"}
         return JSONResponse(shape, 202 if taken.created else 200, headers)
 
-    @found.get("/jobs")
+    @router.get("/jobs")
     @requires(PUBLIC)
     def listed(
         request: Request,
@@ -101,13 +102,13 @@ def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
         now = app.queue.clock.now()
         files = files_of(app.db, owner, since=since, status=status, below=below, limit=limit + 1)
         return {
-            "jobs": [each.as_json(base) for each in files[:limit]],
+            "jobs": [file.as_json(base) for file in files[:limit]],
             "active_count": active_of(app.db, owner),
             "next_cursor": files[limit - 1].public_id if len(files) > limit else None,
             "now": now,
         }
 
-    @found.get("/jobs/{id}")
+    @router.get("/jobs/{id}")
     @requires(PUBLIC)
     def one(request: Request, id: Id) -> dict[str, Any]:  # noqa: A002 - in the address
         """One job with its transitions."""
@@ -115,7 +116,7 @@ def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
         events = events_json(app.queue.events(file.job), file.made)
         return {**file.as_json(str(request.scope.get("root_path", ""))), "events": events}
 
-    @found.get("/jobs/{id}/download", response_class=Response)
+    @router.get("/jobs/{id}/download", response_class=Response)
     @requires(PUBLIC)
     def download(request: Request, id: Id) -> Response:  # noqa: A002
         """The XML."""
@@ -126,14 +127,14 @@ def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
             app.db.all("downloaded", job=file.job)
             return _Sent(file, size, xml, stack.pop_all())
 
-    @found.post("/jobs/{id}/retry", status_code=202)
+    @router.post("/jobs/{id}/retry", status_code=202)
     @requires(PUBLIC)
     def retry(request: Request, id: Id) -> dict[str, Any]:  # noqa: A002
         """Queues a failed job again."""
         file = retry_file(app, id, reading_owner(app, request), current_user(request))
         return file.as_json(str(request.scope.get("root_path", "")))
 
-    @found.get("/convert/schemas/{mapping}", response_class=Response)
+    @router.get("/convert/schemas/{mapping}", response_class=Response)
     @requires(PUBLIC)
     def schema(mapping: str) -> Response:
         """The XML Schema of what a mapping writes."""
@@ -144,37 +145,37 @@ def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
             )
         return Response(known.schema(mapping), media_type="application/xml")
 
-    @found.post("/convert/uploads/pause")
+    @router.post("/convert/uploads/pause")
     @requires(Permission.PAUSE)
     def pause(request: Request, how: Pause) -> dict[str, Any]:
         """No upload is taken for a time."""
         return {"paused_until": service.pause(app, how.seconds, current_user(request))}
 
-    @found.post("/convert/uploads/resume")
+    @router.post("/convert/uploads/resume")
     @requires(Permission.PAUSE)
     def resume(request: Request) -> dict[str, Any]:
         """Uploads are taken again."""
         return {"resumed": service.resume(app, current_user(request))}
 
-    return found
+    return router
 
 
 def _below(app: Installed[ConvertSettings], cursor: str) -> int:
-    """The number of the last job on the page before."""
-    found = job_of(app.db, cursor) if cursor else NEWEST
-    if found is None:
+    """Return the id of the last job of the previous page."""
+    job_id = job_of(app.db, cursor) if cursor else NEWEST
+    if job_id is None:
         raise problem_without_code(
             "bad_cursor", "cursor: give next_cursor of the answer before, unchanged.", field="cursor"
         )
-    return found
+    return job_id
 
 
 class _Sent(StreamingResponse):
-    """An XML file that is open already; it is closed however the answer ends."""
+    """Sends an XML file that is already open, and closes it however the response ends."""
 
     def __init__(self, file: File, size: int, xml: BinaryIO, closing: ExitStack) -> None:
         name = file.xml_name
-        plain = "".join(each if each.isascii() and each not in '"\\%' else "_" for each in name)
+        plain = "".join(char if char.isascii() and char not in '"\\%' else "_" for char in name)
         headers = {
             "Content-Length": str(size),
             "Content-Disposition": f"attachment; filename=\"{plain}\"; filename*=UTF-8''{quote(name, safe='')}",
@@ -190,18 +191,18 @@ class _Sent(StreamingResponse):
             self._closing.close()
 
 
-# What people do on the page: forms that work without script.
+# -- forms, which work without JavaScript ------------------------------------------------------------------------------
 
 _PAUSE_DURATIONS = {"15m": 900.0, "1h": 3600.0, "4h": 14400.0, "1d": 86400.0}
 
 
 def forms_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
-    """What the pages send without any script."""
-    found = APIRouter()
+    """Return the routes that the forms of the pages use."""
+    router = APIRouter()
 
-    @found.post("/convert/upload")
+    @router.post("/convert/upload")
     @requires(PUBLIC)
-    @body_limit(2**40)  # our own limit is checked, with our own words
+    @body_limit(2**40)  # our own limit is checked later, with our own text
     async def upload(request: Request) -> Response:
         if is_shut_out(app, request):
             raise await asyncio.to_thread(not_signed_in, request)
@@ -212,7 +213,7 @@ def forms_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter
         new = f"{taken.file.name} is in line." if taken.created else f"{taken.file.name} is there already."
         return redirect_with_flash(request, "/convert", new)
 
-    @found.post("/convert/jobs/{id}/retry")
+    @router.post("/convert/jobs/{id}/retry")
     @requires(PUBLIC)
     def retry(request: Request, id: str) -> Response:  # noqa: A002 - in the address
         owner = reading_owner(app, request)
@@ -222,7 +223,7 @@ def forms_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter
             return redirect_with_flash(request, "/convert", str(error.detail), tone="bad")
         return redirect_with_flash(request, "/convert", f"{file.name} is tried again.")
 
-    @found.post("/convert/uploads/pause")
+    @router.post("/convert/uploads/pause")
     @requires(Permission.PAUSE)
     async def pause(request: Request) -> Response:
         lasts = _PAUSE_DURATIONS.get((await form(request)).get("lasts", ""))
@@ -231,20 +232,20 @@ def forms_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter
         await asyncio.to_thread(service.pause, app, lasts, current_user(request))
         return redirect_with_flash(request, "/convert", "No file is taken for a while.")
 
-    @found.post("/convert/uploads/resume")
+    @router.post("/convert/uploads/resume")
     @requires(Permission.PAUSE)
     async def resume(request: Request) -> Response:
         await asyncio.to_thread(service.resume, app, current_user(request))
         return redirect_with_flash(request, "/convert", "Files are taken again.")
 
-    return found
+    return router
 
 
-# The addresses of the application.
+# -- routes of the application -----------------------------------------------------------------------------------------
 
 
 def routes(app: Installed[ConvertSettings]) -> APIRouter:
-    """All of them. What comes in by the API and by the page is counted together."""
+    """Return all routes. Uploads by the API and by the page share one limit."""
     uploads = Uploads(app)
     router = APIRouter()
     router.include_router(api_router(app, uploads), prefix="/api")

@@ -1,4 +1,4 @@
-"""Turns PDF files into XML, in the background, and keeps both for a while."""
+"""The convert application: converts PDF files to XML in the background, and stores both for a limited time."""
 
 from __future__ import annotations
 

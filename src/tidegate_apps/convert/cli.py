@@ -1,4 +1,4 @@
-"""`tidegate convert`: convert files from a terminal, pause uploads, and run the gateway by itself."""
+"""`tidegate convert`: convert files, pause uploads, and run a standalone gateway."""
 
 from __future__ import annotations
 
@@ -27,14 +27,19 @@ convert.add_command(gateway)
     "files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
 )
 @click.option(
-    "-o", "--output", type=click.Path(file_okay=False, path_type=Path), default=Path(), show_default="this folder",
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    show_default="this folder",
     help="The folder for the XML files.",
-)  # fmt: skip
+)
 @click.option("--mapping", default="text", show_default=True, help="How the XML looks: text, layout, or one of yours.")
 @click.option(
-    "--mappings", type=click.Path(exists=True, file_okay=False, path_type=Path),
+    "--mappings",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A folder with more mappings, if it is done here.",
-)  # fmt: skip
+)
 @click.option("--force", is_flag=True, help="Write over XML files that are there.")
 @click.option("--url", help="The address of a server that does it; without one, it is done here.")
 @click.option("--token-file", type=click.File(), help="A file with the token for that server: `tidegate token create`.")
@@ -65,22 +70,22 @@ def run(
     with here(mapping, mappings) if url is None else server(url, token) as office:
         done = report(office, places, mapping, as_json)
     if as_json:
-        click.echo(json.dumps([each.as_json() for each in done], indent=2))
-    return Exit.OK if all(each.ok for each in done) else Exit.NEGATIVE
+        click.echo(json.dumps([outcome.as_json() for outcome in done], indent=2))
+    return Exit.OK if all(outcome.ok for outcome in done) else Exit.NEGATIVE
 
 
 def _places(files: tuple[Path, ...], folder: Path, force: bool) -> dict[Path, Path]:
-    """Where the XML of each file goes; of two with the same name, the second one gets a number."""
-    found: dict[Path, Path] = {}
+    """Return the output path of each file. A second file of the same name gets a number."""
+    places: dict[Path, Path] = {}
     for file in files:
         stem, n = file.stem, 1
-        while (place := folder / f"{stem}.xml") in found.values():
+        while (place := folder / f"{stem}.xml") in places.values():
             n += 1
             stem = f"{file.stem}-{n}"
         if place.exists() and not force:
             raise click.UsageError(f"{place} is there already; choose another folder, or give --force")
-        found[file] = place
-    return found
+        places[file] = place
+    return places
 
 
 @convert.group()

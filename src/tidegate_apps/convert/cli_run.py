@@ -1,4 +1,4 @@
-"""`tidegate convert run`: the same work by a server, or all by itself with a queue and a gateway for the moment."""
+"""`tidegate convert run`: converts files with a server, or with a temporary queue and gateway."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from tidegate_apps.convert.settings import ConvertSettings
 
 _OWNER = "local"
-_POLL_INTERVAL = 0.1  # seconds between two looks
+_POLL_INTERVAL = 0.1  # seconds
 _ENDED = ("complete", "failed")
 
 
 class Converter(Protocol):
-    """Takes files, and knows what became of them."""
+    """Accepts files and reports their state."""
 
     def put(self, file: Path, mapping: str) -> dict[str, Any]:
-        """The job; or a `message` why there is none."""
+        """Return the job, or a `message` why there is none."""
 
     def state(self, job: str) -> dict[str, Any]: ...
 
@@ -43,7 +43,7 @@ class Converter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileOutcome:
-    """What became of one file."""
+    """The outcome of one file."""
 
     file: Path
     xml: Path | None
@@ -56,31 +56,33 @@ class FileOutcome:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "file": str(self.file), "xml": None if self.xml is None else str(self.xml), "code": self.code,
+            "file": str(self.file),
+            "xml": None if self.xml is None else str(self.xml),
+            "code": self.code,
             "message": self.message,
-        }  # fmt: skip
+        }
 
 
 def report(converter: Converter, places: Mapping[Path, Path], mapping: str, quiet: bool) -> list[FileOutcome]:
-    """Converts all, and shows how far it is: a bar on a terminal, else a line for each file; then how many."""
+    """Convert all files and report progress: a bar on a terminal, else one line per file, then the totals."""
     done: dict[Path, FileOutcome] = {}
     with _telling(len(places), quiet) as tell:
         waiting: dict[Path, str] = {}
         for file in places:
-            told = converter.put(file, mapping)
-            if "id" in told:
-                waiting[file] = str(told["id"])
+            accepted = converter.put(file, mapping)
+            if "id" in accepted:
+                waiting[file] = str(accepted["id"])
             else:
-                done[file] = tell(FileOutcome(file, None, told["message"], told.get("code")))
+                done[file] = tell(FileOutcome(file, None, accepted["message"], accepted.get("code")))
         while waiting:
             for file, job in list(waiting.items()):
-                found = converter.state(job)
-                if found["status"] in _ENDED:
+                state = converter.state(job)
+                if state["status"] in _ENDED:
                     del waiting[file]
-                    done[file] = tell(_ended(converter, file, places[file], found))
+                    done[file] = tell(_ended(converter, file, places[file], state))
             if waiting:
                 time.sleep(_POLL_INTERVAL)
-    well = sum(each.ok for each in done.values())
+    well = sum(outcome.ok for outcome in done.values())
     if not quiet and len(done) > 1:
         click.echo(f"{well} of {len(done)} files are converted", err=True)
     return [done[file] for file in places]
@@ -95,7 +97,7 @@ def _ended(converter: Converter, file: Path, place: Path, found: dict[str, Any])
         draft.replace(place)
     except CliError as error:
         if error.exit_code != Exit.REFUSED:
-            raise  # then none of the files can be done
+            raise  # none of the files can be converted
         return FileOutcome(file, None, error.message)
     finally:
         draft.unlink(missing_ok=True)
@@ -103,7 +105,7 @@ def _ended(converter: Converter, file: Path, place: Path, found: dict[str, Any])
 
 
 def shown_name(file: Path) -> str:
-    """The name of a file as an upload may have it; on the disk it may be no text."""
+    """Return the name of a file as an upload may have it. On disk it may not be valid text."""
     return name_of(os.fsencode(file.name))
 
 
@@ -174,21 +176,22 @@ class LocalConverter:
 
 @contextmanager
 def here(mapping: str, mappings: Path | None = None) -> Iterator[Converter]:
-    """A queue, a folder and a gateway that are gone afterwards; UsageError when there is no such mapping."""
+    """Yield a converter with a temporary queue, folder and gateway. Raises UsageError if the mapping does not exist."""
     from tidegate import Queue
     from tidegate.apps import install
     from tidegate_apps.convert.app import app
     from tidegate_apps.convert.settings import ConvertSettings
 
-    logging.getLogger("tidegate").addHandler(logging.NullHandler())  # what a person needs, each file says
+    # the outcome of each file already says what users need
+    logging.getLogger("tidegate").addHandler(logging.NullHandler())
     with ExitStack() as stack:
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tidegate-convert-"))
         queue = stack.enter_context(Queue(f"sqlite:///{folder}/jobs.db"))
-        given = ConvertSettings(
+        settings = ConvertSettings(
             storage=f"{folder}/files", least_free=0, mappings="" if mappings is None else str(mappings)
         )
         try:
-            there = install(app, queue, given)
+            there = install(app, queue, settings)
         except ValueError as error:
             raise click.UsageError(str(error)) from error
         if mapping not in there.jobs.mappings.names:
@@ -214,40 +217,40 @@ def _working(queue: Any) -> Iterator[None]:
         loop.close()
 
 
-# `tidegate convert run --url`: a server does the work.
+# -- with a server: `tidegate convert run --url` -----------------------------------------------------------------------
 
 _RETRY_TIMEOUT = 600.0  # seconds
-_AWAY = 60.0  # that a server may take to start again
+_AWAY = 60.0  # seconds that a server may take to restart
 _RETRY_SECONDS = 0.5
-_RESTARTING = (502, 504)  # what stands before a server says this while there is none
+_RESTARTING = (502, 504)  # what a proxy returns while the server is down
 
 
 T = TypeVar("T")
 
 
 class RemoteConverter:
-    """One server, and the cookies of one run: without a token it knows its visitors by them alone."""
+    """One server and the cookies of one run. Without a token, the server identifies visitors by cookie."""
 
     def __init__(self, url: str, client: httpx2.Client) -> None:
         self._url, self._client = url, client
-        self._heard = False  # of one that never answered, nobody waits for the return
+        self._heard = False  # do not wait for the return of a server that never responded
 
     def put(self, file: Path, mapping: str) -> dict[str, Any]:
         with file.open("rb") as opened:
             form = {"file": (shown_name(file), opened, "application/pdf")}
             answer = self._answer("POST", "/api/upload", data={"mapping": mapping}, files=form)
-        told = _said(answer)
-        if answer.status_code in (200, 202) and "id" in told:
-            return told
-        return {"message": _why(answer), "code": told.get("code")}
+        document = _said(answer)
+        if answer.status_code in (200, 202) and "id" in document:
+            return document
+        return {"message": _why(answer), "code": document.get("code")}
 
     def state(self, job: str) -> dict[str, Any]:
         answer = self._answer("GET", f"/api/jobs/{job}")
-        told = _said(answer)
-        if answer.status_code == httpx2.codes.OK and "id" in told:
-            return told
-        # A problem has a `status`, too, which is a number.
-        return {"id": job, "status": "failed", "error_message": _why(answer), "error_code": told.get("code")}
+        document = _said(answer)
+        if answer.status_code == httpx2.codes.OK and "id" in document:
+            return document
+        # A problem document has a `status` too, which is a number.
+        return {"id": job, "status": "failed", "error_message": _why(answer), "error_code": document.get("code")}
 
     def fetch(self, job: str, place: Path) -> None:
         def fetched() -> None:
@@ -264,10 +267,10 @@ class RemoteConverter:
 
     def _answer(self, method: str, path: str, **more: Any) -> httpx2.Response:
         def asked() -> httpx2.Response:
-            found = self._client.request(method, path, **more)
-            if found.status_code in _RESTARTING:
-                found.raise_for_status()
-            return found
+            response = self._client.request(method, path, **more)
+            if response.status_code in _RESTARTING:
+                response.raise_for_status()
+            return response
 
         answer = self._while_away(asked)
         if answer.status_code in (401, 403):
@@ -277,18 +280,18 @@ class RemoteConverter:
         return answer
 
     def _while_away(self, call: Callable[[], T]) -> T:
-        """What it returns; tried again while the server is away: nothing here is done twice by asking twice."""
+        """Call, and retry while the server is unavailable. All calls here are idempotent."""
         end = time.monotonic() + _AWAY
         while True:
             try:
-                found = call()
+                result = call()
             except httpx2.HTTPError as error:
                 if not self._heard or time.monotonic() > end:
                     raise self._unreachable(error) from error
                 time.sleep(_RETRY_SECONDS)
             else:
                 self._heard = True
-                return found
+                return result
 
     def _unreachable(self, error: Exception) -> CliError:
         return CliError(
@@ -309,10 +312,10 @@ def server(url: str, token: str) -> Iterator[RemoteConverter]:
 
 def _said(answer: httpx2.Response) -> dict[str, Any]:
     try:
-        found = answer.json()
+        document = answer.json()
     except ValueError:
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def _why(answer: httpx2.Response) -> str:

@@ -1,4 +1,4 @@
-"""One call of the gateway: the PDF goes out as it is read, and the XML is written as it comes."""
+"""The client of the gateway: streams the PDF out and the XML in, within a deadline for the whole call."""
 
 from __future__ import annotations
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from tidegate_apps.convert.gateway import GatewayLimits, Mappings
 
 
-# Calls that end in time, whatever the other side does: the client itself bounds each wait, and not all of them.
+# -- deadlines for whole calls, because httpx2 only limits single waits ------------------------------------------------
 
 CONNECT = 5.0  # seconds
-_STOP_POLL_INTERVAL = 1.0  # seconds between two looks whether anybody still waits
+_STOP_POLL_INTERVAL = 1.0  # seconds between two checks of `stop`
 _MAX_KEPT_CONNECTIONS = 40  # connections
 
 
 class ConversionStopped(Exception):
-    """Nobody waits for the answer any more."""
+    """The caller no longer waits for the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """How long somebody waits: until *end*, or until *stop* says so."""
+    """The end of a call: at *end*, or when *stop* returns true."""
 
-    end: float  # of the monotonic clock
+    end: float  # monotonic time
     stop: Callable[[], bool]
 
     def left(self, late: type[Exception]) -> float:
-        """Seconds; raises *late* when there are none, and Stopped when nobody waits."""
+        """Return the seconds that remain. Raises *late* if there are none, and ConversionStopped on stop."""
         if self.stop():
             raise ConversionStopped
         left = self.end - time.monotonic()
@@ -53,21 +53,26 @@ class Deadline:
 
 
 class DeadlineTransport(httpx2.HTTPTransport):
-    """HTTP with a bound for each call as a whole; a call without one is bounded wait by wait, as the client is set."""
+    """A transport with a deadline per call. Calls without one have the timeouts of the client."""
 
     def __init__(self) -> None:
         super().__init__(trust_env=False)
-        self._waits = threading.local()  # a call is made by one thread
-        # The client has no setting for this.
+        self._waits = threading.local()  # one thread makes one call
+        # httpx2 has no setting for the network backend.
         self._pool = httpcore2.ConnectionPool(
-            ssl_context=httpx2.create_ssl_context(trust_env=False), max_connections=None,
-            max_keepalive_connections=_MAX_KEPT_CONNECTIONS, keepalive_expiry=5.0,
+            ssl_context=httpx2.create_ssl_context(trust_env=False),
+            max_connections=None,
+            max_keepalive_connections=_MAX_KEPT_CONNECTIONS,
+            keepalive_expiry=5.0,
             network_backend=_Backend(httpcore2.SyncBackend(), lambda: getattr(self._waits, "now", None)),
-        )  # fmt: skip
+        )
 
     @contextmanager
     def until(self, seconds: float, stop: Callable[[], bool] = lambda: False) -> Iterator[Deadline]:
-        """Bounds the calls that this thread makes meanwhile: they raise a timeout of the client, or Stopped."""
+        """Set the deadline of calls that this thread makes in the block.
+
+        They raise a timeout of httpx2, or ConversionStopped.
+        """
         self._waits.now = deadline = Deadline(time.monotonic() + seconds, stop)
         try:
             yield deadline
@@ -109,7 +114,7 @@ class _Stream(httpcore2.NetworkStream):
             try:
                 return self._stream.read(max_bytes, min(left, _STOP_POLL_INTERVAL))
             except httpcore2.ReadTimeout:
-                continue  # whether there is any time left is asked above
+                continue  # the check above decides whether time remains
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
         wait = self._wait()
@@ -133,20 +138,20 @@ class _Stream(httpcore2.NetworkStream):
 _PROBE = 5.0  # seconds
 _MAX_RESULT = 512 * MEGABYTE
 _TOO_LARGE = 413
-_MAX_SAID = 4096  # bytes of an answer that is no XML
+_MAX_SAID = 4096  # bytes of a response that is not XML
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertRequest:
-    """What is to be converted."""
+    """One conversion to request."""
 
     source: BinaryIO
     mapping: str
-    job_id: str  # the same at every attempt, so that the gateway need not do it twice
+    job_id: str  # the same for every attempt, so that the gateway can deduplicate
 
 
 class Bounds(Protocol):
-    """A transport of httpx2 whose calls are bounded as a whole."""
+    """An httpx2 transport with deadlines for whole calls."""
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response: ...
 
@@ -154,7 +159,7 @@ class Bounds(Protocol):
 
 
 class Gateway:
-    """The gateway of the settings; without an address, the one that is built in, begun at the first call."""
+    """The gateway of the settings. Without a URL it is the embedded one, started at the first call."""
 
     def __init__(
         self,
@@ -165,13 +170,13 @@ class Gateway:
         probe: float = _PROBE,
         transport: Bounds | None = None,
     ) -> None:
-        """*transport*: for a gateway without sockets."""
+        """*transport* replaces sockets in tests."""
         self._settings, self._closing, self._mappings = settings, closing, mappings
         self._most_result, self._probe = most_result, probe
         self._lock = threading.Lock()
         self._url = settings.gateway_url
         self._transport = transport or DeadlineTransport()
-        way: Any = self._transport  # the client only wants what every transport has
+        way: Any = self._transport  # httpx2 only needs what every transport has
         headers = {"User-Agent": net.user_agent()}
         self._client = closing.enter_context(
             httpx2.Client(transport=way, timeout=None, trust_env=False, headers=headers)
@@ -187,21 +192,21 @@ class Gateway:
                 try:
                     self._url = embedded.start()
                 except (OSError, RuntimeError) as error:
-                    # As a gateway elsewhere that is down: jobs wait, and it is tried again.
+                    # Treat it like a remote gateway that is down: jobs wait, and the start is retried.
                     raise httpx2.ConnectError("the gateway that is built in could not be started") from error
                 self._closing.callback(embedded.stop)
             return self._url
 
     def probe(self) -> None:
-        """Whether it is well; raises when it is not."""
+        """Raise unless the gateway is healthy."""
         health = f"{self.url}/health"
         with self._transport.until(self._probe), self._client.stream("GET", health) as answer:
             answer.raise_for_status()
 
     def convert(self, request: ConvertRequest, draft: Draft, stop: Callable[[], bool]) -> int:
-        """Writes the XML to *draft*, and returns the status of the answer.
+        """Write the XML to *draft* and return the status code.
 
-        Raises what the client raises, BadAnswer for what is no XML, and Stopped when *stop* says so meanwhile.
+        Raises the errors of httpx2, BadAnswer if the response is not XML, and ConversionStopped.
         """
         process = f"{self.url}/process"
         fields = {"mapping": request.mapping, "pretty": "1", "job_id": request.job_id}
@@ -229,20 +234,20 @@ class Gateway:
 
 
 def _is_other(answer: httpx2.Response) -> bool:
-    """Whether the answer says itself that it is no XML; a page to sign in may look like some."""
+    """Return whether the response declares HTML or JSON. A login page may parse as XML."""
     kind = answer.headers.get("content-type", "").lower()
     return kind.startswith(("text/html", "application/json"))
 
 
 def limits_of(settings: ConvertSettings) -> GatewayLimits:
-    """Those of the gateway that is built in: whoever waits longer lets it work longer."""
+    """Return the limits of the embedded gateway: a longer timeout allows longer conversions."""
     from tidegate_apps.convert.gateway import GatewayLimits
 
     return GatewayLimits.for_one_who_waits(float(settings.gateway_timeout), settings.most_bytes)
 
 
 def _begun(answer: httpx2.Response) -> None:
-    """Reads the beginning of an answer, and lets go of the rest: it may be long."""
+    """Read the start of a response and discard the rest, which may be long."""
     said = b""
     for piece in answer.iter_bytes():
         said += piece
@@ -252,12 +257,12 @@ def _begun(answer: httpx2.Response) -> None:
 
 
 def more_of(error: httpx2.HTTPStatusError) -> str:
-    """What the answer adds to the line for people, in our own words; empty when it has none of the codes we know."""
+    """Return what the response adds to the error text, in our words; empty unless it has a code that we know."""
     try:
-        told: Any = json.loads(error.response.extensions.get("said", b""))
+        document: Any = json.loads(error.response.extensions.get("said", b""))
     except ValueError:
-        told = None
-    known = told if isinstance(told, dict) else {}
+        document = None
+    known = document if isinstance(document, dict) else {}
     if error.response.status_code == _TOO_LARGE:
         limit = known.get("most_bytes")
         return too_large(limit) if isinstance(limit, int) and limit > 0 else MORE["too_large"]
@@ -266,16 +271,16 @@ def more_of(error: httpx2.HTTPStatusError) -> str:
 
 
 class _Wellformed:
-    """Follows XML as it comes; BadAnswer as soon as it is none."""
+    """Parses XML as it arrives. Raises BadAnswer at the first error."""
 
     def __init__(self) -> None:
         self._parser = expat.ParserCreate()
-        self._parser.StartDoctypeDeclHandler = self._doctype  # entities of its own could grow without bound
+        self._parser.StartDoctypeDeclHandler = self._doctype  # entities could expand without bound
 
     def add(self, piece: bytes, *, last: bool = False) -> None:
         try:
             self._parser.Parse(piece, last)
-        except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two of encodings that nobody knows
+        except (expat.ExpatError, LookupError, ValueError) as error:  # the latter two come from unknown encodings
             raise BadAnswer(f"no XML: {error}") from None
 
     def end(self) -> None:

@@ -1,7 +1,7 @@
 # ruff: noqa: RUF001 - the apostrophes of these lines are given
-"""The ten codes, the line for people of each, what every answer of the gateway means, and how often it is tried again.
+"""Error codes: the ten codes and their texts, what each gateway response means, and how often it is retried.
 
-One table each. Everything that shows a code or a line takes it from here: job records, API, page, log and command.
+One table each. Job records, API, pages, log and command take codes and texts from here.
 """
 
 from __future__ import annotations
@@ -28,38 +28,68 @@ def _code(name: str, reason: Reason, reach: Reach, message: str, advice: str, le
 TEN = (
     _code("NOT_PDF", Reason.ITEM, Reach.ITEM, "Only PDF files are supported.", "Choose a PDF file."),
     _code("TOO_LARGE", Reason.ITEM, Reach.ITEM, "File exceeds 50 MB limit.", "Make the file smaller, or split it."),
-    _code("GW_4XX", Reason.ITEM, Reach.ITEM, "Couldn’t convert this file with the selected mapping.",
-          "Try another mapping, or another file."),
-    _code("GW_5XX", Reason.TRANSIENT, Reach.TARGET,
-          "Converter service is having an issue. We’ll retry shortly.", "Nothing to do: it is tried again by itself."),
-    _code("GW_TIMEOUT", Reason.TRANSIENT, Reach.TARGET, "Conversion is taking too long. We’ll retry.",
-          "Nothing to do: it is tried again by itself."),
-    _code("IO_ERROR", Reason.TRANSIENT, Reach.SELF, "Temporary storage issue. We’ll retry.",
-          "Check the space and the rights of the storage.", Level.ERROR),
+    _code(
+        "GW_4XX",
+        Reason.ITEM,
+        Reach.ITEM,
+        "Couldn’t convert this file with the selected mapping.",
+        "Try another mapping, or another file.",
+    ),
+    _code(
+        "GW_5XX",
+        Reason.TRANSIENT,
+        Reach.TARGET,
+        "Converter service is having an issue. We’ll retry shortly.",
+        "Nothing to do: it is tried again by itself.",
+    ),
+    _code(
+        "GW_TIMEOUT",
+        Reason.TRANSIENT,
+        Reach.TARGET,
+        "Conversion is taking too long. We’ll retry.",
+        "Nothing to do: it is tried again by itself.",
+    ),
+    _code(
+        "IO_ERROR",
+        Reason.TRANSIENT,
+        Reach.SELF,
+        "Temporary storage issue. We’ll retry.",
+        "Check the space and the rights of the storage.",
+        Level.ERROR,
+    ),
     _code("NOT_READY", Reason.ITEM, Reach.ITEM, "Conversion not finished yet.", "Ask again in a moment."),
-    _code("EXPIRED", Reason.ITEM, Reach.ITEM, "File was removed by retention. Re-upload to regenerate.",
-          "Upload the file again."),
+    _code(
+        "EXPIRED",
+        Reason.ITEM,
+        Reach.ITEM,
+        "File was removed by retention. Re-upload to regenerate.",
+        "Upload the file again.",
+    ),
     _code("FORBIDDEN", Reason.ITEM, Reach.ITEM, "This file isn’t yours.", "Use the browser that uploaded it."),
     _code(UNKNOWN, Reason.TRANSIENT, Reach.SELF, "Something went wrong on our side.", _OPERATOR, Level.ERROR),
-)  # fmt: skip
-# Of the gateway as a whole: its jobs say GW_4XX.
+)
+# Failures of the gateway as a whole. Its jobs show GW_4XX.
 REFUSED = _code(
-    "gateway_refused", Reason.CONFIG, Reach.TARGET, "The gateway does not take our calls.",
-    "Check convert.gateway_url and what stands before the gateway; then clear the target.", Level.ERROR,
-)  # fmt: skip
+    "gateway_refused",
+    Reason.CONFIG,
+    Reach.TARGET,
+    "The gateway does not take our calls.",
+    "Check convert.gateway_url and what stands before the gateway; then clear the target.",
+    Level.ERROR,
+)
 CODES = (*TEN, REFUSED)
 LINES: Mapping[str, str] = {code.name: code.message for code in TEN}
 
-# What of a line is a promise that only a job which will be tried again may show.
+# Parts of a text that promise a retry. Only a job that will be retried may show them.
 PROMISES = (" We’ll retry shortly.", " We’ll retry.")
 
 
 class BadAnswer(Exception):
-    """The gateway said 200, and sent nothing, or something that is no XML."""
+    """The gateway returned 200 with an empty body or something that is not XML."""
 
 
 class Unforeseen(Exception):
-    """A bug of ours, or whatever else nobody thought of."""
+    """A bug of ours, or another unexpected exception."""
 
 
 PACK = rules.Pack(
@@ -94,10 +124,10 @@ PACK = rules.Pack(
     codes=CODES,
 )
 
-# What is tried once more and not as often as the settings say: codes, and rules of which the code does not tell.
+# Retried only once, regardless of the settings: codes, and rules that share their code with others.
 ONCE_MORE = frozenset({"IO_ERROR", UNKNOWN, f"{TARGET}:bad-answer"})
 
-# What the gateway's own codes may add to the line, in our words: its text is never shown.
+# What the gateway's codes add to the text. Its own text is never shown.
 MORE: Mapping[str, str] = {
     "unknown_mapping": "Unsupported mapping.",
     "not_pdf": "It is no PDF.",
@@ -113,22 +143,22 @@ MORE: Mapping[str, str] = {
 
 
 def size_shown(size: int) -> str:
-    """A limit as people read it."""
+    """Return a size for users."""
     return f"{size // MEGABYTE} MB" if size % MEGABYTE == 0 else f"{size:,} bytes"
 
 
 def too_large(limit: int) -> str:
-    """The line of TOO_LARGE for a limit of so many bytes."""
+    """Return the text of TOO_LARGE for a limit in bytes."""
     return f"File exceeds {size_shown(limit)} limit."
 
 
 def shown(code: str | None) -> str | None:
-    """The code as one of the ten: what the queue says of its own, such as a lost worker, is UNKNOWN."""
+    """Return one of the ten codes. Codes of the queue, such as a lost worker, become UNKNOWN."""
     return code if code is None or code in LINES else UNKNOWN
 
 
 def gave_up(code: str, attempts: int) -> str:
-    """The line of a job that failed for good: it promises nothing any more."""
+    """Return the text of a job that failed permanently, without the promise of a retry."""
     line, plain = LINES.get(code, LINES[UNKNOWN]), unpromised(code)
     if plain == line:
         return line
@@ -137,18 +167,18 @@ def gave_up(code: str, attempts: int) -> str:
 
 
 def unpromised(code: str) -> str:
-    """The line of a code without its promise, if it has one."""
+    """Return the text of a code without its promise."""
     line = LINES.get(code, LINES[UNKNOWN])
     for promise in PROMISES:
         line = line.removesuffix(promise)
     return line
 
 
-# Answers that none of the ten codes stands for.
+# -- responses without one of the ten codes ----------------------------------------------------------------------------
 
 
 def problem_without_code(kind: str, detail: str, **more: Any) -> Problem:
-    """A refusal with a type, and no code."""
-    found = Problem(kind, detail, **more)
-    found.more["code"] = None
-    return found
+    """Return a Problem with a type and without a code."""
+    problem = Problem(kind, detail, **more)
+    problem.more["code"] = None
+    return problem

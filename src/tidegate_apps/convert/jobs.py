@@ -1,4 +1,4 @@
-"""The jobs: one turns a PDF into XML, one removes what is too old, one removes what nobody knows."""
+"""The jobs: convert a PDF, delete expired files, delete orphaned files."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from tidegate_apps.convert.settings import ConvertSettings
 from tidegate_apps.convert.storage import Draft, KeyTaken, Storage, StorageAway, StorageError, StorageFull, digest
 from tidegate_apps.convert.storage_id import StorageId
 
-# What is removed: files that are too old, and files that no job knows. First the database says so, then they go.
+# -- retention ---------------------------------------------------------------------------------------------------------
+# The database is updated first, then files are deleted.
 
 _log = logging.getLogger("tidegate.convert")
 
 _BATCH_SIZE = 200
-# Nothing younger is swept: somebody may be about to name it.
+# Younger files are never orphans: a transaction may be about to reference them.
 _ORPHAN_AGE = 3600.0
 
 
 def expire(app: Installed[ConvertSettings], job: int) -> None:
-    """The XML of a job is gone, or goes now: the same file may be uploaded again."""
+    """Mark the XML of a job as expired, so that the same file can be uploaded again."""
 
     def work(tx: DbTx) -> None:
         tx.all("result_gone", job=job)
@@ -42,14 +43,14 @@ def expire(app: Installed[ConvertSettings], job: int) -> None:
 
 
 def apply_retention(app: Installed[ConvertSettings], storage: Storage) -> dict[str, int]:
-    """Removes PDFs and XML files that are older than the settings say; never those of a job that has not ended."""
+    """Delete PDFs and XML files that are older than the settings allow; never those of an unfinished job."""
     older_than, settings = app.queue.older_than, app.settings
     gone = {"pdf": 0, "xml": 0, "jobs": 0}
     while old := app.db.all("old_sources", before=older_than(settings.keep_pdf), n=_BATCH_SIZE):
         sources = [source for (job,) in old for source in _sources_gone(app, job)]
         gone["pdf"] += sum(remove_object(storage, source) for source in sources)
         if not sources:
-            break  # somebody retried them just now
+            break  # a user retried these jobs just now
     while made := app.db.all("old_results", before=older_than(settings.keep_xml), n=_BATCH_SIZE):
         for job, result in made:
             expire(app, job)
@@ -71,19 +72,19 @@ def _sources_gone(app: Installed[ConvertSettings], job: int) -> list[str]:
 
 
 def sweep_storage(app: Installed[ConvertSettings], storage: Storage) -> dict[str, int]:
-    """Removes drafts and files that no job knows, once they are an hour old."""
+    """Delete drafts and files without a job that are older than an hour."""
     before = app.queue.older_than(_ORPHAN_AGE)
-    gone = kept = 0
-    for each in storage.kept():
-        if each.changed_at >= before or (not each.draft and _known(app, each.key)):
-            kept += 1
+    gone = remaining = 0
+    for stored in storage.kept():
+        if stored.changed_at >= before or (not stored.draft and _known(app, stored.key)):
+            remaining += 1
         else:
-            gone += remove_object(storage, each.key)
-    return {"removed": gone, "kept": kept}
+            gone += remove_object(storage, stored.key)
+    return {"removed": gone, "kept": remaining}
 
 
 def _known(app: Installed[ConvertSettings], key: str) -> bool:
-    """Whether a job still stands for the file; what is neither a PDF nor an XML of ours is left alone."""
+    """Return whether a job references the file. Files with other names are left alone."""
     folder, _, name = key.rpartition("/")
     stem, _, kind = name.rpartition(".")
     if (folder, kind) not in (("pdf", "pdf"), ("xml", "xml")):
@@ -93,7 +94,7 @@ def _known(app: Installed[ConvertSettings], key: str) -> bool:
 
 
 def remove_object(storage: Storage, key: str) -> int:
-    """1 when it is gone now; 0 when it was not there, or stays: the sweep comes again."""
+    """Return 1 if the file was deleted; 0 if it did not exist or could not be deleted: the next run retries."""
     try:
         return int(storage.remove(key))
     except StorageError as error:
@@ -102,7 +103,7 @@ def remove_object(storage: Storage, key: str) -> int:
 
 
 def storage_at(where: str) -> Storage:
-    """The storage of a setting: a folder, or a URL; ValueError when there can be none."""
+    """Return the storage of a setting, which is a folder or a URL. Raises ValueError."""
     if "://" in where and not where.startswith("file://"):
         from tidegate_apps.convert.storage_s3 import Objects
 
@@ -113,13 +114,13 @@ def storage_at(where: str) -> Storage:
 
 
 QUEUE, UPKEEP = "convert", "convert-upkeep"
-_DISK_FULL = 60.0  # seconds that the queue rests
-_JOB_RETENTION = 90 * 86400.0  # seconds; jobs with their history, whose files go sooner
+_DISK_FULL = 60.0  # seconds that the queue pauses
+_JOB_RETENTION = 90 * 86400.0  # seconds; for jobs with their history, whose files expire sooner
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertJob:
-    """What is to be converted. The files are named after *key*: pdf/KEY.pdf and xml/KEY.xml."""
+    """One conversion. The files are pdf/KEY.pdf and xml/KEY.xml."""
 
     key: str
     mapping: str
@@ -143,12 +144,12 @@ class ConvertResult:
     path: str  # its key in the storage
     sha256: str
     bytes: int
-    gateway_http_status: int | None  # None: an earlier attempt had made it, and nobody was asked again
+    gateway_http_status: int | None  # None: an earlier attempt created it, and the gateway was not called again
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertJobs:
-    """What routes, pages and schedules use."""
+    """The parts of the application that routes, pages and schedules share."""
 
     storage: Storage
     storage_id: StorageId
@@ -160,7 +161,7 @@ class ConvertJobs:
 
 
 def declare(app: Installed[ConvertSettings], transport: Bounds | None = None) -> ConvertJobs:
-    """*transport*: for a gateway without sockets."""
+    """Declare the jobs. *transport* replaces sockets in tests."""
     settings = app.settings
     storage = storage_at(settings.storage)
     storage_id = StorageId(app, storage)
@@ -168,26 +169,42 @@ def declare(app: Installed[ConvertSettings], transport: Bounds | None = None) ->
     gateway = Gateway(settings, app.closing, mappings, transport=transport)
     work = Converting(app, storage, storage_id, gateway)
     target = Target(
-        TARGET, "jobs", rules=PACK, backoff=None,
+        TARGET,
+        "jobs",
+        rules=PACK,
+        backoff=None,
         breaker={
-            "window": settings.breaker_window, "min_requests": 6, "failure_ratio": 0.5, "consecutive": 5,
+            "window": settings.breaker_window,
+            "min_requests": 6,
+            "failure_ratio": 0.5,
+            "consecutive": 5,
             "max_requests": 3,
         },
-        probe=gateway.probe, probe_every=settings.probe_every, probe_after={"GW_5XX"},
-        when_open="fail-fast" if settings.breaker == "fail-fast" else "hold", self_guard=False,
-        reprobe_every=None,  # a call to find out would cost a job: one that is refused is failed for good
-    )  # fmt: skip
-    kept = max(_JOB_RETENTION, settings.keep_pdf + settings.keep_xml)
-    app.queue.set_retention(QUEUE, done=kept, failed=kept)
+        probe=gateway.probe,
+        probe_every=settings.probe_every,
+        probe_after={"GW_5XX"},
+        when_open="fail-fast" if settings.breaker == "fail-fast" else "hold",
+        self_guard=False,
+        reprobe_every=None,  # a probe would cost a job: a rejected one fails permanently
+    )
+    job_retention = max(_JOB_RETENTION, settings.keep_pdf + settings.keep_xml)
+    app.queue.set_retention(QUEUE, done=job_retention, failed=job_retention)
     app.queue.set_retention(UPKEEP, done="1d")
 
     @app.queue.job(
-        queue=QUEUE, name="convert.pdf", target=target,
+        queue=QUEUE,
+        name="convert.pdf",
+        target=target,
         unique=lambda order: (order.owner, order.sha256, order.mapping, order.bytes),
-        while_={"queued", "running", "done"}, attempts=settings.attempts, per_code={"unexpected": 2},
-        backoff=Backoff(settings.retry_after, cap=settings.retry_after * 9, factor=3, jitter=0.2), verify=work.found,
-        cancellable=False, fail_fast_code="GW_5XX", lost_code=UNKNOWN,
-    )  # fmt: skip
+        while_={"queued", "running", "done"},
+        attempts=settings.attempts,
+        per_code={"unexpected": 2},
+        backoff=Backoff(settings.retry_after, cap=settings.retry_after * 9, factor=3, jitter=0.2),
+        verify=work.found,
+        cancellable=False,
+        fail_fast_code="GW_5XX",
+        lost_code=UNKNOWN,
+    )
     def convert(job: Context, order: ConvertJob) -> Done[ConvertResult]:
         return work.convert(order, job)
 
@@ -205,7 +222,7 @@ def declare(app: Installed[ConvertSettings], transport: Bounds | None = None) ->
 
 
 def _require(storage_id: StorageId) -> None:
-    """What removes files waits for a storage that is away."""
+    """Raise unless the storage is available, so that deletion waits for it."""
     try:
         storage_id.check()
     except StorageAway as error:
@@ -220,7 +237,7 @@ def _mappings(settings: ConvertSettings) -> Mappings:
 
 
 class Converting:
-    """One attempt at a conversion, and what an earlier one may have left."""
+    """One attempt at a conversion."""
 
     def __init__(
         self, app: Installed[ConvertSettings], storage: Storage, storage_id: StorageId, gateway: Gateway
@@ -228,7 +245,7 @@ class Converting:
         self._app, self._storage, self._storage_id, self._gateway = app, storage, storage_id, gateway
 
     def found(self, order: ConvertJob, job: Context) -> Done[ConvertResult] | None:
-        """The XML that an earlier attempt finished, trusted only with the hash that was kept under its lease."""
+        """Return the XML of an earlier attempt, only if it has the hash that was saved under the lease."""
         pending = job.saved.get("pending")
         if not isinstance(pending, dict):
             return None
@@ -252,7 +269,7 @@ class Converting:
         except (Fail, LeaseLost):
             raise
         except ConversionStopped as error:
-            # The lease is gone, or the worker stops: another one will do it, and finds what the gateway kept.
+            # The lease is lost or the worker stops. The next attempt gets the result that the gateway cached.
             raise (LeaseLost(job.id, job.fence) if job.lost else Again(keep_attempt=True)) from error
         except (StorageFull, StorageAway) as error:
             self._hold(error)
@@ -264,7 +281,7 @@ class Converting:
             file = file_of(self._app.db, job.id)
             if file is not None and file.source_gone_at is not None:
                 raise Fail("EXPIRED")
-            raise StorageError("the PDF is missing")  # retention spares what is in work
+            raise StorageError("the PDF is missing")  # retention never deletes the file of an unfinished job
         with self._storage.open(order.source) as source:
             asked = ConvertRequest(source, order.mapping, job.idempotency_key)
             return self._gateway.convert(asked, draft, lambda: job.cancelled)
@@ -275,12 +292,12 @@ class Converting:
         try:
             self._storage.put(draft, order.result)
         except KeyTaken:
-            # An attempt that lost its lease was late. Whoever holds the lease now decides; asking once more makes sure.
+            # An attempt without its lease was late, and the current holder decides. Check once more to be sure.
             job.save_now(pending=pending)
             self._storage.put(draft, order.result, replace=True)
 
     def _hold(self, error: StorageFull | StorageAway) -> NoReturn:
-        """No space left, or the storage is not there: jobs wait, and keep their attempts."""
+        """Pause the queue while the storage is full or unavailable. Jobs keep their attempts."""
         full = isinstance(error, StorageFull)
         _log.error("%s error=%s", "storage_full" if full else "storage_away", error)
         if not self._app.db.all("queue_paused", name=QUEUE):
@@ -290,7 +307,7 @@ class Converting:
     def _faulted(self, job: Context, error: Exception) -> NoReturn:
         fault = classify(error, PACK)
         if fault is None or (shown(fault.code) == UNKNOWN and fault.code != REFUSED.name):
-            # Nothing that is known of the gateway: it must not count against it.
+            # It says nothing about the gateway, so it does not count against it.
             _log.error("conversion_broke job=%s attempt=%s", job.id, job.attempt, exc_info=error)
             error = Unforeseen(f"{type(error).__name__}: {error}")
             fault = PACK.code_book[UNKNOWN].fault("unforeseen")
@@ -303,9 +320,9 @@ class Converting:
 
 
 def _once_more(job: Context, fault: Fault) -> bool:
-    """Whether it is tried again: of what is tried only once more, it was the first in this round of attempts."""
+    """Return whether to retry. A failure that is retried only once is retried at its first occurrence in a round."""
     met = ONCE_MORE & {fault.code, fault.rule}
-    # A person who retries a job begins a new round, and what was saved stays.
+    # A retry by a user begins a new round, but saved data stays.
     before = job.saved.get("met", []) if job.attempt > 1 else []
     if met & set(before):
         return False

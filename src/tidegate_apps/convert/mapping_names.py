@@ -1,4 +1,4 @@
-"""What a mapping may be called. Whether there is one of that name, the gateway knows."""
+"""Valid names of mappings. Only the gateway knows which exist."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ MAPPING = "1 to 64 small letters, digits, dashes and underscores"
 
 
 def is_mapping(name: str) -> bool:
-    """Whether it has the form of a name."""
+    """Return whether *name* is syntactically valid."""
     return _NAME.fullmatch(name) is not None

@@ -1,4 +1,4 @@
-"""An upload and its job, as the database has them and as people and programs see them."""
+"""An upload and its job, as stored and as shown."""
 
 from __future__ import annotations
 
@@ -16,11 +16,18 @@ NEWEST = 2**62
 PUBLIC_ID = re.compile(r"[0-9a-f]{32}")
 STATUSES = ("queued", "processing", "complete", "failed")
 _STATUS = {"running": "processing", "done": "complete", "failed": "failed"}
-# What the queue calls its events, in the words of this application. Others, such as a pause, are no transitions.
+# Events of the queue, by their names here. Others, such as a pause, are not transitions.
 _EVENTS = {
-    "queued": "queued", "processing": "processing", "again": "retry", "given_back": "queued", "done": "complete",
-    "failed": "failed", "refused": "failed", "retried": "queued", "lost": "retry",
-}  # fmt: skip
+    "queued": "queued",
+    "processing": "processing",
+    "again": "retry",
+    "given_back": "queued",
+    "done": "complete",
+    "failed": "failed",
+    "refused": "failed",
+    "retried": "queued",
+    "lost": "retry",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,7 @@ class File:
     """One upload with its job. The order of the fields is that of the columns."""
 
     job: int
-    public_id: str  # by which its owner and URLs name it
+    public_id: str  # the id for its owner and in URLs
     owner: str
     name: str
     mapping: str
@@ -60,7 +67,7 @@ class File:
 
     @property
     def expired(self) -> bool:
-        """Whether it was complete once, and its XML is gone."""
+        """Return whether the job was complete and its XML has been deleted."""
         return self.status == "complete" and self.result_gone_at is not None
 
     @property
@@ -69,34 +76,34 @@ class File:
 
     @property
     def retriable(self) -> bool:
-        """Whether a person may have it tried again."""
+        """Return whether a user may retry it."""
         return self.status == "failed" and self.source is not None and self.source_gone_at is None
 
     @property
     def retrying(self) -> bool:
-        """Whether an attempt has failed and another one is due."""
+        """Return whether an attempt failed and another is due."""
         return self.status == "queued" and self.attempt > 0 and self.last_code is not None
 
     @property
     def made(self) -> dict[str, Any]:
-        """What the job made: the key, the size and the hash of the XML."""
-        found: dict[str, Any] = json.loads(self.result) if self.result else {}
-        return found
+        """Return the result of the job: key, size and hash of the XML."""
+        made: dict[str, Any] = json.loads(self.result) if self.result else {}
+        return made
 
     @property
     def code(self) -> str | None:
-        """One of the ten codes; None when it has not failed."""
+        """Return one of the ten codes; None if it has not failed."""
         return shown(self.error_code)
 
     @property
     def line(self) -> str:
-        """The short line for people; empty when there is nothing to say."""
+        """Return the short text for users; may be empty."""
         if self.expired:
             return LINES["EXPIRED"]
         if self.code is not None:
-            # What the gateway's answer added is part of the message; a code of the queue's own has other words.
-            told = self.code == self.error_code and self.code == "GW_4XX" and self.error_message
-            return told or gave_up(self.code, self.attempt)
+            # The message includes what the gateway added. A code of the queue has another text.
+            has_detail = self.code == self.error_code and self.code == "GW_4XX" and self.error_message
+            return has_detail or gave_up(self.code, self.attempt)
         if self.retrying:
             return LINES[shown(self.last_code) or "UNKNOWN"]
         return ""
@@ -110,25 +117,36 @@ class File:
         here = f"{base}/api/jobs/{self.public_id}"
         ended = self.finished_at
         return {
-            "id": self.public_id, "status": self.status, "expired": self.expired, "message": self.line,
-            "original_filename": self.name, "mapping": self.mapping, "bytes": self.bytes, "sha256": self.sha256,
-            "created_at": self.created_at, "started_at": self.began_at or self.claimed_at,
+            "id": self.public_id,
+            "status": self.status,
+            "expired": self.expired,
+            "message": self.line,
+            "original_filename": self.name,
+            "mapping": self.mapping,
+            "bytes": self.bytes,
+            "sha256": self.sha256,
+            "created_at": self.created_at,
+            "started_at": self.began_at or self.claimed_at,
             "completed_at": ended if self.status == "complete" else None,
             "failed_at": ended if self.status == "failed" else None,
-            "attempt_count": self.attempt, "max_attempts": self.most_attempts,
+            "attempt_count": self.attempt,
+            "max_attempts": self.most_attempts,
             "manual_retry_count": self.manual_retries,
             "last_attempt_at": self.claimed_at or self.last_at,
             "retry_at": self.due_at if self.retrying else None,
-            "error_code": self.code, "error_message": self.line if self.code is not None else None,
-            "last_fault_code": shown(self.last_code), "last_fault_status": self.last_status,
-            "result_bytes": self.made.get("bytes"), "result_sha256": self.made.get("sha256"),
+            "error_code": self.code,
+            "error_message": self.line if self.code is not None else None,
+            "last_fault_code": shown(self.last_code),
+            "last_fault_status": self.last_status,
+            "result_bytes": self.made.get("bytes"),
+            "result_sha256": self.made.get("sha256"),
             "download_count": self.downloads,
             "links": {
                 "self": here,
                 "download": f"{here}/download" if self.status == "complete" and not self.expired else None,
                 "retry": f"{here}/retry" if self.retriable else None,
             },
-        }  # fmt: skip
+        }
 
 
 def file_of(db: Db, job: int) -> File | None:
@@ -137,7 +155,7 @@ def file_of(db: Db, job: int) -> File | None:
 
 
 def job_of(db: Db, public_id: str) -> int | None:
-    """The number of the job that a public id stands for."""
+    """Return the job id of a public id."""
     row = db.one("job_of", public_id=public_id) if PUBLIC_ID.fullmatch(public_id) else None
     return None if row is None else int(row[0])
 
@@ -145,23 +163,23 @@ def job_of(db: Db, public_id: str) -> int | None:
 def files_of(
     db: Db, owner: str, *, since: float = 0.0, status: str = "", below: int = NEWEST, limit: int = 50
 ) -> list[File]:
-    """The newest first."""
+    """Return the files of an owner, newest first."""
     rows = db.all("files_of", owner=owner, since=since, status=status, below=below, n=limit)
     return [File(*row) for row in rows]
 
 
 def active_of(db: Db, owner: str) -> int:
-    """How many of an owner's jobs have not ended."""
+    """Return the number of unfinished jobs of an owner."""
     return int(db.all("active_of", owner=owner)[0][0])
 
 
 def events_json(events: Iterable[JobEvent], result: dict[str, Any]) -> list[dict[str, Any]]:
-    """The transitions of a job, oldest first, each with its attempt, and how that attempt ended."""
-    found = []
+    """Return the transitions of a job, oldest first, each with its attempt and the outcome of that attempt."""
+    transitions = []
     known = [event for event in events if event.kind in _EVENTS]
     for before, event, after in zip([None, *known], known, [*known[1:], None], strict=False):
         if event.kind == "lost" and after is not None and after.kind == "failed":
-            continue  # that was its last attempt: nothing is tried again
+            continue  # it was the last attempt, so there is no retry
         name = _EVENTS[event.kind]
         status = result.get("gateway_http_status") if name == "complete" else event.status
         lasted = event.duration
@@ -169,8 +187,10 @@ def events_json(events: Iterable[JobEvent], result: dict[str, Any]) -> list[dict
             lasted = before.duration
         ms = None if lasted is None else round(lasted * 1000)
         meta = {
-            "attempt": event.attempt, "gateway_http_status": status, "duration_ms": ms,
+            "attempt": event.attempt,
+            "gateway_http_status": status,
+            "duration_ms": ms,
             "error_code": shown(event.code),
-        }  # fmt: skip
-        found.append({"event": name, "at": event.at, "meta": meta})
-    return found
+        }
+        transitions.append({"event": name, "at": event.at, "meta": meta})
+    return transitions

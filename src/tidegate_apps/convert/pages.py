@@ -1,4 +1,4 @@
-"""The pages: what one has uploaded, one job with the beginning of its XML, and what to do when something is wrong."""
+"""The pages: own uploads, one job with a preview of its XML, and advice on failures."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _PREVIEW = 20_000  # bytes of the XML
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One upload as the list shows it: how it looks, and why."""
+    """One upload in the list, with its state and reason."""
 
     file: File
-    token: str  # of its look
+    token: str  # of its state
     word: str
     reason: str
 
 
 def row_of(file: File, *, busy: bool) -> FileRow:
     if file.expired:
-        return FileRow(file, "cancelled", "Removed", file.line)  # as it should be, and so no failure
+        return FileRow(file, "cancelled", "Removed", file.line)  # expected, so not a failure
     match file.status:
         case "complete":
             return FileRow(file, "done", "Complete", "")
@@ -53,7 +53,7 @@ def row_of(file: File, *, busy: bool) -> FileRow:
 
 
 def gateway_held(app: Installed[ConvertSettings]) -> str:
-    """What is said of the gateway while it takes no job; empty when it does."""
+    """Return why the gateway accepts no jobs at the moment; empty if it does."""
     if app.db.all("gateway_shut", name=TARGET):
         return "The gateway does not take our calls. Somebody must look at it; nothing is lost."
     rows = app.db.all("gateway", name=TARGET)
@@ -90,10 +90,15 @@ def show_one(request: Request, there: Installed[ConvertSettings]) -> Response:
     file = own_file(there, request.path_params["id"], reading_owner(there, request))
     held = gateway_held(there)
     return page(
-        request, "convert/job.html", row=row_of(file, busy=held == BUSY), file=file, preview=_preview(there, file),
-        whole=file.made.get("bytes", 0) <= _PREVIEW, mappings=there.jobs.mappings.names,
+        request,
+        "convert/job.html",
+        row=row_of(file, busy=held == BUSY),
+        file=file,
+        preview=_preview(there, file),
+        whole=file.made.get("bytes", 0) <= _PREVIEW,
+        mappings=there.jobs.mappings.names,
         events=events_json(there.queue.events(file.job), file.made),
-    )  # fmt: skip
+    )
 
 
 def show_help(request: Request, app: Installed[ConvertSettings]) -> Response:
@@ -103,13 +108,13 @@ def show_help(request: Request, app: Installed[ConvertSettings]) -> Response:
 def _limits(app: Installed[ConvertSettings]) -> dict[str, Any]:
     limit = app.settings.most_bytes
     known: Mappings = app.jobs.mappings
-    # The one of the settings may be known only to a gateway elsewhere.
+    # A remote gateway may have mappings that are unknown here.
     mappings = {app.settings.mapping: "", **{name: known.about(name) for name in known.names}}
     return {"most": limit, "most_shown": size_shown(limit), "mappings": mappings, "settings": app.settings}
 
 
 def _preview(app: Installed[ConvertSettings], file: File) -> str | None:
-    """The beginning of the XML; None when there is none."""
+    """Return the start of the XML; None if there is none."""
     try:
         ready(app, file)
         with open_result(app, file) as xml:

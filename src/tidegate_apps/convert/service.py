@@ -1,4 +1,4 @@
-"""From a form that was read to a job: refused with a code, the twin that is there already, or a new one."""
+"""Uploads and jobs for the API and the pages: accept, deduplicate, look up, retry, pause and quotas."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from tidegate_apps.convert.settings import ConvertSettings
 from tidegate_apps.convert.storage import Draft, StorageAway, StorageError
 from tidegate_apps.convert.uploads import UploadReceiver, boundary_of, check_length, receive
 
-# What only the owner of a job may do: see it, fetch its XML, have it tried again.
+# -- access ------------------------------------------------------------------------------------------------------------
+# Only the owner may see a job, download its XML or retry it.
 
 _log = logging.getLogger("tidegate.convert")
 
 
 def own_file(app: Installed[ConvertSettings], public_id: str, owner: str) -> File:
-    """The job, if it is whose who asks; whatever its state, nobody else learns more than that it is not theirs."""
+    """Return the job if *owner* owns it. In any state, other callers only learn that it is not theirs."""
     job = job_of(app.db, public_id)
     file = None if job is None else file_of(app.db, job)
     if file is None:
@@ -41,7 +42,7 @@ def own_file(app: Installed[ConvertSettings], public_id: str, owner: str) -> Fil
 
 
 def io_error(detail: str, *, status: int = 500, **more: Any) -> Problem:
-    """An answer about the storage: it promises no retry, which only a job in the queue gets."""
+    """Return a Problem about the storage. It promises no retry: only a queued job gets one."""
     return Problem("IO_ERROR", detail, status=status, title=unpromised("IO_ERROR"), **more)
 
 
@@ -53,19 +54,19 @@ def unusable(error: StorageError) -> Problem:
 
 
 def size_of(app: Installed[ConvertSettings], key: str) -> int | None:
-    """Bytes of a file; None when it is gone, and a Problem when nobody can tell."""
+    """Return the size of a file; None if it is gone. Raises Problem if the storage cannot be read."""
     try:
-        found: int | None = app.jobs.storage.size(key)
-        if found is None:
+        size: int | None = app.jobs.storage.size(key)
+        if size is None:
             app.jobs.storage_id.check()
             app.jobs.storage.check(key)
     except StorageError as error:
         raise unusable(error) from error
-    return found
+    return size
 
 
 def ready(app: Installed[ConvertSettings], file: File) -> int:
-    """The size of the XML, which is there."""
+    """Return the size of the XML. Raises Problem if there is none."""
     if file.status != "complete":
         soon = 2.0 if file.active else None
         raise Problem("NOT_READY", LINES["NOT_READY"], status=409, retry_after=soon)
@@ -79,18 +80,18 @@ def ready(app: Installed[ConvertSettings], file: File) -> int:
 
 @contextmanager
 def open_result(app: Installed[ConvertSettings], file: File) -> Iterator[BinaryIO]:
-    """The XML, which may have gone since its size was asked for."""
+    """Open the XML. It may have been deleted since its size was read."""
     with ExitStack() as stack:
         try:
-            found = stack.enter_context(app.jobs.storage.open(file.made["path"]))
+            file_object = stack.enter_context(app.jobs.storage.open(file.made["path"]))
         except StorageError as error:
             ready(app, file)
             raise unusable(error) from error
-        yield found
+        yield file_object
 
 
 def retry_file(app: Installed[ConvertSettings], public_id: str, owner: str, by: str) -> File:
-    """The job of *owner*, which is queued again; *by* is who asked for it."""
+    """Queue a failed job again; *by* is the actor."""
     file = own_file(app, public_id, owner)
     if file.status != "failed":
         raise problem_without_code("refused", f"Only failed jobs can be retried; this one is {file.status}.")
@@ -107,20 +108,20 @@ def retry_file(app: Installed[ConvertSettings], public_id: str, owner: str, by: 
     return own_file(app, public_id, owner)
 
 
-_ROUNDS = 3  # a twin may vanish while we look at it
-_NO_HASH = "0" * 64  # of what could not be kept
+_ROUNDS = 3  # a duplicate may be deleted while we read it
+_NO_HASH = "0" * 64  # of a file that could not be stored
 
 
 @dataclass(frozen=True, slots=True)
 class AcceptedUpload:
-    """The job that stands for an upload; *created* is False when it was there before."""
+    """The job of an upload; *created* is False for a duplicate."""
 
     file: File
     created: bool
 
 
 def held_until(app: Installed[ConvertSettings]) -> Problem | None:
-    """Why no upload is taken now: a person paused them, or the disk is nearly full."""
+    """Return why no upload is accepted now: an operator paused them, or the disk is almost full."""
     for until, _, _ in app.db.all("paused"):
         left = max(1.0, until - app.queue.clock.now())
         return io_error("Uploads are paused.", status=503, retry_after=left)
@@ -145,7 +146,7 @@ def mapping_of(app: Installed[ConvertSettings], got: UploadReceiver) -> str:
 
 
 def take(app: Installed[ConvertSettings], owner: str, got: UploadReceiver, draft: Draft) -> AcceptedUpload:
-    """Waits for disk and database; Problem when the upload is not taken."""
+    """Store the upload and its job. Blocks on disk and database. Raises Problem."""
     mapping = mapping_of(app, got)
     if got.name is None:
         raise problem_without_code("invalid", "file: there is none; send one in the field file.", field="file")
@@ -157,7 +158,7 @@ def take(app: Installed[ConvertSettings], owner: str, got: UploadReceiver, draft
     try:
         draft.seal()
         jobs.storage_id.require()
-        # Nobody else has that key. An object store that need not look takes a file in parts, and not as a whole.
+        # The key is unique. Without an existence check, an object store can upload in parts.
         jobs.storage.put(draft, order.source, replace=True)
     except StorageError as error:
         raise lost(app, error, order, got.name) from error
@@ -168,7 +169,7 @@ def take(app: Installed[ConvertSettings], owner: str, got: UploadReceiver, draft
 
 
 def lost(app: Installed[ConvertSettings], error: StorageError, order: ConvertJob, name: str) -> Problem:
-    """The file could not be kept: a failed job says so, if the database can still be written."""
+    """Record a failed job for a file that could not be stored, if the database is still writable."""
     _log.error("upload_not_stored error=%s", error)
     said = "The file could not be stored. Try again later."
     try:
@@ -182,7 +183,7 @@ def lost(app: Installed[ConvertSettings], error: StorageError, order: ConvertJob
 def record_aborted(
     app: Installed[ConvertSettings], error: StorageError, owner: str, got: UploadReceiver | None
 ) -> Problem:
-    """As `lost`, while the file was still coming in."""
+    """The same as `lost`, for a file that was still arriving."""
     name, size = ("document.pdf", 0) if got is None else (got.name or "document.pdf", got.bytes)
     return lost(app, error, ConvertJob(token_hex(16), app.settings.mapping, _NO_HASH, size, owner), name)
 
@@ -204,7 +205,7 @@ def _queued(app: Installed[ConvertSettings], order: ConvertJob, name: str) -> Ac
 
 
 def _gone(app: Installed[ConvertSettings], file: File) -> bool:
-    """Whether a complete twin has lost its XML; then it stands for nothing any more."""
+    """Return whether a complete duplicate has lost its XML; then it no longer counts as one."""
     if file.status != "complete":
         return False
     if not file.expired and size_of(app, file.made["path"]) is not None:
@@ -215,7 +216,7 @@ def _gone(app: Installed[ConvertSettings], file: File) -> bool:
 
 
 def _refused(app: Installed[ConvertSettings], order: ConvertJob, name: str, code: str) -> str:
-    """The public id of a job that failed before it began."""
+    """Return the public id of a job that failed before it started."""
 
     def work(tx: DbTx) -> str:
         job = app.jobs.convert.options(connection=tx).refuse((order,), code, gave_up(code, 0))
@@ -227,13 +228,20 @@ def _refused(app: Installed[ConvertSettings], order: ConvertJob, name: str, code
 def _add(tx: DbTx, job: int, order: ConvertJob, name: str, source: str | None) -> str:
     public_id = token_hex(16)
     tx.all(
-        "add", job=job, public_id=public_id, owner=order.owner, name=name, mapping=order.mapping, bytes=order.bytes,
-        sha256=order.sha256, source=source,
-    )  # fmt: skip
+        "add",
+        job=job,
+        public_id=public_id,
+        owner=order.owner,
+        name=name,
+        mapping=order.mapping,
+        bytes=order.bytes,
+        sha256=order.sha256,
+        source=source,
+    )
     return public_id
 
 
-# Whether uploads are taken: a person stops them for a time, or lets them come again.
+# -- pausing uploads ---------------------------------------------------------------------------------------------------
 
 SHORTEST, LONGEST = 1.0, 30 * 86400.0  # seconds
 
@@ -241,7 +249,7 @@ _KEY = "uploads"
 
 
 def pause(app: Installed[Any], lasts: float, by: str) -> float:
-    """No file is taken for so many seconds; returns until when."""
+    """Pause uploads for a number of seconds, and return the end."""
     until = app.queue.clock.now() + lasts
 
     def write(tx: DbTx) -> None:
@@ -254,7 +262,7 @@ def pause(app: Installed[Any], lasts: float, by: str) -> float:
 
 
 def resume(app: Installed[Any], by: str) -> bool:
-    """Files are taken again; False when they were."""
+    """Accept uploads again; False if they were not paused."""
 
     def write(tx: DbTx) -> bool:
         was = _state(tx)
@@ -271,19 +279,19 @@ def _state(tx: DbTx) -> dict[str, Any]:
     return {"state": "on"} if row is None else {"state": "paused", "until": row[0], "by": row[2]}
 
 
-# Visitors who are not signed in: whether they may upload, how much, and what they still see.
+# -- visitors who are not signed in ------------------------------------------------------------------------------------
 
 _WINDOW = 3600.0  # seconds
 _MAX_NETWORKS = 10_000
 
 
 def is_shut_out(app: Installed[ConvertSettings], request: Request) -> bool:
-    """Whether the caller must sign in before uploading."""
+    """Return whether the caller must sign in before uploading."""
     return current_principal(request) is None and not app.settings.anonymous
 
 
 def reading_owner(app: Installed[ConvertSettings], request: Request) -> str:
-    """The owner whose files are shown. A stranger must sign in, unless this browser uploaded files before."""
+    """Return the owner whose files are shown. A visitor must sign in, unless this browser uploaded files before."""
     owner = owner_session(request)
     if is_shut_out(app, request) and not files_of(app.db, owner, limit=1):
         raise not_signed_in(request)
@@ -292,21 +300,21 @@ def reading_owner(app: Installed[ConvertSettings], request: Request) -> str:
 
 @dataclass(slots=True)
 class Upload:
-    """One upload of a visitor: when it began, and its bytes, at first those that it may have."""
+    """One upload of a visitor: its start and size. Until it ends, the size is the maximum."""
 
     at: float
     bytes: int
 
 
 class VisitorQuota:
-    """Counts what visitors upload per network and hour, in this process. Use it on one event loop."""
+    """Counts the uploads of visitors per network and hour, in this process. Use it on one event loop."""
 
     def __init__(self, clock: Callable[[], float], max_uploads: int, max_bytes: int) -> None:
         self._clock, self._max_uploads, self._max_bytes = clock, max_uploads, max_bytes
         self._networks: OrderedDict[str, deque[Upload]] = OrderedDict()
 
     def begin(self, network: str, size: int) -> Upload | float:
-        """The upload, which counts from here on; or the seconds until one of *size* bytes is allowed."""
+        """Start an upload that counts from now on, or return the seconds until *size* bytes are allowed."""
         now = self._clock()
         uploads = self._networks.pop(network, deque[Upload]())
         self._networks[network] = uploads
@@ -322,11 +330,12 @@ class VisitorQuota:
         return _WINDOW if not uploads else max(1.0, uploads[0].at + _WINDOW - now)
 
 
-# Uploads under way: so many at once, each with a draft that is dropped whatever happens.
+# -- uploads in progress, limited in number ----------------------------------------------------------------------------
+# Each has a draft that is always dropped.
 
 
 class Uploads:
-    """All that come in at this server. Its number is only changed on the loop of the page."""
+    """All uploads of this server. Only the event loop of the server changes the count."""
 
     def __init__(self, app: Installed[ConvertSettings]) -> None:
         self._app = app
@@ -336,7 +345,7 @@ class Uploads:
         self._under_way = 0
 
     async def take(self, request: Request, owner: str) -> AcceptedUpload:
-        """The job of the upload; Problem when there is none."""
+        """Return the job of the upload. Raises Problem."""
         there, settings = self._app, self._app.settings
         if is_shut_out(there, request):
             raise await run_in_threadpool(not_signed_in, request)
@@ -355,15 +364,15 @@ class Uploads:
             self._under_way -= 1
 
     def _count_visitor(self, request: Request) -> Upload:
-        """Counts an upload of a visitor, with all bytes that it may have; Problem when that is too much."""
+        """Count an upload of a visitor at its maximum size. Raises Problem if the quota is used up."""
         stated = request.headers.get("content-length", "")
         size = min(int(stated), self._app.settings.most_bytes) if stated.isdecimal() else self._app.settings.most_bytes
-        found = self._visitors.begin(client_network(request), size)
-        if not isinstance(found, Upload):
+        upload = self._visitors.begin(client_network(request), size)
+        if not isinstance(upload, Upload):
             raise problem_without_code(
-                "too_many", "You uploaded much in the last hour. Sign in to go on.", retry_after=found
+                "too_many", "You uploaded much in the last hour. Sign in to go on.", retry_after=upload
             )
-        return found
+        return upload
 
     async def _taken(self, request: Request, owner: str, counted: Upload | None) -> AcceptedUpload:
         there, settings = self._app, self._app.settings

@@ -1,4 +1,4 @@
-"""What can be set of convert, each with its default."""
+"""Settings of convert: the section `convert`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _address(value: str) -> str:
 
 
 def _patience(value: Seconds) -> Seconds:
-    # Drafts that nobody wrote to for an hour are swept.
+    # Drafts without a write for an hour are deleted.
     if not 0 < value <= 3000:
         raise ValueError(f"{value.written} is not allowed; give more than 0s, and 50m at most")
     return value
@@ -63,9 +63,12 @@ class ConvertSettings(BaseModel):
         default=Seconds("3m"), description="Over how long its failures are counted, 2m to 5m."
     )
     attempts: int = Field(
-        default=3, ge=1, le=20, json_schema_extra={"env": "RETRY_MAX_ATTEMPTS"},
+        default=3,
+        ge=1,
+        le=20,
+        json_schema_extra={"env": "RETRY_MAX_ATTEMPTS"},
         description="How often a conversion is tried in all.",
-    )  # fmt: skip
+    )
     retry_after: Seconds = Field(
         default=Seconds("5s"), description="The wait after the first failure; then three times, then nine times that."
     )
@@ -81,17 +84,20 @@ class ConvertSettings(BaseModel):
         default=20, ge=1, le=100_000, description="How many files visitors of one network may upload per hour."
     )
     anonymous_bytes: int = Field(
-        default=200 * MEGABYTE, ge=1024, le=2**50,
+        default=200 * MEGABYTE,
+        ge=1024,
+        le=2**50,
         description="How many bytes visitors of one network may upload per hour; 209715200 is 200 MB.",
-    )  # fmt: skip
+    )
     uploads_at_once: int = Field(default=20, ge=1, le=1000, description="How many files may come in at the same time.")
     upload_time: Annotated[Seconds, AfterValidator(_some)] = Field(
         default=Seconds("10m"), description="How long the upload of one file may take."
     )
     storage: str = Field(
-        default="tidegate-files", min_length=1,
+        default="tidegate-files",
+        min_length=1,
         description="Where files are kept: a folder, or an object store such as s3://bucket/prefix.",
-    )  # fmt: skip
+    )
     least_free: float = Field(
         default=0.05, ge=0, lt=1, description="Uploads pause while less of the disk is free; 0.05 is 5 percent."
     )

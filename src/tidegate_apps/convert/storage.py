@@ -1,4 +1,4 @@
-"""Files in a folder of this machine."""
+"""Storage of files by key, and its implementation in a local folder."""
 
 from __future__ import annotations
 
@@ -19,13 +19,11 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
-# Where the files are: a folder of this machine, or an object store. Nothing half written is ever seen under its key.
-#
-# A file is written as a draft first, flushed to the disk, and only then gets its key; what a crash leaves behind are
-# drafts and files that no job knows, which the sweep removes.
+# A file is written as a draft, flushed to disk, and only then gets its key. So no key ever shows a partial file. A
+# crash leaves drafts and files without a job, which a job deletes.
 
 PIECE = 256 * 1024
-ID = "storage.id"  # the key of the file that says which storage this is
+ID = "storage.id"  # the key of the file that identifies this storage
 
 
 class StorageError(Exception):
@@ -33,20 +31,20 @@ class StorageError(Exception):
 
 
 class StorageFull(StorageError):
-    """There is no space left in it."""
+    """The storage has no space left."""
 
 
 class StorageAway(StorageError):
-    """It can be read, and it is not the one that the database knows: its disk is perhaps not mounted."""
+    """The storage is readable, but not the one that the database knows: its disk may not be mounted."""
 
 
 class KeyTaken(StorageError):
-    """There is a file under that key already."""
+    """A file with that key exists."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """A file that is there."""
+    """A stored file."""
 
     key: str
     changed_at: float  # UNIX time
@@ -54,7 +52,7 @@ class StoredObject:
 
 
 class Draft(Protocol):
-    """A file that is being written. As a context it is dropped at the end, unless it got its key."""
+    """A file that is being written. The context manager drops it at the end unless it got its key."""
 
     @property
     def size(self) -> int: ...
@@ -65,7 +63,7 @@ class Draft(Protocol):
     def add(self, data: bytes) -> None: ...
 
     def seal(self) -> None:
-        """All of it is on the disk when this returns."""
+        """Flush the file to disk."""
 
     def __enter__(self) -> Self: ...
 
@@ -73,18 +71,18 @@ class Draft(Protocol):
 
 
 class Storage(Protocol):
-    """Files by key, such as "pdf/3f….pdf". Every method waits, and raises StorageError."""
+    """Files by key, such as "pdf/3f….pdf". Every method blocks and raises StorageError."""
 
     def draft(self) -> Draft: ...
 
     def put(self, draft: Draft, key: str, *, replace: bool = False) -> None:
-        """Gives a sealed draft its key, for good when this returns; Taken when there is such a file."""
+        """Give a sealed draft its key, durably. Raises KeyTaken if the key exists."""
 
     def size(self, key: str) -> int | None:
-        """Bytes; None when there is no such file."""
+        """Return the size in bytes; None if there is no such file."""
 
     def check(self, key: str) -> None:
-        """Raises when the place itself that would have the file is not there: then nobody knows that the file is gone.
+        """Raise if the folder or bucket of the file is missing, because then the file may still exist.
 
         A disk that is not mounted looks like an empty one.
         """
@@ -92,12 +90,12 @@ class Storage(Protocol):
     def open(self, key: str) -> AbstractContextManager[BinaryIO]: ...
 
     def remove(self, key: str) -> bool:
-        """False when it was not there."""
+        """Delete a file; False if it did not exist."""
 
     def kept(self) -> Iterator[StoredObject]: ...
 
     def free(self) -> float | None:
-        """The share of the disk that is free, 0 to 1; None when nobody knows."""
+        """Return the free share of the disk, 0 to 1; None if unknown."""
 
 
 def pieces(file: BinaryIO) -> Iterator[bytes]:
@@ -106,15 +104,15 @@ def pieces(file: BinaryIO) -> Iterator[bytes]:
 
 
 def digest(storage: Storage, key: str) -> tuple[str, int] | None:
-    """The SHA-256 and the size of a file; None when it is not there."""
+    """Return the SHA-256 and the size of a file; None if it does not exist."""
     if storage.size(key) is None:
         return None
-    found, size = hashlib.sha256(), 0
+    sha256, size = hashlib.sha256(), 0
     with storage.open(key) as file:
         for piece in pieces(file):
-            found.update(piece)
+            sha256.update(piece)
             size += len(piece)
-    return found.hexdigest(), size
+    return sha256.hexdigest(), size
 
 
 DRAFTS = "drafts"
@@ -124,7 +122,7 @@ _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV)
 
 @contextlib.contextmanager
 def storage_errors() -> Iterator[None]:
-    """What the system says, as a StorageError; its words may hold a path and are for the log."""
+    """Convert OSError to StorageError. Its message may hold a path and is only for the log."""
     try:
         yield
     except OSError as error:
@@ -133,7 +131,7 @@ def storage_errors() -> Iterator[None]:
 
 
 class FileDraft:
-    """A temporary file in *folder*; readable by nobody else."""
+    """A temporary file in *folder*, readable only by its owner."""
 
     def __init__(self, folder: Path) -> None:
         self._hash, self.size = hashlib.sha256(), 0
@@ -163,7 +161,7 @@ class FileDraft:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):  # the disk may be full: what it holds back is of no use
+        with contextlib.suppress(OSError):  # the disk may be full, and the data is discarded anyway
             self._file.close()
         with contextlib.suppress(OSError):
             self.path.unlink(missing_ok=True)
@@ -234,7 +232,7 @@ class Folder:
 
 
 class _FileReader(io.FileIO):
-    """What the disk says while it is read, as a StorageError: to whoever sends the file, it is no fault of the net."""
+    """Raises StorageError for disk errors, so that the sender does not take them for network errors."""
 
     def readinto(self, room: Buffer, /) -> int | None:
         with storage_errors():
@@ -242,7 +240,7 @@ class _FileReader(io.FileIO):
 
 
 def _named(draft: Path, place: Path) -> None:
-    """Gives the draft its name, unless there is such a file. A late worker must not put its own over a newer one."""
+    """Link the draft to its name unless that exists. A late worker must not overwrite a newer file."""
     try:
         place.hardlink_to(draft)
     except FileExistsError as error:
@@ -258,7 +256,7 @@ def _named(draft: Path, place: Path) -> None:
 
 
 def _flush(folder: Path) -> None:
-    """A new name is on the disk only when its folder is."""
+    """Flush a folder: a new name is only durable after that."""
     number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(number)

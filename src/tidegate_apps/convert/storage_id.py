@@ -1,7 +1,7 @@
-"""Whether the storage is the one that the database knows: a folder whose disk is not mounted looks like an empty one.
+"""Checks that the storage is the one that the database knows: an unmounted disk looks like an empty folder.
 
-A small file in the storage holds an id, and the database holds the same. Without that file, nobody knows what is gone:
-uploads, conversions, retention and the sweep wait, and no download is called expired.
+A small file in the storage and a row in the database hold the same id. If that file is missing, no file counts as
+deleted: uploads, conversions, retention and cleanup wait, and no download is reported as expired.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from tidegate_apps.convert.storage import ID, KeyTaken, Storage, StorageAway
 _log = logging.getLogger("tidegate.convert")
 
 _KEY = "storage"  # of the notice
-_MAX_ID_LENGTH = 100  # characters of an id
+_MAX_ID_LENGTH = 100  # characters
 _ADVICE = "Mount it. If convert.storage names a new place on purpose: tidegate convert storage adopt."
 
 
 class StorageId:
-    """Checks the storage of one application, and tells people once when it is away."""
+    """Checks the storage of one application, and sends one notice while it is unavailable."""
 
     def __init__(self, app: Installed[ConvertSettings], storage: Storage) -> None:
         self._app, self._storage = app, storage
         self._away = False
 
     def require(self) -> None:
-        """As `check`; before the first file is written, the storage gets its id."""
+        """The same as `check`, but gives an empty storage its id before the first file is written."""
         if not self.check():
             self._begin(self._found())
 
     def check(self) -> bool:
-        """StorageAway unless the storage is the known one; False when none is known yet. Waits for both."""
+        """Raise StorageAway unless the storage is the known one; False if none is known yet. Blocks."""
         expected = self._expected()
-        found = self._found()
-        if expected is None and found is None and not self._files_are_missing():
+        current = self._found()
+        if expected is None and current is None and not self._files_are_missing():
             return False
-        if (expected is not None and found != expected) or found is None:
+        if (expected is not None and current != expected) or current is None:
             self._tell_away()
             raise StorageAway("the storage is not the one that the database knows")
         if self._away:
@@ -49,8 +49,8 @@ class StorageId:
         return expected is not None
 
     def adopt(self, by: str) -> None:
-        """The storage as it is now is the right one: what the database knows of another is forgotten."""
-        found = self._found()
+        """Accept the current storage, and forget the id of the previous one."""
+        current = self._found()
 
         def forget(tx: DbTx) -> None:
             row = tx.one("storage_id")
@@ -58,7 +58,7 @@ class StorageId:
             tx.noted(by, "target_cleared", self._app.app.name, _KEY, was=None if row is None else {"id": row[0]})
 
         self._app.db.write(forget)
-        self._begin(found)
+        self._begin(current)
         self._tell_back()
 
     def _expected(self) -> str | None:
@@ -72,12 +72,12 @@ class StorageId:
             return file.read(_MAX_ID_LENGTH).decode("ascii", "replace").strip() or None
 
     def _files_are_missing(self) -> bool:
-        """Whether files of jobs are known, and none of the newest is there: an earlier version wrote no id."""
+        """Return whether the database knows files and the newest are missing: an earlier version wrote no id."""
         sources = [str(source) for (source,) in self._app.db.all("newest_sources", n=5)]
         return bool(sources) and all(self._storage.size(source) is None for source in sources)
 
     def _begin(self, found: str | None) -> None:
-        """The file comes before the row: after a crash in between, the next start takes the id from the file."""
+        """Write the file before the row: after a crash in between, the next start reads the id from the file."""
         if found is None:
             self._write_id(secrets.token_hex(8))
             found = self._found()
@@ -95,9 +95,12 @@ class StorageId:
             return
         self._away = True
         _log.error("storage_away hint=%s", _ADVICE)
-        self._tell(NoticeKind.FATAL, "The files of convert are not there",
-                   "The storage is empty or another one. Nothing is converted, removed or taken until it is back.",
-                   _ADVICE)  # fmt: skip
+        self._tell(
+            NoticeKind.FATAL,
+            "The files of convert are not there",
+            "The storage is empty or another one. Nothing is converted, removed or taken until it is back.",
+            _ADVICE,
+        )
 
     def _tell_back(self) -> None:
         self._away = False
@@ -107,9 +110,15 @@ class StorageId:
     def _tell(self, kind: NoticeKind, title: str, message: str, advice: str = "") -> None:
         now = self._app.queue.clock.now()
         notice = Notice(
-            kind=kind, target=TARGET, key=_KEY, episode=now, title=title, message=message, advice=advice,
+            kind=kind,
+            target=TARGET,
+            key=_KEY,
+            episode=now,
+            title=title,
+            message=message,
+            advice=advice,
             code="" if kind is NoticeKind.RECOVERED else "IO_ERROR",
-        )  # fmt: skip
+        )
 
         def write(tx: DbTx) -> None:
             tx.tell(notice)

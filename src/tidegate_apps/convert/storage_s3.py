@@ -1,4 +1,4 @@
-"""Files in an object store such as S3, through obstore. Needs the extra `s3`."""
+"""Files in an object store such as S3, with obstore. Needs the extra `s3`."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from tidegate_apps.convert.storage import (
     storage_errors,
 )
 
-# Jobs are tried again by the queue; a second layer of retries would only hide that.
+# The queue retries jobs. Retries of obstore would only hide failures.
 _CONNECT_TIMEOUT = timedelta(seconds=10)
 _LOCAL = "drafts/"  # no object has such a key
-# What is under way is in memory: that of so many files, each in so many parts of 5 MB, or as a whole.
+# Limits memory: concurrent uploads times parts of 5 MB, or whole files.
 _MAX_CONCURRENT = 4
 _PARTS = 2
 
 
 class Objects:
-    """Keys are keys there. A draft is a local file until it is put: an object appears whole, or not at all."""
+    """Keys are object keys. A draft is a local file until `put`, so an object appears whole or not at all."""
 
     def __init__(self, store: Any, drafts: Path | None = None) -> None:
         self._store = store
@@ -41,7 +41,7 @@ class Objects:
 
     @classmethod
     def at(cls, url: str) -> Objects:
-        """The store of a URL; what it needs beside that, it reads from its own variables, such as AWS_REGION."""
+        """Return the store of a URL. Other options come from environment variables such as AWS_REGION."""
         try:
             from obstore.store import from_url
         except ModuleNotFoundError as error:
@@ -50,7 +50,7 @@ class Objects:
             ) from error
         try:
             return cls(from_url(url, retry_config={"max_retries": 1, "retry_timeout": _CONNECT_TIMEOUT}))
-        except Exception as error:  # each kind of store has errors of its own
+        except Exception as error:  # each kind of store raises its own errors
             raise ValueError(f"convert.storage: {type(error).__name__}: this address cannot be used") from error
 
     def draft(self) -> FileDraft:
@@ -67,7 +67,7 @@ class Objects:
         with self._turns, _storage_errors():
             if replace:
                 obstore.put(self._store, key, draft.path, max_concurrency=_PARTS)
-            else:  # this needs one request, and so no parts: S3 takes 5 GB in one
+            else:  # one request, so no parts: S3 accepts 5 GB in one
                 obstore.put(self._store, key, draft.path, mode="create", use_multipart=False)
         draft.path.unlink(missing_ok=True)
 
@@ -83,7 +83,7 @@ class Objects:
     def check(self, key: str) -> None:
         import obstore
 
-        with _storage_errors():  # of a bucket that is not there, the answer to a key is the same as of one that is
+        with _storage_errors():  # a missing bucket and a missing key return the same response
             next(iter(obstore.list(self._store, prefix=key.rpartition("/")[0], chunk_size=1)), None)
 
     @contextlib.contextmanager
@@ -107,7 +107,7 @@ class Objects:
         return there
 
     def kept(self) -> Iterator[StoredObject]:
-        """Also the drafts of this machine, which a process that was killed leaves behind."""
+        """Yield all objects, and the local drafts that killed processes left."""
         import obstore
 
         for place in sorted(self._drafts.glob("*")):
@@ -115,10 +115,10 @@ class Objects:
                 yield StoredObject(_LOCAL + place.name, place.stat().st_mtime, draft=True)
         with _storage_errors():
             for page in obstore.list(self._store):
-                for each in page:
-                    if each["path"] == ID:
+                for meta in page:
+                    if meta["path"] == ID:
                         continue
-                    yield StoredObject(str(each["path"]), each["last_modified"].timestamp())
+                    yield StoredObject(str(meta["path"]), meta["last_modified"].timestamp())
 
     def free(self) -> float | None:
         return None
@@ -133,7 +133,7 @@ def _gone(place: Path) -> bool:
 
 
 class _ObjectReader(io.RawIOBase):
-    """The answer to one request, as a file of Python."""
+    """A response body as a Python file."""
 
     def __init__(self, pieces: Iterator[Any]) -> None:
         self._pieces, self._rest = pieces, memoryview(b"")
@@ -152,12 +152,12 @@ class _ObjectReader(io.RawIOBase):
 
 @contextlib.contextmanager
 def _storage_errors() -> Iterator[None]:
-    """Whatever the store says, as a StorageError; the words may hold an address and are for the log."""
+    """Convert all errors to StorageError. The message may hold a URL and is only for the log."""
     try:
         yield
     except StorageError:
         raise
     except Exception as error:
         kind = KeyTaken if type(error).__name__ in ("AlreadyExistsError", "PreconditionError") else StorageError
-        said, *_ = str(error).splitlines() or [""]  # after the first line comes what only its makers can read
+        said, *_ = str(error).splitlines() or [""]  # later lines are internals of obstore
         raise kind(f"{type(error).__name__}: {said}") from error

@@ -1,4 +1,4 @@
-"""An upload as it comes in: read piece by piece, counted, hashed and looked at on the way, never held as a whole."""
+"""Receives an upload: reads, counts, hashes and checks it in chunks, never as a whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tidegate_apps.convert.codes import problem_without_code
 from tidegate_apps.convert.storage import PIECE, Draft
 
 MAGIC = b"%PDF-"
-_OVERHEAD = 64 * 1024  # bytes of a form beside the file
+_OVERHEAD = 64 * 1024  # bytes of a form in addition to the file
 _MAX_FIELD = 1024
 _MAX_PARTS = 20
 _MAX_NAME = 200
@@ -23,13 +23,13 @@ _HEADERS = 8192
 
 
 class UploadReceiver:
-    """A form with one file in it: `file`, and the fields beside it."""
+    """A form with the part `file` and other fields."""
 
     def __init__(self, draft: Draft, limit: int) -> None:
         self._draft, self._limit = draft, limit
         self._head = b""
         self.fields: dict[str, str] = {}
-        self.name: str | None = None  # of the file; None when there was none
+        self.name: str | None = None  # of the file; None if there is none
         self.bytes = 0
 
     @property
@@ -42,7 +42,7 @@ class UploadReceiver:
         self.name = name
 
     def add(self, data: bytes) -> None:
-        """A piece of the file."""
+        """Add a chunk of the file."""
         if len(self._head) < len(MAGIC):
             self._head += data[: len(MAGIC) - len(self._head)]
         self.bytes += len(data)
@@ -52,12 +52,12 @@ class UploadReceiver:
 
 
 def too_large(limit: int) -> Problem:
-    # What is still coming is not read, so the connection cannot be used again.
+    # The rest of the body is not read, so the connection cannot be reused.
     return Problem("TOO_LARGE", codes.too_large(limit), status=413, headers={"Connection": "close"}, most_bytes=limit)
 
 
 def check_length(request: Request, limit: int) -> None:
-    """Refuses at once what says itself that it is too large."""
+    """Reject a request whose Content-Length is too large."""
     stated = request.headers.get("content-length", "")
     if stated.isdecimal() and int(stated) > limit + _OVERHEAD:
         raise too_large(limit)
@@ -72,10 +72,10 @@ def boundary_of(request: Request) -> bytes:
 
 
 async def receive(request: Request, found: UploadReceiver, within: float) -> None:
-    """Reads the form to its end. Problem when it is too large, malformed, too slow, or breaks off."""
+    """Read the whole form. Raises Problem if it is too large, malformed, too slow or interrupted."""
     try:
         form = _UploadForm(boundary_of(request), found)
-    except FormParserError as error:  # its boundary is too long
+    except FormParserError as error:  # the boundary is too long
         raise _malformed() from error
     taken = 0
     try:
@@ -89,22 +89,30 @@ async def receive(request: Request, found: UploadReceiver, within: float) -> Non
                     await run_in_threadpool(form.store)
             await run_in_threadpool(form.end)
     except TimeoutError as error:
-        told = {"Connection": "close"}
-        raise problem_without_code("malformed", "The upload took too long.", status=408, headers=told) from error
-    except ClientDisconnect as error:  # nobody hears it, and it is no mistake of ours
+        headers = {"Connection": "close"}
+        raise problem_without_code("malformed", "The upload took too long.", status=408, headers=headers) from error
+    except ClientDisconnect as error:  # the client is gone, and this is not an error of ours
         raise problem_without_code("malformed", "The upload broke off.") from error
 
 
 class _UploadForm:
-    """Follows a form. What belongs to the file waits here until a thread has time to write it."""
+    """Collects the parts of a form. File data waits here until a thread writes it."""
 
     def __init__(self, boundary: bytes, found: UploadReceiver) -> None:
         self._found = found
-        self._parser = MultipartParser(boundary, {
-            "on_part_begin": self._part_begin, "on_part_data": self._part_data, "on_part_end": self._part_end,
-            "on_header_field": self._header_field, "on_header_value": self._header_value,
-            "on_header_end": self._header_end, "on_headers_finished": self._headers_finished, "on_end": self._on_end,
-        })  # fmt: skip
+        self._parser = MultipartParser(
+            boundary,
+            {
+                "on_part_begin": self._part_begin,
+                "on_part_data": self._part_data,
+                "on_part_end": self._part_end,
+                "on_header_field": self._header_field,
+                "on_header_value": self._header_value,
+                "on_header_end": self._header_end,
+                "on_headers_finished": self._headers_finished,
+                "on_end": self._on_end,
+            },
+        )
         self._pieces: list[bytes] = []
         self.waiting = 0
         self._parts = 0
@@ -120,7 +128,7 @@ class _UploadForm:
             self._parser.write(chunk)
         except Problem:
             raise
-        except Exception as error:  # the parser has errors of its own for each mistake
+        except Exception as error:  # the parser raises its own errors
             raise _malformed() from error
 
     def store(self) -> None:
@@ -133,7 +141,7 @@ class _UploadForm:
         if self.waiting:
             self.store()
 
-    # -- what the parser calls -----------------------------------------------------------------------------------
+    # -- callbacks of the parser ---------------------------------------------------------------------------------------
 
     def _part_begin(self) -> None:
         self._parts += 1
@@ -186,9 +194,9 @@ class _UploadForm:
 
 
 def name_of(given: bytes) -> str:
-    """What its owner calls the file: no folders, nothing that cannot be shown."""
+    """Return the file name for display: no folders, no unprintable characters."""
     text = given.decode("utf-8", "replace").replace("\\", "/").rpartition("/")[2]
-    clean = "".join(each for each in text if each.isprintable()).strip()
+    clean = "".join(char for char in text if char.isprintable()).strip()
     return clean[:_MAX_NAME] or "document.pdf"
 
 

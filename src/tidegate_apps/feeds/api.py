@@ -1,4 +1,4 @@
-"""`/sources`: what is polled."""
+"""The JSON API of feeds, below `/sources`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tidegate_apps.feeds.opml import add_all, every
 from tidegate_apps.feeds.settings import FeedsSettings
 from tidegate_apps.feeds.sources import Sources
 
-# Who may ask for what.
+# -- permissions -------------------------------------------------------------------------------------------------------
 
 SourceId = Annotated[int, Path(ge=1, le=MAX_ID, description="The number of a source.")]
 _JWT, _POLLER = "jwt", "poller"
@@ -33,7 +33,7 @@ _CHALLENGE = {"WWW-Authenticate": 'Bearer realm="tidegate"'}
 
 
 def may(request: Request, *rights: Permission) -> None:
-    """Problem unless whoever asks has one of these rights."""
+    """Raise Problem unless the caller has one of these permissions."""
     who = current_principal(request)
     if who is None:
         raise Problem("not_signed_in", headers=_CHALLENGE)
@@ -42,12 +42,12 @@ def may(request: Request, *rights: Permission) -> None:
 
 
 def sees(request: Request) -> None:
-    """Readers, and programs that poll."""
+    """Allow readers, and programs that poll."""
     may(request, Permission.SEE, Permission.SWITCH_FEEDS)
 
 
 def switcher(request: Request) -> str:
-    """Who enables or disables a feed, by a JSON Web Token and by nothing else; `auto` for a poller."""
+    """Return who enables or disables a feed; `auto` for a poller. Only a JSON Web Token is accepted."""
     who = current_principal(request)
     if who is None or who.via != _JWT:
         raise Problem("not_signed_in", "Send a JSON Web Token: Authorization: Bearer.", headers=_CHALLENGE)
@@ -61,15 +61,16 @@ def is_poller(request: Request) -> bool:
 
 
 def sees_whole(request: Request) -> bool:
-    """Whether an address may be shown with its password: to whoever may change it, and to a program that polls it."""
+    """Return whether the URL may include its password: for users who may change it, and for programs that poll it."""
     who = current_principal(request)
     return who is not None and (who.has_permission(Permission.PUT_IN) or who.role == _POLLER)
 
 
 class SwitcherFirst(APIRoute):
-    """Who has no token learns nothing else.
+    """Checks the token before the body.
 
-    A body that is no JSON is refused before anybody asks who sent it; so here that is asked with another body first.
+    FastAPI rejects a body that is not JSON before it runs the dependencies. This route then runs them with a valid
+    body, so that a caller without a token gets 401 and not a hint about the body.
     """
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -79,9 +80,9 @@ class SwitcherFirst(APIRoute):
             try:
                 return await handle(request)
             except RequestValidationError as error:
-                if all(each["type"] != "json_invalid" for each in error.errors()):
+                if all(detail["type"] != "json_invalid" for detail in error.errors()):
                     raise
-                with contextlib.suppress(RequestValidationError):  # it names no reason, so nothing is changed
+                with contextlib.suppress(RequestValidationError):  # that body has no reason, so nothing changes
                     await handle(Request(request.scope, _no_reason))
                 raise
 
@@ -99,10 +100,10 @@ _START = (-1.0, 0)
 
 
 def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
-    found = APIRouter(tags=["feeds"])
+    router = APIRouter(tags=["feeds"])
     sources: Sources = app.jobs.sources
 
-    @found.get("/sources", dependencies=[Sees])
+    @router.get("/sources", dependencies=[Sees])
     @requires(PUBLIC)
     def sources_list(
         request: Request,
@@ -126,7 +127,7 @@ def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
             items=[api_models.shown(row, whole=whole) for row in rows[:limit]], next_cursor=following
         )
 
-    @found.post("/sources", status_code=201)
+    @router.post("/sources", status_code=201)
     @requires(Permission.PUT_IN)
     def sources_add(request: Request, response: Response, body: api_models.NewSource) -> api_models.SourceShown:
         """Adds a source; it is polled at once."""
@@ -138,7 +139,7 @@ def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
         response.headers["Location"] = f"{request.scope.get('root_path', '')}/api/v1/sources/{made.id}"
         return api_models.shown(made)
 
-    @found.get("/sources/{id}", dependencies=[Sees])
+    @router.get("/sources/{id}", dependencies=[Sees])
     @requires(PUBLIC)
     def sources_get(request: Request, id: SourceId) -> api_models.SourceShown:  # noqa: A002 - the name in the address
         """One source, with what is known of its feed."""
@@ -146,21 +147,23 @@ def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
         state = app.db.read(lambda tx: api_models.state_shown(tx, id, now))
         return api_models.shown(source, state, whole=sees_whole(request))
 
-    @found.patch("/sources/{id}")
+    @router.patch("/sources/{id}")
     @requires(PUBLIC)
     def sources_change(request: Request, id: SourceId, body: api_models.ChangedSource) -> api_models.SourceShown:  # noqa: A002
         """Changes what is given. A poller may say that a feed has moved."""
-        given = body.model_fields_set
-        moves = given == {"feed_url"} and bool(body.feed_url) and is_poller(request)
+        fields = body.model_fields_set
+        moves = fields == {"feed_url"} and bool(body.feed_url) and is_poller(request)
         may(request, Permission.PUT_IN, *([Permission.SWITCH_FEEDS] if moves else []))
         here(app)
         change = Change(
-            feed_url=(body.feed_url or None) if "feed_url" in given else "", name=body.name or "",
-            interval=body.interval, enabled=body.enabled,
-        )  # fmt: skip
+            feed_url=(body.feed_url or None) if "feed_url" in fields else "",
+            name=body.name or "",
+            interval=body.interval,
+            enabled=body.enabled,
+        )
         return api_models.shown(sources.change(id, change, AUTO if moves else current_user(request)))
 
-    @found.delete("/sources/{id}", status_code=204)
+    @router.delete("/sources/{id}", status_code=204)
     @requires(Permission.PUT_IN)
     def sources_remove(request: Request, id: SourceId) -> Response:  # noqa: A002
         """Removes a source, its items and its history."""
@@ -168,7 +171,7 @@ def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
         sources.remove(id, current_user(request))
         return Response(status_code=204)
 
-    @found.post("/sources/{id}/poll", status_code=202)
+    @router.post("/sources/{id}/poll", status_code=202)
     @requires(Permission.PUT_IN)
     def sources_poll(request: Request, id: SourceId) -> api_models.SourceShown:  # noqa: A002
         """Polls a feed at once."""
@@ -176,11 +179,11 @@ def sources_router(app: Installed[FeedsSettings]) -> APIRouter:
         polls(app)
         return api_models.shown(sources.poll_now(id, current_user(request)))
 
-    return found
+    return router
 
 
 def here(app: Installed[FeedsSettings]) -> None:
-    """Problem when the sources are kept by another server."""
+    """Raise Problem if another server manages the sources."""
     if app.settings.source_manager_url:
         raise Problem("refused", f"The sources are kept at {app.settings.source_manager_url}; change them there.")
 
@@ -194,27 +197,27 @@ def _place(cursor: str) -> tuple[float, int]:
         return _START
     try:
         active, _, id_ = cursor.partition("_")
-        found = float(active), int(id_)
+        position = float(active), int(id_)
     except ValueError as error:
         raise Problem("bad_cursor") from error
-    if not 0 <= found[0] < 1e12 or not 0 <= found[1] <= api_models.MAX_ID:
+    if not 0 <= position[0] < 1e12 or not 0 <= position[1] <= api_models.MAX_ID:
         raise Problem("bad_cursor")
-    return found
+    return position
 
 
 def polls(app: Installed[FeedsSettings]) -> None:
-    """Refused unless feeds are polled by this server."""
+    """Raise Problem unless this server polls feeds."""
     if not app.settings.poll:
         raise Rejected("this server does not poll; another one does")
 
 
-# `/sources/{id}/items`: what a feed has brought.
+# -- items of a feed ---------------------------------------------------------------------------------------------------
 
 
 def items_router(app: Installed[FeedsSettings]) -> APIRouter:
-    found = APIRouter(tags=["feeds"])
+    router = APIRouter(tags=["feeds"])
 
-    @found.get("/sources/{id}/items")
+    @router.get("/sources/{id}/items")
     @requires(Permission.SEE)
     def sources_items(
         id: SourceId,  # noqa: A002 - the name in the address
@@ -228,17 +231,17 @@ def items_router(app: Installed[FeedsSettings]) -> APIRouter:
         following = str(rows[limit - 1][0]) if len(rows) > limit else None
         return api_models.ItemsShown(items=[api_models.item_shown(row) for row in rows[:limit]], next_cursor=following)
 
-    return found
+    return router
 
 
-# `/sources/{id}/feed-disable` and `/feed-enable`: behind a JSON Web Token, and behind nothing else.
+# -- enable and disable, only with a JSON Web Token --------------------------------------------------------------------
 
 
 def switching_router(app: Installed[FeedsSettings]) -> APIRouter:
-    found = APIRouter(tags=["feeds"], route_class=SwitcherFirst)
+    router = APIRouter(tags=["feeds"], route_class=SwitcherFirst)
     sources: Sources = app.jobs.sources
 
-    @found.patch("/sources/{id}/feed-disable")
+    @router.patch("/sources/{id}/feed-disable")
     @requires(PUBLIC)
     def sources_feed_disable(id: SourceId, body: api_models.Reason, by: Switcher) -> api_models.SourceShown:  # noqa: A002
         """Disables a feed: for as long as its reason says, or with `manual` until somebody enables it."""
@@ -248,17 +251,17 @@ def switching_router(app: Installed[FeedsSettings]) -> APIRouter:
             raise Problem("invalid", f"reason: {said}.", errors=[{"field": "reason", "message": said}])
         return api_models.shown(sources.disable(id, body.reason, by))
 
-    @found.patch("/sources/{id}/feed-enable")
+    @router.patch("/sources/{id}/feed-enable")
     @requires(PUBLIC)
     def sources_feed_enable(id: SourceId, by: Switcher) -> api_models.SourceShown:  # noqa: A002
         """Enables a feed again."""
         here(app)
         return api_models.shown(sources.enable(id, by))
 
-    return found
+    return router
 
 
-# `/sources/opml`: lists of feeds, in and out.
+# -- OPML import and export --------------------------------------------------------------------------------------------
 
 MEDIA_TYPE = "text/x-opml"
 
@@ -272,15 +275,15 @@ class ImportShown(BaseModel):
 
 
 def opml_router(app: Installed[FeedsSettings]) -> APIRouter:
-    found = APIRouter(tags=["feeds"])
+    router = APIRouter(tags=["feeds"])
 
-    @found.get("/sources/opml", response_class=Response)
+    @router.get("/sources/opml", response_class=Response)
     @requires(Permission.SEE)
     def sources_export(request: Request) -> Response:
         """All feeds as OPML; passwords only for whoever may change them."""
         return exported(app, whole=sees_whole(request))
 
-    @found.post("/sources/opml")
+    @router.post("/sources/opml")
     @requires(Permission.PUT_IN)
     @body_limit(opml.MAX_BYTES + 1)
     def sources_import(
@@ -296,7 +299,7 @@ def opml_router(app: Installed[FeedsSettings]) -> APIRouter:
         done = add_all(app.jobs.sources, wanted, refused, current_user(request))
         return ImportShown(added=done.added, already_there=done.there, refused=done.refused)
 
-    return found
+    return router
 
 
 def exported(app: Installed[FeedsSettings], *, whole: bool) -> Response:

@@ -1,4 +1,4 @@
-"""What goes in and out of the API: strict on the way in, ISO-8601 times in UTC on the way out."""
+"""Request and response models of the API: strict input, ISO 8601 times in UTC in the output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidegate_apps.feeds.poll_results import state_of
 from tidegate_apps.feeds.state import POLL_NOW
 
 MAX_ID = 2**53 - 1
-PRINTABLE = r"^[^\x00-\x1f\x7f]*$"  # not every database can look for a text with a NUL in it
+PRINTABLE = r"^[^\x00-\x1f\x7f]*$"  # PostgreSQL cannot compare text with a NUL character
 
 
 def iso(moment: float) -> str:
@@ -129,13 +129,21 @@ class ItemsShown(BaseModel):
 
 
 def shown(source: Source, state: StateShown | None = None, *, whole: bool = True) -> SourceShown:
-    """A source as JSON; the address is without its secrets unless *whole*."""
+    """Return a source as JSON. The URL includes its secrets only if *whole*."""
     address = source.feed_url if whole or source.feed_url is None else public(source.feed_url)
     return SourceShown(
-        id=source.id, name=source.name, feed_url=address, interval=source.interval, enabled=source.enabled,
-        feed_disabled_at=source.feed_disabled_at, feed_disable_reason=source.feed_disable_reason,
-        disabled_by=source.disabled_by, rests_until=source.rests_until, created_at=source.created_at, feed_state=state,
-    )  # fmt: skip
+        id=source.id,
+        name=source.name,
+        feed_url=address,
+        interval=source.interval,
+        enabled=source.enabled,
+        feed_disabled_at=source.feed_disabled_at,
+        feed_disable_reason=source.feed_disable_reason,
+        disabled_by=source.disabled_by,
+        rests_until=source.rests_until,
+        created_at=source.created_at,
+        feed_state=state,
+    )
 
 
 def state_shown(tx: DbTx, source_id: int, now: float) -> StateShown | None:

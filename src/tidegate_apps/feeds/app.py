@@ -1,4 +1,4 @@
-"""Polls feeds, keeps their entries, and rests those that fail."""
+"""The feeds application: polls feeds, stores their entries, and suspends feeds that keep failing."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 
-# What `/metrics` tells of feeds. Labels are words of tables, never a feed or an address.
+# -- metrics -----------------------------------------------------------------------------------------------------------
+# Labels are values from tables, never a feed or a URL: their number is bounded.
 
-_LATE_SECONDS = 60.0  # seconds
+_LATE_SECONDS = 60.0
 OUTCOMES = (OK, UNMODIFIED, *map(str, ErrorType), OWN)
 
 
@@ -55,7 +56,7 @@ def jobs(app: Installed[FeedsSettings]) -> feed_jobs.FeedJobs:
 
 
 def schedules(app: Installed[FeedsSettings]) -> Iterable[ScheduledJob]:
-    """Every minute the job that polls is put in, unless it is there: so one runs, whatever happens to the last."""
+    """Insert the polling job every minute unless it exists. So one always runs, however the last one ended."""
     if app.jobs.poll is not None:
         yield ScheduledJob(cron="* * * * *", job=app.jobs.poll, name="feeds")
 

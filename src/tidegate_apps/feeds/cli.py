@@ -1,4 +1,4 @@
-"""`tidegate feeds`: what the page can do, at a terminal."""
+"""`tidegate feeds`: add, list, poll, import and export feeds."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def add(at: AtServer, address: str, name: str, interval: float | None) -> None:
 def list_(at: AtServer, active: bool) -> None:
     """Lists the feeds, each with its state."""
     with at.installed() as there:
-        found = [each for each in every(there.jobs.sources) if not active or _is_active(there, each)]
-        lines = [] if at.as_json else [line for each in found for line in _lines(there, each)]
-        at.say([_as_json(there, each) for each in found] if at.as_json else None, *lines)
-        if not found and not at.as_json:
+        sources = [source for source in every(there.jobs.sources) if not active or _is_active(there, source)]
+        lines = [] if at.as_json else [line for source in sources for line in _lines(there, source)]
+        at.say([_as_json(there, source) for source in sources] if at.as_json else None, *lines)
+        if not sources and not at.as_json:
             click.echo("no feed yet; add one with: tidegate feeds add ADDRESS", err=True)
 
 
@@ -57,16 +57,21 @@ def list_(at: AtServer, active: bool) -> None:
 def poll(at: AtServer, ids: tuple[int, ...], all_of_them: bool, wait: float) -> None:
     """Polls feeds now: here, or in the server if one runs."""
     with at.installed() as there:
-        wanted = [each.id for each in every(there.jobs.sources) if _is_active(there, each)] if all_of_them else ids
+        wanted = (
+            [source.id for source in every(there.jobs.sources) if _is_active(there, source)] if all_of_them else ids
+        )
         if not wanted:
             raise click.UsageError("which feeds? Give their numbers, or --all")
         with _Bar("Polling", at.as_json) as bar:
             done = poll_until(there, list(wanted), wait, bar.update, at.me)
-        found = [_as_json(there, there.jobs.sources.get(id_)) for id_ in wanted]
-        bad = [each for each in found if each["last_error"]]
+        polled = [_as_json(there, there.jobs.sources.get(id_)) for id_ in wanted]
+        bad = [source for source in polled if source["last_error"]]
         lines = [f"polled: {done} of {len(wanted)}, {len(bad)} failed"]
-        lines += [f"{each['id']:>6}  {each['name']}: {each['last_error_type']} ({each['last_error']})" for each in bad]
-        at.say(found, *lines)
+        lines += [
+            f"{source['id']:>6}  {source['name']}: {source['last_error_type']} ({source['last_error']})"
+            for source in bad
+        ]
+        at.say(polled, *lines)
     if done < len(wanted):
         sys.exit(Exit.TIMED_OUT)
     if bad:
@@ -118,7 +123,7 @@ def disable(at: AtServer, source_id: int, reason: str) -> None:
 
 
 class _Bar:
-    """How far it is, on a terminal only, on standard error."""
+    """A progress bar on standard error; nothing if that is not a terminal."""
 
     def __init__(self, label: str, as_json: bool) -> None:
         self._label, self._shown = label, not as_json and sys.stderr.isatty()
@@ -160,13 +165,20 @@ def _as_json(app: Installed[Any], source: Source) -> dict[str, Any]:
     state = _state(app, source.id)
     look = status_label(source, state, app.queue.clock.now())
     return {
-        "id": source.id, "name": source.name, "feed_url": source.feed_url, "interval": source.interval,
-        "enabled": source.enabled, "feed_disabled_at": source.feed_disabled_at,
-        "feed_disable_reason": source.feed_disable_reason, "disabled_by": source.disabled_by,
-        "rests_until": source.rests_until, "state": look.token, "reason": look.reason,
+        "id": source.id,
+        "name": source.name,
+        "feed_url": source.feed_url,
+        "interval": source.interval,
+        "enabled": source.enabled,
+        "feed_disabled_at": source.feed_disabled_at,
+        "feed_disable_reason": source.feed_disable_reason,
+        "disabled_by": source.disabled_by,
+        "rests_until": source.rests_until,
+        "state": look.token,
+        "reason": look.reason,
         "next_poll_at": None if state is None or state.due_at is None else state.due_at or app.queue.clock.now(),
         "consecutive_errors": 0 if state is None else state.consecutive_errors,
         "last_error": None if state is None else state.last_error,
         "last_error_type": None if state is None else state.last_error_type,
         "last_success_at": None if state is None else state.last_success_at,
-    }  # fmt: skip
+    }

@@ -1,4 +1,4 @@
-"""One poll of one feed: a conditional GET, and what came of it as a success or a typed error."""
+"""One poll of one feed: a conditional GET that returns a success or raises a typed error."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Parse = Callable[[bytes, str, str], Awaitable[Feed]]
 
 
 class Get(Protocol):
-    """As `net.Client.get`."""
+    """The signature of `net.Client.get`."""
 
     def __call__(self, url: str, *, headers: Mapping[str, str] | None = None) -> Awaitable[net.FetchResponse]: ...
 
 
 class Fetching:
-    """Fetches and reads feeds."""
+    """Fetches and parses feeds."""
 
     def __init__(self, get: Get, parse: Parse) -> None:
         self._get, self._parse = get, parse
 
     async def poll(self, state: FeedState, now: float) -> tuple[Success, Feed | None]:
-        """What was found, with the feed if there is something new in it; PollError when it failed."""
+        """Fetch the feed. The result has the parsed feed only if it changed. Raises PollError."""
         url = state.feed_url
         try:
             answer = await self._get(url, headers={"Accept": ACCEPT, **conditions(state, now)})
@@ -62,18 +62,25 @@ class Fetching:
 
 def _success(answer: net.FetchResponse, url: str, *, body_hash: str | None, hints: Hints | None) -> Success:
     return Success(
-        status=answer.status, etag=answer.headers.get("ETag"), last_modified=answer.headers.get("Last-Modified"),
-        moved_to=moved_to(answer, url), body_hash=body_hash, hints=hints,
-    )  # fmt: skip
+        status=answer.status,
+        etag=answer.headers.get("ETag"),
+        last_modified=answer.headers.get("Last-Modified"),
+        moved_to=moved_to(answer, url),
+        body_hash=body_hash,
+        hints=hints,
+    )
 
 
 def moved_to(answer: net.FetchResponse, url: str) -> str | None:
-    """Where the feed at *url* is for good; with its user and password, if they were sent all the way."""
+    """Return the URL that the feed at *url* moved to permanently.
+
+    Credentials carry over if every redirect received them.
+    """
     if answer.moved_to is None or "@" not in url:
         return answer.moved_to
-    asked, found = httpx2.URL(url), httpx2.URL(answer.moved_to)
-    way = {_origin(httpx2.URL(each)) for _, each in answer.history} | {_origin(found), _origin(asked)}
-    return str(found.copy_with(userinfo=asked.userinfo)) if len(way) == 1 else answer.moved_to
+    asked, target = httpx2.URL(url), httpx2.URL(answer.moved_to)
+    way = {_origin(httpx2.URL(step)) for _, step in answer.history} | {_origin(target), _origin(asked)}
+    return str(target.copy_with(userinfo=asked.userinfo)) if len(way) == 1 else answer.moved_to
 
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
@@ -81,21 +88,21 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
 
 
 def retry_after(answer: net.FetchResponse, now: float) -> float | None:
-    """Seconds; a date is read against the server's own clock, or ours when it does not say its own."""
-    given = httpx2.Headers(answer.headers)
-    given.setdefault("Date", formatdate(now, usegmt=True))
-    fault = classify(httpx2.Response(answer.status, headers=given))
+    """Return the delay in seconds. A date is compared with the server's own clock, or with ours if it sends none."""
+    headers = httpx2.Headers(answer.headers)
+    headers.setdefault("Date", formatdate(now, usegmt=True))
+    fault = classify(httpx2.Response(answer.status, headers=headers))
     return None if fault is None else fault.retry_after
 
 
 def hints_of(feed: Feed, answer: net.FetchResponse, now: float) -> Hints:
-    """When the feed wants to be left alone: the longest of what it and its server say."""
+    """Return how long to wait before the next poll: the longest of what the feed and its server say."""
     wait = max(feed.ttl, _cached(answer.headers, now))
     return Hints.of(wait, feed.skip_hours, feed.skip_days)
 
 
 def _cached(headers: Mapping[str, str], now: float) -> float:
-    """Seconds that the answer is good for, as Cache-Control or Expires say."""
+    """Return the seconds that the response stays fresh, by Cache-Control or Expires."""
     parts = [part.strip().lower() for part in headers.get("Cache-Control", "").split(",")]
     if "no-cache" in parts or "no-store" in parts:
         return 0.0

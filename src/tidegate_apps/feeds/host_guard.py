@@ -1,4 +1,4 @@
-"""Whether it is a host that fails, and not the feeds on it. Pure."""
+"""Failure attribution: whether our network, a host or a single feed is failing. Pure."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from tidegate_apps.feeds.notices import TARGET
 from tidegate_apps.feeds.state import FeedState
 
 LEAST, SHARE = 3, 0.6  # feeds of one host, and the share of them that fails with the same type
-MAX_EXCUSED_SECONDS = 24 * 3600.0  # seconds that a host is blamed in place of its feeds
+MAX_EXCUSED_SECONDS = 24 * 3600.0  # how long failures count against a host instead of its feeds
 _MIN_HOSTS_KEPT = 1000
 _EXCUSED_TYPES = frozenset({ErrorType.NETWORK, ErrorType.UPSTREAM})
 
 
 @dataclass(slots=True)
 class _Host:
-    seen: dict[int, tuple[float, str]] = field(default_factory=dict)  # by source: when, and the type or ""
-    since: float | None = None  # it has failed since then
-    told: bool | None = None  # what people have heard of it; None: nothing since the start
+    seen: dict[int, tuple[float, str]] = field(default_factory=dict)  # by source: time, and error type or ""
+    since: float | None = None  # start of the failure
+    told: bool | None = None  # the state that operators were last notified of; None: not since the start
     type: str = ""
 
     def judged(self, now: float) -> None:
-        self.seen = {id_: each for id_, each in self.seen.items() if now - each[0] <= MAX_EXCUSED_SECONDS}
+        self.seen = {id_: poll for id_, poll in self.seen.items() if now - poll[0] <= MAX_EXCUSED_SECONDS}
         failed = Counter(kind for _, kind in self.seen.values() if kind).most_common(1)
         if len(self.seen) >= LEAST and failed and failed[0][1] >= SHARE * len(self.seen):
             self.since, self.type = now if self.since is None else self.since, failed[0][0]
@@ -36,19 +36,19 @@ class _Host:
 
 
 class HostGuard:
-    """What is known of hosts with several feeds. A host is its name and port."""
+    """The state of hosts with several feeds. A host is a name and a port."""
 
     def __init__(self, *, on: bool) -> None:
         self._on = on
         self._hosts: dict[str, _Host] = {}
         self._news: set[str] = set()
-        self._limit = _MIN_HOSTS_KEPT  # hosts; then those that are gone are forgotten
+        self._limit = _MIN_HOSTS_KEPT  # above this number of hosts, inactive ones are dropped
 
     def __len__(self) -> int:
         return len(self._hosts)
 
     def record_failure(self, state: FeedState, error: PollError, now: float) -> bool:
-        """Whether this failure is its host's: then nothing is counted against the feed."""
+        """Return whether the host causes this failure. If so, nothing is counted against the feed."""
         if not self._on or error.untyped:
             return False
         host = self._noted(state, str(error.type), now)
@@ -59,7 +59,7 @@ class HostGuard:
             self._noted(state, "", now)
 
     def news(self) -> list[tuple[str, str]]:
-        """Hosts of which people have not heard how they are: the type that they fail with, or "" when they are well."""
+        """Return the hosts whose state changed since the last notice: the error type, or "" if the host recovered."""
         return [(name, self._type_of(name)) for name in sorted(self._news)]
 
     def told(self, news: list[tuple[str, str]]) -> None:
@@ -79,7 +79,7 @@ class HostGuard:
         return host
 
     def _forget(self, now: float) -> None:
-        """Hosts that no feed was polled at for long, and of which nobody has heard."""
+        """Drop hosts that were not polled for long and that no notice mentioned."""
         self._hosts = {
             name: host
             for name, host in self._hosts.items()
@@ -94,19 +94,19 @@ class HostGuard:
         return host.type if host.since is not None else ""
 
 
-# Whether it is our own network that is down, and no feed's fault.
+# -- our own network ---------------------------------------------------------------------------------------------------
 
-_MIN_POLLS_PER_HOST = 2.0  # times as many polls in the window as there must be hosts
+_MIN_POLLS_PER_HOST = 2.0  # polls in the window, per host that it must see
 _MAX_WINDOW = 1800.0
 _NOT_REACHED = (net.Unreachable, net.TooSlow)
-_SAYS_NOTHING = (net.Refused, net.Busy)  # nothing was sent, so the link was not tried
+_SAYS_NOTHING = (net.Refused, net.Busy)  # nothing was sent, so the network was not tested
 
 
 class FeedNetworkGuard:
-    """The core's guard, for feeds: their polls may be far apart.
+    """The network guard of the core, for feeds, whose polls may be far apart.
 
-    What was found to be lost stays so until something answers. And where so few feeds are polled that the usual window
-    would never see enough hosts, it is as long as it must be, up to half an hour.
+    A lost network stays lost until a host responds. If the usual window would contain too few hosts, it is longer, up
+    to half an hour.
     """
 
     def __init__(self, guard: NetworkGuardPolicy | None) -> None:
@@ -114,16 +114,16 @@ class FeedNetworkGuard:
         self._link = None if guard is None else NetworkGuard(guard)
         self._within = 0.0 if guard is None else float(guard.within)  # type: ignore[arg-type]  # it made a number of it
         self.lost = False
-        self.known = False  # something has answered, or so much has failed that it is lost
-        self.told: bool | None = None  # what people have heard last of it; None: nothing since the start
+        self.known = False  # a host has responded, or enough polls failed to call the network lost
+        self.told: bool | None = None  # the state that operators were last notified of; None: not since the start
 
     @property
     def news(self) -> bool:
-        """Whether people have not heard of it yet."""
+        """Return whether operators have not been notified of the current state."""
         return self.known and self.lost is not self.told
 
     def usual(self, polls_per_second: float) -> None:
-        """So many polls there are when all goes well."""
+        """Set the normal number of polls per second."""
         if self._guard is None or polls_per_second <= 0:
             return
         usual = float(self._guard.within)  # type: ignore[arg-type]
@@ -133,7 +133,7 @@ class FeedNetworkGuard:
             self._link = NetworkGuard(replace(self._guard, within=within))
 
     def record_failure(self, state: FeedState, error: PollError, now: float) -> bool:
-        """Whether this failure is our own."""
+        """Return whether our own network causes this failure."""
         if self._link is None or isinstance(error.cause, _SAYS_NOTHING) or error.untyped:
             return False
         if not isinstance(error.cause, _NOT_REACHED):
@@ -145,7 +145,7 @@ class FeedNetworkGuard:
         return self.lost
 
     def record_answer(self, state: FeedState, now: float) -> None:
-        """Something came back, whatever it was."""
+        """Record that a host responded, with any status."""
         if self._link is not None:
             self._link.record_answer(_place(state), now)
             self.lost = self._link.lost
@@ -156,19 +156,19 @@ def _place(state: FeedState) -> Endpoint:
     return Endpoint(TARGET, state.source_id, state.host)
 
 
-# Whose fault it is that polls fail: our own network's, a host's, or the feed's; and what people are told of it.
+# -- attribution and its notices ---------------------------------------------------------------------------------------
 
 
 @dataclass(slots=True)
 class GuardReport:
-    """What people have not heard: `tell` it in a transaction, and say that they were `told` when that has ended."""
+    """State changes that need a notice. Call `tell` in a transaction, and `told` after the commit."""
 
     _link: FeedNetworkGuard
     _hosts: HostGuard
     lost: bool
     of_link: bool
     of_hosts: list[tuple[str, str]]
-    _heard: list[tuple[str, str]] = field(default_factory=list)  # what they did not know
+    _heard: list[tuple[str, str]] = field(default_factory=list)  # hosts in the notices of this transaction
 
     def tell(self, tx: DbTx, at: float) -> None:
         self._heard = [host for host in self.of_hosts if tx.tell(notices.host(*host, at))]
@@ -183,12 +183,12 @@ class GuardReport:
             notices.log_host(name, kind)
         if self.of_link:
             first, self._link.told = self._link.told is None, self.lost
-            if self.lost or not first:  # that it is well is news only to whom it was said to be lost
+            if self.lost or not first:  # a healthy network is only worth a notice after it was lost
                 notices.log_network(self.lost)
 
 
 class FailureAttribution:
-    """What is known of our own network and of hosts, from one turn of polling to the next."""
+    """The state of our network and of hosts, across poller restarts."""
 
     def __init__(self, guard: NetworkGuardPolicy | None, *, hosts: bool) -> None:
         self._link, self._hosts = FeedNetworkGuard(guard), HostGuard(on=hosts)
@@ -201,7 +201,7 @@ class FailureAttribution:
         self._hosts.record_answer(state, now)
 
     def record_failure(self, state: FeedState, error: PollError, now: float) -> tuple[bool, bool]:
-        """Whether this failure is our own, and else whether it is its host's."""
+        """Return whether our network causes this failure, and else whether its host does."""
         own = self._link.record_failure(state, error, now)
         return own, not own and self._hosts.record_failure(state, error, now)
 

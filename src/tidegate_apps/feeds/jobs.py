@@ -1,4 +1,4 @@
-"""The jobs: one that polls for as long as its worker lives, and one that tells another source manager."""
+"""The jobs: one polls as long as its worker runs, one updates a remote source manager."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ QUEUE = "feeds"
 
 @dataclass(frozen=True, slots=True)
 class SourceEvent:
-    """Something happened to a feed, at one of its polls, that another source manager must hear of."""
+    """An event of a poll that the remote source manager must know."""
 
     source_id: int
     fence: int
-    moved_from: str = ""  # the address until now, when it has moved
+    moved_from: str = ""  # the URL before the move
 
 
 @dataclass(slots=True, kw_only=True)
 class FeedJobs:
-    """What the application has at work."""
+    """The parts of the application that jobs, routes and pages share."""
 
     sources: Sources
     poll: JobFunction[[], int] | None = None
     tell: JobFunction[[SourceEvent], None] | None = None
     manager: SourceManager | None = None
-    poller: Callable[[Fetching, PollClock], Poller] | None = None  # each goes on where the last one was
-    contact_asked_for: bool = False  # once is enough
+    poller: Callable[[Fetching, PollClock], Poller] | None = None  # each poller continues where the last one stopped
+    contact_asked_for: bool = False  # log the advice only once
 
 
 class Fetches(Protocol):
-    """As a `net.Client`."""
+    """The interface of `net.Client`."""
 
     @property
     def get(self) -> Get: ...
@@ -63,15 +63,22 @@ class Fetches(Protocol):
 @contextlib.asynccontextmanager
 async def client_of(settings: FeedsSettings) -> AsyncIterator[Fetches]:
     async with net.Client(
-        user_agent=user_agent(settings), allow=settings.allow_networks, ports=settings.ports or None,
-        total=float(settings.total), body=settings.body, redirects=settings.redirects,
-    ) as client:  # fmt: skip
+        user_agent=user_agent(settings),
+        allow=settings.allow_networks,
+        ports=settings.ports or None,
+        total=float(settings.total),
+        body=settings.body,
+        redirects=settings.redirects,
+    ) as client:
         yield client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedDependencies:
-    """What polling needs of the world: other clients do without sockets. *look*: seconds between two looks."""
+    """External dependencies of polling.
+
+    Tests replace them to run without sockets. *look*: seconds between two polls of the database.
+    """
 
     client: Callable[[FeedsSettings], AbstractAsyncContextManager[Fetches]] = client_of
     rng: Callable[[], float] = random.random
@@ -79,37 +86,37 @@ class FeedDependencies:
 
 
 def declare(app: Installed[FeedsSettings], parse: Parse, outside: FeedDependencies | None = None) -> FeedJobs:
-    """The jobs of this server: none when it only keeps sources."""
+    """Declare the jobs of this server; none if it only manages sources."""
     outside = outside or FeedDependencies()
 
     def wake(tx: DbTx) -> None:
-        if found.poll is not None:
-            found.poll.options(connection=tx).enqueue()
+        if parts.poll is not None:
+            parts.poll.options(connection=tx).enqueue()
 
-    found = FeedJobs(
+    parts = FeedJobs(
         sources=Sources(app.db, app.queue.clock.now, float(app.settings.interval), wake),
         contact_asked_for=bool(app.settings.contact),
     )
     remote = bool(app.settings.source_manager_url)
     if remote:
-        found.manager, found.tell = _remote(app)
+        parts.manager, parts.tell = _remote(app)
     else:
-        found.manager = LocalSources(found.sources)
-    manager, policy = found.manager, replace(policy_of(app.settings), poll_interval=outside.look)
+        parts.manager = LocalSources(parts.sources)
+    manager, policy = parts.manager, replace(policy_of(app.settings), poll_interval=outside.look)
     attribution = FailureAttribution(policy.guard, hosts=policy.host_guard)
 
     def poller_of(fetching: Fetching, times: PollClock) -> Poller:
         return Poller(app.db, manager, fetching, times, policy, attribution)
 
-    found.poller = poller_of
+    parts.poller = poller_of
     if app.settings.poll:
 
         @app.queue.job(queue=QUEUE, name="feeds.poll", unique=True, attempts=1000)
         async def poll(job: Context) -> int:
             clock = app.queue.clock
             end = job.end_of_turn(clock.now())
-            if not found.contact_asked_for and (await app.db.aall("next_due"))[0][0] is not None:
-                found.contact_asked_for = True
+            if not parts.contact_asked_for and (await app.db.aall("next_due"))[0][0] is not None:
+                parts.contact_asked_for = True
                 _log.warning("no_contact setting=%s", "feeds.contact")
             async with outside.client(app.settings) as client:
                 times = PollClock(
@@ -127,8 +134,8 @@ def declare(app: Installed[FeedsSettings], parse: Parse, outside: FeedDependenci
                 raise Again(keep_attempt=True)
             return poller.tally.polled
 
-        found.poll = poll
-    return found
+        parts.poll = poll
+    return parts
 
 
 def policy_of(settings: FeedsSettings) -> PollPolicy:
@@ -146,7 +153,7 @@ def policy_of(settings: FeedsSettings) -> PollPolicy:
 
 
 def user_agent(settings: FeedsSettings) -> str:
-    """Who we are, and where somebody can complain."""
+    """Return a User-Agent with a contact, so that site operators can complain."""
     return net.user_agent("feed poller", settings.contact)
 
 
@@ -154,38 +161,48 @@ async def _refresh(app: Installed[FeedsSettings], manager: SourceManager) -> Non
     while True:
         try:
             await manager.refresh()
-        except Exception:  # of ours: the list stays as it was, and the next look may go better
+        except Exception:  # a bug of ours: keep the old list and retry at the next refresh
             _log.exception("sources_not_refreshed")
         await app.queue.clock.asleep(float(app.settings.refresh))
 
 
-# -- another server ----------------------------------------------------------------------------------------------------
+# -- the remote source manager -----------------------------------------------------------------------------------------
 
 
 def _remote(app: Installed[FeedsSettings]) -> tuple[SourceManager, JobFunction[[SourceEvent], None]]:
     clock = app.queue.clock
     target = Target(
-        "source-manager", "jobs", backoff=None, breaker={"consecutive": 5, "timeout": 30},
-        concurrency=1, deadline="30s", clock=clock,
-    )  # fmt: skip
+        "source-manager",
+        "jobs",
+        backoff=None,
+        breaker={"consecutive": 5, "timeout": 30},
+        concurrency=1,
+        deadline="30s",
+        clock=clock,
+    )
     clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx2.AsyncClient] = WeakKeyDictionary()
-    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it says every request
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # httpx2 logs every request
 
     def client() -> httpx2.AsyncClient:
-        """One for each loop: the workers may have one of their own."""
+        """Return one client per event loop: workers may run their own loop."""
         loop = asyncio.get_running_loop()
         if loop not in clients:
             token = app.settings.source_manager_token.get_secret_value()
             clients[loop] = httpx2.AsyncClient(
-                base_url=app.settings.source_manager_url, timeout=20,
+                base_url=app.settings.source_manager_url,
+                timeout=20,
                 headers={"Authorization": f"Bearer {token}", "User-Agent": user_agent(app.settings)},
-            )  # fmt: skip
+            )
         return clients[loop]
 
     @app.queue.job(
-        queue=QUEUE, name="feeds.tell", target=target, attempts=1000, backoff=Backoff("2s", cap="5m"),
+        queue=QUEUE,
+        name="feeds.tell",
+        target=target,
+        attempts=1000,
+        backoff=Backoff("2s", cap="5m"),
         unique=lambda word: (word.source_id, word.fence, word.moved_from),
-    )  # fmt: skip
+    )
     async def tell(word: SourceEvent) -> Done[None]:
         rows = await app.db.aall("states", source_id=word.source_id)
         if not rows:
@@ -200,18 +217,18 @@ def _remote(app: Installed[FeedsSettings]) -> tuple[SourceManager, JobFunction[[
     return RemoteSources(app.db, target, client, clock.now, put_in), tell
 
 
-# Polls some feeds from a terminal: the server does it if one runs, and this process if none does.
+# -- polling from the command line -------------------------------------------------------------------------------------
 
-_POLL_INTERVAL = 0.2  # seconds
+_POLL_INTERVAL = 0.2
 
 
 def poll_until(
     app: Installed[Any], ids: Sequence[int], wait: float, progress: Callable[[int, int], None], by: str
 ) -> int:
-    """Asks for polls and waits for them; returns how many were made in time.
+    """Request polls, wait for them, and return how many finished in time.
 
-    There is one job that polls, whoever works on it: a server that has it under its lease goes on with it, and this
-    process takes it otherwise. So nothing is polled twice.
+    Only one job polls. If a server holds its lease, that server does the work. Otherwise this process claims the job.
+    So nothing is polled twice.
     """
     began = app.queue.clock.now()
     app.jobs.sources.poll_all(ids, by)

@@ -1,4 +1,4 @@
-"""What is polled, as a value. Pure."""
+"""Sources as values, and how they are read from their table."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from urllib.parse import urlsplit
 from tidegate.apps import Db, DbTx
 from tidegate.errors import NotFound
 
-AUTO = "auto"  # who did it, when nobody did
-MAX_URL = 2000  # bytes; the index of addresses of PostgreSQL does not take many more
+AUTO = "auto"  # the actor of automatic changes
+MAX_URL = 2000  # bytes; PostgreSQL's index on URLs does not allow many more
 
-# In a query, a name that says that its value is a secret, and the value.
+# A query parameter whose name says that its value is a secret, and the value.
 _SECRET = re.compile(r"((?:^|(?<=[&;]))[^=&;]*(?:token|key|secret|pass|pwd|auth|sig)[^=&;]*=)[^&;]+", re.IGNORECASE)
 
 
@@ -29,7 +29,7 @@ class Source:
     feed_disabled_at: float | None
     feed_disable_reason: str | None
     disabled_by: str | None
-    active_from: float | None  # 0: active; the end of a rest; None: only a person begins it again
+    active_from: float | None  # 0: active; a time: suspended until then; None: until an operator enables it
     created_at: float
 
     @property
@@ -43,7 +43,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRequest:
-    """A source that is to be added."""
+    """A source to add."""
 
     feed_url: str | None
     name: str = ""
@@ -53,7 +53,7 @@ class SourceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What is to be another of a source. What is left out stays; None takes its address away."""
+    """Changes to a source. Fields that are left out stay. None removes the URL."""
 
     feed_url: str | None = ""
     name: str = ""
@@ -61,15 +61,17 @@ class Change:
     enabled: bool | None = None
 
     def of(self, was: Source) -> SourceRequest:
-        """The values of the source after it."""
+        """Return the values of the source after the change."""
         return SourceRequest(
-            feed_url=was.feed_url if self.feed_url == "" else self.feed_url, name=self.name or was.name,
-            interval=self.interval or was.interval, enabled=was.enabled if self.enabled is None else self.enabled,
-        )  # fmt: skip
+            feed_url=was.feed_url if self.feed_url == "" else self.feed_url,
+            name=self.name or was.name,
+            interval=self.interval or was.interval,
+            enabled=was.enabled if self.enabled is None else self.enabled,
+        )
 
 
 def check_url(url: str) -> str:
-    """The address of a feed; ValueError when it can be none."""
+    """Return the URL of a feed. Raises ValueError if it is not valid."""
     url = url.strip()
     try:
         parts = urlsplit(url)
@@ -84,7 +86,7 @@ def check_url(url: str) -> str:
 
 
 def public(url: str) -> str:
-    """The address as people may see it: without a password, and without what the query has instead of one."""
+    """Return the URL without a password and without secrets in its query."""
     parts = urlsplit(url)
     user, at, host = parts.netloc.rpartition("@")
     name, colon, _ = user.partition(":")
@@ -94,11 +96,11 @@ def public(url: str) -> str:
     return parts._replace(netloc=f"{name}:…@{host}" if at and colon else parts.netloc, query=query).geturl()
 
 
-# Sources as their table has them: one of them, those that somebody looks for, and what follows from a row.
+# -- queries -----------------------------------------------------------------------------------------------------------
 
 
 def found_in(tx: DbTx, id_: int, *, lock: bool = False) -> Source:
-    """NotFound when there is no such source."""
+    """Return the source. Raises NotFound."""
     row = tx.one("lock_source" if lock else "source", id=id_)
     if row is None:
         raise NotFound(f"there is no source {id_}")
@@ -108,20 +110,21 @@ def found_in(tx: DbTx, id_: int, *, lock: bool = False) -> Source:
 def matching(
     tx: DbTx, like: str, after: int, n: int, *, whole: bool = False, read: Callable[..., list[Source]] | None = None
 ) -> list[Source]:
-    """Those that have *like* in their names or addresses.
+    """Return the sources with *like* in their name or URL.
 
-    Who does not see an address *whole* must not find out a password in it letter by letter. *read* asks elsewhere.
+    Without *whole*, secrets in URLs are not searched: a search could reveal a password letter by letter. *read*
+    replaces the database for sources that another server manages.
     """
     pattern = Db.containing(like.lower())
-    found: list[Source] = []
-    while len(found) < n:
+    sources: list[Source] = []
+    while len(sources) < n:
         asked = {"after": after, "n": n, "like": pattern}
         some = [Source(*row) for row in tx.all("sources_found", **asked)] if read is None else read(**asked)
-        found += [each for each in some if whole or _shows(each, like.lower())]
+        sources += [source for source in some if whole or _shows(source, like.lower())]
         if len(some) < n:
             break
         after = some[-1].id
-    return found[:n]
+    return sources[:n]
 
 
 def _shows(source: Source, like: str) -> bool:
@@ -129,12 +132,12 @@ def _shows(source: Source, like: str) -> bool:
 
 
 def active_from(url: str | None, *, enabled: bool) -> float | None:
-    """When a source that does not rest may be polled: at any time, or never."""
+    """Return when a source that is not suspended may be polled: always (0) or never (None)."""
     return 0.0 if enabled and url else None
 
 
 def standing(found: Source) -> dict[str, str | None]:
-    """How it was, for those who ask who changed it."""
+    """Return the state of the source, for the audit log."""
     if found.feed_disabled_at is None:
         return {"state": "enabled"}
     return {"state": "disabled", "why": found.feed_disable_reason, "by": found.disabled_by}

@@ -1,4 +1,4 @@
-"""What people are told of a feed, in whole sentences. One place for the words."""
+"""The texts of notices and log lines about feeds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tidegate_apps.feeds.codes import MANUAL, ErrorType, rest_of
 from tidegate_apps.feeds.state import DueReason, PollResult
 
 TARGET = "feeds"
-UNCLASSIFIED, HOST = "unclassified", "host "  # keys that are no feed
+UNCLASSIFIED, HOST = "unclassified", "host "  # keys that are not a feed
 
 REASONS: dict[str, str] = {
     ErrorType.RATE_LIMITED: "the site asks us to come more rarely",
@@ -38,21 +38,27 @@ WHEN: dict[str, str] = {
 
 
 def sentence(reason: str) -> str:
-    """Why a feed is not well, as a sentence of its own."""
+    """Return why a feed fails, as one sentence."""
     why = REASONS.get(reason, reason)
     return f"{why[:1].upper()}{why[1:]}."
 
 
 def resting(id_: int, name: str, reason: str, at: float) -> Notice:
-    """The feed is disabled for a reason that is no person's."""
+    """Return the notice for a feed that was suspended automatically."""
     rest = _for_people(rest_of(reason) or 0.0)
     advice = f"It is left alone for {rest}; then one poll finds out whether it is well. You can enable it sooner."
     if reason == ErrorType.GONE:
         advice = f"Remove it, and add its new address if it has one. It is asked once more in {rest}."
     return Notice(
-        kind=NoticeKind.DISABLED, target=TARGET, key=id_, episode=at, title=f"The feed “{name}” rests",
-        message=f"{sentence(reason)} {advice}", advice=advice, code=reason,
-    )  # fmt: skip
+        kind=NoticeKind.DISABLED,
+        target=TARGET,
+        key=id_,
+        episode=at,
+        title=f"The feed “{name}” rests",
+        message=f"{sentence(reason)} {advice}",
+        advice=advice,
+        code=reason,
+    )
 
 
 def _for_people(seconds: float) -> str:
@@ -62,47 +68,68 @@ def _for_people(seconds: float) -> str:
 
 def recovered(id_: int, name: str, at: float) -> Notice:
     return Notice(
-        kind=NoticeKind.RECOVERED, target=TARGET, key=id_, episode=at, title=f"The feed “{name}” works again",
+        kind=NoticeKind.RECOVERED,
+        target=TARGET,
+        key=id_,
+        episode=at,
+        title=f"The feed “{name}” works again",
         message="It was polled after its rest, and is well. There is nothing more to do.",
-    )  # fmt: skip
+    )
 
 
 def host(name: str, kind: str, at: float) -> Notice:
-    """Most feeds of a host fail with the same type; or, without one, they do no more."""
+    """Return the notice for a host: most of its feeds fail with the same type, or without *kind*, they recovered."""
     if not kind:
         return Notice(
-            kind=NoticeKind.RECOVERED, target=TARGET, key=f"{HOST}{name}", episode=at, title=f"{name} works again",
+            kind=NoticeKind.RECOVERED,
+            target=TARGET,
+            key=f"{HOST}{name}",
+            episode=at,
+            title=f"{name} works again",
             message="Most of its feeds can be read. There is nothing more to do.",
-        )  # fmt: skip
+        )
     advice = "Look whether the site is well. What it cannot help is not counted against its feeds, for a day at most."
     return Notice(
-        kind=NoticeKind.DISABLED, target=TARGET, key=f"{HOST}{name}", episode=at, code=kind, advice=advice,
-        title=f"Most feeds of {name} fail", message=f"For most of them, {REASONS[kind]}. {advice}",
-    )  # fmt: skip
+        kind=NoticeKind.DISABLED,
+        target=TARGET,
+        key=f"{HOST}{name}",
+        episode=at,
+        code=kind,
+        advice=advice,
+        title=f"Most feeds of {name} fail",
+        message=f"For most of them, {REASONS[kind]}. {advice}",
+    )
 
 
 def unclassified(at: float) -> Notice:
     return Notice(
-        kind=NoticeKind.FATAL, target=TARGET, key=UNCLASSIFIED, episode=at, code=str(ErrorType.UNEXPECTED),
+        kind=NoticeKind.FATAL,
+        target=TARGET,
+        key=UNCLASSIFIED,
+        episode=at,
+        code=str(ErrorType.UNEXPECTED),
         title="Some feeds answer in a way that is not known",
         message="They are polled on, and none of them rests. Look at them: Feeds, Unclassified.",
-    )  # fmt: skip
+    )
 
 
 def own_link(at: float) -> Notice:
     return Notice(
-        kind=NoticeKind.OWN_LINK, target=TARGET, episode=at, title="Our own network seems to be down",
+        kind=NoticeKind.OWN_LINK,
+        target=TARGET,
+        episode=at,
+        title="Our own network seems to be down",
         message="Most feeds fail at the same time, so none of them is blamed. Check the connection of this machine.",
-    )  # fmt: skip
+    )
 
 
-# What the log has to say of polls, by the table.
+# -- log lines ---------------------------------------------------------------------------------------------------------
 
 log = logging.getLogger("tidegate.feeds")
 
 
 def log_poll(each: PollResult) -> None:
-    """One line for a poll that failed, one more when its feed rests now."""
+    """Log a failed poll, and one more line if its feed is now suspended."""
     error, state = each.verdict.error, each.verdict.state
     if error is None:
         if each.verdict.change is CooldownChange.ENABLED:
@@ -113,18 +140,24 @@ def log_poll(each: PollResult) -> None:
         log.log(level, "feed poll failed source_id=%s error=%s", state.source_id, str(error), exc_info=error.cause)
     else:
         log.log(
-            level, "feed poll failed source_id=%s error_type=%s status_code=%s error=%s",
-            state.source_id, str(error.type), error.status_code, str(error),
-        )  # fmt: skip
+            level,
+            "feed poll failed source_id=%s error_type=%s status_code=%s error=%s",
+            state.source_id,
+            str(error.type),
+            error.status_code,
+            str(error),
+        )
     if each.verdict.change is CooldownChange.DISABLED:
         log.warning(
             "feed disabled source_id=%s reason=%s consecutive_errors=%s",
-            state.source_id, state.rest.reason, state.rest.failing_count,
-        )  # fmt: skip
+            state.source_id,
+            state.rest.reason,
+            state.rest.failing_count,
+        )
 
 
 def log_host(name: str, kind: str) -> None:
-    """All of a host fails, or it is well again."""
+    """Log that all feeds of a host fail, or that the host recovered."""
     if kind:
         log.warning("host_failing host=%s error_type=%s", name, kind)
     else:
@@ -132,7 +165,7 @@ def log_host(name: str, kind: str) -> None:
 
 
 def log_network(lost: bool) -> None:
-    """Our own link was lost, or is back."""
+    """Log that our network was lost or is back."""
     if lost:
         log.warning("own_link_lost")
     else:

@@ -1,4 +1,4 @@
-"""Lists of feeds as OPML, in and out. Pure."""
+"""OPML import and export."""
 
 from __future__ import annotations
 
@@ -19,36 +19,37 @@ _MAX_DEPTH = 100
 
 
 class NoOpml(ValueError):
-    """The file is none that can be read."""
+    """The file is not readable OPML."""
 
 
 def parse_opml(text: bytes) -> tuple[list[SourceRequest], int]:
-    """The feeds of a list, each address once, and how many outlines had an address that is none.
+    """Return the feeds of a list, each URL once, and how many outlines had an invalid URL.
 
-    NoOpml for what is no OPML, or declares anything of its own: that is how small files become large.
+    Raises NoOpml for anything else, and for a file with a document type: entities could expand a small file to
+    gigabytes.
     """
     if len(text) > MAX_BYTES:
         raise NoOpml(f"file: it is too large; give at most {MAX_BYTES // 1_000_000} MB")
-    found: dict[str, SourceRequest] = {}
+    requests: dict[str, SourceRequest] = {}
     refused = 0
     for attributes in _outlines(text):
-        given = attributes.get("xmlurl", "")
-        if not given.strip():
+        url_text = attributes.get("xmlurl", "")
+        if not url_text.strip():
             continue
         try:
-            url = check_url(given)
+            url = check_url(url_text)
         except ValueError:
             refused += 1
             continue
         name = " ".join((attributes.get("title") or attributes.get("text") or "").split())[:_MAX_NAME]
-        found.setdefault(url, SourceRequest(feed_url=url, name=name))
-        if len(found) > _MAX_FEEDS:
+        requests.setdefault(url, SourceRequest(feed_url=url, name=name))
+        if len(requests) > _MAX_FEEDS:
             raise NoOpml(f"file: it lists too many feeds; give at most {_MAX_FEEDS:,}")
-    return list(found.values()), refused
+    return list(requests.values()), refused
 
 
 def _outlines(text: bytes) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = []
+    outlines: list[dict[str, str]] = []
     root, depth = "", 0
 
     def start(name: str, attributes: dict[str, str]) -> None:
@@ -57,7 +58,7 @@ def _outlines(text: bytes) -> list[dict[str, str]]:
         if depth > _MAX_DEPTH:
             raise NoOpml(f"file: its folders are too deep; give at most {_MAX_DEPTH} levels")
         if name.lower() == "outline":
-            found.append({key.lower(): value for key, value in attributes.items()})
+            outlines.append({key.lower(): value for key, value in attributes.items()})
 
     def end(_: str) -> None:
         nonlocal depth
@@ -80,11 +81,11 @@ def _outlines(text: bytes) -> list[dict[str, str]]:
         raise NoOpml("file: it is no OPML (its encoding is not known)") from error
     if root != "opml":
         raise NoOpml("file: it is no OPML; give a file that begins with <opml>")
-    return found
+    return outlines
 
 
 def write_opml(sources: Iterable[Source], now: float) -> Iterator[str]:
-    """The lines of a list."""
+    """Yield the lines of an OPML file."""
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield '<opml version="2.0">'
     made = format_datetime(datetime.fromtimestamp(now, UTC))
@@ -99,22 +100,23 @@ def write_opml(sources: Iterable[Source], now: float) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """Without characters that no XML may hold."""
+    """Return *text* without characters that XML does not allow."""
     return "".join(char for char in text if char.isprintable())
 
 
-# Lists of feeds go in piece by piece, so that the way can be shown, and an end in the middle loses nothing.
+# -- import ------------------------------------------------------------------------------------------------------------
+# Feeds are added in batches, to show progress and to keep what was added if the import is interrupted.
 
 _PIECE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Imported:
-    """What came of a list."""
+    """The result of an import."""
 
     added: int
-    there: int  # were there already
-    refused: int  # have no address that could be one
+    there: int  # existed before
+    refused: int  # had no valid URL
 
 
 def add_all(
@@ -124,7 +126,7 @@ def add_all(
     by: str,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Imported:
-    """Adds those that are not there; *progress* hears how many were looked at, of how many."""
+    """Add the feeds that do not exist. *progress* gets the number processed and the total."""
     added = 0
     progress(0, len(requests))
     for start in range(0, len(requests), _PIECE):
@@ -135,7 +137,7 @@ def add_all(
 
 
 def every(sources: Sources) -> Iterator[Source]:
-    """All sources, page by page."""
+    """Yield all sources, page by page."""
     after = 0
     while rows := sources.list_sources(after, _PIECE):
         yield from rows

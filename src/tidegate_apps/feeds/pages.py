@@ -1,4 +1,4 @@
-"""The page of all feeds, and the page of one."""
+"""The list of feeds and the page of one feed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate_apps.feeds.poll_results import state_of
 from tidegate_apps.feeds.settings import FeedsSettings
 from tidegate_apps.feeds.state import OK, OWN, UNMODIFIED, DueReason, FeedState, name_of
 
-# How a feed is, in a state, a sentence and a bar of its last day. Pure.
+# -- status of a feed --------------------------------------------------------------------------------------------------
 
 DAY = 86400.0
 _SLOTS = 48
@@ -29,7 +29,7 @@ _RANK = {"": 0, "good": 1, "calm": 2, "warn": 3, "bad": 4}
 
 @dataclass(frozen=True, slots=True)
 class FeedStatusLabel:
-    """A state of the pages, the word for it if it is another one, and the reason."""
+    """A state of the pages, its label if it is not the usual one, and the reason."""
 
     token: str
     word: str
@@ -37,7 +37,7 @@ class FeedStatusLabel:
 
 
 def status_label(source: Source, state: FeedState | None, now: float) -> FeedStatusLabel:
-    """The first that is true."""
+    """Return the status of a feed. The first rule that applies decides."""
     if source.feed_disabled_at is not None:
         return _disabled(source, state, now)
     if not source.enabled:
@@ -81,12 +81,12 @@ def _polled(state: FeedState) -> FeedStatusLabel:
 
 
 def next_poll(state: FeedState | None) -> str:
-    """Why the next poll is when it is."""
+    """Return the reason for the time of the next poll."""
     return "" if state is None or state.due_at is None else WHEN.get(state.due_why, state.due_why)
 
 
 def describe_event(kind: str, actor: str, detail: str | None) -> str:
-    """One line of the history of a feed."""
+    """Return one line of the history of a feed."""
     why = REASONS.get(detail or "", detail or "")
     match kind:
         case "disabled" if actor == AUTO:
@@ -104,11 +104,11 @@ def tone_of(outcome: str) -> str:
     return {OK: "good", UNMODIFIED: "good", OWN: "calm", "unexpected": "bad"}.get(outcome, "warn")
 
 
-Piece = tuple[float, float, str, str]  # from, to, tone, words
+Piece = tuple[float, float, str, str]  # from, to, tone, text
 
 
 def day_bar(beats: Iterable[tuple[Any, ...]], now: float) -> list[Piece]:
-    """The last day in half hours: the worst that happened in each."""
+    """Return the last day in half hours, each with its worst outcome."""
     wide = DAY / _SLOTS
     worst: dict[int, tuple[str, str, int]] = {}
     for at, outcome, *_ in beats:
@@ -130,7 +130,7 @@ WORDS = {OK: "read", UNMODIFIED: "not modified", OWN: "our own network was down"
 
 
 def bar_words(beats: list[tuple[Any, ...]]) -> str:
-    """The bar for those who do not see it."""
+    """Return the bar as text, for screen readers."""
     bad = sum(tone_of(beat[1]) in ("warn", "bad") for beat in beats)
     polls = "1 poll" if len(beats) == 1 else f"{len(beats)} polls"
     return f"{polls} in the last day, {bad} failed" if beats else "no poll in the last day"
@@ -143,7 +143,7 @@ _TABS = ("", "failing", "disabled", "unclassified")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedRow:
-    """One feed as the pages show it."""
+    """One row of the list."""
 
     source: Source
     state: FeedState | None
@@ -159,13 +159,13 @@ class FeedRow:
 
     @property
     def path(self) -> str:
-        """What tells it from others that are called after the same host; empty when it has a name of its own."""
+        """Return the path of the URL, which distinguishes feeds named after one host; empty if the feed has a name."""
         url = self.source.feed_url or ""
         return urlsplit(url).path if self.source.name == name_of(url) else ""
 
 
 def show_all(request: Request, app: Installed[FeedsSettings]) -> Response:
-    """The list. Tabs, search and paging are plain links."""
+    """Render the list. Tabs, search and paging are plain links."""
     asked = request.query_params
     tab = asked.get("state", "") if asked.get("state", "") in _TABS else ""
     like = asked.get("q", "")[:200].strip()
@@ -176,39 +176,50 @@ def _list(request: Request, app: Installed[FeedsSettings], tab: str, like: str, 
     now, elsewhere = app.queue.clock.now(), bool(app.settings.source_manager_url)
 
     def read(tx: DbTx) -> dict[str, Any]:
-        found = _sources(tx, tab, like, after, elsewhere=elsewhere)
+        sources = _sources(tx, tab, like, after, elsewhere=elsewhere)
         total, disabled = tx.all("count_sources")[0]
         failing, unclassified, items, unpolled, known = tx.all("count_states")[0]
         if elsewhere:
             total, disabled = known, tx.all("count_resting")[0][0]
         return {
-            "lines": [_line(tx, each, now) for each in found[:_PAGE_SIZE]],
-            "more_after": found[_PAGE_SIZE - 1].id if len(found) > _PAGE_SIZE else None,
-            "total": total, "items": items,
-            "unpolled": unpolled, "known": known,
+            "lines": [_line(tx, source, now) for source in sources[:_PAGE_SIZE]],
+            "more_after": sources[_PAGE_SIZE - 1].id if len(sources) > _PAGE_SIZE else None,
+            "total": total,
+            "items": items,
+            "unpolled": unpolled,
+            "known": known,
             "counts": {"": total, "failing": failing, "disabled": disabled, "unclassified": unclassified},
-        }  # fmt: skip
+        }
 
     seen = app.db.read(read)
     return page(
-        request, "feeds/all.html", **seen, tab=tab, tabs=_TABS, like=like, paged=bool(after), start=now - DAY, end=now,
-        elsewhere=app.settings.source_manager_url, polls=app.settings.poll,
+        request,
+        "feeds/all.html",
+        **seen,
+        tab=tab,
+        tabs=_TABS,
+        like=like,
+        paged=bool(after),
+        start=now - DAY,
+        end=now,
+        elsewhere=app.settings.source_manager_url,
+        polls=app.settings.poll,
         simulated=app.settings.simulated,
-    )  # fmt: skip
+    )
 
 
 def show_one(request: Request, app: Installed[FeedsSettings]) -> Response:
-    """One feed: how it is, what it brought, what happened to it."""
-    given = request.path_params["key"]
-    # What notices speak of: all that are unclassified, or a host.
-    if given == notices.UNCLASSIFIED:
+    """Render one feed: status, entries and history."""
+    key = request.path_params["key"]
+    # Notices also link here for keys that are not a feed: unclassified failures, and hosts.
+    if key == notices.UNCLASSIFIED:
         return _list(request, app, "unclassified", "")
-    if given.startswith(notices.HOST):
-        return _list(request, app, "", given.removeprefix(notices.HOST).partition(":")[0])
+    if key.startswith(notices.HOST):
+        return _list(request, app, "", key.removeprefix(notices.HOST).partition(":")[0])
     now = app.queue.clock.now()
 
     def read(tx: DbTx) -> dict[str, Any]:
-        number = number_of(given)
+        number = number_of(key)
         if number is None:
             raise NotFound("there is no such feed")
         source = _source(tx, number)
@@ -253,12 +264,12 @@ def _sources(tx: DbTx, tab: str, like: str, after: int, *, elsewhere: bool) -> l
         return [_source(tx, row[0]) for row in tx.all("feeds_failing", after=after, n=n)]
     if tab == "unclassified":
         return [_source(tx, row[0]) for row in tx.all("feeds_by_error", type="unexpected", after=after, n=n)]
-    found = [Source(*row) for row in tx.all("sources", after=after, n=n)]
-    return found or [_source(tx, row[0]) for row in tx.all("known_states", after=after, n=n)]
+    sources = [Source(*row) for row in tx.all("sources", after=after, n=n)]
+    return sources or [_source(tx, row[0]) for row in tx.all("known_states", after=after, n=n)]
 
 
 def _source(tx: DbTx, id_: int) -> Source:
-    """The source of a feed; where another server keeps the sources, what the poller knows of it."""
+    """Return the source. If another server manages the sources, it is built from the poller's state."""
     row = tx.one("source", id=id_)
     if row is not None:
         return Source(*row)
@@ -268,9 +279,17 @@ def _source(tx: DbTx, id_: int) -> Source:
     state = state_of(known)
     rest = state.rest
     return Source(
-        id_, state.name, state.feed_url, state.interval, 1, rest.disabled_at, rest.reason, rest.by,
-        rest.until if rest.disabled else 0.0, 0.0,
-    )  # fmt: skip
+        id_,
+        state.name,
+        state.feed_url,
+        state.interval,
+        1,
+        rest.disabled_at,
+        rest.reason,
+        rest.by,
+        rest.until if rest.disabled else 0.0,
+        0.0,
+    )
 
 
 def _line(tx: DbTx, source: Source, now: float) -> FeedRow:
@@ -279,7 +298,15 @@ def _line(tx: DbTx, source: Source, now: float) -> FeedRow:
     beats = tx.all("beats", source_id=source.id, since=now - DAY, n=_MAX_BEATS)
     _, _, title, link, malformed, items, last_new_at = more or (0, 0, None, None, None, 0, None)
     return FeedRow(
-        source=source, state=state, look=status_label(source, state, now), why_then=next_poll(state),
-        bar=day_bar(beats, now), bar_words=bar_words(beats), title=title, link=link, malformed=malformed,
-        items=items, last_new_at=last_new_at,
-    )  # fmt: skip
+        source=source,
+        state=state,
+        look=status_label(source, state, now),
+        why_then=next_poll(state),
+        bar=day_bar(beats, now),
+        bar_words=bar_words(beats),
+        title=title,
+        link=link,
+        malformed=malformed,
+        items=items,
+        last_new_at=last_new_at,
+    )

@@ -1,4 +1,4 @@
-"""What polls found, as rows: many polls in one transaction, each all or nothing."""
+"""Stores poll results: many polls in one transaction, each all or nothing."""
 
 from __future__ import annotations
 
@@ -15,84 +15,88 @@ from tidegate_apps.feeds.codes import ErrorType
 from tidegate_apps.feeds.host_guard import FailureAttribution
 from tidegate_apps.feeds.state import FeedState, Hints, PollResult, host_of, name_of, usual_wait
 
-_PRUNE_BATCH_SIZE = 500  # entries that one poll forgets at most
+_PRUNE_BATCH_SIZE = 500  # entries deleted per poll
 _MAX_NAME = 200
 
 
 class SourceManager(Protocol):
-    """All that the poller asks of whoever keeps the sources. Each call is part of the poller's own transaction."""
+    """What the poller needs from the source manager. Each call is part of the poller's transaction."""
 
-    elsewhere: bool  # it must be told, and that may take a while
+    elsewhere: bool  # the sources are on another server, which gets updates by a job
 
     async def refresh(self) -> None:
-        """Brings the list of what is to be polled up to date."""
+        """Update the list of feeds to poll."""
 
     def disabled(self, tx: DbTx, state: FeedState, reason: str) -> None: ...
 
     def enabled(self, tx: DbTx, state: FeedState) -> None: ...
 
     def moved(self, tx: DbTx, state: FeedState, url: str) -> bool:
-        """Whether it may move there."""
+        """Return whether the feed may move to *url*."""
 
 
 def record(tx: DbTx, batch: Sequence[PollResult], manager: SourceManager, keep: int = 5000) -> set[int]:
-    """Writes polls; returns the sources whose poll counted. One that something else happened to meanwhile does not.
+    """Write polls and return the sources whose poll counted. A poll does not count if the feed was changed meanwhile.
 
-    Of one feed, *keep* entries stay.
+    *keep* entries per feed are retained.
     """
-    kept = {row[0] for row in tx.many("record", [_row(each, manager) for each in batch])}
-    counted = [each for each in batch if each.before.source_id in kept]
-    read = [each for each in counted if each.feed is not None]
+    recorded_ids = {row[0] for row in tx.many("record", [_row(poll, manager) for poll in batch])}
+    counted = [poll for poll in batch if poll.before.source_id in recorded_ids]
+    read = [poll for poll in counted if poll.feed is not None]
     fresh = _items(tx, read)
     if read:
-        tx.many("read_feed", [_about(each) for each in read])
+        tx.many("read_feed", [_about(poll) for poll in read])
         _named(tx, read, elsewhere=manager.elsewhere)
     if fresh:
-        by_source = {each.before.source_id: each for each in read}
+        by_source = {poll.before.source_id: poll for poll in read}
         grown = [{"source_id": id_, "n": n, "at": by_source[id_].at} for id_, n in fresh.items()]
         for source_id, items in tx.many("grown", grown):
             if items > keep:
                 _forget(tx, by_source[source_id], min(items - keep, _PRUNE_BATCH_SIZE))
     if counted:
-        tx.many("add_beats", [_beat(each, fresh) for each in counted])
+        tx.many("add_beats", [_beat(poll, fresh) for poll in counted])
         tx.many("count_polls", _counts(counted, fresh))
-    for each in counted:
-        state, verdict = each.verdict.state, each.verdict
+    for poll in counted:
+        state, verdict = poll.verdict.state, poll.verdict
         if verdict.change is CooldownChange.DISABLED:
             manager.disabled(tx, state, state.rest.reason or "")
         elif verdict.change is CooldownChange.ENABLED:
             manager.enabled(tx, state)
         if verdict.adopt is not None and manager.moved(tx, state, verdict.adopt):
             tx.all(
-                "set_address", source_id=state.source_id, feed_url=verdict.adopt, host=host_of(verdict.adopt),
-                due_at=state.due_at, due_why=state.due_why,
-            )  # fmt: skip
-    return kept
+                "set_address",
+                source_id=state.source_id,
+                feed_url=verdict.adopt,
+                host=host_of(verdict.adopt),
+                due_at=state.due_at,
+                due_why=state.due_why,
+            )
+    return recorded_ids
 
 
 def _items(tx: DbTx, read: Sequence[PollResult]) -> dict[int, int]:
-    """How many entries are new, by source."""
-    rows = [{"source_id": each.before.source_id, "entries": each.feed.rows} for each in read if each.feed is not None]
-    found: dict[int, int] = {}
+    """Return the number of new entries by source."""
+    rows = [{"source_id": poll.before.source_id, "entries": poll.feed.rows} for poll in read if poll.feed is not None]
+    new_items: dict[int, int] = {}
     if rows:
-        for source_id, new in tx.many("put_items", rows, at=max(each.at for each in read)):
-            found[source_id] = found.get(source_id, 0) + new
-    return {source_id: n for source_id, n in found.items() if n}
+        for source_id, new in tx.many("put_items", rows, at=max(poll.at for poll in read)):
+            new_items[source_id] = new_items.get(source_id, 0) + new
+    return {source_id: n for source_id, n in new_items.items() if n}
 
 
 def _forget(tx: DbTx, each: PollResult, n: int) -> None:
-    """A slice of the oldest entries goes."""
+    """Delete a batch of the oldest entries."""
     source_id, listed = each.before.source_id, "{}" if each.feed is None else each.feed.rows
     gone = tx.all("forget_items", source_id=source_id, entries=listed, n=n)
     tx.all("shrunk", source_id=source_id, n=len(gone))
 
 
 def _named(tx: DbTx, read: Sequence[PollResult], *, elsewhere: bool) -> None:
-    """A feed that nobody named is called what it calls itself."""
+    """Give a feed without a name the title that it sends."""
     names = [
-        {"source_id": each.before.source_id, "name": each.feed.title[:_MAX_NAME], "was": each.before.name}
-        for each in read
-        if each.feed is not None and each.feed.title and each.before.name == name_of(each.before.feed_url)
+        {"source_id": poll.before.source_id, "name": poll.feed.title[:_MAX_NAME], "was": poll.before.name}
+        for poll in read
+        if poll.feed is not None and poll.feed.title and poll.before.name == name_of(poll.before.feed_url)
     ]
     if names and not elsewhere:
         tx.many("name_source", names)
@@ -112,21 +116,25 @@ def _about(each: PollResult) -> dict[str, Any]:
 def _beat(each: PollResult, fresh: dict[int, int]) -> dict[str, Any]:
     error = each.verdict.error
     return {
-        "source_id": each.before.source_id, "at": each.at, "outcome": each.outcome, "ms": each.ms,
-        "status": each.verdict.state.last_status or 0, "fresh": fresh.get(each.before.source_id, 0),
+        "source_id": each.before.source_id,
+        "at": each.at,
+        "outcome": each.outcome,
+        "ms": each.ms,
+        "status": each.verdict.state.last_status or 0,
+        "fresh": fresh.get(each.before.source_id, 0),
         "detail": None if error is None else error.shown[:200],
-    }  # fmt: skip
+    }
 
 
 def _counts(counted: Sequence[PollResult], fresh: dict[int, int]) -> list[dict[str, Any]]:
-    """By outcome, in one order for all who write at once."""
-    found: dict[str, dict[str, Any]] = {}
-    for each in sorted(counted, key=lambda each: each.outcome):
-        row = found.setdefault(each.outcome, {"outcome": each.outcome, "polls": 0, "ms": 0, "fresh": 0})
+    """Return counts by outcome, sorted, so that concurrent writers lock rows in the same order."""
+    counts: dict[str, dict[str, Any]] = {}
+    for poll in sorted(counted, key=lambda poll: poll.outcome):
+        row = counts.setdefault(poll.outcome, {"outcome": poll.outcome, "polls": 0, "ms": 0, "fresh": 0})
         row["polls"] += 1
-        row["ms"] += each.ms
-        row["fresh"] += fresh.get(each.before.source_id, 0)
-    return list(found.values())
+        row["ms"] += poll.ms
+        row["fresh"] += fresh.get(poll.before.source_id, 0)
+    return list(counts.values())
 
 
 def _row(each: PollResult, manager: SourceManager) -> dict[str, Any]:
@@ -172,10 +180,36 @@ def hints_text(hints: Hints) -> str | None:
 
 
 def state_of(row: tuple[Any, ...]) -> FeedState:
-    """A row of `due` or `states`."""
-    (source_id, name, url, host, interval, fence, due_at, due_why, errors, run_type, run_length, rest_at, rest_until,
-     rest_reason, rest_by, last_error, last_type, status, etag, modified, validated, digest, moved_to, moved_times,
-     hints, polled, success) = row  # fmt: skip
+    """Return the state in a row of `due` or `states`."""
+    (
+        source_id,
+        name,
+        url,
+        host,
+        interval,
+        fence,
+        due_at,
+        due_why,
+        errors,
+        run_type,
+        run_length,
+        rest_at,
+        rest_until,
+        rest_reason,
+        rest_by,
+        last_error,
+        last_type,
+        status,
+        etag,
+        modified,
+        validated,
+        digest,
+        moved_to,
+        moved_times,
+        hints,
+        polled,
+        success,
+    ) = row
     rest = CooldownState(
         failing_code=run_type,
         failing_count=run_length,
@@ -186,23 +220,40 @@ def state_of(row: tuple[Any, ...]) -> FeedState:
     )
     wait, hours, days = json.loads(hints) if hints else (0.0, (), ())
     return FeedState(
-        source_id=source_id, name=name, feed_url=url, host=host, interval=interval, fence=fence, due_at=due_at,
-        due_why=due_why, consecutive_errors=errors, rest=rest, last_error=last_error, last_error_type=last_type,
-        last_status=status, etag=etag, last_modified=modified, validated_at=validated, body_hash=digest,
-        moved_to=moved_to, moved_times=moved_times, last_polled_at=polled, last_success_at=success,
+        source_id=source_id,
+        name=name,
+        feed_url=url,
+        host=host,
+        interval=interval,
+        fence=fence,
+        due_at=due_at,
+        due_why=due_why,
+        consecutive_errors=errors,
+        rest=rest,
+        last_error=last_error,
+        last_error_type=last_type,
+        last_status=status,
+        etag=etag,
+        last_modified=modified,
+        validated_at=validated,
+        body_hash=digest,
+        moved_to=moved_to,
+        moved_times=moved_times,
+        last_polled_at=polled,
+        last_success_at=success,
         hints=Hints(not_before=wait, skip_hours=frozenset(hours), skip_days=frozenset(days)),
-    )  # fmt: skip
+    )
 
 
-# Writes polls that have ended: many in one transaction, and again until the database takes them.
+# -- writer ------------------------------------------------------------------------------------------------------------
 
 BATCH = 200  # polls in one transaction
-RETRY_DELAYS = (0.5, 10.0)  # seconds between tries at a database that is away, first and longest
+RETRY_DELAYS = (0.5, 10.0)  # seconds between retries while the database is unavailable: first and longest
 UNEXPECTED = str(ErrorType.UNEXPECTED)
 
 
 class PollStorage(NamedTuple):
-    """Where polls are written: a database, and whoever keeps the sources. Of one feed, *items* entries stay."""
+    """Where polls are written: a database and the source manager. *items* entries per feed are retained."""
 
     db: Db
     manager: SourceManager
@@ -210,7 +261,7 @@ class PollStorage(NamedTuple):
 
 
 class PollResultWriter:
-    """Takes polls that have ended. *recorded* hears of each, and whether it counted."""
+    """Writes finished polls in batches, and retries until the database accepts them. Calls *recorded* for each poll."""
 
     def __init__(
         self,
@@ -223,11 +274,11 @@ class PollResultWriter:
         self._finished: list[PollResult] = []
         self._ended = asyncio.Event()
         self._closing = False
-        self.odd: bool | None = None  # whether something unexpected was told; None: not by this one
+        self.odd: bool | None = None  # whether the notice of unexpected errors is open; None: unknown to this writer
 
     @property
     def busy(self) -> bool:
-        """Whether it should be given no more for now."""
+        """Return whether the poller should pause."""
         return len(self._finished) >= 2 * BATCH
 
     def put(self, finished: PollResult) -> None:
@@ -235,7 +286,7 @@ class PollResultWriter:
         self._ended.set()
 
     def close(self) -> None:
-        """What was put is still written."""
+        """Write what is queued, then stop."""
         self._closing = True
         self._ended.set()
 
@@ -255,7 +306,7 @@ class PollResultWriter:
 
     async def _write(self, batch: list[PollResult]) -> None:
         place, news = self._place, self._attribution.report()
-        odd = any(each.outcome == UNEXPECTED for each in batch)
+        odd = any(poll.outcome == UNEXPECTED for poll in batch)
 
         def work(tx: DbTx) -> set[int]:
             news.tell(tx, self._now())
@@ -263,12 +314,12 @@ class PollResultWriter:
                 tx.tell(notices.unclassified(self._now()))
             return record(tx, batch, place.manager, place.items)
 
-        kept = await place.db.awrite(work)
+        recorded_ids = await place.db.awrite(work)
         del self._finished[: len(batch)]
         news.told()
         self.odd = odd or self.odd
-        for each in batch:
-            counted = each.before.source_id in kept
+        for poll in batch:
+            counted = poll.before.source_id in recorded_ids
             if counted:
-                notices.log_poll(each)
-            self._recorded(each, counted)
+                notices.log_poll(poll)
+            self._recorded(poll, counted)

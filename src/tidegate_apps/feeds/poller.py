@@ -1,6 +1,6 @@
-"""Polls what is due: many hosts at once, one feed of a host after the other, many results in one transaction.
+"""Polls due feeds: hosts in parallel, feeds of one host in sequence, results in batches.
 
-A poll is no write before it has ended: whoever is killed leaves nothing behind, and the feed is still due.
+A poll writes nothing before it has finished. If the process is killed, the feed is still due.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from tidegate_apps.feeds.poll_results import (
 )
 from tidegate_apps.feeds.state import FeedState, PollResult, PollVerdict
 
-# Feeds whose poll is due and has not begun: one of a host after the other, the hosts in turns. Pure.
+# -- queue of due feeds, by host ---------------------------------------------------------------------------------------
 
-QueuedFeed = tuple[FeedState, float]  # a feed, and when what is known of it was read
+QueuedFeed = tuple[FeedState, float]  # a feed, and when its state was read
 
 
 class HostQueues:
-    """A line for each host, and a line of the hosts that nobody asks at the moment."""
+    """One queue per host, and a queue of the idle hosts."""
 
     def __init__(self) -> None:
         self._lines: dict[str, deque[QueuedFeed]] = {}
-        self._hosts: deque[str] = deque()  # that have something waiting, and nothing under way
-        self._asked: set[str] = set()  # that have something under way
+        self._hosts: deque[str] = deque()  # with feeds queued and none in flight
+        self._asked: set[str] = set()  # with a feed in flight
 
     @property
     def hosts(self) -> int:
-        """Hosts that can be asked now."""
+        """Return the number of hosts that can be polled now."""
         return len(self._hosts)
 
     def put(self, state: FeedState, read: float) -> None:
@@ -56,9 +56,9 @@ class HostQueues:
             self._hosts.append(state.host)
 
     def put_first(self, state: FeedState, read: float) -> None:
-        """Before all others, because somebody waits for it; one that is in line already comes forward."""
+        """Queue a feed first, because a user waits for it. A queued feed moves to the front."""
         line = self._lines.setdefault(state.host, deque())
-        old = next((each for each in line if each[0].source_id == state.source_id), None)
+        old = next((queued for queued in line if queued[0].source_id == state.source_id), None)
         if old is not None and old[0].due_at == feed_state.POLL_NOW:
             return
         if old is not None:
@@ -70,34 +70,34 @@ class HostQueues:
             self._hosts.appendleft(state.host)
 
     def __contains__(self, state: FeedState) -> bool:
-        return any(each.source_id == state.source_id for each, _ in self._lines.get(state.host, ()))
+        return any(queued.source_id == state.source_id for queued, _ in self._lines.get(state.host, ()))
 
     def take(self) -> QueuedFeed:
-        """The next one, if there are `hosts`; nothing else of its host is given out before that is `free`."""
+        """Return the next feed, if there are `hosts`. Its host is blocked until `free`."""
         host = self._hosts.popleft()
         line = self._lines[host]
-        found = line.popleft()
+        queued = line.popleft()
         if not line:
             del self._lines[host]
         self._asked.add(host)
-        return found
+        return queued
 
     def free(self, host: str) -> None:
-        """What was under way at this host has ended."""
+        """Unblock a host after its poll."""
         self._asked.discard(host)
         if host in self._lines:
             first = self._lines[host][0][0].due_at == feed_state.POLL_NOW
             (self._hosts.appendleft if first else self._hosts.append)(host)
 
 
-# How fast overdue feeds are polled, so that a pause of ours is no wave for others.
+# -- rate of overdue feeds, so that our downtime does not cause a burst of requests ------------------------------------
 
 _MIN_RATE = 2.0  # polls per second
 _CATCH_UP = 2.5  # times the mean
 
 
 class PollRateLimiter:
-    """So many polls a second, and no more than a second's worth at once."""
+    """A token bucket with a capacity of one second."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
@@ -105,11 +105,11 @@ class PollRateLimiter:
         self._left, self._at = 1.0, monotonic()
 
     def usual(self, polls_per_second: float) -> None:
-        """So many are polled when all goes well."""
+        """Set the normal number of polls per second."""
         self._rate = max(_MIN_RATE, _CATCH_UP * polls_per_second)
 
     def take(self) -> bool:
-        """Whether one more may begin now."""
+        """Return whether one more poll may start now."""
         now = self._monotonic()
         self._left = min(max(1.0, self._rate), self._left + (now - self._at) * self._rate)
         self._at = now
@@ -119,25 +119,25 @@ class PollRateLimiter:
         return True
 
 
-POLL_INTERVAL = 1.0  # seconds between two looks at what is due
+POLL_INTERVAL = 1.0  # seconds between two scans for due feeds
 _PAGE_SIZE = 500
 _MAX_KNOWN = 20_000
-_STATE_MAX_AGE = 5.0  # seconds after which what is known of a feed is read again before its poll
+_STATE_MAX_AGE = 5.0  # seconds; older states are read again before the poll
 _MAINTENANCE_EVERY = 60.0
-_BATCH_SIZE = 5000  # rows that are forgotten in one go
+_BATCH_SIZE = 5000  # rows deleted per transaction
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollPolicy:
-    """The numbers of a poller."""
+    """Parameters of a poller."""
 
     concurrency: int = 32
-    paced: bool = True  # many that are overdue are not all polled at once
+    paced: bool = True  # limit the rate of overdue feeds
     guard: NetworkGuardPolicy | None = field(default_factory=NetworkGuardPolicy)
-    host_guard: bool = False  # a host whose feeds fail together is to blame, and none of them
-    history: float = 7 * 86400.0  # of polls
-    events: float = 365 * 86400.0  # of what else happened to sources
-    items: int = 5000  # of one feed
+    host_guard: bool = False  # attribute failures to a host if most of its feeds fail
+    history: float = 7 * 86400.0  # retention of polls, in seconds
+    events: float = 365 * 86400.0  # retention of other events, in seconds
+    items: int = 5000  # retention of entries, per feed
     poll_interval: float = POLL_INTERVAL
 
 
@@ -147,21 +147,21 @@ class PollCounts:
 
     polled: int = 0
     failed: int = 0
-    dropped: int = 0  # something else had happened to the feed meanwhile
+    dropped: int = 0  # the feed was changed during the poll
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollClock:
-    """A clock and dice, handed in."""
+    """Time and random numbers, handed in."""
 
     now: Callable[[], float]
     monotonic: Callable[[], float]
-    older_than: Callable[[float], float]  # the time before which all is that many seconds old
+    older_than: Callable[[float], float]  # the time that lies this number of seconds in the past
     rng: Callable[[], float] = random.random
 
 
 class Poller:
-    """Polls the feeds of one database. One at a time does it, under the lease of a job."""
+    """Polls the feeds of one database. The lease of a job makes sure that only one poller runs."""
 
     def __init__(
         self,
@@ -172,17 +172,17 @@ class Poller:
         policy: PollPolicy | None = None,
         attribution: FailureAttribution | None = None,
     ) -> None:
-        """*blame* is what a poller before this one has found out of our own network, and of hosts."""
+        """*attribution* is the knowledge of the previous poller about our network and hosts."""
         self._db, self._manager, self._fetching, self._times = db, manager, fetching, times
         self._policy = policy or PollPolicy()
         self._attribution = attribution or FailureAttribution(self._policy.guard, hosts=self._policy.host_guard)
         self.tally = PollCounts()
         self._queues = HostQueues()
         self._in_flight: dict[str, asyncio.Task[None]] = {}  # by host
-        self._known: set[int] = set()  # waiting, under way, or not recorded yet
-        self._recorded: set[int] = set()  # since the last look began: what it sees of them may be older
+        self._known: set[int] = set()  # queued, in flight, or not recorded yet
+        self._recorded: set[int] = set()  # since the last scan began: its rows may be older than these
         self._wakeup = asyncio.Event()
-        self._after = (-1.0, 0)  # how far the due ones were read
+        self._after = (-1.0, 0)  # the position of the scan: due time and id
         self._look_at = self._asked_at = 0.0
         self._all_read = False
         self._rate_limiter = PollRateLimiter(times.monotonic)
@@ -190,8 +190,9 @@ class Poller:
         self._writer = self._new_writer()
 
     async def run(self, stop: Callable[[], bool], *, drain: bool = False) -> PollCounts:
-        """Until *stop* says so; with *drain*, until nothing is due."""
-        self._wakeup, self._writer, self._look_at = asyncio.Event(), self._new_writer(), 0.0  # of this loop
+        """Poll until *stop* returns true; with *drain*, until nothing is due."""
+        # they belong to this event loop
+        self._wakeup, self._writer, self._look_at = asyncio.Event(), self._new_writer(), 0.0
         writing = asyncio.create_task(self._writer.run())
         try:
             while not stop():
@@ -210,11 +211,11 @@ class Poller:
             await self._end(writing)
         return self.tally
 
-    # -- what is due ---------------------------------------------------------------------------------------------
+    # -- due feeds -----------------------------------------------------------------------------------------------------
 
     async def _look(self) -> None:
-        """Reads more of what is due, when there is little to do."""
-        # By hosts, not by feeds: one host with many that wait must not keep the others out of sight.
+        """Read more due feeds if few are queued."""
+        # Count hosts, not feeds: one host with a long queue must not keep other hosts out of the scan.
         enough = self._queues.hosts > self._policy.concurrency or len(self._known) > _MAX_KNOWN
         try:
             await self._look_for_asked()
@@ -242,7 +243,7 @@ class Poller:
         return await self._db.aall("due", at=at, after_due=after[0], after=after[1], n=_PAGE_SIZE)
 
     async def _look_for_asked(self) -> None:
-        """What somebody waits for comes before all that is overdue, however much that is."""
+        """Read feeds that a user waits for. They precede all overdue feeds."""
         if not self._known or self._times.monotonic() < self._asked_at:
             return
         rows = await self._due(feed_state.POLL_NOW, (-1.0, 0))
@@ -256,7 +257,7 @@ class Poller:
                 self._queues.put_first(state, read)
 
     async def _maintenance(self) -> None:
-        """Now and then: how many polls a second are usual here, and what is old enough to be forgotten."""
+        """Update the normal poll rate and delete old rows."""
         if self._times.monotonic() < self._maintenance_at:
             return
         self._maintenance_at = self._times.monotonic() + _MAINTENANCE_EVERY
@@ -265,13 +266,13 @@ class Poller:
         self._rate_limiter.usual(usual)
         self._attribution.usual(usual)
         older_than, loop = self._times.older_than, asyncio.get_running_loop()
-        for name, kept in (("prune_beats", self._policy.history), ("prune_events", self._policy.events)):
-            await self._db.aall(name, before=await loop.run_in_executor(None, older_than, kept), n=_BATCH_SIZE)
+        for name, retention in (("prune_beats", self._policy.history), ("prune_events", self._policy.events)):
+            await self._db.aall(name, before=await loop.run_in_executor(None, older_than, retention), n=_BATCH_SIZE)
         if self._writer.odd is not False and not await self._db.aall("feeds_by_error", type=UNEXPECTED, after=0, n=1):
             await self._db.awrite(lambda tx: tx.settled(notices.TARGET, notices.UNCLASSIFIED))
             self._writer.odd = False
 
-    # -- polling -------------------------------------------------------------------------------------------------
+    # -- polls ---------------------------------------------------------------------------------------------------------
 
     def _start(self, *, paced: bool) -> None:
         while len(self._in_flight) < self._policy.concurrency and not self._writer.busy:
@@ -287,7 +288,7 @@ class Poller:
             if fresh is not None:
                 finished = await self._poll(fresh)
                 self._writer.put(finished)
-        except StoreError as error:  # it is due still, and looked at again
+        except StoreError as error:  # it is still due, so the next scan finds it
             notices.log.error("feed_not_read source_id=%s error=%s", state.source_id, type(error).__name__)
         finally:
             del self._in_flight[state.host]
@@ -297,11 +298,11 @@ class Poller:
             self._wakeup.set()
 
     async def _again(self, state: FeedState) -> FeedState | None:
-        """What is known of a feed that has waited for its turn; None when it is not due any more."""
+        """Read the state of a feed again that was queued for long; None if it is no longer due."""
         rows = await self._db.aall("states", source_id=state.source_id)
-        found = state_of(rows[0]) if rows else None
-        due = found is not None and found.due_at is not None and found.due_at <= self._times.now()
-        return found if due else None
+        current = state_of(rows[0]) if rows else None
+        due = current is not None and current.due_at is not None and current.due_at <= self._times.now()
+        return current if due else None
 
     async def _poll(self, state: FeedState) -> PollResult:
         times, began = self._times, self._times.monotonic()
@@ -310,7 +311,7 @@ class Poller:
             success, feed = await self._fetching.poll(state, times.now())
             verdict = feed_state.record_success(state, success, times.now(), times.rng())
             self._attribution.record_answer(state, times.monotonic())
-        except Exception as error:  # whatever it is, it is the outcome of this poll, and of no other
+        except Exception as error:  # any exception is the outcome of this poll, and of this poll only
             verdict = self._failed(state, error)
         ms = round(1000 * (times.monotonic() - began))
         return PollResult(before=state, verdict=verdict, at=times.now(), ms=ms, feed=feed)
@@ -321,14 +322,14 @@ class Poller:
         own, spared = self._attribution.record_failure(state, typed, times.monotonic())
         return feed_state.record_failure(state, typed, times.now(), times.rng(), own_network=own, host_excused=spared)
 
-    # -- the loop ------------------------------------------------------------------------------------------------
+    # -- loop ----------------------------------------------------------------------------------------------------------
 
     def _new_writer(self) -> PollResultWriter:
         place = PollStorage(self._db, self._manager, self._policy.items)
         return PollResultWriter(place, self._attribution, self._times.now, self._heard_of)
 
     def _heard_of(self, each: PollResult, counted: bool) -> None:
-        """It was recorded, or it was dropped."""
+        """Release a feed whose poll was recorded or dropped."""
         self._known.discard(each.before.source_id)
         self._recorded.add(each.before.source_id)
         self.tally.polled += counted
@@ -337,7 +338,7 @@ class Poller:
         self._wakeup.set()
 
     async def _wait(self) -> None:
-        """Until a poll has ended or was recorded, or it is time to look again."""
+        """Wait until a poll ends or is recorded, or until the next scan."""
         wait = max(0.01, min(self._policy.poll_interval, self._look_at - self._times.monotonic()))
         try:
             await asyncio.wait_for(self._wakeup.wait(), wait)
@@ -345,7 +346,7 @@ class Poller:
             return
 
     async def _end(self, writing: asyncio.Task[None]) -> None:
-        """What is under way counts no more; what has ended does."""
+        """Cancel polls in flight; finished polls are still written."""
         flying = list(self._in_flight.values())
         for task in flying:
             task.cancel()

@@ -1,4 +1,4 @@
-"""What people do on the page: forms that work without script."""
+"""Form handlers of the pages. They work without JavaScript."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Field = Annotated[str, Form(max_length=2000)]
 
 
 def forms_router(app: Installed[FeedsSettings]) -> APIRouter:
-    found = APIRouter()
+    router = APIRouter()
     sources: Sources = app.jobs.sources
 
-    @found.post("/feeds/add")
+    @router.post("/feeds/add")
     @requires(Permission.PUT_IN)
     def add(request: Request, feed_url: Field = "", name: Field = "") -> Response:
         here(app)
@@ -37,7 +37,7 @@ def forms_router(app: Installed[FeedsSettings]) -> APIRouter:
         then = " It is polled now; its items appear here." if app.settings.poll else ""
         return redirect_with_flash(request, f"/feeds/{made.id}", f"{made.name} was added.{then}")
 
-    @found.post("/feeds/import")
+    @router.post("/feeds/import")
     @requires(Permission.PUT_IN)
     @body_limit(opml.MAX_BYTES + 10_000)
     def import_list(request: Request, file: Annotated[UploadFile, File()]) -> Response:
@@ -52,12 +52,12 @@ def forms_router(app: Installed[FeedsSettings]) -> APIRouter:
             parts.append(f"{done.refused} have no address that can be used")
         return redirect_with_flash(request, "/feeds", f"{', '.join(parts)}.", tone="good" if done.added else "warn")
 
-    @found.get("/feeds/export.opml")
+    @router.get("/feeds/export.opml")
     @requires(Permission.SEE)
     def export(request: Request) -> Response:
         return exported(app, whole=sees_whole(request))
 
-    @found.post("/feeds/{id}/remove")
+    @router.post("/feeds/{id}/remove")
     @requires(Permission.PUT_IN)
     def remove(request: Request, id: SourceId) -> Response:  # noqa: A002
         here(app)
@@ -68,7 +68,7 @@ def forms_router(app: Installed[FeedsSettings]) -> APIRouter:
             return redirect_with_flash(request, "/feeds", f"Nothing was changed: {error}.", tone="bad")
         return redirect_with_flash(request, "/feeds", f"{name} was removed, with its items.")
 
-    return found
+    return router
 
 
 def _plain(error: Exception) -> str:
@@ -76,16 +76,16 @@ def _plain(error: Exception) -> str:
     return text.partition(": ")[2] if text.startswith(("feed_url: ", "file: ")) else text
 
 
-# The buttons of one feed: poll now, enable, disable.
+# -- buttons of one feed: poll now, enable, disable --------------------------------------------------------------------
 
 SwitchField = Annotated[str, Form(max_length=2000)]
 
 
 def switches_router(app: Installed[FeedsSettings]) -> APIRouter:
-    found = APIRouter()
+    router = APIRouter()
     sources: Sources = app.jobs.sources
 
-    @found.post("/feeds/{id}/poll")
+    @router.post("/feeds/{id}/poll")
     @requires(Permission.PUT_IN)
     def poll(request: Request, id: SourceId, back: SwitchField = "") -> Response:  # noqa: A002 - the name in the address
         def work() -> str:
@@ -94,7 +94,7 @@ def switches_router(app: Installed[FeedsSettings]) -> APIRouter:
 
         return _done(request, app, id, back, work)
 
-    @found.post("/feeds/{id}/enable")
+    @router.post("/feeds/{id}/enable")
     @requires(Permission.PUT_IN)
     def enable(request: Request, id: SourceId, back: SwitchField = "") -> Response:  # noqa: A002
         def work() -> str:
@@ -103,7 +103,7 @@ def switches_router(app: Installed[FeedsSettings]) -> APIRouter:
 
         return _done(request, app, id, back, work)
 
-    @found.post("/feeds/{id}/disable")
+    @router.post("/feeds/{id}/disable")
     @requires(Permission.PUT_IN)
     def disable(request: Request, id: SourceId, back: SwitchField = "") -> Response:  # noqa: A002
         def work() -> str:
@@ -112,7 +112,7 @@ def switches_router(app: Installed[FeedsSettings]) -> APIRouter:
 
         return _done(request, app, id, back, work)
 
-    return found
+    return router
 
 
 def _done(request: Request, app: Installed[FeedsSettings], id_: int, back: str, work: Callable[[], str]) -> Response:
@@ -124,11 +124,11 @@ def _done(request: Request, app: Installed[FeedsSettings], id_: int, back: str, 
         return redirect_with_flash(request, path, f"Nothing was changed: {error}.", tone="warn")
 
 
-# The addresses of the application.
+# -- routes of the application -----------------------------------------------------------------------------------------
 
 
 def routes(app: Installed[FeedsSettings]) -> APIRouter:
-    """All of them."""
+    """Return all routes."""
     router = APIRouter()
     for router_of in (api.opml_router, api.sources_router, api.switching_router, api.items_router):
         router.include_router(router_of(app), prefix="/api/v1")

@@ -1,4 +1,4 @@
-"""The section `feeds` of the settings."""
+"""Settings of feeds: the section `feeds`."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The poller's side of the source manager: in this process, or another server behind a gate.
+"""The poller's access to the source manager: in this database, or on another server.
 
-Here, a feed that rests is written with the poll that led to it, in one transaction. There, the poll puts in a job that
-tells the other server, in one transaction too: it waits behind a gate for as long as that server is away.
+Local: a suspension is written in the transaction of the poll that caused it. Remote: that transaction inserts a job
+that updates the other server. The job waits behind a target while that server is unavailable.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PAGE_SIZE = 500
 
 
 class LocalSources:
-    """The sources are in this database."""
+    """Sources in this database."""
 
     elsewhere = False
 
@@ -48,7 +48,7 @@ class LocalSources:
 
 
 class RemoteSources:
-    """The sources are at another server. *tell* puts in a job that brings it up to date with one feed."""
+    """Sources on another server. *tell* inserts a job that updates one feed there."""
 
     elsewhere = True
 
@@ -73,7 +73,7 @@ class RemoteSources:
         return True
 
     async def refresh(self) -> None:
-        """Reads the list of what may be polled. While the other server is away, what it said last counts."""
+        """Fetch the list of feeds to poll. While the other server is unavailable, the last list applies."""
         before = await self._known()
         try:
             listed = await self._target.acall(self._list)
@@ -88,44 +88,44 @@ class RemoteSources:
         await self._db.awrite(lambda tx: self._adopt(tx, listed, before))
 
     async def _known(self) -> dict[int, tuple[Any, ...]]:
-        found: dict[int, tuple[Any, ...]] = {}
+        states: dict[int, tuple[Any, ...]] = {}
         after = 0
         while rows := await self._db.aall("known_states", after=after, n=_PAGE_SIZE):
-            found.update((row[0], row) for row in rows)
+            states.update((row[0], row) for row in rows)
             after = rows[-1][0]
-        return found
+        return states
 
     async def _list(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = []
+        sources: list[dict[str, Any]] = []
         cursor: str | None = None
         while True:
             query = {"feed_active": "true", "limit": str(_PAGE_SIZE), **({"cursor": cursor} if cursor else {})}
             answer = await self._client().get("/api/v1/sources", params=query)
             answer.raise_for_status()
             page = answer.json()
-            found += page["items"]
+            sources += page["items"]
             cursor = page["next_cursor"]
             if cursor is None:
-                return found
+                return sources
 
     def _adopt(self, tx: DbTx, listed: list[dict[str, Any]], before: dict[int, tuple[Any, ...]]) -> None:
-        """The list becomes what is polled: new ones are due, those that are not on it any more are not.
+        """Apply the list: poll new feeds, stop polling those that are no longer listed.
 
-        *before* is what was known when the list was asked for: it is too old for what was told there meanwhile.
+        *before* is the state when the list was requested. The list may lack updates that were sent since then.
         """
         at = self._now()
         known = _known(tx)
-        new = [each for each in listed if each["id"] not in known]
+        new = [source for source in listed if source["id"] not in known]
         if new:
-            tx.many("add_state", [_state(each, at, place, len(new)) for place, each in enumerate(new)])
-        for each in new:
-            if each["feed_disabled_at"] is not None:
-                _rest_over(tx, each, at)
-        for each in listed:
-            row = known.get(each["id"])
+            tx.many("add_state", [_state(source, at, place, len(new)) for place, source in enumerate(new)])
+        for source in new:
+            if source["feed_disabled_at"] is not None:
+                _rest_over(tx, source, at)
+        for source in listed:
+            row = known.get(source["id"])
             if row is not None and _same(row, before.get(row[0])):
-                self._follow(tx, row, each, at)
-        there = {each["id"] for each in listed}
+                self._follow(tx, row, source, at)
+        there = {source["id"] for source in listed}
         for row in known.values():
             resting = row[5] is not None and row[6] is not None and row[6] > at
             if row[0] not in there and row[4] is not None and not resting and _same(row, before.get(row[0])):
@@ -135,66 +135,87 @@ class RemoteSources:
         id_, url, interval, name, due_at, rest_at, _, _ = row
         if there["feed_url"] != url:
             tx.all(
-                "set_address", source_id=id_, feed_url=there["feed_url"], host=host_of(there["feed_url"]), due_at=at,
+                "set_address",
+                source_id=id_,
+                feed_url=there["feed_url"],
+                host=host_of(there["feed_url"]),
+                due_at=at,
                 due_why=str(DueReason.NEW),
-            )  # fmt: skip
+            )
         if (there["interval"], there["name"]) != (interval, name):
             tx.many("add_state", [_state(there, at, 0, 1)])
         if rest_at is not None and there["feed_disabled_at"] is None:
-            # A person enabled it there.
+            # An operator enabled it there.
             tx.all(
-                "set_state_rest", source_id=id_, rest_at=None, rest_until=None, rest_reason=None, rest_by=None,
-                due_at=0.0, due_why=str(DueReason.ASKED),
-            )  # fmt: skip
+                "set_state_rest",
+                source_id=id_,
+                rest_at=None,
+                rest_until=None,
+                rest_reason=None,
+                rest_by=None,
+                due_at=0.0,
+                due_why=str(DueReason.ASKED),
+            )
         elif rest_at is None and there["feed_disabled_at"] is not None:
-            # It was disabled there, and rested. Only what knows of a rest can end it.
+            # It was suspended and is enabled again there. Only the owner of the suspension can end it.
             _rest_over(tx, there, at if due_at is None else due_at)
         elif due_at is None:
             tx.all("set_due", source_id=id_, due_at=at, due_why=str(DueReason.NEW))
 
 
 def _known(tx: DbTx) -> dict[int, tuple[Any, ...]]:
-    """What is known of each feed, by its source."""
-    found: dict[int, tuple[Any, ...]] = {}
+    """Return the stored state of each feed, by source."""
+    states: dict[int, tuple[Any, ...]] = {}
     after = 0
     while rows := tx.all("known_states", after=after, n=_PAGE_SIZE):
-        found.update((row[0], row) for row in rows)
+        states.update((row[0], row) for row in rows)
         after = rows[-1][0]
-    return found
+    return states
 
 
 def _same(row: tuple[Any, ...], before: tuple[Any, ...] | None) -> bool:
-    """Whether the other server knew all of this before it was asked: the address, the rest, and that it was told."""
+    """Return whether the other server already had all of this at the request: URL, suspension and last update."""
     return before is not None and bool(row[7] and before[7]) and (row[1], row[5]) == (before[1], before[5])
 
 
 def _rest_over(tx: DbTx, there: dict[str, Any], due_at: float) -> None:
-    """Takes over a rest whose time has passed, as all have that are on the list: the next poll is the probe."""
+    """Take over a suspension that expired, as all on the list have. The next poll is the probe."""
     began = datetime.fromisoformat(there["feed_disabled_at"]).timestamp()
     tx.all(
-        "set_state_rest", source_id=there["id"], rest_at=began, rest_until=began, due_at=due_at,
-        rest_reason=there["feed_disable_reason"], rest_by=there["disabled_by"], due_why=str(DueReason.COOLDOWN),
-    )  # fmt: skip
+        "set_state_rest",
+        source_id=there["id"],
+        rest_at=began,
+        rest_until=began,
+        due_at=due_at,
+        rest_reason=there["feed_disable_reason"],
+        rest_by=there["disabled_by"],
+        due_why=str(DueReason.COOLDOWN),
+    )
 
 
 def _state(there: dict[str, Any], at: float, place: int, of: int) -> dict[str, Any]:
     due_at, why = feed_state.first(at, there["interval"], place, of)
     return {
-        "source_id": there["id"], "name": there["name"], "feed_url": there["feed_url"],
-        "host": host_of(there["feed_url"]), "interval_s": there["interval"], "due_at": due_at, "due_why": str(why),
-    }  # fmt: skip
+        "source_id": there["id"],
+        "name": there["name"],
+        "feed_url": there["feed_url"],
+        "host": host_of(there["feed_url"]),
+        "interval_s": there["interval"],
+        "due_at": due_at,
+        "due_why": str(why),
+    }
 
 
 def source_event_fields(state: FeedState) -> dict[str, Any]:
-    """What the other server was told, as `told` wants it."""
+    """Return what the other server knows, in the form of `told`."""
     rest_at = state.rest.disabled_at
     return {"source_id": state.source_id, "rest_at": -1.0 if rest_at is None else rest_at, "feed_url": state.feed_url}
 
 
 async def tell_there(client: httpx2.AsyncClient, state: FeedState, moved_from: str) -> None:
-    """Tells the other server the address, if it has moved, and whether the feed rests.
+    """Send the new URL of a feed that moved, and whether the feed is suspended.
 
-    Where somebody has given the feed another address there, that counts, and what was found at the old one does not.
+    A URL that a user set there has priority. Results of the old URL are then ignored.
     """
     base = f"/api/v1/sources/{state.source_id}"
     there = await _answer(client.get(base))
@@ -209,10 +230,10 @@ async def tell_there(client: httpx2.AsyncClient, state: FeedState, moved_from: s
 
 
 async def _answer(asked: Awaitable[httpx2.Response]) -> dict[str, Any]:
-    """The source as it is there; nothing when it is gone, or another one has that address."""
+    """Return the source on the other server; None if it was deleted or another source has that URL."""
     answer = await asked
     if answer.status_code in (404, 409):
         return {}
     answer.raise_for_status()
-    found: dict[str, Any] = answer.json()
-    return found
+    source: dict[str, Any] = answer.json()
+    return source

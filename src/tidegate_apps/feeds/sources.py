@@ -1,4 +1,4 @@
-"""The source manager: what is polled, and whether. It alone says that a feed rests, and that it goes on."""
+"""The source manager: which feeds are polled. Only this module suspends and resumes a feed."""
 
 from __future__ import annotations
 
@@ -22,93 +22,134 @@ from tidegate_apps.feeds.models import (
 )
 from tidegate_apps.feeds.state import DueReason, host_of, name_of
 
-# A feed rests, or goes on: what is written of it, what people are told, and what the poller does then.
+# -- suspend and resume ------------------------------------------------------------------------------------------------
 
 
 def disable(tx: DbTx, id_: int, reason: str, by: str, at: float, *, recorded: bool) -> Source:
-    """The source as it is then; ValueError for an unknown reason. *recorded*: the poller has written its own state."""
+    """Suspend a feed and return its source.
+
+    *recorded*: the poller has already written its state. Raises ValueError for an unknown reason.
+    """
     if reason not in REASONS:
         raise ValueError(f"reason: {reason[:40]!r} is not known; give one of: {', '.join(REASONS)}")
-    found = found_in(tx, id_, lock=True)
-    if _only_a_person_ends_it(found, by):
-        return found
+    source = found_in(tx, id_, lock=True)
+    if _only_a_person_ends_it(source, by):
+        return source
     rest = rest_of(reason)
     until = None if rest is None else at + rest
-    able = active_from(found.feed_url, enabled=found.enabled) is not None
+    able = active_from(source.feed_url, enabled=source.enabled) is not None
     tx.all(
-        "set_rest", id=id_, feed_disabled_at=at, feed_disable_reason=reason, disabled_by=by,
+        "set_rest",
+        id=id_,
+        feed_disabled_at=at,
+        feed_disable_reason=reason,
+        disabled_by=by,
         active_from=until if able else None,
-    )  # fmt: skip
+    )
     tx.all("add_event", source_id=id_, at=at, kind="disabled", actor=by, detail=reason)
     if by != AUTO:
-        became = {"state": "disabled", "why": reason, "until": until, "feed": found.name}
-        tx.noted(by, "target_disabled", notices.TARGET, id_, was=standing(found), became=became)
+        became = {"state": "disabled", "why": reason, "until": until, "feed": source.name}
+        tx.noted(by, "target_disabled", notices.TARGET, id_, was=standing(source), became=became)
     if not recorded:
         tx.all(
-            "set_state_rest", source_id=id_, rest_at=at, rest_until=until, rest_reason=reason, rest_by=by,
-            due_at=until if able else None, due_why=str(DueReason.COOLDOWN),
-        )  # fmt: skip
+            "set_state_rest",
+            source_id=id_,
+            rest_at=at,
+            rest_until=until,
+            rest_reason=reason,
+            rest_by=by,
+            due_at=until if able else None,
+            due_why=str(DueReason.COOLDOWN),
+        )
     if reason != MANUAL:
-        tx.tell(notices.resting(id_, found.name, reason, at))
+        tx.tell(notices.resting(id_, source.name, reason, at))
     return found_in(tx, id_)
 
 
 def enable(tx: DbTx, id_: int, by: str, at: float, *, recorded: bool) -> tuple[Source, Source]:
-    """The source as it was and as it is then; the same when only a person ends its rest, or it does not rest."""
-    found = found_in(tx, id_, lock=True)
-    if found.feed_disabled_at is None or _only_a_person_ends_it(found, by):
-        return found, found
-    active = active_from(found.feed_url, enabled=found.enabled)
+    """Resume a feed and return its source before and after.
+
+    Both are equal if it was not suspended, or only an operator may resume it.
+    """
+    source = found_in(tx, id_, lock=True)
+    if source.feed_disabled_at is None or _only_a_person_ends_it(source, by):
+        return source, source
+    active = active_from(source.feed_url, enabled=source.enabled)
     tx.all("set_rest", id=id_, feed_disabled_at=None, feed_disable_reason=None, disabled_by=None, active_from=active)
-    tx.all("add_event", source_id=id_, at=at, kind="enabled", actor=by, detail=found.feed_disable_reason)
+    tx.all("add_event", source_id=id_, at=at, kind="enabled", actor=by, detail=source.feed_disable_reason)
     if by != AUTO:
-        became = {"state": "enabled", "feed": found.name}
-        tx.noted(by, "target_enabled", notices.TARGET, id_, was=standing(found), became=became)
+        became = {"state": "enabled", "feed": source.name}
+        tx.noted(by, "target_enabled", notices.TARGET, id_, was=standing(source), became=became)
     if not recorded:
         tx.all(
-            "set_state_rest", source_id=id_, rest_at=None, rest_until=None, rest_reason=None, rest_by=None,
-            due_at=None if active is None else state.POLL_NOW, due_why=str(DueReason.ASKED),
-        )  # fmt: skip
+            "set_state_rest",
+            source_id=id_,
+            rest_at=None,
+            rest_until=None,
+            rest_reason=None,
+            rest_by=None,
+            due_at=None if active is None else state.POLL_NOW,
+            due_why=str(DueReason.ASKED),
+        )
     if by == AUTO:
-        tx.tell(notices.recovered(id_, found.name, at))
+        tx.tell(notices.recovered(id_, source.name, at))
     else:
         tx.settled(notices.TARGET, id_)
-    return found, found_in(tx, id_)
+    return source, found_in(tx, id_)
 
 
 def _only_a_person_ends_it(source: Source, by: str) -> bool:
     return by == AUTO and source.feed_disable_reason == MANUAL
 
 
-# What the poller knows of a feed follows what its source says.
+# -- poller state that follows from the source -------------------------------------------------------------------------
 
 
 def mirror_change(tx: DbTx, was: Source, now: Source, at: float) -> None:
-    """Writes what a change of a source, at the time *at*, means for its polls."""
+    """Write what a change at time *at* means for the polls of a source."""
     if not now.feed_url:
         tx.all("remove_state", source_id=now.id)
         return
-    due = now.active_from  # at once, when it does not rest
-    tx.many("add_state", [{
-        "source_id": now.id, "name": now.name, "feed_url": now.feed_url, "host": host_of(now.feed_url),
-        "interval_s": now.interval, "due_at": due, "due_why": str(DueReason.NEW),
-    }])  # fmt: skip
+    due = now.active_from  # now, unless it is suspended
+    tx.many(
+        "add_state",
+        [
+            {
+                "source_id": now.id,
+                "name": now.name,
+                "feed_url": now.feed_url,
+                "host": host_of(now.feed_url),
+                "interval_s": now.interval,
+                "due_at": due,
+                "due_why": str(DueReason.NEW),
+            }
+        ],
+    )
     if not was.feed_url and now.feed_disabled_at is not None:
         rest = rest_of(now.feed_disable_reason or "")
         tx.all(
-            "set_state_rest", source_id=now.id, rest_at=now.feed_disabled_at, rest_reason=now.feed_disable_reason,
-            rest_until=None if rest is None else now.feed_disabled_at + rest, rest_by=now.disabled_by, due_at=due,
+            "set_state_rest",
+            source_id=now.id,
+            rest_at=now.feed_disabled_at,
+            rest_reason=now.feed_disable_reason,
+            rest_until=None if rest is None else now.feed_disabled_at + rest,
+            rest_by=now.disabled_by,
+            due_at=due,
             due_why=str(DueReason.COOLDOWN),
-        )  # fmt: skip
+        )
     elif was.feed_url != now.feed_url:
         tx.all(
-            "set_address", source_id=now.id, feed_url=now.feed_url, host=host_of(now.feed_url), due_at=due,
+            "set_address",
+            source_id=now.id,
+            feed_url=now.feed_url,
+            host=host_of(now.feed_url),
+            due_at=due,
             due_why=str(DueReason.NEW),
-        )  # fmt: skip
+        )
     elif was.active_from != now.active_from:
         tx.all("set_due", source_id=now.id, due_at=due, due_why=str(DueReason.COOLDOWN if due else DueReason.NEW))
     elif was.interval != now.interval:
-        # Sooner only if nothing but the interval made it wait.
+        # Sooner only if just the interval delayed it.
         tx.all("sooner", source_id=now.id, due_at=at + now.interval, due_why=str(DueReason.INTERVAL))
 
 
@@ -116,35 +157,38 @@ _BATCH_SIZE = 500
 
 
 class Sources:
-    """The sources of this server. *wake* is called in each transaction after which there may be something to poll."""
+    """The sources of this server. Every transaction that may make a feed due calls *wake*."""
 
     def __init__(self, db: Db, now: Callable[[], float], interval: float, wake: Callable[[DbTx], object]) -> None:
         self._db, self._now, self._interval, self._wake = db, now, interval, wake
 
-    # -- asking --------------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------------
 
     def get(self, id_: int) -> Source:
-        """NotFound when there is no such source."""
+        """Return the source. Raises NotFound."""
         return self._db.read(lambda tx: found_in(tx, id_))
 
     def list_sources(self, after: int = 0, n: int = 100, like: str = "", *, whole: bool = True) -> list[Source]:
-        """By number; with *like*, those that have it in their names or addresses, of which *whole* sees the secrets."""
+        """Return sources by id. *like* filters by name or URL, with *whole* also by secrets in URLs."""
         if like:
             return self._db.read(lambda tx: matching(tx, like, after, n, whole=whole))
         return [Source(*row) for row in self._db.all("sources", after=after, n=n)]
 
     def active(self, after: tuple[float, int] = (-1.0, 0), n: int = 100) -> list[Source]:
-        """Those that may be polled now: active, then those past their rest; *after* is where the last page ended."""
+        """Return sources that may be polled now: active ones, then those whose suspension expired.
+
+        *after* is the cursor.
+        """
         at, (after_from, after_id) = self._now(), after
 
         def read(tx: DbTx) -> list[Source]:
-            # Two ranges of one index, because SQLite cannot begin in the middle of those that have 0.
-            found = [] if after_from > 0 else tx.all("sources_active", after=after_id, n=n)
-            if len(found) < n:
+            # Two ranges of one index: SQLite cannot start in the middle of the rows with 0.
+            rows = [] if after_from > 0 else tx.all("sources_active", after=after_id, n=n)
+            if len(rows) < n:
                 place = (after_from, after_id) if after_from > 0 else (0.0, 0)
-                left = n - len(found)
-                found += tx.all("sources_rested", at=at, after_from=place[0], after=place[1], n=left)
-            return [Source(*row) for row in found]
+                left = n - len(rows)
+                rows += tx.all("sources_rested", at=at, after_from=place[0], after=place[1], n=left)
+            return [Source(*row) for row in rows]
 
         return self._db.read(read)
 
@@ -152,10 +196,10 @@ class Sources:
         row = self._db.one("source_at", feed_url=url)
         return None if row is None else int(row[0])
 
-    # -- changing ------------------------------------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------------------------------------
 
     def add(self, request: SourceRequest, by: str) -> Source:
-        """Refused when there is one with that address."""
+        """Add a source. Raises Rejected if its URL exists."""
         made = self.add_many([request], by)[0]
         if made is None:
             raise Rejected(f"there is a source with that feed_url already: {self.at(request.feed_url or '')}")
@@ -164,9 +208,9 @@ class Sources:
     def add_many(
         self, requests: Sequence[SourceRequest], by: str, *, place: int = 0, of: int | None = None
     ) -> list[int | None]:
-        """All in one transaction; None for each whose address is there already.
+        """Add sources in one transaction; None for each whose URL exists.
 
-        *place* and *of*: where they stand in a list of so many, for their first polls.
+        *place* and *of*: position of the batch in the whole list and its length. They spread the first polls.
         """
         return self._db.write(lambda tx: self._added(tx, requests, by, place, of or len(requests)))
 
@@ -212,7 +256,7 @@ class Sources:
     def _noted_new(
         self, tx: DbTx, by: str, requests: Sequence[SourceRequest], made: Sequence[int | None], of: int
     ) -> None:
-        """One line for what somebody added, however many there are; of a list it is written with the first piece."""
+        """Write one audit entry per request. For a list, the first batch writes it."""
         if of > 1:
             tx.noted(by, "target_imported", notices.TARGET, became={"listed": of})
         elif made and made[0] is not None:
@@ -220,15 +264,18 @@ class Sources:
             tx.noted(by, "target_added", notices.TARGET, made[0], became={"feed": name})
 
     def change(self, id_: int, change: Change, by: str) -> Source:
-        """The source with other values; its rest stays as it is, and so does what somebody else changes meanwhile."""
+        """Change a source. Its suspension stays, and so do concurrent changes of other fields."""
 
         def work(tx: DbTx) -> Source:
             at = self._now()
             was = found_in(tx, id_, lock=True)
             wanted = change.of(was)
             if (wanted.feed_url, wanted.name, wanted.interval, wanted.enabled) == (
-                was.feed_url, was.name, was.interval, was.enabled,
-            ):  # fmt: skip
+                was.feed_url,
+                was.name,
+                was.interval,
+                was.enabled,
+            ):
                 return was
             url = wanted.feed_url
             other = tx.one("source_at", feed_url=url) if url else None
@@ -239,9 +286,14 @@ class Sources:
                 rest = rest_of(was.feed_disable_reason or "")
                 active = None if rest is None else was.feed_disabled_at + rest
             tx.all(
-                "set_source", id=id_, name=wanted.name, feed_url=url, interval_s=wanted.interval,
-                enabled=int(wanted.enabled), active_from=active,
-            )  # fmt: skip
+                "set_source",
+                id=id_,
+                name=wanted.name,
+                feed_url=url,
+                interval_s=wanted.interval,
+                enabled=int(wanted.enabled),
+                active_from=active,
+            )
             tx.all("add_event", source_id=id_, at=at, kind="changed", actor=by, detail=None)
             now = found_in(tx, id_)
             mirror_change(tx, was, now, at)
@@ -256,11 +308,11 @@ class Sources:
         return self._db.write(work)
 
     def remove(self, id_: int, by: str) -> None:
-        """With its items and its history; NotFound when there is no such source."""
+        """Delete a source with its entries and history. Raises NotFound."""
 
         def first(tx: DbTx) -> None:
-            found = found_in(tx, id_, lock=True)
-            was = {"feed": found.name, **standing(found)}
+            source = found_in(tx, id_, lock=True)
+            was = {"feed": source.name, **standing(source)}
             tx.noted(by, "target_removed", notices.TARGET, id_, was=was, became={"state": "gone"})
             tx.all("remove_source", id=id_)
             tx.all("remove_state", source_id=id_)
@@ -273,48 +325,48 @@ class Sources:
             pass
 
     def disable(self, id_: int, reason: str, by: str) -> Source:
-        """NotFound for an unknown source, ValueError for an unknown reason."""
+        """Suspend a feed. Raises NotFound, and ValueError for an unknown reason."""
         return self._db.write(lambda tx: self.disable_in(tx, id_, reason, by))
 
     def enable(self, id_: int, by: str) -> Source:
         return self._db.write(lambda tx: self.enable_in(tx, id_, by))
 
     def poll_now(self, id_: int, by: str = AUTO) -> Source:
-        """Its next poll is at once; Refused while it may not be polled at all."""
+        """Make the feed due now. Raises Rejected while it must not be polled."""
         return self.poll_all([id_], by)[0]
 
     def poll_all(self, ids: Sequence[int], by: str = AUTO) -> list[Source]:
-        """The same for several: so many at a time that nobody waits long to write, and of those all or none."""
-        found: list[Source] = []
+        """Make several feeds due, in batches that keep write transactions short. Each batch is all or nothing."""
+        sources: list[Source] = []
         for start in range(0, len(ids), _BATCH_SIZE):
             some = ids[start : start + _BATCH_SIZE]
-            found += self._db.write(partial(self._asked_for, ids=some, by=by, of=0 if start else len(ids)))
-        return found
+            sources += self._db.write(partial(self._asked_for, ids=some, by=by, of=0 if start else len(ids)))
+        return sources
 
     def _asked_for(self, tx: DbTx, *, ids: Sequence[int], by: str, of: int) -> list[Source]:
-        """*of*: how many are asked for in all, with the first piece of them; 0 with the others."""
-        found = [self._polled_at_once(tx, id_) for id_ in ids]
+        """Make a batch due. *of*: the total, with the first batch, for the audit entry; 0 with the others."""
+        sources = [self._polled_at_once(tx, id_) for id_ in ids]
         self._wake(tx)
         if by != AUTO and of:
-            only = found[0] if of == 1 else None
+            only = sources[0] if of == 1 else None
             many = {"feeds": of} if only is None else {"feed": only.name}
             became = {"state": "polled now", **many}
             tx.noted(by, "target_asked", notices.TARGET, None if only is None else only.id, became=became)
-        return found
+        return sources
 
     def _polled_at_once(self, tx: DbTx, id_: int) -> Source:
-        found = found_in(tx, id_, lock=True)
-        if not found.enabled or not found.feed_url:
+        source = found_in(tx, id_, lock=True)
+        if not source.enabled or not source.feed_url:
             raise Rejected("the source is switched off, or has no feed_url; change that first")
-        if found.active_from is None or found.active_from > self._now():
+        if source.active_from is None or source.active_from > self._now():
             raise Rejected("the feed is disabled; enable it first")
         tx.all("set_due", source_id=id_, due_at=state.POLL_NOW, due_why=str(DueReason.ASKED))
-        return found
+        return source
 
-    # -- in a transaction of somebody else's ---------------------------------------------------------------------
+    # -- in the transaction of the caller ------------------------------------------------------------------------------
 
     def disable_in(self, tx: DbTx, id_: int, reason: str, by: str, *, recorded: bool = False) -> Source:
-        """*recorded*: the poller has written in this transaction what it means for its own state."""
+        """Suspend a feed. *recorded*: the poller has written its state in this transaction."""
         return disable(tx, id_, reason, by, self._now(), recorded=recorded)
 
     def enable_in(self, tx: DbTx, id_: int, by: str, *, recorded: bool = False) -> Source:
@@ -324,21 +376,28 @@ class Sources:
         return now
 
     def moved_in(self, tx: DbTx, id_: int, url: str) -> bool:
-        """The feed has moved for good; False when another source is there already."""
-        found = found_in(tx, id_, lock=True)
+        """Record a permanent move; False if another source has that URL."""
+        source = found_in(tx, id_, lock=True)
         if tx.one("source_at", feed_url=url) is not None:
             return False
         tx.all(
-            "set_source", id=id_, name=found.name, feed_url=url, interval_s=found.interval, enabled=found.enabled_n,
-            active_from=found.active_from,
-        )  # fmt: skip
+            "set_source",
+            id=id_,
+            name=source.name,
+            feed_url=url,
+            interval_s=source.interval,
+            enabled=source.enabled_n,
+            active_from=source.active_from,
+        )
         tx.all("add_event", source_id=id_, at=self._now(), kind="moved", actor=AUTO, detail=url)
         return True
 
 
 def _values(source: Source) -> dict[str, str]:
-    """What people can change of it; an address without the secrets that may be in it."""
+    """Return the fields that users can change, without secrets in the URL."""
     return {
-        "name": source.name, "address": public(source.feed_url or ""), "interval": f"{source.interval:g} s",
+        "name": source.name,
+        "address": public(source.feed_url or ""),
+        "interval": f"{source.interval:g} s",
         "state": "on" if source.enabled else "off",
-    }  # fmt: skip
+    }

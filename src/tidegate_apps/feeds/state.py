@@ -1,4 +1,4 @@
-"""What a poll means for its feed: the state before, what came of it, and so the state after. Pure."""
+"""The state of a feed: how a poll changes it, and when the next poll is due. Pure."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from tidegate_apps.feeds.codes import COOLDOWN, PollError, fault_of
 from tidegate_apps.feeds.models import MAX_URL
 from tidegate_apps.feeds.parsing import Feed
 
-# When a feed is polled next, and why then. Pure.
+# -- next poll ---------------------------------------------------------------------------------------------------------
 
 BACKOFF = Backoff("5m", cap="8h", jitter=0.25)
-POLL_NOW = 0.0  # a time that comes before all others: somebody waits for this poll
-MAX_RETRY_AFTER = 24 * 3600.0  # a Retry-After is believed up to this, and so is a feed that wants to be polled rarely
-_SPREAD = 0.1  # of the interval: feeds that were polled together do not stay together
+POLL_NOW = 0.0  # before all other times: a user waits for this poll
+MAX_RETRY_AFTER = 24 * 3600.0  # upper limit for Retry-After and for intervals that a feed requests
+_SPREAD = 0.1  # of the interval: random delay, so that feeds do not stay synchronized
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 
 
 class DueReason(StrEnum):
-    """Why a feed is polled when it is."""
+    """Why a feed is polled at its time."""
 
     NEW = "new"
-    ASKED = "asked"  # by a person
+    ASKED = "asked"  # requested by a user
     INTERVAL = "interval"
-    HINT = "hint"  # the feed wants to be polled more rarely: ttl, Cache-Control, Expires
-    SKIPPED = "skipped"  # the feed named hours or days on which it does not change
+    HINT = "hint"  # the feed asks for a longer interval: ttl, Cache-Control, Expires
+    SKIPPED = "skipped"  # the feed lists hours or days without changes
     BACKOFF = "backoff"
     RETRY_AFTER = "retry_after"
     COOLDOWN = "cooldown"
@@ -40,7 +40,7 @@ class DueReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hints:
-    """What a feed says of itself: not sooner than so many seconds, not in these hours (UTC), not on these days."""
+    """Hints of a feed: minimum seconds between polls, hours (UTC) and days without changes."""
 
     not_before: float = 0.0
     skip_hours: frozenset[int] = frozenset()
@@ -48,7 +48,7 @@ class Hints:
 
     @classmethod
     def of(cls, not_before: float = 0.0, hours: Sequence[int] = (), days: Sequence[str] = ()) -> Hints:
-        """Nonsense is left out, and so is what would leave no time at all."""
+        """Build hints. Invalid values are dropped, and so are lists that leave no time at all."""
         kept_hours = frozenset(hour % 24 for hour in hours if 0 <= hour <= 24)
         kept_days = frozenset(_DAYS.index(day.lower()) for day in days if day.lower() in _DAYS)
         return cls(
@@ -62,23 +62,23 @@ Due = tuple[float, DueReason]
 
 
 def after_success(now: float, interval: float, hints: Hints, roll: float) -> Due:
-    """The interval, or what the feed asks for if that is longer; never sooner, and a little later by chance."""
+    """Return the next due time: the interval or a longer hint, plus a random delay."""
     wait = max(interval, hints.not_before)
     at = now + wait * (1 + _SPREAD * roll)
     why = DueReason.HINT if hints.not_before > interval else DueReason.INTERVAL
     allowed = _outside(at, hints)
-    # By chance within the hour, or all that skip the same hours would come at once.
+    # A random time within the hour, or all feeds that skip the same hours would be due together.
     return (at, why) if allowed == at else (allowed + 3600 * roll, DueReason.SKIPPED)
 
 
 def usual_wait(interval: float, hints: Hints) -> float:
-    """Seconds between two polls of a feed that is well, in the mean."""
+    """Return the mean seconds between two polls of a healthy feed."""
     allowed = (24 - len(hints.skip_hours)) / 24 * (7 - len(hints.skip_days)) / 7
     return max(interval, hints.not_before) * (1 + _SPREAD / 2) / allowed
 
 
 def after_failure(now: float, interval: float, failures: int, retry_after: float | None, roll: float) -> Due:
-    """max(interval, backoff, Retry-After); *failures* counts those before this one."""
+    """Return max(interval, backoff, Retry-After). *failures* counts those before this one."""
     waits = (
         (interval, DueReason.INTERVAL),
         (BACKOFF.delay(failures, roll), DueReason.BACKOFF),
@@ -89,7 +89,7 @@ def after_failure(now: float, interval: float, failures: int, retry_after: float
 
 
 def after_rest(now: float, interval: float, until: float, retry_after: float | None) -> Due:
-    """The end of a rest, which takes the place of the backoff; no sooner than the interval, or than the site asked."""
+    """Return the end of a suspension, which replaces the backoff, but not before the interval or Retry-After."""
     ends = (
         (until, DueReason.COOLDOWN),
         (now + interval, DueReason.INTERVAL),
@@ -99,34 +99,34 @@ def after_rest(now: float, interval: float, until: float, retry_after: float | N
 
 
 def after_own_fault(now: float, roll: float) -> Due:
-    """Our own link was down, so nothing is known of the feed: soon again."""
+    """Return a time soon: our own network was down, so the poll says nothing about the feed."""
     return now + BACKOFF.delay(0, roll), DueReason.OWN_LINK
 
 
 def first(now: float, interval: float, place: int, of: int) -> Due:
-    """The first poll of the feed at *place* among so many that are added at once.
+    """Return the first due time of the feed at *place* among *of* feeds that are added together.
 
-    They are a second apart, or less when they would not fit into the interval.
+    They are one second apart, or less if they would not fit into the interval.
     """
     return now + place * min(1.0, interval / max(of, 1)), DueReason.NEW
 
 
 def _outside(at: float, hints: Hints) -> float:
-    """The first moment from *at* on that the feed does not want to be left alone in."""
+    """Return the first time from *at* on that is outside of the skipped hours and days."""
     if not hints.skip_hours and not hints.skip_days:
         return at
-    moment = datetime.fromtimestamp(at, UTC).replace(microsecond=0)  # earlier, if anything
+    moment = datetime.fromtimestamp(at, UTC).replace(microsecond=0)  # rounds down
     for _ in range(24 * 8):
         if moment.hour not in hints.skip_hours and moment.weekday() not in hints.skip_days:
-            return max(at, moment.timestamp())  # the same one to the last digit, if it is that
+            return max(at, moment.timestamp())  # exactly *at* if nothing was skipped
         moment = moment.replace(minute=0, second=0, microsecond=0) + timedelta(hours=1)
     return at
 
 
-MOVES = 3  # permanent redirects to the same place in a row, before it is believed
-UNCONDITIONAL = 7 * 86400.0  # some servers say "not modified" for ever: once a week the whole feed is fetched
+MOVES = 3  # permanent redirects to the same URL in a row before it is adopted
+UNCONDITIONAL = 7 * 86400.0  # some servers return 304 forever: once a week the whole feed is fetched
 _MAX_ERROR = 500
-# A server may send signs that no request can hold, or more of them than any server takes.
+# Some validators contain characters that no request may contain, or are longer than servers accept.
 _SENDABLE = re.compile(r"[\t\x20-\x7e\x80-\xff]{1,4000}")
 FRESH, NO_HINTS = CooldownState(), Hints()
 
@@ -144,11 +144,11 @@ class FeedState:
     due_at: float | None = None
     due_why: str = str(DueReason.NEW)
     consecutive_errors: int = 0  # of any type, since the last success
-    rest: CooldownState = FRESH  # the run of one type, and the rest that it ended in
+    rest: CooldownState = FRESH  # failures of one type in a row, and the suspension they caused
     last_error: str | None = None
     last_error_type: str | None = None
     last_status: int | None = None
-    etag: str | None = None  # both as they were received, byte for byte
+    etag: str | None = None  # both as received, byte for byte
     last_modified: str | None = None
     validated_at: float | None = None
     body_hash: str | None = None
@@ -161,29 +161,32 @@ class FeedState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Success:
-    """A poll that was answered with a feed, or with the word that nothing has changed (304)."""
+    """A poll that returned a feed or 304."""
 
     status: int
     etag: str | None = None
     last_modified: str | None = None
     moved_to: str | None = None
     body_hash: str | None = None
-    hints: Hints | None = None  # None: as before
+    hints: Hints | None = None  # None: unchanged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollVerdict:
-    """The state after a poll, and what others must hear of it."""
+    """The state after a poll, and events for other parts."""
 
     state: FeedState
     change: CooldownChange = CooldownChange.NONE
-    adopt: str | None = None  # the feed has moved there for good
+    adopt: str | None = None  # the feed moved there permanently
     error: PollError | None = None
-    own: bool = False  # it was our own link, and nothing was counted
+    own: bool = False  # our own network failed, so nothing was counted
 
 
 def conditions(state: FeedState, now: float) -> dict[str, str]:
-    """The headers of a conditional GET; none when the whole feed is due, and no validator that cannot be sent."""
+    """Return the headers of a conditional GET; none if the whole feed is due.
+
+    Validators that cannot be sent are left out.
+    """
     if state.validated_at is None or now - state.validated_at >= UNCONDITIONAL:
         return {}
     sent = {"If-None-Match": state.etag, "If-Modified-Since": state.last_modified}
@@ -191,20 +194,32 @@ def conditions(state: FeedState, now: float) -> dict[str, str]:
 
 
 def record_success(state: FeedState, poll: Success, now: float, roll: float) -> PollVerdict:
-    """A success of either kind clears the errors, and ends a rest whose time has passed."""
+    """Return the state after a success: it clears the errors and ends a suspension that expired."""
     rest, change = state.rest.after_success(now)
     hints = state.hints if poll.hints is None else poll.hints
     due_at, why = after_success(now, state.interval, hints, roll)
     moved_to, times = _moved(state, poll.moved_to)
     whole = poll.status == 200
     after = replace(
-        state, rest=rest, due_at=due_at, due_why=str(why), fence=state.fence + 1, consecutive_errors=0, hints=hints,
-        last_error=None, last_error_type=None, last_status=poll.status, moved_to=moved_to, moved_times=times,
+        state,
+        rest=rest,
+        due_at=due_at,
+        due_why=str(why),
+        fence=state.fence + 1,
+        consecutive_errors=0,
+        hints=hints,
+        last_error=None,
+        last_error_type=None,
+        last_status=poll.status,
+        moved_to=moved_to,
+        moved_times=times,
         etag=poll.etag if whole else poll.etag or state.etag,
         last_modified=poll.last_modified if whole else poll.last_modified or state.last_modified,
-        validated_at=now if whole else state.validated_at, body_hash=poll.body_hash if whole else state.body_hash,
-        last_polled_at=now, last_success_at=now,
-    )  # fmt: skip
+        validated_at=now if whole else state.validated_at,
+        body_hash=poll.body_hash if whole else state.body_hash,
+        last_polled_at=now,
+        last_success_at=now,
+    )
     return PollVerdict(state=after, change=change, adopt=moved_to if times >= MOVES else None)
 
 
@@ -217,15 +232,19 @@ def record_failure(
     own_network: bool = False,
     host_excused: bool = False,
 ) -> PollVerdict:
-    """One more failure.
+    """Return the state after a failure.
 
-    *own*: our link was down, so that nothing is known of the feed, and nothing is counted. *spared*: all of its host
-    fails, so that nothing is counted, but it waits as after any failure.
+    *own_network*: our network was down, so nothing is counted. *host_excused*: the whole host fails, so nothing is
+    counted, but the delay is that of a failure.
     """
     seen = replace(
-        state, fence=state.fence + 1, last_error=error.shown[:_MAX_ERROR], last_error_type=str(error.type),
-        last_status=error.status_code, last_polled_at=now,
-    )  # fmt: skip
+        state,
+        fence=state.fence + 1,
+        last_error=error.shown[:_MAX_ERROR],
+        last_error_type=str(error.type),
+        last_status=error.status_code,
+        last_polled_at=now,
+    )
     if own_network:
         due_at, why = after_own_fault(now, roll)
         return PollVerdict(state=replace(seen, due_at=due_at, due_why=str(why)), error=error, own=True)
@@ -238,14 +257,19 @@ def record_failure(
     else:
         due_at, why = after_failure(now, state.interval, state.consecutive_errors, error.retry_after, roll)
     after = replace(
-        seen, rest=rest, consecutive_errors=state.consecutive_errors + 1, due_at=due_at, due_why=str(why),
-        moved_to=None, moved_times=0,
-    )  # fmt: skip
+        seen,
+        rest=rest,
+        consecutive_errors=state.consecutive_errors + 1,
+        due_at=due_at,
+        due_why=str(why),
+        moved_to=None,
+        moved_times=0,
+    )
     return PollVerdict(state=after, change=change, error=error)
 
 
 def _moved(state: FeedState, to: str | None) -> tuple[str | None, int]:
-    """Where the feed says that it has moved for good, and how often in a row; never from https to http."""
+    """Return the URL of a permanent redirect and how often it was seen in a row. https never moves to http."""
     insecure = to is not None and state.feed_url.startswith("https:") and not to.startswith("https:")
     if to is None or insecure or to == state.feed_url or len(to.encode()) > MAX_URL:
         return None, 0
@@ -253,23 +277,23 @@ def _moved(state: FeedState, to: str | None) -> tuple[str | None, int]:
 
 
 def name_of(url: str | None) -> str:
-    """What a feed is called before anything is known of it."""
+    """Return the initial name of a feed."""
     return (urlsplit(url).hostname or url) if url else "unnamed"
 
 
 def host_of(url: str) -> str:
-    """Host and port: feeds that share both are polled one after the other."""
+    """Return host and port. Feeds that share both are polled in sequence."""
     parts = urlsplit(url)
     port = parts.port or (443 if parts.scheme == "https" else 80)
     return f"{(parts.hostname or '').lower()}:{port}"
 
 
-OK, UNMODIFIED, OWN = "ok", "unmodified", "own_link"  # outcomes of a poll beside the types of errors
+OK, UNMODIFIED, OWN = "ok", "unmodified", "own_link"  # outcomes of a poll that are not error types
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PollResult:
-    """A poll that has ended."""
+    """A finished poll."""
 
     before: FeedState
     verdict: PollVerdict

@@ -1,4 +1,4 @@
-"""The API: how the submission queue stands, its entries, what was sent, and retry, wake and look."""
+"""The API: status of the submission queue, entries, events, and the actions retry, cancel, wake and scan."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _STATES = ("queued", "artist", "retrying", "gave_up", "submitted", "cancelled")
 
 
 def api_router(app: Installed[LidarrSettings]) -> APIRouter:
-    found = APIRouter(tags=["lidarr"])
+    router = APIRouter(tags=["lidarr"])
 
-    @found.get("")
+    @router.get("")
     @requires(Permission.SEE)
     def status() -> dict[str, Any]:
         """How many entries there are in which state, how full Lidarr is, the last wake and the next."""
         return service.submit_status(app).as_json()
 
-    @found.get("/queue")
+    @router.get("/queue")
     @requires(Permission.SEE)
     def queue(
         state: Annotated[
@@ -42,36 +42,36 @@ def api_router(app: Installed[LidarrSettings]) -> APIRouter:
             entries, following = app.db.read(lambda tx: service.list_entries(tx, state, cursor, limit))
         except ValueError as error:
             raise Problem("invalid", f"{error}.", field="cursor") from error
-        return {"items": [each.as_json() for each in entries], "next_cursor": following}
+        return {"items": [item.as_json() for item in entries], "next_cursor": following}
 
-    @found.get("/queue/{id}")
+    @router.get("/queue/{id}")
     @requires(Permission.SEE)
     def entry(id: JobId) -> dict[str, Any]:  # noqa: A002 - the name of the parameter is part of the path
         """One entry, by the number of its job."""
         with _asked():
             return service.entry_at(app, id).as_json()
 
-    @found.post("/queue/{id}/retry")
+    @router.post("/queue/{id}/retry")
     @requires(Permission.RETRY)
     def retry(request: Request, id: JobId) -> dict[str, Any]:  # noqa: A002
         """Puts an entry that was given up or cancelled back into the queue."""
         with _asked():
             return service.retry(app, id, current_user(request)).as_json()
 
-    @found.post("/queue/{id}/cancel")
+    @router.post("/queue/{id}/cancel")
     @requires(Permission.CANCEL)
     def cancel(request: Request, id: JobId) -> dict[str, Any]:  # noqa: A002
         """Takes an entry out of the queue, until somebody puts it back."""
         with _asked():
             return service.cancel(app, id, current_user(request)).as_json()
 
-    @found.post("/retry")
+    @router.post("/retry")
     @requires(Permission.RETRY)
     def retry_all(request: Request) -> dict[str, int]:
         """Puts all that were given up back."""
         return {"retried": service.retry_all(app, current_user(request))}
 
-    @found.post("/wake", status_code=202)
+    @router.post("/wake", status_code=202)
     @requires(Permission.PUT_IN)
     def wake(request: Request) -> dict[str, Any]:
         """Wakes the sender now; the job says what came of it."""
@@ -79,7 +79,7 @@ def api_router(app: Installed[LidarrSettings]) -> APIRouter:
             made = service.wake_now(app, current_user(request))
         return {"job": made.id, "created": made.created}
 
-    @found.post("/look", status_code=202)
+    @router.post("/look", status_code=202)
     @requires(Permission.PUT_IN)
     def look(request: Request) -> dict[str, Any]:
         """Looks for everything in the library once more."""
@@ -87,7 +87,7 @@ def api_router(app: Installed[LidarrSettings]) -> APIRouter:
             made = service.look_now(app, current_user(request))
         return {"job": made.id, "created": made.created}
 
-    @found.get("/events")
+    @router.get("/events")
     @requires(Permission.SEE)
     def events(
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
@@ -98,11 +98,11 @@ def api_router(app: Installed[LidarrSettings]) -> APIRouter:
         names = ("id", "at", "kind", "entity_id", "user", "lidarr_id", "job")
         return {"items": [dict(zip(names, row, strict=True)) for row in rows]}
 
-    return found
+    return router
 
 
 class _asked:  # noqa: N801 - it reads as a statement
-    """Turns what cannot be done into the problem that the API tells."""
+    """Converts errors of the service to problem responses."""
 
     def __enter__(self) -> None: ...
 
@@ -113,11 +113,11 @@ class _asked:  # noqa: N801 - it reads as a statement
             raise Problem("refused", str(error), status=409) from error
 
 
-# The addresses of the application.
+# -- routes of the application -----------------------------------------------------------------------------------------
 
 
 def routes(app: Installed[LidarrSettings]) -> APIRouter:
-    """All of them."""
+    """Return all routes."""
     router = APIRouter()
     router.include_router(api_router(app), prefix="/api/v1/lidarr")
     router.include_router(pages.forms_router(app), include_in_schema=False)

@@ -1,4 +1,4 @@
-"""Sends artists and albums of the library to Lidarr, no more at a time than it has room for."""
+"""The lidarr application: submits artists and albums of the library to Lidarr, within its capacity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def jobs(app: Installed[LidarrSettings]) -> lidarr_jobs.LidarrJobs:
 
 
 def schedules(app: Installed[LidarrSettings]) -> Iterable[ScheduledJob]:
-    """Every minute the job that wakes the sender is put in, unless it is there. Without a Lidarr there is none."""
+    """Insert the job that runs submit cycles every minute, unless it exists.
+
+    Without a configured Lidarr there is none.
+    """
     if app.settings.configured:
         yield ScheduledJob(cron="* * * * *", job=app.jobs.wakes, name="lidarr: wakes")
         yield ScheduledJob(cron="*/10 * * * *", job=app.jobs.look, args=(False,), name="lidarr: what it has")

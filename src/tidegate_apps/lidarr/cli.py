@@ -1,4 +1,4 @@
-"""`tidegate lidarr`: what the page shows and does, at a terminal."""
+"""`tidegate lidarr`: status, entries, and the actions of the page."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def lidarr() -> None:
 def status(at: AtServer) -> None:
     """Shows how many entries there are, how full Lidarr is, the last wake and the next."""
     with at.installed() as there:
-        found = service.submit_status(there)
-        at.say(found.as_json(), *_standing(found))
+        report = service.submit_status(there)
+        at.say(report.as_json(), *_standing(report))
 
 
 @lidarr.command("list")
@@ -39,20 +39,20 @@ def status(at: AtServer) -> None:
 def list_(at: AtServer, state: str | None, limit: int) -> None:
     """Lists the entries, each with its state."""
     with at.installed() as there:
-        found, following = there.db.read(lambda tx: service.list_entries(tx, state or "", "", limit))
+        entries, following = there.db.read(lambda tx: service.list_entries(tx, state or "", "", limit))
         now, lines = there.queue.clock.now(), list[str]()
-        for each in found:
-            look = status_label(each, now)
-            by = f"  by {each.artist}" if each.artist else ""
-            lines.append(f"{each.id:>7}  {each.entity_type:<6}  {look.word}  {each.name}{by}")
-            if each.status == "failed" and look.reason:
+        for entry in entries:
+            look = status_label(entry, now)
+            by = f"  by {entry.artist}" if entry.artist else ""
+            lines.append(f"{entry.id:>7}  {entry.entity_type:<6}  {look.word}  {entry.name}{by}")
+            if entry.status == "failed" and look.reason:
                 lines.append(f"{'':>17}{look.reason}")
-        at.say([each.as_json() for each in found], *lines)
+        at.say([entry.as_json() for entry in entries], *lines)
         if at.as_json:
             return
         if following:
             click.echo("there are more; ask for them with --limit", err=True)
-        if not found:
+        if not entries:
             click.echo("there is no entry", err=True)
 
 
@@ -96,16 +96,16 @@ def cancel(at: AtServer, ids: tuple[int, ...]) -> None:
 
 def _each(at: AtServer, there: Any, ids: tuple[int, ...], act: Callable[[Any, int, str], object], word: str) -> None:
     wrong = []
-    for each in ids:
+    for job in ids:
         try:
-            act(there, each, at.me)
+            act(there, job, at.me)
         except (NotFound, Rejected) as error:
             wrong.append(str(error))
     _tell(at, word, len(ids) - len(wrong), wrong)
 
 
 def _tell(at: AtServer, word: str, n: int, wrong: list[str]) -> None:
-    """Exits with 1 when something was refused."""
+    """Print the result; exit with 1 if an entry was rejected."""
     at.say({word: n, "refused": wrong}, f"{word}: {n}")
     if wrong and not at.as_json:
         click.echo("\n".join(wrong), err=True)

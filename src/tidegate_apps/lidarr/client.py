@@ -1,4 +1,4 @@
-"""Lidarr's API v1, as far as we use it: what is asked, what comes back, and what a refusal means."""
+"""A client for Lidarr's API v1, and what its errors mean."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tidegate import Fault, classify, net
 from tidegate_apps.lidarr.codes import FOLDER_AWAY, PACK
 from tidegate_apps.lidarr.settings import LidarrSettings
 
-_MAX_LISTED = 500  # downloads of one look at the queue; its total is exact however many there are
-_DEPTH_TIME = 6.0  # seconds for that look
+_MAX_LISTED = 500  # downloads per request; the total is exact regardless
+_DEPTH_TIME = 6.0  # seconds for that request
 _ALBUM_SEARCH = "AlbumSearch"
 
 
 class LidarrError(Exception):
-    """An answer that is no good; *fault* says what it means."""
+    """An unusable response; *fault* says what it means."""
 
     def __init__(self, fault: Fault) -> None:
         self.fault = fault
@@ -28,10 +28,10 @@ class LidarrError(Exception):
 
 
 class AlreadyThere(Exception):
-    """Lidarr has it already: by somebody else, or by an earlier send whose answer was lost."""
+    """Lidarr has it already: added by a user, or by an earlier call whose response was lost."""
 
 
-# What a call may end in; the last ones are answers that are not what Lidarr gives.
+# Faults of a call. The last ones are responses that Lidarr does not send.
 BAD = (httpx2.HTTPError, LidarrError, AlreadyThere, LookupError, ValueError, TypeError, AttributeError)
 
 
@@ -45,9 +45,11 @@ class LidarrArtist:
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> LidarrArtist:
         return cls(
-            id=int(found.get("id") or 0), name=str(found.get("artistName") or ""),
-            mbid=str(found.get("foreignArtistId") or ""), monitored=bool(found.get("monitored")),
-        )  # fmt: skip
+            id=int(found.get("id") or 0),
+            name=str(found.get("artistName") or ""),
+            mbid=str(found.get("foreignArtistId") or ""),
+            monitored=bool(found.get("monitored")),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +66,19 @@ class LidarrAlbum:
     def of(cls, found: Mapping[str, Any]) -> LidarrAlbum:
         counted = found.get("statistics") or {}
         return cls(
-            id=int(found["id"]), title=str(found.get("title") or ""), mbid=str(found.get("foreignAlbumId") or ""),
-            artist_id=int(found.get("artistId") or 0), monitored=bool(found.get("monitored")),
-            files=int(counted.get("trackFileCount") or 0), tracks=int(counted.get("trackCount") or 0),
-        )  # fmt: skip
+            id=int(found["id"]),
+            title=str(found.get("title") or ""),
+            mbid=str(found.get("foreignAlbumId") or ""),
+            artist_id=int(found.get("artistId") or 0),
+            monitored=bool(found.get("monitored")),
+            files=int(counted.get("trackFileCount") or 0),
+            tracks=int(counted.get("trackCount") or 0),
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Downloads:
-    """Lidarr's queue: how many in all, and which albums among those that were listed."""
+    """Lidarr's queue: the total, and the listed albums."""
 
     total: int
     albums: frozenset[int]
@@ -80,7 +86,7 @@ class Downloads:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """Where Lidarr puts what is new, and by which rules."""
+    """Where Lidarr puts new music: root folder and profiles."""
 
     root_folder: str
     quality_profile: int
@@ -88,26 +94,30 @@ class Setup:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "rootFolderPath": self.root_folder, "qualityProfileId": self.quality_profile,
+            "rootFolderPath": self.root_folder,
+            "qualityProfileId": self.quality_profile,
             "metadataProfileId": self.metadata_profile,
-        }  # fmt: skip
+        }
 
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """The authorities of the world, which take long to read; the same for all."""
+    """Return the certificate authorities. Loading takes long, so all clients share them."""
     return httpx2.create_ssl_context()
 
 
 class Lidarr:
-    """One Lidarr. Each method is one call; it raises `LidarrError`, `AlreadyThere`, or what httpx2 raises."""
+    """One Lidarr. Each method makes one call. It raises `LidarrError`, `AlreadyThere`, or an error of httpx2."""
 
     def __init__(self, base_url: str, api_key: str, timeout: float, transport: Any = None) -> None:
         self._timeout = timeout
         self._http = httpx2.AsyncClient(
-            base_url=f"{base_url}/api/v1", headers={"X-Api-Key": api_key, "User-Agent": net.user_agent()},
-            timeout=timeout, transport=transport, verify=_trusted(),
-        )  # fmt: skip
+            base_url=f"{base_url}/api/v1",
+            headers={"X-Api-Key": api_key, "User-Agent": net.user_agent()},
+            timeout=timeout,
+            transport=transport,
+            verify=_trusted(),
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -115,25 +125,25 @@ class Lidarr:
     async def __aexit__(self, *_: object) -> None:
         await self._http.aclose()
 
-    # -- what it has: answered by itself -----------------------------------------------------------------------------
+    # -- calls that Lidarr handles alone -------------------------------------------------------------------------------
 
     async def downloads(self) -> Downloads:
-        # Whoever waits to send waits for this answer.
+        # Submissions wait for this response.
         asked = {"page": 1, "pageSize": _MAX_LISTED}
-        found = _read(await self._http.get("/queue", params=asked, timeout=min(_DEPTH_TIME, self._timeout)))
-        listed = frozenset(int(each["albumId"]) for each in found.get("records", ()) if each.get("albumId"))
-        return Downloads(int(found["totalRecords"]), listed)
+        queue = _read(await self._http.get("/queue", params=asked, timeout=min(_DEPTH_TIME, self._timeout)))
+        listed = frozenset(int(record["albumId"]) for record in queue.get("records", ()) if record.get("albumId"))
+        return Downloads(int(queue["totalRecords"]), listed)
 
     async def artist(self, mbid: str) -> LidarrArtist | None:
-        found = await self._list("/artist", mbId=mbid)
-        return LidarrArtist.of(found[0]) if found else None
+        artists = await self._list("/artist", mbId=mbid)
+        return LidarrArtist.of(artists[0]) if artists else None
 
     async def album(self, mbid: str) -> LidarrAlbum | None:
-        found = await self._list("/album", foreignAlbumId=mbid)
-        return LidarrAlbum.of(found[0]) if found else None
+        albums = await self._list("/album", foreignAlbumId=mbid)
+        return LidarrAlbum.of(albums[0]) if albums else None
 
     async def knows(self, kind: str, lidarr_id: int) -> bool:
-        """Whether an id of its own still stands for something."""
+        """Return whether a Lidarr id still exists."""
         try:
             await self._get(f"/{kind}/{lidarr_id}")
         except LidarrError as error:
@@ -143,62 +153,66 @@ class Lidarr:
         return True
 
     async def searched(self, album: int) -> bool:
-        """Whether a search for this album is in line, at work, or was lately."""
+        """Return whether a search for this album is queued, running, or recent."""
         return any(
-            each.get("name") == _ALBUM_SEARCH and album in ((each.get("body") or {}).get("albumIds") or ())
-            for each in await self._get("/command")
+            command.get("name") == _ALBUM_SEARCH and album in ((command.get("body") or {}).get("albumIds") or ())
+            for command in await self._get("/command")
         )
 
     async def root_folders(self) -> list[dict[str, Any]]:
         return list(await self._get("/rootfolder"))
 
     async def profiles(self, kind: str) -> dict[str, int]:
-        """The ids of the profiles by name; *kind* is quality or metadata."""
-        return {str(each["name"]): int(each["id"]) for each in await self._get(f"/{kind}profile")}
+        """Return the profile ids by name; *kind* is quality or metadata."""
+        return {str(profile["name"]): int(profile["id"]) for profile in await self._get(f"/{kind}profile")}
 
     async def watch_artist(self, artist: int) -> None:
         await self._send("PUT", "/artist/editor", {"artistIds": [artist], "monitored": True})
 
     async def watch_albums(self, albums: Iterable[int]) -> list[LidarrAlbum]:
-        """Has them monitored; returns them as Lidarr then has them."""
-        found = await self._send("PUT", "/album/monitor", {"albumIds": list(albums), "monitored": True})
-        return [LidarrAlbum.of(each) for each in found or ()]
+        """Monitor albums, and return them as Lidarr then has them."""
+        updated = await self._send("PUT", "/album/monitor", {"albumIds": list(albums), "monitored": True})
+        return [LidarrAlbum.of(album) for album in updated or ()]
 
     async def search(self, album: int) -> None:
         await self._send("POST", "/command", {"name": _ALBUM_SEARCH, "albumIds": [album]})
 
-    # -- what needs the metadata service behind it ---------------------------------------------------------------------
+    # -- calls that need Lidarr's metadata service ---------------------------------------------------------------------
 
     async def lookup_artist(self, mbid: str) -> LidarrArtist:
-        """The artist as the metadata service has it; LidarrError (unknown_music, nameless) when it has none."""
-        found = LidarrArtist.of((await self._get("/artist/lookup", term=f"lidarr:{mbid}"))[0])
-        if not found.name:
+        """Return the artist from the metadata service. Raises LidarrError (unknown_music, nameless)."""
+        artist = LidarrArtist.of((await self._get("/artist/lookup", term=f"lidarr:{mbid}"))[0])
+        if not artist.name:
             raise LidarrError(PACK.code_book["nameless"].fault("nameless"))
-        return found
+        return artist
 
     async def add_artist(self, artist: LidarrArtist, setup: Setup, wanted: Iterable[str]) -> LidarrArtist:
-        """Adds one, with the albums that are *wanted* monitored and no other; nothing is searched."""
-        # `monitor` is left out: "none" would switch off the artist as well, and with it every album of his.
+        """Add an artist. Only the albums in *wanted* are monitored, and no search starts."""
+        # `monitor` is left out: "none" would also unmonitor the artist, and with that all of its albums.
         options = {"albumsToMonitor": list(wanted), "searchForMissingAlbums": False}
         return LidarrArtist.of(await self._send("POST", "/artist", _new_artist(artist, setup, options)))
 
     async def add_album(self, mbid: str, artist: LidarrArtist, setup: Setup) -> LidarrAlbum:
-        """Adds one, monitored; nothing is searched. Lidarr wants the artist as a whole, and ignores a mere id."""
+        """Add a monitored album without a search. Lidarr needs the whole artist object and ignores an id."""
         made = _new_artist(artist, setup, {"searchForMissingAlbums": False})
         body = {
-            "foreignAlbumId": mbid, "monitored": True, "anyReleaseOk": True, "artistId": artist.id,
-            "addOptions": {"searchForNewAlbum": False}, "artist": {**made, **({"id": artist.id} if artist.id else {})},
-        }  # fmt: skip
+            "foreignAlbumId": mbid,
+            "monitored": True,
+            "anyReleaseOk": True,
+            "artistId": artist.id,
+            "addOptions": {"searchForNewAlbum": False},
+            "artist": {**made, **({"id": artist.id} if artist.id else {})},
+        }
         return LidarrAlbum.of(await self._send("POST", "/album", body))
 
-    # -- on the wire -------------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------------
 
     async def _list(self, path: str, **params: Any) -> list[Any]:
-        """A list: only an empty one says that there is nothing."""
-        found = await self._get(path, **params)
-        if not isinstance(found, list):
+        """Return a list. Only an empty list means that there is nothing."""
+        items = await self._get(path, **params)
+        if not isinstance(items, list):
             raise LidarrError(PACK.code_book["bad_answer"].fault("no-list", detail=f"{path} answered with no list"))
-        return found
+        return items
 
     async def _get(self, path: str, **params: Any) -> Any:
         return _read(await self._http.get(path, params=params))
@@ -209,9 +223,13 @@ class Lidarr:
 
 def _new_artist(artist: LidarrArtist, setup: Setup, options: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        "artistName": artist.name, "foreignArtistId": artist.mbid, "monitored": True, "monitorNewItems": "none",
-        "addOptions": options, **setup.as_json(),
-    }  # fmt: skip
+        "artistName": artist.name,
+        "foreignArtistId": artist.mbid,
+        "monitored": True,
+        "monitorNewItems": "none",
+        "addOptions": options,
+        **setup.as_json(),
+    }
 
 
 def _read(answer: httpx2.Response) -> Any:
@@ -224,7 +242,7 @@ def _read(answer: httpx2.Response) -> Any:
 
 
 def fault_of(error: Exception) -> Fault:
-    """What a failed call means."""
+    """Return the fault of a failed call."""
     if isinstance(error, LidarrError):
         return error.fault
     if isinstance(error, AlreadyThere):
@@ -232,14 +250,14 @@ def fault_of(error: Exception) -> Fault:
     return classify(error, PACK) or PACK.code_book["unexpected"].fault("handler")
 
 
-# Where Lidarr puts new music: its root folder and its profiles, as it says and as the settings want.
+# -- setup: root folder and profiles, from Lidarr and the settings -----------------------------------------------------
 
 _CACHE_SECONDS = 600.0  # seconds
 
 
 @dataclass(slots=True)
 class Places:
-    """What Lidarr says is believed for some minutes: it hardly ever changes."""
+    """Caches the setup for some minutes: it rarely changes."""
 
     settings: LidarrSettings
     now: Callable[[], float]
@@ -253,15 +271,15 @@ class Places:
         return self._setup
 
     def forget(self) -> None:
-        """What was believed is not true any more."""
+        """Invalidate the cache."""
         self._setup = None
 
 
 async def _found_setup(lidarr: Lidarr, settings: LidarrSettings) -> Setup:
-    """LidarrError (profile_missing, root_folder_away) when there is none that could be used."""
+    """Return the setup. Raises LidarrError (profile_missing, root_folder_away)."""
     folders = await lidarr.root_folders()
     quality, metadata = await lidarr.profiles("quality"), await lidarr.profiles("metadata")
-    folder = next((each for each in folders if settings.root_folder in ("", each["path"])), None)
+    folder = next((candidate for candidate in folders if settings.root_folder in ("", candidate["path"])), None)
     if folder is None:
         raise LidarrError(
             PACK.code_book["profile_missing"].fault("root-folder", detail=f"asked for {settings.root_folder!r}")

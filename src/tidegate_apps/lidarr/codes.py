@@ -1,4 +1,4 @@
-"""What goes wrong with Lidarr, and what that means for an entry."""
+"""Faults of Lidarr, and what they mean for an entry."""
 
 from __future__ import annotations
 
@@ -10,29 +10,37 @@ from tidegate.faults import Code, Level, Reach, Reason
 TARGET = "lidarr"
 
 FOLDER_AWAY = Code(
-    name="root_folder_away", reason=Reason.CONFIG, reach=Reach.TARGET, level=Level.ERROR,
+    name="root_folder_away",
+    reason=Reason.CONFIG,
+    reach=Reach.TARGET,
+    level=Level.ERROR,
     message="Lidarr cannot write to its root folder, or that is nearly full.",
     advice="Look at the disk of Lidarr; everything waits meanwhile.",
-)  # fmt: skip
+)
 NOT_WATCHED = Code(
-    name="not_monitored", reason=Reason.TRANSIENT, reach=Reach.ITEM,
-    message="Lidarr took the album, and does not watch it.", advice="Nothing to do: it is tried again by itself.",
-)  # fmt: skip
+    name="not_monitored",
+    reason=Reason.TRANSIENT,
+    reach=Reach.ITEM,
+    message="Lidarr took the album, and does not watch it.",
+    advice="Nothing to do: it is tried again by itself.",
+)
 NOT_LISTED = Code(
-    name="not_listed", reason=Reason.TRANSIENT, reach=Reach.ITEM,
+    name="not_listed",
+    reason=Reason.TRANSIENT,
+    reach=Reach.ITEM,
     message="Lidarr says that it has this, and does not list it.",
     advice="Nothing to do: it is tried again by itself.",
-)  # fmt: skip
+)
 
 OWN = (FOLDER_AWAY, NOT_WATCHED, NOT_LISTED)
 PACK = rules.Pack(TARGET, rules.lidarr.rules, codes=[*rules.lidarr.codes, *OWN])
 CODES = PACK.codes
 
-# Only these are given up at once. Everything else may go better the next time, also what looks final.
+# Only these fail an entry immediately. All others may succeed later, even those that look permanent.
 PERMANENT = frozenset({"path_taken", "unknown_music"})
-# Only these say that the whole of Lidarr refuses us, so that the rest of the wake would fail, too.
+# Only these mean that Lidarr rejects every call, so that the rest of the cycle would fail too.
 REFUSED = frozenset({401, 403})
-# Of both breakers. Without the ratio, they would also open by most of ten calls.
+# For both breakers. The default ratio would also open them after most of ten calls.
 FIVE_IN_A_ROW: dict[str, Any] = {"consecutive": 5, "failure_ratio": 1.0}
 METADATA_DOWN = "metadata_down"
 PARENT_FAILED = "parent_failed"

@@ -1,4 +1,4 @@
-"""The jobs: one sends an entry, one wakes the sender on its interval, one wakes it now, one looks what Lidarr has."""
+"""The jobs: submit an entry, run submit cycles on an interval, run one now, scan the library."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from tidegate_apps.lidarr.submit_cycle import QUEUE, SubmitCycleRunner
 from tidegate_apps.lidarr.submitter import Accepted, Submitter
 from tidegate_apps.music.library import Library
 
-# A look through the library, as a job: where Lidarr keeps it from its end, it goes on later by itself.
+# -- library scan ------------------------------------------------------------------------------------------------------
+# If Lidarr fails during a scan, the job resumes it later.
 
 _log = logging.getLogger("tidegate.lidarr")
 
-_RESUME_SECONDS = 300.0  # seconds until a look goes on
-_MAX_KEPT = 100  # entries without an answer that a look leaves aside when it goes on
+_RESUME_SECONDS = 300.0  # seconds until a scan resumes
+_MAX_KEPT = 100  # entries without a response that a resumed scan skips
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +38,9 @@ class LibraryScan:
     enricher: Enricher
 
     async def scan(self, force: bool, job: Context) -> dict[str, int]:
-        """What was looked for lately is left alone, unless by *force*.
+        """Scan the library. Entries that were scanned recently are skipped, unless *force*.
 
-        Those that Lidarr gave no answer for are left aside when it goes on, so that they never keep it from the rest.
+        A resumed scan skips entries that got no response, so that they cannot block the others.
         """
         if not self.app.settings.configured:
             return ScanCounts().as_json()
@@ -70,13 +71,16 @@ class LibraryScan:
 
 
 def _kept(saved: Mapping[str, Any], now: float) -> tuple[float, ScanCounts]:
-    """When this look began, and what it has done so far."""
+    """Return the start of this scan and its counts so far."""
     if "began" not in saved:
         return now, ScanCounts()
     tally = ScanCounts(
-        looked=saved["looked"], found=saved["found"], queued=saved["queued"], why=saved["why"],
+        looked=saved["looked"],
+        found=saved["found"],
+        queued=saved["queued"],
+        why=saved["why"],
         unanswered=[(kind, entity_id) for kind, entity_id in saved["unanswered"]],
-    )  # fmt: skip
+    )
     return saved["began"], tally
 
 
@@ -87,16 +91,18 @@ def _skipped(tally: ScanCounts) -> str:
 
 WAKES, LOOKS = "lidarr-wake", "lidarr-look"
 _BREAKER: BreakerOptions = {
-    "consecutive": FIVE_IN_A_ROW["consecutive"], "failure_ratio": FIVE_IN_A_ROW["failure_ratio"], "timeout": 120,
+    "consecutive": FIVE_IN_A_ROW["consecutive"],
+    "failure_ratio": FIVE_IN_A_ROW["failure_ratio"],
+    "timeout": 120,
     "max_requests": 3,
-}  # fmt: skip
-_RETENTION = 3650 * 86400.0  # seconds: final entries are pruned in the wakes, with their badges
-_POLL_INTERVAL = 1.0  # seconds between two looks whether to stop, or at the time
+}
+_RETENTION = 3650 * 86400.0  # seconds; submit cycles prune final entries earlier, with their badges
+_POLL_INTERVAL = 1.0  # seconds between two checks of the clock and of a stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LidarrJobs:
-    """What routes, pages, schedules and commands use."""
+    """The parts of the application that routes, pages, schedules and commands share."""
 
     library: Library
     submitter: Submitter
@@ -109,29 +115,43 @@ class LidarrJobs:
 
 
 def declare(app: Installed[LidarrSettings], transport: Any = None, poll_interval: float = _POLL_INTERVAL) -> LidarrJobs:
-    """*transport*: of httpx2, for a Lidarr without sockets. *look_every*: seconds between two looks at the time."""
+    """Declare the jobs.
+
+    *transport* replaces sockets in tests. *poll_interval*: seconds between two checks of the clock.
+    """
     settings, queue, clock = app.settings, app.queue, app.queue.clock
     library = Library(queue)
     submitter = Submitter(app, library, transport)
     target = Target(
-        TARGET, "jobs", rules=PACK, backoff=None, self_guard=False, clock=clock,
+        TARGET,
+        "jobs",
+        rules=PACK,
+        backoff=None,
+        self_guard=False,
+        clock=clock,
         breaker=_BREAKER if settings.breaker else False,
         capacity=Capacity(
-            settings.queue_max, depth=submitter.depth, own=float(settings.credit_time) if settings.credits else 0,
-            counts=lambda given: given["submission"]["entity_type"] == "album",  # an artist is no download
+            settings.queue_max,
+            depth=submitter.depth,
+            own=float(settings.credit_time) if settings.credits else 0,
+            counts=lambda given: given["submission"]["entity_type"] == "album",  # an artist is not a download
         ),
-    )  # fmt: skip
+    )
     queue.batch_only(QUEUE)
     queue.set_retention(QUEUE, done=_RETENTION, failed=_RETENTION, cancelled=_RETENTION)
     queue.set_retention(WAKES, done="1d")
     queue.set_retention(LOOKS, done="1d")
 
     @queue.job(
-        queue=QUEUE, name="lidarr.submit", target=target, unique=lambda submission: submission.unique,
-        # A person's cancel stands until it is undone, also when the next look finds the same missing.
-        while_={"queued", "running", "done", "failed", "cancelled"}, attempts=settings.attempts + CUT_SHORT,
+        queue=QUEUE,
+        name="lidarr.submit",
+        target=target,
+        unique=lambda submission: submission.unique,
+        # A cancel by a user holds until it is undone, even if the next scan finds the same entity missing.
+        while_={"queued", "running", "done", "failed", "cancelled"},
+        attempts=settings.attempts + CUT_SHORT,
         backoff=Backoff("1m", cap="1h", jitter=Add("0s", "1m")),
-    )  # fmt: skip
+    )
     async def submit(job: Context, submission: Submission) -> Done[Accepted]:
         return await submitter.submit(submission, job)
 
@@ -142,14 +162,14 @@ def declare(app: Installed[LidarrSettings], transport: Any = None, poll_interval
     async def wakes(job: Context) -> int:
         end, done = job.end_of_turn(clock.now()), 0
         if await queue.run_blocking(lambda: app.db.one("last_look")) is None:
-            await look.aenqueue(False)  # nobody has to wait for the schedule to see something
+            await look.aenqueue(False)  # so that entries appear before the first scheduled scan
         while not job.stopping and clock.now() < end:
             at = await queue.run_blocking(waker.next_at)
             if clock.now() < at:
                 await clock.asleep(min(poll_interval, at - clock.now()))
                 continue
             if await waker.run_cycle(lambda: job.stopping) is None:
-                await clock.asleep(poll_interval)  # somebody has asked for one, and it is under way
+                await clock.asleep(poll_interval)  # a requested cycle is already running
             else:
                 done += 1
         if job.stopping:
@@ -166,6 +186,12 @@ def declare(app: Installed[LidarrSettings], transport: Any = None, poll_interval
         return await looker.scan(force, job)
 
     return LidarrJobs(
-        library=library, submitter=submitter, waker=waker, enricher=enricher, submit=submit, wakes=wakes,
-        wake_now=wake_now, look=look,
-    )  # fmt: skip
+        library=library,
+        submitter=submitter,
+        waker=waker,
+        enricher=enricher,
+        submit=submit,
+        wakes=wakes,
+        wake_now=wake_now,
+        look=look,
+    )

@@ -1,4 +1,4 @@
-"""The enricher: looks for what the library has in Lidarr, and puts into the queue what is not there. It never sends."""
+"""The library scan: looks up the library in Lidarr and queues what is missing. It never submits."""
 
 from __future__ import annotations
 
@@ -29,33 +29,34 @@ from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.submitter import Accepted
 from tidegate_apps.music.library import Album, Artist, EntityKind, Library, Track
 
-# Asks Lidarr about many entries, a few at a time: one bad answer keeps nobody else from theirs.
+# -- concurrent lookups ------------------------------------------------------------------------------------------------
+# One bad response does not affect the others.
 
 I = TypeVar("I")  # noqa: E741 - an item
 A = TypeVar("A")
-_MAX_CONCURRENT = 4  # questions
-_MAX_CONSECUTIVE_FAILURES = 5  # of those below; so many are not about single entries
+_MAX_CONCURRENT = 4  # lookups
+_MAX_CONSECUTIVE_FAILURES = 5  # more than this affects Lidarr as a whole, not single entries
 _MAY_BE_ONE = frozenset({"upstream_failure", "timeout"})
 
 
 @dataclass(slots=True)
 class Answers(Generic[I, A]):
-    """What came of it. The rest was not asked for when *ended* says why."""
+    """The results of lookups. If *ended* is set, it is the reason why the rest was not looked up."""
 
     good: list[A] = field(default_factory=list)
-    bad: list[tuple[I, Fault]] = field(default_factory=list)  # without an answer, and that may be their own fault
+    bad: list[tuple[I, Fault]] = field(default_factory=list)  # failed, possibly because of the item
     ended: Exception | None = None
 
 
 async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answers[I, A]:
-    """The answers, in order. It ends early for what all of Lidarr suffers from."""
-    found, in_a_row = Answers[I, A](), 0
+    """Return the results in order. A fault of Lidarr as a whole ends the loop early."""
+    results, in_a_row = Answers[I, A](), 0
     left, good = iter(enumerate(items)), dict[int, A]()
 
     async def run() -> None:
         nonlocal in_a_row
         for place, item in left:
-            if found.ended is not None:
+            if results.ended is not None:
                 return
             try:
                 good[place] = await ask(item)
@@ -65,14 +66,14 @@ async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answ
                 whole = fault.reach.rank > Reach.OPERATION.rank and not fault.unclassified
                 in_a_row += whole
                 if whole and (fault.code not in _MAY_BE_ONE or in_a_row >= _MAX_CONSECUTIVE_FAILURES):
-                    found.ended = error
+                    results.ended = error
                 if not whole or fault.code in _MAY_BE_ONE:
-                    found.bad.append((item, fault))
+                    results.bad.append((item, fault))
 
-    # Not a task for each: a page is long, and all of them would be there from the start.
+    # A few workers instead of a task per item: a page is long.
     await asyncio.gather(*(run() for _ in range(_MAX_CONCURRENT)))
-    found.good = [good[place] for place in sorted(good)]
-    return found
+    results.good = [good[place] for place in sorted(good)]
+    return results
 
 
 _log = logging.getLogger("tidegate.lidarr")
@@ -84,19 +85,19 @@ _PAGE_SIZE = 500
 
 @dataclass(slots=True)
 class ScanCounts:
-    """What one look did, over all its passes."""
+    """What one scan did, in all its passes."""
 
     looked: int = 0
     found: int = 0
     queued: int = 0
-    unanswered: list[tuple[str, int]] = field(default_factory=list)  # by kind and id; the next look asks again
-    why: str = ""  # the last of them
+    unanswered: list[tuple[str, int]] = field(default_factory=list)  # kind and id; the next scan retries them
+    why: str = ""  # of the last of them
 
     def as_json(self) -> dict[str, int]:
         return {"looked": self.looked, "found": self.found, "queued": self.queued}
 
     def without_answer(self, kind: str) -> set[int]:
-        return {entity_id for each, entity_id in self.unanswered if each == kind}
+        return {entity_id for entity_kind, entity_id in self.unanswered if entity_kind == kind}
 
 
 class Enricher:
@@ -111,9 +112,9 @@ class Enricher:
     async def run(
         self, lidarr: Lidarr, stopping: Callable[[], bool], *, before: float, tally: ScanCounts | None = None
     ) -> ScanCounts:
-        """What was looked for after *before* is left alone, and so is what *tally* has no answer for.
+        """Skip what was scanned after *before*, and what got no response according to *tally*.
 
-        A stop ends it between two pages.
+        A stop takes effect between two pages.
         """
         tally = ScanCounts() if tally is None else tally
         shelves: list[tuple[EntityKind, Any, Any]] = [
@@ -142,56 +143,70 @@ class Enricher:
         known = await self._run_blocking(lambda: self._known("artist", page))
         skipped = tally.without_answer("artist")
         wanted = [
-            each for each in page
-            if usable(each.mbid) and each.id not in skipped and due(known.get(each.id), str(each.mbid), before)
-        ]  # fmt: skip
+            artist
+            for artist in page
+            if usable(artist.mbid) and artist.id not in skipped and due(known.get(artist.id), str(artist.mbid), before)
+        ]
 
         async def look(artist: Artist) -> EntityObservation:
             mbid, was = str(artist.mbid), known.get(artist.id)
-            found = await lidarr.artist(mbid)
-            status = None if found is None else "monitored" if found.monitored else "pending"
+            lidarr_artist = await lidarr.artist(mbid)
+            status = None if lidarr_artist is None else "monitored" if lidarr_artist.monitored else "pending"
             return EntityObservation(
-                kind="artist", entity_id=artist.id, user=artist.user, name=artist.name, mbid=mbid, status=status,
-                lidarr_id=None if found is None else found.id, lost=await _lost(lidarr, "artist", was, found),
-            )  # fmt: skip
+                kind="artist",
+                entity_id=artist.id,
+                user=artist.user,
+                name=artist.name,
+                mbid=mbid,
+                status=status,
+                lidarr_id=None if lidarr_artist is None else lidarr_artist.id,
+                lost=await _lost(lidarr, "artist", was, lidarr_artist),
+            )
 
         await self._put("artist", await ask_each(wanted, look), known, tally)
 
     async def albums(self, lidarr: Lidarr, page: Sequence[Album], before: float, tally: ScanCounts) -> None:
         known = await self._run_blocking(lambda: self._known("album", page))
         skipped = tally.without_answer("album")
-        with_id = [each for each in page if usable(each.mbid) and each.id not in skipped]
-        wanted = [each for each in with_id if due(known.get(each.id), str(each.mbid), before)]
+        with_id = [album for album in page if usable(album.mbid) and album.id not in skipped]
+        wanted = [album for album in with_id if due(known.get(album.id), str(album.mbid), before)]
         if not wanted:
             return
         downloading = (await lidarr.downloads()).albums
-        unseen = await self._missing_artists(lidarr, [each for each in wanted if usable(each.artist_mbid)], tally)
-        wanted = [each for each in wanted if each.artist_id not in unseen]
+        unseen = await self._missing_artists(lidarr, [album for album in wanted if usable(album.artist_mbid)], tally)
+        wanted = [album for album in wanted if album.artist_id not in unseen]
 
         async def look(album: Album) -> EntityObservation:
             mbid, was = str(album.mbid), known.get(album.id)
-            found = await lidarr.album(mbid)
+            lidarr_album = await lidarr.album(mbid)
             return EntityObservation(
-                kind="album", entity_id=album.id, user=album.user, name=album.title, artist=album.artist, mbid=mbid,
-                status=None if found is None else status_of(found, downloading),
-                idle=found is not None and is_idle(found, downloading),
-                lidarr_id=None if found is None else found.id, lost=await _lost(lidarr, "album", was, found),
-                artist_id=album.artist_id, artist_mbid=str(album.artist_mbid) if usable(album.artist_mbid) else "",
-            )  # fmt: skip
+                kind="album",
+                entity_id=album.id,
+                user=album.user,
+                name=album.title,
+                artist=album.artist,
+                mbid=mbid,
+                status=None if lidarr_album is None else status_of(lidarr_album, downloading),
+                idle=lidarr_album is not None and is_idle(lidarr_album, downloading),
+                lidarr_id=None if lidarr_album is None else lidarr_album.id,
+                lost=await _lost(lidarr, "album", was, lidarr_album),
+                artist_id=album.artist_id,
+                artist_mbid=str(album.artist_mbid) if usable(album.artist_mbid) else "",
+            )
 
         await self._put("album", await ask_each(wanted, look), known, tally)
 
     async def _missing_artists(self, lidarr: Lidarr, albums: Iterable[Album], tally: ScanCounts) -> set[int]:
-        """Asks for artists that came to the library after this pass had seen its artists.
+        """Look up artists that were added to the library after this pass had read the artists.
 
-        Returns those without an answer: nobody knows whether their albums must wait for them.
+        Returns those without a response: their albums cannot be decided.
         """
         wanted = {
             album.artist_id: Artist(album.artist_id, album.user, album.artist, album.artist_mbid) for album in albums
-        }  # fmt: skip
+        }
         page = [wanted[id_] for id_ in sorted(wanted)]
         known = await self._run_blocking(lambda: self._known("artist", page))
-        missing = [each for each in page if each.id not in known]
+        missing = [artist for artist in page if artist.id not in known]
         if not missing:
             return set()
         await self.artists(lidarr, missing, 0.0, tally)
@@ -209,15 +224,15 @@ class Enricher:
         known: dict[int, EntityRecord],
         tally: ScanCounts,
     ) -> None:
-        """One transaction for the page: the jobs, what is known of each, and the badges that have changed.
+        """Write one page in one transaction: jobs, records and changed badges.
 
-        Raises what has ended the page early, when the answers before it are written.
+        If a fault ended the page early, it is raised after the earlier results are written.
         """
         seen = answers.good
         tally.looked += len(seen)
         if seen:
             tally.queued += await self._written(lambda tx: self.recorder.put(tx, seen, known))
-            tally.found += sum(each.status is not None for each in seen)
+            tally.found += sum(observation.status is not None for observation in seen)
         if answers.bad:
             _, last = answers.bad[-1]
             tally.unanswered += [(kind, item.id) for item, _ in answers.bad]
@@ -230,7 +245,7 @@ class Enricher:
     # -- tracks --------------------------------------------------------------------------------------------------------
 
     async def _tracks(self, page: Sequence[Track]) -> None:
-        """A track shows what its album does; nothing is asked for it."""
+        """Give tracks the badge of their album, without a lookup."""
         await self._written(lambda tx: self.recorder.put_tracks(tx, page))
 
     async def _written(self, work: Callable[[DbTx], T]) -> T:
@@ -241,7 +256,7 @@ class Enricher:
 
 
 async def _lost(lidarr: Lidarr, kind: str, was: EntityRecord | None, found: object) -> bool:
-    """Whether Lidarr had it once and does not any more, so that it must be sent again."""
+    """Return whether Lidarr had the entity and has lost it, so that it must be submitted again."""
     if found is not None or was is None or was.lidarr_id is None or was.state != "done":
         return False
     return not await lidarr.knows(kind, was.lidarr_id)

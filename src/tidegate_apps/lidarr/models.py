@@ -1,8 +1,8 @@
-"""The words of the submission queue over the jobs of the core: the one place where one becomes the other.
+"""Entries of the submission queue, mapped from jobs. Only this module translates between the two.
 
-A job that is done is `submitted`. One that is tried again is `failed` with a `retry_at`; one that has failed for
-good is `failed` without, and its `terminal_reason` says whether it was hopeless, or tried too often, or its artist was
-not accepted. `attempts` counts failed submissions alone.
+A succeeded job is `submitted`. A job that will be retried is `failed` with a `retry_at`. A job that failed permanently
+is `failed` without one, and `terminal_reason` says why: permanent error, too many attempts, or its artist was not
+accepted. `attempts` counts only failed submissions.
 """
 
 from __future__ import annotations
@@ -18,19 +18,28 @@ from tidegate_apps.music.library import Badge, Tone
 EntityType = Literal["artist", "album"]
 Status = Literal["queued", "submitted", "failed"]
 
-# What the tabs, the API and the command ask for, and the statement that lists it.
+# -- tabs, and the statement of each -----------------------------------------------------------------------------------
 TABS = {
-    "": "rows", "queued": "rows_ready", "artist": "rows_blocked", "retrying": "rows_waiting", "gave_up": "rows_failed",
-    "submitted": "rows_done", "cancelled": "rows_cancelled",
-}  # fmt: skip
+    "": "rows",
+    "queued": "rows_ready",
+    "artist": "rows_blocked",
+    "retrying": "rows_waiting",
+    "gave_up": "rows_failed",
+    "submitted": "rows_done",
+    "cancelled": "rows_cancelled",
+}
 _STAGES = {
-    "queued": "ready", "artist": "blocked", "retrying": "waiting", "gave_up": "failed", "submitted": "done",
+    "queued": "ready",
+    "artist": "blocked",
+    "retrying": "waiting",
+    "gave_up": "failed",
+    "submitted": "done",
     "cancelled": "cancelled",
-}  # fmt: skip
+}
 OPEN = ("ready", "blocked", "waiting", "running")
 FINAL = ("failed", "cancelled")
-# What its job may be dispatched beyond its attempts: a crash is no failed submission. The first may be the
-# fault of another job, and the third one alone ends it.
+# Dispatches in addition to the attempts: a crash is not a failed submission. Another job may cause the first crash. The
+# third one in isolation ends the job.
 CUT_SHORT = 3
 MAX_ID_LENGTH = 255  # characters of a MusicBrainz id
 ARTIST_REFUSED = "The artist was not accepted."
@@ -39,7 +48,7 @@ ARTIST_CANCELLED = "a person has cancelled it."
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """What a job is to send."""
+    """The arguments of a submission job."""
 
     entity_type: EntityType
     entity_id: int
@@ -61,7 +70,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionEntry:
-    """One row of the submission queue."""
+    """One entry of the submission queue."""
 
     id: int  # of its job
     entity_type: str
@@ -93,7 +102,7 @@ class SubmissionEntry:
 
     @property
     def open(self) -> bool:
-        """It is still to be sent."""
+        """Return whether it is still to be submitted."""
         return self.stage in OPEN
 
     def as_json(self) -> dict[str, Any]:
@@ -102,34 +111,61 @@ class SubmissionEntry:
 
 
 def entry_of(row: tuple[Any, ...]) -> SubmissionEntry:
-    """A row of one of the lists, in the words of the submission queue."""
+    """Return the entry of a row."""
     (
-        id_, state, args, attempt, deaths, limit, created, due, claimed, last_at, finished, last_code, last_message,
-        error_code, error_message, lidarr_id, lidarr_status,
-    ) = row  # fmt: skip
+        id_,
+        state,
+        args,
+        attempt,
+        deaths,
+        limit,
+        created,
+        due,
+        claimed,
+        last_at,
+        finished,
+        last_code,
+        last_message,
+        error_code,
+        error_message,
+        lidarr_id,
+        lidarr_status,
+    ) = row
     sub = Submission(**json.loads(args)["submission"])
-    # Also once its time has come: it stays failed until Lidarr has taken it, however long that is full.
+    # Also after its retry time: it stays failed until Lidarr accepts it, however long Lidarr is full.
     due_again = state in ("ready", "running") and attempts_of(state, attempt, deaths) > 0
     retrying = due_again or (state == "waiting" and last_code is not None and attempt > 0)
     status: Status = "submitted" if state == "done" else "failed" if retrying or state in FINAL else "queued"
     return SubmissionEntry(
-        id=id_, entity_type=sub.entity_type, entity_id=sub.entity_id, user=sub.user, musicbrainz_id=sub.musicbrainz_id,
-        name=sub.name, artist=sub.artist, status=status, attempts=attempts_of(state, attempt, deaths),
+        id=id_,
+        entity_type=sub.entity_type,
+        entity_id=sub.entity_id,
+        user=sub.user,
+        musicbrainz_id=sub.musicbrainz_id,
+        name=sub.name,
+        artist=sub.artist,
+        status=status,
+        attempts=attempts_of(state, attempt, deaths),
         most_attempts=limit - CUT_SHORT,
         last_error=error_of(error_code, error_message) or error_of(last_code, last_message),
-        retry_at=due if retrying else None, terminal_reason=terminal_of(state, error_code), created_at=created,
-        updated_at=max(at for at in (created, claimed, last_at, finished) if at is not None), lidarr_id=lidarr_id,
-        stage=state, due_at=due, lidarr_status=lidarr_status,
-    )  # fmt: skip
+        retry_at=due if retrying else None,
+        terminal_reason=terminal_of(state, error_code),
+        created_at=created,
+        updated_at=max(at for at in (created, claimed, last_at, finished) if at is not None),
+        lidarr_id=lidarr_id,
+        stage=state,
+        due_at=due,
+        lidarr_status=lidarr_status,
+    )
 
 
 def attempts_of(state: str, attempt: int, deaths: int) -> int:
-    """Failed submissions: neither the one under way, nor the one that went well, nor those cut short by a crash."""
+    """Return the failed submissions: not the running one, not the successful one, not those that crashed."""
     return max(0, attempt - deaths - (state in ("running", "done")))
 
 
 def terminal_of(state: str, code: str | None) -> str | None:
-    """Why it is not tried again by itself; None when it is, or went well."""
+    """Return why it will not be retried; None if it will be, or succeeded."""
     if state == "cancelled":
         return "cancelled"
     if state != "failed":
@@ -144,67 +180,91 @@ def error_of(code: str | None, message: str | None) -> str | None:
 
 
 def counts_of(rows: list[tuple[Any, ...]]) -> dict[str, int]:
-    """How many entries there are under each tab."""
-    found = {str(what): int(n) for what, n in rows}
-    counts = {tab: found.get(stage, 0) for tab, stage in _STAGES.items()}
-    counts["queued"] += found.get("running", 0)
+    """Return the number of entries per tab."""
+    by_stage = {str(what): int(n) for what, n in rows}
+    counts = {tab: by_stage.get(stage, 0) for tab, stage in _STAGES.items()}
+    counts["queued"] += by_stage.get("running", 0)
     return {"": sum(counts.values()), **counts}
 
 
-# How each state of an artist, an album or a track looks, here and in the library of music.
+# -- badges of artists, albums and tracks, here and in the library of music --------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BadgeStyle:
-    """*picture* is the name that stylesheets know; *icon* is one of the server's."""
+    """*picture* is the name in stylesheets; *icon* is one of the server's."""
 
     word: str
     tone: Tone
     icon: str
     picture: str
     tooltip: str
-    link: bool = True  # there is something in Lidarr to look at
+    link: bool = True  # there is a page in Lidarr to link to
 
     @property
     def badge(self) -> str:
-        """The name that stylesheets know."""
+        """Return the name in stylesheets."""
         return _CLASSES[self.tone]
 
 
 _CLASSES = {"good": "badge-success", "busy": "badge-info", "warn": "badge-warning", "bad": "badge-error"}
 BADGE_STYLES: dict[str, BadgeStyle] = {
     "queued": BadgeStyle(
-        word="Queued", tone="warn", icon="queue", picture="icon-[heroicons--queue-list]",
-        tooltip="Queued for Lidarr", link=False,
+        word="Queued",
+        tone="warn",
+        icon="queue",
+        picture="icon-[heroicons--queue-list]",
+        tooltip="Queued for Lidarr",
+        link=False,
     ),
     "pending": BadgeStyle(
-        word="Pending", tone="warn", icon="clock", picture="icon-[heroicons--clock]",
+        word="Pending",
+        tone="warn",
+        icon="clock",
+        picture="icon-[heroicons--clock]",
         tooltip="In Lidarr, and not downloaded yet",
     ),
     "monitored": BadgeStyle(
-        word="Monitored", tone="busy", icon="search", picture="icon-[heroicons--eye]",
+        word="Monitored",
+        tone="busy",
+        icon="search",
+        picture="icon-[heroicons--eye]",
         tooltip="Lidarr looks for it",
     ),
     "grabbed": BadgeStyle(
-        word="Grabbed", tone="busy", icon="wave", picture="icon-[heroicons--arrow-down-tray]",
+        word="Grabbed",
+        tone="busy",
+        icon="wave",
+        picture="icon-[heroicons--arrow-down-tray]",
         tooltip="Lidarr downloads it",
     ),
     "available": BadgeStyle(
-        word="Available", tone="good", icon="check", picture="icon-[heroicons--check]", tooltip="Lidarr has it",
+        word="Available",
+        tone="good",
+        icon="check",
+        picture="icon-[heroicons--check]",
+        tooltip="Lidarr has it",
     ),
     "missing": BadgeStyle(
-        word="Missing", tone="bad", icon="alert", picture="icon-[heroicons--exclamation-triangle]",
+        word="Missing",
+        tone="bad",
+        icon="alert",
+        picture="icon-[heroicons--exclamation-triangle]",
         tooltip="Lidarr lacks some of its tracks",
     ),
     "gave_up": BadgeStyle(
-        word="Gave up", tone="bad", icon="cross", picture="icon-[heroicons--x-mark]",
-        tooltip="Lidarr did not take it; retry it on the page Lidarr", link=False,
+        word="Gave up",
+        tone="bad",
+        icon="cross",
+        picture="icon-[heroicons--x-mark]",
+        tooltip="Lidarr did not take it; retry it on the page Lidarr",
+        link=False,
     ),
-}  # fmt: skip
+}
 
 
 def badge_of(kind: str, entity_id: int, status: str | None) -> Badge | None:
-    """What the library shows beside it."""
+    """Return the badge that the library shows."""
     if status is None:
         return None
     look = BADGE_STYLES[status]
@@ -213,7 +273,7 @@ def badge_of(kind: str, entity_id: int, status: str | None) -> Badge | None:
 
 
 def status_of(album: LidarrAlbum, downloading: frozenset[int]) -> str:
-    """What Lidarr says of an album."""
+    """Return the status of an album in Lidarr."""
     if album.tracks and album.files >= album.tracks:
         return "available"
     if album.id in downloading:
@@ -224,5 +284,5 @@ def status_of(album: LidarrAlbum, downloading: frozenset[int]) -> str:
 
 
 def is_idle(album: LidarrAlbum, downloading: frozenset[int]) -> bool:
-    """Whether Lidarr merely lists it: no file, no download, and nothing is looked for."""
+    """Return whether Lidarr only lists the album: not monitored, no file and no download."""
     return status_of(album, downloading) == "pending" and not album.files

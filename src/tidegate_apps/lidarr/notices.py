@@ -1,4 +1,4 @@
-"""What is said of the submission queue: log events, and what people must read once."""
+"""Log events and notices of the submission queue."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tidegate_apps.lidarr.models import Submission
 
 _log = logging.getLogger("tidegate.lidarr")
 
-GIVEN_UP = "given up"  # the key of the notice that tells of entries
-_FAILED_CYCLES_BEFORE_NOTICE = 5  # wakes in a row that fail before people are told of it
+GIVEN_UP = "given up"  # the key of the notice about entries
+_FAILED_CYCLES_BEFORE_NOTICE = 5  # failed cycles in a row before a notice
 
 
 def log_submitted(sub: Submission, seconds: float) -> None:
@@ -37,37 +37,48 @@ def log_drained(submitted_: int, skipped: int, remaining: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SubmitFailure:
-    """Why a wake could not go on, and since how many wakes in a row."""
+    """Why a cycle could not continue, and how many cycles in a row failed."""
 
     fault: Fault
     wakes: int
     since: float
 
     def notice(self) -> Notice | None:
-        """What people must be told; None when it may pass by itself."""
+        """Return the notice; None if the failure may be transient."""
         refused = self.fault.status in REFUSED
         if not refused and self.fault.retriable and self.wakes < _FAILED_CYCLES_BEFORE_NOTICE:
             return None
         title = "Lidarr refuses our key" if refused else "Nothing can be sent to Lidarr"
         return Notice(
-            kind=NoticeKind.FATAL if refused else NoticeKind.CAP, target=TARGET, episode=self.since, title=title,
-            message=self.fault.message, advice=self.fault.advice,
-            # What may pass by itself changes its code from wake to wake, and is told once all the same.
+            kind=NoticeKind.FATAL if refused else NoticeKind.CAP,
+            target=TARGET,
+            episode=self.since,
+            title=title,
+            message=self.fault.message,
+            advice=self.fault.advice,
+            # Transient failures change their code between cycles. They share one notice.
             code="" if self.fault.retriable else self.fault.code,
-        )  # fmt: skip
+        )
 
 
 def recovered(now: float) -> Notice:
     return Notice(
-        kind=NoticeKind.RECOVERED, target=TARGET, episode=now, title="Lidarr takes entries again",
+        kind=NoticeKind.RECOVERED,
+        target=TARGET,
+        episode=now,
+        title="Lidarr takes entries again",
         message="The wakes go on as before.",
-    )  # fmt: skip
+    )
 
 
 def gave_up(n: int, now: float) -> Notice:
     many, they, them = ("1 entry was", "It is", "it") if n == 1 else (f"{n} entries were", "They are", "them")
     return Notice(
-        kind=NoticeKind.CAP, target=TARGET, key=GIVEN_UP, episode=now, title=f"{many} given up for Lidarr",
+        kind=NoticeKind.CAP,
+        target=TARGET,
+        key=GIVEN_UP,
+        episode=now,
+        title=f"{many} given up for Lidarr",
         message=f"{they} not tried again without you, nor are the albums of an artist that was given up.",
         advice=f"See why on the page Lidarr, and retry {them} there.",
-    )  # fmt: skip
+    )

@@ -1,4 +1,4 @@
-"""The page Lidarr: how full it is, when it is woken, and every entry; and the states of tracks."""
+"""The pages: submission queue with its status, and states of tracks."""
 
 from __future__ import annotations
 
@@ -17,25 +17,30 @@ from tidegate_apps.lidarr.settings import LidarrSettings
 
 _PAGE_SIZE = 50
 _MAX_UNSENDABLE = 20
-MAX_COUNTED = 10_000  # in one state; what is more shows as that with a plus
+MAX_COUNTED = 10_000  # per state; larger counts show a plus
 WORDS = {
-    "": "All", "queued": "Queued", "artist": "Waiting for an artist", "retrying": "Retrying", "gave_up": "Gave up",
-    "submitted": "Submitted", "cancelled": "Cancelled",
-}  # fmt: skip
+    "": "All",
+    "queued": "Queued",
+    "artist": "Waiting for an artist",
+    "retrying": "Retrying",
+    "gave_up": "Gave up",
+    "submitted": "Submitted",
+    "cancelled": "Cancelled",
+}
 
 
 def show(request: Request, app: Installed[LidarrSettings]) -> Response:
-    """The queue. Tabs and paging are plain links."""
+    """Render the queue. Tabs and paging are plain links."""
     asked, now = request.query_params, app.queue.clock.now()
     tab = asked.get("state", "") if asked.get("state", "") in TABS else ""
     cursor = asked.get("after", "")[:80]
 
     def read(tx: DbTx) -> tuple[list[Any], dict[int, str], str | None, list[Any]]:
         try:
-            found, following = service.list_entries(tx, tab, cursor, _PAGE_SIZE)
+            entries, following = service.list_entries(tx, tab, cursor, _PAGE_SIZE)
         except ValueError:
-            found, following = service.list_entries(tx, tab, "", _PAGE_SIZE)
-        return found, service.causes_of(tx, found), following, tx.all("unsendable", n=_MAX_UNSENDABLE + 1)
+            entries, following = service.list_entries(tx, tab, "", _PAGE_SIZE)
+        return entries, service.causes_of(tx, entries), following, tx.all("unsendable", n=_MAX_UNSENDABLE + 1)
 
     entries, causes, following, unsendable = app.db.read(read)
     standing = service.submit_status(app)
@@ -66,7 +71,7 @@ def show(request: Request, app: Installed[LidarrSettings]) -> Response:
 
 
 def show_tracks(request: Request, app: Installed[LidarrSettings], limit: int = MAX_COUNTED) -> Response:
-    """Artists, albums and tracks with what Lidarr says of them; more than *most* in one state are not counted."""
+    """Render artists, albums and tracks with their state in Lidarr. Counts per state stop at *limit*."""
     asked = request.query_params
     kind = asked.get("kind", "track") if asked.get("kind") in ("artist", "album") else "track"
     status = asked.get("status", "") if asked.get("status", "") in BADGE_STYLES else ""
@@ -76,7 +81,7 @@ def show_tracks(request: Request, app: Installed[LidarrSettings], limit: int = M
         place = {"kind": kind, "after": after, "n": _PAGE_SIZE + 1}
         rows = tx.all("badges_in", status=status, **place) if status else tx.all("badges", **place)
         counts = {style: tx.all("count_in", kind=kind, status=style, n=limit + 1)[0][0] for style in BADGE_STYLES}
-        return rows, {each: n for each, n in counts.items() if n}
+        return rows, {state: n for state, n in counts.items() if n}
 
     rows, counts = app.db.read(read)
     return page(
@@ -93,15 +98,15 @@ def show_tracks(request: Request, app: Installed[LidarrSettings], limit: int = M
     )
 
 
-# What people do on the page: forms that work without script; and the way into Lidarr.
+# -- forms, which work without JavaScript, and redirects to Lidarr -----------------------------------------------------
 
 Number = Annotated[int, Path(ge=1, le=2**53)]
 
 
 def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
-    found = APIRouter()
+    router = APIRouter()
 
-    @found.post("/lidarr/wake")
+    @router.post("/lidarr/wake")
     @requires(Permission.PUT_IN)
     def wake(request: Request) -> Response:
         try:
@@ -112,7 +117,7 @@ def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
             request, "/lidarr", "It is woken now." if made.created else "It is being woken already."
         )
 
-    @found.post("/lidarr/look")
+    @router.post("/lidarr/look")
     @requires(Permission.PUT_IN)
     def look(request: Request) -> Response:
         try:
@@ -125,7 +130,7 @@ def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
         )
         return redirect_with_flash(request, "/lidarr", now if made.created else already)
 
-    @found.post("/lidarr/retry")
+    @router.post("/lidarr/retry")
     @requires(Permission.RETRY)
     def retry_all(request: Request) -> Response:
         n = service.retry_all(app, current_user(request))
@@ -133,19 +138,21 @@ def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
             request, "/lidarr", f"{n} put back into the queue." if n else "There is nothing to retry."
         )
 
-    @found.post("/lidarr/{id}/retry")
+    @router.post("/lidarr/{id}/retry")
     @requires(Permission.RETRY)
     def retry(request: Request, id: Number) -> Response:  # noqa: A002 - as in the path
         try:
             entry = service.retry(app, id, current_user(request))
         except (NotFound, Rejected) as error:
             return redirect_with_flash(request, "/lidarr", f"{str(error).capitalize()}.", tone="bad")
-        words = f"{entry.name} is in the queue again." if entry.stage != "blocked" else (
-            f"{entry.name} is in the queue again, behind its artist."
-        )  # fmt: skip
+        words = (
+            f"{entry.name} is in the queue again."
+            if entry.stage != "blocked"
+            else (f"{entry.name} is in the queue again, behind its artist.")
+        )
         return redirect_with_flash(request, "/lidarr", words)
 
-    @found.post("/lidarr/{id}/cancel")
+    @router.post("/lidarr/{id}/cancel")
     @requires(Permission.CANCEL)
     def cancel(request: Request, id: Number) -> Response:  # noqa: A002
         try:
@@ -156,14 +163,14 @@ def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
             request, "/lidarr", f"{entry.name} is cancelled, and is not sent unless you undo that."
         )
 
-    @found.get("/lidarr/to/{kind}/{id}")
+    @router.get("/lidarr/to/{kind}/{id}")
     @requires(Permission.SEE)
     def into_lidarr(kind: str, id: Number) -> Response:  # noqa: A002
-        """The page of Lidarr about it; there is none while it is queued, or was given up."""
+        """Redirect to the entity's page in Lidarr; there is none while it is queued or after it failed."""
         row = app.db.one("shown", kind=kind, entity_id=id)
         if row is None or row[5] is None or not BADGE_STYLES[row[5]].link or not row[7]:
             return problem(404, "not_there", detail="Lidarr has no page about this.")
         page = "artist" if kind == "artist" else "album"
         return RedirectResponse(f"{app.settings.base_url}/{page}/{quote(row[7], safe='')}", 302)
 
-    return found
+    return router

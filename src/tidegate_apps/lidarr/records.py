@@ -1,4 +1,4 @@
-"""What a look writes: the jobs of what Lidarr is to get, what is known of each entity, and changed badges."""
+"""What a scan writes: submission jobs, entity records and changed badges."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.submitter import Accepted
 from tidegate_apps.music.library import EntityKind, Library, Track
 
-# What the library has no more, because it was merged into something else, is not kept here either.
+# -- records of entities that the library no longer has, because they were merged --------------------------------------
 
 _MAX_ID = 2**53
 
 
 @dataclass(frozen=True, slots=True)
 class LibraryShelf:
-    """All of one kind that a user has. *read* is the library's: it takes user, after and most."""
+    """All entities of one kind of a user. *read* is the library's query by user, cursor and limit."""
 
     kind: EntityKind
     user: str
     read: Callable[..., Sequence[Any]]
 
     def has(self, entity_id: int) -> bool:
-        return any(each.id == entity_id for each in self.read(self.user, after=entity_id - 1, limit=1))
+        return any(entity.id == entity_id for entity in self.read(self.user, after=entity_id - 1, limit=1))
 
 
 def clear(
     app: Installed[LidarrSettings], library: Library, cache: LibraryShelf, page: Sequence[Any], after: int
 ) -> int:
-    """Removes what is known of entities that a page behind *after* should have, and has not; returns how many."""
+    """Delete records that a page after *after* should contain and does not; return how many."""
     last = page[-1].id if page else _MAX_ID
     known = app.db.all("known_of_user", kind=cache.kind, user_id=cache.user, after=after, last=last)
-    present = {each.id for each in page}
+    present = {entity.id for entity in page}
     gone = 0
     for entity_id, job, state in known:
-        # Asked for itself: what came while the page was read is not gone.
+        # Query them explicitly: entities that were added while the page was read are not gone.
         if entity_id in present or cache.has(entity_id) or not _ended(app, job, state):
             continue
         gone += app.db.write(partial(_remove, app, library, (cache.kind, entity_id), job))
@@ -50,21 +50,21 @@ def clear(
 
 
 def _ended(app: Installed[LidarrSettings], job: int | None, state: str | None) -> bool:
-    """Whether its job has ended; one that waits is cancelled. A later look comes for the others."""
+    """Return whether its job has ended. A waiting job is cancelled. A later scan handles the others."""
     if job is None:
         return True
     if any(child in OPEN and child != "blocked" for _, child, _ in app.db.all("children_of", job=job)):
-        return False  # albums that are sent next need the Lidarr id of this artist
+        return False  # the albums that are submitted next need the Lidarr id of this artist
     try:
         return state not in OPEN or app.queue.cancel(job, by=app.app.name) == "cancelled"
     except NotFound:
-        return False  # another look is at it
+        return False  # another scan is working on it
 
 
 def _remove(
     app: Installed[LidarrSettings], library: Library, entity: tuple[EntityKind, int], job: int | None, tx: DbTx
 ) -> int:
-    """Albums that have failed with an artist are looked for again: they have another one now."""
+    """Delete the record. Albums that failed with their artist are scanned again: they have another artist now."""
     if job is not None:
         for child, _, code in tx.all("children_of", job=job):
             if code == PARENT_FAILED:
@@ -75,12 +75,12 @@ def _remove(
     return len(tx.all("remove_entity", kind=entity[0], entity_id=entity[1]))
 
 
-# What was known of an artist, an album or a track before a look, what the look saw, and what follows from the two.
+# -- an entity before a scan, its observation, and the difference ------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class EntityRecord:
-    """What was found of an entity before; the fields are the columns."""
+    """The stored record of an entity. The fields are the columns."""
 
     entity_id: int
     status: str | None
@@ -89,12 +89,12 @@ class EntityRecord:
     job: int | None
     note: str
     checked_at: float
-    watched: bool  # Lidarr has been seen to want it, or has taken it from us
+    watched: bool  # Lidarr has monitored it, or accepted it from us
     state: str | None  # of its job
 
     @property
     def open(self) -> bool:
-        """It is still to be sent."""
+        """Return whether it is still to be submitted."""
         return self.state in OPEN
 
     @property
@@ -107,13 +107,13 @@ class EntityRecord:
 
     @property
     def mark(self) -> tuple[object, ...]:
-        """Differs as soon as somebody else has looked, a submission has ended, or a person has asked for one."""
+        """Return a value that changes with every other scan, finished submission or user request."""
         return (self.status, self.lidarr_id, self.job, self.checked_at, self.open)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EntityObservation:
-    """What this look found of one entity. *lost*: Lidarr has accepted it before, and does not know it any more."""
+    """What this scan found for one entity. *lost*: Lidarr accepted it before and no longer has it."""
 
     kind: EntityKind
     entity_id: int
@@ -122,15 +122,15 @@ class EntityObservation:
     artist: str = ""
     mbid: str
     lidarr_id: int | None = None
-    status: str | None = None  # None: it is not there
-    idle: bool = False  # an album that is there, and nobody wants
+    status: str | None = None  # None: not in Lidarr
+    idle: bool = False  # an album that is listed and not monitored
     lost: bool = False
     artist_id: int = 0
     artist_mbid: str = ""
 
     @property
     def unsendable(self) -> bool:
-        """Lidarr takes no album without its artist."""
+        """Return whether it cannot be submitted: Lidarr accepts no album without its artist."""
         return self.kind == "album" and not self.artist_mbid
 
 
@@ -151,7 +151,7 @@ def never_asked_for(was: EntityRecord | None, mbid: str) -> bool:
 
 
 def usable(mbid: str | None) -> bool:
-    """Whether it can be sent by that."""
+    """Return whether a MusicBrainz id can be submitted."""
     return mbid is not None and 0 < len(mbid) <= MAX_ID_LENGTH
 
 
@@ -160,7 +160,7 @@ NO_ARTIST_ID = "Its artist has no MusicBrainz id yet."
 
 
 class Recorder:
-    """Each of its public methods is for one transaction."""
+    """Writes observations. Call each public method in one transaction."""
 
     def __init__(
         self, app: Installed[LidarrSettings], library: Library, submit: JobFunction[[Submission], Accepted]
@@ -168,18 +168,22 @@ class Recorder:
         self._app, self._library, self._submit = app, library, submit
 
     def put(self, tx: DbTx, seen: Sequence[EntityObservation], known: dict[int, EntityRecord]) -> int:
-        """Writes what was seen, unless more is *known* of it meanwhile; returns how many jobs that made."""
+        """Write observations whose record is still as *known*; return the number of new jobs."""
         seen = self._unchanged(tx, seen, known)
-        absent = [each for each in seen if each.status is None]
-        for each in absent:
-            was = known.get(each.entity_id)
-            if each.lost and was is not None and was.job is not None:
+        absent = [observation for observation in seen if observation.status is None]
+        for observation in absent:
+            was = known.get(observation.entity_id)
+            if observation.lost and was is not None and was.job is not None:
                 queue, job = self._app.queue, was.job
                 if not queue.forget(job, by=self._app.app.name, connection=tx):
-                    queue.release_unique(job, connection=tx)  # an album still needs it, and the artist is sent again
-        sendable = [each for each in absent if not each.unsendable]
+                    # an album still needs it, so the artist is submitted again
+                    queue.release_unique(job, connection=tx)
+        sendable = [observation for observation in absent if not observation.unsendable]
         jobs, created = self._enqueued(tx, [*sendable, *self._left_out(tx, seen, known)])
-        rows = [self._row(each, jobs.get(each.entity_id), known.get(each.entity_id)) for each in seen]
+        rows = [
+            self._row(observation, jobs.get(observation.entity_id), known.get(observation.entity_id))
+            for observation in seen
+        ]
         if rows:
             tx.many("put_entities", rows)
         for row in rows:
@@ -191,72 +195,101 @@ class Recorder:
     def _unchanged(
         self, tx: DbTx, seen: Sequence[EntityObservation], known: dict[int, EntityRecord]
     ) -> list[EntityObservation]:
-        """A page takes minutes to ask for: what has changed since is newer than the answers."""
-        kind, ids = seen[0].kind, sorted(each.entity_id for each in seen)
+        """Return observations that are still current: scanning a page takes minutes, and newer changes win."""
+        kind, ids = seen[0].kind, sorted(observation.entity_id for observation in seen)
         tx.many("hold_entities", [{"kind": kind, "entity_id": id_} for id_ in ids])
         now = by_number(tx.all("entities", kind=kind, first=ids[0], last=ids[-1]))
-        return [each for each in seen if mark(now.get(each.entity_id)) == mark(known.get(each.entity_id))]
+        return [
+            observation
+            for observation in seen
+            if mark(now.get(observation.entity_id)) == mark(known.get(observation.entity_id))
+        ]
 
     def _left_out(
         self, tx: DbTx, seen: Sequence[EntityObservation], known: dict[int, EntityRecord]
     ) -> list[EntityObservation]:
-        """Albums that came into Lidarr unwanted, with an artist that we have sent, and were never asked for.
+        """Return albums that Lidarr added unmonitored with an artist that we submitted, and that were never submitted.
 
-        What was wanted there once was switched off by a person, and stays so.
+        If an album was monitored before, a user has switched it off, and it stays off.
         """
-        idle = [each for each in seen if each.idle and never_asked_for(known.get(each.entity_id), each.mbid)]
+        idle = [
+            observation
+            for observation in seen
+            if observation.idle and never_asked_for(known.get(observation.entity_id), observation.mbid)
+        ]
         if not idle:
             return []
-        ours = {mbid for (mbid,) in tx.many("our_artists", [{"mbid": m} for m in {each.artist_mbid for each in idle}])}
-        return [each for each in idle if each.artist_mbid in ours]
+        ours = {
+            mbid
+            for (mbid,) in tx.many(
+                "our_artists", [{"mbid": m} for m in {observation.artist_mbid for observation in idle}]
+            )
+        }
+        return [observation for observation in idle if observation.artist_mbid in ours]
 
     def _enqueued(self, tx: DbTx, wanted: Sequence[EntityObservation]) -> tuple[dict[int, int], int]:
-        """The jobs of what Lidarr is to get, new ones or their twins, and how many are new."""
+        """Return the jobs of missing entities, new or existing, and how many are new."""
         parents = self._parents(tx, wanted)
         priority = ARTISTS_FIRST if wanted and wanted[0].kind == "artist" else 0
         made = self._submit.options(priority=priority, connection=tx).enqueue_many(
-            [(_submission(each),) for each in wanted],
-            after_each=[parents.get(each.artist_id, ()) for each in wanted],
+            [(_submission(observation),) for observation in wanted],
+            after_each=[parents.get(observation.artist_id, ()) for observation in wanted],
         )
-        jobs = {each.entity_id: job.id for each, job in zip(wanted, made, strict=True)}
+        jobs = {observation.entity_id: job.id for observation, job in zip(wanted, made, strict=True)}
         return jobs, sum(job.created for job in made)
 
     def _parents(self, tx: DbTx, wanted: Sequence[EntityObservation]) -> dict[int, int]:
-        """The jobs of the artists of albums, unless they were in Lidarr already."""
-        ids = sorted({each.artist_id for each in wanted if each.artist_id})
+        """Return the jobs of the artists of albums, unless they were in Lidarr before."""
+        ids = sorted({observation.artist_id for observation in wanted if observation.artist_id})
         if not ids:
             return {}
         rows = tx.many("jobs_of_artists", [{"entity_id": id_} for id_ in ids])
         return dict(rows)
 
     def _row(self, seen: EntityObservation, job: int | None, was: EntityRecord | None) -> dict[str, Any]:
-        kept = was.job if was is not None and job is None else job
-        # What is still to be sent may be there already, with the other albums of its artist, and nobody looks for it.
+        job_id = was.job if was is not None and job is None else job
+        # A queued album may already be listed with the other albums of its artist, without a search.
         to_send = (was is not None and was.open) or (seen.status is not None and job is not None)
-        # A given-up album that is merely listed is still wanted by us alone; anything more is somebody's doing.
+        # A failed album that is only listed is still missing. Anything more is the action of a user.
         listed = seen.idle and was is not None and was.given_up
         status = "queued" if to_send else "gave_up" if listed else seen.status or _still(was, job)
         return {
-            "kind": seen.kind, "entity_id": seen.entity_id, "user_id": seen.user, "name": seen.name,
-            "artist": seen.artist, "status": status, "lidarr_id": seen.lidarr_id,
-            "mbid": seen.mbid, "job": kept, "note": _note(seen, status, was),
-        }  # fmt: skip
+            "kind": seen.kind,
+            "entity_id": seen.entity_id,
+            "user_id": seen.user,
+            "name": seen.name,
+            "artist": seen.artist,
+            "status": status,
+            "lidarr_id": seen.lidarr_id,
+            "mbid": seen.mbid,
+            "job": job_id,
+            "note": _note(seen, status, was),
+        }
 
     def put_tracks(self, tx: DbTx, page: Sequence[Track]) -> None:
-        albums = sorted({each.album_id for each in page if each.album_id is not None})
+        albums = sorted({track.album_id for track in page if track.album_id is not None})
         of_album = {row[0]: row[1:] for row in tx.many("statuses_of", [{"entity_id": id_} for id_ in albums])}
         own = by_number(tx.all("entities", kind="track", first=page[0].id, last=page[-1].id))
         rows = []
-        for each in page:
-            status, lidarr_id, mbid = of_album.get(each.album_id or 0, (None, None, None))
-            was = own.get(each.id)
-            # The link leads to the page of the album, which may have become another one in the same state.
+        for track in page:
+            status, lidarr_id, mbid = of_album.get(track.album_id or 0, (None, None, None))
+            was = own.get(track.id)
+            # The link leads to the page of the album, which may change while the state stays.
             if (was.status, was.mbid) != (status, mbid) if was is not None else status is not None:
-                rows.append({
-                    "kind": "track", "entity_id": each.id, "user_id": each.user, "name": each.title,
-                    "artist": each.artist, "status": status, "lidarr_id": lidarr_id, "mbid": mbid, "job": None,
-                    "note": "",
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "kind": "track",
+                        "entity_id": track.id,
+                        "user_id": track.user,
+                        "name": track.title,
+                        "artist": track.artist,
+                        "status": status,
+                        "lidarr_id": lidarr_id,
+                        "mbid": mbid,
+                        "job": None,
+                        "note": "",
+                    }
+                )
         if rows:
             tx.many("put_entities", rows)
         for row in rows:
@@ -267,7 +300,7 @@ class Recorder:
 
 
 def _still(was: EntityRecord | None, job: int | None) -> str | None:
-    """The state of what is not in Lidarr: queued, unless it was given up, or a person has cancelled it."""
+    """Return the state of what is not in Lidarr: queued, unless it failed or a user cancelled it."""
     if was is not None and was.job == job and (was.given_up or was.cancelled):
         return "gave_up" if was.given_up else None
     return "queued" if job is not None else None
@@ -281,7 +314,12 @@ def _note(seen: EntityObservation, status: str | None, was: EntityRecord | None)
 
 def _submission(seen: EntityObservation) -> Submission:
     return Submission(
-        entity_type="artist" if seen.kind == "artist" else "album", entity_id=seen.entity_id, user=seen.user,
-        musicbrainz_id=seen.mbid, name=seen.name, artist_id=seen.artist_id, artist=seen.artist,
+        entity_type="artist" if seen.kind == "artist" else "album",
+        entity_id=seen.entity_id,
+        user=seen.user,
+        musicbrainz_id=seen.mbid,
+        name=seen.name,
+        artist_id=seen.artist_id,
+        artist=seen.artist,
         artist_mbid=seen.artist_mbid,
-    )  # fmt: skip
+    )

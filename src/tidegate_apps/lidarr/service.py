@@ -1,4 +1,4 @@
-"""What pages, API and command read of the submission queue, in one look at the database."""
+"""Queries and actions of the submission queue, for pages, API and commands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate_apps.lidarr.notices import GIVEN_UP
 from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.submit_cycle import CycleReport
 
-# What people do to the submission queue: retry or cancel an entry, undo a cancel, wake it now, look again.
+# -- actions: retry, cancel, run a cycle, scan -------------------------------------------------------------------------
 
 NOT_SET_UP = "Lidarr is not set up: give lidarr.base_url and lidarr.api_key."
 
@@ -30,25 +30,25 @@ def entry_at(app: Installed[LidarrSettings], job: int) -> SubmissionEntry:
 
 
 def retry(app: Installed[LidarrSettings], job: int, by: str) -> SubmissionEntry:
-    """Puts an entry that was given up or cancelled back into the queue; an album whose artist is not in it, with him.
+    """Queue a failed or cancelled entry again, for an album also its artist if that is not queued.
 
-    Refused when it was neither.
+    Raises Rejected for other states.
     """
     entry = entry_at(app, job)
     if not entry.gave_up and not entry.cancelled:
         raise Rejected(f"entry {job} is {entry.status}, and was not given up; there is nothing to retry")
     artists = [parent for (parent,) in app.db.all("refused_parents", job=job, code=PARENT_FAILED)]
     for artist in artists:
-        app.queue.retry(artist, by=str(by))  # a part of this, and so in the history of the job alone
-    alone = app.queue.retry(job, by=by)  # an album that comes back with its artist is back already
+        app.queue.retry(artist, by=str(by))  # part of this action, so only in the history of the job
+    alone = app.queue.retry(job, by=by)  # an album may already have come back with its artist
     app.db.write(lambda tx: _told(app, tx, "" if alone else by, len(artists) + 1))
     return entry_at(app, job)
 
 
 def cancel(app: Installed[LidarrSettings], job: int, by: str) -> SubmissionEntry:
-    """Takes an entry out of the queue until somebody puts it back; the albums that wait for an artist fail with him.
+    """Cancel an entry. Albums that wait for a cancelled artist fail.
 
-    Refused when it has ended, or is being sent at the moment.
+    Raises Rejected if it has ended or is being submitted.
     """
     entry = entry_at(app, job)
     if not entry.open:
@@ -60,11 +60,11 @@ def cancel(app: Installed[LidarrSettings], job: int, by: str) -> SubmissionEntry
 
 
 def retry_all(app: Installed[LidarrSettings], by: str) -> int:
-    """The same for all of them; returns how many."""
+    """Retry all failed entries; return how many."""
     n, below = 0, 2**53
     while rows := app.db.all("rows_failed", below=below, n=500):
         entries = [entry_of(row) for row in rows]
-        # Albums that failed with their artist come back with him.
+        # Albums that failed with their artist come back with it.
         n += sum(app.queue.retry(entry.id, by=str(by)) for entry in entries if entry.terminal_reason != "artist")
         below = entries[-1].id
     app.db.write(lambda tx: _told(app, tx, by if n else "", n))
@@ -82,14 +82,14 @@ def look_now(app: Installed[LidarrSettings], by: str) -> Enqueued[object]:
 
 
 def append_entry(tx: DbTx, by: str, what: str) -> None:
-    """Who asked for it, for the page Activity."""
+    """Write an audit entry."""
     tx.noted(by, "target_asked", TARGET, became={"state": what})
 
 
 def _asked(
     app: Installed[LidarrSettings], put: Callable[[DbTx], Enqueued[object]], by: str, what: str
 ) -> Enqueued[object]:
-    """Puts a job in, unless it is there already."""
+    """Insert a job unless it exists."""
     _set_up(app)
 
     def work(tx: DbTx) -> Enqueued[object]:
@@ -114,7 +114,7 @@ def _told(app: Installed[LidarrSettings], tx: DbTx, by: str = "", retried: int =
         tx.settled(TARGET, GIVEN_UP)
 
 
-# How entries and wakes read to people: one word with an icon, and a line that says why.
+# -- status labels and texts -------------------------------------------------------------------------------------------
 
 _REASONS = {
     "permanent": "It was given up at once: it would fail again.",
@@ -131,7 +131,7 @@ _WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class EntryStatusLabel:
-    """*token* is one of the server's states of jobs."""
+    """*token* is a job state of the server."""
 
     token: str
     word: str
@@ -139,7 +139,7 @@ class EntryStatusLabel:
 
 
 def status_label(entry: SubmissionEntry, now: float, held: str = "", cause: str = "") -> EntryStatusLabel:
-    """*held* says what keeps all of them at the moment, *cause* why the artist of this one was not accepted."""
+    """*held* says what blocks all entries at the moment, *cause* why the artist of this one was not accepted."""
     if entry.stage == "ready" and held:
         return EntryStatusLabel(*_WORDS["ready"][:2], held)
     if entry.stage == "waiting" and entry.retry_at is not None:
@@ -159,7 +159,7 @@ def status_label(entry: SubmissionEntry, now: float, held: str = "", cause: str 
 
 
 def format_duration(seconds: float) -> str:
-    """How long, for people: 40 s, 4 min, 2 h."""
+    """Return a duration for users: 40 s, 4 min, 2 h."""
     whole = max(1, math.ceil(seconds))
     if whole < 60:
         return f"{whole} s"
@@ -167,26 +167,26 @@ def format_duration(seconds: float) -> str:
 
 
 def look_words(look: tuple[Any, ...]) -> str:
-    """What the last look through the library did."""
-    _, looked, found, queued, message = look
-    said = f"{looked} looked for, {found} found there, {queued} put into the queue."
+    """Return what the last scan did."""
+    _, looked, present, queued, message = look
+    said = f"{looked} looked for, {present} found there, {queued} put into the queue."
     return f"{said} {message}".strip() if looked or not message else message
 
 
 def looking_words(state: str) -> str:
-    """What stands before the time since when the library is looked through, or when that goes on."""
+    """Return the text before the time at which the scan started or will resume."""
     return {"running": "Under way, begun", "waiting": "It goes on by itself"}[state]
 
 
 def held_words(last: CycleReport | None, *, full: bool) -> str:
-    """What keeps entries that are ready; nothing when they merely wait for the next wake."""
+    """Return what blocks ready entries; empty if they only wait for the next cycle."""
     if last is not None and last.outcome == "held":
         return f"Held: {last.message}"
     return "Lidarr is full; it goes once there is room." if full else ""
 
 
 def woken_words(woken: CycleReport) -> str:
-    """What a wake did, in a sentence or two."""
+    """Return what a cycle did."""
     if woken.outcome == "nothing":
         return woken.message
     parts = [f"{woken.submitted} of {woken.eligible} were sent"]
@@ -202,19 +202,19 @@ FIRST = (2000, 0)  # before every priority
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitStatus:
-    """How the submission queue stands."""
+    """The status of the submission queue."""
 
     configured: bool
     counts: dict[str, int]  # by tab
-    depth: int | None  # downloads in Lidarr, when it was last asked
-    own: int  # albums that were sent and do not show there yet
+    depth: int | None  # downloads in Lidarr at the last request
+    own: int  # albums that were submitted and are not listed there yet
     cap: int
     asked_at: float | None
     next_wake: float | None
-    waking_since: float | None  # a wake is under way
+    waking_since: float | None  # start of the running cycle
     last: CycleReport | None
-    look: tuple[Any, ...] | None  # when, how many were looked for, found and queued, and what kept it
-    looking: tuple[str, float] | None  # "running" and since when, or "waiting" and until when it rests
+    look: tuple[Any, ...] | None  # time, numbers of scanned, found and queued entities, and what stopped it
+    looking: tuple[str, float] | None  # "running" and its start, or "waiting" and when it resumes
     submit_interval: float
 
     @property
@@ -231,14 +231,20 @@ class SubmitStatus:
     def as_json(self) -> dict[str, Any]:
         counts = {name or "all": n for name, n in self.counts.items()}
         return {
-            "configured": self.configured, "counts": counts, "queue_depth": self.depth, "own": self.own,
-            "queue_max": self.cap, "asked_at": self.asked_at, "next_wake_at": self.next_wake,
+            "configured": self.configured,
+            "counts": counts,
+            "queue_depth": self.depth,
+            "own": self.own,
+            "queue_max": self.cap,
+            "asked_at": self.asked_at,
+            "next_wake_at": self.next_wake,
             "waking_since": self.waking_since,
             "submit_interval": self.submit_interval,
             "last_look": None if self.look is None else dict(zip(_LOOK, self.look, strict=True)),
-            "looking_since": self._looking("running"), "look_goes_on_at": self._looking("waiting"),
+            "looking_since": self._looking("running"),
+            "look_goes_on_at": self._looking("waiting"),
             "last_wake": None if self.last is None else {**self.last.as_json(), "result": woken_words(self.last)},
-        }  # fmt: skip
+        }
 
 
 def submit_status(app: Installed[LidarrSettings]) -> SubmitStatus:
@@ -248,14 +254,19 @@ def submit_status(app: Installed[LidarrSettings]) -> SubmitStatus:
     last, under_way = app.jobs.waker.last(), app.db.one("under_way")
     next_wake = None if last is None else app.jobs.waker.next_at()
     return SubmitStatus(
-        configured=settings.configured, counts=counts_of(app.db.all("counts")),
-        depth=None if full is None else full.depth, own=0 if full is None or not settings.credits else full.own,
-        cap=settings.queue_max, asked_at=None if full is None else full.at,
-        next_wake=next_wake if settings.configured else None, last=last,
+        configured=settings.configured,
+        counts=counts_of(app.db.all("counts")),
+        depth=None if full is None else full.depth,
+        own=0 if full is None or not settings.credits else full.own,
+        cap=settings.queue_max,
+        asked_at=None if full is None else full.at,
+        next_wake=next_wake if settings.configured else None,
+        last=last,
         waking_since=None if under_way is None else under_way[0],
-        look=look, looking=_looking(app) if settings.configured else None,
+        look=look,
+        looking=_looking(app) if settings.configured else None,
         submit_interval=float(settings.submit_interval),
-    )  # fmt: skip
+    )
 
 
 def _looking(app: Installed[LidarrSettings]) -> tuple[str, float] | None:
@@ -264,14 +275,14 @@ def _looking(app: Installed[LidarrSettings]) -> tuple[str, float] | None:
 
 
 def list_entries(tx: DbTx, tab: str, cursor: str, limit: int) -> tuple[list[SubmissionEntry], str | None]:
-    """Some entries of a tab, and the cursor of what follows; ValueError for a cursor that is none."""
+    """Return a page of entries of a tab, and the next cursor. Raises ValueError for an invalid cursor."""
     rows = tx.all(TABS[tab], **_place(tab, cursor), n=limit + 1)
-    found = [entry_of(row) for row in rows[:limit]]
-    return found, _cursor(tab, found[-1]) if len(rows) > limit else None
+    entries = [entry_of(row) for row in rows[:limit]]
+    return entries, _cursor(tab, entries[-1]) if len(rows) > limit else None
 
 
 def causes_of(tx: DbTx, entries: Iterable[SubmissionEntry]) -> dict[int, str]:
-    """Why the artists were not accepted whose albums have failed with them, by the jobs of the albums."""
+    """Return why artists were not accepted, by the jobs of their failed albums."""
     failed = [{"job": entry.id} for entry in entries if entry.terminal_reason == "artist"]
     rows = tx.many("causes", failed) if failed else []
     return {job: message if state == "failed" else ARTIST_CANCELLED for job, state, message in rows}
@@ -291,17 +302,17 @@ def _place(tab: str, cursor: str) -> dict[str, Any]:
 
 
 def _number(text: str) -> int:
-    """ValueError for what no database has."""
+    """Return the integer. Raises ValueError if no database could hold it."""
     if not text.isascii() or not text.isdigit() or int(text) > NEWEST:
         raise ValueError
     return int(text)
 
 
 def _time(text: str) -> float:
-    found = float(text)
-    if not 0 <= found <= NEWEST:
+    seconds = float(text)
+    if not 0 <= seconds <= NEWEST:
         raise ValueError
-    return found
+    return seconds
 
 
 def _cursor(tab: str, last: SubmissionEntry) -> str:

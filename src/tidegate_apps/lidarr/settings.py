@@ -1,4 +1,4 @@
-"""The section `lidarr` of the settings."""
+"""Settings of lidarr: the section `lidarr`."""
 
 from __future__ import annotations
 
@@ -20,21 +20,29 @@ class LidarrSettings(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     base_url: Annotated[str, AfterValidator(_address)] = Field(
-        default="", json_schema_extra={"env": "SPOTTER_LIDARR_BASE_URL"},
+        default="",
+        json_schema_extra={"env": "SPOTTER_LIDARR_BASE_URL"},
         description="The address of Lidarr; nothing is looked up and nothing is sent without it.",
-    )  # fmt: skip
+    )
     api_key: SecretStr = Field(
-        default=SecretStr(""), json_schema_extra={"env": "SPOTTER_LIDARR_API_KEY"},
+        default=SecretStr(""),
+        json_schema_extra={"env": "SPOTTER_LIDARR_API_KEY"},
         description="The key of its API; env:NAME or file:PATH.",
-    )  # fmt: skip
+    )
     queue_max: int = Field(
-        default=50, ge=1, le=10_000, json_schema_extra={"env": "SPOTTER_LIDARR_QUEUE_MAX"},
+        default=50,
+        ge=1,
+        le=10_000,
+        json_schema_extra={"env": "SPOTTER_LIDARR_QUEUE_MAX"},
         description="Nothing is sent while Lidarr has so many downloads in its queue.",
-    )  # fmt: skip
+    )
     submit_interval: Seconds = Field(
-        default=Seconds("3m"), ge=1, le=86400, json_schema_extra={"env": "SPOTTER_LIDARR_SUBMIT_INTERVAL"},
+        default=Seconds("3m"),
+        ge=1,
+        le=86400,
+        json_schema_extra={"env": "SPOTTER_LIDARR_SUBMIT_INTERVAL"},
         description="Between two wakes; nothing is sent at any other time.",
-    )  # fmt: skip
+    )
     credits: bool = Field(
         default=True, description="Count albums that were sent and do not show in Lidarr's queue yet as if they did."
     )
@@ -78,5 +86,5 @@ class LidarrSettings(BaseModel):
 
     @property
     def configured(self) -> bool:
-        """Whether there is a Lidarr to talk to."""
+        """Return whether a Lidarr is configured."""
         return bool(self.base_url and self.api_key.get_secret_value())

@@ -1,4 +1,4 @@
-"""One wake: what is too old goes, what may be sent is sent, and what came of it is written down and said."""
+"""One submit cycle: prune old entries, submit within capacity, record and report the result."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.submitter import SubmitCycle, Submitter
 from tidegate_apps.music.library import Library
 
-# What a wake does before and after it sends: entries that are too old go, and each shows what became of its job.
+# -- before and after submitting: pruning, and states of entries -------------------------------------------------------
 
 _BATCH_SIZE = 200
 
 
 def begin(app: Installed[LidarrSettings], library: Library) -> int:
-    """Tidies up; returns how many entries this wake may send."""
+    """Prune, and return how many entries this cycle may submit."""
     prune(app, library)
     return int(app.db.all("eligible")[0][0])
 
 
 def prune(app: Installed[LidarrSettings], library: Library) -> int:
-    """Removes submitted entries after a week, given-up ones after a month with their badges; returns how many."""
+    """Delete submitted entries after a week, and failed ones with their badges after a month; return how many."""
     settings, older_than, gone = app.settings, app.queue.older_than, 0
-    # What was cancelled stays: it would be sent after all, once nobody knew that a person does not want it.
-    for state, kept in (("done", settings.keep_submitted), ("failed", settings.keep_given_up)):
-        one = partial(_slice, app, library, state, older_than(kept))
+    # Cancelled entries stay. Without them, the next scan would submit what a user does not want.
+    for state, retention in (("done", settings.keep_submitted), ("failed", settings.keep_given_up)):
+        one = partial(_slice, app, library, state, older_than(retention))
         while n := app.db.write(one):
             gone += n
     app.db.write(lambda tx: _orphans(library, tx))
@@ -66,7 +66,7 @@ def _release(library: Library, tx: DbTx, job: int) -> None:
 
 
 def reconcile(library: Library, tx: DbTx) -> int:
-    """Entries whose jobs have given up say so, those that a person has cancelled say nothing, the others are queued."""
+    """Update records from their jobs: failed, cancelled, or queued."""
     changed = tx.all("changed")
     for kind, entity_id, state, code, message in changed:
         status = {"failed": "gave_up", "cancelled": None}.get(state, "queued")
@@ -79,15 +79,15 @@ def reconcile(library: Library, tx: DbTx) -> int:
 _log = logging.getLogger("tidegate.lidarr")
 
 QUEUE = "lidarr"
-_STOP_POLL_INTERVAL = 0.5  # seconds between two looks whether to stop
-_HEARTBEAT_SECONDS = 20.0  # seconds between two signs of life
-_HEARTBEAT_TIMEOUT = 90.0  # seconds that one is believed
+_STOP_POLL_INTERVAL = 0.5  # seconds between two checks for a stop
+_HEARTBEAT_SECONDS = 20.0  # seconds between two heartbeats
+_HEARTBEAT_TIMEOUT = 90.0  # seconds after which a cycle without a heartbeat counts as dead
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleReport:
-    """What a wake did; the fields are the columns. *outcome* is nothing, drained, full, held or stopped."""
+    """What a cycle did. The fields are the columns. *outcome* is nothing, drained, full, held or stopped."""
 
     at: float
     ended_at: float
@@ -100,7 +100,7 @@ class CycleReport:
     outcome: str
     message: str
     code: str | None
-    failures: int  # wakes in a row that something kept from their work
+    failures: int  # cycles in a row that were blocked
     failing_since: float | None
 
     def as_json(self) -> dict[str, Any]:
@@ -108,7 +108,7 @@ class CycleReport:
 
 
 class SubmitCycleRunner:
-    """Wakes the submitter; never twice at the same time in one process."""
+    """Runs submit cycles, one at a time in a process."""
 
     def __init__(self, app: Installed[LidarrSettings], submitter: Submitter) -> None:
         self._app, self._submitter = app, submitter
@@ -119,14 +119,14 @@ class SubmitCycleRunner:
         return None if row is None else _woken(row)
 
     def next_at(self) -> float:
-        """When the next wake is due."""
+        """Return when the next cycle is due."""
         last, interval = self.last(), float(self._app.settings.submit_interval)
-        # A wake far ahead of now was written while the clock was wrong: nobody waits until it is true.
+        # A last cycle far in the future was written while the clock was wrong, so it is ignored.
         late = last is not None and last.at <= self._app.queue.clock.now() + interval
         return last.at + interval if last is not None and late else 0.0
 
     async def run_cycle(self, stopping: Callable[[], bool] = lambda: False) -> CycleReport | None:
-        """None when one is under way here already."""
+        """Run one cycle; None if one is already running in this process."""
         if self._busy:
             return None
         self._busy = True
@@ -141,7 +141,7 @@ class SubmitCycleRunner:
         eligible = await self._run_blocking(lambda: begin(there, self._submitter.library))
         await self._run_blocking(lambda: there.db.all("waking", since=now, until=now + _HEARTBEAT_TIMEOUT))
         if not eligible:
-            # Not a single call: Lidarr is none of our business while there is nothing for it.
+            # Make no call to Lidarr while there is nothing to submit.
             return await self._run_blocking(lambda: self._recorded(_idle(now, self.last())))
         stop = asyncio.Event()
         async with self._submitter.opened() as lidarr:
@@ -154,7 +154,7 @@ class SubmitCycleRunner:
         return await self._run_blocking(lambda: self._ended(now, eligible, cycle, drained, stopped=stopping()))
 
     async def _beat(self) -> None:
-        """A wake that is killed says nothing any more, and so nobody takes it for one that is under way."""
+        """Write a heartbeat. A killed cycle stops writing, so it does not count as running."""
         there = self._app
         await there.queue.clock.asleep(_HEARTBEAT_SECONDS)
         until = there.queue.clock.now() + _HEARTBEAT_TIMEOUT
@@ -175,46 +175,56 @@ class SubmitCycleRunner:
         if full and room is not None:
             notices.log_backpressure(room.depth + own, room.cap, drained.remaining)
         notices.log_drained(cycle.submitted, max(0, eligible - cycle.submitted), drained.remaining)
-        found = CycleReport(
-            at=began, ended_at=0.0, eligible=eligible, submitted=cycle.submitted, failed=cycle.failed,
-            remaining=drained.remaining, depth=room.depth if room is not None else None, own=own, outcome="drained",
-            message="", code=None, failures=0, failing_since=None,
-        )  # fmt: skip
+        report = CycleReport(
+            at=began,
+            ended_at=0.0,
+            eligible=eligible,
+            submitted=cycle.submitted,
+            failed=cycle.failed,
+            remaining=drained.remaining,
+            depth=room.depth if room is not None else None,
+            own=own,
+            outcome="drained",
+            message="",
+            code=None,
+            failures=0,
+            failing_since=None,
+        )
         trouble = cycle.trouble
         if trouble is not None:
-            found = replace(found, outcome="held", message=trouble.message)
+            report = replace(report, outcome="held", message=trouble.message)
         elif stopped:
-            found = replace(found, outcome="stopped", message="It was ended early, by a stop or by a pause.")
+            report = replace(report, outcome="stopped", message="It was ended early, by a stop or by a pause.")
         elif shut:
             trouble = cycle.fault or PACK.code_book["upstream_failure"].fault("breaker")
-            found = replace(found, outcome="held", message=f"Lidarr failed several times in a row: {_small(trouble)}")
+            report = replace(report, outcome="held", message=f"Lidarr failed several times in a row: {_small(trouble)}")
         elif full and room is not None:
             sent = f", and {own} more that were sent" if own else ""
-            found = replace(found, outcome="full", message=f"Lidarr is full: {room.depth} of {room.cap}{sent}.")
+            report = replace(report, outcome="full", message=f"Lidarr is full: {room.depth} of {room.cap}{sent}.")
         elif cycle.held:
-            found = replace(found, outcome="held", message="The metadata service behind Lidarr is down.")
+            report = replace(report, outcome="held", message="The metadata service behind Lidarr is down.")
             trouble = PACK.code_book[METADATA_DOWN].fault("breaker")
         elif not asked:
-            found = replace(found, outcome="held", message="Lidarr did not say how full it is.")
+            report = replace(report, outcome="held", message="Lidarr did not say how full it is.")
         elif cycle.fault is not None:
             trouble = cycle.fault
         if trouble is not None and cycle.submitted and trouble is not cycle.trouble:
-            trouble = None  # it takes some, and each of the others has its own failure
+            trouble = None  # Lidarr accepts some entries, so each of the others has its own failure
         if trouble is not None:
-            found = _troubled(found, trouble, last)
-        elif not cycle.submitted and found.outcome not in ("drained", "full"):
-            found = _no_wiser(found, last)
-        return self._recorded(found, cycle, trouble)
+            report = _troubled(report, trouble, last)
+        elif not cycle.submitted and report.outcome not in ("drained", "full"):
+            report = _no_wiser(report, last)
+        return self._recorded(report, cycle, trouble)
 
     def _recorded(
         self, woken: CycleReport, cycle: SubmitCycle | None = None, trouble: Fault | None = None
     ) -> CycleReport:
-        """Writes it down, with what became of the entries and what people must know."""
+        """Write the report, the states of entries and the notices."""
 
         def work(tx: DbTx) -> CycleReport:
             reconcile(self._submitter.library, tx)
-            kept = {name: getattr(woken, name) for name in CycleReport.__slots__ if name != "ended_at"}
-            tx.all("put_wake", **kept)
+            columns = {name: getattr(woken, name) for name in CycleReport.__slots__ if name != "ended_at"}
+            tx.all("put_wake", **columns)
             tx.all("woken")
             if cycle is not None:
                 _tell(tx, woken, cycle, trouble)
@@ -227,7 +237,7 @@ class SubmitCycleRunner:
 
 
 def _small(fault: Fault) -> str:
-    """Its message, to go on with in a sentence."""
+    """Return the message in a form that continues a sentence."""
     return fault.message[:1].lower() + fault.message[1:]
 
 
@@ -236,17 +246,27 @@ def _woken(row: tuple[Any, ...]) -> CycleReport:
 
 
 def _idle(now: float, last: CycleReport | None) -> CycleReport:
-    """Nothing was to be sent; what was known of Lidarr stays known."""
+    """Return the report of a cycle without entries. The last state of Lidarr stays."""
     cycle_report = CycleReport(
-        at=now, ended_at=0.0, eligible=0, submitted=0, failed=0, remaining=0 if last is None else last.remaining,
-        depth=None if last is None else last.depth, own=0, outcome="nothing", message="There was nothing to send.",
-        code=None, failures=0, failing_since=None,
-    )  # fmt: skip
+        at=now,
+        ended_at=0.0,
+        eligible=0,
+        submitted=0,
+        failed=0,
+        remaining=0 if last is None else last.remaining,
+        depth=None if last is None else last.depth,
+        own=0,
+        outcome="nothing",
+        message="There was nothing to send.",
+        code=None,
+        failures=0,
+        failing_since=None,
+    )
     return _no_wiser(cycle_report, last)
 
 
 def _no_wiser(found: CycleReport, last: CycleReport | None) -> CycleReport:
-    """Whatever kept the wakes before this one from their work may still be there."""
+    """Carry over the last failure: this cycle learned nothing about what blocked the earlier ones."""
     if last is None:
         return found
     return replace(found, code=last.code, failures=last.failures, failing_since=last.failing_since)
@@ -255,13 +275,11 @@ def _no_wiser(found: CycleReport, last: CycleReport | None) -> CycleReport:
 def _troubled(found: CycleReport, fault: Fault, last: CycleReport | None) -> CycleReport:
     failures = 0 if last is None else last.failures
     since = None if last is None or _another(last.code, fault) else last.failing_since
-    return replace(
-        found, code=fault.code, failures=failures + 1, failing_since=found.at if since is None else since
-    )  # fmt: skip
+    return replace(found, code=fault.code, failures=failures + 1, failing_since=found.at if since is None else since)
 
 
 def _another(before: str | None, fault: Fault) -> bool:
-    """Whether it has become another trouble, of which people must hear again; what may pass by itself is one."""
+    """Return whether the failure needs a new notice. All transient failures count as one."""
     known = None if before is None else PACK.code_book.get(before)
     return before != fault.code and (not fault.retriable or (known is not None and known.fatal))
 
@@ -281,7 +299,7 @@ def _tell(tx: DbTx, woken: CycleReport, cycle: SubmitCycle, trouble: Fault | Non
 def _watching(
     stopping: Callable[[], bool], stop: asyncio.Event, sleep: Callable[[float], Awaitable[None]]
 ) -> contextlib.AbstractAsyncContextManager[None]:
-    """Ends the wake between two submissions when the server is to stop."""
+    """End the cycle between two submissions when the server stops."""
 
     async def look() -> None:
         if stopping():
@@ -293,7 +311,7 @@ def _watching(
 
 @contextlib.asynccontextmanager
 async def _repeating(what: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
-    """Does it again and again meanwhile."""
+    """Repeat *what* during the block."""
 
     async def repeat() -> None:
         while True:

@@ -1,4 +1,4 @@
-"""The submitter: what stands before a submission, one submission, and what its failure means."""
+"""The submitter: checks Lidarr's capacity, submits one entry, and handles failures."""
 
 from __future__ import annotations
 
@@ -30,22 +30,21 @@ from tidegate_apps.lidarr.models import Submission, badge_of
 from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.music.library import Library
 
-# How one entry gets into Lidarr: the calls in the order that works, each of which may be the last one before a crash.
-#
-# Every attempt looks first. So whatever an earlier one has sent is found and not sent again, whether its answer was
-# lost, or we were, before it was written down.
+# -- calls of one submission -------------------------------------------------------------------------------------------
+# Their order is safe if a crash follows any of them: every attempt looks first and submits only what is missing, even
+# if an earlier response was lost.
 
 T = TypeVar("T")
-_POLL_INTERVAL = 1.0  # seconds, while the albums of a new artist come into being
+_POLL_INTERVAL = 1.0  # seconds, while Lidarr adds the albums of a new artist
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The result of a submission, as the job keeps it."""
+    """The result of a submission, as stored with the job."""
 
     lidarr_id: int
     status: str
-    new: bool = False  # it was not there before
+    new: bool = False  # it was not in Lidarr before
     at: float = 0.0
 
 
@@ -57,38 +56,38 @@ class MetadataGuard(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubmitContext:
-    """What a submission works with."""
+    """The dependencies of a submission."""
 
     lidarr: Lidarr
     metadata: MetadataGuard
     setup: Callable[[], Awaitable[Setup]]
     now: Callable[[], float]
-    elapsed: Callable[[], float]  # seconds of monotonic time
+    elapsed: Callable[[], float]  # monotonic time in seconds
     sleep: Callable[[float], Awaitable[None]]
     refresh_wait: float
 
 
 async def submit_artist(context: SubmitContext, sub: Submission, wanted: Sequence[str]) -> Accepted:
     lidarr = context.lidarr
-    found, new = await lidarr.artist(sub.musicbrainz_id), False
-    if found is None:
+    artist, new = await lidarr.artist(sub.musicbrainz_id), False
+    if artist is None:
         setup = await context.setup()
         known = await context.metadata(lidarr.lookup_artist, sub.musicbrainz_id)
         try:
-            found, new = await context.metadata(lidarr.add_artist, known, setup, wanted), True
+            artist, new = await context.metadata(lidarr.add_artist, known, setup, wanted), True
         except AlreadyThere:
-            found = await lidarr.artist(sub.musicbrainz_id)
-        if found is None:
+            artist = await lidarr.artist(sub.musicbrainz_id)
+        if artist is None:
             raise LidarrError(PACK.code_book["not_listed"].fault("exists"))
-    if not found.monitored:
-        await lidarr.watch_artist(found.id)
-    return Accepted(found.id, "monitored", new, context.now())
+    if not artist.monitored:
+        await lidarr.watch_artist(artist.id)
+    return Accepted(artist.id, "monitored", new, context.now())
 
 
 async def submit_album(
     context: SubmitContext, sub: Submission, artist: Accepted | None, *, search: Callable[[int], Awaitable[None]]
 ) -> Accepted:
-    """*artist* is that of the album, if known; *search* begins a search, unless an earlier attempt has."""
+    """*artist* is the artist of the album, if known. *search* starts a search, unless an earlier attempt did."""
     lidarr = context.lidarr
     album, new = await _listed(context, sub, artist.at if artist is not None and artist.new else 0.0), False
     if album is None:
@@ -105,15 +104,15 @@ async def submit_album(
     if album.tracks and album.files >= album.tracks:
         return Accepted(album.id, "available", new, context.now())
     watched = await lidarr.watch_albums([album.id])
-    if not any(each.id == album.id and each.monitored for each in watched):
+    if not any(watched_album.id == album.id and watched_album.monitored for watched_album in watched):
         raise LidarrError(PACK.code_book["not_monitored"].fault("verify"))
     await search(album.id)
     return Accepted(album.id, "monitored", new, context.now())
 
 
 async def _listed(context: SubmitContext, sub: Submission, added_at: float) -> LidarrAlbum | None:
-    """The album as Lidarr lists it. Those of an artist that was just added come into being within seconds."""
-    # The time is of an earlier job, and the clock may have been set back since.
+    """Return the album as Lidarr lists it. Albums of an artist that was just added appear within seconds."""
+    # The time is from an earlier job, and the clock may have been set back since.
     wait = min(added_at + context.refresh_wait - context.now(), context.refresh_wait)
     until = context.elapsed() + wait
     while True:
@@ -124,35 +123,35 @@ async def _listed(context: SubmitContext, sub: Submission, added_at: float) -> L
 
 
 _log = logging.getLogger("tidegate.lidarr")
-_UNSURE = frozenset({0, 502, 504})  # what says nothing of whether Lidarr has taken what was sent
-_TRIAL_WAKES = 5  # that an entry lets pass after it was the one that tried the metadata service
-_MAX_HELD = 500  # entries that one wake finds the metadata service away for, before it ends
+_UNSURE = frozenset({0, 502, 504})  # statuses that do not say whether Lidarr accepted the request
+_TRIAL_WAKES = 5  # cycles that an entry skips after it probed the metadata service
+_MAX_HELD = 500  # entries held by the metadata service before the cycle ends
 
 
 @dataclass(slots=True)
 class SubmitCycle:
-    """One wake, as its submissions see it."""
+    """One cycle, as its submissions see it."""
 
     lidarr: Lidarr
-    end: Callable[[], None]  # no further submission in this wake
+    end: Callable[[], None]  # stops submissions of this cycle
     submitted: int = 0
     failed: int = 0
     gave_up: int = 0
-    held: int = 0  # the metadata service was away
-    fault: Fault | None = None  # the last one that all of Lidarr suffers from
-    trouble: Fault | None = None  # why the rest of the wake is held
+    held: int = 0  # because the metadata service was unavailable
+    fault: Fault | None = None  # the last one that affects Lidarr as a whole
+    trouble: Fault | None = None  # why the rest of the cycle is blocked
 
 
 @dataclass(slots=True)
 class Submitter:
-    """What is kept between two wakes: where Lidarr puts things, and how its metadata service is."""
+    """State that lasts between cycles: setup, and health of the metadata service."""
 
     app: Installed[LidarrSettings]
     library: Library
-    transport: Any = None  # of httpx2, for a Lidarr without sockets
+    transport: Any = None  # an httpx2 transport, for tests without sockets
     cycle: SubmitCycle | None = None
     metadata: Breaker = field(init=False)
-    # Albums by job: searches that may have begun although no answer said so.
+    # Albums by job: searches that may have started although no response confirmed it.
     _unsure: dict[int, int] = field(default_factory=dict)
     _places: Places = field(init=False)
 
@@ -169,10 +168,10 @@ class Submitter:
             settings.base_url, settings.api_key.get_secret_value(), float(settings.timeout), transport=self.transport
         )
 
-    # -- before a submission -------------------------------------------------------------------------------------------
+    # -- capacity ------------------------------------------------------------------------------------------------------
 
     async def depth(self) -> QueueDepth:
-        """How many downloads Lidarr has, and which of the albums that we sent are among them."""
+        """Return the number of downloads in Lidarr, and which of our albums are among them."""
         async with self._calling() as lidarr:
             try:
                 seen = await lidarr.downloads()
@@ -185,19 +184,24 @@ class Submitter:
         ours = [*sent, *self._unsure.items()]
         return QueueDepth(seen.total, landed=[job for job, lidarr_id in ours if lidarr_id in seen.albums])
 
-    # -- a submission --------------------------------------------------------------------------------------------------
+    # -- submission ----------------------------------------------------------------------------------------------------
 
     async def submit(self, sub: Submission, job: Context) -> Done[Accepted]:
         clock, cycle = self.app.queue.clock, self.cycle
         began = clock.monotonic()
         async with self._calling() as lidarr:
             means = SubmitContext(
-                lidarr=lidarr, metadata=self._behind, setup=lambda: self._places.of(lidarr), now=clock.now,
-                elapsed=clock.monotonic, sleep=clock.asleep, refresh_wait=float(self.app.settings.refresh_wait),
-            )  # fmt: skip
+                lidarr=lidarr,
+                metadata=self._behind,
+                setup=lambda: self._places.of(lidarr),
+                now=clock.now,
+                elapsed=clock.monotonic,
+                sleep=clock.asleep,
+                refresh_wait=float(self.app.settings.refresh_wait),
+            )
             try:
                 if sub.entity_type == "artist" and self.metadata.state == "open":
-                    await self._behind(_nothing)  # raises: there is no need to ask Lidarr anything first
+                    await self._behind(_nothing)  # raises if the breaker is open, before any call to Lidarr
                 await self._places.of(lidarr)
                 if sub.entity_type == "artist":
                     wanted = await self._run_blocking(lambda: self.app.db.all("wanted_of", job=job.id))
@@ -221,7 +225,7 @@ class Submitter:
         return Done(accepted, writes=self._accepted(sub, job, accepted), after=recorded)
 
     def _artist_of(self, sub: Submission, job: Context) -> Accepted | None:
-        """The artist of an album, as it was accepted before, or found."""
+        """Return the artist of an album, from its accepted job or from Lidarr."""
         for result in job.parent_results.values():
             if result is not None:
                 return Accepted(**result)
@@ -233,22 +237,29 @@ class Submitter:
         return [
             db.bind("accepted", kind=kind, entity_id=id_, status=accepted.status, lidarr_id=accepted.lidarr_id),
             db.bind(
-                "happened", kind=f"lidarr_{kind}_submitted", entity_id=id_, user_id=sub.user,
-                lidarr_id=accepted.lidarr_id, job=job.id,
+                "happened",
+                kind=f"lidarr_{kind}_submitted",
+                entity_id=id_,
+                user_id=sub.user,
+                lidarr_id=accepted.lidarr_id,
+                job=job.id,
             ),
             self.library.badge(kind, id_, badge_of(kind, id_, accepted.status)),
-        ]  # fmt: skip
+        ]
 
-    # -- a failure -----------------------------------------------------------------------------------------------------
+    # -- failure -------------------------------------------------------------------------------------------------------
 
     def _failed(self, sub: Submission, job: Context, error: Exception) -> NoReturn:
-        """Ends the attempt: for good, or by the ladder. Only what all of Lidarr suffers from counts against it."""
+        """End the attempt: permanently, or with a retry delay.
+
+        Only faults of Lidarr as a whole count against Lidarr.
+        """
         fault, settings, cycle = fault_of(error), self.app.settings, self.cycle
         message = f"{fault.message.rstrip('.')} (HTTP {fault.status})." if fault.status else fault.message
         permanent = settings.permanent and fault.code in PERMANENT
         keep_place = self._may_search(job)
         if fault.code == FOLDER_AWAY.name and cycle is not None:
-            # Nobody's fault among the entries: all of them wait until the disk is there.
+            # No entry is at fault: all wait until the disk is available.
             cycle.trouble = fault
             cycle.end()
             raise Again(keep_attempt=True, keep_place=keep_place) from error
@@ -275,12 +286,16 @@ class Submitter:
                 fault.code, message, keep_place=keep_place, status=fault.status or None, fault=fault if ill else None
             ) from error
         raise Again(
-            ladder=True, keep_place=keep_place, code=fault.code, message=message, status=fault.status or None,
+            ladder=True,
+            keep_place=keep_place,
+            code=fault.code,
+            message=message,
+            status=fault.status or None,
             fault=fault if ill else None,
-        ) from error  # fmt: skip
+        ) from error
 
     def _may_search(self, job: Context) -> bool:
-        """Whether Lidarr may search for the album of this job, so that it will take a place there."""
+        """Return whether Lidarr may search for the album of this job, so that it will take up capacity."""
         album = job.saved.get("searching")
         if album is None:
             self._unsure.pop(job.id, None)
@@ -296,10 +311,13 @@ class Submitter:
             self.cycle.trouble = PACK.code_book[METADATA_DOWN].fault("breaker")
             self.cycle.end()
 
-    # -- small things --------------------------------------------------------------------------------------------------
+    # -- helpers -------------------------------------------------------------------------------------------------------
 
     async def _behind(self, call: Callable[..., Awaitable[T]], *args: Any) -> T:
-        """A trial that fails tells of the metadata service and not of the entry: it is given back, uncharged."""
+        """Call the metadata service.
+
+        A failed probe says nothing about the entry, so its job is released without cost.
+        """
         if not self.app.settings.breaker:
             return await call(*args)
         trial = self.metadata.state != "closed"
@@ -310,7 +328,7 @@ class Submitter:
             if not (trial and fault.counts_as_failure):
                 raise
             self._held()
-            # Not in the next wakes: what fails by itself alone must not be the only one that is ever tried.
+            # Skip the next cycles: an entry that always fails must not be the only probe.
             delay = _TRIAL_WAKES * float(self.app.settings.submit_interval)
             raise Again(
                 delay, keep_attempt=True, code=fault.code, message=fault.message, status=fault.status or None
@@ -318,7 +336,7 @@ class Submitter:
 
     @contextlib.asynccontextmanager
     async def _calling(self) -> AsyncIterator[Lidarr]:
-        """The client of this wake; outside of one, a client for the moment."""
+        """Yield the client of this cycle; outside of one, a temporary client."""
         if self.cycle is not None:
             yield self.cycle.lidarr
             return
@@ -333,7 +351,10 @@ async def _nothing() -> None: ...
 
 
 async def _search(lidarr: Lidarr, job: Context, album: int) -> None:
-    """Begins a search unless an earlier attempt has; kept under the lease before, because the answer may be lost."""
+    """Start a search unless an earlier attempt did.
+
+    This is saved under the lease first, because the response may be lost.
+    """
     if job.saved.get("searching") == album:
         if await lidarr.searched(album):
             return
@@ -348,7 +369,7 @@ async def _search(lidarr: Lidarr, job: Context, album: int) -> None:
 
 
 def _counts(error: BaseException) -> bool | None:
-    """For the breaker of the metadata service: an answer about one artist or album is a success."""
+    """Return whether the metadata breaker counts a failure; None: nothing. Errors about one entity count as success."""
     if isinstance(error, AlreadyThere) or not isinstance(error, Exception):
         return False if isinstance(error, AlreadyThere) else None
     return fault_of(error).counts_as_failure

@@ -1,4 +1,4 @@
-"""`/music/connections`: how each provider is for a user, and connecting without a page."""
+"""The API of music: connections and library of a user."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidegate_apps.music.service import (
 )
 from tidegate_apps.music.settings import MusicSettings
 
-PRINTABLE = r"^[^\x00-\x1f\x7f]*$"  # not every database can look for a text with a NUL in it
+PRINTABLE = r"^[^\x00-\x1f\x7f]*$"  # PostgreSQL cannot compare text with a NUL character
 User = Annotated[str, Query(max_length=200, pattern=PRINTABLE, description="Another user; for admins.")]
 
 
@@ -78,29 +78,29 @@ class NewConnection(BaseModel):
 
 
 def connections_router(app: Installed[MusicSettings]) -> APIRouter:
-    found = APIRouter(tags=["music"])
+    router = APIRouter(tags=["music"])
     connections: Connections = app.jobs.connections
 
-    @found.get("/connections")
+    @router.get("/connections")
     @requires(Permission.SEE)
     def music_connections(request: Request, user: User = "") -> ConnectionsShown:
         """Every provider, with its state in words, the last success and the next try."""
         whose = user_of(request, user)
         return ConnectionsShown(user=whose, items=[shown(line) for line in lines_of(app, whose)])
 
-    @found.put("/connections/{provider}")
+    @router.put("/connections/{provider}")
     @requires(Permission.PUT_IN)
     def music_connect(request: Request, provider: str, body: Annotated[NewConnection, Body()]) -> ConnectionShown:
         """Connects, or connects anew: all that was held against the old credentials is forgotten."""
         kind, user = kind_of(app, provider), user_of(request)
         try:
-            given = {name: value.get_secret_value() for name, value in body.values.items()}
-            connections.enter(user, kind, given, loopback=may_reach_loopback(request), by=user)
+            values = {name: value.get_secret_value() for name, value in body.values.items()}
+            connections.enter(user, kind, values, loopback=may_reach_loopback(request), by=user)
         except WrongValue as error:
             raise Problem("not_valid", f"{error}.", status=422) from error
         return _one(app, user, kind.name)
 
-    @found.delete("/connections/{provider}")
+    @router.delete("/connections/{provider}")
     @requires(Permission.PUT_IN)
     def music_disconnect(request: Request, provider: str) -> ConnectionShown:
         """Disconnects: the credentials are deleted, what they brought stays."""
@@ -108,7 +108,7 @@ def connections_router(app: Installed[MusicSettings]) -> APIRouter:
         connections.remove(user, kind.name, by=user)
         return _one(app, user, kind.name)
 
-    @found.post("/connections/{provider}/sync", status_code=202)
+    @router.post("/connections/{provider}/sync", status_code=202)
     @requires(Permission.PUT_IN)
     def music_sync(request: Request, provider: str) -> ConnectionShown:
         """Syncs now, except where credentials were refused or the service asked for a wait."""
@@ -116,7 +116,7 @@ def connections_router(app: Installed[MusicSettings]) -> APIRouter:
         connections.request_sync(user, kind.name, by=user)
         return _one(app, user, kind.name)
 
-    return found
+    return router
 
 
 def _one(app: Installed[MusicSettings], user: str, provider: str) -> ConnectionShown:
@@ -125,23 +125,36 @@ def _one(app: Installed[MusicSettings], user: str, provider: str) -> ConnectionS
 
 def shown(line: ConnectionSummary) -> ConnectionShown:
     return ConnectionShown(
-        provider=line.kind.name, title=line.kind.title, connected=line.connected, state=line.look.name,
-        word=line.look.word, reason=line.look.reason, last_success_at=line.success_at, next_try_at=line.next_at,
+        provider=line.kind.name,
+        title=line.kind.title,
+        connected=line.connected,
+        state=line.look.name,
+        word=line.look.word,
+        reason=line.look.reason,
+        last_success_at=line.success_at,
+        next_try_at=line.next_at,
         operations=[_operation(work) for work in line.works],
         gaps=[GapShown(since=gap.since, until=gap.until) for gap in line.gaps],
-    )  # fmt: skip
+    )
 
 
 def _operation(work: OperationSummary) -> OperationShown:
     state = work.state
     return OperationShown(
-        operation=work.name, state=work.look.name, reason=work.look.reason, code=state.code, failures=state.failures,
-        last_success_at=state.success_at, last_tried_at=state.tried_at, next_try_at=state.next_at, items=state.items,
+        operation=work.name,
+        state=work.look.name,
+        reason=work.look.reason,
+        code=state.code,
+        failures=state.failures,
+        last_success_at=state.success_at,
+        last_tried_at=state.tried_at,
+        next_try_at=state.next_at,
+        items=state.items,
         bad=state.bad,
-    )  # fmt: skip
+    )
 
 
-# `/music/artists`, `/albums`, `/tracks`, `/plays`: what is in the library of a user.
+# -- library: artists, albums, tracks and plays ------------------------------------------------------------------------
 
 Limit = Annotated[int, Query(ge=1, le=500)]
 Find = Annotated[str, Query(max_length=200, pattern=PRINTABLE, description="A part of the name.")]
@@ -181,7 +194,7 @@ class PlaysShown(BaseModel):
 
 
 def entries_router(app: Installed[MusicSettings]) -> APIRouter:
-    found = APIRouter(tags=["music"])
+    router = APIRouter(tags=["music"])
 
     def listed(shelf: str) -> Callable[..., EntriesShown]:
         @requires(Permission.SEE)
@@ -195,35 +208,41 @@ def entries_router(app: Installed[MusicSettings]) -> APIRouter:
 
     for shelf in library.SHELVES:
         about = f"{shelf.capitalize()}, the most played first."
-        found.add_api_route(f"/{shelf}", listed(shelf), methods=["GET"], name=f"music_{shelf}", description=about)
+        router.add_api_route(f"/{shelf}", listed(shelf), methods=["GET"], name=f"music_{shelf}", description=about)
 
-    @found.get("/plays")
+    @router.get("/plays")
     @requires(Permission.SEE)
     def music_plays(request: Request, user: User = "", cursor: Cursor = "", limit: Limit = 100) -> PlaysShown:
         """Plays, the newest first."""
         page = library.plays(app.db, user_of(request, user), cursor=cursor, n=limit)
         return PlaysShown(items=[_play(item) for item in page.items], next_cursor=page.next_cursor)
 
-    return found
+    return router
 
 
 def _entry(entry: library.LibraryEntry) -> EntryShown:
     badge = None if entry.badge is None else entry.badge.word
     return EntryShown(
-        id=entry.id, name=entry.name, mbid=entry.mbid, artist=entry.artist, album=entry.album, plays=entry.plays,
-        last_played_at=entry.played_at, badge=badge,
-    )  # fmt: skip
+        id=entry.id,
+        name=entry.name,
+        mbid=entry.mbid,
+        artist=entry.artist,
+        album=entry.album,
+        plays=entry.plays,
+        last_played_at=entry.played_at,
+        badge=badge,
+    )
 
 
 def _play(row: Any) -> PlayShown:
     return PlayShown(id=row.id, at=row.at, provider=row.provider, title=row.title, artist=row.artist, album=row.album)
 
 
-# The addresses of the application.
+# -- routes of the application -----------------------------------------------------------------------------------------
 
 
 def routes(app: Installed[MusicSettings]) -> APIRouter:
-    """All of them."""
+    """Return all routes."""
     router = APIRouter()
     for router_of in (connections_router, entries_router):
         router.include_router(router_of(app), prefix="/api/v1/music")

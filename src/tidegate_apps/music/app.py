@@ -1,4 +1,4 @@
-"""Syncs the music of every user from the services they use, and keeps a library of it."""
+"""The music application: syncs the music of every user from their services into a library."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def jobs(app: Installed[MusicSettings]) -> music_jobs.MusicJobs:
 
 
 def schedules(app: Installed[MusicSettings]) -> Iterable[ScheduledJob]:
-    """Every minute the job that syncs is put in, unless it is there: so one runs, whatever happens to the last."""
+    """Insert the sync job every minute unless it exists. So one always runs, however the last one ended."""
     if app.jobs.sync is not None:
         yield ScheduledJob(cron="* * * * *", job=app.jobs.sync, name="music")
 

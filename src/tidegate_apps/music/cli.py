@@ -1,4 +1,4 @@
-"""`tidegate music`: what the page can do, at a terminal."""
+"""`tidegate music`: connect services, sync them, and list the library."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.errors import NotFound
 from tidegate_apps.music.provider import ProviderKind
 from tidegate_apps.music.service import CALM, ConnectionSummary
 
-# The user that stands for whoever is at the machine, while nobody has a password.
+# The user of the command line while no account has a password.
 _of_user = click.option("--user", default="local", show_default=True, help="Whose music it is about.")
 
 
@@ -46,16 +46,16 @@ def connect(at: AtServer, provider: str, values: tuple[str, ...], user: str) -> 
     """Connects a service. VALUES are NAME=VALUE; what is missing is asked for, secrets without showing them."""
     from tidegate_apps.music.registry import WrongValue, asked_for
 
-    given = dict(value.partition("=")[::2] for value in values)
+    entered = dict(value.partition("=")[::2] for value in values)
     with at.installed() as there:
         kind = _kind(there, provider)
         if kind.oauth is not None and kind.oauth.required:
             raise click.UsageError(f"{kind.title} wants a login in a browser; connect it on the page Music")
         for field in asked_for(kind):
-            if field.name not in given and field.required and not field.default and sys.stdin.isatty():
-                given[field.name] = click.prompt(field.label, hide_input=field.secret)
+            if field.name not in entered and field.required and not field.default and sys.stdin.isatty():
+                entered[field.name] = click.prompt(field.label, hide_input=field.secret)
         try:
-            there.jobs.connections.enter(user, kind, given, loopback=True, by=at.me)
+            there.jobs.connections.enter(user, kind, entered, loopback=True, by=at.me)
         except WrongValue as error:
             raise click.UsageError(str(error)) from error
         at.say({"user": user, "provider": kind.name}, f"connected: {kind.title} of {user}")
@@ -117,12 +117,14 @@ def list_(at: AtServer, shelf: str, find: str, most: int, user: str) -> None:
                 f"{_time(float(str(row['at'])))}  {row['title']} - {row['artist']}  ({row['provider']})" for row in rows
             ]
         else:
-            found = library.entries(there.db, shelf, user, like=find, n=most).items
+            entries = library.entries(there.db, shelf, user, like=find, n=most).items
             rows = [
-                {"id": each.id, "name": each.name, "artist": each.artist, "mbid": each.mbid, "plays": each.plays}
-                for each in found
+                {"id": entry.id, "name": entry.name, "artist": entry.artist, "mbid": entry.mbid, "plays": entry.plays}
+                for entry in entries
             ]
-            lines = [f"{each.plays:>6}  {each.name}" + (f" - {each.artist}" if each.artist else "") for each in found]
+            lines = [
+                f"{entry.plays:>6}  {entry.name}" + (f" - {entry.artist}" if entry.artist else "") for entry in entries
+            ]
         at.say(rows, *lines)
         if not rows and not at.as_json:
             click.echo("nothing yet; connect a service with: tidegate music connect PROVIDER", err=True)

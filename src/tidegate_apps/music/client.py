@@ -1,6 +1,6 @@
-"""The way out, the same for all providers: one request within its bounds, and an answer that the rules have read.
+"""Requests of all providers: one request within its limits, with a response that the rules have classified.
 
-Redirects are followed within one origin only. An error names the path, never the query, which may have credentials.
+Redirects are followed within one origin only. An error shows the path, never the query, which may hold credentials.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tidegate_apps.music.provider import (
 from tidegate_apps.music.transport import ENTERED, LOOPBACK
 
 _CONNECT = 5.0  # seconds
-_MAX_RESPONSE_BYTES = 8 * 1024 * 1024  # bytes of an answer, unpacked
+_MAX_RESPONSE_BYTES = 8 * 1024 * 1024  # of a response, decompressed
 _REDIRECTS = 3
 _REDIRECTED = frozenset({301, 302, 303, 307, 308})
 _SAID = 200
@@ -37,7 +37,7 @@ Values = Mapping[str, str | int] | Sequence[tuple[str, str | int]]  # of a query
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """Whatever came, in the names by which `classify` knows an answer. *url* is without credentials."""
+    """A response with the attribute names that `classify` reads. *url* is without credentials."""
 
     status_code: int
     headers: httpx2.Headers = field(repr=False)
@@ -47,7 +47,7 @@ class Reply:
 
 
 class ServiceError(Exception):
-    """An answer that is no success. `classify` reads it off *response*, whatever its status."""
+    """A response that is not a success. `classify` reads *response*, whatever its status."""
 
     def __init__(self, service: str, response: Reply, said: str) -> None:
         known = response.headers.get("x-request-id")
@@ -59,7 +59,7 @@ class ServiceError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderRequest:
-    """One request; *form* or *body* (JSON) make it a POST. *shown*: names of the query that an error may show."""
+    """One request; *form* or *body* (JSON) make it a POST. *shown*: query parameters that an error may show."""
 
     url: str
     query: Values = ()
@@ -67,13 +67,13 @@ class ProviderRequest:
     form: Mapping[str, str] | None = field(default=None, repr=False)
     body: object = field(default=None, repr=False)
     shown: tuple[str, ...] = ()
-    read: float = 30.0  # seconds of silence
-    total: float = 60.0  # seconds in all, without the wait for its turn
+    read: float = 30.0  # seconds without data
+    total: float = 60.0  # seconds in total, without the wait for the rate limiter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderResponse:
-    """A good answer. *json* is None when there is nothing in it, as with a 204, or a 404 that means that there is none.
+    """A successful response. *json* is None if it is empty: a 204, or a 404 that means "none".
 
     *missing*: it was such a 404.
     """
@@ -88,9 +88,9 @@ class ProviderResponse:
 
 
 class ProviderClient:
-    """The requests of one provider of one user; *key* is what its service counts them by.
+    """The requests of one provider of one user; *key* is the rate limit key of its service.
 
-    *entered*: a user has entered the address, so that the way out looks where it leads.
+    *entered*: a user has entered the URL, so the transport checks its addresses.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class ProviderClient:
         self._headers = {"User-Agent": context.agent, "Accept": "application/json", "Accept-Encoding": "gzip"}
 
     async def ask(self, ask: ProviderRequest) -> ProviderResponse:
-        """The answer, if the rules take it for a good one; else ServiceError, or what the client raises."""
+        """Return the response if the rules accept it. Raises ServiceError or an error of httpx2."""
         if self._rate is not None:
             await self._context.paces.turn(self._key, self._rate)
         async with asyncio.timeout(ask.total):
@@ -120,15 +120,15 @@ class ProviderClient:
                 self._context.paces.slower(self._key)
             raise ServiceError(self.service, response, fault.detail)
         good = response.status_code < 300 and response.status_code != 204
-        found = _json(response.content) if good else None
-        return ProviderResponse(status=response.status_code, headers=response.headers, json=found)
+        document = _json(response.content) if good else None
+        return ProviderResponse(status=response.status_code, headers=response.headers, json=document)
 
     def verdict(self, error: Exception) -> Fault | None:
-        """What *error* means; None for a good answer."""
+        """Return the fault of *error*; None for a successful response."""
         return classify(error, self._rule_pack, now=self._context.clock.now())
 
     def of_one_item(self, error: Exception) -> Fault | None:
-        """The fault, if it is of the one thing that was asked for, so that the others may go on."""
+        """Return the fault if it only concerns the requested item, so that the others can continue."""
         fault = self.verdict(error)
         return fault if fault is not None and fault.reach is Reach.ITEM and fault.fatal else None
 
@@ -161,7 +161,7 @@ class ProviderClient:
     async def _exchanged(self, request: httpx2.Request, ask: ProviderRequest) -> Reply:
         url = _shown(request.url, ask.shown)
         try:
-            # Not by a client of the library: that one keeps cookies, and writes every address into its log.
+            # Without httpx2.AsyncClient, which stores cookies and logs every URL.
             response = await self._context.transport.handle_async_request(request)
             response.request = request
             try:
@@ -181,22 +181,22 @@ class ProviderClient:
 
 
 def fits_a_header(text: str) -> bool:
-    """Whether a request can carry it."""
+    """Return whether *text* is valid in a header."""
     return text.isascii() and text.isprintable()
 
 
 def _json(content: bytes) -> object:
     try:
-        found: object = json.loads(content.decode("utf-8-sig"))
+        document: object = json.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise WrongShape("text in UTF-8") from error
     except RecursionError as error:
         raise WrongShape("reasonable depth") from error
     except json.JSONDecodeError:
         raise
-    except ValueError as error:  # a number of more digits than are read
+    except ValueError as error:  # a number with too many digits
         raise WrongShape("reasonable numbers") from error
-    return found
+    return document
 
 
 async def _body(response: httpx2.Response) -> bytes:
@@ -209,13 +209,13 @@ async def _body(response: httpx2.Response) -> bytes:
 
 
 def _shown(url: httpx2.URL, names: tuple[str, ...]) -> str:
-    """Without a user and a password, and of the query what may be seen."""
-    kept = urlencode([(name, url.params[name]) for name in names if name in url.params]) if names else ""
-    return f"{url.scheme}://{url.netloc.decode('ascii')}{url.path}{'?' if kept else ''}{kept}"
+    """Return the URL without user and password, and with only these query parameters."""
+    query = urlencode([(name, url.params[name]) for name in names if name in url.params]) if names else ""
+    return f"{url.scheme}://{url.netloc.decode('ascii')}{url.path}{'?' if query else ''}{query}"
 
 
 def _same_origin(request: httpx2.Request, reply: Reply) -> httpx2.URL | None:
-    """Where a redirect of a GET leads, if that is the same server."""
+    """Return the target of a GET redirect if it stays on the same server."""
     if reply.status_code not in _REDIRECTED or request.method != "GET" or "location" not in reply.headers:
         return None
     try:
@@ -226,11 +226,11 @@ def _same_origin(request: httpx2.Request, reply: Reply) -> httpx2.URL | None:
     return onward if same else None
 
 
-# How fast a service is asked, by all that it counts together: one limiter for each, shared by every user.
+# -- rate limits, one per service and shared by all users --------------------------------------------------------------
 
 _MAX_SLOWER = 16.0
-_RECOVERY_SECONDS = 60.0  # seconds after which the pace doubles again, until it is the declared one
-_SAME_EPISODE = 10.0  # seconds in which further complaints are about requests that were under way already
+_RECOVERY_SECONDS = 60.0  # seconds after which the rate doubles, up to the declared rate
+_SAME_EPISODE = 10.0  # seconds in which further 429s are about requests that were already in flight
 
 
 @dataclass(slots=True)
@@ -241,14 +241,14 @@ class _Limiter:
 
 
 class Limiters:
-    """One for the process, and on one loop. Whoever comes first goes first; a turn that is not taken is lost."""
+    """The rate limiters of a process, on one event loop. First come, first served. An unused slot is lost."""
 
     def __init__(self, clock: ProviderClock) -> None:
         self._clock = clock
         self._limiters: dict[str, _Limiter] = {}
 
     async def turn(self, key: str, rate: Rate) -> None:
-        """Waits until the next request of *key* may go; the time is counted from the start of each."""
+        """Wait for the next slot of *key*. The interval counts from the start of each request."""
         now = self._clock.monotonic()
         limiter = self._limiters.setdefault(key, _Limiter(now))
         self._forgive(limiter, now)
@@ -259,7 +259,7 @@ class Limiters:
             await self._clock.asleep(wait)
 
     def slower(self, key: str) -> None:
-        """Half as much of *key* from now on; it grows again by itself."""
+        """Halve the rate of *key*. It recovers over time."""
         now = self._clock.monotonic()
         limiter = self._limiters.setdefault(key, _Limiter(now))
         self._forgive(limiter, now)
@@ -272,7 +272,8 @@ class Limiters:
             limiter.slower, limiter.changed = limiter.slower / 2, limiter.changed + _RECOVERY_SECONDS
 
 
-# Entries of the library that are asked for one after the other; what one of them meets does not stop the others.
+# -- enrichment of single entries --------------------------------------------------------------------------------------
+# The failure of one does not stop the others.
 
 
 async def one_by_one(
@@ -280,10 +281,10 @@ async def one_by_one(
     requests: Sequence[EnrichmentRequest],
     look: Callable[[EnrichmentRequest], Awaitable[Enrichment]],
 ) -> AsyncIterator[Batch[Enrichment]]:
-    """A batch for each of *wanted*: what *look* found, or why the service, or BadRow, refuses this one."""
+    """Yield a batch for each request: the result of *look*, or the reason why the service or BadRow rejects it."""
     for request in requests:
         try:
-            found = await look(request)
+            result = await look(request)
         except BadRow as error:
             yield Batch(bad=(refused(request, str(error)),))
         except Exception as error:
@@ -292,7 +293,7 @@ async def one_by_one(
                 raise
             yield Batch(bad=(refused(request, fault.message),))
         else:
-            yield Batch(items=(found,))
+            yield Batch(items=(result,))
 
 
 def refused(request: EnrichmentRequest, why: str) -> RejectedRow:

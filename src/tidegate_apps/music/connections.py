@@ -1,7 +1,7 @@
-"""Who is connected to what. Credentials are encrypted with the key of the server before they reach a table.
+"""Connections of users to providers. Credentials are encrypted with the key of the server.
 
-Every change takes the next number under a lock, so that whoever reads changes in their order misses none. A new set of
-credentials also begins a new generation: what an older one still saves is refused.
+Every change gets the next version under a lock, so a reader that follows versions misses none. New credentials also
+start a new generation: saves of an older one are rejected.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tidegate_apps.music.registry import (
 from tidegate_apps.music.transport import HOME, LOOPBACK_REFUSED, is_loopback, server, why_not
 
 _BATCH_SIZE = 500
-LOOPBACK = "_loopback"  # among what is kept encrypted, beside what was entered
+LOOPBACK = "_loopback"  # encrypted with the values that the user entered
 
 _ON, _OFF = "connected", "not connected"
 
 
 class Replaced(Exception):
-    """The credentials were replaced or removed meanwhile; what was to be saved belongs to nobody."""
+    """The credentials were replaced or removed meanwhile, so nothing was saved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,13 +57,13 @@ class ConnectionRow:
         return self.removed_at is None
 
     def shown_values(self) -> dict[str, str]:
-        """What was entered and is no secret."""
-        found: dict[str, str] = json.loads(self.shown)
-        return found
+        """Return the entered values that are not secret."""
+        values: dict[str, str] = json.loads(self.shown)
+        return values
 
 
 class Connections:
-    """Reads and writes them; safe under threads."""
+    """Reads and writes connections. Thread-safe."""
 
     def __init__(
         self,
@@ -74,15 +74,15 @@ class Connections:
         forget: Callable[[str, str], object] = lambda user, provider: None,
         networks: Iterable[str] = HOME,
     ) -> None:
-        """*wake* is called with each change, in its transaction, so that somebody syncs who may not be there yet.
+        """*wake* is called in the transaction of each change, so that a sync job exists.
 
-        *forget* ends what people were told of a user at a provider, before other credentials are used.
-        *networks*: where servers may be whose addresses users enter.
+        *forget* closes the notices of a user at a provider before new credentials are used. *networks*: where servers
+        may be whose URLs users enter.
         """
         self._networks = Networks(networks)
         self._db, self._secrets, self._now, self._wake, self._forget = db, secrets, now, wake, forget
 
-    # -- reading -------------------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------------
 
     def of(self, user: str) -> list[ConnectionRow]:
         return [ConnectionRow(*row) for row in self._db.all("connections_of", user_id=user)]
@@ -92,25 +92,25 @@ class Connections:
         return None if row is None else ConnectionRow(*row)
 
     def changed(self, after: int) -> list[ConnectionRow]:
-        """What changed since a version, in that order; those that were removed are among it."""
-        found: list[ConnectionRow] = []
+        """Return changes since a version, in order, including removals."""
+        changes: list[ConnectionRow] = []
         while True:
-            rows = self._db.all("connections", after=found[-1].version if found else after, n=_BATCH_SIZE)
-            found += [ConnectionRow(*row) for row in rows]
+            rows = self._db.all("connections", after=changes[-1].version if changes else after, n=_BATCH_SIZE)
+            changes += [ConnectionRow(*row) for row in rows]
             if len(rows) < _BATCH_SIZE:
-                return found
+                return changes
 
     def values(self, row: ConnectionRow) -> dict[str, str]:
-        """What was entered, decrypted; BadSecret when the key of the server is another one now."""
+        """Return the entered values, decrypted. Raises BadSecret if the key of the server has changed."""
         if not row.kept:
             return {}
-        found: dict[str, str] = json.loads(self._secrets().decrypt(_purpose(row.user, row.provider), row.kept))
-        return found
+        decrypted: dict[str, str] = json.loads(self._secrets().decrypt(_purpose(row.user, row.provider), row.kept))
+        return decrypted
 
-    # -- writing -------------------------------------------------------------------------------------------------------
+    # -- changes -------------------------------------------------------------------------------------------------------
 
     def loopback(self, row: ConnectionRow) -> bool:
-        """Whether its server may be on this machine: an admin or the settings entered the address."""
+        """Return whether its server may be on this machine: an admin or the settings entered the URL."""
         return LOOPBACK in self.values(row)
 
     def put(
@@ -123,22 +123,26 @@ class Connections:
         loopback: bool = False,
         by: str = "",
     ) -> int:
-        """Connects, or connects anew; the generation that begins with it. WrongValue names a field.
+        """Connect or reconnect, and return the new generation. Raises WrongValue with a field.
 
-        *loopback*: whether its server may be on this machine. *by*: the person who does it, for the page Activity.
+        *loopback*: whether its server may be on this machine. *by*: the actor for the audit log.
         """
-        checks = {each.name: each for each in kind.fields}
-        kept = {
+        checks = {entered_field.name: entered_field for entered_field in kind.fields}
+        cleaned = {
             name: check_value(checks[name], value) if name in checks else value
             for name, value in values.items()
             if value
         }
         if loopback:
-            kept[LOOPBACK] = "yes"
+            cleaned[LOOPBACK] = "yes"
         params = {
-            "user_id": user, "provider": kind.name, "declared": declared, "at": self._now(),
-            "account": account(kind, kept), **self._written(user, kind, kept),
-        }  # fmt: skip
+            "user_id": user,
+            "provider": kind.name,
+            "declared": declared,
+            "at": self._now(),
+            "account": account(kind, cleaned),
+            **self._written(user, kind, cleaned),
+        }
 
         def write(tx: DbTx) -> int:
             tx.all("add_user", user_id=user, at=params["at"])
@@ -165,22 +169,25 @@ class Connections:
         loopback: bool = False,
         by: str = "",
     ) -> int:
-        """Connects with what a person or a program entered; WrongValue when that is not enough.
+        """Connect with values that a user or a program entered. Raises WrongValue if they are incomplete.
 
-        *loopback*: whether who entered it may reach servers on this machine.
-        *blanks_stay*: a secret that was left empty stays as it was, because a form does not show it. What a login
-        brought stays, too; a password takes the session with it. To another address or account nothing goes along.
+        *loopback*: whether the actor may reach servers on this machine. *blanks_stay*: an empty secret keeps its value,
+        because a form does not show it. Values of a login stay too, but a new password ends the session. For another
+        URL or account, nothing is carried over.
         """
         row = self.get(user, kind.name)
         try:
             before = {} if row is None or not row.there else self.values(row)
         except BadSecret:
             before = {}
-        told = [(each, given.get(each.name, "").strip()) for each in leading(kind)]
-        if any(value and check_value(each, value) != before.get(each.name) for each, value in told):
+        entered = [(target_field, given.get(target_field.name, "").strip()) for target_field in leading(kind)]
+        if any(
+            value and check_value(target_field, value) != before.get(target_field.name)
+            for target_field, value in entered
+        ):
             before = {}
         values = enter_values(kind, given, before if blanks_stay else None)
-        hidden = {each.name for each in kind.fields if each.hidden}
+        hidden = {hidden_field.name for hidden_field in kind.fields if hidden_field.hidden}
         stays = {} if kind.oauth is None else {name: value for name, value in before.items() if name in hidden}
         if kind.oauth is not None and kind.oauth.required and not (stays and asked_for(kind)):
             raise WrongValue(f"{kind.title} is connected by a login in a browser; press Connect on the page Music")
@@ -189,17 +196,19 @@ class Connections:
         return self.put(user, kind, {**stays, **values}, loopback=loopback, by=by)
 
     def _refuse_loopback(self, kind: ProviderKind, values: Mapping[str, str]) -> None:
-        """WrongValue when an address names this machine, and the settings do not allow that for everybody."""
-        for name in (each.name for each in kind.fields if each.check is server and each.name in values):
+        """Raise WrongValue if a URL names this machine and the settings do not allow that for all users."""
+        for name in (
+            url_field.name for url_field in kind.fields if url_field.check is server and url_field.name in values
+        ):
             if is_loopback(values[name]) and why_not("127.0.0.1", self._networks) is not None:
                 raise WrongValue(f"it names {LOOPBACK_REFUSED}", name)
 
     def save(self, row: ConnectionRow, kind: ProviderKind, changes: Mapping[str, str]) -> None:
-        """Keeps what the provider changed in its credentials; Replaced when they are somebody else's by now."""
+        """Save credentials that the provider changed. Raises Replaced if the user has entered others."""
 
         def write(tx: DbTx) -> bool:
-            found = tx.one("lock_connection", user_id=row.user, provider=row.provider)
-            there = None if found is None else ConnectionRow(*found)
+            current = tx.one("lock_connection", user_id=row.user, provider=row.provider)
+            there = None if current is None else ConnectionRow(*current)
             if there is None or not there.there or there.generation != row.generation:
                 return False
             values = {**self.values(there), **changes}
@@ -211,7 +220,7 @@ class Connections:
             raise Replaced(f"{row.provider} of {row.user} was connected anew")
 
     def request_sync(self, user: str, provider: str, *, by: str = "") -> None:
-        """Somebody wants it to be synced now. NotFound when there is no such connection."""
+        """Request a sync now. Raises NotFound."""
 
         def write(tx: DbTx) -> bool:
             self._wake(tx)
@@ -225,7 +234,7 @@ class Connections:
             raise NotFound(f"{user} is not connected to {provider}")
 
     def remove(self, user: str, provider: str, *, by: str = "") -> None:
-        """Disconnects: the credentials are gone, what they brought stays."""
+        """Disconnect: delete the credentials, keep the library."""
 
         def write(tx: DbTx) -> None:
             tx.all("add_user", user_id=user, at=self._now())
@@ -239,9 +248,9 @@ class Connections:
         self._db.write(write)
 
     def declare(self, user: str, kind: ProviderKind, values: Mapping[str, str]) -> bool:
-        """Connects as the settings say, unless that was done before; what people changed since then stays.
+        """Connect as the settings say, unless that was done before. Later changes by users stay.
 
-        WrongValue when that could never be called.
+        Raises WrongValue if the values can never work.
         """
         complete(kind, values)
         digest, purpose = hidden(json.dumps(dict(sorted(values.items())))), f"declared {_purpose(user, kind.name)}"
@@ -252,13 +261,13 @@ class Connections:
             before = ""
         if before == digest:
             return False
-        # Encrypted too: whoever reads the table could try passwords on a bare digest.
+        # Encrypted, because a plain digest would allow to guess passwords offline.
         self.put(user, kind, values, self._secrets().encrypt(purpose, digest), loopback=True)
         return True
 
     def _written(self, user: str, kind: ProviderKind, values: Mapping[str, str]) -> dict[str, str]:
-        secret = {each.name for each in kind.fields if each.secret or each.hidden}
-        known = {each.name for each in kind.fields}
+        secret = {secret_field.name for secret_field in kind.fields if secret_field.secret or secret_field.hidden}
+        known = {known_field.name for known_field in kind.fields}
         shown = {name: value for name, value in values.items() if name in known and name not in secret}
         return {
             "shown": json.dumps(shown),
@@ -274,14 +283,15 @@ def _purpose(user: str, provider: str) -> str:
     return f"music {provider} of {user}"
 
 
-# Logins at a service that were begun here: whoever comes back from one must have gone there from here.
+# -- OAuth logins in progress ------------------------------------------------------------------------------------------
+# A login must end in the session that started it.
 
 _LIFETIME_SECONDS = 600.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
 class OAuthState:
-    """A login that somebody has begun."""
+    """A login that a user has started."""
 
     user: str
     provider: str
@@ -289,29 +299,29 @@ class OAuthState:
 
 
 class OAuthStates:
-    """Keeps what each was begun with, encrypted, for a few minutes; safe under threads."""
+    """Stores started logins for some minutes, encrypted. Thread-safe."""
 
     def __init__(self, db: Db, secrets: Callable[[], Secrets], now: Callable[[], float]) -> None:
         self._db, self._secrets, self._now = db, secrets, now
 
     def begin(self, state: str, journey: OAuthState) -> None:
-        kept = self._secrets().encrypt(f"music journey {state}", json.dumps({"verifier": journey.verifier}))
+        encrypted = self._secrets().encrypt(f"music journey {state}", json.dumps({"verifier": journey.verifier}))
         now = self._now()
 
         def write(tx: DbTx) -> None:
             tx.all("forget_journeys", before=now - _LIFETIME_SECONDS)
             whose = {"user_id": journey.user, "provider": journey.provider}
-            tx.all("begin_journey", state=hidden(state), kept=kept, at=now, **whose)
+            tx.all("begin_journey", state=hidden(state), kept=encrypted, at=now, **whose)
 
         self._db.write(write)
 
     def finish(self, state: str, user: str, provider: str) -> OAuthState | None:
-        """The login that *state* belongs to, once; None when it is another user's, another provider's, or too old."""
+        """Return the login of *state*, once; None for another user or provider, or after it expired."""
         row = self._db.one("end_journey", state=hidden(state))
         if row is None or (row[0], row[1]) != (user, provider) or self._now() - row[3] > _LIFETIME_SECONDS:
             return None
         try:
-            kept: dict[str, str] = json.loads(self._secrets().decrypt(f"music journey {state}", row[2]))
+            decrypted: dict[str, str] = json.loads(self._secrets().decrypt(f"music journey {state}", row[2]))
         except BadSecret:
             return None
-        return OAuthState(user, provider, kept["verifier"])
+        return OAuthState(user, provider, decrypted["verifier"])

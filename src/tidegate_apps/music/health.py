@@ -1,7 +1,7 @@
-"""The health of every user at every provider: one target for each provider, a user is a key of it.
+"""The health of users at providers: one target per provider, one key per user.
 
-Backoff, fatal state and doubts are the core's; there is no breaker. All of it is in memory, and forgotten with the
-process, unless the settings keep it.
+Backoff, fatal state and confirmation come from the core. There is no breaker. State is in memory and lost with the
+process, unless the settings persist it.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _log = logging.getLogger("tidegate.music")
 
 
 class BlockingClock(ProviderClock, Protocol):
-    """Time for both colours."""
+    """A clock for sync and async code."""
 
     def sleep(self, wait: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncDependencies:
-    """What the health of a process needs of the world. *store*: where its notices become rows; None: nowhere."""
+    """External dependencies of health. *store*: where notices become rows; None: nowhere."""
 
     clock: BlockingClock
     store: str | None = None
@@ -41,7 +41,7 @@ class SyncDependencies:
 
 
 class Healths:
-    """One for the process, so that a turn of the job that ends forgets nothing."""
+    """The targets of a process. They outlive a single run of the job."""
 
     def __init__(self, kinds: Mapping[str, ProviderKind], settings: MusicSettings, outside: SyncDependencies) -> None:
         self._kinds, self._settings, self._outside = kinds, settings, outside
@@ -52,33 +52,33 @@ class Healths:
         return self.target(provider).key(user)
 
     def target(self, provider: str) -> Target:
-        """Made when somebody is connected to it: a target that nobody calls tells the store nothing."""
+        """Return the target, created at the first connection: a target without calls reports nothing to the store."""
         if provider not in self._targets:
             self._targets[provider] = _target(self._kinds[provider], self._settings, self._outside)
         return self._targets[provider]
 
     def forget(self, user: str, provider: str) -> None:
-        """All state of the key. Where nobody was called there is none, and perhaps no such provider any more."""
+        """Clear all state of the key. It may not exist, and neither may its provider."""
         if provider in self._targets:
             self.of(user, provider).clear()
 
     def paused(self) -> set[str]:
-        """The providers that somebody has paused."""
+        """Return the providers that an operator has paused."""
         held = {name: target.explain() for name, target in self._targets.items()}
         return {name for name, holds in held.items() if any(str(hold.reason) == "paused" for hold in holds)}
 
     def caught_up(self, providers: Iterable[str]) -> None:
-        """Waits a little until it is known what people ordered of these, so that no call goes that they have paused."""
+        """Wait briefly for remote orders for these providers, so that no call is made to a paused one."""
         new = {provider: self.target(provider) for provider in set(providers) - self._caught_up}
         for provider, target in new.items():
             self._caught_up.add(provider)
             if not target.caught_up():
                 _log.warning("music_orders_not_read target=%s", provider)
 
-    # -- kept in the store, where the settings say so ------------------------------------------------------------------
+    # -- persistence, if enabled in the settings -----------------------------------------------------------------------
 
     def restore(self, db: Db) -> None:
-        """Goes on with what an earlier process has kept."""
+        """Load the state of an earlier process."""
         for user, provider, operation, failures, since, until, code, detail in db.all("healths"):
             kind = self._kinds.get(provider)
             if kind is not None and code in kind.rules.code_book:
@@ -88,14 +88,14 @@ class Healths:
                 )
 
     def keep(self, db: Db, pairs: Iterable[tuple[str, str]]) -> None:
-        """Writes how these users are at these providers."""
+        """Save the state of these users at these providers."""
         rows = [(user, provider, _rows(user, provider, self.of(user, provider).health())) for user, provider in pairs]
 
         def write(tx: DbTx) -> None:
-            for user, provider, kept in rows:
+            for user, provider, health in rows:
                 tx.all("clear_health", user_id=user, provider=provider)
-                if kept:
-                    tx.many("put_health", kept)
+                if health:
+                    tx.many("put_health", health)
 
         if rows:
             db.write(write)
@@ -103,30 +103,46 @@ class Healths:
 
 def _target(kind: ProviderKind, settings: MusicSettings, outside: SyncDependencies) -> Target:
     backoff = Backoff(
-        float(settings.backoff_base), cap=max(float(settings.backoff_cap), float(settings.backoff_base)),
+        float(settings.backoff_base),
+        cap=max(float(settings.backoff_cap), float(settings.backoff_base)),
         jitter=settings.backoff_jitter,
-    )  # fmt: skip
+    )
     tuning = Tuning(cap_notice=settings.cap_notice, rng=outside.rng, bus=outside.bus)
     return Target(
-        kind.name, "sync", title=kind.title, rules=kind.rules, backoff=backoff, breaker=False, confirm=kind.confirm,
-        deadline=float(settings.deadline), reprobe_every=float(settings.reprobe) or None,
-        store=outside.store, clock=outside.clock, tuning=tuning,
-    )  # fmt: skip
+        kind.name,
+        "sync",
+        title=kind.title,
+        rules=kind.rules,
+        backoff=backoff,
+        breaker=False,
+        confirm=kind.confirm,
+        deadline=float(settings.deadline),
+        reprobe_every=float(settings.reprobe) or None,
+        store=outside.store,
+        clock=outside.clock,
+        tuning=tuning,
+    )
 
 
 def _rows(user: str, provider: str, ill: list[Health]) -> list[dict[str, object]]:
     return [
         {
-            "user_id": user, "provider": provider, "operation": each.operation or "", "failures": each.failures,
-            "since": each.since, "until": None if each.hold is None else each.hold.until,
-            "code": each.fault.code, "detail": each.fault.detail[:300],
+            "user_id": user,
+            "provider": provider,
+            "operation": failing.operation or "",
+            "failures": failing.failures,
+            "since": failing.since,
+            "until": None if failing.hold is None else failing.hold.until,
+            "code": failing.fault.code,
+            "detail": failing.fault.detail[:300],
         }
-        for each in ill
-        if each.fault is not None and each.failures
-    ]  # fmt: skip
+        for failing in ill
+        if failing.fault is not None and failing.failures
+    ]
 
 
-# How each operation is, as people read it; written a little later and many at once, because nothing depends on it.
+# -- state of each operation for display -------------------------------------------------------------------------------
+# It is written late and in batches, because nothing depends on it.
 
 _DETAIL = 300
 
@@ -140,8 +156,8 @@ class OperationState:
     operation: str
     tried_at: float | None = None
     success_at: float | None = None
-    began_at: float | None = None  # it is at it now
-    items: int = 0  # that the last success brought
+    began_at: float | None = None  # it is running
+    items: int = 0  # of the last success
     bad: int = 0
     failures: int = 0
     failed_since: float | None = None
@@ -173,7 +189,7 @@ class OperationState:
         self.plan(hold, due)
 
     def plan(self, hold: Hold | None, due: float | None) -> None:
-        """It is not called now: why, and when it is."""
+        """Record why it is not called now, and when it will be."""
         self.began_at = None
         self.held = None if hold is None else _HELD.get(str(hold.reason), "other")
         self.next_at = due
@@ -192,7 +208,7 @@ def read(rows: list[tuple[object, ...]]) -> list[OperationState]:
 
 
 class OperationStates:
-    """Those of one process. What changed is written by `flush`, in one transaction."""
+    """The states of one process. `flush` writes changes in one transaction."""
 
     def __init__(self, db: Db, now: Callable[[], float]) -> None:
         self._db, self._now = db, now
@@ -200,7 +216,7 @@ class OperationStates:
         self._changed: dict[SyncOperation, None] = {}
 
     def load(self, *, forget: bool) -> None:
-        """What an earlier process left; *forget*: its failures and waits are no more."""
+        """Load the states of an earlier process; *forget* drops its failures and delays."""
         if forget:
             self._db.all("forget_all_health")
         for state in read(self._db.all("states")):
@@ -218,8 +234,8 @@ class OperationStates:
         self._changed[operation] = None
 
     def forget(self, user: str, provider: str) -> None:
-        """A connection is gone, with all that was known of it."""
-        for lane in [each for each in self._all if (each.user, each.provider) == (user, provider)]:
+        """Remove the states of a deleted connection."""
+        for lane in [operation for operation in self._all if (operation.user, operation.provider) == (user, provider)]:
             del self._all[lane]
             self._changed.pop(lane, None)
 
@@ -228,12 +244,12 @@ class OperationStates:
         return bool(self._changed)
 
     def taken(self) -> list[dict[str, object]]:
-        """The rows to write, once."""
+        """Return the rows to write, once."""
         lanes, self._changed = list(self._changed), {}
         return [{name: getattr(self._all[lane], name) for name in _COLUMNS} for lane in lanes if lane in self._all]
 
     def put_back(self, rows: list[dict[str, object]]) -> None:
-        """They could not be written; what is true by then is written next time."""
+        """Mark rows as unwritten. The next write uses their values at that time."""
         for row in rows:
             self.changed(SyncOperation(str(row["user_id"]), str(row["provider"]), Operation(str(row["operation"]))))
 
@@ -246,7 +262,7 @@ def _lane(state: OperationState) -> SyncOperation:
     return SyncOperation(state.user_id, state.provider, Operation(state.operation))
 
 
-# Codes of its own.
+# -- codes -------------------------------------------------------------------------------------------------------------
 
 UNREADABLE = Code(
     name="MUSIC_UNREADABLE",

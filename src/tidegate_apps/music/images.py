@@ -1,4 +1,4 @@
-"""Pictures for the library. A browser asks us and never a stranger; we fetch each once, within limits, and keep it."""
+"""Images for the library. Browsers request them from us, never from a third party. We fetch each once and cache it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tidegate_apps.music.settings import MusicSettings
 _MAX_BYTES = 2_000_000
 _MAX_KEPT = 2000
 _MAX_CONCURRENT = 4
-_RETRY_SECONDS = 3600.0  # seconds until a picture that could not be had is tried again
-_USED_EVERY = 3600.0  # seconds; what was used last is kept, and to write that down each time would be dear
+_RETRY_SECONDS = 3600.0  # seconds until a failed image is retried
+_USED_EVERY = 3600.0  # seconds between updates of the time of last use: writing it every time would be expensive
 _RETRIABLE_STATUSES = frozenset({408, 425, 429})
 _SEEN = "private, max-age=86400"
-# What a file begins with, whatever its service calls it.
+# File signatures. The content type of the service is not trusted.
 _KINDS = ((b"\xff\xd8\xff", "image/jpeg"), (b"\x89PNG\r\n\x1a\n", "image/png"), (b"GIF8", "image/gif"))
 _NONE = """<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 96 96"><rect width="96" height="96" fill="#8884"/>\
 <circle cx="48" cy="48" r="30" fill="none" stroke="#8888" stroke-width="4"/>\
@@ -40,7 +40,7 @@ class Picture:
 
 
 class Pictures:
-    """Fetched on the loop of the server; a host that fails is left alone for a while."""
+    """Fetches images on the server's event loop. A failing host is skipped for a while."""
 
     def __init__(self, app: Installed[MusicSettings]) -> None:
         self._app = app
@@ -55,32 +55,35 @@ class Pictures:
         self._slots = asyncio.Semaphore(_MAX_CONCURRENT)
 
     async def of(self, address: str) -> Picture | None:
-        """The picture at *address*: a kept one, else a fresh one; None when there is none to be had."""
-        kept, fetched_at = await asyncio.to_thread(self._kept, address)
+        """Return the image at *address* from the cache or the host; None if it is not available."""
+        cached, fetched_at = await asyncio.to_thread(self._kept, address)
         now = self._app.queue.clock.now()
-        if kept is not None or not self._app.settings.pictures or now - fetched_at < _RETRY_SECONDS:
-            return kept
+        if cached is not None or not self._app.settings.pictures or now - fetched_at < _RETRY_SECONDS:
+            return cached
         try:
-            found = await self._target.key(address.split("/")[2]).acall(self._fetch, address)
+            image = await self._target.key(address.split("/")[2]).acall(self._fetch, address)
         except Held:
-            return None  # nobody was asked: there may be one
+            return None  # no request was made, so the image may exist
         except (ServiceError, net.FetchError, OSError, ValueError) as error:
             fault = fault_of(error)
             if fault is not None and not fault.fatal:
-                return None  # the host waits, and its other pictures with it
-            found = None
-        await asyncio.to_thread(self._keep, address, found)
-        return found
+                return None  # the host is suspended with all of its images
+            image = None
+        await asyncio.to_thread(self._keep, address, image)
+        return image
 
     async def _fetch(self, address: str) -> Picture | None:
         settings = self._app.settings
         async with (
             self._slots,
             net.Client(
-                user_agent=user_agent(settings), allow=settings.allow_networks, body=_MAX_BYTES, total="10s",
+                user_agent=user_agent(settings),
+                allow=settings.allow_networks,
+                body=_MAX_BYTES,
+                total="10s",
                 ports=None if settings.allow_networks else (80, 443),
             ) as client,
-        ):  # fmt: skip
+        ):
             answer = await client.get(address)
         if answer.status >= 500 or answer.status in _RETRIABLE_STATUSES:
             reply = Reply(status_code=answer.status, headers=answer.headers, content=b"", method="GET", url=answer.url)
@@ -105,9 +108,9 @@ class Pictures:
 
 
 def images_router(app: Installed[MusicSettings]) -> APIRouter:
-    found, pictures = APIRouter(), Pictures(app)
+    router, pictures = APIRouter(), Pictures(app)
 
-    @found.get("/music/art/{kind}/{id}")
+    @router.get("/music/art/{kind}/{id}")
     @requires(Permission.SEE)
     async def art(request: Request, kind: Literal["artist", "album"], id: Number) -> Response:  # noqa: A002 - in the address
         user = user_of(request, request.query_params.get("user", ""))
@@ -118,13 +121,13 @@ def images_router(app: Installed[MusicSettings]) -> APIRouter:
             return Response(_NONE, media_type="image/svg+xml", headers={"Cache-Control": "private, max-age=300"})
         return Response(picture.body, media_type=picture.media_type, headers={"Cache-Control": _SEEN})
 
-    return found
+    return router
 
 
 def address_of(art: str | None) -> str:
-    """The picture that stands for an entry; it was kept in the order of preference."""
-    kept: dict[str, str] = json.loads(art) if art else {}
-    return next((each for each in kept.values() if each.startswith(("https://", "http://"))), "")
+    """Return the image of an entry. They are stored in order of preference."""
+    images: dict[str, str] = json.loads(art) if art else {}
+    return next((url for url in images.values() if url.startswith(("https://", "http://"))), "")
 
 
 def _kind_of(body: bytes) -> str:

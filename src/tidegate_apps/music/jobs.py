@@ -1,4 +1,4 @@
-"""The job that syncs for as long as its worker lives."""
+"""The sync job, which runs as long as its worker."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ QUEUE = "music"
 
 @dataclass(slots=True, kw_only=True)
 class MusicJobs:
-    """What the application has at work."""
+    """The parts of the application that jobs, routes and pages share."""
 
     kinds: Mapping[str, ProviderKind]
     connections: Connections
     journeys: OAuthStates
-    context: Callable[[], SyncContext]  # made by whoever syncs: its targets tell the store of themselves
+    context: Callable[[], SyncContext]  # created in the process that syncs, because its targets report to the store
     sync: JobFunction[[], None] | None = None
-    contact_asked_for: bool = False  # once is enough
+    contact_asked_for: bool = False  # log the advice only once
 
 
 def declare(
@@ -49,16 +49,16 @@ def declare(
     outside: SyncDependencies | None = None,
     way_out: Opened | None = None,
 ) -> MusicJobs:
-    """The job of this server; none when it only shows the library. *way_out* opens what calls without sockets."""
+    """Declare the job of this server; none if it only shows the library. *way_out* replaces sockets in tests."""
     clock = app.queue.clock
     outside, opened = outside or SyncDependencies(clock=clock, store=app.queue.url), way_out or transport
-    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it says every request
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # httpx2 logs every request
 
     def wake(tx: DbTx) -> None:
-        if found.sync is not None:
-            found.sync.options(connection=tx).enqueue()
+        if parts.sync is not None:
+            parts.sync.options(connection=tx).enqueue()
 
-    found = MusicJobs(
+    parts = MusicJobs(
         kinds=kinds,
         connections=Connections(
             app.db, lambda: app.secrets, clock.now, wake, forgetting(app), app.settings.server_networks
@@ -72,30 +72,30 @@ def declare(
         @app.queue.job(queue=QUEUE, name="music.sync", unique=True, attempts=1000)
         async def sync(job: Context) -> None:
             end = job.end_of_turn(clock.now())
-            await ask_for_contact(app, found)
+            await ask_for_contact(app, parts)
             async with opened(app.settings) as way:
-                await SyncSupervisor(found.context(), way).run(
+                await SyncSupervisor(parts.context(), way).run(
                     lambda: job.stopping or job.cancelled or clock.now() >= end
                 )
             if job.stopping:
                 raise Again(keep_attempt=True)
 
-        found.sync = sync
-    return found
+        parts.sync = sync
+    return parts
 
 
 def forgetting(app: Installed[MusicSettings]) -> Callable[[str, str], None]:
-    """Ends what is open of a user at a provider, also while nobody syncs: the next trouble is told as a new one."""
+    """Return a function that closes the notices of a user at a provider, so that the next failure creates a new one."""
 
     def forget(user: str, provider: str) -> None:
-        with contextlib.suppress(NotFound):  # nobody was ever told of it
+        with contextlib.suppress(NotFound):  # there was no notice
             app.queue.target(provider).key(user).clear(by=user, noted=False)
 
     return forget
 
 
 async def ask_for_contact(app: Installed[MusicSettings], jobs: MusicJobs) -> None:
-    """Says once in the log that services are not told whom to write to, as soon as there is somebody to call for."""
+    """Log once that the User-Agent has no contact, as soon as there is a connection."""
     if not jobs.contact_asked_for and await app.db.aall("connections", after=0, n=1):
         jobs.contact_asked_for = True
         _log.warning("no_contact setting=%s", "music.contact")
@@ -104,7 +104,7 @@ async def ask_for_contact(app: Installed[MusicSettings], jobs: MusicJobs) -> Non
 def sync_context(
     app: Installed[MusicSettings], kinds: Mapping[str, ProviderKind], outside: SyncDependencies
 ) -> SyncContext:
-    """What the loops of this process share."""
+    """Return what the sync loops of this process share."""
     now = outside.clock.now
     return SyncContext(
         db=app.db,
@@ -125,5 +125,5 @@ def transport(settings: MusicSettings) -> AddressCheckedTransport:
 
 
 def user_agent(settings: MusicSettings) -> str:
-    """Who we are, and where somebody can complain; MusicBrainz may refuse those who do not say so."""
+    """Return a User-Agent with a contact for complaints. MusicBrainz may reject requests without one."""
     return net.user_agent(contact=settings.contact)

@@ -1,10 +1,10 @@
-"""The library as other applications see it: who has which artists, albums and tracks, and a word beside each of them.
+"""The library for other applications: artists, albums and tracks of users, and a badge for each.
 
     library = Library(there.queue)
     for artist in library.artists("ada"): ...
     return Done(id, writes=[library.badge("artist", artist.id, Badge(word="Queued", tone="calm", icon="clock"))])
 
-It works whether or not the application music runs beside: the tables are made when they are first needed.
+It does not need a running music application: the tables are created at the first use.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Artist:
 
 @dataclass(frozen=True, slots=True)
 class Album:
-    """*mbid* is of its release group, or of the release where a provider knows only that."""
+    """*mbid* is that of the release group, or of the release if a provider only knows that."""
 
     id: int
     user: str
@@ -60,7 +60,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Badge:
-    """One word beside an entity. *icon* is one of the server's; *href* leads to where more is known."""
+    """A label for an entity. *icon* is one of the server's; *href* links to details."""
 
     word: str
     tone: Tone
@@ -78,7 +78,7 @@ class Badge:
 
 
 class Library:
-    """What is known of the music of all users. Ids grow: *after* is the last one that was seen."""
+    """The music of all users. Ids increase: *after* is the last one that the caller has read."""
 
     def __init__(self, queue: Queue) -> None:
         self._db = tables(queue)
@@ -96,7 +96,7 @@ class Library:
         return [Track(*row) for row in self._db.all("tracks_of", user_id=user, after=after, n=limit)]
 
     def artist(self, id_: int) -> Artist | None:
-        """None when there is none, or when it was merged into another one."""
+        """Return an artist; None if it does not exist or was merged."""
         row = self._db.one("artist", id=id_)
         return None if row is None else Artist(*row)
 
@@ -105,29 +105,36 @@ class Library:
         return None if row is None else Album(*row)
 
     def badge(self, kind: EntityKind, id_: int, badge: Badge | None) -> BoundStatement:
-        """The write that puts a badge there, or takes it away (None): for `Done(writes=[...])` or `put`."""
+        """Return the write that sets a badge, or removes it (None): for `Done(writes=[...])` or `put`."""
         if kind not in get_args(EntityKind):
             raise ValueError(f"kind: {kind!r} is not allowed; give one of: {', '.join(get_args(EntityKind))}")
         if badge is None:
             return self._db.bind("remove_badge", kind=kind, entity_id=id_)
         return self._db.bind(
-            "put_badge", kind=kind, entity_id=id_, word=badge.word, tone=badge.tone, icon=badge.icon,
-            tooltip=badge.tooltip, href=badge.href,
-        )  # fmt: skip
+            "put_badge",
+            kind=kind,
+            entity_id=id_,
+            word=badge.word,
+            tone=badge.tone,
+            icon=badge.icon,
+            tooltip=badge.tooltip,
+            href=badge.href,
+        )
 
     def put(self, *badges: BoundStatement) -> None:
-        """Writes badges, in one transaction."""
+        """Write badges in one transaction."""
         self._db.write(lambda tx: [tx.run(badge) for badge in badges])
 
 
 def tables(queue: Queue) -> Db:
-    """The tables of music in this database, whoever asks first."""
+    """Return the tables of music in this database, created if missing."""
     return queue.db(NAME, PACKAGE)
 
 
-# When two names are one: what people and services write differently is left out. Pure.
+# -- name keys ---------------------------------------------------------------------------------------------------------
+# They ignore differences in spelling between services.
 
-MAX_NAME = 300  # characters of a name that count; a longer one is cut
+MAX_NAME = 300  # characters that count
 _GUEST = re.compile(r"[\s(\[]+(?:feat|featuring|ft)\b\.?(?:\s|(?=[^\w\s])).*$", re.IGNORECASE)
 _MARKS = re.compile(r"[^\w\s]|_")
 _ARTICLE = re.compile(r"^the\s+(?!the$)(?=\S)")
@@ -136,28 +143,28 @@ _SPACE = re.compile(r"\s+")
 
 @lru_cache(maxsize=20_000)
 def key_of(name: str) -> str:
-    """The name without case, accents, punctuation, a leading "the" and what follows "feat."; never empty for a name.
+    """Return the name without case, accents, punctuation, a leading "the" and what follows "feat."; never empty.
 
-    Names of marks alone ("!!!", "+/-") stay as they are.
+    Names of punctuation only ("!!!", "+/-") stay as they are.
     """
     whole = unicodedata.normalize("NFKC", name[:MAX_NAME]).casefold().strip()
     bare = _GUEST.sub("", whole)
-    bare = "".join(each for each in unicodedata.normalize("NFKD", bare) if not unicodedata.combining(each))
+    bare = "".join(char for char in unicodedata.normalize("NFKD", bare) if not unicodedata.combining(char))
     bare = _SPACE.sub(" ", _MARKS.sub(" ", bare.replace("&", " and ").replace("'", "").replace("’", ""))).strip()  # noqa: RUF001
     return _ARTICLE.sub("", bare) or _SPACE.sub(" ", whole)
 
 
 def clean(text: str, limit: int = MAX_NAME) -> str:
-    """As every database takes it: no NUL, no half of a surrogate pair, not at any length."""
+    """Return text that every database accepts: no NUL, no lone surrogate, limited length."""
     return text.replace("\0", "").encode("utf-8", "replace").decode().strip()[:limit]
 
 
-# The library page by page: from one place of an index on, so that the thousandth page costs what the first does.
+# -- pages of the library, by index position, so that every page costs the same ----------------------------------------
 
 T = TypeVar("T")
 SHELVES = ("artists", "albums", "tracks")
 _FIRST = (2**53, 2**53)
-_MOMENT = re.compile(r"(\d{1,17}(?:\.\d{1,17})?)-(\d{1,16})", re.ASCII)  # of a play, exactly
+_MOMENT = re.compile(r"(\d{1,17}(?:\.\d{1,17})?)-(\d{1,16})", re.ASCII)  # exact time of a play
 _CURSOR = re.compile(r"(\d{1,16})-(\d{1,16})", re.ASCII)
 
 
@@ -169,14 +176,14 @@ class Paged(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryEntry:
-    """An artist, an album or a track, as it is shown."""
+    """An artist, an album or a track for display."""
 
     id: int
     name: str
     mbid: str | None
     plays: int
     played_at: float | None
-    picture: tuple[str, int] | None  # "artist" or "album", and whose
+    picture: tuple[str, int] | None  # "artist" or "album", and its id
     artist: str | None = None
     album: str | None = None
     tags: tuple[str, ...] = ()
@@ -196,7 +203,7 @@ class PlayLine:
 
 
 def entries(db: Db, shelf: str, user: str, *, like: str = "", cursor: str = "", n: int = 50) -> Paged[LibraryEntry]:
-    """The most played first; with *like*, those whose names have that in them, by name, and no further page."""
+    """Return entries, the most played first. With *like*, matching names in order of name, one page only."""
     if shelf not in SHELVES:
         raise NotFound(f"there is no shelf {shelf[:40]!r}")
     if like.strip():
@@ -204,26 +211,26 @@ def entries(db: Db, shelf: str, user: str, *, like: str = "", cursor: str = "", 
         return Paged([_entry(shelf, row) for row in rows], None)
     plays, before = _place(cursor)
     rows = db.all(f"page_{shelf}", user_id=user, plays=plays, before=before, n=n + 1)
-    found = [_entry(shelf, row) for row in rows[:n]]
-    return Paged(found, f"{found[-1].plays}-{found[-1].id}" if len(rows) > n else None)
+    items = [_entry(shelf, row) for row in rows[:n]]
+    return Paged(items, f"{items[-1].plays}-{items[-1].id}" if len(rows) > n else None)
 
 
 def plays(db: Db, user: str, *, cursor: str = "", n: int = 50) -> Paged[PlayLine]:
-    """The newest first."""
+    """Return plays, newest first."""
     place = _MOMENT.fullmatch(cursor)
     at, before = (float(place[1]), min(int(place[2]), 2**53)) if place else (float(2**53), 2**53)
     rows = db.all("page_plays", user_id=user, at=at, before=before, n=n + 1)
-    found = [
+    items = [
         PlayLine(row[0], row[1], row[2], row[4], row[5], row[7], None if row[8] is None else ("album", row[9]))
         for row in rows[:n]
     ]
-    following = f"{found[-1].at!r}-{found[-1].id}" if len(rows) > n else None
-    return Paged(found, following)
+    following = f"{items[-1].at!r}-{items[-1].id}" if len(rows) > n else None
+    return Paged(items, following)
 
 
 def _place(cursor: str) -> tuple[int, int]:
-    found = _CURSOR.fullmatch(cursor)
-    return (min(int(found[1]), 2**53), min(int(found[2]), 2**53)) if found else _FIRST
+    match = _CURSOR.fullmatch(cursor)
+    return (min(int(match[1]), 2**53), min(int(match[2]), 2**53)) if match else _FIRST
 
 
 def _entry(shelf: str, row: tuple[Any, ...]) -> LibraryEntry:

@@ -1,6 +1,6 @@
-"""What a provider handed over goes into the library: rows and mark in one transaction, and nothing twice.
+"""Writes batches of providers to the library: rows and mark in one transaction, without duplicates.
 
-Nothing here ever takes rows away because an answer was empty: services answer so when they are ill.
+An empty response never deletes rows: failing services send empty responses too.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tidegate_apps.music.provider import (
     RejectedRow,
 )
 
-_MAX_BAD = 20  # rows of a batch that are shown
+_MAX_BAD = 20  # rejected rows of a batch that are shown
 _EXCERPT = 200
 _BACK_EVERY = 86400.0  # seconds
 _GAP_RETENTION = 30 * 86400.0
-_PREFERRED = ("thumb", "cover", "background", "banner", "logo", "disc")  # the first that there is stands for an entry
+_PREFERRED = ("thumb", "cover", "background", "banner", "logo", "disc")  # the first that exists represents an entry
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class LibraryWriter:
     """Writes batches."""
 
     def __init__(self, db: Db, now: Callable[[], float], older_than: Callable[[float], float] | None = None) -> None:
-        """*older_than*: that of the queue; without it, ages are counted by the clock."""
+        """*older_than*: the function of the queue; without it, ages are computed with the clock."""
         self._db, self._now = db, now
         self._older_than = older_than or (lambda age: now() - age)
 
@@ -56,15 +56,15 @@ class LibraryWriter:
         return None if row is None else str(row[0])
 
     def is_late(self, operation: SyncOperation) -> bool:
-        """Whether what lies before the mark was not read again for a day: players hand in plays of days ago."""
+        """Return whether a full read is due, once a day: players submit plays days later."""
         return self._db.one("due_back", before=self._now() - _BACK_EVERY, **operation.params()) is not None
 
     def looked_back(self, operation: SyncOperation) -> None:
         self._db.all("looked_back", at=self._now(), **operation.params())
 
     def plays(self, operation: SyncOperation, batch: Batch[Play]) -> int:
-        """How many of them were new."""
-        plays = {clean(item.ref): item for item in batch.items if item.ref}  # a batch may have one twice
+        """Write plays, and return how many were new."""
+        plays = {clean(item.ref): item for item in batch.items if item.ref}  # a batch may contain duplicates
         if not plays and not batch.bad and batch.mark is None:
             return 0
         refs = [{"ref": ref} for ref in plays]
@@ -72,7 +72,7 @@ class LibraryWriter:
         known = {row[0] for row in self._db.read(lambda tx: tx.many("known_plays", refs, **whose))} if refs else set()
         fresh = {ref: play for ref, play in plays.items() if ref not in known}
         if not fresh and not batch.bad and batch.mark == self.mark(operation):
-            return 0  # as most of the time: nothing is written
+            return 0  # the common case: nothing to write
 
         def write(tx: DbTx) -> int:
             added = _add_plays(tx, operation, fresh, self._now()) if fresh else 0
@@ -84,7 +84,7 @@ class LibraryWriter:
         return self._db.write(write)
 
     def playlists(self, operation: SyncOperation, batch: Batch[Playlist]) -> int:
-        """How many of them were new or have changed."""
+        """Write playlists, and return how many were new or changed."""
         if not batch.items and not batch.bad and batch.mark is None:
             return 0
 
@@ -98,7 +98,7 @@ class LibraryWriter:
         return self._db.write(write)
 
     def playlists_ended(self, operation: SyncOperation, began: float, seen: int) -> None:
-        """All were listed: those that were not among them are said to be gone; not if there were none at all."""
+        """Mark playlists that were not listed as gone; not if none was listed."""
         if seen:
             whose = {"user_id": operation.user, "provider": operation.provider}
             self._db.all("playlists_gone", at=self._now(), seen_before=began, **whose)
@@ -106,10 +106,10 @@ class LibraryWriter:
     def found(
         self, operation: SyncOperation, requests: Sequence[EnrichmentRequest], batch: Batch[Enrichment]
     ) -> set[int]:
-        """The entries that were answered, whatever the answer was: each is asked for again only after a while."""
+        """Write results, also empty ones: each entry is requested again only after a while."""
         by_id = {request.id: request for request in requests}
         answered = [item for item in batch.items if item.id in by_id]
-        refused = [by_id[each.id] for each in batch.bad if each.id is not None and each.id in by_id]
+        refused = [by_id[rejected.id] for rejected in batch.bad if rejected.id is not None and rejected.id in by_id]
         if not answered and not refused and not batch.bad:
             return set()
 
@@ -123,10 +123,10 @@ class LibraryWriter:
             self._noted(tx, operation, batch.bad, batch.mark)
 
         self._db.write(write)
-        return {each.id for each in answered} | {each.id for each in refused}
+        return {entry.id for entry in answered} | {entry.id for entry in refused}
 
     def wanted(self, operation: SyncOperation, before: float, n: int) -> list[EnrichmentRequest]:
-        """What is to be asked for next: artists before albums before songs, the most played first."""
+        """Return the next entries to enrich: artists, albums, then songs, the most played first."""
         params = {"user_id": operation.user, "before": before, "n": n}
         match operation.operation:
             case Operation.IDS:
@@ -160,7 +160,7 @@ class LibraryWriter:
     def _noted(self, tx: DbTx, operation: SyncOperation, bad: Sequence[RejectedRow], mark: str | None) -> None:
         now = self._now()
         if bad:
-            shown = [(clean(each.row, _EXCERPT), clean(each.why, _EXCERPT)) for each in bad[:_MAX_BAD]]
+            shown = [(clean(rejected.row, _EXCERPT), clean(rejected.why, _EXCERPT)) for rejected in bad[:_MAX_BAD]]
             rows = [{"excerpt": row, "why": why} for row, why in shown]
             tx.many("add_bad", rows, at=now, **operation.params())
             tx.all("prune_bad", **operation.params())
@@ -191,14 +191,14 @@ def _add_plays(tx: DbTx, operation: SyncOperation, plays: dict[str, Play], now: 
 
 
 def _put_playlist(tx: DbTx, operation: SyncOperation, playlist: Playlist, merged: Merging, now: float) -> bool:
-    """Whether it is another one than before."""
+    """Return whether the playlist changed."""
     which = {"user_id": operation.user, "provider": operation.provider, "ref": clean(playlist.ref)}
-    told = (clean(playlist.name) or "Untitled", clean(playlist.about, 2000))
+    labels = (clean(playlist.name) or "Untitled", clean(playlist.about, 2000))
     before = tx.one("playlist", **which)
-    id_ = tx.all("put_playlist", name=told[0], about=told[1], at=now, **which)[0][0]
-    changed = before is None or before[:2] != told
+    id_ = tx.all("put_playlist", name=labels[0], about=labels[1], at=now, **which)[0][0]
+    changed = before is None or before[:2] != labels
     if not playlist.songs:
-        return changed  # not shown, or empty: what is known stays
+        return changed  # not visible or empty: keep what is stored
     tracks = [merged.track(song) for song in playlist.songs]
     if tracks == [row[0] for row in tx.all("entries", playlist_id=id_)]:
         return changed
@@ -209,8 +209,10 @@ def _put_playlist(tx: DbTx, operation: SyncOperation, playlist: Playlist, merged
 
 _TABLES = {"artist": "artist", "album": "album", "song": "track"}
 _IDENTIFY = {
-    "artist": merge.identify_artist, "album": merge.identify_album, "song": merge.identify_track,
-}  # fmt: skip
+    "artist": merge.identify_artist,
+    "album": merge.identify_album,
+    "song": merge.identify_track,
+}
 
 
 def _put_found(tx: DbTx, operation: Operation, request: EnrichmentRequest, found: Enrichment, now: float) -> None:

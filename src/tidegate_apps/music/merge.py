@@ -1,7 +1,7 @@
-"""Which artist, album and track a song is of: by its MusicBrainz id, then by its bare name.
+"""Finds the artist, album and track of a song: by MusicBrainz id, then by name key.
 
-An entry without an id takes the first id that comes under its name. Two entries with ids of their own stay two, however
-alike their names are; two entries that turn out to have the same id become one.
+An entry without an id takes the first id that arrives under its name. Two entries with different ids stay separate,
+however similar their names. Two entries with the same id are merged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ UNKNOWN = "Unknown artist"
 
 
 class Merging:
-    """The entries of one user, within one transaction; what was found once is not asked for again."""
+    """The entries of one user, within one transaction. It caches lookups."""
 
     def __init__(self, tx: DbTx, user: str, now: float) -> None:
         tx.all("add_user", user_id=user, at=now)
@@ -29,76 +29,82 @@ class Merging:
         self._artists: dict[tuple[str, str | None], int] = {}
         self._albums: dict[tuple[int, str, str | None], int] = {}
         self._tracks: dict[tuple[int, str, str | None], int] = {}
-        self.places: dict[int, tuple[int, int | None]] = {}  # of each track that was met: its artist and its album
+        self.places: dict[int, tuple[int, int | None]] = {}  # artist and album of each track
 
     def track(self, song: Song) -> int:
-        """The track of a song; it and what it belongs to are made if there are none."""
+        """Return the track of a song. Creates it, its artist and its album if missing."""
         artist = self.artist(song.artist or UNKNOWN, song.artist_mbid)
         album = self.album(artist, song.album, song.album_mbid) if song.album else None
         title, mbid = clean(song.title) or "Untitled", song.mbid
         where = (artist, key_of(title), mbid)
-        found = self._tracks.get(where)
-        if found is None:
-            found = self._tracks[where] = self._track(artist, album, title, song)
-        elif album is not None and self.places[found][1] is None:
-            self._put_into(found, album)
-            self.places[found] = (self.places[found][0], album)
-        return found
+        track_id = self._tracks.get(where)
+        if track_id is None:
+            track_id = self._tracks[where] = self._track(artist, album, title, song)
+        elif album is not None and self.places[track_id][1] is None:
+            self._put_into(track_id, album)
+            self.places[track_id] = (self.places[track_id][0], album)
+        return track_id
 
     def artist(self, name: str, mbid: str | None) -> int:
         name = clean(name) or UNKNOWN
         key = key_of(name)
-        found = self._artists.get((key, mbid))
-        if found is None:
+        artist_id = self._artists.get((key, mbid))
+        if artist_id is None:
             by_id = self._tx.all("artist_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
             named = by_id or self._tx.all("artists_by_key", user_id=self._user, name_key=key)
-            found = by_id[0][0] if by_id else _chosen(named, mbid)
-            if found is None:
-                found = self._made("add_artist", name=name, name_key=key, mbid=mbid)
+            artist_id = by_id[0][0] if by_id else _chosen(named, mbid)
+            if artist_id is None:
+                artist_id = self._made("add_artist", name=name, name_key=key, mbid=mbid)
             elif mbid and not by_id:
-                self._tx.all("set_artist_mbid", id=found, mbid=mbid)
-            self._artists[key, mbid] = found
-        return found
+                self._tx.all("set_artist_mbid", id=artist_id, mbid=mbid)
+            self._artists[key, mbid] = artist_id
+        return artist_id
 
     def album(self, artist: int, title: str, mbid: str | None) -> int:
         title = clean(title) or "Untitled"
         key = key_of(title)
-        found = self._albums.get((artist, key, mbid))
-        if found is None:
+        album_id = self._albums.get((artist, key, mbid))
+        if album_id is None:
             by_id = self._tx.all("album_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
             named = by_id or self._tx.all("albums_by_key", artist_id=artist, name_key=key)
-            found = by_id[0][0] if by_id else _chosen(named, mbid)
-            if found is None:
-                found = self._made("add_album", artist_id=artist, title=title, name_key=key, mbid=mbid)
+            album_id = by_id[0][0] if by_id else _chosen(named, mbid)
+            if album_id is None:
+                album_id = self._made("add_album", artist_id=artist, title=title, name_key=key, mbid=mbid)
             elif mbid and not by_id:
-                self._tx.all("set_album_mbid", id=found, mbid=mbid)
-            self._albums[artist, key, mbid] = found
-        return found
+                self._tx.all("set_album_mbid", id=album_id, mbid=mbid)
+            self._albums[artist, key, mbid] = album_id
+        return album_id
 
     def _track(self, artist: int, album: int | None, title: str, song: Song) -> int:
         key, mbid = key_of(title), song.mbid
         by_id = self._tx.all("track_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
         named = [] if by_id else self._tx.all("tracks_by_key", artist_id=artist, name_key=key)
-        found = by_id[0][0] if by_id else _chosen(named, mbid)
-        if found is None:
-            found = self._made(
-                "add_track", artist_id=artist, album_id=album, title=title, name_key=key, mbid=mbid, isrc=song.isrc,
+        track_id = by_id[0][0] if by_id else _chosen(named, mbid)
+        if track_id is None:
+            track_id = self._made(
+                "add_track",
+                artist_id=artist,
+                album_id=album,
+                title=title,
+                name_key=key,
+                mbid=mbid,
+                isrc=song.isrc,
                 seconds=song.seconds,
-            )  # fmt: skip
-            self.places[found] = (artist, album)
-            return found
+            )
+            self.places[track_id] = (artist, album)
+            return track_id
         if mbid and not by_id:
-            self._tx.all("set_track_mbid", id=found, mbid=mbid)
-        at = by_id[0][1] if by_id else next(row[2] for row in named if row[0] == found)
+            self._tx.all("set_track_mbid", id=track_id, mbid=mbid)
+        at = by_id[0][1] if by_id else next(row[2] for row in named if row[0] == track_id)
         if at is None and album is not None:
-            self._put_into(found, album)
-        self._tx.all("fill_track", id=found, isrc=song.isrc, seconds=song.seconds)
-        # One that was found by its id may be another artist's there, who is the one that its plays count for.
-        self.places[found] = (by_id[0][2] if by_id else artist, album if at is None else at)
-        return found
+            self._put_into(track_id, album)
+        self._tx.all("fill_track", id=track_id, isrc=song.isrc, seconds=song.seconds)
+        # A track found by id may belong to another artist, who then gets the plays.
+        self.places[track_id] = (by_id[0][2] if by_id else artist, album if at is None else at)
+        return track_id
 
     def _put_into(self, track: int, album: int) -> None:
-        """A track that had no album gets one, which counts what it was played before."""
+        """Assign a track without an album to one, which also counts its earlier plays."""
         self._tx.all("set_track_album", id=track, album_id=album)
         self._tx.all("recount_album", id=album)
 
@@ -107,15 +113,15 @@ class Merging:
 
 
 def _chosen(rows: Sequence[Sequence[Any]], mbid: str | None) -> int | None:
-    """Of those of the same name: the first that has no other id; without an id of its own, simply the first."""
+    """Return the first row of that name without a different id; without an id, the first row."""
     return next((int(row[0]) for row in rows if mbid is None or row[1] is None), None)
 
 
-# -- two that are one --------------------------------------------------------------------------------------------------
+# -- merging entries with the same id ----------------------------------------------------------------------------------
 
 
 def identify_artist(tx: DbTx, id_: int, mbid: str) -> int:
-    """Gives an artist its id; if another one has it, the two become that one. Returns who it is now."""
+    """Set the id of an artist. If another artist has it, merge the two. Returns the remaining artist."""
     into = _other(tx, "artist", id_, mbid)
     if into is None:
         return id_
@@ -150,7 +156,7 @@ def identify_track(tx: DbTx, id_: int, mbid: str) -> int:
 
 
 def _other(tx: DbTx, kind: str, id_: int, mbid: str) -> int | None:
-    """Who else of that user has the id of MusicBrainz; when nobody has, *id_* gets it, and it is None."""
+    """Return the entry of that user with this MusicBrainz id; if there is none, give it to *id_* and return None."""
     row = tx.one(f"owner_of_{kind}", id=id_)
     if row is None or row[1] == mbid:
         return None
@@ -165,12 +171,12 @@ def _join_albums(tx: DbTx, id_: int, into: int, mbid: str | None) -> None:
     tx.all("move_tracks_of_album", id=id_, into=into)
     _join(tx, "album", id_, into)
     tx.all("recount_album", id=into)
-    if mbid:  # after the other is gone: an id stands once
+    if mbid:  # after the other is deleted: an id is unique
         tx.all("set_album_mbid", id=into, mbid=mbid)
 
 
 def _join_tracks(tx: DbTx, id_: int, into: int, mbid: str | None) -> set[int]:
-    """The artists whose plays have moved; the albums are counted."""
+    """Return the artists whose plays moved. Albums are recounted."""
     places = [place for track in (id_, into) for place in tx.all("places_of_track", id=track)]
     tx.all("move_plays", id=id_, into=into)
     tx.all("move_entries", id=id_, into=into)
@@ -189,18 +195,19 @@ def _join(tx: DbTx, kind: str, id_: int, into: int) -> None:
     tx.all(f"remove_{kind}", id=id_)
 
 
-# The playlists of an account, fetched one after the other; one that cannot be read does not hide the others.
+# -- playlists of an account -------------------------------------------------------------------------------------------
+# One that cannot be read does not hide the others.
 
 MAX_SONGS = 10_000  # of one playlist
-# Of one playlist, although the word may reach further elsewhere: its name is all that there is to see.
+# Faults of one playlist, although elsewhere they may concern more: only its name is visible.
 _NOT_SHOWN = frozenset({"forbidden", "not_shared"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaylistHead:
-    """What a list of playlists says of one; *version* changes when its songs do, and is empty when nobody knows.
+    """A playlist in a list; *version* changes with its songs, and is empty if unknown.
 
-    *name* may be empty, because services take such playlists.
+    *name* may be empty: services allow that.
     """
 
     ref: str
@@ -210,7 +217,7 @@ class PlaylistHead:
 
 
 class Playlists:
-    """Knows which versions were handed over, so that a playlist that stays the same costs one request for all."""
+    """Remembers versions, so that unchanged playlists cost one request for all."""
 
     def __init__(
         self, client: ProviderClient, songs: Callable[[PlaylistHead], Awaitable[tuple[Song, ...] | None]]
@@ -221,7 +228,7 @@ class Playlists:
     async def each(
         self, heads: Iterable[PlaylistHead], bad: Iterable[RejectedRow] = ()
     ) -> AsyncIterator[Batch[Playlist]]:
-        """A batch for each playlist. What failed for one operation is raised when the others have been fetched."""
+        """Yield a batch for each playlist. A failure of one is raised after the others were fetched."""
         broken: Exception | None = None
         unread = tuple(bad)
         if unread:
@@ -240,7 +247,7 @@ class Playlists:
                     yield Batch(bad=(RejectedRow(row=(head.name or head.ref)[:80], why=fault.message),))
                     continue
             yield Batch(items=(Playlist(ref=head.ref, name=head.name, about=head.about, songs=songs),))
-            # Whoever asks for the next one has kept this one.
+            # When the caller asks for the next one, it has stored this one.
             if head.version:
                 self._seen[head.ref] = head.version
         if broken is not None:

@@ -1,4 +1,4 @@
-"""Logins at a service itself: the browser goes there, and comes back with a permission."""
+"""OAuth routes: the browser goes to the service and returns with an authorization."""
 
 from __future__ import annotations
 
@@ -24,24 +24,28 @@ from tidegate_apps.music.settings import MusicSettings, addresses
 
 _log = logging.getLogger("tidegate.music")
 PAGE = "/music"
-_MAX_RESPONSE = 4000  # characters of an answer
+_MAX_RESPONSE = 4000  # characters
 
 
 async def _nobody(changes: Mapping[str, str]) -> None:
-    """Nothing is saved before a login is over."""
+    """Save nothing before a login is complete."""
 
 
 def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
-    found = APIRouter()
+    router = APIRouter()
     connections: Connections = app.jobs.connections
     journeys: OAuthStates = app.jobs.journeys
 
     def around(kind: ProviderKind) -> ProviderContext:
         clock, settings = app.queue.clock, app.settings
         return ProviderContext(
-            transport=transport(settings), clock=clock, paces=Limiters(clock), save=_nobody, agent=user_agent(settings),
+            transport=transport(settings),
+            clock=clock,
+            paces=Limiters(clock),
+            save=_nobody,
+            agent=user_agent(settings),
             addresses=addresses(settings, kind),
-        )  # fmt: skip
+        )
 
     def redirect(request: Request, kind: ProviderKind) -> str:
         base = app.settings.public_url.rstrip("/") or str(request.base_url).rstrip("/")
@@ -55,13 +59,13 @@ def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
             mine = {}
         return {**offer_of(app, kind).operator, **mine}
 
-    # A GET: browsers follow no redirect to another host after a form, where the policy of the page forbids that.
-    @found.get("/music/login/{provider}")
+    # A GET: after a form, browsers do not follow redirects to another host if the page's policy forbids it.
+    @router.get("/music/login/{provider}")
     @requires(Permission.PUT_IN)
     def login(request: Request, provider: str) -> Response:
         kind, user = kind_of(app, provider), user_of(request)
         offer = offer_of(app, kind)
-        lacking = [each for each in kind.missing(offer.operator) if each.operator]
+        lacking = [missing_field for missing_field in kind.missing(offer.operator) if missing_field.operator]
         if kind.oauth is None or lacking or not offer.enabled:
             return redirect_with_flash(
                 request, PAGE, f"{kind.title} is not set up for logins on this server.", tone="bad"
@@ -75,7 +79,7 @@ def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
         journeys.begin(state, OAuthState(user, kind.name, begun.verifier))
         return RedirectResponse(begun.url, status_code=303)
 
-    @found.get("/music/back/{provider}")
+    @router.get("/music/back/{provider}")
     @requires(Permission.PUT_IN)
     async def back(request: Request, provider: str) -> Response:
         kind, user = kind_of(app, provider), user_of(request)
@@ -94,7 +98,7 @@ def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
             brought = await kind.oauth.finish(values, returned)
         except LoginRefused as error:
             return redirect_with_flash(request, PAGE, str(error), tone="warn")
-        except Exception as error:  # whatever the service did, it is said in words
+        except Exception as error:  # any failure of the service is shown to the user
             fault = classify(error, kind.rules)
             _log.warning("music_login_failed provider=%s code=%s", kind.name, fault.code if fault else "unknown")
             why = fault.message if fault is not None else "It gave no permission."
@@ -102,9 +106,9 @@ def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
         finally:
             await surroundings.transport.aclose()
         operator = {field.name for field in kind.fields if field.operator}
-        kept = {name: value for name, value in {**values, **brought}.items() if name not in operator}
+        stored = {name: value for name, value in {**values, **brought}.items() if name not in operator}
         asked = app.queue.clock.now()
-        await asyncio.to_thread(connections.put, user, kind, kept, by=user)
+        await asyncio.to_thread(connections.put, user, kind, stored, by=user)
         return await asyncio.to_thread(told, request, app, kind, "is connected", asked)
 
-    return found
+    return router

@@ -1,4 +1,4 @@
-"""The pages: connections, connecting, and the library."""
+"""The pages: connections, connect form, and library."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MAX_BAD = 20
 
 
 def show_connections(request: Request, app: Installed[MusicSettings]) -> Response:
-    """Every provider as it is for one user."""
+    """Render every provider for one user."""
     user = user_of(request, request.query_params.get("user", ""))
     who = current_principal(request)
     users = [row[0] for row in app.db.all("users")] if who is not None and who.has_permission(Permission.MANAGE) else []
@@ -45,23 +45,32 @@ def show_connections(request: Request, app: Installed[MusicSettings]) -> Respons
         if any(work.state.bad for work in line.works)
     ]
     return page(
-        request, "music/connections.html", lines=lines, user=user, mine=user == user_of(request), users=users, bad=bad,
-        totals=_totals(app, user), syncs=app.settings.sync,
+        request,
+        "music/connections.html",
+        lines=lines,
+        user=user,
+        mine=user == user_of(request),
+        users=users,
+        bad=bad,
+        totals=_totals(app, user),
+        syncs=app.settings.sync,
         facts=_facts(app) if who is not None and who.has_permission(Permission.SEE_SETTINGS) else [],
-    )  # fmt: skip
+    )
 
 
 def _facts(app: Installed[MusicSettings]) -> list[tuple[str, str]]:
-    """How it is set up, without a value that is secret."""
+    """Return the configuration without secrets."""
     settings, kinds = app.settings, list(app.jobs.kinds.values())
-    found = []
+    facts = []
     for kind in kinds:
-        table, given = of_kind(settings, kind), operator_values(settings, kind)
-        lacks = [field.label for field in kind.fields if field.operator and field.required and field.name not in given]
+        table, entered = of_kind(settings, kind), operator_values(settings, kind)
+        lacks = [
+            field.label for field in kind.fields if field.operator and field.required and field.name not in entered
+        ]
         said = f"every {table.every}" if table.enabled else "switched off"
-        found.append((kind.title, f"{said}; not set: {', '.join(lacks)}" if lacks and table.enabled else said))
+        facts.append((kind.title, f"{said}; not set: {', '.join(lacks)}" if lacks and table.enabled else said))
     return [
-        *found,
+        *facts,
         ("Waits after failures", f"{settings.backoff_base}, each time twice as long, at most {settings.backoff_cap}"),
         ("After a restart", "failures and waits are known" if settings.keep_health else "everything is tried at once"),
         ("Pictures", "fetched through this server" if settings.pictures else "not fetched"),
@@ -70,7 +79,7 @@ def _facts(app: Installed[MusicSettings]) -> list[tuple[str, str]]:
 
 
 def show_connect(request: Request, app: Installed[MusicSettings]) -> Response:
-    """What a provider asks for."""
+    """Render the form of a provider."""
     return connect_page(request, app, kind_of(app, request.path_params["provider"]))
 
 
@@ -81,28 +90,35 @@ def connect_page(
     given: Mapping[str, str] | None = None,
     wrong: WrongValue | None = None,
 ) -> Response:
-    """The form, with what is known; *given* was entered a moment ago and is *wrong*, and no secret is shown again."""
+    """Render the form with known values; *given* was just entered and is *wrong*. Secrets are not shown."""
     row = app.jobs.connections.get(user_of(request), kind.name)
     before = {} if row is None or not row.there else row.shown_values()
     fields = asked_for(kind)
     shown = {field.name: (given or {}).get(field.name, before.get(field.name, field.default)) for field in fields}
     return page(
-        request, "music/connect.html", status=200 if wrong is None else 422, kind=kind, fields=fields, shown=shown,
-        line=line_of(offer_of(app, kind), row, []), entered=bool(before), wrong=wrong,
+        request,
+        "music/connect.html",
+        status=200 if wrong is None else 422,
+        kind=kind,
+        fields=fields,
+        shown=shown,
+        line=line_of(offer_of(app, kind), row, []),
+        entered=bool(before),
+        wrong=wrong,
         labels={field.name: field.label for field in fields},
-    )  # fmt: skip
+    )
 
 
 def show_library(request: Request, app: Installed[MusicSettings]) -> Response:
-    """One shelf of the library."""
+    """Render one section of the library."""
     asked = request.query_params
     user = user_of(request, asked.get("user", ""))
     shelf = asked.get("shelf", "") if asked.get("shelf", "") in _SHELVES else _SHELVES[0]
     like, cursor = asked.get("q", "")[:200].strip(), asked.get("after", "")[:60]
     values: dict[str, Any] = {"entries": [], "plays": [], "playlists": [], "next_cursor": None}
     if shelf == "plays":
-        found = library.plays(app.db, user, cursor=cursor, n=_PAGE_SIZE)
-        values.update(plays=found.items, next_cursor=found.next_cursor)
+        plays = library.plays(app.db, user, cursor=cursor, n=_PAGE_SIZE)
+        values.update(plays=plays.items, next_cursor=plays.next_cursor)
     elif shelf == "playlists":
         rows = app.db.all("playlists_of", user_id=user, after=number_of(cursor) or 0, n=_PAGE_SIZE + 1)
         values.update(
@@ -113,16 +129,25 @@ def show_library(request: Request, app: Installed[MusicSettings]) -> Response:
         values.update(entries=some.items, next_cursor=some.next_cursor)
     titles = {kind.name: kind.title for kind in app.jobs.kinds.values()}
     return page(
-        request, "music/library.html", **values, shelf=shelf, like=like, most=_PAGE_SIZE, paged=bool(cursor),
-        user=user, mine=user == user_of(request), totals=_totals(app, user), titles=titles,
-    )  # fmt: skip
+        request,
+        "music/library.html",
+        **values,
+        shelf=shelf,
+        like=like,
+        most=_PAGE_SIZE,
+        paged=bool(cursor),
+        user=user,
+        mine=user == user_of(request),
+        totals=_totals(app, user),
+        titles=titles,
+    )
 
 
 def _totals(app: Installed[MusicSettings], user: str) -> dict[str, int]:
     return dict(zip(_SHELVES, app.db.all("totals", user_id=user)[0], strict=True))
 
 
-# What people do on the page: forms that work without script.
+# -- forms, which work without JavaScript ------------------------------------------------------------------------------
 
 Sent = Annotated[dict[str, str], Depends(form)]
 PAGE = "/music"
@@ -130,22 +155,22 @@ CALLED = "was called"
 
 
 def forms_router(app: Installed[MusicSettings]) -> APIRouter:
-    found = APIRouter()
+    router = APIRouter()
     connections: Connections = app.jobs.connections
 
-    @found.post("/music/connect/{provider}")
+    @router.post("/music/connect/{provider}")
     @requires(Permission.PUT_IN)
     def connect(request: Request, provider: str, sent: Sent) -> Response:
         kind, user = kind_of(app, provider), user_of(request)
-        given = {name: value for name, value in sent.items() if name != "back"}
+        entered = {name: value for name, value in sent.items() if name != "back"}
         asked = app.queue.clock.now()
         try:
-            connections.enter(user, kind, given, blanks_stay=True, loopback=may_reach_loopback(request), by=user)
+            connections.enter(user, kind, entered, blanks_stay=True, loopback=may_reach_loopback(request), by=user)
         except WrongValue as error:
-            return connect_page(request, app, kind, given, wrong=error)
+            return connect_page(request, app, kind, entered, wrong=error)
         return told(request, app, kind, "is connected", asked)
 
-    @found.post("/music/disconnect/{provider}")
+    @router.post("/music/disconnect/{provider}")
     @requires(Permission.PUT_IN)
     def disconnect(request: Request, provider: str) -> Response:
         kind, user = kind_of(app, provider), user_of(request)
@@ -154,7 +179,7 @@ def forms_router(app: Installed[MusicSettings]) -> APIRouter:
             request, PAGE, f"{kind.title} is disconnected. What it brought stays in the library."
         )
 
-    @found.post("/music/sync/{provider}")
+    @router.post("/music/sync/{provider}")
     @requires(Permission.PUT_IN)
     def sync(request: Request, provider: str) -> Response:
         kind, user = kind_of(app, provider), user_of(request)
@@ -165,11 +190,11 @@ def forms_router(app: Installed[MusicSettings]) -> APIRouter:
             return redirect_with_flash(request, PAGE, f"{kind.title} is not connected.", tone="warn")
         return told(request, app, kind, CALLED, asked)
 
-    return found
+    return router
 
 
 def told(request: Request, app: Installed[MusicSettings], kind: ProviderKind, done: str, asked: float) -> Response:
-    """Back to the page, with how the call went if that is known soon."""
+    """Redirect to the page, with the outcome of the call if it is known soon."""
     line = wait_for_sync(app, user_of(request), kind, asked, AT_A_PAGE) if app.settings.sync else None
     if done == CALLED and line is not None and not has_called(line.works, asked):
         return redirect_with_flash(

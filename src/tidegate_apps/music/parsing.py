@@ -1,4 +1,4 @@
-"""Reads what services send, one value at a time: a row that is wrong is said to be so, and nothing is ever guessed."""
+"""Parses responses of services value by value. An invalid row is reported, and nothing is guessed."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _MAX_TOKEN = 8192
 _SHOWN = 160
 _MBID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _ISRC = re.compile(r"[A-Z]{2}[A-Z0-9]{3}[0-9]{7}")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]+")  # what no database takes, and no title needs
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]+")  # not accepted by databases
 
 
 class WrongShape(json.JSONDecodeError):
-    """JSON, and not what the service documents: `classify` takes it for an answer in a form that is not understood."""
+    """JSON that differs from the documented format. `classify` treats it as an unreadable response."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"the answer has no {what}", "{}", 0)
@@ -35,21 +35,21 @@ class BadRow(ValueError):
 
 
 def mapping(value: object, what: str) -> Mapping[str, object]:
-    """*value* as an object of JSON; WrongShape names *what* it should have been."""
+    """Return *value* as an object. Raises WrongShape with *what* it should have been."""
     if not isinstance(value, dict):
         raise WrongShape(what)
     return value
 
 
 def part(value: object, *names: str) -> Mapping[str, object]:
-    """The object at the end of *names*, empty when there is none."""
+    """Return the object at the end of *names*; empty if there is none."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value if isinstance(value, dict) else {}
 
 
 def rows(value: object, what: str) -> list[object]:
-    """A list; an only row may come without one, and none at all as nothing."""
+    """Return a list. A single row may come without a list, and no rows as null."""
     match value:
         case None:
             return []
@@ -61,65 +61,65 @@ def rows(value: object, what: str) -> list[object]:
 
 
 def text(value: object) -> str:
-    """Text in one line, cut; empty when it is something else. A number is read as text."""
+    """Return text in one line, truncated; empty for other types. A number becomes text."""
     if isinstance(value, str):
         return _CONTROL.sub(" ", value[: 4 * _MAX_TEXT]).strip()[:_MAX_TEXT]
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else ""
 
 
 def token(value: object) -> str:
-    """A credential as it came; empty for what can be none."""
+    """Return a credential unchanged; empty if it cannot be one."""
     return value if isinstance(value, str) and len(value) <= _MAX_TOKEN and value.isprintable() else ""
 
 
 def required_text(row: Mapping[str, object], name: str) -> str:
-    """Text that a row cannot do without."""
-    found = text(row.get(name))
-    if not found:
+    """Return a required text. Raises BadRow."""
+    value = text(row.get(name))
+    if not value:
         raise BadRow(f"it has no {name}")
-    return found
+    return value
 
 
 def number(value: object) -> float | None:
-    """A number, also when it comes as text; None for anything else."""
+    """Return a number, also from text; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
-        found = float(value)
+        result = float(value)
     except (ValueError, OverflowError):
         return None
-    return found if math.isfinite(found) else None
+    return result if math.isfinite(result) else None
 
 
 def moment(value: object) -> float | None:
-    """UNIX time, from seconds or from a date of ISO 8601; None for anything else, and before 1971."""
-    found = number(value)
-    if found is None and isinstance(value, str):
+    """Return a UNIX time, from seconds or ISO 8601; None for anything else, and before 1971."""
+    timestamp = number(value)
+    if timestamp is None and isinstance(value, str):
         try:
             read = datetime.fromisoformat(value[:64])
-            found = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+            timestamp = (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
             return None
-    return found if found is not None and 31_536_000 <= found < 253_402_300_800 else None
+    return timestamp if timestamp is not None and 31_536_000 <= timestamp < 253_402_300_800 else None
 
 
 def mbid(value: object) -> str | None:
-    """An id of MusicBrainz; None for anything else."""
-    found = value.strip().lower() if isinstance(value, str) else ""
-    return found if _MBID.fullmatch(found) else None
+    """Return a MusicBrainz id; None for anything else."""
+    candidate = value.strip().lower() if isinstance(value, str) else ""
+    return candidate if _MBID.fullmatch(candidate) else None
 
 
 def isrc(value: object) -> str | None:
-    """The first ISRC of a text or a list."""
+    """Return the first ISRC of a text or a list."""
     first = value[0] if isinstance(value, list) and value else value
-    found = first.replace("-", "").strip().upper() if isinstance(first, str) else ""
-    return found if _ISRC.fullmatch(found) else None
+    candidate = first.replace("-", "").strip().upper() if isinstance(first, str) else ""
+    return candidate if _ISRC.fullmatch(candidate) else None
 
 
 def read_rows(
     found: Iterable[object], read: Callable[[Mapping[str, object]], T | None]
 ) -> tuple[list[T], list[RejectedRow]]:
-    """Each row read, and those that cannot be; a row that *read* wants to leave out is None."""
+    """Parse each row; return the results and the rejected rows. *read* returns None to skip a row."""
     good: list[T] = []
     bad: list[RejectedRow] = []
     for row in found:
@@ -140,5 +140,5 @@ def _object(row: object) -> Mapping[str, object]:
 
 
 def shown(row: object) -> str:
-    """The beginning of a row, in one line."""
+    """Return the start of a row in one line."""
     return json.dumps(row, ensure_ascii=True, default=str)[:_SHOWN]

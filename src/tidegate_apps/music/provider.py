@@ -1,7 +1,7 @@
-"""What a provider of music is to the loops that sync it: values that go in and out, and the few calls between them.
+"""The interface of providers: their values, their methods, and how a user connects one.
 
-A provider raises what its service did (an answer, a lost connection, a timeout), and `classify` reads it with the rules
-of its kind. It never sleeps to try again, never keeps health, and never deletes a credential.
+A provider raises what its service did (a response, a lost connection, a timeout), and `classify` reads it with the
+rules of its kind. It never sleeps to retry, never stores health, and never deletes a credential.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tidegate import Rate, rules
 from tidegate.faults import Confirm
 
 T = TypeVar("T")
-LOOK_BACK = 30 * 86400.0  # seconds of history that are fetched when there is no mark yet
+LOOK_BACK = 30 * 86400.0  # seconds of history to fetch without a mark
 
 
 class Operation(StrEnum):
-    """What can be asked of a provider; each is an operation of its target, too."""
+    """What a provider can do; each is also an operation of its target."""
 
     PLAYS = "plays"
     PLAYLISTS = "playlists"
@@ -31,12 +31,12 @@ class Operation(StrEnum):
     TAGS = "tags"
 
 
-# -- what comes back -----------------------------------------------------------------------------------------------
+# -- results -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Song:
-    """*ref* is the provider's own id; ids of MusicBrainz are in lower case; *isrc* in capitals."""
+    """*ref* is the provider's id; MusicBrainz ids are in lower case; *isrc* in upper case."""
 
     title: str
     artist: str
@@ -51,7 +51,7 @@ class Song:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Play:
-    """*ref* is the same whenever the same play is fetched, and no other play of this user has it; *at* is UNIX time."""
+    """*ref* is stable and unique among the plays of this user; *at* is UNIX time."""
 
     ref: str
     at: float
@@ -60,7 +60,7 @@ class Play:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Playlist:
-    """*songs* is None when the provider does not show them, or they have not changed: what is known stays."""
+    """*songs* is None if the provider does not show them or they are unchanged: stored songs stay."""
 
     ref: str
     name: str
@@ -70,7 +70,7 @@ class Playlist:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnrichmentRequest:
-    """An entry of the library that something is wanted for."""
+    """An entry of the library to enrich."""
 
     kind: Literal["artist", "album", "song"]
     id: int
@@ -81,10 +81,10 @@ class EnrichmentRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Enrichment:
-    """What there is for an entry; *id* is that of its request, *mbid* may differ from the one it had (merged there).
+    """The result for an entry; *id* is that of its request, *mbid* may be new (merged at the service).
 
-    *art*: https addresses by kind ("thumb", "background", "logo", "banner", "cover", "disc"), the best liked of each.
-    *nothing*: the service has none, which is an answer and may be remembered for days.
+    *art*: https URLs by kind ("thumb", "background", "logo", "banner", "cover", "disc"), the most liked of each.
+    *nothing*: the service has none, which is a valid result and cached for days.
     """
 
     id: int
@@ -97,9 +97,9 @@ class Enrichment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRow:
-    """A row that could not be read, or an entry that the service refused; the others go on.
+    """A row that could not be parsed, or an entry that the service rejected. The others continue.
 
-    *row* is short and without secrets; *id* is that of the `EnrichmentRequest`, where there is one.
+    *row* is short and without secrets; *id* is that of the `EnrichmentRequest`, if there is one.
     """
 
     row: str
@@ -109,7 +109,7 @@ class RejectedRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """Plays between these two moments may be missing, because the service hands over no more than the newest ones."""
+    """Plays between these times may be missing: the service returns only the newest ones."""
 
     since: float
     until: float
@@ -117,9 +117,9 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch(Generic[T]):
-    """Rows to commit together. *mark* goes into the same transaction; None leaves the mark where it is.
+    """Rows to commit together. *mark* is written in the same transaction; None leaves the mark unchanged.
 
-    *gap*: what the service could not hand over any more, between the mark and these rows.
+    *gap*: what the service could no longer return, between the mark and these rows.
     """
 
     items: tuple[T, ...] = ()
@@ -128,43 +128,42 @@ class Batch(Generic[T]):
     gap: Gap | None = None
 
 
-# -- a provider ----------------------------------------------------------------------------------------------------
+# -- providers ---------------------------------------------------------------------------------------------------------
 
 
 class Provider(ABC):
-    """One service for one user. What its kind does not list in `operations` is not asked of it.
+    """One service for one user. Only operations of its kind are called.
 
-    Each step of an iterator is a few requests, is bounded in time and size, and may be guarded by itself. After an
-    error the iterator is over; the next one starts from the last mark that was committed.
+    Each step of an iterator makes a few requests, has limits in time and size, and is guarded separately. After an
+    error the iterator is finished. The next one starts at the last committed mark.
     """
 
     @abstractmethod
     async def check(self) -> None:
-        """Asks something cheap that needs the credentials; raises when they are refused."""
+        """Make a cheap request with the credentials; raise if they are rejected."""
 
     def plays(self, mark: str | None) -> AsyncIterator[Batch[Play]]:
-        """Plays from the mark on, the oldest batch first, so that no mark passes a play that was not handed over.
+        """Yield plays from the mark on, oldest batch first, so that no mark passes a play that is missing.
 
-        Plays that were handed over before may come again, with the same ref. Once a day they do: None is given for a
-        mark then, for what was handed in late.
+        Plays may repeat with the same ref. Once a day the mark is None, to find plays that were submitted late.
         """
         raise NotImplementedError(f"{type(self).__name__} has no plays")
 
     def playlists(self) -> AsyncIterator[Batch[Playlist]]:
-        """All playlists of the user, one or more in a batch."""
+        """Yield all playlists of the user, one or more per batch."""
         raise NotImplementedError(f"{type(self).__name__} has no playlists")
 
     def enrich(self, operation: Operation, requests: Sequence[EnrichmentRequest]) -> AsyncIterator[Batch[Enrichment]]:
-        """Answers for *wanted*: each entry comes once, as `Enrichment` or as `RejectedRow` with its id."""
+        """Yield results for *requests*: each entry once, as `Enrichment` or as `RejectedRow` with its id."""
         raise NotImplementedError(f"{type(self).__name__} has no {operation}")
 
     async def aclose(self) -> None:  # noqa: B027  # most hold nothing
-        """Frees what it holds; the transport is not its own."""
+        """Release resources, except the transport, which it does not own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderConnection:
-    """*values*: addresses and credentials, decrypted, by the names of the kind's fields; those of the operator too."""
+    """*values*: decrypted URLs and credentials by field name, including those of the operator."""
 
     user: str
     provider: str
@@ -172,13 +171,13 @@ class ProviderConnection:
 
 
 class Save(Protocol):
-    """Keeps changed credentials of the connection. They are committed when it returns, and used only then."""
+    """Saves changed credentials. They are committed when it returns, and must not be used before."""
 
     async def __call__(self, changes: Mapping[str, str]) -> None: ...
 
 
 class ProviderClock(Protocol):
-    """Time, and waiting for it."""
+    """Time and sleeping."""
 
     def now(self) -> float: ...
 
@@ -188,21 +187,21 @@ class ProviderClock(Protocol):
 
 
 class Paces(Protocol):
-    """The limiters of a process: all callers of one *key* share one. `tidegate_apps.music.client.Limiters` is one."""
+    """The rate limiters of a process, shared by *key*. `tidegate_apps.music.client.Limiters` implements it."""
 
     async def turn(self, key: str, rate: Rate) -> None:
-        """Waits until the next request may go; the time is counted from the start of each."""
+        """Wait for the next slot. The interval counts from the start of each request."""
 
     def slower(self, key: str) -> None:
-        """The service has asked for less: half as much from now on, for a while."""
+        """Halve the rate for a while: the service asked for it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderContext:
-    """What a provider is handed. *transport* is shared by all and closed by whoever made it.
+    """The dependencies of a provider. *transport* is shared, and its creator closes it.
 
-    *agent* is the User-Agent, with a contact. *addresses* replace those of the kind, by the same names. *loopback*: a
-    server whose address was entered may be on this machine.
+    *agent* is the User-Agent with a contact. *addresses* replace those of the kind, by name. *loopback*: a server with
+    an entered URL may be on this machine.
     """
 
     transport: httpx2.AsyncBaseTransport
@@ -214,15 +213,15 @@ class ProviderContext:
     loopback: bool = False
 
 
-# What a kind of provider is to those who connect it: what to enter, how to log in, and how one is made.
+# -- kinds of providers: fields, login, and factory --------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One thing to enter. *operator*: it is given once in the settings for all users; a user is not asked for it.
+    """One value to enter. *operator*: it is set once for all users, in the settings.
 
-    *hidden*: neither is asked for it; a login at the service brings it, and it is kept as the others are.
-    *check* returns what was entered as it is kept; its ValueError says what to give instead.
+    *hidden*: it is not entered, but comes from a login at the service. *check* returns the value to store; its
+    ValueError says what to enter instead.
     """
 
     name: str
@@ -238,7 +237,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginRedirect:
-    """*url*: where the browser goes; *verifier*: kept until it comes back, never shown to it."""
+    """*url*: where the browser goes; *verifier*: stored until it returns, never sent to it."""
 
     url: str
     verifier: str = field(default="", repr=False)
@@ -246,7 +245,7 @@ class LoginRedirect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Returned:
-    """A browser that came back from a login: *answer* is its query, to the same *redirect* as it was begun with."""
+    """A browser that returned from a login: *answer* is its query, *redirect* the URL of the start."""
 
     answer: Mapping[str, str] = field(repr=False)
     redirect: str
@@ -255,34 +254,34 @@ class Returned:
 
 
 class OAuth(Protocol):
-    """A login at the service itself, in the user's browser."""
+    """A login at the service, in the user's browser."""
 
     @property
     def required(self) -> bool:
-        """Whether there is no other way to connect."""
+        """Return whether there is no other way to connect."""
 
     def begin(self, values: Mapping[str, str], *, redirect: str, state: str, context: ProviderContext) -> LoginRedirect:
-        """Where to send the browser; it comes back to *redirect* with *state* in its query.
+        """Return where to send the browser. It returns to *redirect* with *state* in its query.
 
-        LoginRefused when it could not come back there.
+        Raises LoginRefused if it could not return there.
         """
 
     def finish(self, values: Mapping[str, str], returned: Returned) -> Awaitable[Mapping[str, str]]:
-        """The values to save. LoginRefused when the user said no; any other error as of a call."""
+        """Return the values to save. Raises LoginRefused if the user declined; other errors as for a call."""
 
 
 class LoginRefused(Exception):
-    """There is no login, or the browser came back without a permission; the text is for people."""
+    """A login is not possible, or the browser returned without an authorization. The text is for users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProviderKind:
-    """What the factory knows of one provider.
+    """The description of one kind of provider.
 
-    *every*: seconds between two syncs. *rules* reads the answers; *confirm* replaces the doubts of that pack. *rate*
-    bounds the requests of all that have the same *counted* (process-wide, a server, an app: what the service counts).
-    *addresses*: where it is, by name, unless it is a field. *make* returns None when the connection is not configured.
-    *ends*: UNIX time at which the access ends by itself, if it does.
+    *every*: seconds between two syncs. *rules* classifies responses; *confirm* replaces the confirmation of that pack.
+    *rate* limits the requests of all that share *counted* (a process, a server, an app: what the service counts).
+    *addresses*: its URLs by name, unless they are fields. *make* returns None if the connection is incomplete. *ends*:
+    UNIX time at which the access expires, if it does.
     """
 
     name: str
@@ -301,5 +300,9 @@ class ProviderKind:
     ends: Callable[[Mapping[str, str]], float | None] = lambda values: None
 
     def missing(self, values: Mapping[str, str]) -> tuple[Field, ...]:
-        """The required fields that *values* does not have."""
-        return tuple(each for each in self.fields if each.required and not (values.get(each.name) or each.default))
+        """Return the required fields that *values* lacks."""
+        return tuple(
+            entry_field
+            for entry_field in self.fields
+            if entry_field.required and not (values.get(entry_field.name) or entry_field.default)
+        )

@@ -1,4 +1,4 @@
-"""What somebody enters for a connection: which fields there are, what is wrong with a value, whose account it is."""
+"""Provider kinds, found by entry points, and validation of what users enter for a connection."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from importlib.metadata import EntryPoint, entry_points
 
 from tidegate_apps.music.provider import Field, Provider, ProviderConnection, ProviderContext, ProviderKind
 
-# Which providers there are: those of the entry points, ours among them. A seventh is one file and one entry point.
+# -- kinds -------------------------------------------------------------------------------------------------------------
+# A new provider is one module and one entry point.
 
 GROUP = "tidegate_apps.music.providers"
 _log = logging.getLogger("tidegate.music")
@@ -19,33 +20,33 @@ _log = logging.getLogger("tidegate.music")
 
 @cache
 def kinds() -> Mapping[str, ProviderKind]:
-    """By name, those that are synced most often first. One that cannot be loaded is left out, and the log says why."""
+    """Return kinds by name, the most frequently synced first. One that fails to load is logged and left out."""
     return load_kinds(entry_points(group=GROUP))
 
 
 def load_kinds(points: Iterable[EntryPoint]) -> Mapping[str, ProviderKind]:
-    """The kinds that *points* name; of two with one name, that of Tidegate itself, else the first."""
-    found: dict[str, ProviderKind] = {}
+    """Return the kinds of *points*. Of two with one name, Tidegate's own wins, else the first."""
+    kinds_by_name: dict[str, ProviderKind] = {}
     for point in sorted(points, key=lambda each: (not each.value.startswith("tidegate_apps."), each.value)):
         kind = _kind(point)
         if kind is None:
             continue
-        if kind.name in found:
+        if kind.name in kinds_by_name:
             _log.error("the provider %r of %s is left out: its name is taken", kind.name, point.value)
             continue
-        found[kind.name] = kind
-    return dict(sorted(found.items(), key=lambda each: (each[1].every, each[1].title)))
+        kinds_by_name[kind.name] = kind
+    return dict(sorted(kinds_by_name.items(), key=lambda each: (each[1].every, each[1].title)))
 
 
 def make_provider(kind: ProviderKind, connection: ProviderConnection, context: ProviderContext) -> Provider | None:
-    """The provider of *connection*; None when something that it needs has not been entered."""
+    """Return the provider of *connection*; None if a required value is missing."""
     return None if kind.missing(connection.values) else kind.make(connection, context)
 
 
 def _kind(point: EntryPoint) -> ProviderKind | None:
     try:
         kind = point.load()
-    except Exception:  # somebody else's module: it must not stop the others
+    except Exception:  # third-party code must not stop the others
         _log.exception("the provider %s cannot be loaded", point.value)
         return None
     if not isinstance(kind, ProviderKind):
@@ -58,7 +59,7 @@ MAX_VALUE = 4000  # characters
 
 
 class WrongValue(ValueError):
-    """Something that was entered cannot be used; the text is for people. *field* is empty when it is about none."""
+    """An entered value cannot be used; the text is for users. *field* is empty if it concerns none."""
 
     def __init__(self, why: str, field: str = "") -> None:
         super().__init__(f"{field}: {why}" if field else why)
@@ -66,24 +67,28 @@ class WrongValue(ValueError):
 
 
 def asked_for(kind: ProviderKind) -> tuple[Field, ...]:
-    """What a user is asked for."""
+    """Return the fields that a user enters."""
     return tuple(field for field in kind.fields if not field.operator and not field.hidden)
 
 
 def by_itself(kind: ProviderKind, operator: Mapping[str, str]) -> bool:
-    """Whether it needs nothing of a user, and the operator has entered the rest."""
-    return not any(each.required for each in asked_for(kind)) and kind.oauth is None and not kind.missing(operator)
+    """Return whether a user needs to enter nothing, and the operator has entered the rest."""
+    return (
+        not any(user_field.required for user_field in asked_for(kind))
+        and kind.oauth is None
+        and not kind.missing(operator)
+    )
 
 
 def enter_values(
     kind: ProviderKind, given: Mapping[str, str], before: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """What somebody entered, cleaned; a secret that was left empty stays as it was. WrongValue names the field."""
-    fields = {each.name: each for each in asked_for(kind)}
+    """Return entered values, cleaned. An empty secret keeps its value. Raises WrongValue with the field."""
+    fields = {user_field.name: user_field for user_field in asked_for(kind)}
     for name in given:
         if name not in fields:
             raise WrongValue(f"{kind.title} does not ask for it; it asks for: {', '.join(fields) or 'nothing'}", name)
-    found: dict[str, str] = {}
+    entered: dict[str, str] = {}
     for name, field in fields.items():
         value = given.get(name, "").strip() or field.default
         if not value and field.secret and before:
@@ -93,19 +98,19 @@ def enter_values(
         if not value and field.required:
             raise _empty(field)
         if value:
-            found[name] = check_value(field, value)
-    return found
+            entered[name] = check_value(field, value)
+    return entered
 
 
 def complete(kind: ProviderKind, values: Mapping[str, str]) -> None:
-    """WrongValue when there is a field too many, or one is missing that the operator does not give for all."""
+    """Raise WrongValue for an unknown field, or a missing one that the operator does not set."""
     names = [field.name for field in kind.fields]
     for name in values:
         if name not in names:
             raise WrongValue(f"{kind.title} has no such field; it has: {', '.join(names) or 'none'}", name)
-    for each in kind.missing(values):
-        if not each.operator:
-            raise _empty(each)
+    for missing_field in kind.missing(values):
+        if not missing_field.operator:
+            raise _empty(missing_field)
 
 
 def _empty(each: Field) -> WrongValue:
@@ -120,16 +125,16 @@ def check_value(each: Field, value: str) -> str:
 
 
 def leading(kind: ProviderKind) -> list[Field]:
-    """What says where a connection leads, and to whom."""
-    return [each for each in asked_for(kind) if not each.secret]
+    """Return the fields that identify the server and the account."""
+    return [user_field for user_field in asked_for(kind) if not user_field.secret]
 
 
 def account(kind: ProviderKind, values: Mapping[str, str]) -> str:
-    """What tells one account from another. Where nothing but a login says whose it is, each login may be another's."""
-    names = [each.name for each in leading(kind) or [field for field in kind.fields if field.hidden]]
+    """Return what distinguishes accounts. If only a login identifies the account, each login may be another one."""
+    names = [account_field.name for account_field in leading(kind) or [field for field in kind.fields if field.hidden]]
     return hidden(json.dumps([values.get(name, "") for name in names]))
 
 
 def hidden(text: str) -> str:
-    """What tells that two texts are the same. A table has it of a state: whoever reads it can come back with none."""
+    """Return a digest to compare texts. A stored OAuth state cannot be used by readers of the table."""
     return sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""How a connection is, in words: one place for page, API and command line. Pure."""
+"""Status of connections for page, API and command line, and actions that wait for a sync."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate_apps.music.provider import Gap, Operation, ProviderKind
 from tidegate_apps.music.registry import asked_for, by_itself
 from tidegate_apps.music.settings import MusicSettings, of_kind, operator_values
 
-_WORDS: Mapping[str, tuple[str, str, str]] = {  # word, icon, tone; as targets of the server have them
+_WORDS: Mapping[str, tuple[str, str, str]] = {  # word, icon, tone; as for targets of the server
     "action": ("Needs you", "alert", "bad"),
     "limited": ("Rate-limited", "timer", "warn"),
     "degraded": ("Backing off", "quarter", "warn"),
@@ -31,17 +31,21 @@ _WORDS: Mapping[str, tuple[str, str, str]] = {  # word, icon, tone; as targets o
     "unset": ("Not set up", "settings", "calm"),
     "off": ("Switched off", "pause", "calm"),
 }
-CALM = frozenset({"ok", "syncing", "idle", "new"})  # nobody need look at it
+CALM = frozenset({"ok", "syncing", "idle", "new"})  # no action needed
 _OF_HELD = {"fatal": "action", "retry_after": "limited", "backoff": "degraded", "other": "paused"}
 _URGENCY = {name: rank for rank, name in enumerate(_WORDS)}
 OPERATIONS: Mapping[str, str] = {
-    "plays": "Plays", "playlists": "Playlists", "ids": "Ids", "art": "Pictures", "tags": "Tags",
-}  # fmt: skip
+    "plays": "Plays",
+    "playlists": "Playlists",
+    "ids": "Ids",
+    "art": "Pictures",
+    "tags": "Tags",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionStatusLabel:
-    """A state as people see it. *reason* is a whole sentence, or empty."""
+    """A state for display. *reason* is a whole sentence, or empty."""
 
     name: str
     reason: str = ""
@@ -61,7 +65,7 @@ class ConnectionStatusLabel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperationSummary:
-    """One operation of a connection. *refused*: it waits for other credentials, and is not called whoever asks."""
+    """One operation of a connection. *refused*: it needs new credentials, so a request to sync does not call it."""
 
     name: str
     word: str
@@ -78,7 +82,7 @@ class ConnectionSummary:
     row: ConnectionRow | None
     look: ConnectionStatusLabel
     works: tuple[OperationSummary, ...] = ()
-    shown: Mapping[str, str]  # what was entered and is no secret, by label
+    shown: Mapping[str, str]  # entered values that are not secret, by label
     gaps: tuple[Gap, ...] = ()
     ends_at: float | None = None
 
@@ -88,33 +92,33 @@ class ConnectionSummary:
 
     @property
     def alone(self) -> bool:
-        """It needs nothing of the user."""
+        """Return whether it needs nothing from the user."""
         return not asked_for(self.kind) and self.kind.oauth is None
 
     @property
     def success_at(self) -> float | None:
-        """When something of it last went well."""
+        """Return the time of the last success of any operation."""
         return max((work.state.success_at for work in self.works if work.state.success_at is not None), default=None)
 
     @property
     def next_at(self) -> float | None:
-        """When the first of it is tried again by itself."""
+        """Return when the first operation is retried automatically."""
         return min((work.state.next_at for work in self.works if work.state.next_at is not None), default=None)
 
     @property
     def refused(self) -> bool:
-        """Something of it waits until it is reconnected."""
+        """Return whether an operation needs new credentials."""
         return any(work.refused for work in self.works)
 
     @property
     def can_be_asked(self) -> bool:
-        """Whether somebody who asks for a call gets one."""
+        """Return whether a request to sync leads to a call."""
         refused = bool(self.works) and all(work.refused for work in self.works)
         return self.row is not None and self.row.there and not refused
 
     @property
     def waits_for(self) -> str:
-        """When something of it is tried that is not tried by itself, in words; empty when all of it is."""
+        """Return when operations continue that are not retried automatically, as text; empty if all are."""
         waiting = [work for work in self.works if work.look.name == "action" and work.state.next_at is None]
         if not waiting:
             return ""
@@ -123,7 +127,7 @@ class ConnectionSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A provider as the operator has set it up."""
+    """A provider as the operator configured it."""
 
     kind: ProviderKind
     operator: Mapping[str, str]
@@ -150,13 +154,13 @@ def status_label(state: OperationState) -> ConnectionStatusLabel:
 
 
 def _refused(kind: ProviderKind, state: OperationState, all_of_it: Sequence[OperationState]) -> bool:
-    """Whether it waits for other credentials. Any other fault is tried when somebody asks: it may be over."""
+    """Return whether it needs new credentials. Other faults are retried on request: they may be over."""
     if state.held != "fatal":
         return False
-    # One that was held without a fault of its own is held by that of another.
-    codes = [state.code] if state.code else [each.code for each in all_of_it if each.held == "fatal" and each.code]
-    found = [kind.rules.code_book[code].reason for code in codes if code in kind.rules.code_book]
-    return all(reason is Reason.AUTH for reason in found)
+    # An operation held without a fault is held by that of another.
+    codes = [state.code] if state.code else [other.code for other in all_of_it if other.held == "fatal" and other.code]
+    reasons = [kind.rules.code_book[code].reason for code in codes if code in kind.rules.code_book]
+    return all(reason is Reason.AUTH for reason in reasons)
 
 
 def line_of(
@@ -179,7 +183,7 @@ def line_of(
     if look is not None:
         return ConnectionSummary(kind=kind, row=row, look=look, shown=shown)
     mine = [state for state in states if state.provider == kind.name]
-    by_name = {each.operation: each for each in mine}
+    by_name = {state.operation: state for state in mine}
     works = tuple(
         OperationSummary(
             name=name,
@@ -197,14 +201,14 @@ def line_of(
     return ConnectionSummary(kind=kind, row=row, look=worst, works=works, shown=shown, ends_at=ends_at)
 
 
-# Who asks, and what they may see: everybody their own music; an admin that of others, too.
+# -- access: users see their own music, admins also that of others -----------------------------------------------------
 
 _MAX_NAME = 200
 _GAPS_SHOWN, _MAX_GAPS = 7 * 86400.0, 3
 
 
 def user_of(request: Request, wanted: str = "") -> str:
-    """Whose music it is about: of whoever asks, or of *wanted* if an admin asks."""
+    """Return the user whose music is requested: the caller, or *wanted* for an admin."""
     me = current_user(request)
     if not wanted or wanted == me:
         return me
@@ -215,16 +219,16 @@ def user_of(request: Request, wanted: str = "") -> str:
 
 
 def may_reach_loopback(request: Request) -> bool:
-    """Whether who asks may enter servers on this machine: admins only."""
+    """Return whether the caller may enter servers on this machine: admins only."""
     who = current_principal(request)
     return who is not None and who.has_permission(Permission.MANAGE)
 
 
 def kind_of(app: Installed[MusicSettings], name: str) -> ProviderKind:
-    found: ProviderKind | None = app.jobs.kinds.get(name)
-    if found is None:
+    kind: ProviderKind | None = app.jobs.kinds.get(name)
+    if kind is None:
         raise Problem("not_there", f"There is no provider {name[:40]!r}.", status=404)
-    return found
+    return kind
 
 
 def offer_of(app: Installed[MusicSettings], kind: ProviderKind) -> Offer:
@@ -233,33 +237,33 @@ def offer_of(app: Installed[MusicSettings], kind: ProviderKind) -> Offer:
 
 
 def lines_of(app: Installed[MusicSettings], user: str) -> list[ConnectionSummary]:
-    """Every provider as it is for that user."""
+    """Return every provider for that user."""
     connections: Connections = app.jobs.connections
     rows = {row.provider: row for row in connections.of(user)}
     states = read(app.db.all("states_of", user_id=user))
     gaps = _gaps(app, user)
     anything = any(row.there for row in rows.values())
-    found = []
-    # First what brings plays, then what adds to them.
+    lines = []
+    # Providers of plays come first, then those that enrich.
     for kind in sorted(app.jobs.kinds.values(), key=lambda each: Operation.PLAYS not in each.operations):
         row = rows.get(kind.name)
         line = line_of(offer_of(app, kind), row, states, _ends(connections, kind, row))
         if row is None and line.connected and not anything:
-            line = line_of(offer_of(app, kind), None, [])  # it begins with the first connection of the user
-        found.append(replace(line, gaps=tuple(gaps[kind.name])) if line.connected and kind.name in gaps else line)
-    return found
+            line = line_of(offer_of(app, kind), None, [])  # it starts with the first connection of the user
+        lines.append(replace(line, gaps=tuple(gaps[kind.name])) if line.connected and kind.name in gaps else line)
+    return lines
 
 
 def _gaps(app: Installed[MusicSettings], user: str) -> dict[str, list[Gap]]:
-    """The latest of each provider, for as long as people may want to know."""
-    found: dict[str, list[Gap]] = {}
+    """Return the latest gap of each provider, while it is recent."""
+    by_provider: dict[str, list[Gap]] = {}
     for provider, since, until in app.db.all("gaps_of", user_id=user, after=app.queue.clock.now() - _GAPS_SHOWN):
-        found.setdefault(provider, []).append(Gap(since=since, until=until))
-    return {provider: gaps[:_MAX_GAPS] for provider, gaps in found.items()}
+        by_provider.setdefault(provider, []).append(Gap(since=since, until=until))
+    return {provider: gaps[:_MAX_GAPS] for provider, gaps in by_provider.items()}
 
 
 def _ends(connections: Connections, kind: ProviderKind, row: ConnectionRow | None) -> float | None:
-    """When the access ends by itself, if it does."""
+    """Return when the access expires, if it does."""
     if row is None or not row.there or kind.oauth is None:
         return None
     try:
@@ -268,26 +272,26 @@ def _ends(connections: Connections, kind: ProviderKind, row: ConnectionRow | Non
         return None
 
 
-# Whoever asks for a call wants to know how it went: it is waited for a little, and said in words.
+# -- waiting for a requested sync, to show its outcome -----------------------------------------------------------------
 
-AT_A_PAGE = 3.0  # seconds that somebody waits for a page
+AT_A_PAGE = 3.0  # seconds
 _POLL_INTERVAL = 0.1
-_STAYS = ("retry_after", "other")  # what holds a call although somebody asks for it, beside refused credentials
+_STAYS = ("retry_after", "other")  # holds that a request does not end, in addition to rejected credentials
 
 
 def was_served(work: OperationSummary, asked: float, since: float) -> bool:
-    """Whether it was called, or is held by what asking does not end, with the credentials that are there *since*."""
+    """Return whether it was called, or is held regardless of requests, with the credentials of *since*."""
     tried = work.state.tried_at or 0.0
     return tried >= asked or ((work.refused or work.state.held in _STAYS) and tried >= since)
 
 
 def has_called(works: Sequence[OperationSummary], asked: float) -> bool:
-    """Whether anything of it was called since."""
+    """Return whether any operation was called since the request."""
     return any((work.state.tried_at or 0.0) >= asked for work in works)
 
 
 def is_over(works: Sequence[OperationSummary], asked: float, since: float) -> bool:
-    """Whether all operations were served; what the failure of one of them holds, too, is not called any more."""
+    """Return whether all operations were served. Those held by the failure of another count as served."""
     tried = has_called(works, asked)
     return bool(works) and all(
         was_served(work, asked, since) or (tried and work.state.held is not None) for work in works
@@ -297,10 +301,10 @@ def is_over(works: Sequence[OperationSummary], asked: float, since: float) -> bo
 def wait_for_sync(
     app: Installed[MusicSettings], user: str, kind: ProviderKind, asked: float, limit: float
 ) -> ConnectionSummary | None:
-    """How a provider is once it was called, or cannot be, since *asked*; None when that takes longer than *most*."""
+    """Return the status of a provider after it was called or blocked since *asked*; None after *limit* seconds."""
     end = time.monotonic() + limit
     while True:
-        line = next(each for each in lines_of(app, user) if each.kind.name == kind.name)
+        line = next(summary for summary in lines_of(app, user) if summary.kind.name == kind.name)
         if is_over(line.works, asked, 0.0 if line.row is None else line.row.connected_at):
             return line
         if time.monotonic() >= end:
@@ -309,7 +313,7 @@ def wait_for_sync(
 
 
 def outcome(kind: ProviderKind, done: str, line: ConnectionSummary | None) -> tuple[str, str]:
-    """What is said of it on a page, and in which tone. *done*: what the person did, as in "is connected"."""
+    """Return the text and tone for a page. *done*: what the user did, as in "is connected"."""
     if line is None:
         return f"{kind.title} {done}; its first answer is still to come.", "good"
     if line.look.name in CALM:

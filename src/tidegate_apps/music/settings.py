@@ -1,4 +1,4 @@
-"""The section `music` of the settings, with one table inside it for each provider that is installed."""
+"""Settings of music: the section `music`, with one table per installed provider."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ class MusicSettings(BaseModel):
     backoff_jitter: float = Field(default=0.25, ge=0, lt=1, description="How far chance moves a wait: a share of it.")
     cap_notice: bool = Field(default=True, description="Tell once when the waits have reached the longest.")
     reprobe: Seconds = Field(
-        default=Seconds("1h"), ge=0,
+        default=Seconds("1h"),
+        ge=0,
         description="Between two calls after a fault of quota or configuration; 0: none is made.",
-    )  # fmt: skip
+    )
     deadline: Seconds = Field(default=Seconds("15m"), ge=60, description="For one step of a sync, waits included.")
     keep_health: bool = Field(
         default=False, description="Keep failures and waits in the store, so that a restart does not forget them."
@@ -91,21 +92,23 @@ class ProviderSettings(BaseModel):
 
 
 def setting_of_address(kind: str, address: str) -> str:
-    """The key of an address: `url` for the one that is called as its provider, else what tells it apart."""
+    """Return the key of a URL: `url` for the one that is named like its provider, else its distinct part."""
     rest = address.removeprefix(kind).strip("_")
     return f"{rest}_url" if rest else "url"
 
 
 def table_of(kind: ProviderKind) -> type[ProviderSettings]:
-    """The table of one provider."""
+    """Return the table of one provider."""
     fields: dict[str, Any] = {
         "enabled": (bool, Field(default=True, description=f"Whether {kind.title} is called at all.")),
         "every": (Seconds, Field(default=Seconds(kind.every), ge=_MIN_INTERVAL, description="Between two syncs.")),
     }
-    for each in (field for field in kind.fields if field.operator):
-        said = f"{each.label} of {kind.title}, for all users." + (f" {each.hint}" if each.hint else "")
-        of_type: Any = SecretStr if each.secret else str
-        fields[each.name] = (of_type, Field(default=of_type(each.default), description=said))
+    for operator_field in (field for field in kind.fields if field.operator):
+        said = f"{operator_field.label} of {kind.title}, for all users." + (
+            f" {operator_field.hint}" if operator_field.hint else ""
+        )
+        of_type: Any = SecretStr if operator_field.secret else str
+        fields[operator_field.name] = (of_type, Field(default=of_type(operator_field.default), description=said))
     for address, where in kind.addresses.items():
         said = f"Where {kind.title} is."
         fields[setting_of_address(kind.name, address)] = (str, Field(default=where, description=said))
@@ -113,7 +116,7 @@ def table_of(kind: ProviderKind) -> type[ProviderSettings]:
 
 
 def with_tables(known: Mapping[str, ProviderKind]) -> type[MusicSettings]:
-    """The settings with a table for each provider."""
+    """Return the settings with a table for each provider."""
     tables: dict[str, Any] = {}
     for kind in known.values():
         table = table_of(kind)
@@ -124,16 +127,16 @@ def with_tables(known: Mapping[str, ProviderKind]) -> type[MusicSettings]:
 
 
 def of_kind(settings: MusicSettings, kind: ProviderKind) -> ProviderSettings:
-    """The table of a provider; its defaults where the settings were made before it was there."""
-    found = getattr(settings, kind.name, None)
-    return found if isinstance(found, ProviderSettings) else table_of(kind)()
+    """Return the table of a provider; its defaults if the settings are older than the provider."""
+    table = getattr(settings, kind.name, None)
+    return table if isinstance(table, ProviderSettings) else table_of(kind)()
 
 
 def operator_values(settings: MusicSettings, kind: ProviderKind) -> dict[str, str]:
-    """What the operator has entered for all users."""
+    """Return what the operator has entered for all users."""
     table = of_kind(settings, kind)
-    found = {field.name: _plain(getattr(table, field.name)) for field in kind.fields if field.operator}
-    return {name: value for name, value in found.items() if value}
+    values = {field.name: _plain(getattr(table, field.name)) for field in kind.fields if field.operator}
+    return {name: value for name, value in values.items() if value}
 
 
 def addresses(settings: MusicSettings, kind: ProviderKind) -> dict[str, str]:
@@ -142,7 +145,7 @@ def addresses(settings: MusicSettings, kind: ProviderKind) -> dict[str, str]:
 
 
 def declared(settings: MusicSettings) -> dict[tuple[str, str], dict[str, str]]:
-    """The connections of the settings, by user and provider."""
+    """Return the connections of the settings, by user and provider."""
     return {
         (user, provider): {name: value.get_secret_value() for name, value in values.items()}
         for user, of_user in settings.connect.items()

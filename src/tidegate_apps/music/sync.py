@@ -1,4 +1,4 @@
-"""One turn of syncing: a loop for every user at every provider, begun, ended and replaced as connections change."""
+"""Supervises the sync loops: one per user and provider, started, stopped and replaced as connections change."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from tidegate_apps.music.settings import declared
 from tidegate_apps.music.sync_loop import Pair, SyncContext, SyncLoop
 
 _log = logging.getLogger("tidegate.music")
-_OWN_FAULT = 30.0  # seconds until one that could not begin, or ended by itself, is begun again
-_END_SECONDS = 0.25  # seconds that others wait for one that ends
-_STOP_SECONDS = 5.0  # seconds that a stop waits for all of them
+_OWN_FAULT = 30.0  # seconds until a loop that failed to start or crashed is restarted
+_END_SECONDS = 0.25  # seconds to wait for a loop to end
+_STOP_SECONDS = 5.0  # seconds that a stop waits for all loops
 
 
 @dataclass(slots=True)
@@ -34,13 +34,13 @@ class _Running:
 
 
 class SyncSupervisor:
-    """Ends promptly when it is told to; whatever it was in the middle of is done again from the last mark."""
+    """Stops promptly. Interrupted work is repeated from the last mark."""
 
     def __init__(self, context: SyncContext, transport: httpx2.AsyncBaseTransport) -> None:
         self._context, self._transport = context, transport
         self._running: dict[Pair, _Running] = {}
-        self._closing: dict[Pair, asyncio.Task[None]] = {}  # told to end; one that renews a token may need a while
-        self._again: dict[Pair, float] = {}  # not running although they should, and when they are begun again
+        self._closing: dict[Pair, asyncio.Task[None]] = {}  # cancelled; one that renews a token may need a while
+        self._again: dict[Pair, float] = {}  # not running, and when they are restarted
         self._rows: dict[Pair, ConnectionRow] = {}
         self._version = 0
 
@@ -59,7 +59,7 @@ class SyncSupervisor:
         finally:
             await self._end(list(self._running), _STOP_SECONDS)
             for task in self._closing.values():
-                task.cancel()  # it does not even wait for what is under way
+                task.cancel()  # do not wait for calls in flight
             await self._end([], _END_SECONDS)
             await self._write()
 
@@ -98,24 +98,24 @@ class SyncSupervisor:
             if pair not in self._running and pair not in self._again:
                 self._start(pair, row_or_none)
             asked = 0.0 if row_or_none is None else row_or_none.asked_at
-            # Who asked before this process began is served by its first call.
+            # The first call serves requests from before the start of this process.
             if pair in self._running and asked > self._context.asked.get(pair, asked):
                 self._running[pair].loop.ask()
             self._context.asked[pair] = asked
 
     def _wanted(self) -> dict[Pair, ConnectionRow | None]:
-        """Every user at every provider that they are connected to; some need no connection of their own."""
+        """Return every user with every connected provider; some providers need no connection."""
         context = self._context
         there = {pair: row for pair, row in self._rows.items() if row.there}
         alone = [kind for kind in context.kinds.values() if by_itself(kind, context.operator(kind))]
         users = {user for user, _ in there}
-        found: dict[Pair, ConnectionRow | None] = {
+        pairs: dict[Pair, ConnectionRow | None] = {
             (user, kind.name): None for user in users for kind in alone if (user, kind.name) not in self._rows
         }
-        found.update(there)
+        pairs.update(there)
         return {
             pair: row
-            for pair, row in found.items()
+            for pair, row in pairs.items()
             if pair[1] in context.kinds and context.enabled(context.kinds[pair[1]])
         }
 
@@ -128,7 +128,7 @@ class SyncSupervisor:
     # -- loops ---------------------------------------------------------------------------------------------------------
 
     async def _revive(self) -> None:
-        """Begins again what ended by itself, what could not begin, and what had to wait for the one before it."""
+        """Restart loops that crashed, failed to start, or had to wait for their predecessor."""
         now = self._context.clock.monotonic()
         for pair in [pair for pair, running in self._running.items() if running.task.done()]:
             _log.warning("music_loop_begins_again user=%s provider=%s", *pair)
@@ -136,7 +136,7 @@ class SyncSupervisor:
             self._again[pair] = now + _OWN_FAULT
         due = [pair for pair, at in self._again.items() if at <= now]
         for pair in due:
-            # The one before may have saved other credentials, of which no change tells.
+            # The predecessor may have saved new credentials, which no change reports.
             row = await asyncio.to_thread(self._context.connections.get, *pair)
             if row is not None:
                 self._rows[pair] = row
@@ -156,7 +156,7 @@ class SyncSupervisor:
             self._begin_loop(pair, row)
         except BadSecret:
             self._refused(pair, UNREADABLE, None)
-        except Exception:  # a provider's own, perhaps somebody else's: the others go on
+        except Exception:  # perhaps third-party code: the other loops continue
             _log.exception("music_not_begun user=%s provider=%s", *pair)
             self._again[pair] = self._context.clock.monotonic() + _OWN_FAULT
             self._refused(pair, UNUSABLE, self._context.clock.now() + _OWN_FAULT)
@@ -169,26 +169,30 @@ class SyncSupervisor:
         context.generations[pair] = generation
         values = context.values(kind, row)
         there = ProviderContext(
-            transport=self._transport, clock=context.clock, paces=context.limiters, save=_Save(context, kind, row),
-            agent=context.agent, addresses=context.addresses(kind),
+            transport=self._transport,
+            clock=context.clock,
+            paces=context.limiters,
+            save=_Save(context, kind, row),
+            agent=context.agent,
+            addresses=context.addresses(kind),
             loopback=row is not None and context.connections.loopback(row),
-        )  # fmt: skip
+        )
         made = registry.make_provider(kind, ProviderConnection(user=user, provider=provider, values=values), there)
         if made is None:
-            return  # something that it needs has not been entered
+            return  # a required value is missing
         loop = SyncLoop(context, kind, user, made)
         task = asyncio.create_task(loop.run(), name=f"music {provider} of {user}")
         task.add_done_callback(_ended)
         self._running[pair] = _Running(loop, task, generation)
 
     def _look(self) -> None:
-        """People may have paused a provider, or cleared what was held against a user."""
+        """Check whether an operator paused a provider or cleared the state of a user."""
         paused = self._context.healths.paused()
         for (_, provider), running in self._running.items():
             running.loop.look(paused=provider in paused)
 
     def _refused(self, pair: Pair, code: Code, due: float | None) -> None:
-        """Nothing can be called with what was entered. *due*: when it is tried again; None: when a person has acted."""
+        """Record that the entered values cannot be used. *due*: the next try; None: after a user has acted."""
         context, fault = self._context, code.fault("connection")
         for operation in context.kinds[pair[1]].operations:
             lane = SyncOperation(*pair, operation)
@@ -197,7 +201,7 @@ class SyncSupervisor:
             context.states.changed(lane)
 
     async def _end(self, pairs: list[Pair], limit: float) -> None:
-        """Tells them to end, and waits for that, but not for ever: they close by themselves."""
+        """Cancel loops and wait up to *limit* seconds. They clean up in the background."""
         for pair in pairs:
             task = self._closing[pair] = self._running.pop(pair).task
             task.cancel()
@@ -206,7 +210,7 @@ class SyncSupervisor:
         self._closing = {pair: task for pair, task in self._closing.items() if not task.done()}
 
     async def _write(self) -> None:
-        """How all of them are, for people, and for the next process where the settings want that."""
+        """Write the states for display, and for the next process if the settings say so."""
         context = self._context
         if not context.states.waiting:
             return
@@ -220,7 +224,7 @@ class SyncSupervisor:
 
         try:
             await asyncio.to_thread(write)
-        except Exception:  # the store is away: the next look writes what is true then
+        except Exception:  # the store is unavailable: the next write has the newer state
             _log.exception("music_states_not_written")
             context.states.put_back(rows)
 
@@ -235,7 +239,7 @@ def _generation(row: ConnectionRow | None) -> int:
 
 
 class _Save:
-    """Keeps rotated credentials of one connection; they are on disk when it returns."""
+    """Saves rotated credentials of one connection, durably."""
 
     def __init__(self, context: SyncContext, kind: ProviderKind, row: ConnectionRow | None) -> None:
         self._context, self._kind, self._row = context, kind, row

@@ -1,7 +1,7 @@
-"""The loop of one user at one provider: its operations one after another, each when it is due, behind its gate.
+"""The sync loop of one user at one provider: runs each operation when it is due, behind its target.
 
-Nothing waits for a tick: after a failure the next call is due when its wait is over, after a success when the interval
-is. Nobody else waits for this loop, however long its provider takes.
+There is no tick. After a failure the next call is due after its delay, after a success after the interval. A slow
+provider delays no other loop.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from tidegate_apps.music.library_writer import LibraryWriter, SyncOperation
 from tidegate_apps.music.provider import Batch, Operation, Provider, ProviderKind
 from tidegate_apps.music.settings import MusicSettings, addresses, of_kind, operator_values
 
-# What the loops of one process share, for as long as it lives: a turn of the job that ends forgets nothing of it.
+# -- state that the loops of a process share ---------------------------------------------------------------------------
+# It outlives a single run of the job.
 
-Pair = tuple[str, str]  # a user and a provider
+Pair = tuple[str, str]  # user and provider
 
 
 @dataclass(slots=True, kw_only=True)
 class SyncContext:
-    """All of it is used on one loop at a time."""
+    """Use it on one event loop at a time."""
 
     db: Db
     settings: MusicSettings
@@ -43,26 +44,24 @@ class SyncContext:
     keeping: LibraryWriter
     states: OperationStates
     limiters: Limiters
-    dues: dict[SyncOperation, float] = field(
-        default_factory=dict
-    )  # on the clock that never steps; infinite: a person must act
+    dues: dict[SyncOperation, float] = field(default_factory=dict)  # monotonic time; infinite: a user must act
     generations: dict[Pair, int] = field(default_factory=dict)  # of the credentials that were last used
     asked: dict[Pair, float] = field(default_factory=dict)
-    # That had nothing to ask for, in their order: no call was made, so none is too soon.
+    # Operations that had nothing to request, in order. They made no call, so an earlier start is not too soon.
     idle: dict[SyncOperation, None] = field(default_factory=dict)
     wakes: dict[Pair, Callable[[], None]] = field(default_factory=dict)
     loaded: bool = False
 
     def load(self) -> None:
-        """What an earlier process left; once."""
+        """Load the state of an earlier process, once."""
         if self.loaded:
             return
-        kept = self.settings.keep_health
-        if kept:
+        keep_health = self.settings.keep_health
+        if keep_health:
             self.healths.restore(self.db)
         else:
             self.db.all("clear_all_health")
-        self.states.load(forget=not kept)
+        self.states.load(forget=not keep_health)
         self.loaded = True
 
     def every(self, kind: ProviderKind) -> float:
@@ -78,23 +77,23 @@ class SyncContext:
         return operator_values(self.settings, kind)
 
     def values(self, kind: ProviderKind, row: ConnectionRow | None) -> dict[str, str]:
-        """What the operator and the user have entered; BadSecret when it cannot be read any more."""
+        """Return the values of operator and user. Raises BadSecret if they cannot be decrypted."""
         mine = {} if row is None else self.connections.values(row)
-        defaults = {each.name: each.default for each in kind.fields if each.default}
+        defaults = {default_field.name: default_field.default for default_field in kind.fields if default_field.default}
         return {**defaults, **self.operator(kind), **mine}
 
     def due(self, operation: SyncOperation) -> float:
         return self.dues.get(operation, -math.inf)
 
     def news(self, user: str) -> None:
-        """Something new is in the library of a user: whoever had nothing to ask for looks again."""
+        """Wake operations that had nothing to request: the library of a user has new entries."""
         for lane in [lane for lane in self.idle if lane.user == user]:
             del self.idle[lane]
             self.dues.pop(lane, None)
             self.wakes.get((lane.user, lane.provider), lambda: None)()
 
     def forget(self, pair: Pair) -> None:
-        """As reconnecting does: all state of the key is gone, and the next call goes at once."""
+        """Clear all state of the key after a reconnect, so that the next call is due now."""
         user, provider = pair
         self.healths.forget(user, provider)
         self.states.forget(user, provider)
@@ -105,15 +104,15 @@ class SyncContext:
 _log = logging.getLogger("tidegate.music")
 T = TypeVar("T")
 B = TypeVar("B")
-_BATCH_SIZE = 25  # entries that are asked for together
-_OWN_FAULT = 30.0  # seconds until it is tried again when the fault was ours, such as a store that is away
+_BATCH_SIZE = 25  # entries per request
+_OWN_FAULT = 30.0  # seconds until a retry after a fault of ours, such as an unavailable store
 _CLOCK_MARGIN = 0.01  # seconds
-_STEP = 1.0  # seconds by which two clocks may part
+_STEP = 1.0  # seconds of difference that count as a step of the clock
 _END: Final = object()
 
 
 class _Failed(Exception):
-    """A call of the provider failed; *fault* is what it means. Never leaves this file."""
+    """A call of the provider failed; *fault* is its meaning. It never leaves this module."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault.code)
@@ -121,14 +120,14 @@ class _Failed(Exception):
 
 
 class SyncLoop:
-    """It runs until it is cancelled. A call that is cancelled is no failure."""
+    """Runs until it is cancelled. A cancelled call is not a failure."""
 
     def __init__(self, context: SyncContext, kind: ProviderKind, user: str, provider: Provider) -> None:
         self._context, self._kind, self._provider = context, kind, provider
         self._part: TargetKey = context.healths.of(user, kind.name)
         self._pair = (user, kind.name)
         self._operations = [SyncOperation(user, kind.name, operation) for operation in kind.operations]
-        self._holds: dict[SyncOperation, Hold] = {}  # what each waits for
+        self._holds: dict[SyncOperation, Hold] = {}  # by operation
         self._wake = asyncio.Event()
 
     async def run(self) -> None:
@@ -144,11 +143,11 @@ class SyncLoop:
                     await self._turn(lane)
         finally:
             context.wakes.pop(self._pair, None)
-            with contextlib.suppress(Exception):  # whatever it held is gone with it
+            with contextlib.suppress(Exception):  # its resources are gone either way
                 await self._provider.aclose()
 
     def ask(self) -> None:
-        """It is wanted now: waits are over, except after refused credentials and where the service asked for one."""
+        """Sync now: ends delays, except after rejected credentials and for Retry-After."""
         self._part.retry_now()
         for lane in self._operations:
             if self._hold(lane) is None:
@@ -156,7 +155,7 @@ class SyncLoop:
         self._wake.set()
 
     def look(self, *, paused: bool) -> None:
-        """Somebody may have paused or resumed it, or cleared what it waits for: then it plans anew."""
+        """Plan again if an operator paused, resumed or cleared it."""
         for lane in self._operations if paused else list(self._holds):
             if _another(self._holds.get(lane), self._hold(lane)):
                 self._context.dues.pop(lane, None)
@@ -171,7 +170,7 @@ class SyncLoop:
     # -- one operation -------------------------------------------------------------------------------------------------
 
     async def _turn(self, operation: SyncOperation) -> None:
-        """Asks whether it may go, goes, and says how it went."""
+        """Run the operation if nothing holds it, and record the outcome."""
         context, state = self._context, self._context.states.of(operation)
         self._holds.pop(operation, None)
         hold = self._hold(operation)
@@ -190,14 +189,14 @@ class SyncLoop:
         except Held:
             hold = self._hold(operation)
             state.plan(hold, self._plan(operation, hold))
-        except Exception:  # ours, or our store's: the provider is not to blame for it
+        except Exception:  # a fault of ours or of our store, not of the provider
             _log.exception("music_not_synced user=%s provider=%s operation=%s", *_words(operation))
             context.dues[operation] = context.clock.monotonic() + _OWN_FAULT
             state.plan(None, context.clock.now() + _OWN_FAULT)
         else:
             due = self._plan(operation, None)
             if done is None:
-                state.idle(context.clock.now(), due)  # there was nothing to ask for
+                state.idle(context.clock.now(), due)  # there was nothing to request
                 context.idle[operation] = None
             else:
                 if done[0]:
@@ -209,27 +208,28 @@ class SyncLoop:
             context.states.changed(operation)
 
     def _hold(self, operation: SyncOperation) -> Hold | None:
-        """What holds it for longest."""
+        """Return the longest hold."""
         holds = self._part.explain(str(operation.operation))
         return max(holds, key=lambda each: math.inf if each.until is None else each.until, default=None)
 
     def _plan(self, operation: SyncOperation, hold: Hold | None) -> float | None:
-        """When it goes next, as people read it; None when a person must act first."""
+        """Return when it runs next, for display; None if a user must act first."""
         clock = self._context.clock
         wait = self._context.every(self._kind)
         if hold is not None:
             self._holds[operation] = hold
-            # A little more than is left: the two clocks may differ in the last digit, and it would be asked for ever.
+            # A little longer than what remains: the two clocks may differ in the last digit, which would cause a busy
+            # loop.
             wait = math.inf if hold.until is None else max(0.0, hold.until - clock.now()) + _CLOCK_MARGIN
         self._context.dues[operation] = clock.monotonic() + wait
         return None if math.isinf(wait) else clock.now() + wait
 
     def _failures(self, operation: SyncOperation) -> int:
         mine = (None, str(operation.operation))
-        return max((each.failures for each in self._part.health() if each.operation in mine), default=1)
+        return max((health.failures for health in self._part.health() if health.operation in mine), default=1)
 
     async def _work(self, operation: SyncOperation) -> tuple[int, int] | None:
-        """How many rows it brought and how many could not be read; None when there was nothing to ask for."""
+        """Return the number of rows and of rejected rows; None if there was nothing to request."""
         match operation.operation:
             case Operation.PLAYS:
                 return await self._plays(operation)
@@ -243,7 +243,7 @@ class SyncLoop:
         mark = await _elsewhere(lambda: keeping.mark(operation))
         items, bad = await self._plays_from(operation, mark)
         if await _elsewhere(lambda: keeping.is_late(operation)):
-            if mark is not None:  # else that was the whole of it
+            if mark is not None:  # otherwise it was the full history
                 late = await self._plays_from(operation, None, moves=False)
                 items, bad = items + late[0], bad + late[1]
             await _elsewhere(lambda: keeping.looked_back(operation))
@@ -253,8 +253,8 @@ class SyncLoop:
         keeping, items, bad = self._context.keeping, 0, 0
         async with contextlib.aclosing(self._steps(operation, lambda: self._provider.plays(mark))) as batches:
             async for batch in batches:
-                kept = batch if moves else replace(batch, mark=None)
-                items += await _elsewhere(lambda kept=kept: keeping.plays(operation, kept))  # type: ignore[misc]
+                partial_batch = batch if moves else replace(batch, mark=None)
+                items += await _elsewhere(lambda part=partial_batch: keeping.plays(operation, part))  # type: ignore[misc]
                 bad += len(batch.bad)
                 if batch.gap is not None:
                     _log.warning(_MISSING, *_words(operation), batch.gap.since, batch.gap.until)
@@ -267,7 +267,7 @@ class SyncLoop:
                 items += await _elsewhere(lambda batch=batch: keeping.playlists(operation, batch))  # type: ignore[misc]
                 seen += len(batch.items)
                 bad += len(batch.bad)
-        if not bad:  # one that could not be read is not gone
+        if not bad:  # a playlist that could not be read is not gone
             await _elsewhere(lambda: keeping.playlists_ended(operation, began, seen))
         return items, bad
 
@@ -288,12 +288,12 @@ class SyncLoop:
                     items += sum(not item.nothing for item in batch.items)
                     bad += len(batch.bad)
             if not answered:
-                return items, bad  # it would be asked for the same for ever
+                return items, bad  # otherwise it would request the same entries forever
 
     async def _steps(
         self, operation: SyncOperation, begin: Callable[[], AsyncIterator[Batch[B]]]
     ) -> AsyncGenerator[Batch[B]]:
-        """The batches of a provider. Each step asks the gate, is judged, and counts."""
+        """Yield the batches of a provider. Each step is guarded, classified and counted."""
         batches: Any = begin()
 
         @self._part.guard(operation=str(operation.operation))
@@ -309,7 +309,7 @@ class SyncLoop:
                 except Exception as error:
                     fault = fault_of(error)
                     if fault is None:
-                        return  # what looked like a failure is a good answer here
+                        return  # this error counts as a successful response here
                     raise _Failed(fault) from error
                 if batch is _END:
                     return
@@ -324,10 +324,10 @@ _SYNCED = "music_synced user=%s provider=%s operation=%s items=%s bad=%s"
 
 
 def _another(was: Hold | None, hold: Hold | None) -> bool:
-    """Whether it is held for another reason than it was, or not for so long."""
+    """Return whether the hold has another reason or ends earlier."""
     if was is None or hold is None:
         return was is not hold
-    ends, ended = (math.inf if each.until is None else each.until for each in (hold, was))
+    ends, ended = (math.inf if side.until is None else side.until for side in (hold, was))
     return hold.reason != was.reason or ends < ended - _STEP
 
 
@@ -336,5 +336,5 @@ def _words(operation: SyncOperation) -> tuple[str, str, str]:
 
 
 async def _elsewhere(work: Callable[[], T]) -> T:
-    """Without blocking the loop. A write that has begun is finished, whoever is cancelled meanwhile."""
+    """Run in a thread. A started write is completed even if the caller is cancelled."""
     return await asyncio.get_running_loop().run_in_executor(None, work)

@@ -1,4 +1,4 @@
-"""`/api/v1/tautulli`: the stored history, how the sync is, and a sync now; and the form of the page."""
+"""The API `/api/v1/tautulli`: stored history, status, sync now; and the form of the page."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate_apps.tautulli.settings import TautulliSettings
 from tidegate_apps.tautulli.store import Freshness
 from tidegate_apps.tautulli.sync import Synced
 
-# What goes out of the API: ISO-8601 times in UTC, durations in seconds.
+# -- response models: ISO 8601 times in UTC, durations in seconds ------------------------------------------------------
 
 
 def iso(moment: float) -> str:
@@ -100,18 +100,30 @@ def play_shown(row: Sequence[Any]) -> PlayShown:
 def breaker_shown(name: str, fresh: Freshness) -> BreakerShown:
     said = fresh.state.breaker
     return BreakerShown(
-        name=name, state=fresh.breaker, since=said.get("since"), next_trial=fresh.next_trial,
-        failures_in_a_row=said.get("failures_in_a_row", 0), requests=said.get("requests", 0),
-        successes=said.get("successes", 0), failures=said.get("failures", 0),
-    )  # fmt: skip
+        name=name,
+        state=fresh.breaker,
+        since=said.get("since"),
+        next_trial=fresh.next_trial,
+        failures_in_a_row=said.get("failures_in_a_row", 0),
+        requests=said.get("requests", 0),
+        successes=said.get("successes", 0),
+        failures=said.get("failures", 0),
+    )
 
 
 def status_shown(name: str, url: str, fresh: Freshness, plays: int) -> StatusShown:
     state = fresh.state
     return StatusShown(
-        url=url, plays=plays, synced_at=state.synced_at, stale_since=fresh.stale_since, tried_at=state.tried_at,
-        outcome=state.outcome, code=state.code, message=state.message, breaker=breaker_shown(name, fresh),
-    )  # fmt: skip
+        url=url,
+        plays=plays,
+        synced_at=state.synced_at,
+        stale_since=fresh.stale_since,
+        tried_at=state.tried_at,
+        outcome=state.outcome,
+        code=state.code,
+        message=state.message,
+        breaker=breaker_shown(name, fresh),
+    )
 
 
 MAX_ID = 2**53 - 1
@@ -145,9 +157,15 @@ def _api(app: Installed[TautulliSettings]) -> APIRouter:
         """What is stored, the newest first. It is served while Tautulli is away, and `stale_since` says since when."""
         started, row_id = _place(cursor) if cursor else (_moment(before, MAX_ID), 0)
         asked = {
-            "started": started, "row_id": row_id, "since": _moment(after, -MAX_ID), "person": user, "show": title,
-            "platform": platform, "media_type": media_type, "n": limit + 1,
-        }  # fmt: skip
+            "started": started,
+            "row_id": row_id,
+            "since": _moment(after, -MAX_ID),
+            "person": user,
+            "show": title,
+            "platform": platform,
+            "media_type": media_type,
+            "n": limit + 1,
+        }
         fresh, rows = app.db.read(
             lambda tx: (
                 store.freshness(tx, app.settings, app.queue.clock.now()),
@@ -156,9 +174,11 @@ def _api(app: Installed[TautulliSettings]) -> APIRouter:
         )
         following = f"{rows[limit - 1][1]}_{rows[limit - 1][0]}" if len(rows) > limit else None
         return HistoryShown(
-            items=[play_shown(row) for row in rows[:limit]], next_cursor=following,
-            synced_at=fresh.state.synced_at, stale_since=fresh.stale_since,
-        )  # fmt: skip
+            items=[play_shown(row) for row in rows[:limit]],
+            next_cursor=following,
+            synced_at=fresh.state.synced_at,
+            stale_since=fresh.stale_since,
+        )
 
     @router.get("/status")
     @requires(Permission.SEE)
@@ -197,19 +217,19 @@ def _forms(app: Installed[TautulliSettings]) -> APIRouter:
 
 
 def sync_now(app: Installed[TautulliSettings], by: str) -> Enqueued[Synced]:
-    """Puts a sync in. One that waits for its time makes room for it; one that runs is as good."""
+    """Insert a sync job. It replaces one that waits for its time; a running one is returned instead."""
     made = app.db.write(lambda tx: _put_in(app, tx, by))
     if made.created or app.queue.get(made.id).state != "queued":
         return made
     try:
         app.queue.cancel(made.id)
-    except Rejected:  # it has begun or ended meanwhile
+    except Rejected:  # it has started or ended meanwhile
         return made
     return app.db.write(lambda tx: _put_in(app, tx, by))
 
 
 def _put_in(app: Installed[TautulliSettings], tx: DbTx, by: str) -> Enqueued[Synced]:
-    """The job, and who asked for it."""
+    """Insert the job and its audit entry."""
     made: Enqueued[Synced] = app.jobs.sync.options(connection=tx).enqueue(BY_PERSON)
     if made.created:
         tx.noted(by, "target_asked", TARGET, became={"state": "synced now"})
@@ -226,9 +246,9 @@ def _moment(given: datetime | None, otherwise: int) -> int:
 def _place(cursor: str) -> tuple[int, int]:
     try:
         started, _, row_id = cursor.partition("_")
-        found = int(started), int(row_id)
+        position = int(started), int(row_id)
     except ValueError as error:
         raise Problem("bad_cursor") from error
-    if not all(-MAX_ID <= each <= MAX_ID for each in found):
+    if not all(-MAX_ID <= value <= MAX_ID for value in position):
         raise Problem("bad_cursor")
-    return found
+    return position

@@ -1,4 +1,4 @@
-"""Keeps the history of Tautulli, and goes on showing it while Tautulli is away."""
+"""The tautulli application: stores the history of Tautulli, and serves it while Tautulli is unavailable."""
 
 from __future__ import annotations
 

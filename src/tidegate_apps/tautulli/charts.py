@@ -1,4 +1,4 @@
-"""What was played in a stretch of time: by day and by hour in the zone of this machine, and the most played."""
+"""Charts: plays by day and by hour in the local time zone, and the most played."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ TOP = 10
 _EPOCH = date(1970, 1, 1).toordinal()
 _ZONE_STEP = 10 * DAY // QUARTER  # no zone changes twice in ten days
 _PARTS = HOUR // QUARTER
-_STRETCH = 28 * DAY // QUARTER  # of the rows that the hours are drawn from
+_STRETCH = 28 * DAY // QUARTER  # the rows that the chart of hours is computed from
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A stretch of time that can be looked at: the last days, the last calendar months, or all of it.
+    """A time range to show: the last days, the last calendar months, or everything.
 
-    *grain* is what its lists are added up from.
+    *grain* is the unit of the totals behind its lists.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Range:
     length: int = 0
 
     def first(self, today: date) -> date | None:
-        """The day on which it begins; None for all of it."""
+        """Return the first day; None for everything."""
         if self.grain == "all":
             return None
         if self.grain != "month":
@@ -45,15 +45,20 @@ class Range:
         return date(month // 12, month % 12 + 1, 1)
 
     def tallies(self, today: date) -> dict[str, Any]:
-        """Which tallies its lists are added up from, and which plays at its rim: tallies are of UTC."""
+        """Return the totals behind its lists, and the plays at its edges: totals are in UTC."""
         first = self.first(today)
         if first is None:
             return {"grain": "all", "whole": 0, "rim": 0, "rim_ends": 0, "sign": 1}
         day, here = first.toordinal() - _EPOCH, _midnight(first)
-        whole = week_of(day + 6)  # the first that begins then or later
+        whole = week_of(day + 6)  # the first week that begins on that day or later
         at, there = (month_of(day * DAY), day * DAY) if self.grain == "month" else (whole, (whole * 7 - 3) * DAY)
-        return {"grain": self.grain, "whole": at, "rim": min(here, there), "rim_ends": max(here, there),
-                "sign": 1 if here < there else -1}  # fmt: skip
+        return {
+            "grain": self.grain,
+            "whole": at,
+            "rim": min(here, there),
+            "rim_ends": max(here, there),
+            "sign": 1 if here < there else -1,
+        }
 
 
 RANGES: Mapping[str, Range] = {
@@ -79,7 +84,7 @@ class ChartBar:
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """One line of a list of the most played."""
+    """One row of a list of the most played."""
 
     name: str
     plays: int
@@ -88,7 +93,7 @@ class Leader:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Charts:
-    """What is drawn."""
+    """The data of all charts."""
 
     total: int
     seconds: int
@@ -99,7 +104,7 @@ class Charts:
 
 
 def charts(tx: DbTx, chosen: Range, now: float) -> Charts:
-    """Reads rows that were added up before: as quick for a million plays as for a hundred."""
+    """Read precomputed totals: a million plays take as long as a hundred."""
     today = datetime.fromtimestamp(now).astimezone().date()
     first = chosen.first(today) or _oldest(tx, today)
     unit, starts = _starts(first, today)
@@ -108,16 +113,18 @@ def charts(tx: DbTx, chosen: Range, now: float) -> Charts:
     by_start, by_hour = _columns(tx, [*begins, ends]), _hours(tx, begins[0], ends)
     tallies = chosen.tallies(today)
     return Charts(
-        total=sum(plays for plays, _ in by_start), seconds=sum(seconds for _, seconds in by_start),
-        days=[ChartBar(_label(start, unit), *found) for start, found in zip(starts, by_start, strict=True)], unit=unit,
-        hours=[ChartBar(f"{hour:02}:00", *found) for hour, found in enumerate(by_hour)],
+        total=sum(plays for plays, _ in by_start),
+        seconds=sum(seconds for _, seconds in by_start),
+        days=[ChartBar(_label(start, unit), *totals) for start, totals in zip(starts, by_start, strict=True)],
+        unit=unit,
+        hours=[ChartBar(f"{hour:02}:00", *totals) for hour, totals in enumerate(by_hour)],
         tops={kind: _leaders(tx, kind, tallies) for kind in KINDS},
-    )  # fmt: skip
+    )
 
 
 def _columns(tx: DbTx, bounds: Sequence[int]) -> list[list[int]]:
-    """Plays and seconds between each of these quarters and the next: by the hour, and by the quarter at the rims."""
-    found, asked, columns = [[0, 0] for _ in bounds[1:]], list[tuple[int, int, int]](), list[int]()
+    """Return plays and seconds between these quarters: from hourly totals, and from quarters at the edges."""
+    totals, asked, columns = [[0, 0] for _ in bounds[1:]], list[tuple[int, int, int]](), list[int]()
     for n, (first, ends) in enumerate(pairwise(bounds)):
         hour, last = -(-first // _PARTS), ends // _PARTS
         inner = [(HOUR, hour, last), (QUARTER, first, hour * _PARTS), (QUARTER, last * _PARTS, ends)]
@@ -126,27 +133,26 @@ def _columns(tx: DbTx, bounds: Sequence[int]) -> list[list[int]]:
                 asked.append(stretch)
                 columns.append(n)
     for n, plays, seconds in tx.all("columns", stretches=json.dumps(dict(enumerate(asked)))):
-        _add(found[columns[int(n)]], plays, seconds)
-    return found
+        _add(totals[columns[int(n)]], plays, seconds)
+    return totals
 
 
 def _hours(tx: DbTx, first: int, ends: int) -> list[list[int]]:
-    """Plays and seconds by the hour of the day, of these quarters: 28 days at once, and by the quarter at the rims."""
-    found = [[0, 0] for _ in range(24)]
+    """Return plays and seconds by hour of the day: from totals of 28 days, and from quarters at the edges."""
+    totals = [[0, 0] for _ in range(24)]
     for began, end, ahead in _zones(first, ends):
         whole, last = -(-began // _STRETCH), end // _STRETCH
         asked = [("clock", whole, last), ("hours", began, whole * _STRETCH), ("hours", last * _STRETCH, end)]
         for statement, start, stop in asked if whole <= last else [("hours", began, end)]:
             for hour, plays, seconds in tx.all(statement, first=start, ends=stop, ahead=ahead) if start < stop else ():
-                _add(found[int(hour)], plays, seconds)
-    return found
+                _add(totals[int(hour)], plays, seconds)
+    return totals
 
 
 def _leaders(tx: DbTx, kind: str, tallies: Mapping[str, Any]) -> list[Leader]:
     return [
-        Leader(name, int(plays), int(seconds))
-        for name, plays, seconds in tx.all("top", kind=kind, n=TOP, **tallies)
-    ]  # fmt: skip
+        Leader(name, int(plays), int(seconds)) for name, plays, seconds in tx.all("top", kind=kind, n=TOP, **tallies)
+    ]
 
 
 def _add(column: list[int], plays: int | None, seconds: int | None) -> None:
@@ -160,12 +166,12 @@ def _oldest(tx: DbTx, today: date) -> date:
 
 
 def _midnight(day: date) -> int:
-    """When a day began, in the time zone of this machine."""
+    """Return when a day began in the local time zone."""
     return int(datetime(day.year, day.month, day.day).astimezone().timestamp())
 
 
 def _zones(first: int, ends: int) -> Iterator[tuple[int, int, int]]:
-    """The quarters of an hour from *first* on, in stretches with one distance to UTC: first, end and seconds ahead."""
+    """Yield ranges of quarters of an hour with one UTC offset: first, end and offset in seconds."""
     while first < ends:
         ahead, last = _ahead(first), first
         while last < ends and _ahead(last) == ahead:
@@ -181,7 +187,7 @@ def _ahead(quarter: int) -> int:
 
 
 def _starts(first: date, today: date) -> tuple[str, list[date]]:
-    """On which days the columns begin: days up to 92 of them, then weeks up to two years, then months."""
+    """Return the first days of the columns: days up to 92, then weeks up to two years, then months."""
     length = (today - first).days + 1
     if length <= 92:
         return "day", [first + timedelta(days=n) for n in range(length)]
@@ -196,14 +202,15 @@ def _label(day: date, unit: str) -> str:
     return f"{day:%b %Y}" if unit == "month" else f"{day:%a %-d %b %Y}" if unit == "day" else f"week of {day:%-d %b %Y}"
 
 
-# The charts as SVG: numbers are attributes, colours are classes, and a text says the same as the picture.
+# -- SVG ---------------------------------------------------------------------------------------------------------------
+# Numbers are attributes, colours are classes, and a text has the same content.
 
 _WIDTH, _HEIGHT = 1000.0, 100.0
-_MIN_HEIGHT = 1.5  # what is there can be seen
+_MIN_HEIGHT = 1.5  # so that small values stay visible
 
 
 def columns(bars: Sequence[ChartBar], label: str) -> Markup:
-    """Columns side by side, each with its words; the space above it belongs to it, so that it is easily pointed at."""
+    """Return columns with labels. The space above a column belongs to it, as a larger hover area."""
     limit = max((bar.plays for bar in bars), default=0) or 1
     wide = _WIDTH / max(len(bars), 1)
     gap = min(6.0, wide * 0.2)
@@ -225,7 +232,7 @@ def columns(bars: Sequence[ChartBar], label: str) -> Markup:
 
 
 def share(part: float) -> Markup:
-    """A thin bar, as long as a share of the largest."""
+    """Return a thin bar with the length of a share."""
     return Markup(
         '<svg class="picture share" aria-hidden="true" viewBox="0 0 100 4" preserveAspectRatio="none">'
         '<rect class="column" width="{:.1f}" height="4"/></svg>'
@@ -233,7 +240,7 @@ def share(part: float) -> Markup:
 
 
 def in_words(bars: Sequence[ChartBar], what: str) -> str:
-    """What the chart shows, for whoever cannot see it."""
+    """Return the chart as text, for screen readers."""
     total = sum(bar.plays for bar in bars)
     best = max(bars, key=lambda bar: bar.plays, default=None)
     if best is None or not total:

@@ -1,4 +1,4 @@
-"""`tidegate tautulli`: sync the history, say how that is, and ask whether Tautulli is there."""
+"""`tidegate tautulli`: sync the history, show its status, and test the connection."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ def sync(at: AtServer) -> None:
     with at.installed() as there:
         _must_be_set(there)
         there.db.write(lambda tx: tx.noted(at.me, "target_asked", TARGET, became={"state": "synced now"}))
-        told = _progress if not at.as_json and sys.stderr.isatty() else _silence
+        progress = _progress if not at.as_json and sys.stderr.isatty() else _silence
         try:
-            found = HistorySync(
-                there.db, bare_client(there), there.settings.page, there.queue.clock.now, told=told
-            ).run()  # fmt: skip
+            synced = HistorySync(
+                there.db, bare_client(there), there.settings.page, there.queue.clock.now, told=progress
+            ).run()
         except Exception as error:
             raise _plain(error) from error
         _ended_well(there)
-    document = {"new": found.new, "changed": found.changed, "seen": found.seen, "pages": found.pages}
-    at.say(document, f"synced: {found.new:,} new, {found.changed:,} changed, {found.seen:,} seen")
+    document = {"new": synced.new, "changed": synced.changed, "seen": synced.seen, "pages": synced.pages}
+    at.say(document, f"synced: {synced.new:,} new, {synced.changed:,} changed, {synced.seen:,} seen")
 
 
 @tautulli.command()
@@ -51,9 +51,9 @@ def status(at: AtServer) -> int:
     with at.installed() as there:
         now = there.queue.clock.now()
         fresh, total = there.db.read(lambda tx: (store.freshness(tx, there.settings, now), tx.all("total")[0]))
-        found = api.status_shown(TARGET, there.settings.url, fresh, int(total[0]))
-        at.say(json.loads(found.model_dump_json()), *_lines(found))
-    stale = not found.url or found.synced_at is None or found.stale_since is not None
+        report = api.status_shown(TARGET, there.settings.url, fresh, int(total[0]))
+        at.say(json.loads(report.model_dump_json()), *_lines(report))
+    stale = not report.url or report.synced_at is None or report.stale_since is not None
     return Exit.NEGATIVE if stale else Exit.OK
 
 
@@ -66,7 +66,7 @@ def ping(at: AtServer) -> None:
         began = there.queue.clock.monotonic()
         try:
             client = bare_client(there)
-            client.arnold()  # every version has it
+            client.arnold()  # every version has this command
             took = there.queue.clock.monotonic() - began
             connected = _connected(client)
         except Exception as error:
@@ -90,7 +90,7 @@ def _must_be_set(app: Installed[Any]) -> None:
 
 
 def _connected(client: Tautulli) -> bool | None:
-    """Whether Tautulli reaches Plex; None when an old version does not know."""
+    """Return whether Tautulli is connected to Plex; None for old versions without that command."""
     try:
         return client.server_status()
     except TautulliError as error:
@@ -100,13 +100,13 @@ def _connected(client: Tautulli) -> bool | None:
 
 
 def _ended_well(app: Installed[Any]) -> None:
-    """As after a sync by the server; how its breaker is stays as it was told."""
+    """Record a successful sync; the recorded breaker state stays."""
     said = state_of(app.db.one("state"))
     app.db.all("ended", at=app.queue.clock.now(), outcome="synced", code=None, message=None, breaker=said.breaker_json)
 
 
 def _plain(error: Exception) -> click.ClickException:
-    """What went wrong in one line, with the exit code of its kind."""
+    """Return the error as one line with its exit code."""
     if isinstance(error, click.ClickException):
         return error
     if isinstance(error, Doubtful):
@@ -115,7 +115,8 @@ def _plain(error: Exception) -> click.ClickException:
     if fault is None or fault.unclassified:
         raise error
     kind = Exit.NOT_AUTHORISED if fault.code in ("unauthorized", "api_off") else Exit.NEGATIVE
-    words = advice_for(fault) if fault.fatal else fault.message  # the advice of others is about the next try by itself
+    # the advice for other faults is about automatic retries
+    words = advice_for(fault) if fault.fatal else fault.message
     return CliError(f"{words} ({fault.code}: {fault.detail})", Exit.UNREACHABLE if fault.code in _UNREACHABLE else kind)
 
 

@@ -1,8 +1,8 @@
-"""A client of Tautulli's API, version 2. It knows nothing of gates; `target.wrap(client)` puts it behind one.
+"""A client for Tautulli's API v2. `target.wrap(client)` guards it.
 
 with Tautulli("http://tautulli:8181", key) as client:
     client.status()
-    for play in client.get_history(Wanted(length=100)).plays: ...
+    for play in client.get_history(HistoryQuery(length=100)).plays: ...
 """
 
 from __future__ import annotations
@@ -27,26 +27,27 @@ from tidegate.faults import Code
 from tidegate_apps.tautulli import models
 from tidegate_apps.tautulli.models import Activity, GeoLocation, PlayHistory, TautulliStatus
 
-# The connections of a client, so that a thread which is to stop need not wait for one that waits for an answer.
+# -- connections that another thread can abort, so that a stop does not wait for a response ----------------------------
 
 _OPENED = ("connection.connect_tcp.complete", "connection.start_tls.complete")
 
 
 class ConnectionTracker:
-    """All that are open. *cuts* says how often they were cut."""
+    """Open connections of a client. *cuts* counts how often they were aborted."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open = WeakSet[socket.socket]()
         self.cuts = 0
-        self.heard: dict[str, Any] = {"trace": self._heard}  # for the requests whose lines these are
+        self.heard: dict[str, Any] = {"trace": self._heard}  # the trace extension of requests on these connections
 
     def cut(self) -> None:
-        """Whoever waits on one of them, waits no more. The next request opens a new one."""
+        """Abort all open connections: waiting calls fail. The next request opens a new one."""
         with self._lock:
             self.cuts += 1
             for line in self._open:
-                # Closing it would wake nobody. One that is gone, or became one of TLS, cannot be shut down.
+                # Closing a socket would not wake a waiting thread. A socket that is closed or wrapped by TLS cannot be
+                # shut down.
                 with suppress(OSError):
                     line.shutdown(socket.SHUT_RDWR)
             self._open.clear()
@@ -65,7 +66,7 @@ _MAX_BYTES = 64 * 1024 * 1024  # a page of 500 rows has about 1 MB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientTiming:
-    """How long a call may take, in seconds: until the answer begins, and in all."""
+    """Timeouts in seconds: until the response begins, and for the whole call."""
 
     begin: float = 10.0
     total: float = 30.0
@@ -74,7 +75,7 @@ class ClientTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryQuery:
-    """Which rows of the history. Days are those of Tautulli's own time zone, and are included."""
+    """A query of the history. Days are in Tautulli's time zone, and inclusive."""
 
     start: int = 0
     length: int = 25
@@ -88,23 +89,33 @@ class HistoryQuery:
     section_id: int | None = None
     media_type: str = ""
     search: str = ""
-    expected: bool = False  # rows are known to be there: none raises EmptyHistory
+    expected: bool = False  # rows must exist: an empty result raises EmptyHistory
 
     def as_query(self) -> dict[str, str]:
-        """Rows as they are, not grouped, and without the streams that go on."""
-        given: dict[str, object] = {
-            "start": self.start, "length": self.length, "order_column": "date",
-            "order_dir": "asc" if self.oldest_first else "desc", "grouping": 0, "include_activity": 0,
-            "after": self.after, "before": self.before, "start_date": self.start_date, "user": self.user,
-            "user_id": self.user_id, "rating_key": self.rating_key, "section_id": self.section_id,
-            "media_type": self.media_type, "search": self.search,
-        }  # fmt: skip
-        return {name: str(value) for name, value in given.items() if value not in ("", None)}
+        """Return the parameters: single rows, not grouped, without running streams."""
+        parameters: dict[str, object] = {
+            "start": self.start,
+            "length": self.length,
+            "order_column": "date",
+            "order_dir": "asc" if self.oldest_first else "desc",
+            "grouping": 0,
+            "include_activity": 0,
+            "after": self.after,
+            "before": self.before,
+            "start_date": self.start_date,
+            "user": self.user,
+            "user_id": self.user_id,
+            "rating_key": self.rating_key,
+            "section_id": self.section_id,
+            "media_type": self.media_type,
+            "search": self.search,
+        }
+        return {name: str(value) for name, value in parameters.items() if value not in ("", None)}
 
 
 @dataclass(frozen=True, slots=True)
 class TautulliResponse:
-    """What came back: enough of it for a verdict."""
+    """A response, with what classification needs."""
 
     status_code: int
     headers: Mapping[str, str]
@@ -112,7 +123,7 @@ class TautulliResponse:
 
 
 class TautulliError(Exception):
-    """Tautulli refused or failed a call; *message* is what it said. The answer is in *response*."""
+    """Tautulli refused or failed a call; *message* is its text, *response* the response."""
 
     def __init__(self, message: str, response: TautulliResponse) -> None:
         self.message = message
@@ -121,28 +132,28 @@ class TautulliError(Exception):
 
     @property
     def unknown_command(self) -> bool:
-        """Whether it is a command that this version of Tautulli does not have."""
+        """Return whether this version of Tautulli lacks the command."""
         return self.message.startswith("Unknown command")
 
 
 class EmptyHistory(TautulliError):
-    """No rows where there should be some. A failed query of its database looks like this, too."""
+    """No rows where some were expected. A failed database query in Tautulli looks the same."""
 
 
 class NoEnvelope(json.JSONDecodeError):
-    """JSON came back that Tautulli does not write."""
+    """JSON without the envelope that Tautulli writes."""
 
 
 class Tautulli:
-    """One method for each command that we use. Raises TautulliError, JSONDecodeError, or what httpx2 raises.
+    """One method per command that we use. Raises TautulliError, JSONDecodeError, or errors of httpx2.
 
-    Any thread may cut its *lines*: a call that waits on one of them raises CancelledError.
+    Any thread may abort its connections with `lines.cut()`. Waiting calls then raise CancelledError.
     """
 
     def __init__(
         self, url: str, key: str, times: ClientTiming | None = None, transport: httpx2.BaseTransport | None = None
     ) -> None:
-        """*transport*: for a Tautulli without sockets."""
+        """*transport* replaces sockets in tests."""
         self._url = f"{url.rstrip('/')}/api/v2"
         self._key = key
         self._times = times or ClientTiming()
@@ -151,40 +162,43 @@ class Tautulli:
         self._http = httpx2.Client(timeout=self._times.begin, transport=transport, headers=headers)
 
     def status(self, check: str = "") -> TautulliStatus:
-        """Whether it is there; with the check `database`, also whether its database is sound."""
+        """Check that Tautulli responds; with the check `database`, also the integrity of its database."""
         message, data = self._asked("status", {"check": check} if check else {})
-        found = data.get("integrity_check") if isinstance(data, Mapping) else None
-        return TautulliStatus(message, None if found is None else models.text(found))
+        integrity = data.get("integrity_check") if isinstance(data, Mapping) else None
+        return TautulliStatus(message, None if integrity is None else models.text(integrity))
 
     def server_status(self) -> bool:
-        """Whether Tautulli is connected to Plex. It says nothing of the health of Tautulli."""
+        """Return whether Tautulli is connected to Plex, which says nothing about Tautulli's health."""
         _, data = self._asked("server_status", {})
         return isinstance(data, Mapping) and data.get("connected") is True
 
     def arnold(self) -> str:
-        """A line of a film."""
+        """Return a film quote: the cheapest command."""
         message, data = self._asked("arnold", {})
         return models.text(data) or message
 
     def get_history(self, query: HistoryQuery, begun: Callable[[], object] = lambda: None) -> PlayHistory:
-        """A page of the history. *begun* is called when its answer begins: Tautulli has made it by then."""
+        """Return a page of the history.
+
+        *begun* is called when the response starts, so Tautulli has finished its query.
+        """
         answer = self._sent("get_history", query.as_query(), begun)
         _, data = _opened(answer)
-        found = models.history_of(data if isinstance(data, Mapping) else {})
-        # Behind the first page, an answer of the database may have none: somebody deleted rows meanwhile, or it counts
-        # some that it does not send. A failed query has no draw.
-        ended = query.start > 0 and found.draw
-        if query.expected and not found.rows and not ended:
+        history = models.history_of(data if isinstance(data, Mapping) else {})
+        # A page after the first may be empty: rows were deleted meanwhile, or the count includes rows that are not
+        # sent. A failed query returns no draw.
+        ended = query.start > 0 and history.draw
+        if query.expected and not history.rows and not ended:
             raise EmptyHistory("no rows, although there were some", answer)
-        return found
+        return history
 
     def get_activity(self, session_key: str = "") -> Activity:
-        """What is played right now."""
+        """Return the current streams."""
         _, data = self._asked("get_activity", {"session_key": session_key} if session_key else {})
         return models.activity_of(data if isinstance(data, Mapping) else {})
 
     def get_geoip_lookup(self, ip_address: str) -> GeoLocation:
-        """Where an address is; TautulliError when that is not known."""
+        """Return the location of an IP address. Raises TautulliError if unknown."""
         answer = self._sent("get_geoip_lookup", {"ip_address": ip_address})
         _, data = _opened(answer)
         if not isinstance(data, Mapping) or data.get("error"):
@@ -215,12 +229,12 @@ class Tautulli:
             if self.lines.cuts != cuts:
                 raise CancelledError("its line was cut") from error
             raise
-        if self.lines.cuts != cuts:  # what came of it may look whole
+        if self.lines.cuts != cuts:  # an aborted response may look complete
             raise CancelledError("its line was cut")
         return answer
 
     def _followed(self, request: httpx2.Request, end: float, begun: Callable[[], object]) -> TautulliResponse:
-        """The answer at the end of the redirects; one that would carry the key elsewhere is the answer itself."""
+        """Follow redirects. One that would send the key to another server is returned as the response."""
         followed = 0
         while True:
             with closing(self._http.send(request, stream=True)) as response:
@@ -244,12 +258,12 @@ class Tautulli:
 
 
 def _may_follow(here: httpx2.URL, there: httpx2.URL) -> bool:
-    """Whether a redirect stays on the server: the key is in the address, and a proxy sends it along."""
+    """Return whether a redirect stays on the server: the key is in the URL, and proxies repeat it in redirects."""
     return here.host == there.host and (here.scheme, there.scheme) != ("https", "http")
 
 
 def _opened(answer: TautulliResponse) -> tuple[str, Any]:
-    """The message and the data of a good answer; TautulliError for the others."""
+    """Return the message and the data of a successful response. Raises TautulliError for others."""
     if answer.status_code >= 300:
         raise TautulliError(_message(answer), answer)
     document = _read(answer.content)
@@ -264,9 +278,9 @@ def _opened(answer: TautulliResponse) -> tuple[str, Any]:
 
 def _read(content: bytes) -> Any:
     try:
-        return from_json(content, cache_strings="keys")  # in half the time
+        return from_json(content, cache_strings="keys")  # twice as fast
     except ValueError:
-        return json.loads(content)  # which takes more, and says what is wrong as everybody knows it
+        return json.loads(content)  # accepts more, and raises the usual error
 
 
 def _message(answer: TautulliResponse) -> str:
@@ -276,13 +290,13 @@ def _message(answer: TautulliResponse) -> str:
         return ""
 
 
-# The codes that only Tautulli has, which come with the rule pack of the service, and what to do about a few.
+# -- codes of Tautulli's rule pack, and advice for some ----------------------------------------------------------------
 
 TARGET = "tautulli-api"
 PACK = rules.tautulli
 CODES: tuple[Code, ...] = tuple(PACK.codes)
 
-# Where the advice for any service says too little.
+# Where the general advice is not specific enough.
 _ADVICE = {
     "unauthorized": "Set tautulli.api_key to the key in the settings of Tautulli (Web Interface), and start again.",
     "bad_address": "Set tautulli.url to the address of Tautulli, with its root if it has one, and start again.",
@@ -291,10 +305,10 @@ _ADVICE = {
 
 
 def no_rows(error: Exception) -> Fault | None:
-    """The fault of a good answer without rows where there were some: of that, only the sync knows."""
+    """Return the fault of an empty page where rows existed. Only the sync can detect it."""
     return PACK.code_book["empty_history"].fault("no-rows") if isinstance(error, EmptyHistory) else None
 
 
 def advice_for(fault: Fault) -> str:
-    """What people read of a fault: what happened, and what they can do."""
+    """Return the text for users: what happened and what to do."""
     return f"{fault.message} {_ADVICE.get(fault.code, fault.advice)}"

@@ -1,4 +1,4 @@
-"""Calls in threads of their own: whoever is to stop need not wait for Tautulli, and the next page comes beside one."""
+"""Calls behind the breaker, in threads: a stop need not wait for Tautulli, and the next page is prefetched."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tidegate_apps.tautulli.client import PACK, TARGET, ClientTiming, HistoryQue
 from tidegate_apps.tautulli.models import PlayHistory
 from tidegate_apps.tautulli.settings import TautulliSettings
 
-# The client behind its breaker, made when it is first needed: whoever only looks at the store has none.
+# -- client and breaker, created at the first use ----------------------------------------------------------------------
 
 
 class BreakerClock(Protocol):
@@ -27,7 +27,7 @@ class BreakerClock(Protocol):
 
 
 class Api:
-    """Every call of Tautulli in this process goes through here, and so through one breaker."""
+    """All calls to Tautulli in this process, behind one breaker."""
 
     def __init__(self, app: Installed[TautulliSettings], transport: httpx2.BaseTransport | None = None) -> None:
         self._app, self._transport = app, transport
@@ -36,13 +36,18 @@ class Api:
     def target(self) -> Target:
         queue = self._app.queue
         return Target(
-            TARGET, "sync", rules=PACK, backoff=None, breaker=self._app.settings.breaker, clock=queue.clock,
-            # Its page shows it to people; a virtual clock has no threads that could tell of it.
+            TARGET,
+            "sync",
+            rules=PACK,
+            backoff=None,
+            breaker=self._app.settings.breaker,
+            clock=queue.clock,
+            # The page shows this target. In virtual time there are no threads that could report it.
             store=None if queue.inline else queue.url,
-        )  # fmt: skip
+        )
 
     def begin(self) -> None:
-        """The numbers of the breaker are there from now on, not only from the first call on."""
+        """Create the breaker, so that its metrics exist before the first call."""
         _ = self.target
 
     @cached_property
@@ -51,22 +56,22 @@ class Api:
 
     @property
     def breaker(self) -> Breaker:
-        found = self.target.breaker
-        if found is None:  # the settings always have its numbers
+        breaker = self.target.breaker
+        if breaker is None:  # the settings always define a breaker
             raise RuntimeError(f"the target {TARGET} has no breaker")
-        return found
+        return breaker
 
     def let_try(self) -> None:
-        """A person asked: what stands in the way is forgotten, and the next call is a trial."""
+        """Allow a probe: a user requested a sync, so the next call passes an open breaker."""
         if self.target.unhealthy():
             self.target.clear()
         self.breaker.half_open()
 
 
 def bare_client(app: Installed[TautulliSettings], transport: httpx2.BaseTransport | None = None) -> Tautulli:
-    """The client without a gate. *transport*: for a Tautulli without sockets."""
+    """Return the client without a breaker. *transport* replaces sockets in tests."""
     settings = app.settings
-    logging.getLogger("httpx2").setLevel(logging.WARNING)  # it says every address, and the key is in it
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # httpx2 logs every URL, which contains the key
     times = ClientTiming(begin=float(settings.timeout), total=float(settings.total), clock=app.queue.clock.monotonic)
     client = Tautulli(settings.url, settings.api_key.get_secret_value(), times, transport)
     app.closing.callback(client.close)
@@ -74,26 +79,29 @@ def bare_client(app: Installed[TautulliSettings], transport: httpx2.BaseTranspor
 
 
 def picture(breaker: Breaker, clock: BreakerClock) -> dict[str, Any]:
-    """The breaker in plain values, its times as UNIX time; what pages and commands read from the store."""
+    """Return the breaker as plain values with UNIX times, for pages and commands that read the store."""
     offset, until = clock.now() - clock.monotonic(), breaker.until
     return {
-        "state": breaker.state, "since": breaker.since + offset, "until": None if until is None else until + offset,
-        "failures_in_a_row": breaker.run, **breaker.counts._asdict(),
-    }  # fmt: skip
+        "state": breaker.state,
+        "since": breaker.since + offset,
+        "until": None if until is None else until + offset,
+        "failures_in_a_row": breaker.run,
+        **breaker.counts._asdict(),
+    }
 
 
 T = TypeVar("T")
 
-_STOP_POLL_INTERVAL = 0.25  # seconds between two looks at whether to stop
-_UNWIND = 1.0  # seconds for calls that were cut to end; one that cannot connect is left alone then
+_STOP_POLL_INTERVAL = 0.25  # seconds between two checks for a stop
+_UNWIND = 1.0  # seconds for aborted calls to end; a call that is still connecting is abandoned
 
 
 class SyncStopped(Exception):
-    """The worker is to end; what was stored stays, and the next sync goes on from there."""
+    """The worker stops. Stored rows stay, and the next sync continues from there."""
 
 
 class BackgroundCall(Generic[T]):
-    """A call in a thread. The program does not wait for it when it ends."""
+    """A call in a daemon thread, which does not delay the exit of the program."""
 
     def __init__(self, call: Callable[[], T]) -> None:
         self._call = call
@@ -102,15 +110,15 @@ class BackgroundCall(Generic[T]):
 
     def _run(self) -> None:
         try:
-            found = self._call()
+            result = self._call()
         except BaseException as error:
             self.come.set_exception(error)
         else:
-            self.come.set_result(found)
+            self.come.set_result(result)
 
 
 def stoppable(client: Tautulli, stop: Callable[[], bool], call: Callable[[], T]) -> T:
-    """What a call of the client returns or raises; Stopped as soon as it is to stop, and the call is cut then."""
+    """Return the result of a call. On stop, abort the call and raise SyncStopped."""
     under_way = BackgroundCall(call).come
     try:
         return _waited(under_way, stop)
@@ -119,9 +127,9 @@ def stoppable(client: Tautulli, stop: Callable[[], bool], call: Callable[[], T])
 
 
 class HistoryPage:
-    """One that was asked for. Another may follow it, which is asked for when the answer to this one begins.
+    """A requested page. The next one is requested when the response to this one begins.
 
-    So Tautulli makes one page at a time, and makes one while we read the one before.
+    So Tautulli builds one page at a time, while we read the page before.
     """
 
     def __init__(self, client: Tautulli, query: HistoryQuery, following: HistoryQuery | None = None) -> None:
@@ -133,7 +141,7 @@ class HistoryPage:
     next: HistoryPage | None
 
     def followed_by(self, following: HistoryQuery | None) -> None:
-        """By none, if none has been asked for yet."""
+        """Set the page to prefetch, unless one was requested already."""
         with self._lock:
             self._following = following
             self._go_on()
@@ -149,7 +157,7 @@ class HistoryPage:
 
 
 class HistoryPages:
-    """Pages of the history, one after the other. Leaving the block cuts what is under way: its answer is dropped."""
+    """Pages of the history in sequence. Leaving the block aborts calls in flight and drops their responses."""
 
     def __init__(self, client: Tautulli, stop: Callable[[], bool]) -> None:
         self._client, self._stop = client, stop
@@ -162,7 +170,7 @@ class HistoryPages:
         self._drop()
 
     def get(self, query: HistoryQuery, following: HistoryQuery | None = None) -> PlayHistory:
-        """What the client returns or raises, or Stopped. *following* is what is likely to be wanted next."""
+        """Return a page, or raise the client's error or SyncStopped. *following* is the page to prefetch."""
         ahead = None if self._last is None else self._last.next
         if ahead is not None and ahead.wanted == query:
             self._last = ahead

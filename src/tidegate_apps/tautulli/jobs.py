@@ -1,4 +1,4 @@
-"""The job that syncs the history: what each ending of it means, for the log, for the store and for the next attempt."""
+"""The sync job: what each outcome means for the log, the store and the next attempt."""
 
 from __future__ import annotations
 
@@ -23,21 +23,22 @@ _log = logging.getLogger("tidegate.tautulli")
 QUEUE = "tautulli"
 BY_CLOCK, BY_PERSON = "history", "history now"
 _ATTEMPTS = 5
-_BACKOFF = Backoff("2s", cap="30s", jitter=0.1)  # five attempts within half a minute: a breaker that opens at five does
-_MIN_DELAY_SECONDS = 1.0  # seconds that a run which may not go now rests at least
-_MAX_RETRY_AFTER = 3600.0  # seconds that it rests at most because Tautulli, or a proxy before it, asks for that
+# five attempts within half a minute open a breaker with a threshold of five
+_BACKOFF = Backoff("2s", cap="30s", jitter=0.1)
+_MIN_DELAY_SECONDS = 1.0  # seconds, the minimum delay of a held run
+_MAX_RETRY_AFTER = 3600.0  # seconds, the upper limit for Retry-After of Tautulli or a proxy
 
 
 @dataclass(frozen=True, slots=True)
 class TautulliJobs:
-    """What routes, pages, schedules and commands use."""
+    """The parts of the application that routes, pages, schedules and commands share."""
 
     api: Api
     sync: JobFunction[[str], Synced]
 
 
 def declare(app: Installed[TautulliSettings], transport: httpx2.BaseTransport | None = None) -> TautulliJobs:
-    """*transport*: for a Tautulli without sockets."""
+    """Declare the job. *transport* replaces sockets in tests."""
     api = Api(app, transport)
     app.queue.set_retention(QUEUE, done="1d", failed="7d")
 
@@ -47,7 +48,7 @@ def declare(app: Installed[TautulliSettings], transport: httpx2.BaseTransport | 
             return Run(app, api, job).made(which)
         except Fail:
             if job.saved:
-                job.save_now(tried=False)  # a person who retries it asks for a trial once more
+                job.save_now(tried=False)  # a retry by a user allows one more probe
             raise
 
     return TautulliJobs(api, sync)
@@ -63,12 +64,12 @@ class Run:
         if not self._app.settings.url:
             raise Fail("misconfigured", "No address of Tautulli is set: tautulli.url.")
         if which == BY_PERSON and not self._job.saved.get("tried"):
-            self._job.save_now(tried=True)  # one press is one trial: if it fails, the breaker decides again
+            self._job.save_now(tried=True)  # one request allows one probe: if it fails, the breaker decides again
             self._api.let_try()
         try:
             syncing = self._syncing()
             self._trials(syncing)
-            found = syncing.run()
+            synced = syncing.run()
         except SyncStopped as error:
             self._stopped(error)
             return Synced()
@@ -77,13 +78,13 @@ class Run:
         except Exception as error:
             self._failed(error)
         self.record("synced")
-        level = logging.INFO if found.new or found.changed else logging.DEBUG
-        about = (found.new, found.changed, found.seen, found.passed_over)
+        level = logging.INFO if synced.new or synced.changed else logging.DEBUG
+        about = (synced.new, synced.changed, synced.seen, synced.passed_over)
         _log.log(level, "history synced new=%s changed=%s seen=%s passed_over=%s", *about)
-        return found
+        return synced
 
     def record(self, outcome: str, fault: Fault | None = None) -> None:
-        """Writes how it went, with the breaker as it is now."""
+        """Record the outcome with the current state of the breaker."""
         clock = self._app.queue.clock
         self._app.db.all(
             "ended",
@@ -106,21 +107,21 @@ class Run:
         )
 
     def _trials(self, syncing: HistorySync) -> None:
-        """Small calls close a half-open breaker: a sync that has little to ask would leave it so for hours."""
+        """Close a half-open breaker with small calls: a short sync might leave it half-open for hours."""
         for _ in range(self._app.settings.breaker_max_requests):
             if self._api.breaker.state != "half-open":
                 return
             syncing.asked(self._api.client.arnold)
 
     def _stopped(self, error: SyncStopped) -> None:
-        """Nothing is lost: the next one goes on from the last page that was stored."""
+        """Nothing is lost: the next attempt continues after the last stored page."""
         if self._job.lost:
             raise LeaseLost(self._job.id, self._job.fence) from error
         if self._job.stopping:
             raise Again(keep_attempt=True) from error
 
     def _held(self, held: Held) -> NoReturn:
-        """The call was not made: what is stored is served until it may be."""
+        """Handle a call that was not made: stored plays are served until the hold ends."""
         if isinstance(held, TooManyRequests):
             self.record("throttled")
             _log.warning("sync throttled target=%s retry_after=%.1f", TARGET, held.retry_after or 0.0)
@@ -133,8 +134,10 @@ class Run:
         raise Again(max(held.retry_after or 0.0, _MIN_DELAY_SECONDS), keep_attempt=True) from held
 
     def _gave_up(self, held: Held) -> NoReturn:
-        """Tautulli refused us before, and nobody has changed anything since."""
-        fault = next((each.fault for each in self._api.target.unhealthy() if each.fault is not None), None)
+        """Fail: Tautulli rejected us before, and the settings have not changed since."""
+        fault = next(
+            (key_health.fault for key_health in self._api.target.unhealthy() if key_health.fault is not None), None
+        )
         fault = fault or PACK.code_book["misconfigured"].fault("held")
         self.record("failed", fault)
         _log.log(fault.level.number, "sync failed code=%s error=held", fault.code)
@@ -154,7 +157,10 @@ class Run:
         raise self._again(fault, doubtful=isinstance(error, Doubtful)) from error
 
     def _again(self, fault: Fault, *, doubtful: bool) -> Exception:
-        """Once more, after a while. It costs no attempt unless the breaker is closed: the next one finds it open."""
+        """Retry later.
+
+        It costs an attempt only while the breaker is closed, because an open one blocks the next attempt anyway.
+        """
         if self._api.breaker.state != "closed":
             return Again(_MIN_DELAY_SECONDS, keep_attempt=True, code=fault.code)
         if doubtful:

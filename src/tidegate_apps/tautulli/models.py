@@ -1,4 +1,4 @@
-"""What Tautulli answers, as values. Nearly every field may be null, and a number may come as a text."""
+"""Responses of Tautulli as values. Almost every field may be null, and numbers may be strings."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 _YEAR_10000 = 253_402_300_800
-_EXACT = 2**53  # so far a float, and every database, tells two neighbours apart
-_MAX_TEXT = 1000  # characters of a text
+_EXACT = 2**53  # floats and all databases are exact up to here
+_MAX_TEXT = 1000  # characters
 
 
 @dataclass(frozen=True, slots=True)
 class TautulliStatus:
-    """What `status` says; the integrity is None unless the database was to be checked."""
+    """The result of `status`; integrity is None unless the database check was requested."""
 
     message: str
     integrity: str | None = None
 
 
 class HistoryPlay(NamedTuple):
-    """One row of the history. Times are UNIX time, durations are seconds. What is stored of it comes first."""
+    """One row of the history. Times are UNIX time, durations are seconds. Stored fields come first."""
 
     row_id: int
     reference_id: int | None
@@ -30,13 +30,13 @@ class HistoryPlay(NamedTuple):
     duration: int
     paused: int
     user_id: int | None
-    person: str  # the name that people know a user by
+    person: str  # the display name of a user
     platform: str
     product: str
     player: str
     media_type: str
     rating_key: int | None
-    show: str  # the series, the artist or the film
+    show: str  # series, artist or film
     full_title: str
     year: int | None
     transcode_decision: str
@@ -51,27 +51,27 @@ class HistoryPlay(NamedTuple):
 
 @dataclass(frozen=True)
 class PlayHistory:
-    """A page of the history. *total* and *filtered* count rows at Tautulli, before and after the filters."""
+    """A page of the history. *total* and *filtered* count rows in Tautulli before and after the filters."""
 
-    said: Sequence[Mapping[str, Any]]  # the rows as they came
+    said: Sequence[Mapping[str, Any]]  # the rows as received
     total: int
     filtered: int
     draw: int
 
     @property
     def rows(self) -> int:
-        """How many there are, also those that are no finished plays."""
+        """Return the number of rows, including those that are not finished plays."""
         return len(self.said)
 
     @cached_property
     def plays(self) -> Sequence[HistoryPlay]:
-        """Read when they are first asked for: a sync asks while Tautulli makes the next page."""
+        """Parse the plays at the first access, which a sync does while Tautulli builds the next page."""
         return [play for row in self.said if (play := play_of(row)) is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A stream that is played right now. Durations are milliseconds."""
+    """A current stream. Durations are milliseconds."""
 
     session_key: str
     state: str
@@ -84,7 +84,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """What is played right now."""
+    """All current streams."""
 
     stream_count: int
     sessions: Sequence[Session]
@@ -92,7 +92,7 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class GeoLocation:
-    """Where an address is, as far as it is known."""
+    """The location of an IP address, as far as known."""
 
     country: str
     code: str
@@ -103,7 +103,7 @@ class GeoLocation:
 
 
 def play_of(row: Mapping[str, Any]) -> HistoryPlay | None:
-    """A row of the history; None for a stream that goes on, which has no id yet, and for a row without a time."""
+    """Return the play of a row; None for a running stream, which has no id yet, and for a row without a time."""
     get = row.get
     row_id = number(get("row_id") if get("row_id") is not None else get("id"))
     started = moment(get("started")) or moment(get("date"))
@@ -115,13 +115,31 @@ def play_of(row: Mapping[str, Any]) -> HistoryPlay | None:
     full_title, grandparent_title = text(get("full_title")), text(get("grandparent_title"))
     show = grandparent_title or full_title or title or "untitled"
     return HistoryPlay(
-        row_id, number(get("reference_id")), started, moment(get("stopped")), max(0, duration or 0),
-        max(0, number(get("paused_counter")) or 0), number(get("user_id")), friendly_name or user or "unknown",
-        text(get("platform")), text(get("product")), text(get("player")), text(get("media_type")),
-        number(get("rating_key")), show, full_title or show, number(get("year")), text(get("transcode_decision")),
-        number(get("percent_complete")), fraction(get("watched_status")),
-        user, friendly_name, title, text(get("parent_title")), grandparent_title,
-    )  # fmt: skip
+        row_id,
+        number(get("reference_id")),
+        started,
+        moment(get("stopped")),
+        max(0, duration or 0),
+        max(0, number(get("paused_counter")) or 0),
+        number(get("user_id")),
+        friendly_name or user or "unknown",
+        text(get("platform")),
+        text(get("product")),
+        text(get("player")),
+        text(get("media_type")),
+        number(get("rating_key")),
+        show,
+        full_title or show,
+        number(get("year")),
+        text(get("transcode_decision")),
+        number(get("percent_complete")),
+        fraction(get("watched_status")),
+        user,
+        friendly_name,
+        title,
+        text(get("parent_title")),
+        grandparent_title,
+    )
 
 
 def history_of(data: Mapping[str, Any]) -> PlayHistory:
@@ -138,23 +156,27 @@ def activity_of(data: Mapping[str, Any]) -> Activity:
 
 def place_of(data: Mapping[str, Any]) -> GeoLocation:
     return GeoLocation(
-        text(data.get("country")), text(data.get("code")), text(data.get("region")), text(data.get("city")),
-        fraction(data.get("latitude")), fraction(data.get("longitude")),
-    )  # fmt: skip
+        text(data.get("country")),
+        text(data.get("code")),
+        text(data.get("region")),
+        text(data.get("city")),
+        fraction(data.get("latitude")),
+        fraction(data.get("longitude")),
+    )
 
 
 def number(value: object) -> int | None:
-    """A whole number, also one that came as a text; None for null, an empty text and what is none."""
-    if type(value) is int and -_EXACT < value < _EXACT:  # as nearly all of them come
+    """Return an integer, also from a string; None for null, an empty string and other values."""
+    if type(value) is int and -_EXACT < value < _EXACT:  # the common case
         return value
-    found = fraction(value)
-    return None if found is None else int(found)
+    parsed = fraction(value)
+    return None if parsed is None else int(parsed)
 
 
 def moment(value: object) -> int | None:
-    """UNIX time; None for 0, which stands for none, and for what no calendar has."""
-    found = number(value)
-    return found if found is not None and 0 < found < _YEAR_10000 else None
+    """Return a UNIX time; None for 0, which means no time, and for times outside of the calendar."""
+    parsed = number(value)
+    return parsed if parsed is not None and 0 < parsed < _YEAR_10000 else None
 
 
 def fraction(value: object) -> float | None:
@@ -163,30 +185,34 @@ def fraction(value: object) -> float | None:
     if not isinstance(value, str) or len(value) > 40:
         return None
     try:
-        found = float(value)
+        parsed = float(value)
     except ValueError:
         return None
-    return found if abs(found) < _EXACT else None  # not so for a number that is none
+    return parsed if abs(parsed) < _EXACT else None  # false for NaN
 
 
 def text(value: object) -> str:
-    """A text that every database takes; empty for null."""
-    if type(value) is str and value.isprintable() and len(value) <= _MAX_TEXT:  # as nearly all of them come
+    """Return text that every database accepts; empty for null."""
+    if type(value) is str and value.isprintable() and len(value) <= _MAX_TEXT:  # the common case
         return value
     if value is None or isinstance(value, dict | list):
         return ""
-    found = value if isinstance(value, str) else str(value)
-    if "\0" in found or not found.isprintable():
-        found = found.replace("\0", "").encode("utf-8", "replace").decode()
-    return found[:_MAX_TEXT]
+    cleaned = value if isinstance(value, str) else str(value)
+    if "\0" in cleaned or not cleaned.isprintable():
+        cleaned = cleaned.replace("\0", "").encode("utf-8", "replace").decode()
+    return cleaned[:_MAX_TEXT]
 
 
 def _session(row: Mapping[str, Any]) -> Session:
     return Session(
-        text(row.get("session_key")), text(row.get("state")), text(row.get("friendly_name") or row.get("user")),
-        text(row.get("full_title")), number(row.get("duration")), number(row.get("view_offset")),
+        text(row.get("session_key")),
+        text(row.get("state")),
+        text(row.get("friendly_name") or row.get("user")),
+        text(row.get("full_title")),
+        number(row.get("duration")),
+        number(row.get("view_offset")),
         number(row.get("progress_percent")),
-    )  # fmt: skip
+    )
 
 
 def _list(value: object) -> list[Any]:

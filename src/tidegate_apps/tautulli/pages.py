@@ -1,4 +1,4 @@
-"""The page "Plays": charts, the most played, the last plays, and how fresh all of it is."""
+"""The page "Plays": charts, most played, recent plays, and how current they are."""
 
 from __future__ import annotations
 
@@ -17,9 +17,15 @@ from tidegate_apps.tautulli.settings import TautulliSettings, next_time
 _LATEST_PLAYS = 10
 _TITLES = {"person": "Users", "show": "Titles", "platform": "Platforms"}
 _NEWEST = {
-    "started": MAX_ID, "row_id": 0, "since": -MAX_ID, "person": "", "show": "", "platform": "", "media_type": "",
+    "started": MAX_ID,
+    "row_id": 0,
+    "since": -MAX_ID,
+    "person": "",
+    "show": "",
+    "platform": "",
+    "media_type": "",
     "n": _LATEST_PLAYS,
-}  # fmt: skip
+}
 
 
 @requires(Permission.SEE)
@@ -31,13 +37,22 @@ def show(request: Request, there: Installed[TautulliSettings]) -> Response:
         total, seconds = tx.all("total")[0]
         first = tx.one("oldest")
         return {
-            "fresh": store.freshness(tx, settings, now), "total": int(total), "hours_played": int(seconds) // 3600,
+            "fresh": store.freshness(tx, settings, now),
+            "total": int(total),
+            "hours_played": int(seconds) // 3600,
             "since": "" if first is None else f"{datetime.fromtimestamp(first[0]).astimezone():%Y-%m-%d}",
             "charts": charts.charts(tx, chosen, now) if total else None,
             "last": tx.all("plays", **_NEWEST) if total else [],
-        }  # fmt: skip
+        }
 
     return page(
-        request, "tautulli/plays.html", **there.db.read(read), settings=settings, chosen=chosen, ranges=RANGES,
-        titles=_TITLES, picture=charts, next_sync=next_time(settings, now),
-    )  # fmt: skip
+        request,
+        "tautulli/plays.html",
+        **there.db.read(read),
+        settings=settings,
+        chosen=chosen,
+        ranges=RANGES,
+        titles=_TITLES,
+        picture=charts,
+        next_sync=next_time(settings, now),
+    )

@@ -1,4 +1,4 @@
-"""The section `tautulli` of the settings."""
+"""Settings of tautulli: the section `tautulli`."""
 
 from __future__ import annotations
 
@@ -57,15 +57,18 @@ class TautulliSettings(BaseModel):
 
     @property
     def breaker(self) -> BreakerOptions:
-        """The numbers of the breaker, as `Target` takes them."""
+        """Return the breaker parameters for `Target`."""
         return {
-            "max_requests": self.breaker_max_requests, "interval": float(self.breaker_interval),
-            "timeout": float(self.breaker_timeout), "min_requests": self.breaker_min_requests,
-            "failure_ratio": self.breaker_failure_ratio, "consecutive": self.breaker_consecutive or None,
-        }  # fmt: skip
+            "max_requests": self.breaker_max_requests,
+            "interval": float(self.breaker_interval),
+            "timeout": float(self.breaker_timeout),
+            "min_requests": self.breaker_min_requests,
+            "failure_ratio": self.breaker_failure_ratio,
+            "consecutive": self.breaker_consecutive or None,
+        }
 
 
 def next_time(settings: TautulliSettings, after: float, ticks: int = 1) -> float:
-    """When the history is synced the next time after a moment, or so many times later."""
+    """Return the time of the next sync after a moment, or of the one *ticks* later."""
     cron_sim = CronSim(settings.times, datetime.fromtimestamp(after, UTC))
     return [next(cron_sim) for _ in range(ticks)][-1].timestamp()

@@ -1,7 +1,7 @@
-"""Plays that are written together, made ready page by page: as rows, as JSON, and added up.
+"""Stores plays in batches with their totals, and reads how current they are.
 
-That takes longer than one would like, and only one thread of Python runs at a time. Done for each page as it comes, it
-falls into the time in which Tautulli makes the next one.
+Preparing a batch (rows, JSON, totals) is slow, and only one Python thread runs at a time. It is done per page, while
+Tautulli builds the next page.
 """
 
 from __future__ import annotations
@@ -23,29 +23,29 @@ from tidegate_apps.tautulli.settings import TautulliSettings, next_time
 
 Row = tuple[Any, ...]  # in the order of the columns
 Sum = list[int]  # plays and seconds
-Names = tuple[dict[str, Sum], ...]  # for each of the kinds
+Names = tuple[dict[str, Sum], ...]  # one per kind
 
 KINDS = ("person", "show", "platform")
 QUARTER, HOUR, DAY = 900, 3600, 86400
-STARTED = HistoryPlay._fields.index("started")  # of a row
+STARTED = HistoryPlay._fields.index("started")  # column number
 _COLUMNS = HistoryPlay._fields.index("watched_status") + 1
-counted = itemgetter(STARTED, 4, 7, 13, 8)  # of a row, what it counts for: start, duration, user, title, platform
+counted = itemgetter(STARTED, 4, 7, 13, 8)  # what a row counts for: start, duration, user, title, platform
 
 
 class PlayBatch:
-    """Plays in the order in which they came. They are kept as JSON alone, which takes the least memory."""
+    """Plays in the order of arrival. They are stored only as JSON, which needs the least memory."""
 
     __slots__ = ("_pieces", "ids", "started", "sums", "twice")
 
     def __init__(self) -> None:
         self.ids = set[int]()
-        self.started = 0  # the latest beginning
+        self.started = 0  # the latest start
         self.sums = PlayTotals()
-        self.twice = False  # some came on two pages: what is added up is too much
+        self.twice = False  # a row was on two pages, so the totals are too high
         self._pieces: list[str] = []
 
     def take(self, plays: Sequence[HistoryPlay]) -> None:
-        """One page more."""
+        """Add one page."""
         come: dict[int, Row] = {play.row_id: play[:_COLUMNS] for play in plays}
         if come:
             self.twice = self.twice or not self.ids.isdisjoint(come)
@@ -55,11 +55,11 @@ class PlayBatch:
             self._pieces.append(table(come)[1:-1])
 
     def table(self) -> str:
-        """All rows as one piece of JSON."""
+        """Return all rows as one JSON document."""
         return f"{{{','.join(self._pieces)}}}"
 
     def rows(self) -> dict[int, Row]:
-        """By their ids; of one that came twice, the later."""
+        """Return rows by id. The later one of duplicates counts."""
         return {int(row_id): tuple(row) for row_id, row in json.loads(self.table()).items()}
 
     def __len__(self) -> int:
@@ -67,17 +67,17 @@ class PlayBatch:
 
 
 class PlayTotals:
-    """Plays and seconds by quarter, and by the names of a week and of a month."""
+    """Plays and seconds by quarter of an hour, and by name per week and per month."""
 
     __slots__ = ("_days", "_times", "_weeks")
 
     def __init__(self) -> None:
         self._times: dict[int, Sum] = {}
-        self._weeks: dict[tuple[int, int], Names] = {}  # and months: a week may have days of two
-        self._days: dict[int, Names] = {}  # the same; each day has those of its week and month
+        self._weeks: dict[tuple[int, int], Names] = {}  # by week and month: a week may belong to two months
+        self._days: dict[int, Names] = {}  # by day; each refers to the entry of its week and month
 
     def add(self, sign: int, some: Iterable[Sequence[Any]]) -> None:
-        """Adds what was `counted`, or with the sign -1 takes it out."""
+        """Add values of `counted`, or subtract them with sign -1."""
         days = self._days
         for started, duration, person, show, platform in some:
             day, seconds = started // DAY, sign * duration
@@ -90,11 +90,11 @@ class PlayTotals:
             _count(platforms, platform or "unknown", sign, seconds)
 
     def times(self) -> Iterator[Row]:
-        """Quarter, plays and seconds."""
-        return ((quarter, *found) for quarter, found in self._times.items())
+        """Yield quarter, plays and seconds."""
+        return ((quarter, *totals) for quarter, totals in self._times.items())
 
     def tallies(self) -> Iterator[Row]:
-        """Kind, name, week, month, plays and seconds."""
+        """Yield kind, name, week, month, plays and seconds."""
         for (week, month), kinds in self._weeks.items():
             for kind, names in zip(KINDS, kinds, strict=True):
                 for name, (plays, seconds) in names.items():
@@ -102,36 +102,40 @@ class PlayTotals:
 
 
 def _count(sums: dict[Any, Sum], place: object, sign: int, seconds: int) -> None:
-    found = sums.get(place)
-    if found is None:
+    totals = sums.get(place)
+    if totals is None:
         sums[place] = [sign, seconds]
     else:
-        found[0] += sign
-        found[1] += seconds
+        totals[0] += sign
+        totals[1] += seconds
 
 
 def week_of(day: int) -> int:
-    """The week of a day since 1970; it begins on a Monday."""
+    """Return the number of the week of a day since 1970. Weeks begin on Monday."""
     return (day + 3) // 7
 
 
 def month_of(moment: float) -> int:
-    """Months since year 0, in UTC."""
+    """Return the number of months since year 0, in UTC."""
     then = datetime.fromtimestamp(moment, UTC)
     return then.year * 12 + then.month - 1
 
 
 def table(rows: Mapping[int, Row]) -> str:
-    """One piece of JSON, {"1": [...], "2": ...}: SQLite takes it apart much quicker than it runs as many statements."""
+    """Return rows as one JSON document {"1": [...], "2": ...}.
+
+    SQLite expands it much faster than it runs a statement per row.
+    """
     return to_json(rows).decode()
 
 
-# Lots of plays become rows, and the numbers of charts and lists: each play counts once, however often it comes.
+# -- writing -----------------------------------------------------------------------------------------------------------
+# Every play counts once, however often it is received.
 
 
 @dataclass(frozen=True, slots=True)
 class SyncState:
-    """How far the sync is, and how its last attempt went. The fields are the columns."""
+    """The progress of the sync, and the outcome of the last attempt. The fields are the columns."""
 
     row_id: int = 0
     started: int | None = None
@@ -146,14 +150,14 @@ class SyncState:
 
     @property
     def breaker(self) -> Mapping[str, Any]:
-        """The breaker as it was after that attempt; empty before the first."""
-        found: Mapping[str, Any] = json.loads(self.breaker_json) if self.breaker_json else {}
-        return found
+        """Return the breaker state after that attempt; empty before the first."""
+        breaker: Mapping[str, Any] = json.loads(self.breaker_json) if self.breaker_json else {}
+        return breaker
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a page brought."""
+    """What a batch added."""
 
     new: int = 0
     changed: int = 0
@@ -164,11 +168,11 @@ def state_of(row: Sequence[Any] | None) -> SyncState:
 
 
 def store(tx: DbTx, batch: PlayBatch) -> Stored:
-    """Writes plays, and moves the watermark over them. They come in the order of their beginnings."""
+    """Write plays in the order of their start, and advance the watermark."""
     watermark = (tx.one("lock_state") or (0,))[0]
     if not batch:
         return Stored()
-    # Nothing above the watermark was ever seen, so a first sync need not look for what is known.
+    # No row above the watermark was stored before, so a first sync does not look for duplicates.
     asked = [{"row_id": row_id} for row_id in batch.ids if row_id <= watermark]
     known = {row[0]: tuple(row) for row in tx.many("known", asked)}
     new, changed = len(batch), 0
@@ -197,33 +201,34 @@ def _add(tx: DbTx, sums: PlayTotals) -> None:
     tx.all("add_tallies", rows=table(dict(enumerate(sums.tallies()))))
 
 
-# Pages are stored several at a time, and while the next ones are fetched: a long history takes as long as that.
+# -- buffer ------------------------------------------------------------------------------------------------------------
+# Batches are written while the next pages are fetched, so a long sync takes only as long as the fetching.
 
 Write = Callable[[PlayBatch], Stored]
 
-_MAX_BUFFER_SECONDS = 5.0  # seconds that plays wait for others, where Tautulli is slow
+_MAX_BUFFER_SECONDS = 5.0  # seconds that plays wait for more, if Tautulli is slow
 
 
 class PlayBuffer:
-    """Hands the plays of pages to *write* in the order in which they come, *most* rows or more of them at a time.
+    """Passes plays to *write* in order, in batches of *limit* rows or more.
 
-    However its block is left, what came before is stored then. What *write* raises comes out of the next call.
+    Leaving the block stores everything that was added before. Errors of *write* are raised by the next call.
     """
 
     def __init__(self, write: Write, limit: int, now: Callable[[], float]) -> None:
         self._write, self._limit, self._now = write, limit, now
-        self._lot, self._held = PlayBatch(), 0  # and how many rows it has, or is to have
+        self._lot, self._held = PlayBatch(), 0  # the batch, and its number of rows including those being prepared
         self._since = now()
-        self._ready: list[Future[None]] = []  # pages of the lot that are being made ready
+        self._ready: list[Future[None]] = []  # pages of the batch that are being prepared
         self._threads = ExitStack()
         self._readying: ThreadPoolExecutor | None = None  # a short sync needs no threads
         self._storing: ThreadPoolExecutor | None = None
         self._under_way: Future[Stored] | None = None
         self.stored = Stored()
-        self.plays = 0  # that were on the pages
+        self.plays = 0  # number of plays on the pages
 
     def add(self, page: PlayHistory) -> None:
-        """Takes a page. It waits while two lots are on their way: they are held in memory."""
+        """Add a page. Blocks while two batches are being written, to limit memory."""
         if not self._held:
             self._since = self._now()
         self._held += page.rows
@@ -252,7 +257,7 @@ class PlayBuffer:
         batch.take(page.plays)
 
     def _settle(self) -> None:
-        """Waits for the lot that is under way. After one that failed nothing is stored: no row may be left out."""
+        """Wait for the batch that is being written. After a failure nothing more is stored: no row may be skipped."""
         under_way, self._under_way = self._under_way, None
         if under_way is not None:
             try:
@@ -275,24 +280,24 @@ class PlayBuffer:
         self.stored = Stored(self.stored.new + found.new, self.stored.changed + found.changed)
 
 
-# What is stored, as pages, answers and commands show it: how fresh it is, and how the breaker is.
+# -- freshness ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How old what is stored is. *stale_since* is None while it is as new as it should be."""
+    """How current the stored plays are. *stale_since* is None while they are up to date."""
 
     state: SyncState
-    breaker: str  # "closed", "open", "half-open": as it is now
-    next_trial: float | None  # when the open breaker lets a call through
+    breaker: str  # the current state: "closed", "open" or "half-open"
+    next_trial: float | None  # when an open breaker allows a probe
     stale_since: float | None
 
 
 def freshness(tx: DbTx, settings: TautulliSettings, now: float) -> Freshness:
-    """Stale: the last attempt did not bring all, or two that were due since have not been made."""
+    """Return the freshness. Stale: the last attempt was incomplete, or two due syncs since then were not run."""
     state = state_of(tx.one("state"))
     said, until = state.breaker.get("state", "closed"), state.breaker.get("until")
-    # Nobody calls an open breaker, so nobody told that its time is over.
+    # An open breaker gets no calls, so the recorded state does not show that its delay is over.
     now_it_is = "half-open" if said == "open" and until is not None and until <= now else said
     late = state.synced_at is not None and now > next_time(settings, state.synced_at, 2)
     stale = state.outcome != "synced" or now_it_is != "closed" or late

@@ -1,10 +1,10 @@
-"""One sync of the history: what is new since the last one, and a day of overlap.
+"""One sync of the history: everything since the last sync, with one day of overlap.
 
-Tautulli can be asked for days only, and they are those of its own time zone. A play gets its row when it ends, so one
-that began earlier may come later. Both are what the overlap is for.
+Tautulli filters only by day, in its own time zone. A play gets its row when it ends, so an earlier start may appear
+later. The overlap covers both.
 
-Tautulli also says how many rows it has in all. When that grew by more than was found, a play of many days ended, or old
-rows were imported: the sync looks farther back.
+Tautulli also reports its total number of rows. If that grew by more than the sync found, a very long play ended or old
+rows were imported. Then the sync reads further back.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tidegate_apps.tautulli.store import PlayBatch, PlayBuffer, Stored, SyncStat
 _log = logging.getLogger("tidegate.tautulli")
 
 T = TypeVar("T")
-Get = Callable[[HistoryQuery, HistoryQuery | None], PlayHistory]  # a page, and what is likely to be wanted next
+Get = Callable[[HistoryQuery, HistoryQuery | None], PlayHistory]  # a query, and the one to prefetch
 
-DOUBT = 30.0  # seconds between two looks at a history that is empty all of a sudden
+DOUBT = 30.0  # seconds between two checks of a history that is suddenly empty
 _OVERLAP = timedelta(days=1)
 _FARTHER = timedelta(days=30)
 
 
 class Doubtful(Exception):
-    """There were rows, and now there are none. It is looked at once more before that is believed."""
+    """The history had rows and now has none. It is checked again before the sync accepts that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Synced:
     changed: int = 0
     seen: int = 0
     pages: int = 0
-    passed_over: int = 0  # rows that are no finished plays: streams that go on, and what has no id or no time
+    passed_over: int = 0  # rows that are not finished plays: running streams, or without id or time
 
     def and_then(self, more: Synced) -> Synced:
         return Synced(*map(add, astuple(self), astuple(more)))
@@ -53,7 +53,7 @@ class Synced:
 
 @dataclass(frozen=True, slots=True)
 class HistorySync:
-    """*stop* says whether to end at the next page; *told* hears how many rows were seen, and how many there are."""
+    """*stop* ends the sync at the next page. *told* gets the number of rows read and the total."""
 
     db: Db
     client: Tautulli
@@ -61,61 +61,64 @@ class HistorySync:
     now: Callable[[], float]
     stop: Callable[[], bool] = lambda: False
     told: Callable[[int, int], object] = lambda seen, filtered: None
-    # Rows that are written in one transaction, where so many come. Others wait for it on SQLite: more are not quicker.
+    # Rows per transaction of a long sync. More are not faster, and other writers wait for it on SQLite.
     lot: int = 10_000
     threads: bool = (
         True  # in virtual time there are none: pages are fetched one after the other, and stops wait for them
     )
 
     def run(self) -> Synced:
-        """Reads page by page, the oldest rows first, so that whatever ends it loses nothing that was stored."""
+        """Read page by page, oldest rows first, so that an interruption loses nothing that was stored."""
         state = state_of(self.db.one("state"))
-        found, missing = Synced(), 0
+        synced, missing = Synced(), 0
         for after in first_days(state, self.now()):
             with PlayBuffer(self._store, self.lot, self.now) as gathering:
                 read, total = self._read(state, after, gathering)
             new, changed, passed_over = gathering.stored.new, gathering.stored.changed, read.seen - gathering.plays
-            found = found.and_then(replace(read, new=new, changed=changed, passed_over=passed_over))
+            synced = synced.and_then(replace(read, new=new, changed=changed, passed_over=passed_over))
             before, here = self.db.all("missing")[0]
             missing = total - int(here)
             if before is None or missing <= before:
                 break
         self.db.all("is_missing", missing=missing)
-        return found
+        return synced
 
     def asked(self, call: Callable[[], T]) -> T:
-        """What a call of the client returns; Stopped when this is to stop before it does."""
+        """Return the result of a call. Raises SyncStopped on stop."""
         return stoppable(self.client, self.stop, call) if self.threads else call()
 
     def _read(self, state: SyncState, after: date | None, gathering: PlayBuffer) -> tuple[Synced, int]:
-        """All rows from a day on; and how many there are in all."""
-        found, start, filtered = Synced(), 0, 0
+        """Read all rows from a day on, and return the total."""
+        synced, start, filtered = Synced(), 0, 0
         with self._pages() as pages:
             while True:
                 if self.stop():
                     raise SyncStopped
                 asked = HistoryQuery(
-                    start=start, length=self.page, oldest_first=True, after=after,
-                    expected=found.seen > 0 or (state.started is not None and not state.empty_believed),
-                )  # fmt: skip
+                    start=start,
+                    length=self.page,
+                    oldest_first=True,
+                    after=after,
+                    expected=synced.seen > 0 or (state.started is not None and not state.empty_believed),
+                )
                 more = start + self.page < filtered
                 try:
                     page = pages(asked, replace(asked, start=start + self.page) if more else None)
                 except EmptyHistory as error:
-                    if found.seen:
-                        raise  # there were some a moment ago
+                    if synced.seen:
+                        raise  # there were rows a moment ago
                     self._empty(state, error)
-                    return found, 0
+                    return synced, 0
                 gone, filtered = filtered - page.filtered, page.filtered
                 if gone > 0:
-                    # Somebody deleted rows, and those behind them have moved up: some may have moved past this page.
+                    # Rows were deleted, so later rows moved up, and some may have moved past this page.
                     start = max(0, start - gone - self.page)
                     continue
                 gathering.add(page)
-                found, start = _more(found, page), start + page.rows
+                synced, start = _more(synced, page), start + page.rows
                 self.told(start, filtered)
                 if start >= filtered or not page.rows:
-                    return found, page.total
+                    return synced, page.total
 
     @contextmanager
     def _pages(self) -> Iterator[Get]:
@@ -134,7 +137,7 @@ class HistorySync:
         return self.db.write(write)
 
     def _empty(self, state: SyncState, error: EmptyHistory) -> None:
-        """Believes an empty history at the second look, and only if the database of Tautulli is sound."""
+        """Accept an empty history at the second check, and only if Tautulli's database is intact."""
         now = self.now()
         if state.empty_at is None or now - state.empty_at < DOUBT:
             self.db.write(lambda tx: _looked_empty(tx, now, believed=False))
@@ -144,7 +147,7 @@ class HistorySync:
         self.db.write(lambda tx: _looked_empty(tx, now, believed=True))
 
     def _sound(self) -> bool:
-        """Whether Tautulli says that its database is; an old version says nothing of it."""
+        """Return whether Tautulli reports an intact database. Old versions report nothing."""
         try:
             return self.asked(lambda: self.client.status("database")).integrity in ("ok", None)
         except TautulliError as error:
@@ -155,9 +158,9 @@ class HistorySync:
 
 
 def first_day(state: SyncState, now: float) -> date | None:
-    """The day from which on rows are asked for; None for all of them.
+    """Return the first day to request; None for all rows.
 
-    No zone is more than 14 hours from UTC, so a day before that of the watermark in UTC is early enough anywhere.
+    No zone is more than 14 hours from UTC, so one day before the UTC day of the watermark is early enough.
     """
     if state.started is None:
         return None
@@ -165,7 +168,7 @@ def first_day(state: SyncState, now: float) -> date | None:
 
 
 def first_days(state: SyncState, now: float) -> list[date | None]:
-    """The day of each look, until one of them accounts for all that came."""
+    """Return the first day of each pass. A pass that finds all new rows is the last."""
     first, farther = first_day(state, now), datetime.fromtimestamp(now, UTC).date() - _FARTHER
     if first is None:
         return [None]

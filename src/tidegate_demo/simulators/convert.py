@@ -1,15 +1,15 @@
-"""A gateway that converts nothing, and fails as it is told: for tests, and for `tidegate serve --simulators`.
+"""A simulated gateway with scripted failures, for tests, and for `tidegate serve --simulators`.
 
     with GatewaySimulator() as sim:
-        sim.fails("unavailable", "throttled", "hangs")     # the next three; then it answers with XML again
+        sim.fails("unavailable", "throttled", "hangs")     # the next three; then it returns XML again
         sim.now("unavailable")                             # conversions and health, until sim.now("well")
-        sim.health(up=False)                               # GET /health says 503, until health(up=True)
-        sim.outage("5m down")                              # nobody is there; sim.outage(None) ends it
+        sim.health(up=False)                               # GET /health returns 503, until health(up=True)
+        sim.outage("5m down")                              # connections are refused; sim.outage(None) ends it
         convert(f"{sim.url}/process")
         assert sim.count("POST /process") == 1
-        assert sim.forms()[0]["job_id"] == "7"             # what it was sent
+        assert sim.forms()[0]["job_id"] == "7"             # the fields that it received
 
-FAILURES names all that can go wrong. `sim.then("POST /process", Step(...))` scripts what is not among them, and
+FAILURES lists the named failures. `sim.then("POST /process", Step(...))` scripts others, and
 `sim.stay("POST /process", FAILURES["unavailable"])` fails until `sim.reset()`.
 """
 
@@ -52,7 +52,7 @@ def _document(mapping: str) -> str:
 
 _WHOLE = _document("layout")
 
-# What may be scripted by name. Lines of the same status differ in what a client must make of them.
+# Failures by name. Some share a status, but the client must treat them differently.
 FAILURES: Mapping[str, Any] = {
     "malformed": _problem(400, "malformed", "The request is not as it should be."),
     "unknown_mapping": _problem(400, "unknown_mapping", "There is no such mapping."),
@@ -68,10 +68,10 @@ FAILURES: Mapping[str, Any] = {
     "bad_gateway": Step(502, "<html><body>Bad Gateway</body></html>", {"Content-Type": "text/html"}),
     "unavailable": _problem(503, "busy", "The gateway has too much to do."),
     "unavailable_for_a_while": _problem(503, "busy", "The gateway has too much to do.", retry_after=30),
-    "hangs": Hang(),  # it takes the request and says nothing
+    "hangs": Hang(),  # accepts the request and never responds
     "resets": Step(reset=True),
-    "cut_off": Step(200, _WHOLE, _XML, cut=100),  # the connection ends before the body does
-    "truncated": Step(200, _WHOLE[:100], _XML),  # HTTP is whole, the XML is not
+    "cut_off": Step(200, _WHOLE, _XML, cut=100),  # the connection closes before the end of the body
+    "truncated": Step(200, _WHOLE[:100], _XML),  # the HTTP response is complete, the XML is not
     "empty": Step(200, b"", _XML),
     "html": Step(200, "<html><body>Please sign in</body></html>", {"Content-Type": "text/html"}),
     "json": Step(200, {"ok": True}),
@@ -79,7 +79,7 @@ FAILURES: Mapping[str, Any] = {
 
 
 class GatewaySimulator(Simulator):
-    """Answers as the gateway does, with a document of one word, whatever the PDF says; each *takes* so long."""
+    """Responds like the gateway, with the same small document for every PDF, after *takes* seconds."""
 
     def __init__(self, *, takes: str = "0s", **more: Any) -> None:
         super().__init__("convert-gateway", max_body=_MAX_BODY, on_reset=self._begin, **more)
@@ -90,11 +90,11 @@ class GatewaySimulator(Simulator):
         self.on("GET /schemas/{mapping}", _schema)
 
     def fails(self, *names: str) -> None:
-        """What the next conversions meet, by name, one after the other; KeyError when there is no such failure."""
+        """Set the failures of the next conversions, in order. Raises KeyError."""
         self.then(PROCESS, *(FAILURES[name] for name in names))
 
     def now(self, name: str) -> None:
-        """What every conversion meets from now on, by name; its health is ill as long. "well" ends it."""
+        """Set the failure of all conversions and of health checks. "well" clears it."""
         if name != "well" and name not in FAILURES:
             raise ValueError(f"name: {name!r:.40} is not known; give one of well, {', '.join(FAILURES)}")
         self.state = name
@@ -104,26 +104,26 @@ class GatewaySimulator(Simulator):
         self.state = "well"
 
     def _processed(self, request: RecordedRequest) -> object:
-        found = _processed(request) if self.state == "well" else FAILURES[self.state]
-        return replace(found, delay=self._takes) if isinstance(found, Step) and self.state == "well" else found
+        reply = _processed(request) if self.state == "well" else FAILURES[self.state]
+        return replace(reply, delay=self._takes) if isinstance(reply, Step) and self.state == "well" else reply
 
     def health(self, *, up: bool) -> None:
         self.stay(HEALTH, {"status": "ok", "mappings": list(NAMES)} if up else FAILURES["unavailable"])
 
     def forms(self) -> list[dict[str, str]]:
-        """The fields of each conversion that was asked for, oldest first; the file is how many bytes it had."""
-        found = [_form(each) for each in self.asked(PROCESS)]
+        """Return the fields of each requested conversion, oldest first. The file is its size in bytes."""
+        forms = [_form(request) for request in self.asked(PROCESS)]
         return [
             {
                 name: str(len(value)) if name == "file" else value.decode("utf-8", "replace")
-                for name, value in each.items()
+                for name, value in form.items()
             }
-            for each in found
+            for form in forms
         ]
 
 
 def simulated() -> Simulated:
-    """For the application: its gateway is the simulator."""
+    """Return the simulator as the gateway of the application."""
     return Simulated(
         GatewaySimulator(), lambda url: {"gateway_url": url}, "takes any PDF that is put in on the page Convert"
     )
@@ -147,10 +147,10 @@ def _schema(request: RecordedRequest) -> object:
 
 
 def _form(request: RecordedRequest) -> dict[str, bytes]:
-    """The parts of the form by name; a part that cannot be read is left out."""
+    """Return the parts of the form by name. Unreadable parts are left out."""
     _, _, boundary = request.headers.get("content-type").partition("boundary=")
     if not boundary:
         return {}
     parts = request.body.split(b"--" + boundary.strip('"').encode())
-    found = (_PART.search(part) for part in parts)
-    return {each[1].decode("utf-8", "replace"): each[2] for each in found if each is not None}
+    matches = (_PART.search(part) for part in parts)
+    return {match[1].decode("utf-8", "replace"): match[2] for match in matches if match is not None}

@@ -1,15 +1,15 @@
-"""Feeds that fail as they are told: for tests, and for `tidegate serve --simulators`.
+"""Simulated feeds with scripted failures, for tests, and for `tidegate serve --simulators`.
 
     with FeedSimulator(feeds=20) as sim:
         poll(sim.feed(7))                          # http://127.0.0.1:12345/feed/7
-        sim.publish(7)                             # a new entry, and so a new ETag
-        sim.next(7, "unavailable", "hangs")        # its next two polls; then it is well again
+        sim.publish(7)                             # a new entry and a new ETag
+        sim.next(7, "unavailable", "hangs")        # its next two polls; then it succeeds again
         sim.now(7, "gone")                         # from now on
         assert sim.polls(7) == 4
 
-STATES names all that a feed can do. While it runs, `curl -d gone http://127.0.0.1:12345/state/7` does as `now`,
-`curl -d "" http://127.0.0.1:12345/publish/7` as `publish`, and its front page lists the feeds. `/_sim` is there as of
-every simulator.
+STATES lists the states of a feed. While it runs, `curl -d gone http://127.0.0.1:12345/state/7` calls `now`, and
+`curl -d "" http://127.0.0.1:12345/publish/7` calls `publish`. The front page lists the feeds. `/_sim` controls it, as
+for every simulator.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from typing import Any
 from tidegate.apps import Simulated
 from tidegate.testing import Hang, RecordedRequest, Simulator, Step
 
-# The feeds that the simulator serves, in every format, and the bodies that only look like feeds.
+# -- feeds in all formats, and bodies that only look like feeds --------------------------------------------------------
 
 _BEGAN = datetime(2026, 1, 1, 6, tzinfo=UTC)
 _RSS = "application/rss+xml; charset=utf-8"
 
 
 class Written:
-    """What one feed says at the moment: *newest* entries were written in all, the last *items* of them are shown."""
+    """The content of one feed: *newest* entries exist, the last *items* of them are in the feed."""
 
     def __init__(self, number: str, newest: int, items: int) -> None:
         self.number = number
@@ -48,7 +48,7 @@ class Written:
         return f"Simulated feed {self.number}"
 
     def entry(self, n: int) -> tuple[str, str, str, datetime]:
-        """Its id, link and title, and when it was written."""
+        """Return the id, link, title and time of an entry."""
         link = f"https://feeds.example/{self.number}/{n}"
         return f"{self.number}-{n}", link, f"Entry {n} of feed {self.number}", _BEGAN + timedelta(hours=n)
 
@@ -56,7 +56,7 @@ class Written:
         return f"<p>The tide of hour {n} came <b>in</b>, and <a href='/more'>more</a> of it went out.</p>"
 
     def entries(self, form: str) -> str:
-        """All that are shown, each written as *form* says."""
+        """Return all entries, each formatted with *form*."""
         return "".join(
             form.format(guid=guid, link=link, title=escape(title), when=when, words=escape(self.words(n)))
             for n in self.shown
@@ -66,7 +66,7 @@ class Written:
 
 @lru_cache(maxsize=4096)
 def rss(number: str, newest: int, items: int) -> bytes:
-    """As RSS 2.0, which is what most of them are."""
+    """Return the feed as RSS 2.0, the most common format."""
     feed = Written(number, newest, items)
     entries = feed.entries(
         '<item><guid isPermaLink="false">{guid}</guid><link>{link}</link><title>{title}</title>'
@@ -98,12 +98,12 @@ def json_feed(number: str, newest: int, items: int) -> bytes:
 
 
 def latin(number: str, newest: int, items: int) -> bytes:
-    """In an encoding that it does not declare."""
+    """Return the feed in an undeclared encoding."""
     return rss(number, newest, items).decode().replace("Simulated", "Fährhafen").encode("latin-1")
 
 
 def malformed(number: str, newest: int, items: int) -> bytes:
-    """With mistakes that forgiving readers forgive."""
+    """Return the feed with errors that lenient parsers accept."""
     return rss(number, newest, items).replace(b"Simulated feed", b"Simulated & malformed feed")
 
 
@@ -126,7 +126,7 @@ LAUGHS = (
 
 @lru_cache(maxsize=1)
 def bomb() -> bytes:
-    """A few kilobytes that unpack to many megabytes."""
+    """Return a few kilobytes that decompress to many megabytes."""
     return gzip.compress(b"<rss version='2.0'><channel><title>" + bytes(50_000_000) + b"</title></channel></rss>")
 
 
@@ -149,7 +149,7 @@ def _to(status: int, location: str) -> Step:
     return Step(status, b"", {"Location": location})
 
 
-# What a feed answers while it is in a state that is not one of its formats; {n} is its number.
+# Responses of a feed in a state that is not a format; {n} is its number.
 _ANSWERS: Mapping[str, Step | Hang | Callable[[str], Step]] = {
     "partial": Step(226, rss("0", 1, 1), _XML),
     "moved": lambda n: _to(301, f"/moved/{n}"),
@@ -196,7 +196,7 @@ _ANSWERS: Mapping[str, Step | Hang | Callable[[str], Step]] = {
     "huge": lambda _: Step(200, huge(), _XML),
 }
 
-# Formats, with what is special about how they are sent.
+# Formats, with special headers.
 _SENT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     **{name: (name, {}) for name in FORMATS},
     "gzip": ("well", {"gzip": True}),
@@ -204,14 +204,14 @@ _SENT: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "chunked": ("well", {"framing": "chunked"}),
     "unvalidated": ("well", {}),  # without ETag and Last-Modified
     "restless": ("well", {}),  # with a new entry at every poll
-    "stuck": ("well", {}),  # 304 to whoever asks with a validator, whatever is new
+    "stuck": ("well", {}),  # 304 to every conditional request, also after changes
 }
 
 STATES: tuple[str, ...] = (*_SENT, *_ANSWERS)
 
 
 class FeedSimulator(Simulator):
-    """*feeds* feeds, numbered from 1, with *items* entries each; more may be asked for at any time, by any name."""
+    """*feeds* feeds, numbered from 1, with *items* entries each. Others exist on demand, by any name."""
 
     def __init__(self, *, feeds: int = 12, items: int = 20, **more: Any) -> None:
         super().__init__("feeds", on_reset=self._begin, **more)
@@ -227,30 +227,31 @@ class FeedSimulator(Simulator):
         self.on("GET /opml", self._opml)
 
     def feed(self, number: int | str) -> str:
-        """The address of a feed."""
+        """Return the URL of a feed."""
         return f"{self.url}/feed/{number}"
 
     def now(self, number: int | str, state: str) -> None:
-        """What a feed does from now on; "well" ends it."""
+        """Set the state of a feed; "well" resets it."""
         self._now[str(number)] = _known(state)
 
     def state(self, number: int | str) -> str:
-        """What it does now."""
+        """Return the current state."""
         return self._now.get(str(number), "well")
 
     def next(self, number: int | str, *states: str) -> None:
-        """What its next polls meet, one after the other, before what it does anyway."""
+        """Set the states of the next polls, in order. After them the current state applies."""
         self._next.setdefault(str(number), deque()).extend(_known(state) for state in states)
 
     def publish(self, number: int | str, entries: int = 1) -> None:
-        """New entries, and so new validators."""
+        """Add entries, which changes the validators."""
         self._newest[str(number)] = self._written(str(number)) + entries
 
     def polls(self, number: int | str) -> int:
-        """How often a feed was asked for, wherever it has moved to; the steps of a redirect are one poll."""
+        """Return the number of polls of a feed at all its URLs. A chain of redirects is one poll."""
         paths = [f"/feed/{number}", f"/moved/{number}"]
         return sum(
-            each.path in paths and not each.met.endswith((": 301", ": 308", ": 302", ": 307")) for each in self.asked()
+            request.path in paths and not request.met.endswith((": 301", ": 308", ": 302", ": 307"))
+            for request in self.asked()
         )
 
     def _begin(self) -> None:
@@ -317,12 +318,13 @@ class FeedSimulator(Simulator):
 
 
 def simulated() -> Simulated:
-    """For the application: feeds of this machine may be polled, on any port."""
+    """Return the simulator for the application, which may then poll this machine on any port."""
     simulator = FeedSimulator()
     return Simulated(
-        simulator, lambda url: {"allow_networks": ["127.0.0.0/8"], "ports": [], "simulated": url},
+        simulator,
+        lambda url: {"allow_networks": ["127.0.0.0/8"], "ports": [], "simulated": url},
         f"has feeds to add: {{url}}/feed/1 to {{url}}/feed/{simulator.feeds}, or all of {{url}}/opml",
-    )  # fmt: skip
+    )
 
 
 def _known(state: str) -> str:

@@ -1,12 +1,12 @@
-"""A Lidarr that behaves as the real one does, over real HTTP: for tests, and for `tidegate serve --simulators`.
+"""A simulated Lidarr over real HTTP, for tests, and for `tidegate serve --simulators`.
 
     with LidarrSimulator() as sim:
         sim.inside.catalogue["artist-1"] = ("Nina", ["album-1", "album-2"])
         sim.weather = "metadata down"
-        sim.inside.fill(50, lasts=600)             # somebody else's downloads: it is full
+        sim.inside.fill(50, lasts=600)             # downloads of another program: it is full
 
-WEATHERS names what it can be. While it runs, `curl -d starting http://127.0.0.1:12345/weather` does the same, and
-`curl -d 50 http://127.0.0.1:12345/fill` fills its queue. For times of its own, hand it a clock.
+WEATHERS lists the outages. While it runs, `curl -d starting http://127.0.0.1:12345/weather` sets one, and
+`curl -d 50 http://127.0.0.1:12345/fill` fills its queue. Pass a clock to control its time.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from typing import Any
 from tidegate.apps import Simulated
 from tidegate.testing import Hang, RecordedRequest, Simulator, Step
 
-# What a Lidarr has inside: artists, albums, commands and downloads that move with the time that is handed in.
-#
-# Things take as long as they do in the real one: the albums of a new artist exist after seconds, and a search that
-# found something shows in the queue after minutes.
+# -- state: artists, albums, commands and downloads --------------------------------------------------------------------
+# It changes with the time that is passed in. Durations match the real Lidarr: a new artist has albums after seconds,
+# and a search adds to the queue after minutes.
 
 _TRACKS = 10
 QUALITY, METADATA = {"Any": 1, "Lossless": 2}, {"Standard": 1, "None": 2}
@@ -30,7 +29,7 @@ QUALITY, METADATA = {"Any": 1, "Lossless": 2}, {"Standard": 1, "None": 2}
 
 @dataclass(slots=True)
 class SimulatedTiming:
-    """Seconds. A search takes between *found* and three times that, by its number; a download *lasts*."""
+    """Seconds. A search takes between *found* and three times that, depending on its number; a download *lasts*."""
 
     refresh: float = 5.0
     found: float = 120.0
@@ -49,12 +48,12 @@ class Download:
 
 @dataclass(slots=True)
 class LidarrState:
-    """The state. Every question first lets happen what is due."""
+    """The state. Every request first applies the changes that are due."""
 
     now: Callable[[], float]
     pace: SimulatedTiming = field(default_factory=SimulatedTiming)
     catalogue: dict[str, tuple[str, list[str]]] = field(default_factory=dict)  # artist: name, release groups
-    unknown: set[str] = field(default_factory=set)  # ids that the metadata service has never heard of
+    unknown: set[str] = field(default_factory=set)  # ids that the metadata service does not know
     paths_taken: set[str] = field(default_factory=set)
     barren: set[str] = field(default_factory=set)  # albums that no search finds
     artists: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -68,7 +67,7 @@ class LidarrState:
     # -- time ----------------------------------------------------------------------------------------------------------
 
     def advance(self) -> float:
-        """Lets happen what is due; returns the time."""
+        """Apply the changes that are due, and return the time."""
         now = self.now()
         for at, artist in [refresh for refresh in self.refreshes if refresh[0] <= now]:
             self.refreshes.remove((at, artist))
@@ -80,7 +79,7 @@ class LidarrState:
         return now
 
     def _refreshed(self, artist: int) -> None:
-        """All albums of an artist exist now, and only those that were asked for are monitored."""
+        """Add all albums of an artist. Only requested ones are monitored."""
         row = self.artists[artist]
         wanted, there = set(row["wanted"]), {album["mbid"]: album for album in self.albums.values()}
         for mbid in self.catalogue.get(row["mbid"], ("", []))[1]:
@@ -91,17 +90,17 @@ class LidarrState:
             else:
                 self.put_album(mbid, artist, monitored=mbid in wanted and row["monitor"] != "none")
 
-    # -- what is there -------------------------------------------------------------------------------------------------
+    # -- queries -------------------------------------------------------------------------------------------------------
 
     def queue(self) -> list[Download]:
         now = self.advance()
         return [download for download in self.downloads if download.there(now)]
 
     def peak(self) -> int:
-        """The most that ever stood in the queue at one time, or will when nothing more is sent."""
+        """Return the largest length of the queue, past or future, if nothing more is submitted."""
         moves = sorted(
             (at, step) for download in self.downloads for at, step in ((download.shows_at, 1), (download.ends_at, -1))
-        )  # fmt: skip
+        )
         return max(itertools.accumulate((step for _, step in moves), initial=0))
 
     def artist_of(self, mbid: str) -> dict[str, Any] | None:
@@ -114,9 +113,12 @@ class LidarrState:
 
     def put_artist(self, mbid: str, name: str, *, monitored: bool = True, **options: Any) -> dict[str, Any]:
         made = {
-            "id": next(self._ids), "mbid": mbid, "name": name, "wanted": list(options.get("albumsToMonitor") or ()),
+            "id": next(self._ids),
+            "mbid": mbid,
+            "name": name,
+            "wanted": list(options.get("albumsToMonitor") or ()),
             "monitor": options.get("monitor", "unknown"),
-        }  # fmt: skip
+        }
         made["monitored"] = monitored and made["monitor"] != "none"
         self.artists[made["id"]] = made
         self.refreshes.append((self.now() + self.pace.refresh, made["id"]))
@@ -140,44 +142,56 @@ class LidarrState:
         return made
 
     def _held(self, album: int, now: float) -> bool:
-        """Whether it is here, or on its way: nothing is fetched twice."""
+        """Return whether the album exists or is being downloaded: nothing is fetched twice."""
         return any(download.album == album and now < download.ends_at for download in self.downloads) or bool(
             self.albums[album]["files"]
         )
 
     def fill(self, downloads: int, lasts: float) -> None:
-        """Downloads that somebody else began."""
+        """Add downloads that do not come from us."""
         now = self.now()
         self.downloads += [Download(0, now, now + lasts) for _ in range(downloads)]
 
 
 def _folder(path: str) -> dict[str, Any]:
     return {
-        "id": 1, "name": "Music", "path": path, "accessible": True, "freeSpace": 500_000_000_000,
-        "defaultQualityProfileId": 1, "defaultMetadataProfileId": 1,
-    }  # fmt: skip
+        "id": 1,
+        "name": "Music",
+        "path": path,
+        "accessible": True,
+        "freeSpace": 500_000_000_000,
+        "defaultQualityProfileId": 1,
+        "defaultMetadataProfileId": 1,
+    }
 
 
 def shown_artist(row: dict[str, Any]) -> dict[str, Any]:
     return {
-        "id": row["id"], "artistName": row["name"], "foreignArtistId": row["mbid"], "monitored": row["monitored"],
+        "id": row["id"],
+        "artistName": row["name"],
+        "foreignArtistId": row["mbid"],
+        "monitored": row["monitored"],
         "path": f"/music/{row['name']}",
-    }  # fmt: skip
+    }
 
 
 def shown_album(row: dict[str, Any]) -> dict[str, Any]:
     counted = {"trackFileCount": row["files"], "trackCount": _TRACKS, "percentOfTracks": row["files"] * 100 / _TRACKS}
     return {
-        "id": row["id"], "title": f"Album {row['mbid']}", "foreignAlbumId": row["mbid"], "artistId": row["artist"],
-        "monitored": row["monitored"], "statistics": counted,
-    }  # fmt: skip
+        "id": row["id"],
+        "title": f"Album {row['mbid']}",
+        "foreignAlbumId": row["mbid"],
+        "artistId": row["artist"],
+        "monitored": row["monitored"],
+        "statistics": counted,
+    }
 
 
 KEY = "simulated"
 _API = "/api/v1"
 _METADATA = "Search for '{}' failed. Unable to communicate with LidarrAPI. DNS Name Resolution Failure"
 
-# What the whole of it answers in a weather, or only what needs the metadata service.
+# Responses of all routes during an outage, or only of those that need the metadata service.
 _WHOLE: Mapping[str, Step | Hang] = {
     "starting": Step(503, {"errorMessage": "Lidarr is starting up, please try again later"}),
     "broken": Step(500, {"message": "database is locked", "description": "System.Data.SQLite.SQLiteException"}),
@@ -188,7 +202,7 @@ WEATHERS = ("well", *_WHOLE, "metadata down", "slow")
 
 
 class LidarrSimulator(Simulator):
-    """One Lidarr. With *known*, its metadata service knows every id there is, and not only those of the catalogue."""
+    """One Lidarr. With *known*, its metadata service knows every id, not only those of the catalogue."""
 
     def __init__(self, *, pace: SimulatedTiming | None = None, known: bool = True, key: str = KEY, **more: Any) -> None:
         super().__init__("lidarr", on_reset=self._begin, **more)
@@ -224,16 +238,16 @@ class LidarrSimulator(Simulator):
         self.inside = LidarrState(self._clock.now, self._pace or SimulatedTiming())
 
     def sent(self, route: str) -> int:
-        """How often something was sent to a route of the API, such as "POST /artist"."""
+        """Return the number of requests to a route of the API, such as "POST /artist"."""
         method, path = route.split()
         return self.count(f"{method} {_API}{path}")
 
     def answers(self, route: str) -> Callable[[RecordedRequest], Any]:
-        """What it answers to a route of the API when nobody has changed that."""
+        """Return the default handler of a route of the API."""
         return self._answers[route]
 
     def lose(self, route: str, meanwhile: Callable[[], object] = lambda: None) -> None:
-        """The next of these is done, *meanwhile* is called, and the answer is lost on its way."""
+        """Execute the next request of a route, call *meanwhile*, and lose the response."""
 
         def done(request: RecordedRequest) -> Step:
             self._answers[route](request)
@@ -243,7 +257,7 @@ class LidarrSimulator(Simulator):
         method, path = route.split()
         self.then(f"{method} {_API}{path}", done)
 
-    # -- before every answer -------------------------------------------------------------------------------------------
+    # -- before every response -----------------------------------------------------------------------------------------
 
     def _behind(self, answer: Callable[[RecordedRequest], Any], path: str) -> Callable[[RecordedRequest], Any]:
         def answered(request: RecordedRequest) -> Any:
@@ -255,11 +269,11 @@ class LidarrSimulator(Simulator):
             if self.weather == "metadata down" and needs_metadata:
                 return Step(503, {"message": _METADATA.format(path)})
             self.inside.advance()
-            found = answer(request)
+            reply = answer(request)
             if self.weather != "slow":
-                return found
+                return reply
             return (
-                Step(found.status, found.body, delay="3s") if isinstance(found, Step) else Step(200, found, delay="3s")
+                Step(reply.status, reply.body, delay="3s") if isinstance(reply, Step) else Step(200, reply, delay="3s")
             )
 
         return answered
@@ -274,13 +288,14 @@ class LidarrSimulator(Simulator):
         self.inside.fill(int(request.text.strip() or 50), lasts=600)
         return Step(200, f"{len(self.inside.queue())} in the queue\n")
 
-    # -- what it has ---------------------------------------------------------------------------------------------------
+    # -- reads ---------------------------------------------------------------------------------------------------------
 
     def _queue(self, request: RecordedRequest) -> Any:
         there = self.inside.queue()
         limit = int(request.query.get("pageSize", 10))
         records = [
-            {"id": n, "albumId": each.album or None, "status": "downloading"} for n, each in enumerate(there[:limit], 1)
+            {"id": n, "albumId": download.album or None, "status": "downloading"}
+            for n, download in enumerate(there[:limit], 1)
         ]
         return {"page": 1, "pageSize": limit, "totalRecords": len(there), "records": records}
 
@@ -310,12 +325,12 @@ class LidarrSimulator(Simulator):
     def _name(self, mbid: str) -> str:
         return self.inside.catalogue.get(mbid, (f"Artist {mbid}", []))[0]
 
-    # -- what it takes -------------------------------------------------------------------------------------------------
+    # -- writes --------------------------------------------------------------------------------------------------------
 
     def _add_artist(self, request: RecordedRequest) -> Any:
-        given = request.json
-        mbid = str(given.get("foreignArtistId", ""))
-        wrong = self._refused(given)
+        body = request.json
+        mbid = str(body.get("foreignArtistId", ""))
+        wrong = self._refused(body)
         if self.inside.artist_of(mbid) is not None:
             wrong.append(_invalid("ForeignArtistId", "This artist has already been added.", "ArtistExistsValidator"))
         if mbid in self.inside.paths_taken:
@@ -327,13 +342,13 @@ class LidarrSimulator(Simulator):
         if not self._knows(mbid):
             return Step(400, [_invalid("MusicbrainzId", "An artist with this ID was not found")])
         made = self.inside.put_artist(
-            mbid, self._name(mbid), monitored=bool(given.get("monitored")), **given.get("addOptions", {})
+            mbid, self._name(mbid), monitored=bool(body.get("monitored")), **body.get("addOptions", {})
         )
         return Step(201, shown_artist(made))
 
     def _add_album(self, request: RecordedRequest) -> Any:
-        given = request.json
-        mbid, artist = str(given.get("foreignAlbumId", "")), given.get("artist")
+        body = request.json
+        mbid, artist = str(body.get("foreignAlbumId", "")), body.get("artist")
         if not artist:
             return Step(400, [_invalid("Artist", "'Artist' must not be empty.", "NotEmptyValidator")])
         wrong = self._refused(artist)
@@ -346,7 +361,7 @@ class LidarrSimulator(Simulator):
         owner = self.inside.artist_of(str(artist.get("foreignArtistId", "")))
         if owner is None:
             owner = self.inside.put_artist(artist["foreignArtistId"], self._name(artist["foreignArtistId"]))
-        return Step(201, shown_album(self.inside.put_album(mbid, owner["id"], monitored=bool(given.get("monitored")))))
+        return Step(201, shown_album(self.inside.put_album(mbid, owner["id"], monitored=bool(body.get("monitored")))))
 
     def _refused(self, artist: Mapping[str, Any]) -> list[dict[str, Any]]:
         wrong = []
@@ -376,7 +391,7 @@ def _invalid(field: str, message: str, code: str = "") -> dict[str, Any]:
 
 
 def simulated() -> Simulated:
-    # Quicker than a real one, so that somebody who looks sees something happen.
+    # Faster than the real Lidarr, so that a user sees changes.
     simulator = LidarrSimulator(pace=SimulatedTiming(refresh=1.0, found=20.0, lasts=60.0))
     use = f"has the key {KEY}; the albums that Music misses go there"
     return Simulated(simulator, lambda url: {"base_url": url, "api_key": KEY}, use)

@@ -1,4 +1,4 @@
-"""A gateway that turns a PDF into XML over HTTP. Names are loaded when they are first used: its children need few.
+"""A gateway that converts PDF to XML over HTTP. Names load lazily, because its child processes need few.
 
 from tidegate_apps.convert.gateway import MAPPINGS, Embedded, GatewayLimits, Mappings, app
 """

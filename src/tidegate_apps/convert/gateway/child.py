@@ -1,4 +1,4 @@
-"""One conversion, from a file to a file; the function that child processes run."""
+"""One conversion from file to file: the function that child processes run, and its messages."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from tidegate_apps.convert.gateway.document import Content, TooLong, Xml
 from tidegate_apps.convert.gateway.mappings import mapping
 from tidegate_apps.convert.gateway.pdf import UnreadablePdf, open_pdf
 
-# What is said between the gateway and the child process that converts.
+# -- messages between the gateway and its child process ----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversionOrder:
-    """What is to be done; at most *most* bytes of XML are written."""
+    """One conversion to do; *most* limits the bytes of XML."""
 
     source: str
     result: str
     mapping: str
-    mappings: str | None = None  # the folder with those that do not come along
+    mappings: str | None = None  # the folder of additional mappings
     pretty: bool
     most: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversionReport:
-    """How it went: the code of a refusal, or what was written."""
+    """The result: the code of a refusal, or what was written."""
 
     refused: str = ""
     size: int = 0

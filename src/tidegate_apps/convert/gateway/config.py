@@ -1,4 +1,4 @@
-"""Everything that the gateway refuses, as one table, and how it says so: problem+json with a code."""
+"""Limits of the gateway, and the table of its refusals, which are sent as problem+json with a code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-# What one gateway takes on, as one frozen value.
+# -- limits ------------------------------------------------------------------------------------------------------------
 
 
 if TYPE_CHECKING:
@@ -23,29 +23,29 @@ def _cores() -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLimits:
-    """Bounds of a gateway; times are seconds.
+    """Limits of a gateway; times are seconds.
 
-    *time* is by the clock and ends a conversion on a machine that is too busy; *cpu* and *memory_mb* end one whose
-    document asks for too much. An answer to a job_id is kept for *kept_for*, while there is room.
+    *time* is wall-clock time and ends a conversion on an overloaded machine. *cpu* and *memory_mb* end a conversion
+    whose document needs too much. The result of a job_id is cached for *kept_for*, while there is space.
     """
 
     pdf_bytes: int = 50 * MIB
     xml_bytes: int = 512 * MIB
-    body_time: float = 120.0  # for all of a request's body
-    uploads: int = 64  # requests at a time whose body is arriving
-    conversions: int = field(default_factory=_cores)  # at a time, each in a child process of its own
-    waiting: int = 64  # requests that wait for one of those
+    body_time: float = 120.0  # for the whole request body
+    uploads: int = 64  # concurrent requests whose body is arriving
+    conversions: int = field(default_factory=_cores)  # concurrent; each in its own child process
+    waiting: int = 64  # requests that wait for a free conversion slot
     memory_mb: int = 1024
     cpu: float = 60.0
     time: float = 150.0
     kept: int = 256
     kept_bytes: int = 512 * MIB
     kept_for: float = 900.0
-    folder: Path | None = None  # where its own folder is made; None: where the system puts temporary files
+    folder: Path | None = None  # parent of the working folder; None: the system's temporary folder
 
     @classmethod
     def for_one_who_waits(cls, seconds: float, pdf_bytes: int) -> Self:
-        """Those for a caller that waits so long for one conversion: it is ended before, so that it hears of it."""
+        """Return limits for a caller with this timeout. A conversion ends earlier, so the caller gets the reason."""
         usual = cls(pdf_bytes=pdf_bytes)
         return replace(usual, cpu=max(usual.cpu, seconds / 3), time=max(usual.time, seconds * 5 / 6))
 
@@ -71,7 +71,7 @@ class RefusalRow:
     retry_after: int | None = None  # seconds
 
 
-# 4xx: the same request will be refused again. 5xx: it may do well later.
+# 4xx: the same request will be refused again. 5xx: a retry may succeed.
 ROWS: dict[str, RefusalRow] = {
     "malformed": RefusalRow(400, "The request is not as it should be."),
     "unknown_mapping": RefusalRow(400, "There is no such mapping."),
@@ -100,7 +100,7 @@ ROWS: dict[str, RefusalRow] = {
 
 
 class GatewayRefusal(Exception):
-    """A request that is not answered with XML; *detail* is a sentence that says more than the code."""
+    """A request that gets no XML; *detail* is a sentence that adds to the code."""
 
     def __init__(self, code: str, detail: str = "", **more: int) -> None:
         super().__init__(code, detail)
@@ -109,7 +109,7 @@ class GatewayRefusal(Exception):
 
     @property
     def lasting(self) -> bool:
-        """Whether the same request would be refused again."""
+        """Return whether the same request would be refused again."""
         return self.row.status < 500
 
 
@@ -117,7 +117,7 @@ def answer(refused: GatewayRefusal) -> Response:
     from starlette.responses import Response
 
     row = refused.row
-    found = {
+    document = {
         "type": "about:blank",
         "title": row.title,
         "status": row.status,
@@ -127,4 +127,4 @@ def answer(refused: GatewayRefusal) -> Response:
         **refused.more,
     }
     headers = {} if row.retry_after is None else {"Retry-After": str(row.retry_after)}
-    return Response(json.dumps(found, ensure_ascii=False), row.status, headers, MEDIA_TYPE)
+    return Response(json.dumps(document, ensure_ascii=False), row.status, headers, MEDIA_TYPE)

@@ -1,4 +1,4 @@
-"""Conversions under way and done: each in a limited child process, a few at a time, and each job_id only once."""
+"""Running and cached conversions: in limited child processes, a few at a time, each job_id only once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tidegate_apps.convert.gateway.uploads import ConversionUpload
 
 _CONVERT = "tidegate_apps.convert.gateway.child:convert"
 _ENDED = {"child_time": "too_hard", "child_memory": "too_much_memory", "child_died": "crashed", "cancelled": "stopping"}
-# What the document alone decides. A crash may be the machine's, so whoever asks again gets another try.
+# Refusals that only depend on the document. A crash may have another cause, so the next request tries again.
 _CACHED_CODES = frozenset({"encrypted", "broken", "no_pages", "result_too_large"})
 _log = logging.getLogger("tidegate.convert.gateway")
 
@@ -40,12 +40,15 @@ class Result:
 class _Kept:
     fingerprint: tuple[str, str, bool]
     task: asyncio.Task[Result | GatewayRefusal]
-    ended: float | None = None  # None: it is under way
+    ended: float | None = None  # None: still running
     asking: int = 0  # requests that are about to open its file
 
 
 class Conversions:
-    """Lives in one loop. *folder* is its own, *mappings* that of more mappings; *now* is seconds that only grow."""
+    """Conversions of one event loop.
+
+    *folder* is its own, *mappings* holds additional mappings, *now* is monotonic time.
+    """
 
     def __init__(
         self,
@@ -70,40 +73,42 @@ class Conversions:
         return len(self._kept)
 
     async def result(self, asked: ConversionUpload) -> tuple[Result, bool]:
-        """The result for a request, and whether its file is the caller's to delete; Refused when there is none.
+        """Return the result, and whether the caller must delete its file. Raises GatewayRefusal.
 
-        Of two requests with one job_id the second gets what the first got, also while that is under way.
+        A second request with the same job_id gets the result of the first, even while that is still running.
         """
         if not asked.job_id:
             return _xml(await self._converted(asked)), True
         self.sweep()
-        kept = self._kept.get(asked.job_id)
-        if kept is not None:
+        entry = self._kept.get(asked.job_id)
+        if entry is not None:
             asked.path.unlink()
-            if kept.fingerprint != asked.fingerprint:
+            if entry.fingerprint != asked.fingerprint:
                 raise GatewayRefusal(
                     "job_id_reused", "job_id: it was used for another file or mapping; give a new one."
                 )
         else:
-            # A task, because the conversion goes on when the client does not wait: it will ask again.
-            kept = _Kept(asked.fingerprint, asyncio.create_task(self._converted(asked)))
-            self._kept[asked.job_id] = kept
-            kept.task.add_done_callback(lambda _: self._ended(asked.job_id))
-        kept.asking += 1
+            # A task: the conversion continues if the client disconnects, because the client will retry.
+            entry = _Kept(asked.fingerprint, asyncio.create_task(self._converted(asked)))
+            self._kept[asked.job_id] = entry
+            entry.task.add_done_callback(lambda _: self._ended(asked.job_id))
+        entry.asking += 1
         try:
-            found = await asyncio.shield(kept.task)
+            result = await asyncio.shield(entry.task)
         finally:
-            kept.asking -= 1  # nothing else runs until the file is open
-        return _xml(found), False
+            entry.asking -= 1  # no other task runs until the file is open
+        return _xml(result), False
 
     def sweep(self) -> None:
-        """Forgets the answers that are too old, and the oldest of those that are too many or too large."""
+        """Drop cached results that are too old, too many or too large; oldest first."""
         now, limits = self._now(), self._limits
         done = sorted(
-            (each.ended, job_id) for job_id, each in self._kept.items() if each.ended is not None and not each.asking
+            (entry.ended, job_id)
+            for job_id, entry in self._kept.items()
+            if entry.ended is not None and not entry.asking
         )
         results = [self._kept[job_id].task.result() for _, job_id in done]
-        size = sum(each.made.size for each in results if isinstance(each, Result))
+        size = sum(result.made.size for result in results if isinstance(result, Result))
         for index, (ended, job_id) in enumerate(done):
             if now - ended <= limits.kept_for and len(done) - index <= limits.kept and size <= limits.kept_bytes:
                 return
@@ -114,25 +119,25 @@ class Conversions:
                 result.path.unlink(missing_ok=True)
 
     async def close(self) -> None:
-        """Ends everything that is under way."""
-        tasks = [each.task for each in self._kept.values()]
+        """Cancel everything that is running."""
+        tasks = [entry.task for entry in self._kept.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.to_thread(self._pool.close)
 
     def _ended(self, job_id: str) -> None:
-        kept = self._kept.get(job_id)
-        if kept is None:
+        entry = self._kept.get(job_id)
+        if entry is None:
             return
-        if kept.task.cancelled() or kept.task.exception() is not None:
-            del self._kept[job_id]  # it is tried again
+        if entry.task.cancelled() or entry.task.exception() is not None:
+            del self._kept[job_id]  # the next request tries again
         else:
-            kept.ended = self._now()
+            entry.ended = self._now()
             self.sweep()
 
     async def _converted(self, asked: ConversionUpload) -> Result | GatewayRefusal:
-        """A result, or a refusal that is kept; another one is raised."""
+        """Return a result or a refusal to cache. Other refusals are raised."""
         try:
             if self._turns.locked() and self.waiting >= self._limits.waiting:
                 raise GatewayRefusal("busy")
@@ -157,7 +162,8 @@ class Conversions:
             except GatewayRefusal as error:
                 if error.code != "crashed":
                     raise
-            return await self._once(asked)  # somebody else may have ended the child: one crash condemns no document
+            # another process may have killed the child, so one crash does not reject the document
+            return await self._once(asked)
         except GatewayRefusal as error:
             if error.code in _CACHED_CODES:
                 return error
@@ -166,10 +172,14 @@ class Conversions:
     async def _once(self, asked: ConversionUpload) -> Result:
         limits, path = self._limits, self._folder / f"result-{uuid4().hex}.xml"
         order = ConversionOrder(
-            source=str(asked.path), result=str(path), mapping=asked.mapping, mappings=self._mappings,
-            pretty=asked.pretty, most=limits.xml_bytes,
-        )  # fmt: skip
-        # The clock is watched here, the processor there: so it is known which of the two ended it.
+            source=str(asked.path),
+            result=str(path),
+            mapping=asked.mapping,
+            mappings=self._mappings,
+            pretty=asked.pretty,
+            most=limits.xml_bytes,
+        )
+        # The parent limits wall-clock time and the child limits CPU time, so it is known which limit was hit.
         bounds = children.Limits(memory_mb=limits.memory_mb, cpu=limits.cpu, time=None)
         with _removed_unless_well(path):
             try:
@@ -197,12 +207,13 @@ def _removed_unless_well(path: Path) -> Iterator[None]:
 
 def _xml(found: Result | GatewayRefusal) -> Result:
     if isinstance(found, GatewayRefusal):
-        # Another one each time: who raises an exception once more makes its traceback longer.
+        # A new exception each time: raising one again extends its traceback.
         raise GatewayRefusal(found.code, found.detail)
     return found
 
 
-# The folder of a running gateway: nobody else's, gone with it, and removed by the next one if it was killed.
+# -- working folder, locked by its gateway -----------------------------------------------------------------------------
+# The next gateway removes it if its owner was killed.
 
 _PREFIX = "tidegate-gateway-"
 _LOCK = "lock"
@@ -210,22 +221,22 @@ _LOCK = "lock"
 
 @contextlib.contextmanager
 def own_folder(inside: Path | None) -> Iterator[Path]:
-    """A new folder *inside* that one, or among the temporary files."""
+    """Create and lock a new folder in *inside*, or in the system's temporary folder."""
     home = Path(tempfile.gettempdir()) if inside is None else inside
     _sweep(home)
     folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=home))
     try:
         with (folder / _LOCK).open("wb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # the system lets go of it when we end, however we end
+            fcntl.flock(lock, fcntl.LOCK_EX)  # the kernel releases it when this process ends
             yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _sweep(home: Path) -> None:
-    """Removes the folders of those that were killed: nobody holds their locks."""
+    """Remove the folders of killed gateways: their locks are free."""
     for folder in home.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):  # it is somebody else's, or in use
+        with contextlib.suppress(OSError):  # it belongs to another user, or is in use
             if folder.is_symlink() or folder.stat().st_uid != os.getuid():
                 continue
             with (folder / _LOCK).open("rb") as lock:

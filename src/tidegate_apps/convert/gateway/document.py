@@ -1,4 +1,4 @@
-"""Writes XML that is always well-formed: text is escaped, signs that XML cannot hold are left out, tags are closed."""
+"""Documents as plain values, and a writer of well-formed XML."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import IO, NamedTuple, NewType, Self
 
-# A document as plain values: what the pages say and where it stands, with nothing of the library that read it.
-#
-# Lengths are points (1/72 inch). Boxes count from the top left corner of the page as it is shown, after its rotation.
+# -- document values, without types of the PDF library -----------------------------------------------------------------
+# Lengths are points (1/72 inch), boxes count from the top left.
 
 
 class Content(StrEnum):
-    """What a page is made of."""
+    """What a page contains."""
 
     TEXT = "text"
-    SCAN = "scan"  # something is drawn, and none of it is text
+    SCAN = "scan"  # something is drawn, but no text
     BLANK = "blank"
     UNREADABLE = "unreadable"
 
@@ -36,11 +35,11 @@ class TextWord(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextLine:
-    """Words that stand side by side; *broken*: the last one goes on in the next line, after a hyphen."""
+    """Words on one line; *broken*: the last word continues on the next line after a hyphen."""
 
     words: tuple[TextWord, ...]
     box: Box
-    size: float  # of the word in its middle, as is the font
+    size: float  # size and font are those of the middle word
     font: str
     broken: bool = False
 
@@ -48,7 +47,7 @@ class TextLine:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentPage:
     number: int
-    label: str  # what the document itself calls the page, such as "iv"
+    label: str  # the page label of the document, such as "iv"
     content: Content
     width: float = 0.0
     height: float = 0.0
@@ -59,7 +58,7 @@ class DocumentPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlineEntry:
-    """One line of the outline; *level* counts from 0, *page* is None when the entry leads nowhere."""
+    """One entry of the outline; *level* counts from 0, *page* is None for an entry without a target."""
 
     title: str
     level: int
@@ -68,7 +67,7 @@ class OutlineEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentHead:
-    """What is known before the pages are read. *about* has the fields that the document fills, by our names."""
+    """What is known before the pages are read. *about* has the metadata fields that the document sets."""
 
     pages: int
     version: str
@@ -76,57 +75,57 @@ class DocumentHead:
     outline: tuple[OutlineEntry, ...]
 
 
-# Attributes that are escaped already: only this file makes them.
+# Escaped attributes. Only this module creates them.
 Attributes = NewType("Attributes", str)
 NONE = Attributes("")
 
 _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TO_ESCAPE = re.compile('[&<>"\t\n\r]')
 _ESCAPES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "\t": "&#9;", "\n": "&#10;", "\r": "&#13;"}
-_FLUSH = 512  # pieces
-_FARTHEST = 1_000_000.0  # points; no page is that large
+_FLUSH = 512  # parts per write
+_FARTHEST = 1_000_000.0  # points; no page is larger
 _MAX_BOX_LENGTH = len(' x="-999999.00" y="-999999.00" width="-999999.00" height="-999999.00"')
 
 
 class TooLong(Exception):
-    """The document would be larger than allowed."""
+    """The XML would exceed its size limit."""
 
 
 def clean(text: str) -> str:
-    """*text* without the signs that no XML document may hold."""
+    """Return *text* without characters that XML does not allow."""
     return text if text.isalnum() else _FORBIDDEN.sub("", text)
 
 
 def escaped(text: str) -> str:
-    if text.isalnum():  # as most words are
+    if text.isalnum():  # the common case
         return text
     return _TO_ESCAPE.sub(lambda found: _ESCAPES[found[0]], clean(text))
 
 
 def attributes(**values: str | int) -> Attributes:
-    """Attributes by name; an underscore in a name is a hyphen."""
-    found = (f' {name.replace("_", "-")}="{escaped(str(value))}"' for name, value in values.items())
-    return Attributes("".join(found))
+    """Return attributes by name. An underscore in a name becomes a hyphen."""
+    parts = (f' {name.replace("_", "-")}="{escaped(str(value))}"' for name, value in values.items())
+    return Attributes("".join(parts))
 
 
 def number(value: float) -> str:
-    """*value* with two digits, within what a page can have; what is no number is 0."""
+    """Return *value* with two digits, within the bounds of a page; 0 if it is not a number."""
     if not -_FARTHEST < value < _FARTHEST:
         value = 0.0 if value != value else max(-_FARTHEST, min(_FARTHEST, value))  # noqa: PLR0124 - the test for NaN
     return f"{value:.2f}"
 
 
 def boxed(box: tuple[float, float, float, float]) -> Attributes:
-    """The place of something: x, y, width and height."""
-    found = ' x="%.2f" y="%.2f" width="%.2f" height="%.2f"' % box  # noqa: UP031 - of a million words, it takes half as long
-    if len(found) > _MAX_BOX_LENGTH or "n" in found:  # nan, inf
+    """Return the attributes x, y, width and height."""
+    text = ' x="%.2f" y="%.2f" width="%.2f" height="%.2f"' % box  # noqa: UP031 - of a million words, it takes half as long
+    if len(text) > _MAX_BOX_LENGTH or "n" in text:  # nan, inf
         x, y, width, height = map(number, box)
-        found = f' x="{x}" y="{y}" width="{width}" height="{height}"'
-    return Attributes(found)
+        text = f' x="{x}" y="{y}" width="{width}" height="{height}"'
+    return Attributes(text)
 
 
 class Xml:
-    """Elements one after the other into *out*, at most *most* bytes of them; *pretty* puts each on a line of its own.
+    """Writes elements to *out*, up to *limit* bytes. *pretty* puts each on its own line.
 
     with Xml(out, pretty=True) as xml:
         xml.begin("page", attributes(number=1))
@@ -147,7 +146,7 @@ class Xml:
         self._indent(">")  # or "/>", should it end at once
 
     def leaf(self, tag: str, text: str = "", given: Attributes = NONE) -> None:
-        """An element that holds nothing but *text*."""
+        """Write an element that contains only *text*."""
         inner = f">{escaped(text)}</{tag}>" if text else "/>"
         self._pieces.append(f"{self._before}<{tag}{given}{inner}")
         if self._bare:
@@ -171,7 +170,7 @@ class Xml:
             self._flush()
 
     def _indent(self, pending: str = "") -> None:
-        """*pending* is what the tag that was written last still lacks."""
+        """*pending* completes the tag that was written last."""
         self._bare = bool(pending)
         self._before = f"{pending}\n{'  ' * len(self._open)}" if self._pretty else pending
 

@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 
-# The gateway's answer: XML straight from a file, which may be deleted while it is sent.
+# -- XML response ------------------------------------------------------------------------------------------------------
 
 _CHUNK = 256 * 1024
 
 
 class XmlAnswer(Response):
-    """Opens the file when it is made: from then on nobody can take it away. *delete*: it is the only one to need it."""
+    """Streams a file that may be deleted meanwhile: it is opened at construction.
+
+    *delete*: unlink it, nothing else needs it.
+    """
 
     media_type = "application/xml"
 
@@ -54,26 +57,26 @@ class XmlAnswer(Response):
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-# Whether a client takes what we have.
+# -- content negotiation -----------------------------------------------------------------------------------------------
 
 _OURS = ("application/xml", "text/xml", "application/*", "*/*")
 
 
 def accepts_xml(accept: str) -> bool:
-    """Whether the header Accept allows XML; without one everything is allowed, and q=0 forbids.
+    """Return whether the Accept header allows XML. No header allows everything, q=0 forbids.
 
-    The most exact range that fits decides.
+    The most specific range that matches decides.
     """
     if not accept.strip():
         return True
-    found: dict[str, float] = {}
+    qualities: dict[str, float] = {}
     for part in accept.split(","):
-        kind, *parameters = (each.strip().lower() for each in part.split(";"))
-        found[kind] = max(found.get(kind, 0.0), _quality(parameters))
-    decides = next((kind for kind in _OURS if kind in found), None)
+        kind, *parameters = (item.strip().lower() for item in part.split(";"))
+        qualities[kind] = max(qualities.get(kind, 0.0), _quality(parameters))
+    decides = next((kind for kind in _OURS if kind in qualities), None)
     if decides in {"text/xml", "application/xml"}:
-        return max(found.get("application/xml", 0.0), found.get("text/xml", 0.0)) > 0
-    return decides is not None and found[decides] > 0
+        return max(qualities.get("application/xml", 0.0), qualities.get("text/xml", 0.0)) > 0
+    return decides is not None and qualities[decides] > 0
 
 
 def _quality(parameters: list[str]) -> float:
@@ -93,7 +96,7 @@ _log = logging.getLogger("tidegate.convert.gateway")
 
 
 def app(limits: GatewayLimits | None = None, mappings: Mappings | None = None) -> Starlette:
-    """The gateway as an ASGI application; its files live in a folder of their own, which goes when it stops."""
+    """Return the gateway as an ASGI application. Its working folder is removed at shutdown."""
     bounds, known = limits or GatewayLimits(), mappings or Mappings()
 
     @contextlib.asynccontextmanager
@@ -132,7 +135,7 @@ async def _process(request: Request) -> Response:
     try:
         asked = await receive_upload(request, state.folder, state.limits, state.mappings.names)
     except ClientDisconnect:
-        return Response(status_code=400)  # which nobody reads
+        return Response(status_code=400)  # the client has disconnected
     finally:
         state.uploads -= 1
     result, own = await state.conversions.result(asked)
@@ -142,8 +145,8 @@ async def _process(request: Request) -> Response:
 async def _health(request: Request) -> Response:
     conversions: Conversions = request.app.state.conversions
     names = request.app.state.mappings.names
-    found = {"status": "ok", "mappings": names, "active": conversions.active, "waiting": conversions.waiting}
-    return JSONResponse(found, headers={"Cache-Control": "no-store"})
+    document = {"status": "ok", "mappings": names, "active": conversions.active, "waiting": conversions.waiting}
+    return JSONResponse(document, headers={"Cache-Control": "no-store"})
 
 
 async def _schemas(request: Request) -> Response:
@@ -170,9 +173,9 @@ def _refused(_: Request, error: Exception) -> Response:
 
 def _no_route(_: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    found = answer(GatewayRefusal(_BY_STATUS.get(status, "malformed" if status < 500 else "internal")))
-    found.headers.update(dict(getattr(error, "headers", None) or {}))
-    return found
+    response = answer(GatewayRefusal(_BY_STATUS.get(status, "malformed" if status < 500 else "internal")))
+    response.headers.update(dict(getattr(error, "headers", None) or {}))
+    return response
 
 
 def _failed(request: Request, error: Exception) -> Response:

@@ -1,4 +1,4 @@
-"""The text of one page, as PDFium finds it: lines, and words with their boxes."""
+"""Reads PDFs with PDFium: metadata, outline, and lines and words with their boxes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from tidegate_apps.convert.gateway.document import (
     clean,
 )
 
-# Where things stand on a page: PDF counts from the bottom left before the rotation, people from the top left after.
+# -- coordinates: PDF counts from the bottom left before rotation, we from the top left after it -----------------------
 
 
 class Frame(NamedTuple):
-    """The visible part of a page in the coordinates of its file, and how far it is turned clockwise."""
+    """The visible part of a page in PDF coordinates, and its clockwise rotation."""
 
     left: float
     bottom: float
@@ -39,7 +39,7 @@ class Frame(NamedTuple):
     rotation: int
 
     def place(self, left: float, bottom: float, right: float, top: float) -> Box:
-        """The box of what stands there in the file, on the page as it is shown."""
+        """Return a box in page coordinates, from PDF coordinates."""
         if not self.rotation:
             return Box(left - self.left, self.top - top, right - left, top - bottom)
         if self.rotation == 180:
@@ -50,7 +50,7 @@ class Frame(NamedTuple):
 
 
 def around(boxes: Sequence[Box]) -> Box:
-    """The smallest box that holds all of them; of none, an empty one."""
+    """Return the smallest box around all of them; an empty box for none."""
     if len(boxes) == 1:
         return boxes[0]
     if not boxes:
@@ -62,10 +62,11 @@ def around(boxes: Sequence[Box]) -> Box:
     return Box(left, top, right - left, bottom - top)
 
 
-# What PDFium gives where a word is broken at the end of a line, and what stands for it here.
+# -- text --------------------------------------------------------------------------------------------------------------
+# PDFium marks a word that is hyphenated at a line end with a special character.
 _BROKEN = 2
 _HYPHEN = "\x02"
-_NO_SIGN = "\ufffe"  # what PDFium writes for a broken word, and for signs without a meaning
+_NO_SIGN = "\ufffe"  # PDFium's mark for a hyphenated word and for unmapped characters
 _UNKNOWN = "\ufffd"
 _NO_CODE = 0x110000
 _TOKEN = re.compile(f"[^\\s{_HYPHEN}]+{_HYPHEN}?|{_HYPHEN}|\n")
@@ -73,7 +74,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def lines_of(page: Any, frame: Frame) -> tuple[TextLine, ...]:
-    """The lines of a page in the order in which it draws them; none, if nobody can tell what its letters stand for."""
+    """Return the lines of a page in drawing order; none if its characters have no Unicode mapping."""
     handle = raw.FPDFText_LoadPage(page)
     if not handle:
         return ()
@@ -91,9 +92,9 @@ class _Reader:
         self._handle, self._place = handle, frame.place
         self._rect = (ctypes.c_double * 4)()  # left, bottom, right, top
         left, bottom, right, top = (
-            ctypes.byref(ctypes.c_double.from_buffer(self._rect, 8 * each)) for each in range(4)
+            ctypes.byref(ctypes.c_double.from_buffer(self._rect, 8 * index)) for index in range(4)
         )
-        self._into = left, top, right, bottom  # the order in which they are asked for
+        self._into = left, top, right, bottom  # the order of PDFium's parameters
         self._matrix = raw.FS_MATRIX()
         self._name = ctypes.create_string_buffer(128)
         self._fonts: dict[bytes, str] = {}
@@ -102,16 +103,16 @@ class _Reader:
         words: list[TextWord] = []
         starts: list[int] = []
         for token in _TOKEN.finditer(_text(self._handle)):
-            found = token[0]
-            broken = found[-1] == _HYPHEN
-            if found != "\n":
-                text = found if found.isalnum() else _whole(found)  # which takes the hyphen out
+            raw_text = token[0]
+            broken = raw_text[-1] == _HYPHEN
+            if raw_text != "\n":
+                text = raw_text if raw_text.isalnum() else _whole(raw_text)  # removes the hyphen
                 if broken:
                     text += "-"
                 if text:
                     start = token.start()
                     starts.append(start)
-                    words.append(TextWord(text, self._box(start, len(found))))
+                    words.append(TextWord(text, self._box(start, len(raw_text))))
                 if not broken:
                     continue
             if words:
@@ -121,46 +122,49 @@ class _Reader:
             yield self._line(words, starts)
 
     def _box(self, start: int, count: int) -> Box:
-        found = raw.FPDFText_CountRects(self._handle, start, count)
-        if found == 1:  # as of nearly every word
+        rects = raw.FPDFText_CountRects(self._handle, start, count)
+        if rects == 1:  # the common case
             raw.FPDFText_GetRect(self._handle, 0, *self._into)
             return self._place(*self._rect[:])
         boxes = []
-        for index in range(found):
+        for index in range(rects):
             raw.FPDFText_GetRect(self._handle, index, *self._into)
             boxes.append(self._place(*self._rect[:]))
         return around(boxes)
 
     def _line(self, words: list[TextWord], starts: list[int], *, broken: bool = False) -> TextLine:
-        middle = starts[len(starts) // 2]  # what stands at the begin is more often in other letters
+        middle = starts[len(starts) // 2]  # the first characters are more often in another font
         size = raw.FPDFText_GetFontSize(self._handle, middle)
         if raw.FPDFText_GetMatrix(self._handle, middle, self._matrix):
             size *= math.hypot(self._matrix.c, self._matrix.d)
         return TextLine(
-            words=tuple(words), box=around([word.box for word in words]), size=size, font=self._font(middle),
+            words=tuple(words),
+            box=around([word.box for word in words]),
+            size=size,
+            font=self._font(middle),
             broken=broken,
-        )  # fmt: skip
+        )
 
     def _font(self, index: int) -> str:
         size = raw.FPDFText_GetFontInfo(self._handle, index, self._name, len(self._name), None)
         name = self._name.raw[: max(0, min(size, len(self._name)) - 1)]
         if name not in self._fonts:
-            # A subset has a tag of six letters before its name, which says nothing.
+            # Subset fonts have a prefix of six letters, which carries no information.
             self._fonts[name] = re.sub(r"^[A-Z]{6}\+", "", clean(name.decode("utf-8", "replace")))
         return self._fonts[name]
 
 
 def _text(handle: Any) -> str:
-    """The text of a page with one character for each sign that PDFium counts; the halves of a pair are two."""
+    """Return the text of a page with one character per PDFium index. A surrogate pair counts as two."""
     count = raw.FPDFText_CountChars(handle)
     if count <= 0:
         return ""
     units = (ctypes.c_ushort * (count + 1))()
     got = raw.FPDFText_GetText(handle, 0, count, units)
-    if got != count + 1:  # signs were left out there, or took two units: ask for each
+    if got != count + 1:  # PDFium skipped characters or returned pairs: read each one
         return "".join(_sign(raw.FPDFText_GetUnicode(handle, index)) for index in range(count))
     text = bytes(units)[:-2].decode("utf-16-le", "surrogatepass")
-    if len(text) != count:  # it has pairs, which are one character now
+    if len(text) != count:  # it has surrogate pairs, which decode to one character
         text = "".join(map(chr, units[:count]))
     if _NO_SIGN not in text:
         return text
@@ -171,38 +175,46 @@ def _text(handle: Any) -> str:
 
 
 def _sign(code: int) -> str:
-    """The character of a code; those without a meaning are shown as such, because something stands there."""
+    """Return the character of a code; a replacement character if it is not valid."""
     if code == _BROKEN:
         return _HYPHEN
     return chr(code) if 0 < code < _NO_CODE and code != ord(_NO_SIGN) else _UNKNOWN
 
 
 def _whole(text: str) -> str:
-    """*text* with each pair of halves as the one character that it is, and without what XML cannot hold."""
+    """Return *text* with surrogate pairs joined and without characters that XML does not allow."""
     if _SURROGATE.search(text):
         text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "ignore")
     return clean(text)
 
 
-# Reads a PDF with PDFium. PDFium is C++ on input of strangers: call this in a limited child process only.
+# -- documents ---------------------------------------------------------------------------------------------------------
+# PDFium is C++ code that reads untrusted input: run this only in a limited child process.
 
 _DATE = re.compile(r"(?:D:)?(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:(Z)|([+-]\d\d)'?(\d\d)?)?")
 
-# The fields of a document's own description, and what they are called here.
+# Metadata fields of PDF, and our names for them.
 _ABOUT = {
-    "Title": "title", "Author": "author", "Subject": "subject", "Keywords": "keywords", "Creator": "creator",
-    "Producer": "producer", "CreationDate": "created", "ModDate": "modified",
-}  # fmt: skip
+    "Title": "title",
+    "Author": "author",
+    "Subject": "subject",
+    "Keywords": "keywords",
+    "Creator": "creator",
+    "Producer": "producer",
+    "CreationDate": "created",
+    "ModDate": "modified",
+}
 _DATES = frozenset({"created", "modified"})
 _MAX_FIELD = 10_000
 _MAX_ENTRIES = 20_000
-_MAX_IMAGES = 2_000  # of a page
+_MAX_IMAGES = 2_000  # per page
 
-logging.getLogger("pypdfium2").setLevel(logging.ERROR)  # it warns of what strangers wrote, and nobody can mend that
+# it warns about faults of the document, which an operator cannot fix
+logging.getLogger("pypdfium2").setLevel(logging.ERROR)
 
 
 class UnreadablePdf(Exception):
-    """The file is no document that can be read; *code* says why."""
+    """The file is not a readable document; *code* says why."""
 
     def __init__(self, code: str) -> None:
         super().__init__(code)
@@ -211,7 +223,7 @@ class UnreadablePdf(Exception):
 
 @contextmanager
 def open_pdf(path: Path) -> Iterator[tuple[DocumentHead, Iterator[DocumentPage]]]:
-    """The document in that file: its head, and its pages one after the other, so that only one is in memory."""
+    """Yield the head of the document and an iterator over its pages. Only one page is in memory."""
     try:
         pdf = pdfium.PdfDocument(path)
     except pdfium.PdfiumError as error:
@@ -245,19 +257,19 @@ def _about(pdf: Any) -> Iterator[tuple[str, str]]:
 
 
 def iso_date(text: str) -> str:
-    """A date as PDF writes it (D:20260102030405+02'00') as ISO 8601 does; empty when it is none."""
-    found = _DATE.match(text)
-    if found is None:
+    """Return a PDF date (D:20260102030405+02'00') as ISO 8601; empty if it is invalid."""
+    match = _DATE.match(text)
+    if match is None:
         return ""
     least = (1, 1, 1, 0, 0, 0)
-    given = [int(part) if part else low for part, low in zip(found.groups()[:6], least, strict=True)]
-    utc, hours, minutes = found.groups()[6:]
+    values = [int(part) if part else low for part, low in zip(match.groups()[:6], least, strict=True)]
+    utc, hours, minutes = match.groups()[6:]
     zone = "Z" if utc else f"{hours}:{minutes or '00'}" if hours else ""
-    year, month, day, hour, minute, second = given
+    year, month, day, hour, minute, second = values
     text = f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}{zone}"
     try:
         return datetime.fromisoformat(text).isoformat()
-    except ValueError:  # there is no such day, or no such zone
+    except ValueError:  # no such day or time zone
         return ""
 
 
@@ -295,22 +307,28 @@ def _page(page: Any, number: int, label: str) -> DocumentPage:
     content = Content.TEXT if lines else Content.SCAN if drawn else Content.BLANK
     width, height = page.get_size()
     return DocumentPage(
-        number=number, label=label, content=content, width=width, height=height, rotation=frame.rotation,
-        lines=lines, images=images,
-    )  # fmt: skip
+        number=number,
+        label=label,
+        content=content,
+        width=width,
+        height=height,
+        rotation=frame.rotation,
+        lines=lines,
+        images=images,
+    )
 
 
 def _drawn(page: Any, frame: Frame) -> tuple[int, tuple[Box, ...]]:
-    """How many things are drawn on a page, and where the images among them are."""
+    """Return how many objects a page draws, and the boxes of its images."""
     count = raw.FPDFPage_CountObjects(page)
     left, bottom, right, top = (ctypes.c_float() for _ in range(4))
-    found: list[Box] = []
+    boxes: list[Box] = []
     for index in range(count):
         thing = raw.FPDFPage_GetObject(page, index)
         if raw.FPDFPageObj_GetType(thing) == raw.FPDF_PAGEOBJ_IMAGE and raw.FPDFPageObj_GetBounds(
             thing, left, bottom, right, top
         ):
-            found.append(frame.place(left.value, bottom.value, right.value, top.value))
-            if len(found) == _MAX_IMAGES:
+            boxes.append(frame.place(left.value, bottom.value, right.value, top.value))
+            if len(boxes) == _MAX_IMAGES:
                 break
-    return count, tuple(found)
+    return count, tuple(boxes)

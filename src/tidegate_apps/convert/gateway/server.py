@@ -1,4 +1,4 @@
-"""Runs the gateway: alone until a signal, or beside other things in a thread of its own."""
+"""Runs the gateway: standalone until a signal, or embedded in a thread."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ HOST = "127.0.0.1"
 
 
 def server(limits: GatewayLimits | None, mappings: Mappings | None) -> HttpServer:
-    """With room for all whom it takes on, and as many again who hear that it is busy."""
+    """Return the server.
+
+    It accepts twice its capacity, so that further clients get a 503 and not a refused connection.
+    """
     bounds = limits or GatewayLimits()
     return HttpServer(app(bounds, mappings), limit=2 * (bounds.uploads + bounds.waiting + bounds.conversions))
 
@@ -31,18 +34,20 @@ def server(limits: GatewayLimits | None, mappings: Mappings | None) -> HttpServe
 def serve(
     host: str, port: int, limits: GatewayLimits | None, mappings: Mappings | None, *, ready: Callable[[str], None]
 ) -> None:
-    """Serves until SIGTERM or SIGINT, then lets requests under way end; PortTaken when the address is not free."""
+    """Serve until SIGTERM or SIGINT, then finish running requests. Raises PortTaken."""
     listening = listening_at(host, port)
 
     async def main() -> None:
-        found = server(limits, mappings)
+        http_server = server(limits, mappings)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, found.handle_exit, number, None)  # the second one ends it at once
-        serving = asyncio.create_task(found.serve(sockets=[listening]))
-        while not found.started and not serving.done():  # noqa: ASYNC110 - it has only a flag
+            loop.add_signal_handler(
+                number, http_server.handle_exit, number, None
+            )  # a second signal ends it immediately
+        serving = asyncio.create_task(http_server.serve(sockets=[listening]))
+        while not http_server.started and not serving.done():  # noqa: ASYNC110 - it has only a flag
             await asyncio.sleep(0.01)
-        if found.started:
+        if http_server.started:
             ready(url_of(listening))
         await serving
 
@@ -51,7 +56,7 @@ def serve(
 
 
 class Embedded:
-    """A gateway on a loopback port that the system chooses, in a thread with its own loop.
+    """A gateway on a free loopback port, in a thread with its own event loop.
 
     with Embedded() as url:
         httpx.post(f"{url}/process", ...)
@@ -64,7 +69,7 @@ class Embedded:
         self._url = ""
 
     def start(self) -> str:
-        """Its address; when this returns, it answers."""
+        """Start the gateway and return its URL. It accepts requests when this returns."""
         if self._thread is not None:
             raise RuntimeError(f"the gateway runs already, at {self._url}")
         listening = listening_at(HOST, 0)
@@ -73,7 +78,7 @@ class Embedded:
 
         def run() -> None:
             try:
-                # A start that fails ends the whole program, or so it is meant; whoever waits below is told instead.
+                # uvicorn exits the process if the start fails. Here the waiting thread gets the error.
                 with contextlib.suppress(SystemExit):
                     asyncio.run(running.serve(sockets=[listening]))
             finally:
@@ -92,7 +97,7 @@ class Embedded:
         return url
 
     def stop(self) -> None:
-        """Ends it, with its children and its files; stopping twice is no mistake."""
+        """Stop the gateway, its children, and remove its files. Idempotent."""
         if self._server is None or self._thread is None:
             return
         self._server.should_exit = True
@@ -112,7 +117,7 @@ class Embedded:
         self.stop()
 
 
-# `tidegate convert gateway`: the gateway by itself, for a machine that does nothing else.
+# -- command: `tidegate convert gateway` -------------------------------------------------------------------------------
 
 
 @click.command()
@@ -122,13 +127,19 @@ class Embedded:
 )
 @click.option("--at-a-time", type=click.IntRange(1, 256), help="Conversions at a time.  [default: one for each core]")
 @click.option(
-    "--most-bytes", default=50 * 1024 * 1024, show_default="50 MB", type=click.IntRange(1024),
+    "--most-bytes",
+    default=50 * 1024 * 1024,
+    show_default="50 MB",
+    type=click.IntRange(1024),
     help="How large a file may be; as convert.most_bytes of whoever asks.",
-)  # fmt: skip
+)
 @click.option(
-    "--timeout", default="3m", show_default=True, metavar="DURATION",
+    "--timeout",
+    default="3m",
+    show_default=True,
+    metavar="DURATION",
     help="How long whoever asks waits for one conversion; as convert.gateway_timeout there.",
-)  # fmt: skip
+)
 @click.option(
     "--mappings", type=click.Path(exists=True, file_okay=False, path_type=Path), help="A folder with more mappings."
 )

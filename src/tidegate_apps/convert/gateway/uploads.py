@@ -1,4 +1,4 @@
-"""Takes a request in: its fields, and its file straight to the disk, within limits that hold while it arrives."""
+"""Receives a request: fields in memory, the file straight to disk, limits checked as data arrives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MAGIC = b"%PDF-"
 _TYPES = frozenset({b"application/pdf", b"application/x-pdf", b"application/octet-stream", b""})
-_FIELDS = 16 * 1024  # bytes of all that is not the file: fields, and headers of parts
+_FIELDS = 16 * 1024  # bytes of everything except the file: fields and part headers
 _PARTS = 16
 _FLUSH = 256 * 1024
 _JOB_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
@@ -33,7 +33,7 @@ _PRETTY = {"": False, "0": False, "false": False, "no": False, "1": True, "true"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConversionUpload:
-    """A request that is in order; its file is at *path*, and whoever has this deletes it."""
+    """A valid request. Its file is at *path*, and the owner of this value deletes it."""
 
     path: Path
     size: int
@@ -44,14 +44,14 @@ class ConversionUpload:
 
     @property
     def fingerprint(self) -> tuple[str, str, bool]:
-        """What decides the answer."""
+        """Return everything that determines the result."""
         return self.sha256, self.mapping, self.pretty
 
 
 async def receive_upload(
     request: Request, folder: Path, limits: GatewayLimits, mappings: tuple[str, ...]
 ) -> ConversionUpload:
-    """The request, whole and checked; Refused when it is not in order, and then nothing of it is left."""
+    """Read and validate a request. Raises GatewayRefusal, and then leaves no file."""
     boundary = _boundary(request)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and int(announced) > limits.pdf_bytes + _FIELDS:
@@ -75,7 +75,7 @@ async def receive_upload(
 
 
 class _ConversionForm:
-    """The parts of a form as they come: the fields are kept, the file waits in *data* to be written."""
+    """Collects the parts of a form. The file waits in *data* until it is written."""
 
     def __init__(self, limits: GatewayLimits, mappings: tuple[str, ...]) -> None:
         self._limits, self._mappings = limits, mappings
@@ -90,10 +90,14 @@ class _ConversionForm:
 
     def callbacks(self) -> MultipartCallbacks:
         return {
-            "on_part_begin": self._begin, "on_part_data": self._data, "on_header_field": self._header_field,
-            "on_header_value": self._header_value, "on_header_end": self._header_end,
-            "on_headers_finished": self._headers_finished, "on_end": self._end,
-        }  # fmt: skip
+            "on_part_begin": self._begin,
+            "on_part_data": self._data,
+            "on_header_field": self._header_field,
+            "on_header_value": self._header_value,
+            "on_header_end": self._header_end,
+            "on_headers_finished": self._headers_finished,
+            "on_end": self._end,
+        }
 
     def take(self, parser: MultipartParser, chunk: bytes) -> None:
         try:
@@ -107,7 +111,7 @@ class _ConversionForm:
             await asyncio.to_thread(self._write, file, data)
 
     def result(self, path: Path) -> ConversionUpload:
-        """All of it, checked."""
+        """Return the validated request."""
         if not self._whole:
             raise GatewayRefusal("malformed", "The body ends before the form does.")
         fields = {name: bytes(value).decode("utf-8", "replace").strip() for name, value in self._fields.items()}
@@ -124,9 +128,13 @@ class _ConversionForm:
         if job_id and not _JOB_ID.fullmatch(job_id):
             raise GatewayRefusal("malformed", "job_id: it is not allowed; give 1 to 128 letters, digits and . _ : -")
         return ConversionUpload(
-            path=path, size=self._size, sha256=self._hash.hexdigest(), mapping=mapping,
-            pretty=_PRETTY[pretty.lower()], job_id=job_id,
-        )  # fmt: skip
+            path=path,
+            size=self._size,
+            sha256=self._hash.hexdigest(),
+            mapping=mapping,
+            pretty=_PRETTY[pretty.lower()],
+            job_id=job_id,
+        )
 
     def _write(self, file: IO[bytes], data: bytearray) -> None:
         self._hash.update(data)
@@ -134,7 +142,7 @@ class _ConversionForm:
             file.write(data)
             file.flush()
 
-    # -- what the parser finds ---------------------------------------------------------------------------------------
+    # -- callbacks of the parser ---------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
         self._parts += 1
@@ -207,7 +215,7 @@ def _too_large(limits: GatewayLimits) -> GatewayRefusal:
 
 @contextmanager
 def _upload(folder: Path) -> Iterator[IO[bytes]]:
-    """A new file, which is deleted unless all goes well."""
+    """Yield a new file, which is deleted on failure."""
     with _no_space(), NamedTemporaryFile(dir=folder, prefix="upload-", suffix=".pdf", delete=False) as file:
         try:
             yield file

@@ -1,4 +1,4 @@
-"""Feeds of strangers as plain values, read in a limited child process.
+"""Parses untrusted feeds to plain values in a limited child process.
 
 feed = await parse(body, "application/rss+xml", "https://example.com/feed")
 feed.title, feed.malformed, [entry.key for entry in feed.entries]

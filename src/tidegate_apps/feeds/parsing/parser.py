@@ -1,4 +1,4 @@
-"""What runs in the child process: bytes in, plain values out."""
+"""The parser that runs in the child process: bytes in, plain values out."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import fastfeedparser  # type: ignore[import-untyped]
 from tidegate_apps.feeds.parsing.pool import BASE64, ParseError, rows_of
 from tidegate_apps.feeds.parsing.text import Cleaner, moment, plain, text_of, visible
 
-# A strict reading beside the forgiving one: whether it is well-formed and harmless, and how often it may be polled.
+# -- strict pass -------------------------------------------------------------------------------------------------------
+# It finds out whether the XML is well-formed and safe, and what it says about its polling interval.
 
 _PERIODS = {"hourly": 3600, "daily": 86_400, "weekly": 604_800, "monthly": 2_592_000, "yearly": 31_536_000}
 _NOTED = frozenset({"ttl", "skipHours", "skipDays", "updatePeriod", "updateFrequency"})
@@ -25,7 +26,7 @@ _ENTRIES = frozenset({"item", "entry"})
 
 @dataclass(slots=True)
 class Noted:
-    """What the strict reading found, as far as it came."""
+    """What the strict pass read until it ended or failed."""
 
     malformed: str | None = None
     ttl: float = 0.0
@@ -34,7 +35,7 @@ class Noted:
 
 
 def read_strictly(text: bytes) -> Noted:
-    """What is noted of XML in UTF-8; ParseError when it declares what could make it explode."""
+    """Read XML in UTF-8 strictly. Raises ParseError for declarations that could expand without bound."""
     reading = _Reading()
     try:
         reading.parser.Parse(text, True)
@@ -66,7 +67,7 @@ class _Reading:
     def _start(self, name: str, _: list[str]) -> None:
         self._depth += 1
         if name in _ENTRIES:
-            # The rest is only checked: what is noted stands before the entries.
+            # Everything of interest precedes the entries, so the rest is only checked.
             self.parser.StartElementHandler = self.parser.EndElementHandler = None
             self.parser.CharacterDataHandler = None
             return
@@ -102,12 +103,12 @@ def _number(text: str) -> float:
     return float(text[:9]) if text.isascii() and text.isdigit() else 0.0
 
 
-_MAX_ENTRIES = 2000  # that are kept: the first ones, which are the newest
+_MAX_ENTRIES = 2000  # the first entries of a feed are the newest
 _MAX_READ = 10_000
 _MAX_TAGS = 500_000
 _MAX_KEY = 500
 _HTML_PAGE = re.compile(r"^\s*(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.IGNORECASE | re.DOTALL)
-# No character of XML at all; many who paste into feeds do not know.
+# Control characters that XML does not allow. Authors paste them into feeds.
 _NOT_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
 _CDATA = re.compile(r"(<!\[CDATA\[.*?\]\]>)", re.DOTALL)
 _MAX_ENTRY_TEXT = 50_000
@@ -117,12 +118,12 @@ _OF_XML = frozenset({"amp", "lt", "gt", "quot", "apos"})
 
 
 def read_all(asked: list[list[str]]) -> list[dict[str, Any]]:
-    """Several feeds at once: to wake a process up takes longer than to read a feed."""
-    return [read(each) for each in asked]
+    """Parse several feeds in one call: waking a process takes longer than parsing a feed."""
+    return [read(request) for request in asked]
 
 
 def read(asked: list[str]) -> dict[str, Any]:
-    """The feed as lists and texts, or what is wrong with it as `error`."""
+    """Return the feed as lists and strings, or `error` if it cannot be parsed."""
     text, how, content_type, url = asked
     try:
         return _read(base64.b64decode(text) if how == BASE64 else text.encode("ascii"), content_type, url)
@@ -138,9 +139,9 @@ def _read(body: bytes, content_type: str, url: str) -> dict[str, Any]:
         raise ParseError("it is a web page, not a feed")
     _check_cost(text)
     noted, text = (Noted(), text) if text.startswith(("{", "[")) else _strictly(text)
-    found = _forgivingly(text)
+    document = _forgivingly(text)
     cleaner = Cleaner(url)
-    about = found.get("feed") or {}
+    about = document.get("feed") or {}
     return {
         "title": plain(about.get("title")) or None,
         "link": cleaner.link(about.get("link")),
@@ -148,18 +149,18 @@ def _read(body: bytes, content_type: str, url: str) -> dict[str, Any]:
         "skip_hours": noted.skip_hours[:24],
         "skip_days": noted.skip_days[:7],
         "malformed": noted.malformed or wrong,
-        "rows": rows_of(_entry(each, cleaner) for each in (found.get("entries") or [])[:_MAX_ENTRIES]),
+        "rows": rows_of(_entry(entry, cleaner) for entry in (document.get("entries") or [])[:_MAX_ENTRIES]),
     }
 
 
 def _check_cost(text: str) -> None:
-    """ParseError for what readers take minutes or gigabytes for, well-formed or not."""
+    """Raise ParseError for input that costs parsers minutes or gigabytes, well-formed or not."""
     tags = text.count("<")
     if tags > _MAX_TAGS:
         raise ParseError(f"it has more than {_MAX_TAGS} tags")
     if tags > _MAX_READ and max(text.count("<item"), text.count("<entry")) > _MAX_READ:
         raise ParseError(f"it has more than {_MAX_READ} entries")
-    # In CDATA there may be a picture, written out.
+    # CDATA may contain an inline image.
     if (
         len(text) > _MAX_ENTRY_TEXT
         and _LONG_TAG.search(text)
@@ -169,7 +170,7 @@ def _check_cost(text: str) -> None:
 
 
 def _strictly(text: str) -> tuple[Noted, str]:
-    """What the strict reading notes, and the text with what forgiving readers stumble over put right."""
+    """Return the results of the strict pass, and the text with repairs for the lenient parser."""
     noted = read_strictly(text.encode("utf-8", "surrogatepass"))
     if noted.malformed is None:
         return noted, text
@@ -179,7 +180,7 @@ def _strictly(text: str) -> tuple[Noted, str]:
 
 
 def _meant(found: re.Match[str]) -> str:
-    """What an ampersand that XML does not understand stands for: an entity of HTML, or itself."""
+    """Replace an invalid ampersand by the HTML entity that it begins, or by an escaped ampersand."""
     name = found[1]
     if name is None:
         return "&amp;"
@@ -189,19 +190,19 @@ def _meant(found: re.Match[str]) -> str:
 def _forgivingly(text: str) -> dict[str, Any]:
     data = text.encode("utf-8", "replace")
     try:
-        # Bytes, never text: a text that looks like an address would be fetched.
-        found: dict[str, Any] = fastfeedparser.parse(
+        # Pass bytes, not str: feedparser fetches a str that looks like a URL.
+        document: dict[str, Any] = fastfeedparser.parse(
             data, include_tags=False, include_media=False, include_enclosures=False
         )
     except MemoryError:
         raise
-    except Exception as error:  # what hostile input makes a library raise is not ours to list
+    except Exception as error:  # hostile input can make the library raise anything
         raise ParseError(f"it is no feed that can be read: {plain(str(error), 200)}") from error
-    return found
+    return document
 
 
 def _entry(found: Any, cleaner: Cleaner) -> list[Any]:
-    """A row: the values of an `Entry`, in its order."""
+    """Return a row: the values of a `FeedEntry`, in its order."""
     get = found.get
     title, summary, content = plain(get("title")), get("description"), _content(get("content"))
     link, guid = cleaner.link(_link(found)), _guid(get("id"))
@@ -216,10 +217,10 @@ def _entry(found: Any, cleaner: Cleaner) -> list[Any]:
 
 
 def _link(found: Any) -> object:
-    """The page of an entry, not its sound file or its comments."""
-    for each in found.get("links") or ():
-        if (each.get("rel") or "alternate") == "alternate" and each.get("href"):
-            return each["href"]
+    """Return the page of an entry, not its enclosure or its comments."""
+    for link in found.get("links") or ():
+        if (link.get("rel") or "alternate") == "alternate" and link.get("href"):
+            return link["href"]
     return found.get("link")
 
 
@@ -233,7 +234,7 @@ def _content(parts: Any) -> str:
 
 
 def _cut_from(summary: object, content: str) -> bool:
-    """Whether the summary is the beginning of the content without its markup, which the library makes of it."""
+    """Return whether the summary is the start of the content without markup: feedparser generates such summaries."""
     if not content or not isinstance(summary, str) or "<" in summary:
         return False
     begins = "".join(summary.split())[:200]
@@ -245,6 +246,6 @@ def _str(value: object) -> str:
 
 
 def _hash(*parts: str) -> str:
-    # Lengths first, so that no two lists of parts look the same.
+    # Prefix lengths, so that two different lists never hash the same.
     whole = "\0".join([*[str(len(part)) for part in parts], *parts])
     return blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

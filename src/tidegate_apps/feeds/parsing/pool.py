@@ -1,4 +1,4 @@
-"""Hands a body to a child process, and builds values from its answer."""
+"""Sends feeds to child processes and builds values from their results."""
 
 from __future__ import annotations
 
@@ -15,57 +15,57 @@ from weakref import WeakKeyDictionary
 
 from tidegate.children import ChildError, Children, Limits, run
 
-# What a feed says, whatever its format.
+# -- values of a parsed feed -------------------------------------------------------------------------------------------
 
-AS_IT_IS, BASE64 = "", "base64"  # ways of a body into a child process
-_ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode  # rows of plain values hold no circle
+AS_IT_IS, BASE64 = "", "base64"  # encodings of a body for the child process
+_ENCODE = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode  # plain values contain no cycles
 
 
 class ParseError(Exception):
-    """What came is no feed that can be read; the message says why, for people."""
+    """The response is not a readable feed. The message says why, for users."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedEntry:
-    """One entry. *key* is the same for the same entry, *digest* changes with what it says."""
+    """One entry. *key* identifies it across polls, *digest* changes with its content."""
 
-    key: str  # its guid, else its link, else a hash of its title and date
+    key: str  # its guid, else its link, else a hash of title and date
     guid: str | None
     link: str | None  # absolute, http or https
     title: str  # plain text
     author: str | None
-    summary_html: str  # safe to show: no script, no style, no image, links of http and https alone
-    published: float | None  # seconds since 1970
+    summary_html: str  # sanitized: no script, style or image; only http and https links
+    published: float | None  # UNIX time
     updated: float | None
     digest: str
 
 
-FIELDS = tuple(FeedEntry.__dataclass_fields__)  # of an entry as a row, in this order
+FIELDS = tuple(FeedEntry.__dataclass_fields__)  # the columns of a row
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feed:
-    """What one answer held."""
+    """The content of one response."""
 
     title: str | None
     link: str | None
-    ttl: float  # seconds that it wants to be left alone for; 0 when it does not say
+    ttl: float  # minimum seconds between polls; 0 if not given
     skip_hours: tuple[int, ...]  # of the day, in UTC
     skip_days: tuple[str, ...]  # "Monday"
-    malformed: str | None  # what is wrong with it, although it could be read
-    rows: str  # its entries as JSON, the oldest first: the database reads it, and nobody else has to
+    malformed: str | None  # what is wrong with it, although it could be parsed
+    rows: str  # the entries as JSON, oldest first; only the database decodes it
 
     @property
     def entries(self) -> tuple[FeedEntry, ...]:
-        """Its entries, the newest first."""
+        """Return the entries, newest first."""
         rows = reversed(json.loads(self.rows).values())
         return tuple(FeedEntry(**dict(zip(FIELDS, row, strict=True))) for row in rows)
 
 
 def rows_of(entries: Iterable[list[Any]]) -> str:
-    """The entries of a feed, given with the newest first, as `Feed.rows`: {"0": [key, guid, ...], "1": ...}.
+    """Return entries (newest first) as `Feed.rows`: {"0": [key, guid, ...], "1": ...}.
 
-    Each is there once. It is an object, because that is what both databases take apart with the same words.
+    Each key occurs once. It is an object, because SQLite and PostgreSQL can expand one with the same SQL.
     """
     once: dict[str, list[Any]] = {}
     for entry in entries:
@@ -79,7 +79,7 @@ _BEYOND = {
     "child_died": "the feed breaks its reader",
 }
 _MAX_CONCURRENT = max(2, os.cpu_count() or 2)
-_CALLS_EACH = 1000  # to start a reader takes as long as to read two hundred feeds
+_CALLS_EACH = 1000  # starting a child takes as long as parsing 200 feeds
 
 _Asked = list[str]
 _Waiting = tuple[_Asked, "asyncio.Future[dict[str, Any]]"]
@@ -87,25 +87,26 @@ _Waiting = tuple[_Asked, "asyncio.Future[dict[str, Any]]"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """What readers may use."""
+    """Limits of parsing."""
 
     limits: Limits = field(default_factory=lambda: Limits(memory_mb=512, cpu="5s", time="60s", answer_mb=128))
-    together: int = 16  # feeds that are read in one go
-    small: int = 200_000  # bytes that each of them may have for that
-    function: str = "tidegate_apps.feeds.parsing.parser:read_all"  # named: this process needs none of its libraries
+    together: int = 16  # feeds per batch
+    small: int = 200_000  # maximum bytes of a feed in a batch
+    # a name, so that this process does not import its libraries
+    function: str = "tidegate_apps.feeds.parsing.parser:read_all"
 
 
 class ParserPool:
-    """Feeds that wait to be read: whoever comes while all children are busy is read together with the others."""
+    """Batches feeds for child processes. Feeds that arrive while all children are busy share a batch."""
 
     def __init__(self, how: Reading | None = None, among: Children | None = None) -> None:
-        """*among* are the child processes; there are some for all, if none are given."""
+        """*among* are the child processes; by default, those that all pools share."""
         self._how, self._among = how or Reading(), among
         self._waiting: deque[_Waiting] = deque()
         self._busy: set[asyncio.Task[None]] = set()
 
     async def parse(self, body: bytes, content_type: str, url: str) -> Feed:
-        """As `parse`."""
+        """Parse one feed; see the function `parse`."""
         asked = [*packed(body), content_type[:200], url]
         if len(body) > self._how.small:
             [answer] = await self._answers([asked])
@@ -127,24 +128,24 @@ class ParserPool:
     async def _read(self) -> None:
         while self._waiting:
             some = [self._waiting.popleft() for _ in range(min(self._how.together, len(self._waiting)))]
-            some = [each for each in some if not each[1].done()]  # the others are not waited for any more
+            some = [item for item in some if not item[1].done()]  # skip feeds whose caller no longer waits
             try:
                 await self._read_these(some)
             finally:
                 for _, future in some:
-                    future.cancel()  # no-one is left waiting if this ends early
+                    future.cancel()  # so that no caller waits forever if this task ends early
 
     async def _read_these(self, some: list[_Waiting]) -> None:
         try:
             answers = await self._answers([asked for asked, _ in some])
         except (ChildError, ParseError) as error:
             if len(some) > 1:
-                # One of them breaks its reader: each by itself, so that it breaks for that one alone.
-                for each in some:
-                    await self._read_these([each])
+                # One feed crashed the child: parse each alone, so that only that one fails.
+                for item in some:
+                    await self._read_these([item])
             else:
                 _settle(some[0][1], error)
-        except Exception as error:  # of ours: each poll says it as its own
+        except Exception as error:  # a bug of ours: every poll of the batch reports it
             for _, future in some:
                 _settle(future, error)
         else:
@@ -154,21 +155,21 @@ class ParserPool:
     async def _answers(self, asked: list[_Asked]) -> list[dict[str, Any]]:
         how = self._how
         try:
-            found: list[dict[str, Any]] = await run(
+            results: list[dict[str, Any]] = await run(
                 how.function, asked, how.limits, among=self._among or _readers(os.getpid())
             )
         except ChildError as error:
-            # That this machine can start no process is not the fault of a feed.
+            # If this machine cannot start a process, that is not an error of the feed.
             if error.code in _BEYOND and not isinstance(error.__cause__, OSError):
                 raise ParseError(_BEYOND[error.code]) from error
             raise
-        return found
+        return results
 
 
 async def parse(body: bytes, content_type: str, url: str) -> Feed:
-    """The feed in *body*; ParseError when there is none.
+    """Return the feed in *body*. Raises ParseError.
 
-    *content_type* is the header as it came, *url* where it came from: what relative links are relative to.
+    *content_type* is the header as received. *url* is where the body came from: the base of relative links.
     """
     loop = asyncio.get_running_loop()
     if loop not in _of_loops:
@@ -185,7 +186,7 @@ def _readers(pid: int) -> Children:  # noqa: ARG001 - what it is cached by: thos
 
 
 def packed(body: bytes) -> tuple[str, str]:
-    """A body as text, and how: plain ASCII goes as it is, which is quick and what most feeds are."""
+    """Return a body as text, and its encoding. ASCII passes unchanged: that is fast, and most feeds are ASCII."""
     return (body.decode("ascii"), AS_IT_IS) if body.isascii() else (base64.b64encode(body).decode("ascii"), BASE64)
 
 

@@ -1,4 +1,4 @@
-"""Fanart.tv: pictures of artists and albums, by their ids of MusicBrainz. To have none is the normal case."""
+"""Fanart.tv: images of artists and albums by MusicBrainz id. Most have none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tidegate_apps.music.provider import (
 _ADDRESS = "https://webservice.fanart.tv"
 _KNOWN = "89ad4ac3-39f7-470e-963a-56509c546377"
 
-# Ours, and theirs: the first of theirs that has a picture is taken.
+# Our kinds and theirs. The first of theirs with an image is used.
 _ARTIST = {
     "thumb": ("artistthumb",),
     "background": ("artistbackground",),
@@ -33,12 +33,12 @@ _ALBUM = {"cover": ("albumcover",), "disc": ("cdart",)}
 
 
 class Fanart(Provider):
-    """One request for each entry."""
+    """Makes one request per entry."""
 
     def __init__(self, connection: ProviderConnection, context: ProviderContext) -> None:
         values = connection.values
         self._base = context.addresses.get("fanart", _ADDRESS).rstrip("/")
-        # In headers, because a query ends up in the logs of everybody in between.
+        # In headers, because queries end up in the logs of proxies.
         self._keys = {"api-key": values["api_key"]}
         if values.get("client_key"):
             self._keys["client-key"] = values["client_key"]
@@ -55,7 +55,7 @@ class Fanart(Provider):
         if request.kind == "song":
             raise BadRow("there are no pictures of songs")
         if known is None:
-            # Without an id the address is that of another call, whose 404 would look like "no pictures".
+            # Without an id the URL is that of another call, whose 404 would look like "no images".
             raise BadRow("it has no id of MusicBrainz yet")
         if request.kind == "artist":
             art = self._best(await self._ask(known), _ARTIST)
@@ -72,15 +72,15 @@ class Fanart(Provider):
         return {} if document.get("status") == "error" else document
 
     def _best(self, document: Mapping[str, object], wanted: Mapping[str, tuple[str, ...]]) -> Mapping[str, str]:
-        found = {}
+        urls = {}
         for ours, theirs in wanted.items():
             addresses = (self._liked(document.get(their)) for their in theirs)
             if address := next(filter(None, addresses), None):
-                found[ours] = address
-        return found
+                urls[ours] = address
+        return urls
 
     def _liked(self, images: object) -> str | None:
-        """The address of the picture with the most likes, which are numbers in text."""
+        """Return the URL of the image with the most likes, which are numbers in text."""
         rows = [image for image in (images if isinstance(images, list) else []) if isinstance(image, dict)]
         rows.sort(key=lambda each: number(each.get("likes")) or 0, reverse=True)
         return next(filter(None, (self._address(text(row.get("url"))) for row in rows)), None)
@@ -92,10 +92,10 @@ class Fanart(Provider):
 
 
 def _album(albums: object, known: str) -> Mapping[str, object]:
-    """Of the albums in an answer, the one that was asked for: by its id, or in newer versions in a list."""
+    """Return the requested album of a response: by id, or in newer versions from a list."""
     if isinstance(albums, dict):
-        found = albums.get(known)
-        return found if isinstance(found, dict) else {}
+        match = albums.get(known)
+        return match if isinstance(match, dict) else {}
     for album in albums if isinstance(albums, list) else []:
         if isinstance(album, dict) and mbid(album.get("release_group_id")) == known:
             return album
@@ -116,8 +116,12 @@ kind = ProviderKind(
     fields=(
         Field(name="api_key", label="API key", secret=True, operator=True, hint="The project key of this program."),
         Field(
-            name="client_key", label="Personal API key", secret=True, required=False,
-            hint="Shows new pictures a few days earlier.", check=_key,
+            name="client_key",
+            label="Personal API key",
+            secret=True,
+            required=False,
+            hint="Shows new pictures a few days earlier.",
+            check=_key,
         ),
     ),
     every=3600,
@@ -126,4 +130,4 @@ kind = ProviderKind(
     rate=Rate(2, "1s", burst=2),
     counted=lambda values: values.get("api_key", ""),
     addresses={"fanart": _ADDRESS},
-)  # fmt: skip
+)

@@ -1,4 +1,4 @@
-"""Last.fm: what was played, from the history of an account. Numbers come as text, and an only row without its list."""
+"""Last.fm: plays from the history of an account. Numbers are text, and a single row has no list."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ from tidegate_apps.music.provider import (
 _ADDRESS = "https://ws.audioscrobbler.com"
 _WEB = "https://www.last.fm"
 _PAGE_SIZE = 200
-_OVERLAP = 3600.0  # seconds: players hand in what they played offline
-_MAX_WALKS = 5  # times that the history may change while it is read
+_OVERLAP = 3600.0  # seconds: players submit offline plays later
+_MAX_WALKS = 5  # how often the history may change during a read
 _MAX_PAGES = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Page:
-    """*total*: how many plays there are in all; *pages*: how many pages they make."""
+    """*total*: number of plays; *pages*: number of pages."""
 
     plays: tuple[Play, ...]
     bad: tuple[RejectedRow, ...]
@@ -59,11 +59,11 @@ class _Page:
 
 
 class _Shifted(Exception):
-    """A play was added or taken out in the middle of the history."""
+    """A play was added or deleted in the middle of the history."""
 
 
 class LastFm(Provider):
-    """Calls are signed when the user has logged in, which shows a history that is hidden from others."""
+    """Calls are signed after a login, which also shows a private history."""
 
     def __init__(self, connection: ProviderConnection, context: ProviderContext) -> None:
         self._values, self._clock = connection.values, context.clock
@@ -78,19 +78,19 @@ class LastFm(Provider):
         for _ in range(_MAX_WALKS):
             try:
                 async for page in self._walk(int(since)):
-                    # A play may be dated in the future. Our own clock alone never moves the mark: it may be wrong.
+                    # A play may have a date in the future. Our clock alone never advances the mark: it may be wrong.
                     times = [min(play.at, self._clock.now()) for play in page.plays]
                     reached = max([*times, *([] if reached is None else [reached])], default=None)
                     since = max([since, *(play.at for play in page.plays)])
                     yield Batch(items=page.plays, bad=page.bad, mark=None if reached is None else str(int(reached)))
             except _Shifted:
-                continue  # from what was handed over on
+                continue  # continue from the last batch
             return
 
     async def _walk(self, since: int) -> AsyncIterator[_Page]:
-        """The pages of the history, from the oldest on; _Shifted when it was changed meanwhile, and they with it."""
+        """Yield the pages of the history, oldest first. Raises _Shifted if it changed meanwhile."""
         first = await self._page(since, None, 1)
-        # The newest play is the end for all pages, which new plays would shift. Our own clock may be wrong.
+        # The newest play limits all pages, because new plays would shift them. Our clock may be wrong.
         end = int(max((play.at for play in first.plays), default=since)) + 1
         for at in range(min(first.pages, _MAX_PAGES), 1, -1):
             page = await self._page(since, end, at)
@@ -113,7 +113,7 @@ class LastFm(Provider):
 
 
 class _Client:
-    """One method at a time; credentials are in the query, so errors show the method alone."""
+    """Calls methods. Credentials are in the query, so errors only show the method."""
 
     def __init__(self, values: Mapping[str, str], context: ProviderContext) -> None:
         self._values = values
@@ -134,14 +134,14 @@ class _Client:
 
 
 def signature(query: Mapping[str, str], secret: str) -> str:
-    """Of a call, as Last.fm makes it: the sorted names and values, then the secret, as MD5."""
+    """Return the signature of a call: MD5 of the sorted names and values and the secret."""
     signed = "".join(f"{name}{query[name]}" for name in sorted(query) if name not in ("format", "callback"))
     return hashlib.md5(f"{signed}{secret}".encode(), usedforsecurity=False).hexdigest()
 
 
 def _play(row: Mapping[str, object]) -> Play | None:
     if part(row, "@attr").get("nowplaying") == "true":
-        return None  # not over yet, and so without a date
+        return None  # still playing, so it has no date
     at = moment(part(row, "date").get("uts"))
     if at is None:
         raise BadRow("it has no date")
@@ -149,8 +149,8 @@ def _play(row: Mapping[str, object]) -> Play | None:
     name = text(artist.get("#text")) or text(artist.get("name"))
     if not name:
         raise BadRow("it has no artist")
-    # Several songs may be handed in for one second; the name tells them apart.
-    told = hashlib.sha256(f"{name}\n{title}".encode()).hexdigest()[:16]
+    # Several songs may have the same second. The name distinguishes them.
+    digest = hashlib.sha256(f"{name}\n{title}".encode()).hexdigest()[:16]
     song = Song(
         title=title,
         artist=name,
@@ -159,11 +159,11 @@ def _play(row: Mapping[str, object]) -> Play | None:
         artist_mbid=mbid(artist.get("mbid")),
         ref=text(row.get("url")),
     )
-    return Play(ref=f"{int(at)}-{told}", at=at, song=song)
+    return Play(ref=f"{int(at)}-{digest}", at=at, song=song)
 
 
 class _Login:
-    """In the browser; the address to come back to carries the state, because Last.fm has no place for it."""
+    """A login in the browser. The return URL carries the state, because Last.fm has no parameter for it."""
 
     required = False
 

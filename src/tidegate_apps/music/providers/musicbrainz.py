@@ -20,12 +20,12 @@ from tidegate_apps.music.provider import (
 )
 
 _ADDRESS = "https://musicbrainz.org"
-_KNOWN = "89ad4ac3-39f7-470e-963a-56509c546377"  # Various Artists, which will always be there
-_MIN_SCORE = 90  # of 100: what the search must say of a match
+_KNOWN = "89ad4ac3-39f7-470e-963a-56509c546377"  # Various Artists, which always exists
+_MIN_SCORE = 90  # of 100: minimum score of a match
 _LIMIT = 5
 _SPECIAL = re.compile(r'([+\-!(){}\[\]^"~*?:\\/&|])')
 
-# What a kind of entry is called there: the entity, the field of its name in a search, the list in the answer.
+# By kind: entity, field of the name in a search, list in the response.
 _ENTITIES: Mapping[str, tuple[str, str, str]] = {
     "artist": ("artist", "artist", "artists"),
     "album": ("release-group", "releasegroup", "release-groups"),
@@ -34,7 +34,7 @@ _ENTITIES: Mapping[str, tuple[str, str, str]] = {
 
 
 class MusicBrainz(Provider):
-    """Asks for one entry at a time; every request of the process waits for its turn."""
+    """Looks up one entry at a time. All requests of the process share a rate limit."""
 
     def __init__(self, context: ProviderContext) -> None:
         self._base = f"{context.addresses.get('musicbrainz', _ADDRESS).rstrip('/')}/ws/2"
@@ -50,7 +50,7 @@ class MusicBrainz(Provider):
         return await (self._looked_up(request) if request.mbid else self._searched(request))
 
     async def _looked_up(self, request: EnrichmentRequest) -> Enrichment:
-        """An id that is known may have been merged into another one, or deleted."""
+        """Look up a known id, which may have been merged or deleted."""
         document = await self._ask(f"{_ENTITIES[request.kind][0]}/{request.mbid}")
         known = None if document is None else mbid(document.get("id"))
         return Enrichment(id=request.id, mbid=known, score=100 if known else 0, nothing=known is None)
@@ -77,17 +77,17 @@ class MusicBrainz(Provider):
 def _names(row: Mapping[str, object]) -> set[str]:
     aliases = row.get("aliases")
     named = [row, *(aliase for aliase in (aliases if isinstance(aliases, list) else []) if isinstance(aliase, dict))]
-    return {plain(text(each.get(name))) for each in named for name in ("name", "title")}
+    return {plain(text(entity.get(name))) for entity in named for name in ("name", "title")}
 
 
 def plain(name: str) -> str:
-    """A name without case, accents of form and punctuation, to see whether two are the same; never empty for a name."""
+    """Return a name without case, accents and punctuation, for comparison; never empty."""
     folded = unicodedata.normalize("NFKC", name).casefold()
     return "".join(sign for sign in folded if sign.isalnum()) or folded.strip()
 
 
 def escaped(name: str) -> str:
-    """*name* inside a quoted term of a Lucene query."""
+    """Return *name* for a quoted term of a Lucene query."""
     return _SPECIAL.sub(r"\\\1", name)
 
 

@@ -1,4 +1,4 @@
-"""Navidrome: playlists by the API of Subsonic, and what was played by its own, which is the only one that has it."""
+"""Navidrome: playlists by the Subsonic API, and plays by its native API, which alone has them."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ from tidegate_apps.music.provider import (
 )
 from tidegate_apps.music.transport import server
 
-# Navidrome's own API, which has what was played.
+# -- native API --------------------------------------------------------------------------------------------------------
 
 PAGE_SIZE = 200
-_LOGINS = Rate(1, "5s")  # the server allows 5 in 20 s to all users of one address
+_LOGINS = Rate(1, "5s")  # the server allows 5 in 20 s per client address
 _SESSION = "x-nd-authorization"
 _NOT_THERE = frozenset({"not_found", "no_server", "html_answer", "redirected", "not_supported"})
 
 
 class Native:
-    """The server's own API: a session that is renewed by every answer, and a new login when it has ended."""
+    """The native API. Every response renews the session, and an expired one causes a new login."""
 
     def __init__(self, client: ProviderClient, base: str, values: Mapping[str, str], context: ProviderContext) -> None:
         self._client, self._base, self._values, self._context = client, base, values, context
@@ -58,7 +58,7 @@ class Native:
         self._login = asyncio.Lock()
 
     async def scrobbles(self, since: int, start: int) -> list[object] | None:
-        """A page of the log, the oldest first; None when this version has none."""
+        """Return a page of the log, oldest first; None if this version has none."""
         try:
             answer = await self._ask("scrobble", [*_page("submission_time", "ASC", start), ("from", since)])
         except ServiceError as error:
@@ -91,7 +91,7 @@ class Native:
         return await self._client.ask(ProviderRequest(url=f"{self._base}/api/{path}", query=query, headers=headers))
 
     async def _logged_in(self, refused: str) -> str:
-        """A session other than the one that was refused. It is kept before it is used."""
+        """Return a session other than the rejected one. It is saved before it is used."""
         async with self._login:
             if self._session and self._session != refused:
                 return self._session
@@ -110,13 +110,14 @@ def _page(sort: str, order: str, start: int) -> list[tuple[str, str | int]]:
     return [("_sort", sort), ("_order", order), ("_start", start), ("_end", start + PAGE_SIZE)]
 
 
-# The API of Subsonic, as Navidrome and others speak it. An answer of 200 may be a failure; the rules see to that.
+# -- Subsonic API ------------------------------------------------------------------------------------------------------
+# A response with status 200 may be a failure, which the rules recognize.
 
 _VERSION, _NAME = "1.16.1", "tidegate"
 
 
 class Subsonic:
-    """Logs in with every request, by a hash of the password and a salt that is used once."""
+    """Authenticates every request with a salted hash of the password."""
 
     def __init__(self, client: ProviderClient, base: str, user: str, password: str) -> None:
         self._client, self._base, self._user, self._password = client, base, user, password
@@ -125,7 +126,7 @@ class Subsonic:
         await self._ask("ping")
 
     async def heads(self) -> tuple[list[PlaylistHead], list[RejectedRow]]:
-        """The playlists of the user and those shared with everybody."""
+        """Return the playlists of the user and public ones."""
         listed = part(await self._ask("getPlaylists"), "playlists")
         return read_rows(rows(listed.get("playlist"), "list of playlists"), _head)
 
@@ -143,7 +144,7 @@ class Subsonic:
 
 
 def _head(row: Mapping[str, object]) -> PlaylistHead:
-    # An empty list of songs is left out, so the count is what tells an empty playlist from one that is not shown.
+    # An empty list of songs is omitted, so the count distinguishes an empty playlist from a hidden one.
     version = f"{text(row.get('changed'))} {text(row.get('songCount'))}" if row.get("changed") else ""
     return PlaylistHead(
         ref=required_text(row, "id"), name=text(row.get("name")), about=text(row.get("comment")), version=version
@@ -164,9 +165,9 @@ def _subsonic_song(row: Mapping[str, object]) -> Song:
 
 _TOGETHER = 50
 _MAX_PAGES = 500
-_MAX_KNOWN, _REMEMBERED = 5000, 6 * 3600.0  # songs, and seconds after which their names are asked for again
+_MAX_KNOWN, _REMEMBERED = 5000, 6 * 3600.0  # songs, and seconds after which they are requested again
 _NEVER = "0001-"
-_OVERLAP = 3600.0  # seconds: apps hand in what they played offline
+_OVERLAP = 3600.0  # seconds: apps submit offline plays later
 
 
 class Navidrome(Provider):
@@ -195,7 +196,7 @@ class Navidrome(Provider):
         reached = moment(mark)
         since = int(self._clock.now() - LOOK_BACK if reached is None else reached - _OVERLAP)
         async for plays, bad in self._history(since, all_of_it=reached is None):
-            # A play may be dated in the future. Our own clock alone never moves the mark: it may be wrong.
+            # A play may have a date in the future. Our clock alone never advances the mark: it may be wrong.
             times = [min(play.at, self._clock.now()) for play in plays]
             reached = max([*times, *([] if reached is None else [reached])], default=None)
             yield Batch(items=tuple(plays), bad=tuple(bad), mark=None if reached is None else str(int(reached)))
@@ -213,20 +214,20 @@ class Navidrome(Provider):
             page = await self._native.scrobbles(since, number_of_page * PAGE_SIZE) if full else None
         if first and not all_of_it:
             return
-        # A server may keep no log, or have begun it later. What is in both has the same second, and so the same ref.
+        # A server may have no log, or one that starts later. Plays in both have the same second, and so the same ref.
         for plays, bad in await self._last_plays(since):
             more = [play for play in plays if play.ref not in heard]
             if more or bad or first is None:
                 yield more, bad
 
     async def _with_songs(self, page: Sequence[object], since: int) -> tuple[list[Play], list[RejectedRow]]:
-        """The log has ids alone; the songs are asked for, and remembered for a while."""
+        """Request the songs of a page, because the log only has ids. They are cached for a while."""
         known, now = self._known, self._clock.monotonic()
         if now >= self._known_until or len(known) > _MAX_KNOWN:
             known.clear()
             self._known_until = now + _REMEMBERED
         heard, bad = read_rows(page, _scrobble)
-        heard = [each for each in heard if each[1] >= since]
+        heard = [play for play in heard if play[1] >= since]
         missing = sorted({ref for ref, _ in heard} - known.keys())
         for at in range(0, len(missing), _TOGETHER):
             songs, unread = read_rows(await self._native.songs(missing[at : at + _TOGETHER]), _song)
@@ -236,7 +237,7 @@ class Navidrome(Provider):
         return [_play(known[ref], when) for ref, when in heard if ref in known], bad
 
     async def _last_plays(self, since: int) -> list[tuple[list[Play], list[RejectedRow]]]:
-        """When each song was played last, which is all that there is without a log. The oldest page comes first."""
+        """Return the last play of each song, which is all there is without a log. The oldest page comes first."""
         pages = []
         for number_of_page in range(_MAX_PAGES):
             page = await self._native.last_played(number_of_page * PAGE_SIZE)
@@ -244,7 +245,7 @@ class Navidrome(Provider):
             wanted = sorted((play for play in plays if play.at >= since), key=lambda play: play.at)
             pages.append((wanted, bad))
             if len(page) < PAGE_SIZE or len(wanted) + len(bad) < len(page):
-                break  # what follows was played before, or never
+                break  # the rest was played earlier or never
         return pages[::-1]
 
 
@@ -252,7 +253,7 @@ def _base(values: Mapping[str, str]) -> str:
     try:
         return server(values.get("url", ""))
     except ValueError:
-        return ""  # so that every call says that it names no server
+        return ""  # makes every call fail with the message that no server is set
 
 
 def _scrobble(row: Mapping[str, object]) -> tuple[str, int]:
@@ -267,7 +268,7 @@ def _second(value: object, name: str) -> int:
 
 
 def _last_play(row: Mapping[str, object]) -> Play | None:
-    # Songs that were never played come last, and have no date, or that of the year one.
+    # Songs that were never played come last, without a date or with that of the year one.
     never = not row.get("playDate") or text(row["playDate"]).startswith(_NEVER)
     return None if never else _play(_song(row), _second(row["playDate"], "playDate"))
 
@@ -277,7 +278,7 @@ def _play(song: Song, at: int) -> Play:
 
 
 def _song(row: Mapping[str, object]) -> Song:
-    # Releases differ in how they write the names of these fields.
+    # Releases differ in the case of these names.
     ids = {name.lower(): value for name, value in row.items() if name.lower().startswith("mbz")}
     return Song(
         title=required_text(row, "title"),

@@ -1,4 +1,4 @@
-"""OpenAI, and gateways that speak like it: tags for artists, a handful of them in each request."""
+"""OpenAI and compatible gateways: tags for artists, several per request."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ADDRESS = "https://api.openai.com"
 _TOGETHER = 10
 _MAX_TAGS, _MAX_TAG = 8, 40
 _TOO_MUCH = frozenset({"request_too_large", "answer_cut", "bad_request"})
-_MAY_BE_MISSING = ("response_format", "max_completion_tokens")  # what not every gateway takes
-_ROOM = 120  # tokens of an answer for each artist
-_THOUGHT = 2000  # tokens that a model may spend before it answers; they count as its answer
+_MAY_BE_MISSING = ("response_format", "max_completion_tokens")  # not supported by all gateways
+_ROOM = 120  # tokens of the response per artist
+_THOUGHT = 2000  # tokens for reasoning, which count as output
 _READ, _TOTAL = 120.0, 150.0  # seconds
 _TASK = (
     "You tag musical artists. Answer with one JSON object and nothing else: the number of each artist as a key, and as "
@@ -36,16 +36,16 @@ _TASK = (
 
 
 class OpenAI(Provider):
-    """What a request costs is not asked twice: an answer that cannot be read counts as an answer."""
+    """Requests cost money, so an unreadable response is not requested again."""
 
     def __init__(self, connection: ProviderConnection, context: ProviderContext) -> None:
         values = connection.values
-        given = context.addresses.get("openai") or _ADDRESS
-        self._base = f"{given.rstrip('/').removesuffix('/v1')}/v1"
+        url = context.addresses.get("openai") or _ADDRESS
+        self._base = f"{url.rstrip('/').removesuffix('/v1')}/v1"
         self._model = values.get("model") or _MODEL.default
         self._headers = {"Authorization": f"Bearer {values['api_key']}"}
         self._client = ProviderClient("openai", rules.openai, context, rate=kind.rate, key=kind.counted(values))
-        self._left_out: set[str] = set()  # of each request
+        self._left_out: set[str] = set()  # parameters that the gateway does not support
 
     async def check(self) -> None:
         await self._client.ask(ProviderRequest(url=f"{self._base}/models", headers=self._headers))
@@ -62,16 +62,16 @@ class OpenAI(Provider):
                 fault = self._client.of_one_item(error)
                 if fault is None:
                     raise
-                # One of them is too much for the model; which one is seen by halves. What is refused for another reason
-                # would be so again, and may cost money each time.
+                # One artist exceeds a limit of the model. Halving the batch finds it. A rejection for another reason
+                # would repeat, and may cost money each time.
                 if len(some) > 1 and fault.code in _TOO_MUCH:
                     waiting[:0] = [some[: len(some) // 2], some[len(some) // 2 :]]
                     continue
-                batch = Batch(bad=tuple(refused(each, fault.message) for each in some))
+                batch = Batch(bad=tuple(refused(request, fault.message) for request in some))
             yield batch
 
     async def _tagged(self, some: Sequence[EnrichmentRequest]) -> Batch[Enrichment]:
-        names = {str(number): each.name for number, each in enumerate(some, 1)}
+        names = {str(number): request.name for number, request in enumerate(some, 1)}
         body = {
             "model": self._model,
             "messages": [
@@ -84,11 +84,16 @@ class OpenAI(Provider):
         answer = await self._completed(body)
         tags = _tags(mapping(answer.json, "object"))
         if tags is None:
-            return Batch(bad=tuple(refused(each, "the model's answer could not be read") for each in some))
-        return Batch(items=tuple(_found(each, tags.get(number)) for number, each in zip(names, some, strict=True)))
+            return Batch(bad=tuple(refused(request, "the model's answer could not be read") for request in some))
+        return Batch(
+            items=tuple(_found(request, tags.get(number)) for number, request in zip(names, some, strict=True))
+        )
 
     async def _completed(self, body: Mapping[str, object]) -> ProviderResponse:
-        """The answer. What a gateway does not take is left out from then on, or it seems to refuse every artist."""
+        """Return the response.
+
+        Unsupported parameters are omitted from then on, or every artist would seem to be rejected.
+        """
         url = f"{self._base}/chat/completions"
         while True:
             sent = {name: value for name, value in body.items() if name not in self._left_out}
@@ -105,7 +110,7 @@ class OpenAI(Provider):
 
 
 def _tags(document: Mapping[str, object]) -> Mapping[str, object] | None:
-    """What the model said; empty when it declined, None when that is no JSON."""
+    """Return the tags; empty if the model declined, None if its output is not JSON."""
     choices = document.get("choices")
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = part(choice, "message")
@@ -120,13 +125,13 @@ def _tags(document: Mapping[str, object]) -> Mapping[str, object] | None:
 
 
 def _bare(content: str) -> str:
-    """Without the fence that models like to put around code."""
+    """Return the content without a Markdown code fence."""
     return content.strip().removeprefix("```json").removeprefix("```").removesuffix("```")
 
 
 def _found(request: EnrichmentRequest, said: object) -> Enrichment:
-    named = (text(each).lower() for each in (said if isinstance(said, list) else []) if isinstance(each, str))
-    tags = tuple(dict.fromkeys(each for each in named if 0 < len(each) <= _MAX_TAG))[:_MAX_TAGS]
+    named = (text(tag).lower() for tag in (said if isinstance(said, list) else []) if isinstance(tag, str))
+    tags = tuple(dict.fromkeys(tag for tag in named if 0 < len(tag) <= _MAX_TAG))[:_MAX_TAGS]
     return Enrichment(id=request.id, tags=tags, nothing=not tags)
 
 

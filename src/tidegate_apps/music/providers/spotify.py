@@ -1,4 +1,4 @@
-"""Spotify: what was played lately, and playlists. Two generations of its API are spoken."""
+"""Spotify: recent plays and playlists, with two generations of its API."""
 
 from __future__ import annotations
 
@@ -45,21 +45,22 @@ from tidegate_apps.music.provider import (
     Song,
 )
 
-# Spotify's tokens: how they are got, renewed and kept. None is ever deleted here.
+# -- tokens ------------------------------------------------------------------------------------------------------------
+# They are never deleted here.
 
 ACCOUNTS = "https://accounts.spotify.com"
 SCOPES = "user-read-recently-played playlist-read-private playlist-read-collaborative"
-CONSENT = 182 * 86400.0  # seconds: a refresh token dies six months after the consent, however often it is used
-_RENEW_BEFORE_SECONDS = 60.0  # seconds before its end that a token is renewed
+CONSENT = 182 * 86400.0  # seconds: a refresh token expires six months after the consent
+_RENEW_BEFORE_SECONDS = 60.0  # seconds before its expiry that a token is renewed
 _HOUR = 3600.0
-_LOOPBACK = ("127.0.0.1", "::1")  # by number; the name localhost is refused
-_TOTAL = 15.0  # seconds; whoever ends a loop waits for a renewal
+_LOOPBACK = ("127.0.0.1", "::1")  # Spotify rejects the name localhost
+_TOTAL = 15.0  # seconds; a stopping loop waits for a renewal
 
 
 class Tokens:
-    """The access token of one connection. It is renewed once for all who find it refused, and saved before it is used.
+    """The access token of one connection. Concurrent callers share one renewal, and it is saved before it is used.
 
-    A renewal that was begun is brought to its end even if nobody waits for it any more: the old token may be dead.
+    A started renewal is completed even if all callers are cancelled: the old token may be invalid by then.
     """
 
     def __init__(self, values: Mapping[str, str], client: ProviderClient, context: ProviderContext) -> None:
@@ -68,7 +69,7 @@ class Tokens:
         self._renewal: asyncio.Task[None] | None = None
 
     async def current(self) -> str:
-        """A token that should be good; one that is about to end is renewed first."""
+        """Return a valid token. One that is about to expire is renewed first."""
         ends = number(self._values.get("expires_at"))
         stale = not self._values.get("access_token") or (
             ends is not None and ends - _RENEW_BEFORE_SECONDS <= self._context.clock.now()
@@ -78,7 +79,7 @@ class Tokens:
         return self._values.get("access_token", "")
 
     async def other_than(self, refused: str) -> str:
-        """A token other than the one that was refused."""
+        """Return a token other than the rejected one."""
         if self._values.get("access_token") == refused:
             await self._renewed()
         return self._values.get("access_token", "")
@@ -88,7 +89,7 @@ class Tokens:
         return bool(self._values.get("refresh_token"))
 
     async def aclose(self) -> None:
-        """Waits for a renewal that is under way."""
+        """Wait for a running renewal."""
         if self._renewal is not None:
             await asyncio.wait([self._renewal])
 
@@ -102,14 +103,14 @@ class Tokens:
         if not self._unsaved:
             form = {"grant_type": "refresh_token", "refresh_token": self._values["refresh_token"]}
             self._unsaved = await request_tokens(self._values, form, self._client, self._context)
-        # If this fails, the next call saves the same tokens again instead of asking for others.
+        # If this fails, the next call saves the same tokens again, without another request.
         await self._context.save(self._unsaved)
         self._values |= self._unsaved
         self._unsaved = {}
 
 
 def _looked_at(renewal: asyncio.Task[None]) -> None:
-    """Whoever waits gets the error; when nobody does any more, the next call meets it again."""
+    """Waiting callers get the error. Without any, the next call meets it again."""
     if not renewal.cancelled():
         renewal.exception()
 
@@ -117,7 +118,7 @@ def _looked_at(renewal: asyncio.Task[None]) -> None:
 async def request_tokens(
     values: Mapping[str, str], form: Mapping[str, str], calls: ProviderClient, context: ProviderContext
 ) -> Mapping[str, str]:
-    """What the accounts service grants, as values to save. Where it sends no new refresh token, the old one stays."""
+    """Return the tokens as values to save. If there is no new refresh token, the old one stays."""
     client, secret = values["client_id"], values.get("client_secret")
     login = base64.b64encode(f"{client}:{secret}".encode()).decode()
     url = f"{context.addresses.get('spotify_accounts', ACCOUNTS).rstrip('/')}/api/token"
@@ -130,12 +131,12 @@ async def request_tokens(
         raise WrongShape("access_token")
     ends = context.clock.now() + (number(document.get("expires_in")) or _HOUR)
     scope = text(document.get("scope"))
-    found = {"access_token": access, "refresh_token": refresh, "scope": scope, "expires_at": str(int(ends))}
-    return {name: value for name, value in found.items() if value}
+    tokens = {"access_token": access, "refresh_token": refresh, "scope": scope, "expires_at": str(int(ends))}
+    return {name: value for name, value in tokens.items() if value}
 
 
 class Login:
-    """The code flow with PKCE: whoever catches the code cannot use it."""
+    """Authorization code flow with PKCE: an intercepted code is useless."""
 
     required = True
 
@@ -153,9 +154,14 @@ class Login:
         verifier = secrets.token_urlsafe(64)
         challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         query = {
-            "response_type": "code", "client_id": values["client_id"], "scope": SCOPES, "redirect_uri": redirect,
-            "state": state, "code_challenge_method": "S256", "code_challenge": challenge,
-        }  # fmt: skip
+            "response_type": "code",
+            "client_id": values["client_id"],
+            "scope": SCOPES,
+            "redirect_uri": redirect,
+            "state": state,
+            "code_challenge_method": "S256",
+            "code_challenge": challenge,
+        }
         return LoginRedirect(url=f"{base}/authorize?{urlencode(query)}", verifier=verifier)
 
     async def finish(self, values: Mapping[str, str], returned: Returned) -> Mapping[str, str]:
@@ -163,34 +169,36 @@ class Login:
         if not returned.answer.get("code"):
             raise LoginRefused("Spotify has given no permission. Connect once more and allow the access.")
         form = {
-            "grant_type": "authorization_code", "code": returned.answer["code"], "redirect_uri": returned.redirect,
+            "grant_type": "authorization_code",
+            "code": returned.answer["code"],
+            "redirect_uri": returned.redirect,
             "code_verifier": returned.verifier,
-        }  # fmt: skip
-        found = await request_tokens(values, form, self._client(values, context), context)
-        return {**found, "authorized_at": str(int(context.clock.now()))}
+        }
+        tokens = await request_tokens(values, form, self._client(values, context), context)
+        return {**tokens, "authorized_at": str(int(context.clock.now()))}
 
 
 def consent_ends(values: Mapping[str, str]) -> float | None:
-    """When the permission of the user ends by itself."""
-    given = number(values.get("authorized_at"))
-    return None if given is None else given + CONSENT
+    """Return when the authorization of the user expires."""
+    authorized_at = number(values.get("authorized_at"))
+    return None if authorized_at is None else authorized_at + CONSENT
 
 
 _ADDRESS = "https://api.spotify.com"
 _PAGE_SIZE = 50
 _MAX_PAGES = 40  # of plays and of playlists
-_OVERLAP = 3600_000  # milliseconds: players hand in what they played offline
+_OVERLAP = 3600_000  # milliseconds: players submit offline plays later
 
 
 class Spotify(Provider):
-    """One account. A refused token is renewed once, and the call is made once more with the new one."""
+    """One account. After a rejected token the call is repeated once with a renewed one."""
 
     def __init__(self, connection: ProviderConnection, context: ProviderContext) -> None:
         self._base = f"{context.addresses.get('spotify', _ADDRESS).rstrip('/')}/v1"
         self._client = _calls(connection.values, context)
         self._tokens = Tokens(connection.values, self._client, context)
         self._playlists = Playlists(self._client, self._songs)
-        self._contents = ["items", "tracks"]  # the newer name first; the first is the one that is right
+        self._contents = ["items", "tracks"]  # the newer name first; the working one moves to the front
         self._clock = context.clock
 
     async def check(self) -> None:
@@ -203,7 +211,7 @@ class Spotify(Provider):
         for number_of_page in range(_MAX_PAGES):
             plays, bad, full = await self._since(after)
             gap = _gap(reached, plays) if full and reached and not number_of_page else None
-            # A play may be dated in the future. Our own clock alone never moves the mark: it may be wrong.
+            # A play may have a date in the future. Our clock alone never advances the mark: it may be wrong.
             reached = max([reached, *(min(_ms(play), now) for play in plays)])
             yield Batch(items=tuple(plays), bad=tuple(bad), mark=str(reached) if reached else None, gap=gap)
             if not full or reached <= after:
@@ -215,11 +223,11 @@ class Spotify(Provider):
         for number_of_page in range(_MAX_PAGES):
             answer = await self._ask("me/playlists", limit=_PAGE_SIZE, offset=number_of_page * _PAGE_SIZE)
             page = mapping(answer.json, "page of playlists")
-            found = rows(page.get("items"), "list of playlists")
-            good, unread = read_rows((row for row in found if row is not None), _head)
+            playlists = rows(page.get("items"), "list of playlists")
+            good, unread = read_rows((row for row in playlists if row is not None), _head)
             heads += good
             bad += unread
-            if not page.get("next") or not found:
+            if not page.get("next") or not playlists:
                 break
         async for batch in self._playlists.each(heads, bad):
             yield batch
@@ -228,10 +236,10 @@ class Spotify(Provider):
         await self._tokens.aclose()
 
     async def _since(self, after: int) -> tuple[list[Play], list[RejectedRow], bool]:
-        """Plays after a moment, the oldest first, and whether there may be more.
+        """Return plays after a time, oldest first, and whether there may be more.
 
-        It is not said which of them come when there are more than a page: the newest, or those right after the moment.
-        So it is walked back from the first page to the moment, and asked again from the newest on.
+        Spotify does not document which plays come if there are more than a page: the newest, or the earliest after the
+        time. So this walks back from the first page to the time, and then requests again from the newest on.
         """
         plays, bad, full = await self._page(after=after)
         page, more = plays, full
@@ -247,8 +255,8 @@ class Spotify(Provider):
         answer = await self._ask("me/player/recently-played", limit=_PAGE_SIZE, **where)
         if answer.status == 204:
             return [], [], False
-        found = rows(mapping(answer.json, "page of plays").get("items"), "list of plays")
-        return *read_rows(found, _play), len(found) >= _PAGE_SIZE
+        plays = rows(mapping(answer.json, "page of plays").get("items"), "list of plays")
+        return *read_rows(plays, _play), len(plays) >= _PAGE_SIZE
 
     async def _songs(self, head: PlaylistHead) -> tuple[Song, ...] | None:
         first, *others = self._contents
@@ -263,7 +271,7 @@ class Spotify(Provider):
         return songs
 
     async def _by_the_older_name(self, head: PlaylistHead, name: str, newer: ServiceError) -> tuple[Song, ...] | None:
-        """The songs, if the app is of the older generation; else what the newer call said."""
+        """Return the songs if the app has the older API; else the error of the newer call."""
         try:
             songs = await self._contents_of(head, name)
         except ServiceError as error:
@@ -279,9 +287,9 @@ class Spotify(Provider):
             answer = await self._ask(f"playlists/{head.ref}/{name}", limit=_PAGE_SIZE, offset=offset)
             page = mapping(answer.json, "page of songs")
             if not isinstance(page.get("items"), list):
-                return None  # of somebody else's playlist there is nothing but the name
-            found, _ = read_rows(rows(page["items"], "list of songs"), _entry)
-            songs += found
+                return None  # only the name of another user's playlist is visible
+            page_songs, _ = read_rows(rows(page["items"], "list of songs"), _entry)
+            songs += page_songs
             if not page.get("next") or not page["items"]:
                 break
         return tuple(songs)
@@ -293,7 +301,7 @@ class Spotify(Provider):
         except ServiceError as error:
             if error.response.status_code != 401 or not self._tokens.renewable:
                 raise
-        # It was refused before it was carried out, so that it may be repeated, whatever it is.
+        # It was rejected before execution, so repeating it is safe for any method.
         return await self._asked(path, query, await self._tokens.other_than(token))
 
     async def _asked(self, path: str, query: Mapping[str, str | int], token: str) -> ProviderResponse:
@@ -306,7 +314,7 @@ def _ms(play: Play) -> int:
 
 
 def _gap(reached: int, plays: list[Play]) -> Gap | None:
-    """What lies between the mark and a full page that does not go back to it: there may have been more plays."""
+    """Return the gap between the mark and a full page that does not reach it: there may have been more plays."""
     oldest = min(map(_ms, plays), default=0)
     return Gap(since=reached / 1000, until=oldest / 1000) if oldest > reached else None
 
@@ -321,7 +329,7 @@ def _play(row: Mapping[str, object]) -> Play:
 
 def _entry(row: Mapping[str, object]) -> Song | None:
     track = part(row, "item") or part(row, "track")
-    # A song that was taken down is null; an episode is no music.
+    # A removed song is null. An episode is not music.
     return None if not track or track.get("type") == "episode" else _song(track)
 
 
@@ -338,7 +346,7 @@ def _song(row: Mapping[str, object]) -> Song:
         album=text(part(row, "album").get("name")),
         isrc=isrc(part(row, "external_ids").get("isrc")),
         seconds=None if length is None else length / 1000,
-        ref=text(row.get("id")) or text(row.get("uri")),  # a file of the user's own has no id
+        ref=text(row.get("id")) or text(row.get("uri")),  # a local file of the user has no id
     )
 
 

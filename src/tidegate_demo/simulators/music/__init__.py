@@ -1,15 +1,15 @@
-"""The six services that music is synced from, on one port of this machine: for tests, and `serve --simulators`.
+"""The six simulated music services on one port, for tests and for `tidegate serve --simulators`.
 
     with MusicSimulator() as sim:
-        values = sim.connect("ann")                          # accounts everywhere; what a program keeps of each
+        values = sim.connect("ann")                          # accounts at all services, and their credentials
         sim.spotify.listening.hear("ann", 7)
         sim.navidrome.now("code_40")                         # from now on; "well" ends it
         sim.spotify.next("too_fast", where="playlists")      # the next request of one route
         provider = made(kind, connection, replace(there, addresses=sim.addresses()))
 
-Each service is an attribute with its state, and `known()` lists what can go wrong with it. While it runs, as of every
-simulator, `/_sim` makes the weather, and `curl -d code_40 http://127.0.0.1:12345/state/navidrome` does as `now`; with a
-route behind it, `/state/spotify/token`, for that one alone. Without sockets, `transport()` and a virtual clock do.
+Each service is an attribute with its state, and `known()` lists its faults. While it runs, `/_sim` controls outages, as
+for every simulator. `curl -d code_40 http://127.0.0.1:12345/state/navidrome` calls `now`; with a route, such as
+`/state/spotify/token`, only for that route. Without sockets, use `transport()` and a virtual clock.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tidegate_demo.simulators.music.metadata import FanartService, MusicBrainzSe
 from tidegate_demo.simulators.music.navidrome import PASSWORD, NavidromeServer
 from tidegate_demo.simulators.music.spotify import SpotifyService
 
-# Who is connected from the start; "local" is whoever is at the machine, while nobody has a password.
+# Users that are connected from the start; "local" is the user without accounts.
 LISTENERS = ("local", "ann")
-NOWHERE = "http://simulated"  # where it is for clients without sockets
+NOWHERE = "http://simulated"  # the base URL for clients without sockets
 
-# What comes and goes by itself in a demonstration: the service, its fault and route, and the minutes of an hour.
+# Faults that come and go in the demo: service, fault and route, and the minutes of an hour.
 _WEATHER: tuple[tuple[str, str, str, range], ...] = (
     ("navidrome", "code_0_internal", "", range(4, 7)),
     ("spotify", "too_fast", "", range(9, 11)),
@@ -54,7 +54,7 @@ class _System:
 
 
 class MusicSimulator(Simulator):
-    """*every*: seconds between two songs that each user hears. *restless*: faults come and go by themselves."""
+    """*every*: seconds between two plays of each user. *restless*: faults come and go over time."""
 
     def __init__(self, *, clock: Any = None, every: float | None = None, restless: bool = False, **more: Any) -> None:
         engine = {} if clock is None else {"clock": clock}
@@ -76,8 +76,8 @@ class MusicSimulator(Simulator):
 
     @property
     def services(self) -> Mapping[str, Service]:
-        found = (self.navidrome, self.spotify, self.lastfm, self.musicbrainz, self.fanart, self.openai)
-        return {each.name: each for each in found}
+        services = (self.navidrome, self.spotify, self.lastfm, self.musicbrainz, self.fanart, self.openai)
+        return {service.name: service for service in services}
 
     def start(self) -> str:
         url = super().start()
@@ -85,16 +85,21 @@ class MusicSimulator(Simulator):
         return url
 
     def addresses(self, base: str | None = None) -> Mapping[str, str]:
-        """Where each service is, by the names of the kinds' addresses; without sockets, *base* is NOWHERE."""
+        """Return the URLs of the services by name; without sockets, *base* is NOWHERE."""
         at = base or self.url
         names = {
-            "spotify": "spotify", "spotify_accounts": "spotify", "lastfm": "lastfm", "lastfm_web": "lastfm",
-            "musicbrainz": "musicbrainz", "fanart": "fanart", "openai": "openai",
-        }  # fmt: skip
+            "spotify": "spotify",
+            "spotify_accounts": "spotify",
+            "lastfm": "lastfm",
+            "lastfm_web": "lastfm",
+            "musicbrainz": "musicbrainz",
+            "fanart": "fanart",
+            "openai": "openai",
+        }
         return {name: f"{at}/{service}" for name, service in names.items()}
 
     def operator(self) -> Mapping[str, Mapping[str, str]]:
-        """What the operator enters for all users, by kind."""
+        """Return what the operator enters for all users, by kind."""
         return {
             "spotify": {"client_id": spotify.CLIENT, "client_secret": spotify.SECRET},
             "lastfm": {"api_key": lastfm.KEY, "shared_secret": lastfm.SECRET},
@@ -103,11 +108,14 @@ class MusicSimulator(Simulator):
         }
 
     def connect(self, user: str, base: str | None = None) -> Mapping[str, Mapping[str, str]]:
-        """Accounts of *user* at all services, and the values of each connection, by kind, without the operator's."""
+        """Create accounts of *user* at all services.
+
+        Return the values of each connection by kind, without the operator's.
+        """
         return {kind: self.connection(kind, user, base) for kind in self.services}
 
     def connection(self, kind: str, user: str, base: str | None = None) -> Mapping[str, str]:
-        """An account at one service. At Spotify it is a new consent, and what it gave before is worth nothing."""
+        """Create an account at one service. At Spotify this is a new consent, which invalidates earlier tokens."""
         match kind:
             case "navidrome":
                 self.navidrome.user(user)
@@ -121,8 +129,8 @@ class MusicSimulator(Simulator):
 
     def _weather(self, service: str, where: str) -> str:
         minute = int(self._time.now() // 60 % 60)
-        found = (row for row in _WEATHER if row[0] == service and row[2] in ("", where) and minute in row[3])
-        return next((fault for _, fault, _, _ in found), "well")
+        rows = (row for row in _WEATHER if row[0] == service and row[2] in ("", where) and minute in row[3])
+        return next((fault for _, fault, _, _ in rows), "well")
 
     def _begin(self) -> None:
         for service in self.services.values():
@@ -152,11 +160,11 @@ _HERE = ["127.0.0.0/8"]
 
 
 def simulated() -> Simulated:
-    """For the application: the services here instead of the real ones, with songs and faults that come and go."""
+    """Return the simulator for the application, with plays and faults that come and go."""
     sim = MusicSimulator(every=180.0, restless=True)
-    logs = [each.listening for each in (sim.navidrome, sim.spotify, sim.lastfm)]
+    logs = [service.listening for service in (sim.navidrome, sim.spotify, sim.lastfm)]
     began = time.time()
-    for number, user in product(range(1, 90), LISTENERS):  # what they heard on the days before
+    for number, user in product(range(1, 90), LISTENERS):  # plays of the previous days
         for step, log in enumerate(logs):
             log.hear(user, number * 7 + step * 16, at=began - number * 1700 - step * 500)
     use = f"is every music service at once; {' and '.join(LISTENERS)} are connected already"
@@ -164,16 +172,24 @@ def simulated() -> Simulated:
 
 
 def settings_of(sim: MusicSimulator, url: str) -> Mapping[str, object]:
-    """The settings that make the application call *sim* at *url*: a table for each kind, and pictures from here."""
-    from tidegate_apps.music.settings import setting_of_address  # of the server, which a bare simulator does not need
+    """Return the settings that make the application call *sim* at *url*: a table per kind, and images from here."""
+    # part of the server, which the bare simulator does not need
+    from tidegate_apps.music.settings import setting_of_address
 
     tables: dict[str, object] = {}
     for kind in kinds().values():
-        found = {name: at for name, at in sim.addresses(url).items() if name in kind.addresses}
-        where = {setting_of_address(kind.name, name): at for name, at in found.items()}
+        addresses = {name: at for name, at in sim.addresses(url).items() if name in kind.addresses}
+        where = {setting_of_address(kind.name, name): at for name, at in addresses.items()}
         tables[kind.name] = {**sim.operator().get(kind.name, {}), **where}
     values = {user: sim.connect(user, url) for user in LISTENERS}
-    connect = {user: {kind: dict(each) for kind, each in of.items() if each} for user, of in values.items()}
-    # The simulated MusicBrainz refuses those who name nobody, as the real one may.
-    return {**tables, "contact": "https://music.example", "connect": connect,
-            "allow_networks": _HERE, "server_networks": _HERE}  # fmt: skip
+    connect = {
+        user: {kind: dict(connection) for kind, connection in of.items() if connection} for user, of in values.items()
+    }
+    # The simulated MusicBrainz rejects a User-Agent without a contact, as the real one may.
+    return {
+        **tables,
+        "contact": "https://music.example",
+        "connect": connect,
+        "allow_networks": _HERE,
+        "server_networks": _HERE,
+    }

@@ -1,4 +1,4 @@
-"""What the simulated services have in common: routes with names, and faults that are on for one or all of them."""
+"""What the simulated services share: catalogue, plays, named routes, and faults per route or service."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from uuid import NAMESPACE_DNS, uuid5
 
 from tidegate.testing import Hang, RecordedRequest, Simulator, Step
 
-# The music that all simulated services have, each with ids of its own: made-up artists, albums and songs.
+# -- catalogue of invented artists, albums and songs -------------------------------------------------------------------
+# Each service has its own ids.
 
 _ALBUMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("Harbour Lights", "Slack Water", ("Slack Water", "Mooring", "The Long Quay", "Fog Signal")),
@@ -33,7 +34,7 @@ _ALBUMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogueTrack:
-    """*number* counts from 0 through all of them."""
+    """*number* counts from 0 across all tracks."""
 
     number: int
     title: str
@@ -63,7 +64,7 @@ class CatalogueTrack:
 
 @cache
 def known_as(entity: str, name: str) -> str:
-    """The id of MusicBrainz for a name."""
+    """Return the MusicBrainz id of a name."""
     return str(uuid5(NAMESPACE_DNS, f"{entity} {name}"))
 
 
@@ -76,20 +77,20 @@ TRACKS: tuple[CatalogueTrack, ...] = tuple(
 ARTISTS: tuple[str, ...] = tuple(dict.fromkeys(track.artist for track in TRACKS))
 ALBUMS: tuple[CatalogueTrack, ...] = tuple({track.album_mbid: track for track in reversed(TRACKS)}.values())[
     ::-1
-]  # a track of each
+]  # one track of each
 
 
-# What the users of a simulated service listen to, on demand or by themselves as time passes.
+# -- plays, added on demand or over time -------------------------------------------------------------------------------
 
 
 class Time(Protocol):
-    """As much of a clock as a service needs."""
+    """The part of a clock that a service needs."""
 
     def now(self) -> float: ...
 
 
 class Listening:
-    """Plays by user, the oldest first. With *every*, each user hears a song every so many seconds from the start on."""
+    """Plays by user, oldest first. With *every*, each user has a play each time this number of seconds passes."""
 
     def __init__(self, clock: Time, every: float | None = None) -> None:
         self._clock, self._every = clock, every
@@ -97,12 +98,12 @@ class Listening:
         self._until: dict[str, float] = {}
 
     def hear(self, user: str, song: int = 0, *, at: float | None = None) -> CatalogueTrack:
-        """One play, now or at another time."""
+        """Add one play, now or at another time."""
         insort(self._log(user), (self._clock.now() if at is None else at, song % len(TRACKS)))
         return TRACKS[song % len(TRACKS)]
 
     def heard(self, user: str, since: float = 0.0) -> list[tuple[float, CatalogueTrack]]:
-        """All plays so far, or those from a moment on."""
+        """Return all plays, or those from a time on."""
         log = self._log(user)
         now = self._clock.now()
         if self._every is not None:
@@ -115,8 +116,8 @@ class Listening:
         return [(at, TRACKS[song]) for at, song in log[first:end]]
 
     def forget(self, user: str, at: float) -> None:
-        """Takes a play out of the history."""
-        self._logs[user] = [each for each in self._log(user) if each[0] != at]
+        """Remove a play from the history."""
+        self._logs[user] = [play for play in self._log(user) if play[0] != at]
 
     def _log(self, user: str) -> list[tuple[float, int]]:
         return self._logs.setdefault(user, [])
@@ -129,7 +130,7 @@ _ROWS = [{"id": f"{number:06d}"} for number in range(500)]
 Handler = Callable[[RecordedRequest], object]
 Fault = Step | Hang | Handler
 
-# What any of them may do.
+# -- faults that every service may have --------------------------------------------------------------------------------
 ANY: Mapping[str, Fault] = {
     "broken": Step(500, "Internal Server Error"),
     "bad_gateway": Step(502, PAGE, HTML),
@@ -156,9 +157,9 @@ ANY: Mapping[str, Fault] = {
 
 
 class Service(ABC):
-    """One service under a path of its name. `now` and `next` say what it does instead of answering well.
+    """One service below a path of its name. `now` and `next` set its faults.
 
-    *where* is the name of one of its `routes`; without it, the fault is that of all of them.
+    *where* is the name of one of its `routes`; without it, the fault applies to all.
     """
 
     name: ClassVar[str]
@@ -169,16 +170,16 @@ class Service(ABC):
         self.routes: dict[str, str] = {}
         self._now: dict[str, str] = {}
         self._next: dict[str, deque[str]] = {}
-        self.by_itself: Callable[[str], str] = lambda where: "well"  # the fault of a route while nobody says otherwise
+        self.by_itself: Callable[[str], str] = lambda where: "well"  # the default fault of a route
         self.begin()
 
     def begin(self) -> None:
-        """Everything as at the start."""
+        """Reset all state."""
         self._now.clear()
         self._next.clear()
 
     def now(self, fault: str, where: str = "") -> None:
-        """What happens from now on; "well" ends it."""
+        """Set the fault from now on; "well" clears it."""
         self._check(fault, where)
         if fault == "well":
             self._now.pop(where, None)
@@ -186,19 +187,19 @@ class Service(ABC):
             self._now[where] = fault
 
     def next(self, *faults: str, where: str = "") -> None:
-        """What the next requests meet, one after the other, before what happens anyway."""
+        """Set the faults of the next requests, in order. After them the current fault applies."""
         for fault in faults:
             self._check(fault, where)
         self._next.setdefault(where, deque()).extend(faults)
 
     @property
     def state(self) -> Mapping[str, str]:
-        """The faults that are on, by the name of the route; the empty name is that of all."""
+        """Return the active faults by route; the empty name means all routes."""
         return dict(self._now)
 
     @abstractmethod
     def mount(self, sim: Simulator) -> None:
-        """Declares the routes of the service."""
+        """Register the routes of the service."""
 
     def known(self) -> tuple[str, ...]:
         return ("well", *self.faults, *ANY)
@@ -214,7 +215,7 @@ class Service(ABC):
         sim.on(full, answer)
 
     def _met(self, where: str, request: RecordedRequest, handler: Handler) -> object:
-        waiting = next((found for each in (where, "") if (found := self._next.get(each))), None)
+        waiting = next((faults for name in (where, "") if (faults := self._next.get(name))), None)
         name = waiting.popleft() if waiting else self._now.get(where) or self._now.get("") or self.by_itself(where)
         if name == "well":
             return handler(request)
@@ -231,7 +232,7 @@ class Service(ABC):
 
 
 class Listened(Service):
-    """A service that knows what its users hear; *every*: seconds between two songs of each."""
+    """A service with plays; *every*: seconds between two plays of each user."""
 
     def __init__(self, clock: Time, every: float | None = None) -> None:
         self._every = every

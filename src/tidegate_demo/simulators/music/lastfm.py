@@ -1,4 +1,4 @@
-"""A Last.fm: numbers are text, a song that plays now comes first in every page, and an only row has no list."""
+"""A simulated Last.fm: numbers are text, the current song is first in every page, and a single row has no list."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate_demo.simulators.music.base import HTML, TRACKS, CatalogueTrack, Fa
 
 KEY, SECRET = "lastfm-simulated-key", "lastfm-simulated-secret"
 
-# What each number says, and the status that usually comes with it.
+# Error numbers, with their text and usual status.
 _ERRORS: Mapping[int, tuple[int, str]] = {
     2: (400, "Invalid service - This service does not exist"),
     3: (400, "Invalid Method - No method with that name in this package"),
@@ -38,7 +38,7 @@ _ERRORS: Mapping[int, tuple[int, str]] = {
 
 
 def error(number: int, *, status: int | None = None) -> Step:
-    """As it usually comes, or with another status."""
+    """Return an error with its usual status or another one."""
     usual, message = _ERRORS[number]
     return Step(usual if status is None else status, {"error": number, "message": message})
 
@@ -50,7 +50,7 @@ def _xml(number: int) -> Step:
 
 
 class LastFmService(Listened):
-    """*hidden*: users whose history only they themselves see. *playing*: who hears something right now."""
+    """*hidden*: users with a private history. *playing*: users with a current song."""
 
     name = "lastfm"
     faults: ClassVar[Mapping[str, Fault]] = {
@@ -73,7 +73,7 @@ class LastFmService(Listened):
         self.listening.heard(name)
 
     def session(self, name: str) -> str:
-        """The key of a user that has logged in."""
+        """Return the session key of a user."""
         self.user(name)
         key = hashlib.sha256(f"session {name} {len(self.sessions)}".encode()).hexdigest()[:32]
         self.sessions[key] = name
@@ -85,20 +85,20 @@ class LastFmService(Listened):
         self._route(sim, "allowed", "POST /api/auth/", self._allowed)
 
     def _called(self, request: RecordedRequest) -> object:
-        given = request.query
-        if given.get("api_key") != KEY:
+        query = request.query
+        if query.get("api_key") != KEY:
             return error(10)
-        if "api_sig" in given and given["api_sig"] != _signature(given):
+        if "api_sig" in query and query["api_sig"] != _signature(query):
             return error(13)
-        if "sk" in given and given["sk"] not in self.sessions:
+        if "sk" in query and query["sk"] not in self.sessions:
             return error(9)
-        match given.get("method", "").lower():
+        match query.get("method", "").lower():
             case "user.getinfo":
-                return {"user": {"name": given["user"]}} if given.get("user") in self.users else error(6)
+                return {"user": {"name": query["user"]}} if query.get("user") in self.users else error(6)
             case "user.getrecenttracks":
-                return self._recent(given)
+                return self._recent(query)
             case "auth.getsession":
-                return self._session(given)
+                return self._session(query)
         return error(3)
 
     def _recent(self, given: Mapping[str, str]) -> object:
@@ -114,9 +114,12 @@ class LastFmService(Listened):
         if user in self.playing:
             rows.insert(0, {**_row(TRACKS[0], None), "@attr": {"nowplaying": "true"}})
         about = {
-            "user": user, "page": str(page), "perPage": str(limit), "total": str(len(plays)),
+            "user": user,
+            "page": str(page),
+            "perPage": str(limit),
+            "total": str(len(plays)),
             "totalPages": str(math.ceil(len(plays) / limit)),
-        }  # fmt: skip
+        }
         return {"recenttracks": {"track": rows[0] if len(rows) == 1 else rows, "@attr": about}}
 
     def _session(self, given: Mapping[str, str]) -> object:
@@ -150,8 +153,12 @@ def _signature(given: Mapping[str, str]) -> str:
 
 def _row(track: CatalogueTrack, at: int | None) -> dict[str, object]:
     row: dict[str, object] = {
-        "artist": {"#text": track.artist, "mbid": track.artist_mbid}, "name": track.title, "mbid": "",
-        "album": {"#text": track.album, "mbid": ""}, "url": f"https://www.last.example/music/_/{track.number}",
-        "image": [], "streamable": "0",
-    }  # fmt: skip
+        "artist": {"#text": track.artist, "mbid": track.artist_mbid},
+        "name": track.title,
+        "mbid": "",
+        "album": {"#text": track.album, "mbid": ""},
+        "url": f"https://www.last.example/music/_/{track.number}",
+        "image": [],
+        "streamable": "0",
+    }
     return row if at is None else {**row, "date": {"uts": str(at), "#text": "some day"}}

@@ -1,4 +1,4 @@
-"""An OpenAI: it tags artists, and says "429" both for haste and for an empty purse."""
+"""Simulated services for enrichment: Fanart.tv, MusicBrainz and OpenAI."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from typing import ClassVar
 from tidegate.testing import RecordedRequest, Simulator, Step
 from tidegate_demo.simulators.music.base import ALBUMS, ARTISTS, TRACKS, Fault, Service, known_as
 
-# A Fanart.tv: most have pictures, some have none, which is a 404 and no error.
+# -- Fanart.tv. Some entries have no images, which is a 404 and not an error. ------------------------------------------
 
 FANART_KEY, PERSONAL = "fanart-simulated-key", "fanart-simulated-personal"
-_WITHOUT = 3  # each third has no pictures
+_WITHOUT = 3  # every third entry has no images
 _COLOURS = ("#1f6feb", "#2da44e", "#bf3989", "#9a6700", "#8250df", "#cf222e")
 
 
@@ -28,7 +28,7 @@ def _fanart_error(status: int, message: str) -> Step:
 
 
 class FanartService(Service):
-    """*version*: "v3" has albums by their ids, "v3.2" in a list. *url* is where its pictures are."""
+    """*version*: "v3" has albums by id, "v3.2" in a list. *url* is the base of its images."""
 
     name = "fanart"
     url = "https://assets.fanart.example"
@@ -52,7 +52,7 @@ class FanartService(Service):
         self._route(sim, "picture", "GET /picture/{name}/{colour}", self._picture)
 
     def has(self, name: str) -> bool:
-        """Whether there are pictures of an artist, or of an album of this name."""
+        """Return whether an artist or an album of this name has images."""
         return sum(map(ord, name)) % _WITHOUT != 0
 
     def _artist(self, request: RecordedRequest) -> object:
@@ -62,25 +62,26 @@ class FanartService(Service):
         if name is None or not self.has(name):
             return self.faults["not_found"]
         return {
-            "name": name, "mbid_id": request.params["id"],
+            "name": name,
+            "mbid_id": request.params["id"],
             "artistthumb": [self._image(name, 1, "3"), self._image(name, 2, "12")],
             "artistbackground": [self._image(name, 3, "1")],
             "musiclogo": [self._image(name, 4, "0")],
-        }  # fmt: skip
+        }
 
     def _album(self, request: RecordedRequest) -> object:
         if (no := _kept_out(request)) is not None:
             return no
         wanted = request.params["id"]
-        found = next((track for track in ALBUMS if track.album_mbid == wanted), None)
-        if found is None or not self.has(found.album):
+        match = next((track for track in ALBUMS if track.album_mbid == wanted), None)
+        if match is None or not self.has(match.album):
             return self.faults["not_found"]
         art = {
-            "albumcover": [self._image(found.album, 5, "7")],
-            "cdart": [{**self._image(found.album, 6, "2"), "disc": "1"}],
+            "albumcover": [self._image(match.album, 5, "7")],
+            "cdart": [{**self._image(match.album, 6, "2"), "disc": "1"}],
         }
         listed: object = {wanted: art} if self.version == "v3" else [{"release_group_id": wanted, **art}]
-        return {"name": found.artist, "mbid_id": found.artist_mbid, "albums": listed}
+        return {"name": match.artist, "mbid_id": match.artist_mbid, "albums": listed}
 
     def _image(self, name: str, number: int, likes: str) -> dict[str, str]:
         at = f"{self.url}/fanart/picture/{sum(map(ord, name))}-{number}/{number}"
@@ -92,8 +93,8 @@ class FanartService(Service):
 
 
 def png(colour: bytes, size: int = 96) -> bytes:
-    """A square of one colour with a lighter disc in it."""
-    light = bytes((each + 255) // 2 for each in colour)
+    """Return a square of one colour with a lighter disc."""
+    light = bytes((channel + 255) // 2 for channel in colour)
     middle, far = size // 2, (size // 3) ** 2
     rows = b"".join(
         b"\0" + b"".join(light if (x - middle) ** 2 + (y - middle) ** 2 < far else colour for x in range(size))
@@ -108,13 +109,14 @@ def png(colour: bytes, size: int = 96) -> bytes:
 
 
 def _kept_out(request: RecordedRequest) -> Step | None:
-    given = request.headers.get("api-key") or request.query.get("api_key", "")
-    if not given:
+    key = request.headers.get("api-key") or request.query.get("api_key", "")
+    if not key:
         return _fanart_error(401, "No API key provided")
-    return None if given == FANART_KEY else _fanart_error(401, "Invalid API key")
+    return None if key == FANART_KEY else _fanart_error(401, "Invalid API key")
 
 
-# A MusicBrainz: it wants a User-Agent with a contact, counts requests, and has two kinds of 503.
+# -- MusicBrainz -------------------------------------------------------------------------------------------------------
+# It requires a User-Agent with a contact, limits the rate, and has two kinds of 503.
 
 _TERM = re.compile(r'(\w+):"((?:[^"\\]|\\.)*)"')
 _HELP = "For usage, please see: https://musicbrainz.org/development/mmd"
@@ -123,7 +125,7 @@ _BURST = 3.0
 _TOO_FAST = "Your requests are exceeding the allowable rate limit. Please see the page on rate limiting."
 _BUSY = "The MusicBrainz web server is currently busy. Please try again later."
 
-Names = Mapping[str, tuple[str, str]]  # of an entity, by id: its name and its artist
+Names = Mapping[str, tuple[str, str]]  # by id: name and artist of an entity
 
 
 def _musicbrainz_error(status: int, error: str, headers: Mapping[str, str] | None = None) -> Step:
@@ -131,27 +133,33 @@ def _musicbrainz_error(status: int, error: str, headers: Mapping[str, str] | Non
 
 
 class MusicBrainzService(Service):
-    """*limited*: more than one request a second is refused, all of them, until the average is down again."""
+    """*limited*: above one request per second, all requests are rejected until the mean is lower again."""
 
     name = "musicbrainz"
     faults: ClassVar[Mapping[str, Fault]] = {
-        "shedding": _musicbrainz_error(503, _BUSY, {
-            "X-RateLimit-Who": "search-shed", "X-RateLimit-Zone": "search-global", "X-RateLimit-Remaining": "171",
-            "Retry-After": "0",
-        }),
+        "shedding": _musicbrainz_error(
+            503,
+            _BUSY,
+            {
+                "X-RateLimit-Who": "search-shed",
+                "X-RateLimit-Zone": "search-global",
+                "X-RateLimit-Remaining": "171",
+                "Retry-After": "0",
+            },
+        ),
         "too_fast": _musicbrainz_error(503, _TOO_FAST, {"X-RateLimit-Remaining": "0", "Retry-After": "0"}),
         "read_only": _musicbrainz_error(503, "The database is currently read only"),
         "unexplained": Step(503, b""),
         "invalid_mbid": _musicbrainz_error(400, "Invalid mbid."),
         "unknown": _musicbrainz_error(404, "Not Found"),
         "unauthorised": _musicbrainz_error(401, "You are not authorized to access this resource."),
-    }  # fmt: skip
+    }
 
     def begin(self) -> None:
         super().begin()
         self.limited = True
-        self.refused = 0  # requests that came too fast
-        self.merged: dict[str, str] = {}  # ids that lead to another one
+        self.refused = 0  # requests above the rate limit
+        self.merged: dict[str, str] = {}  # ids that were merged into another
         self.deleted: set[str] = set()
         self._credit, self._counted = _BURST, self.clock.now()
 
@@ -185,14 +193,14 @@ class MusicBrainzService(Service):
         terms = {name: _plain(re.sub(r"\\(.)", r"\1", value)) for name, value in _TERM.findall(request.query["query"])}
         artist = terms.pop("artist", "")
         name = next(iter(terms.values()), artist)
-        found = []
+        matches = []
         for ref, (title, by) in names.items():
             of_artist = not artist or artist == _plain(by)
             if of_artist and name in _plain(title) and ref not in self.deleted:
-                found.append({**self._row(ref, names), "score": 100 if name == _plain(title) else 61})
-        found.sort(key=lambda row: -int(str(row["score"])))
+                matches.append({**self._row(ref, names), "score": 100 if name == _plain(title) else 61})
+        matches.sort(key=lambda row: -int(str(row["score"])))
         limit = int(request.query.get("limit", 25))
-        return {"created": "2026-01-01T00:00:00Z", "count": len(found), "offset": 0, listed: found[:limit]}
+        return {"created": "2026-01-01T00:00:00Z", "count": len(matches), "offset": 0, listed: matches[:limit]}
 
     def _row(self, ref: str, names: Names) -> dict[str, object]:
         name, by = names[ref]
@@ -207,10 +215,18 @@ class MusicBrainzService(Service):
         self._counted = now
         if self.limited and self._credit < 1:
             self.refused += 1
-            return _musicbrainz_error(503, _TOO_FAST, {
-                "X-RateLimit-Limit": "1", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": f"{now + 2:.0f}",
-                "X-RateLimit-Zone": "anon", "Retry-After": "0", "Date": formatdate(now, usegmt=True),
-            })  # fmt: skip
+            return _musicbrainz_error(
+                503,
+                _TOO_FAST,
+                {
+                    "X-RateLimit-Limit": "1",
+                    "X-RateLimit-Remaining": "0",
+                    "X-RateLimit-Reset": f"{now + 2:.0f}",
+                    "X-RateLimit-Zone": "anon",
+                    "Retry-After": "0",
+                    "Date": formatdate(now, usegmt=True),
+                },
+            )
         self._credit -= 1
         return None
 
@@ -224,7 +240,7 @@ _TAGS = ("ambient", "folk", "harbour pop", "dub", "choral", "post-rock", "sea sh
 
 
 def error(status: int, code: str | None, kind: str, message: str, headers: Mapping[str, str] | None = None) -> Step:
-    """In its usual form."""
+    """Return an error in the usual format."""
     body = {"error": {"message": message, "type": kind, "param": None, "code": code}}
     return Step(status, body, {"x-request-id": "req_simulated", **(headers or {})})
 
@@ -244,29 +260,40 @@ def _completion(content: str | None, finish: str = "stop", refusal: str | None =
     return Step(200, body, {"x-request-id": "req_simulated"})
 
 
-_EACH = 20  # tokens for an artist
+_EACH = 20  # tokens per artist
 _QUOTA = "You exceeded your current quota, please check your plan and billing details."
 _SPENT = {
     code: error(429, code, "insufficient_quota", _QUOTA)
     for code in (
-        "insufficient_quota", "credit_balance_exhausted", "organization_spend_limit_exceeded",
-        "project_spend_limit_exceeded", "organization_usage_limit_exceeded",
+        "insufficient_quota",
+        "credit_balance_exhausted",
+        "organization_spend_limit_exceeded",
+        "project_spend_limit_exceeded",
+        "organization_usage_limit_exceeded",
     )
-}  # fmt: skip
+}
 
 
 class OpenAiService(Service):
-    """*unknown*: artists that the model knows nothing of; *too_long*: those whose request is larger than allowed.
+    """*unknown*: artists that the model does not know; *too_long*: those whose request exceeds the limit.
 
-    *refuses*: names in a request that it does not take, as some gateways do not.
+    *refuses*: parameters that it rejects, as some gateways do.
     """
 
     name = "openai"
     faults: ClassVar[Mapping[str, Fault]] = {
         **_SPENT,
-        "rate_limit": error(429, "rate_limit_exceeded", "requests", "Rate limit reached for requests", {
-            "retry-after-ms": "20000", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s",
-        }),
+        "rate_limit": error(
+            429,
+            "rate_limit_exceeded",
+            "requests",
+            "Rate limit reached for requests",
+            {
+                "retry-after-ms": "20000",
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-requests": "6m0s",
+            },
+        ),
         "slow_down": error(429, "slow_down", "tokens", "Please slow down."),
         "request_too_large": error(429, "rate_limit_exceeded", "tokens", "Request too large for m on tokens per min."),
         "key_invalid": error(401, "invalid_api_key", "invalid_request_error", "Incorrect API key provided."),
@@ -285,22 +312,22 @@ class OpenAiService(Service):
         "content_filter": _completion(None, "content_filter"),
         "refusal": _completion(None, refusal="I cannot help with that."),
         "babble": _completion("Sure! Here are your tags."),
-    }  # fmt: skip
+    }
 
     def begin(self) -> None:
         super().begin()
         self.unknown: set[str] = set()
         self.too_long: set[str] = set()
         self.refuses: set[str] = set()
-        self.thinks = 0  # tokens before each answer
-        self.tagged: list[str] = []  # artists, in the order in which they were asked for
+        self.thinks = 0  # reasoning tokens per response
+        self.tagged: list[str] = []  # artists in the order of requests
 
     def mount(self, sim: Simulator) -> None:
         self._route(sim, "models", "GET /v1/models", self._models)
         self._route(sim, "chat", "POST /v1/chat/completions", self._chat)
 
     def tags(self, name: str) -> list[str]:
-        """What the model says of an artist."""
+        """Return the tags of an artist."""
         first = hashlib.sha256(name.encode()).digest()[0]
         return [] if name in self.unknown else [_TAGS[(first + step) % len(_TAGS)] for step in (0, 3)]
 

@@ -1,4 +1,4 @@
-"""A Navidrome: it verifies passwords by salted hashes, leaves empty lists out, and can refuse a right password."""
+"""A simulated Navidrome: verifies salted password hashes, omits empty lists, and can reject a correct password."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Listed = Callable[[str, RecordedRequest], Rows | None]
 
 
 def failed(code: int, message: str, status: int = 200, retry_after: float | None = None) -> Step:
-    """A failure of Subsonic, inside a good answer."""
+    """Return a Subsonic failure, which has status 200."""
     return Step(status, _envelope("failed", error={"code": code, "message": message}), retry_after=retry_after)
 
 
@@ -45,7 +45,7 @@ class SavedList:
 
 FAULTS: Mapping[str, Fault] = {
     "code_0_internal": failed(0, "Internal Server Error: database is locked"),
-    "code_0": failed(0, "strconv.Atoi: parsing \"x\": invalid syntax"),
+    "code_0": failed(0, 'strconv.Atoi: parsing "x": invalid syntax'),
     "code_10": failed(10, "missing parameter: 'id'"),
     "code_20": failed(20, "Incompatible Subsonic REST protocol version. Client must upgrade."),
     "code_30": failed(30, "Incompatible Subsonic REST protocol version. Server must upgrade."),
@@ -63,11 +63,11 @@ FAULTS: Mapping[str, Fault] = {
     "malformed_login": Step(422, {"error": "Invalid request payload"}),
     "too_many_logins": Step(429, "Too Many Requests"),
     "login_broken": Step(500, {"error": "Unknown error authentication user. Please try again"}),
-}  # fmt: skip
+}
 
 
 class NavidromeServer(Listened):
-    """Users are made by `user`. *has_log*: newer versions keep a log of plays. *refuses_reused_salts* is a setting."""
+    """`user` creates accounts. *has_log*: newer versions have a log of plays. *refuses_reused_salts* is a setting."""
 
     name = "navidrome"
     faults = FAULTS
@@ -79,12 +79,12 @@ class NavidromeServer(Listened):
         self._key = b"navidrome"
         self.has_log = True
         self.refuses_reused_salts = False
-        self.gone: set[int] = set()  # songs that are not in the library any more
+        self.gone: set[int] = set()  # songs that were deleted from the library
         self._salts: set[str] = set()
         self._logins: list[float] = []
 
     def user(self, name: str, password: str = PASSWORD) -> None:
-        """An account, with two playlists of which one is empty; a new password for one that is there."""
+        """Create an account with two playlists, one of them empty; or set a new password."""
         new = name not in self.passwords
         self.passwords[name] = password
         if new:
@@ -109,40 +109,40 @@ class NavidromeServer(Listened):
         self._route(sim, "app", "GET /app/", lambda _: Step(200, PAGE, HTML))
         self._route(sim, "other", "GET /{rest:path}", lambda _: FAULTS["web_app"])
 
-    # -- Subsonic ------------------------------------------------------------------------------------------------
+    # -- Subsonic API --------------------------------------------------------------------------------------------------
 
     def _known(self, request: RecordedRequest, reply: Reply) -> object:
-        given = {**request.form, **request.query} if request.method == "POST" else request.query
-        missing = next((each for each in ("u", "t", "s", "v", "c") if not given.get(each)), None)
+        parameters = {**request.form, **request.query} if request.method == "POST" else request.query
+        missing = next((name for name in ("u", "t", "s", "v", "c") if not parameters.get(name)), None)
         if missing:
             return failed(10, f"missing parameter: '{missing}'")
-        user, salt = given["u"], given["s"]
+        user, salt = parameters["u"], parameters["s"]
         made = hashlib.md5(f"{self.passwords.get(user, '')}{salt}".encode(), usedforsecurity=False).hexdigest()
-        right = user in self.passwords and len(salt) >= 6 and hmac.compare_digest(made, given["t"])
+        right = user in self.passwords and len(salt) >= 6 and hmac.compare_digest(made, parameters["t"])
         if not right or (self.refuses_reused_salts and salt in self._salts):
             return failed(40, "Wrong username or password")
         self._salts.add(salt)
-        return reply(user, given)
+        return reply(user, parameters)
 
     def _ping(self, user: str, given: Mapping[str, str]) -> object:
         return _envelope("ok")
 
     def _lists(self, user: str, given: Mapping[str, str]) -> object:
-        found = [
+        playlists = [
             _listed(ref, playlist)
             for ref, playlist in self.playlists.items()
             if playlist.owner == user or playlist.public
         ]
-        return _envelope("ok", playlists={"playlist": found} if found else {})
+        return _envelope("ok", playlists={"playlist": playlists} if playlists else {})
 
     def _list(self, user: str, given: Mapping[str, str]) -> object:
-        found = self.playlists.get(given.get("id", ""))
-        if found is None or not (found.owner == user or found.public):
+        playlist = self.playlists.get(given.get("id", ""))
+        if playlist is None or not (playlist.owner == user or playlist.public):
             return failed(70, "Playlist not found")
-        entries = [_child(TRACKS[number]) for number in found.songs]
-        return _envelope("ok", playlist={**_listed(given["id"], found), **({"entry": entries} if entries else {})})
+        entries = [_child(TRACKS[number]) for number in playlist.songs]
+        return _envelope("ok", playlist={**_listed(given["id"], playlist), **({"entry": entries} if entries else {})})
 
-    # -- its own API ---------------------------------------------------------------------------------------------
+    # -- native API ----------------------------------------------------------------------------------------------------
 
     def _login(self, request: RecordedRequest) -> object:
         now = self.clock.now()
@@ -150,9 +150,9 @@ class NavidromeServer(Listened):
         if len(self._logins) >= _LOGINS:
             return FAULTS["too_many_logins"]
         self._logins.append(now)
-        given = request.json
-        user = given.get("username", "")
-        if user not in self.passwords or self.passwords[user] != given.get("password"):
+        credentials = request.json
+        user = credentials.get("username", "")
+        if user not in self.passwords or self.passwords[user] != credentials.get("password"):
             return FAULTS["login_refused"]
         return Step(200, {"id": user, "name": user, "username": user, "isAdmin": False, "token": self._made(user)})
 
@@ -167,16 +167,16 @@ class NavidromeServer(Listened):
         right = hmac.compare_digest(signed, hmac.digest(self._key, said.encode(), "sha256").hex())
         if not right or float(ends) <= self.clock.now() or user not in self.passwords:
             return FAULTS["refused"]
-        found = reply(user, request)
-        if found is None:
+        response = reply(user, request)
+        if response is None:
             return FAULTS["web_app"]
-        given = request.query
-        start, end = (int(given.get(name) or other) for name, other in (("_start", 0), ("_end", len(found))))
-        headers = {"X-Total-Count": str(len(found)), "X-ND-Authorization": self._made(user)}
-        return Step(200, found[start:end], headers)
+        query = request.query
+        start, end = (int(query.get(name) or other) for name, other in (("_start", 0), ("_end", len(response))))
+        headers = {"X-Total-Count": str(len(response)), "X-ND-Authorization": self._made(user)}
+        return Step(200, response[start:end], headers)
 
     def end_sessions(self) -> None:
-        """As after a restart of the server with another key."""
+        """Invalidate all sessions, as a restart with another key does."""
         self._key = hashlib.sha256(self._key).digest()
 
     def _scrobbles(self, user: str, request: RecordedRequest) -> Rows | None:
@@ -184,15 +184,15 @@ class NavidromeServer(Listened):
             return None
         since = float(request.query.get("from") or 0)
         log = [(int(at), track) for at, track in self.listening.heard(user, since)]
-        found: Rows = [
+        rows: Rows = [
             {"id": number, "mediaFileId": f"nd{track.number}", "submissionTime": at}
             for number, (at, track) in enumerate(log, 1)
         ]
-        return found if request.query.get("_order") == "ASC" else found[::-1]
+        return rows if request.query.get("_order") == "ASC" else rows[::-1]
 
     def _songs(self, user: str, request: RecordedRequest) -> Rows:
         wanted = {value for name, value in request.pairs if name == "id"}
-        there = [each for each in TRACKS if each.number not in self.gone]
+        there = [track for track in TRACKS if track.number not in self.gone]
         if wanted:
             return [_media(track, None) for track in there if f"nd{track.number}" in wanted]
         last = {track.number: at for at, track in self.listening.heard(user)}
@@ -205,24 +205,41 @@ class NavidromeServer(Listened):
 def _listed(ref: str, found: SavedList) -> dict[str, object]:
     seconds = sum(TRACKS[number].seconds for number in found.songs)
     return {
-        "id": ref, "name": found.name, "comment": found.comment, "songCount": len(found.songs), "duration": seconds,
-        "public": found.public, "owner": found.owner, "changed": _date(found.changed),
-    }  # fmt: skip
+        "id": ref,
+        "name": found.name,
+        "comment": found.comment,
+        "songCount": len(found.songs),
+        "duration": seconds,
+        "public": found.public,
+        "owner": found.owner,
+        "changed": _date(found.changed),
+    }
 
 
 def _child(track: CatalogueTrack) -> dict[str, object]:
     return {
-        "id": f"nd{track.number}", "title": track.title, "album": track.album, "artist": track.artist, "isDir": False,
-        "duration": track.seconds, "musicBrainzId": track.mbid, "isrc": [track.isrc],
-    }  # fmt: skip
+        "id": f"nd{track.number}",
+        "title": track.title,
+        "album": track.album,
+        "artist": track.artist,
+        "isDir": False,
+        "duration": track.seconds,
+        "musicBrainzId": track.mbid,
+        "isrc": [track.isrc],
+    }
 
 
 def _media(track: CatalogueTrack, played: float | None) -> dict[str, object]:
     row: dict[str, object] = {
-        "id": f"nd{track.number}", "title": track.title, "album": track.album, "artist": track.artist,
-        "duration": float(track.seconds), "mbzRecordingID": track.mbid, "mbzArtistId": track.artist_mbid,
+        "id": f"nd{track.number}",
+        "title": track.title,
+        "album": track.album,
+        "artist": track.artist,
+        "duration": float(track.seconds),
+        "mbzRecordingID": track.mbid,
+        "mbzArtistId": track.artist_mbid,
         "mbzReleaseGroupId": track.album_mbid,
-    }  # fmt: skip
+    }
     return row if played is None else {**row, "playDate": _date(int(played)), "playCount": 1}
 
 

@@ -1,4 +1,4 @@
-"""A Spotify: the Web API in two generations, with a window of 30 seconds, on top of its accounts service."""
+"""A simulated Spotify: the Web API in two generations with a 30-second rate window, and its accounts service."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from tidegate.testing import RecordedRequest, Simulator, Step
 from tidegate_demo.simulators.music.base import HTML, TRACKS, CatalogueTrack, Fault, Listened, Time
 
-# Spotify's accounts service: consents with their times and scopes, codes with PKCE, tokens that rotate or do not.
+# -- accounts service: consents with times and scopes, codes with PKCE, rotating or fixed tokens -----------------------
 
 CLIENT, SECRET = "tidegate-simulated", "rising tide"
 SCOPES = "user-read-recently-played playlist-read-private playlist-read-collaborative"
@@ -25,7 +25,7 @@ _FIELDS = ("client_id", "redirect_uri", "state", "scope", "code_challenge")
 
 
 def refused(error: str, said: str, status: int = 400) -> Step:
-    """In the form of the accounts service."""
+    """Return an error in the format of the accounts service."""
     return Step(status, {"error": error, "error_description": said})
 
 
@@ -34,7 +34,7 @@ REVOKED = refused("invalid_grant", "Refresh token revoked")
 
 @dataclass
 class Consent:
-    """What a user has allowed, and when; *refresh*: the tokens that renew it."""
+    """The scopes that a user has allowed, and when; *refresh*: the valid refresh tokens."""
 
     user: str
     at: float
@@ -44,7 +44,7 @@ class Consent:
 
 @dataclass(frozen=True)
 class AuthorizationCode:
-    """Issued to a browser, good once."""
+    """A code for a browser, valid once."""
 
     user: str
     scopes: str
@@ -53,14 +53,17 @@ class AuthorizationCode:
 
 
 class Accounts:
-    """*rotates*: each renewal brings a new refresh token and ends the old one. *lasts*: seconds of an access token."""
+    """*rotates*: each renewal issues a new refresh token and invalidates the old one.
+
+    *lasts*: seconds of an access token.
+    """
 
     def __init__(self, clock: Time) -> None:
         self._clock = clock
         self.begin()
 
     def begin(self) -> None:
-        """Everything as at the start."""
+        """Reset all state."""
         self.rotates = False
         self.lasts = 3600.0
         self.secret = SECRET
@@ -70,66 +73,69 @@ class Accounts:
         self._made = 0
 
     def consent(self, user: str, scopes: str = SCOPES) -> dict[str, str]:
-        """A consent of now, and its tokens as a program keeps them; any earlier ones of the user are worth nothing."""
-        self._access = {token: each for token, each in self._access.items() if each[0] != user}
+        """Create a consent and return its tokens as values. Earlier tokens of the user become invalid."""
+        self._access = {token: access for token, access in self._access.items() if access[0] != user}
         self.consents[user] = Consent(user, self._clock.now(), scopes)
         refresh = self._new("refresh")
         self.consents[user].refresh.add(refresh)
         now = self._clock.now()
         return {
-            "access_token": self._token(user), "refresh_token": refresh, "scope": scopes,
-            "expires_at": f"{now + self.lasts:.0f}", "authorized_at": f"{now:.0f}",
-        }  # fmt: skip
+            "access_token": self._token(user),
+            "refresh_token": refresh,
+            "scope": scopes,
+            "expires_at": f"{now + self.lasts:.0f}",
+            "authorized_at": f"{now:.0f}",
+        }
 
     def revoke(self, user: str) -> None:
-        """As the user may at any time, on a page of Spotify."""
+        """Revoke the consent, as a user may at any time at Spotify."""
         self.consents.pop(user, None)
-        self._access = {token: each for token, each in self._access.items() if each[0] != user}
+        self._access = {token: access for token, access in self._access.items() if access[0] != user}
 
     def end_access(self, user: str) -> None:
-        """The access tokens of a user are refused from now on; the consent stays."""
-        self._access = {token: each for token, each in self._access.items() if each[0] != user}
+        """Invalidate the access tokens of a user; the consent stays."""
+        self._access = {token: access for token, access in self._access.items() if access[0] != user}
 
     def holder(self, token: str) -> Consent | None:
-        """Whose access token this is, as long as it is good."""
+        """Return the user of a valid access token."""
         user, ends = self._access.get(token, ("", 0.0))
         return self.consents.get(user) if ends > self._clock.now() else None
 
-    # -- answers ---------------------------------------------------------------------------------------------------
+    # -- responses -----------------------------------------------------------------------------------------------------
 
     def authorize(self, request: RecordedRequest) -> object:
-        """The page on which a user says yes or no."""
-        given = {name: request.query.get(name, "") for name in _FIELDS}
-        if given["client_id"] != CLIENT or request.query.get("response_type") != "code":
+        """Return the consent page."""
+        fields = {name: request.query.get(name, "") for name in _FIELDS}
+        if fields["client_id"] != CLIENT or request.query.get("response_type") != "code":
             return Step(400, "INVALID_CLIENT: Invalid client", HTML)
-        hidden = "".join(f'<input type="hidden" name="{name}" value="{escape(v)}">' for name, v in given.items())
+        hidden = "".join(f'<input type="hidden" name="{name}" value="{escape(v)}">' for name, v in fields.items())
         buttons = "".join(f'<button name="say" value="{say}">{word}</button>' for say, word in _BUTTONS.items())
         form = f'<label>Account <input name="user" value="ann"></label>{hidden}{buttons}'
         return Step(200, f"<!DOCTYPE html><title>Simulated Spotify</title><form method='post'>{form}</form>", HTML)
 
     def authorized(self, request: RecordedRequest) -> object:
-        """Sends the browser back, with a code or without."""
-        given = request.form
-        state = {"state": given.get("state", "")}
-        if given.get("say") != "yes":
-            return _to(given.get("redirect_uri", ""), {"error": "access_denied", **state})
+        """Redirect the browser back, with or without a code."""
+        form = request.form
+        state = {"state": form.get("state", "")}
+        if form.get("say") != "yes":
+            return _to(form.get("redirect_uri", ""), {"error": "access_denied", **state})
         code = self._new("code")
-        scopes, redirect = given.get("scope", ""), given.get("redirect_uri", "")
+        scopes, redirect = form.get("scope", ""), form.get("redirect_uri", "")
         self._codes[code] = AuthorizationCode(
-            given.get("user") or "ann", scopes, redirect, given.get("code_challenge", "")
+            form.get("user") or "ann", scopes, redirect, form.get("code_challenge", "")
         )
         return _to(redirect, {"code": code, **state})
 
     def token(self, request: RecordedRequest) -> object:
-        """Tokens for a code or a refresh token."""
-        given = request.form
-        if not self._client(request, given):
+        """Return tokens for a code or a refresh token."""
+        form = request.form
+        if not self._client(request, form):
             return refused("invalid_client", "Invalid client secret")
-        match given.get("grant_type"):
+        match form.get("grant_type"):
             case "authorization_code":
-                return self._for_code(given)
+                return self._for_code(form)
             case "refresh_token":
-                return self._for_refresh(given)
+                return self._for_refresh(form)
         return refused("unsupported_grant_type", "grant_type must be one of authorization_code, refresh_token")
 
     def _client(self, request: RecordedRequest, given: Mapping[str, str]) -> bool:
@@ -148,12 +154,12 @@ class Accounts:
         digest = hashlib.sha256(given.get("code_verifier", "").encode()).digest()
         if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != code.challenge:
             return refused("invalid_grant", "code_verifier was incorrect")
-        kept = self.consent(code.user, code.scopes)
-        return self._sent(kept["access_token"], code.scopes, kept["refresh_token"])
+        tokens = self.consent(code.user, code.scopes)
+        return self._sent(tokens["access_token"], code.scopes, tokens["refresh_token"])
 
     def _for_refresh(self, given: Mapping[str, str]) -> object:
         token = given.get("refresh_token", "")
-        consent = next((each for each in self.consents.values() if token in each.refresh), None)
+        consent = next((candidate for candidate in self.consents.values() if token in candidate.refresh), None)
         if consent is None:
             return REVOKED
         if self._clock.now() - consent.at > _SIX_MONTHS:
@@ -170,7 +176,7 @@ class Accounts:
 
     def _token(self, user: str) -> str:
         now = self._clock.now()
-        self._access = {token: each for token, each in self._access.items() if each[1] > now}
+        self._access = {token: access for token, access in self._access.items() if access[1] > now}
         token = self._new("access")
         self._access[token] = (user, now + self.lasts)
         return token
@@ -191,7 +197,7 @@ _WINDOW = 30.0
 
 
 def said(status: int, message: str, *, reason: str = "", retry_after: float | None = None) -> Step:
-    """In the form of the Web API."""
+    """Return an error in the format of the Web API."""
     error = {"status": status, "message": message, **({"reason": reason} if reason else {})}
     return Step(status, {"error": error}, retry_after=retry_after)
 
@@ -211,7 +217,7 @@ FAULTS: Mapping[str, Fault] = {
     "server_error": said(500, "Server error."),
     "bad_gateway_said": said(502, "Bad gateway."),
     "unavailable_said": said(503, "Service unavailable"),
-    "mass_invalid_grant": REVOKED,  # of everybody, while nobody has revoked anything
+    "mass_invalid_grant": REVOKED,  # for all users, although none has revoked a consent
     "invalid_client": refused("invalid_client", "Invalid client"),
     "token_too_fast": Step(429, {"error": "too_many_requests"}, retry_after=9),
     "token_broken": Step(503, "upstream connect error"),
@@ -223,7 +229,7 @@ Reply = Callable[[Consent, RecordedRequest], object]
 
 @dataclass
 class OwnedList:
-    """A playlist; its songs are numbers of the catalogue, None is one that was taken down."""
+    """A playlist; its songs are numbers of the catalogue, None is a removed one."""
 
     name: str
     owner: str
@@ -233,7 +239,7 @@ class OwnedList:
 
 
 class SpotifyService(Listened):
-    """*generation*: "new" knows playlists by their `items`, "old" by their `tracks`. *limit*: requests in 30 s."""
+    """*generation*: "new" lists playlists as `items`, "old" as `tracks`. *limit*: requests in 30 s."""
 
     name = "spotify"
     faults = FAULTS
@@ -248,17 +254,17 @@ class SpotifyService(Listened):
         self.playlists: dict[str, OwnedList] = {}
         self.generation = "new"
         self.limit = 100
-        self.kept = 50  # plays, of those that there were
-        self.newest_first = True  # what a full page after a moment has: the newest plays, or those right after it
+        self.kept = 50  # plays that the history returns
+        self.newest_first = True  # what a full page after a time contains: the newest plays, or the earliest
         self._requests: deque[float] = deque()
 
     def user(self, name: str) -> dict[str, str]:
-        """An account that allows everything, and its tokens."""
+        """Create an account with all scopes, and return its tokens."""
         self._opened(name)
         return self.accounts.consent(name)
 
     def _opened(self, name: str) -> None:
-        """With two playlists of its own and one of somebody else."""
+        """Create an account with two playlists and one of another user."""
         self.playlists.setdefault(f"{name}1", OwnedList(f"Road songs of {name}", name, [1, 2, None, 17]))
         self.playlists.setdefault(f"{name}2", OwnedList("Nothing yet", name))
         self.playlists.setdefault(f"{name}3", OwnedList("Made for you", "spotify", [3, 4]))
@@ -294,54 +300,59 @@ class SpotifyService(Listened):
             return FAULTS["token_expired"]
         if scope and scope not in consent.scopes.split():
             return FAULTS["scope_missing"]
-        self._opened(consent.user)  # whoever came through the login page
+        self._opened(consent.user)  # a user who came through the login page
         return reply(consent, request)
 
     def _me(self, consent: Consent, request: RecordedRequest) -> object:
         return {"id": consent.user, "display_name": consent.user.title()}
 
     def _recent(self, consent: Consent, request: RecordedRequest) -> object:
-        given = request.query
-        if "after" in given and "before" in given:
+        query = request.query
+        if "after" in query and "before" in query:
             return said(400, "Only one of after and before may be given")
-        after, before = int(given.get("after", 0)), int(given.get("before", 10**15))
-        kept = self.listening.heard(consent.user)[-self.kept :]
-        plays = [(round(at * 1000), track) for at, track in kept]
+        after, before = int(query.get("after", 0)), int(query.get("before", 10**15))
+        heard = self.listening.heard(consent.user)[-self.kept :]
+        plays = [(round(at * 1000), track) for at, track in heard]
         wanted = [(at, track) for at, track in plays if after < at < before]
-        limit = int(given.get("limit", 20))
-        page = (wanted[:limit] if "after" in given and not self.newest_first else wanted[-limit:])[::-1]
+        limit = int(query.get("limit", 20))
+        page = (wanted[:limit] if "after" in query and not self.newest_first else wanted[-limit:])[::-1]
         items = [{"track": _track(track), "played_at": _date(at / 1000), "context": None} for at, track in page]
         cursors = {"after": str(page[0][0]), "before": str(page[-1][0])} if page else None
         return {"items": items, "next": "more" if len(wanted) > limit else None, "cursors": cursors, "limit": limit}
 
     def _lists(self, consent: Consent, request: RecordedRequest) -> object:
-        found = [
+        playlists = [
             self._listed(ref, playlist)
             for ref, playlist in self.playlists.items()
             if playlist.exists and (playlist.owner == consent.user or ref.startswith(consent.user))
         ]
-        return _paged(found, request)
+        return _paged(playlists, request)
 
     def _listed(self, ref: str, found: OwnedList) -> dict[str, object]:
         contents = {"href": f"/v1/playlists/{ref}", "total": len(found.songs)}
         return {
-            "id": ref, "name": found.name, "description": "", "public": False, "owner": {"id": found.owner},
-            "snapshot_id": f"snapshot {found.snapshot}", "images": None,
+            "id": ref,
+            "name": found.name,
+            "description": "",
+            "public": False,
+            "owner": {"id": found.owner},
+            "snapshot_id": f"snapshot {found.snapshot}",
+            "images": None,
             "items" if self.generation == "new" else "tracks": contents,
-        }  # fmt: skip
+        }
 
     def _songs(self, consent: Consent, request: RecordedRequest, generation: str) -> object:
         if generation != self.generation:
             return FAULTS["forbidden"] if generation == "old" else FAULTS["not_found"]
-        found = self.playlists.get(request.params["id"])
-        if found is None or not found.exists:
+        playlist = self.playlists.get(request.params["id"])
+        if playlist is None or not playlist.exists:
             return FAULTS["not_found"]
-        if found.owner != consent.user:
+        if playlist.owner != consent.user:
             return FAULTS["forbidden"] if self.generation == "new" else FAULTS["not_found"]
         word = "item" if self.generation == "new" else "track"
         rows: list[dict[str, object]] = [
             {"added_at": _date(0), "is_local": False, word: None if song is None else _track(TRACKS[song])}
-            for song in found.songs
+            for song in playlist.songs
         ]
         return _paged(rows, request)
 
@@ -355,10 +366,16 @@ def _paged(found: list[dict[str, object]], request: RecordedRequest) -> dict[str
 def _track(track: CatalogueTrack) -> dict[str, object]:
     ref = f"sp{track.number:020d}"
     return {
-        "id": ref, "uri": f"spotify:track:{ref}", "type": "track", "name": track.title,
-        "duration_ms": track.seconds * 1000, "album": {"name": track.album}, "artists": [{"name": track.artist}],
-        "external_ids": {"isrc": track.isrc}, "external_urls": {"spotify": f"https://open.spotify.example/{ref}"},
-    }  # fmt: skip
+        "id": ref,
+        "uri": f"spotify:track:{ref}",
+        "type": "track",
+        "name": track.title,
+        "duration_ms": track.seconds * 1000,
+        "album": {"name": track.album},
+        "artists": [{"name": track.artist}],
+        "external_ids": {"isrc": track.isrc},
+        "external_urls": {"spotify": f"https://open.spotify.example/{ref}"},
+    }
 
 
 def _date(at: float) -> str:

@@ -1,8 +1,8 @@
-"""The forms of XML that the gateway writes.
+"""Mappings: the XML formats that the gateway writes.
 
-Each is one file: a Python module with a line ABOUT it, the SCHEMA of what it writes, and a function `write`. Those that
-come along are the modules here; more are found in a folder that a setting names. What begins with an underscore is no
-mapping. What a mapping needs is imported from here:
+Each is one Python module with a line ABOUT it, the SCHEMA of its XML, and a function `write`. Built-in mappings are the
+modules in this package. A setting names a folder with more. Modules with a leading underscore are not mappings. A
+mapping imports what it needs from here:
 
     from tidegate_apps.convert.gateway.mappings import document, page_attributes, schema_of
 """
@@ -54,7 +54,7 @@ __all__ = [
     "number",
     "page_attributes",
     "schema_of",
-]  # fmt: skip
+]
 
 NAMES: tuple[str, ...] = tuple(
     sorted(module.name for module in iter_modules(__path__) if not module.name.startswith("_"))
@@ -62,15 +62,15 @@ NAMES: tuple[str, ...] = tuple(
 
 
 class Mapping(Protocol):
-    ABOUT: str  # one line for people
+    ABOUT: str  # one line for users
     SCHEMA: str  # XML Schema 1.0
 
     def write(self, xml: Xml, head: DocumentHead, pages: Iterable[DocumentPage]) -> ContentCounts:
-        """Writes the whole document, one page after the other, and says what was in it."""
+        """Write the whole document, page by page, and return counts of its content."""
 
 
 class Mappings:
-    """Those that come along and those of a folder, all of them loaded; ValueError says which file is none."""
+    """Built-in mappings and those of a folder, all loaded. Raises ValueError for a file that is not a mapping."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self.folder = folder
@@ -85,13 +85,13 @@ class Mappings:
         return self._known[name].ABOUT
 
     def schema(self, name: str) -> bytes:
-        """The XML Schema of what the mapping writes."""
+        """Return the XML Schema of a mapping."""
         return self._known[name].SCHEMA.encode()
 
 
 @cache
 def mapping(name: str, folder: Path | None = None) -> Mapping:
-    """The mapping of that name; KeyError when there is none."""
+    """Return the mapping. Raises KeyError."""
     if name in NAMES:
         return cast("Mapping", import_module(f"{__name__}.{name}"))
     if folder is None or not is_mapping(name):
@@ -102,13 +102,13 @@ def mapping(name: str, folder: Path | None = None) -> Mapping:
 def _names_in(folder: Path) -> list[str]:
     if not folder.is_dir():
         raise ValueError(f"{folder} is no folder; give one that has mappings in it")
-    found = [file.stem for file in sorted(folder.glob("*.py")) if not file.name.startswith("_")]
-    for name in found:
+    names = [file.stem for file in sorted(folder.glob("*.py")) if not file.name.startswith("_")]
+    for name in names:
         if not is_mapping(name):
             raise ValueError(f"{name}.py: it cannot be the name of a mapping; give {MAPPING}")
         if name in NAMES:
             raise ValueError(f"{name}.py: there is a mapping of that name already; give it another one")
-    return found
+    return names
 
 
 def _loaded(file: Path) -> Mapping:
@@ -129,7 +129,7 @@ def _loaded(file: Path) -> Mapping:
 
 
 def _wrong(module: object) -> str:
-    """What keeps a module from being a mapping; empty when nothing does."""
+    """Return why a module is not a valid mapping; empty if it is."""
     for name in ("ABOUT", "SCHEMA"):
         if not isinstance(getattr(module, name, None), str):
             return f"{name} is missing; give it a text of that name"

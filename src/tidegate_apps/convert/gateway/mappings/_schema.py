@@ -1,4 +1,4 @@
-"""The XML Schema of a mapping: what all have in common, around what is its own."""
+"""What all mappings share: the document element, its metadata and outline, and the XML Schema around them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tidegate_apps.convert.gateway.document import (
     escaped,
 )
 
-# What all mappings have in common: the element around everything, its description, its outline, the count.
+# -- document element --------------------------------------------------------------------------------------------------
 
 VERSION = "1"
 
 
 @dataclass(slots=True)
 class ContentCounts:
-    """What was in the pages that were counted."""
+    """Counts of page content."""
 
     pages: dict[Content, int] = field(default_factory=lambda: dict.fromkeys(Content, 0))
     lines: int = 0
@@ -38,7 +38,7 @@ class ContentCounts:
 
 @contextmanager
 def document(xml: Xml, name: str, head: DocumentHead) -> Iterator[ContentCounts]:
-    """The element `document`; the pages are written inside, and counted."""
+    """Write the element `document`. The caller writes the pages inside, and the counts are updated."""
     version = {"pdf_version": head.version} if head.version else {}
     xml.begin("document", attributes(mapping=name, version=VERSION, pages=head.pages, **version))
     if head.about:
@@ -78,7 +78,7 @@ def _outline(xml: Xml, entries: tuple[OutlineEntry, ...]) -> None:
         level = entry.level
         where = {} if entry.page is None else {"page": entry.page}
         xml.begin("entry", attributes(title=entry.title, **where))
-    for _ in range(level + 2):  # the entries that are open, and the outline
+    for _ in range(level + 2):  # the open entries and the outline
         xml.end()
 
 
@@ -163,5 +163,5 @@ _SCHEMA = """<?xml version="1.0" encoding="UTF-8"?>
 
 
 def schema_of(name: str, about: str, pages: str) -> str:
-    """The XML Schema of a mapping. *pages* defines the type `Page`, which has the attributes of the group `Page`."""
+    """Return the XML Schema of a mapping. *pages* defines the type `Page` with the attribute group `Page`."""
     return _SCHEMA.format(name=name, about=escaped(about), version=VERSION, pages=pages.strip("\n"))

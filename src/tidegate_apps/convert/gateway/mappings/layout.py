@@ -1,4 +1,4 @@
-"""Everything with its place: pages, lines, words and images with boxes, fonts and sizes."""
+"""The mapping `layout`: pages, lines, words and images with boxes, fonts and sizes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from tidegate_apps.convert.gateway.document import (
 from tidegate_apps.convert.gateway.mappings._schema import ContentCounts, document, page_attributes, schema_of
 
 ABOUT = "Every line, word and image, with its place on the page."
-SCHEMA = schema_of("layout", ABOUT, """
+SCHEMA = schema_of(
+    "layout",
+    ABOUT,
+    """
   <!-- Lengths are points; boxes count from the top left corner of the page as shown. -->
   <xs:complexType name="Page">
     <xs:sequence>
@@ -66,7 +69,8 @@ SCHEMA = schema_of("layout", ABOUT, """
   <xs:complexType name="Image">
     <xs:attributeGroup ref="Box"/>
   </xs:complexType>
-""")  # fmt: skip
+""",
+)
 
 
 def write(xml: Xml, head: DocumentHead, pages: Iterable[DocumentPage]) -> ContentCounts:

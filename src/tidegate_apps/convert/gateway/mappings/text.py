@@ -1,4 +1,4 @@
-"""What the document says, in its own order: headings, paragraphs, items and tables, without places."""
+"""The mapping `text`: headings, paragraphs, list items and tables in reading order, without positions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from tidegate_apps.convert.gateway.document import NONE, DocumentHead, DocumentP
 from tidegate_apps.convert.gateway.mappings._schema import ContentCounts, document, page_attributes, schema_of
 
 ABOUT = "Headings, paragraphs, lists and tables, in their order."
-SCHEMA = schema_of("text", ABOUT, """
+SCHEMA = schema_of(
+    "text",
+    ABOUT,
+    """
   <xs:complexType name="Page">
     <xs:choice minOccurs="0" maxOccurs="unbounded">
       <xs:element name="heading" type="Heading"/>
@@ -51,28 +54,29 @@ SCHEMA = schema_of("text", ABOUT, """
       </xs:element>
     </xs:sequence>
   </xs:complexType>
-""")  # fmt: skip
+""",
+)
 
-# How much larger than the running text a line is, to be a heading of that level.
+# Minimum size of a heading of each level, relative to the body text.
 _LEVELS = ((1.8, 1), (1.4, 2), (1.15, 3))
 _MAX_HEADING = 200  # characters
 _BULLET = re.compile(r"[•‣◦▪·*\u2013\u2014-]$")
 _NUMBER = re.compile(r"\(?(?:\d{1,3}|[a-z])[.)]$")
-_SAME = 0.1  # sizes that differ by less are the same
-_INDENT = 0.8  # of the size: the first line of a paragraph may stand that far to the right
-_LOOSE = 1.35  # of the usual distance of two lines: what is farther apart is another paragraph
-_CLOSE = 1.3  # of the size: what is closer together is one paragraph, however close lines usually are
-_FAR = 2.6  # of the size: the same, however far apart lines usually are
+_SAME = 0.1  # sizes that differ by less are equal
+_INDENT = 0.8  # of the size: maximum indent of the first line of a paragraph
+_LOOSE = 1.35  # of the usual line distance: more begins a new paragraph
+_CLOSE = 1.3  # of the size: less is always one paragraph
+_FAR = 2.6  # of the size: more is always a new paragraph
 
-_GAP = 1.5  # of the size: words that are farther apart stand in two cells
-_ROWS = 4.0  # of the size: the rows of a table may be that far apart
+_GAP = 1.5  # of the size: a wider gap between words separates two cells
+_ROWS = 4.0  # of the size: maximum distance of two table rows
 
 Kind = Literal["heading", "paragraph", "item", "table"]
 
 
 @dataclass(slots=True)
 class Block:
-    """Lines that belong together; *level* is that of a heading, else 0."""
+    """Lines that belong together; *level* is the heading level, else 0."""
 
     kind: Kind
     level: int = 0
@@ -80,7 +84,7 @@ class Block:
 
     @property
     def text(self) -> str:
-        """The words with a space between them; a word that was broken at the end of a line is whole again."""
+        """Return the words with spaces. A word that was hyphenated at a line end is joined."""
         parts: list[str] = []
         for line in self.lines:
             said = " ".join(word.text for word in line.words)
@@ -116,31 +120,31 @@ def _write(xml: Xml, block: Block) -> None:
 
 
 def usual_size(sizes: Counter[float]) -> float:
-    """The size of the running text: that of most letters, the smaller one of two."""
+    """Return the size of most characters; of two equally common sizes, the smaller one."""
     return min(sizes, key=lambda size: (-sizes[size], size), default=0.0)
 
 
 def blocks(lines: Sequence[TextLine], body: float) -> Iterator[Block]:
-    """The blocks of a page, in its own order; *body* is the size of the running text."""
+    """Yield the blocks of a page in document order; *body* is the size of the body text."""
     usual = _usual_distance(lines)
     block: Block | None = None
     at = 0
     while at < len(lines):
-        found = _begins(lines, at, body)
+        next_block = _begins(lines, at, body)
         line = lines[at]
-        at += len(found.lines)
-        if block is not None and _goes_on(block, found, line, usual):
+        at += len(next_block.lines)
+        if block is not None and _goes_on(block, next_block, line, usual):
             block.lines.append(line)
             continue
         if block is not None:
             yield block
-        block = found
+        block = next_block
     if block is not None:
         yield block
 
 
 def _begins(lines: Sequence[TextLine], at: int, body: float) -> Block:
-    """What begins in that line, should it be something new; only of a table all lines are there already."""
+    """Return the block that would begin at this line. Only a table already has all its lines."""
     rows = _table(lines, at)
     if rows:
         return Block("table", lines=rows)
@@ -151,23 +155,23 @@ def _begins(lines: Sequence[TextLine], at: int, body: float) -> Block:
 
 
 def _table(lines: Sequence[TextLine], at: int) -> list[TextLine]:
-    """The lines from there on that are rows: at least two, one below the other, each with more than one cell."""
-    found: list[TextLine] = []
+    """Return the table rows from this line on: two or more lines, each with more than one cell."""
+    rows: list[TextLine] = []
     for line in lines[at:]:
-        if len(cells(line)) < 2 or (found and not 0 < _distance(found[-1], line) <= _ROWS * line.size):
+        if len(cells(line)) < 2 or (rows and not 0 < _distance(rows[-1], line) <= _ROWS * line.size):
             break
-        found.append(line)
-    return found if len(found) > 1 else []
+        rows.append(line)
+    return rows if len(rows) > 1 else []
 
 
 def cells(line: TextLine) -> list[str]:
-    """The text of a line, split where its words stand far apart."""
-    found = [[line.words[0].text]]
+    """Return the text of a line, split at wide gaps."""
+    columns = [[line.words[0].text]]
     for before, word in pairwise(line.words):
         if word.box.x - (before.box.x + before.box.width) > _GAP * line.size:
-            found.append([])
-        found[-1].append(word.text)
-    return [" ".join(words) for words in found]
+            columns.append([])
+        columns[-1].append(word.text)
+    return [" ".join(words) for words in columns]
 
 
 def _level(line: TextLine, body: float) -> int:
@@ -177,7 +181,7 @@ def _level(line: TextLine, body: float) -> int:
 
 
 def _goes_on(block: Block, found: Block, line: TextLine, usual: float) -> bool:
-    """Whether *line*, which could begin *found*, belongs to the block that the line before it is in."""
+    """Return whether *line*, which could begin *found*, continues the current block."""
     before = block.lines[-1]
     if "table" in {block.kind, found.kind} or found.level != block.level:
         return False
@@ -190,17 +194,17 @@ def _goes_on(block: Block, found: Block, line: TextLine, usual: float) -> bool:
     distance = _distance(before, line)
     if distance <= 0 or distance > min(max(_LOOSE * usual, _CLOSE * line.size), _FAR * line.size):
         return False
-    # The first line may be indented; another that is begins a new paragraph. Items hang, and headings may be centred.
-    left = min(each.box.x for each in block.lines)
+    # Only the first line of a paragraph may be indented. Items have a hanging indent, headings may be centred.
+    left = min(row.box.x for row in block.lines)
     return block.kind != "paragraph" or line.box.x <= left + _INDENT * line.size
 
 
 def _is_item(block: Block, line: TextLine) -> bool:
-    """Whether a line with a mark begins an item; a number may as well be one of the sentence that goes on."""
+    """Return whether a line with a list mark begins an item. A number may also be part of a sentence that continues."""
     mark = line.words[0].text
     if _BULLET.match(mark):
         return True
-    if block.kind == "item":  # the lines of an item hang: what stands below its first letter is the next one
+    if block.kind == "item":  # items have a hanging indent: a line below the first character is the next item
         return line.box.x <= block.lines[0].box.x + _INDENT * line.size
     return mark.strip("(.)") in {"1", "a"}
 
@@ -210,6 +214,6 @@ def _distance(above: TextLine, below: TextLine) -> float:
 
 
 def _usual_distance(lines: Sequence[TextLine]) -> float:
-    """Of two lines of the same size on this page; without any, so far that only the size decides."""
-    found = [_distance(a, b) for a, b in pairwise(lines) if abs(a.size - b.size) <= _SAME * a.size]
-    return median([each for each in found if each > 0] or [float("inf")])
+    """Return the usual distance of two lines of the same size; infinite if there are none."""
+    distances = [_distance(a, b) for a, b in pairwise(lines) if abs(a.size - b.size) <= _SAME * a.size]
+    return median([distance for distance in distances if distance > 0] or [float("inf")])
