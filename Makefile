@@ -100,7 +100,8 @@ docs: $(READY) ## the documentation as a site that opens from a folder: build/do
 	$(BIN)/zensical build --clean --strict
 	$(BIN)/python -m tools.docs_index build/docs
 
-pictures: $(READY) browser ## the pictures of an outage and of the demo that the documentation shows, in docs/pictures
+pictures: $(READY) browser ## the pictures of packages, of an outage and of the demo that the documentation shows, in docs/pictures
+	$(BIN)/python -m tools.architecture
 	$(BIN)/python -m tools.outage_picture
 	$(BIN)/python -m tools.demo_pictures
 

@@ -13,6 +13,9 @@ one row per function:
 the step whose function mentions this one. An asterisk says that a callback, a signal or a row of the database lies
 between, so that the source of the caller does not show it. Only the first step has no caller. A *hop* is a row after
 the first.
+
+The table below the heading ``Where is ...?`` names one place per row: what, file, and a function or a value of that
+module.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from pathlib import Path
 
 PAGE = "docs/explanation/architecture.md"
 HEADING = re.compile(r"^#+ Walk: (?P<name>.+?) *$")
+PLACES = re.compile(r"^#+ Where is \.\.\.\? *$")
 COLUMNS = 4  # of those that are read; what it does is for people
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -78,6 +82,41 @@ def read_walks(text: str) -> dict[str, list[Step]]:
     return walks
 
 
+def read_places(text: str) -> list[tuple[str, str]]:
+    """File and name of each row of the table of places."""
+    places: list[tuple[str, str]] = []
+    inside = False
+    for line in text.splitlines():
+        if line.startswith("#"):
+            inside = PLACES.match(line) is not None
+        elif inside and line.startswith("|"):
+            _, file, name = (cell.strip() for cell in line.strip().strip("|").split("|"))
+            if file.startswith("`"):
+                places.append((file.strip("`"), name.strip("`")))
+    return places
+
+
+def problems_of_places(places: list[tuple[str, str]], src: Path) -> Iterator[str]:
+    for file, name in places:
+        path = find_file(src, file)
+        if path is None:
+            yield f"{file}: the file does not exist"
+            continue
+        module = ast.parse(path.read_text("utf-8"))
+        if find_function(module, name) is None and name not in _values(module):
+            yield f"{file} {name}: the file has no such function or value"
+
+
+def _values(module: ast.Module) -> set[str]:
+    """Names that a module assigns at its top level."""
+    targets = [target for node in module.body if isinstance(node, ast.Assign) for target in node.targets]
+    return {target.id for target in targets if isinstance(target, ast.Name)}
+
+
+def find_file(src: Path, file: str) -> Path | None:
+    return next((path for path in (src / file, src / "tidegate" / file) if path.is_file()), None)
+
+
 def problems_of(steps: list[Step], src: Path) -> Iterator[str]:
     """What is wrong with a walk: a file or function that does not exist, or a call that its caller does not make."""
     functions: dict[str, Function] = {}
@@ -85,7 +124,7 @@ def problems_of(steps: list[Step], src: Path) -> Iterator[str]:
         where = f"step {step.number}, {step.file} {step.function}"
         if step.number != position:
             yield f"{where}: must be number {position}"
-        path = next((path for path in (src / step.file, src / "tidegate" / step.file) if path.is_file()), None)
+        path = find_file(src, step.file)
         function = None if path is None else find_function(ast.parse(path.read_text("utf-8")), step.function)
         if path is None:
             yield f"{where}: the file does not exist"

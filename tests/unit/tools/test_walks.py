@@ -5,7 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from tools.walks import checked_walks, find_function, mentions, problems_of, read_walks
+from tools.house import WALKS
+from tools.walks import (
+    PAGE as ARCHITECTURE,
+)
+from tools.walks import (
+    checked_walks,
+    find_function,
+    mentions,
+    problems_of,
+    problems_of_places,
+    read_places,
+    read_walks,
+)
 
 ROOT = Path(__file__).parents[3]
 PAGE = """
@@ -121,6 +133,43 @@ def test_a_caller_mentions_what_it_calls_or_hands_on(body: str, callee: str, see
 
     assert function is not None
     assert mentions(function, callee) is seen
+
+
+def test_a_place_is_a_row_below_its_heading() -> None:
+    page = (
+        "# Page\n\n| a | `guard/x.py` | `f` |\n\n## Where is ...?\n\n| what | file | function |\n| --- | --- | --- |\n"
+        "| the breaker | `guard/breaker.py` | `Breaker.fail` |\n\n## More\n\n| a | `guard/y.py` | `f` |\n"
+    )
+
+    assert read_places(page) == [("guard/breaker.py", "Breaker.fail")]
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "problems"),
+    [
+        ("guard/target.py", "Target.call", 0),
+        ("tidegate_apps/feeds/pages.py", "show", 0),
+        ("guard/rules.py", "pack", 0),  # a value of the module
+        ("guard/rules.py", "hidden", 1),  # a value of a function
+        ("guard/target.py", "Target.missing", 1),
+        ("guard/missing.py", "Target.call", 1),
+    ],
+)
+def test_a_place_must_exist(root: Path, file: str, name: str, problems: int) -> None:
+    (root / "src/tidegate/guard/rules.py").write_text("pack = 1\ndef f():\n    hidden = 2\n")
+
+    assert len(list(problems_of_places([(file, name)], root / "src"))) == problems
+
+
+def test_the_places_of_the_documentation_are_right() -> None:
+    places = read_places((ROOT / ARCHITECTURE).read_text(encoding="utf-8"))
+
+    assert len(places) >= 7
+    assert list(problems_of_places(places, ROOT / "src")) == []
+
+
+def test_the_documentation_has_every_walk_that_is_measured() -> None:
+    assert {walk.name for walk in checked_walks(ROOT)} == set(WALKS)
 
 
 def test_the_walks_of_the_documentation_are_right() -> None:
