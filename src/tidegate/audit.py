@@ -15,10 +15,24 @@ from tidegate.store.base import ResultPage, Row, Tx
 # Who acts, and from where: on the page, through the API, at the command line, or inside a program.
 
 # What happens without a person is written down under these names, and read by them: nobody else may have one.
-SYSTEM_ACTORS = frozenset({
-    "auto", "breaker", "clock", "intake", "local", "nobody", "parent", "person", "probe", "restore", "settings",
-    "somebody", "sweeper", "worker",
-})  # fmt: skip
+SYSTEM_ACTORS = frozenset(
+    {
+        "auto",
+        "breaker",
+        "clock",
+        "intake",
+        "local",
+        "nobody",
+        "parent",
+        "person",
+        "probe",
+        "restore",
+        "settings",
+        "somebody",
+        "sweeper",
+        "worker",
+    }
+)
 
 
 def user_actor(name: str) -> str:
@@ -121,11 +135,20 @@ def append_entry(
 ) -> None:
     """Writes down what *by* did, beside the change itself."""
     who = Actor.of(by)
-    tx.query("activity_note", {
-        "actor": str(who) or "nobody", "origin": str(who.origin), "action": action, "subject": subject.subject,
-        "name": subject.name, "lane": subject.lane, "was": json.dumps(was or {}), "became": json.dumps(became or {}),
-        "reason": redact(who.reason, _MAX_TEXT),
-    })  # fmt: skip
+    tx.query(
+        "activity_note",
+        {
+            "actor": str(who) or "nobody",
+            "origin": str(who.origin),
+            "action": action,
+            "subject": subject.subject,
+            "name": subject.name,
+            "lane": subject.lane,
+            "was": json.dumps(was or {}),
+            "became": json.dumps(became or {}),
+            "reason": redact(who.reason, _MAX_TEXT),
+        },
+    )
 
 
 def list_entries(tx: Tx, audit_filter: AuditFilter, limit: int, before: int = 2**62) -> list[AuditEntry]:
@@ -156,10 +179,16 @@ def prune(tx: Tx, before: float, limit: int) -> int:
 def _deed(row: Row) -> AuditEntry:
     id_, at, actor, origin, action, subject, name, lane, was, became, reason = row
     return AuditEntry(
-        id=int(id_), at=at, actor=actor, origin=origin, action=action,
-        place=AuditSubject(subject=subject, name=name, lane=lane), was=json.loads(was), became=json.loads(became),
+        id=int(id_),
+        at=at,
+        actor=actor,
+        origin=origin,
+        action=action,
+        place=AuditSubject(subject=subject, name=name, lane=lane),
+        was=json.loads(was),
+        became=json.loads(became),
         reason=reason,
-    )  # fmt: skip
+    )
 
 
 # Who did what, from where, and how it was before and after: for people, the newest first.
@@ -204,15 +233,27 @@ ACTIONS: Mapping[str, str] = {
     "token_removed": "removed",
 }
 SUBJECTS: Mapping[str, str] = {
-    "queue": "the queue {}", "target": "{}", "job": "job {}", "bulk": "bulk action {}", "notice": "notice {}",
-    "user": "the user {}", "token": "the token {}",
-}  # fmt: skip
+    "queue": "the queue {}",
+    "target": "{}",
+    "job": "job {}",
+    "bulk": "bulk action {}",
+    "notice": "notice {}",
+    "user": "the user {}",
+    "token": "the token {}",
+}
 ORIGINS: Mapping[str, str] = {"page": "page", "api": "API", "cli": "command line", "program": "program"}
 # How parts of a state are said; a part that is not here is said with its name.
 _SAID: Mapping[str, str] = {
-    "state": "{}", "role": "{}", "until": "until {}", "by": "by {}", "action": "{}", "jobs": "{} jobs",
-    "listed": "{} listed", "left": "{} left as they were", "done": "{} done",
-}  # fmt: skip
+    "state": "{}",
+    "role": "{}",
+    "until": "until {}",
+    "by": "by {}",
+    "action": "{}",
+    "jobs": "{} jobs",
+    "listed": "{} listed",
+    "left": "{} left as they were",
+    "done": "{} done",
+}
 _ONE: Mapping[str, str] = {"jobs": "{} job"}
 _HIDDEN = ("filter", "kind")
 _MARK = "a"  # of its cursors
@@ -238,10 +279,19 @@ class AuditLine:
     def as_json(self) -> dict[str, Any]:
         deed = self.deed
         return {
-            "id": deed.id, "at": deed.at, "actor": deed.actor, "origin": deed.origin, "action": deed.action,
-            "subject": deed.place.subject, "name": deed.place.name, "key": deed.place.lane, "before": dict(deed.was),
-            "after": dict(deed.became), "reason": deed.reason, "says": f"{deed.actor} {self.what}",
-        }  # fmt: skip
+            "id": deed.id,
+            "at": deed.at,
+            "actor": deed.actor,
+            "origin": deed.origin,
+            "action": deed.action,
+            "subject": deed.place.subject,
+            "name": deed.place.name,
+            "key": deed.place.lane,
+            "before": dict(deed.was),
+            "after": dict(deed.became),
+            "reason": deed.reason,
+            "says": f"{deed.actor} {self.what}",
+        }
 
 
 def list_activity(

@@ -45,7 +45,7 @@ def load_request(tx: Tx, key: str, scope: str) -> RequestRow | None:
 
 def store_response(
     tx: Tx, key: str, scope: str, fence: int, *, status: int, headers: Mapping[str, str], body: bytes
-) -> bool:  # fmt: skip
+) -> bool:
     """Keeps the answer, without a body that is too long; False when the fence is not the newest."""
     kept = body if len(body) <= MAX_BODY else None
     place = {"key": key, "scope": scope, "fence": fence}

@@ -81,10 +81,22 @@ def raise_notice(tx: Tx, new: NewNotice) -> bool:
     where = {**new.place.params(), "kind": new.kind}
     if new.code:
         tx.query("notice_outdated", {**where, "code": new.code})
-    return bool(tx.query("notice_raise", {
-        **where, "level": new.level, "episode": new.episode, "code": new.code or None, "title": _clean(new.title),
-        "message": _clean(new.message), "advice": _clean(new.advice), "for_user": new.user, "over": int(new.over),
-    }))  # fmt: skip
+    return bool(
+        tx.query(
+            "notice_raise",
+            {
+                **where,
+                "level": new.level,
+                "episode": new.episode,
+                "code": new.code or None,
+                "title": _clean(new.title),
+                "message": _clean(new.message),
+                "advice": _clean(new.advice),
+                "for_user": new.user,
+                "over": int(new.over),
+            },
+        )
+    )
 
 
 def resolve_notices(tx: Tx, subject: NoticeSubject, kinds: Iterable[str] = TROUBLES) -> float | None:

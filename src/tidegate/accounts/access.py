@@ -161,10 +161,14 @@ def verify_token(issuer: Issuer, token: str, now: float) -> Principal:
 
     try:
         claims = jwt.decode(
-            token, issuer.key, algorithms=list(issuer.algorithms), audience=issuer.audience, issuer=issuer.name,
+            token,
+            issuer.key,
+            algorithms=list(issuer.algorithms),
+            audience=issuer.audience,
+            issuer=issuer.name,
             # Times are checked below, against the clock that was handed in.
             options={"require": list(_REQUIRED), "verify_exp": False, "verify_nbf": False, "verify_iat": False},
-        )  # fmt: skip
+        )
     except (jwt.InvalidTokenError, ValueError, TypeError, RecursionError) as error:
         raise BadToken(f"{type(error).__name__}") from error
     for name, late in (("exp", True), ("nbf", False)):

@@ -267,9 +267,10 @@ def _tried(key: str, url: str) -> Finding:
         except OSError as error:
             why = (error.strerror or "it took too long").lower()
     return error_finding(
-        "network.services", f"{key}: {host} does not answer on port {port} ({why}).",
+        "network.services",
+        f"{key}: {host} does not answer on port {port} ({why}).",
         f"Is the service started, and is a firewall between? tidegate config {key}",
-    )  # fmt: skip
+    )
 
 
 # Whether anybody works, and what is held up that a person should know of.

@@ -140,10 +140,15 @@ def _queues(tx: Tx, now: float) -> list[QueueFigures]:
 def _queue(tx: Tx, name: str, tally: Mapping[str, int], now: float) -> QueueFigures:
     oldest = tx.query("oldest_ready", {"queue": name}) if tally.get("ready", 0) > 0 else []
     return QueueFigures(
-        name=name, depth=max(0, sum(tally.get(stage, 0) for stage in _QUEUED)), active=max(0, tally.get("running", 0)),
-        failed=_failed(tally), durations=_durations(tally), manual_retries=tally.get(settle.RETRIED, 0),
-        lease_expired=tally.get(settle.EXPIRED, 0), oldest_age=max(0.0, now - oldest[0][0]) if oldest else 0.0,
-    )  # fmt: skip
+        name=name,
+        depth=max(0, sum(tally.get(stage, 0) for stage in _QUEUED)),
+        active=max(0, tally.get("running", 0)),
+        failed=_failed(tally),
+        durations=_durations(tally),
+        manual_retries=tally.get(settle.RETRIED, 0),
+        lease_expired=tally.get(settle.EXPIRED, 0),
+        oldest_age=max(0.0, now - oldest[0][0]) if oldest else 0.0,
+    )
 
 
 def _failed(tally: Mapping[str, int]) -> dict[str, int]:
@@ -182,7 +187,9 @@ def _breaker(row: TargetRow, now: float) -> BreakerFigures:
     good, bad, rejected = breaker.totals
     moves = {(old, new): n for old, new, n in row.breaker.transitions}
     return BreakerFigures(
-        name=row.name, state=STATE[breaker.state], consecutive_failures=breaker.run,
+        name=row.name,
+        state=STATE[breaker.state],
+        consecutive_failures=breaker.run,
         requests={"success": good, "failure": bad, "rejected": rejected},
         transitions={move: moves.get(move, 0) for move in MOVES},
-    )  # fmt: skip
+    )

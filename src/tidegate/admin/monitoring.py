@@ -155,9 +155,11 @@ def _loaded(rule: AlertRule, page: str) -> dict[str, Any]:
         **({"for": rule.lasting} if rule.lasting else {}),
         "labels": {"severity": rule.severity},
         "annotations": {
-            "summary": rule.summary, "description": rule.means, "runbook_url": page + rule.shown_at,
+            "summary": rule.summary,
+            "description": rule.means,
+            "runbook_url": page + rule.shown_at,
         },
-    }  # fmt: skip
+    }
 
 
 def _lines(rule: Mapping[str, Any]) -> Iterator[str]:
@@ -197,54 +199,145 @@ _FAILED_SHARE = (
 _BREAKER = {0: ("closed", "green"), 1: ("half-open", "orange"), 2: ("open", "red")}
 
 BOARDS: Mapping[str, tuple[str, Sequence[Panel]]] = {
-    "targets": ("Tidegate: targets", (
-        Panel(title="Targets by state", about="How many targets stand how.", kind="stat",
-              lines=[("sum by (state) (tidegate_targets)", "{{state}}")]),
-        Panel(title="Breakers", about="Closed, half-open or open, over time.", kind="state-timeline", words=_BREAKER,
-              lines=[("max by (name) (circuit_breaker_state)", "{{name}}")]),
-        Panel(title="Calls", about="Calls through each breaker, by result.", unit="reqps",
-              lines=[("sum by (name, result) (rate(circuit_breaker_requests_total[5m]))", "{{name}} {{result}}")]),
-        Panel(title="Share of failures", about="Of the calls that were made.", unit="percentunit",
-              lines=[(_FAILED_SHARE, "{{name}}")]),
-        Panel(title="Failures in a row", about="While open, those that opened it.",
-              lines=[("max by (name) (circuit_breaker_consecutive_failures)", "{{name}}")]),
-        Panel(title="Openings an hour", about="More than five: it flaps.", lines=[(
-            'sum by (name) (increase(circuit_breaker_state_transitions_total{to_state="open"}[1h]))', "{{name}}",
-        )]),
-    )),
-    "queues": ("Tidegate: queues", (
-        Panel(title="Age of the oldest ready job", about="The number to watch: it grows when nothing takes work.",
-              unit="s", lines=[("max by (queue) (tidegate_queue_oldest_age_seconds)", "{{queue}}")]),
-        Panel(title="Waiting", about="Jobs that are blocked, waiting or ready.",
-              lines=[("sum by (queue) (queue_depth)", "{{queue}}")]),
-        Panel(title="Running", about="Jobs under a lease.", lines=[("sum by (queue) (jobs_active)", "{{queue}}")]),
-        Panel(title="Attempts a second", about="Whatever their end.", unit="ops",
-              lines=[("sum by (queue) (rate(job_processing_duration_seconds_count[5m]))", "{{queue}}")]),
-        Panel(title="How long attempts take", about="Half of them, and 95 of 100, are quicker.", unit="s", lines=[
-            (f"histogram_quantile({q}, sum by (queue, le) (rate(job_processing_duration_seconds_bucket[5m])))",
-             f"{{{{queue}}}} p{round(q * 100)}") for q in (0.5, 0.95)
-        ]),
-        Panel(title="Gave up, by code", about="Jobs that failed for good, in 15 minutes.", lines=[(
-            "sum by (queue, error_code) (increase(jobs_failed_total[15m]))", "{{queue}} {{error_code}}",
-        )]),
-        Panel(title="Retried by people", about="In an hour.",
-              lines=[("sum by (queue) (increase(manual_retry_total[1h]))", "{{queue}}")]),
-    )),
-    "workers": ("Tidegate: workers", (
-        Panel(title="Workers", about="Those that were heard of in time.", lines=[("max(tidegate_workers)", "workers")]),
-        Panel(title="Since a worker was heard of", about="Above a minute: nothing runs.", unit="s",
-              lines=[("time() - max(tidegate_engine_last_tick_timestamp_seconds)", "last sign")]),
-        Panel(title="Leases that ran out", about="Workers that died or stood still, in 15 minutes.",
-              lines=[("sum by (queue) (increase(tidegate_lease_expired_total[15m]))", "{{queue}}")]),
-        Panel(title="Notices that nobody has read", about="On the page under Notices.", kind="stat",
-              lines=[("max(tidegate_notices_unread)", "unread")]),
-        Panel(title="Notices through channels", about="In an hour, by how that ended.", lines=[(
-            "sum by (channel, outcome) (increase(tidegate_deliveries_total[1h]))", "{{channel}} {{outcome}}",
-        )]),
-        Panel(title="Database", about="Whether it can be read.", kind="state-timeline",
-              words={0: ("away", "red"), 1: ("there", "green")}, lines=[("min(tidegate_store_up)", "database")]),
-    )),
-}  # fmt: skip
+    "targets": (
+        "Tidegate: targets",
+        (
+            Panel(
+                title="Targets by state",
+                about="How many targets stand how.",
+                kind="stat",
+                lines=[("sum by (state) (tidegate_targets)", "{{state}}")],
+            ),
+            Panel(
+                title="Breakers",
+                about="Closed, half-open or open, over time.",
+                kind="state-timeline",
+                words=_BREAKER,
+                lines=[("max by (name) (circuit_breaker_state)", "{{name}}")],
+            ),
+            Panel(
+                title="Calls",
+                about="Calls through each breaker, by result.",
+                unit="reqps",
+                lines=[("sum by (name, result) (rate(circuit_breaker_requests_total[5m]))", "{{name}} {{result}}")],
+            ),
+            Panel(
+                title="Share of failures",
+                about="Of the calls that were made.",
+                unit="percentunit",
+                lines=[(_FAILED_SHARE, "{{name}}")],
+            ),
+            Panel(
+                title="Failures in a row",
+                about="While open, those that opened it.",
+                lines=[("max by (name) (circuit_breaker_consecutive_failures)", "{{name}}")],
+            ),
+            Panel(
+                title="Openings an hour",
+                about="More than five: it flaps.",
+                lines=[
+                    (
+                        'sum by (name) (increase(circuit_breaker_state_transitions_total{to_state="open"}[1h]))',
+                        "{{name}}",
+                    )
+                ],
+            ),
+        ),
+    ),
+    "queues": (
+        "Tidegate: queues",
+        (
+            Panel(
+                title="Age of the oldest ready job",
+                about="The number to watch: it grows when nothing takes work.",
+                unit="s",
+                lines=[("max by (queue) (tidegate_queue_oldest_age_seconds)", "{{queue}}")],
+            ),
+            Panel(
+                title="Waiting",
+                about="Jobs that are blocked, waiting or ready.",
+                lines=[("sum by (queue) (queue_depth)", "{{queue}}")],
+            ),
+            Panel(title="Running", about="Jobs under a lease.", lines=[("sum by (queue) (jobs_active)", "{{queue}}")]),
+            Panel(
+                title="Attempts a second",
+                about="Whatever their end.",
+                unit="ops",
+                lines=[("sum by (queue) (rate(job_processing_duration_seconds_count[5m]))", "{{queue}}")],
+            ),
+            Panel(
+                title="How long attempts take",
+                about="Half of them, and 95 of 100, are quicker.",
+                unit="s",
+                lines=[
+                    (
+                        f"histogram_quantile({q}, sum by (queue, le) "
+                        "(rate(job_processing_duration_seconds_bucket[5m])))",
+                        f"{{{{queue}}}} p{round(q * 100)}",
+                    )
+                    for q in (0.5, 0.95)
+                ],
+            ),
+            Panel(
+                title="Gave up, by code",
+                about="Jobs that failed for good, in 15 minutes.",
+                lines=[
+                    (
+                        "sum by (queue, error_code) (increase(jobs_failed_total[15m]))",
+                        "{{queue}} {{error_code}}",
+                    )
+                ],
+            ),
+            Panel(
+                title="Retried by people",
+                about="In an hour.",
+                lines=[("sum by (queue) (increase(manual_retry_total[1h]))", "{{queue}}")],
+            ),
+        ),
+    ),
+    "workers": (
+        "Tidegate: workers",
+        (
+            Panel(
+                title="Workers", about="Those that were heard of in time.", lines=[("max(tidegate_workers)", "workers")]
+            ),
+            Panel(
+                title="Since a worker was heard of",
+                about="Above a minute: nothing runs.",
+                unit="s",
+                lines=[("time() - max(tidegate_engine_last_tick_timestamp_seconds)", "last sign")],
+            ),
+            Panel(
+                title="Leases that ran out",
+                about="Workers that died or stood still, in 15 minutes.",
+                lines=[("sum by (queue) (increase(tidegate_lease_expired_total[15m]))", "{{queue}}")],
+            ),
+            Panel(
+                title="Notices that nobody has read",
+                about="On the page under Notices.",
+                kind="stat",
+                lines=[("max(tidegate_notices_unread)", "unread")],
+            ),
+            Panel(
+                title="Notices through channels",
+                about="In an hour, by how that ended.",
+                lines=[
+                    (
+                        "sum by (channel, outcome) (increase(tidegate_deliveries_total[1h]))",
+                        "{{channel}} {{outcome}}",
+                    )
+                ],
+            ),
+            Panel(
+                title="Database",
+                about="Whether it can be read.",
+                kind="state-timeline",
+                words={0: ("away", "red"), 1: ("there", "green")},
+                lines=[("min(tidegate_store_up)", "database")],
+            ),
+        ),
+    ),
+}
 
 
 def board(name: str) -> dict[str, Any]:
@@ -258,11 +351,13 @@ def board(name: str) -> dict[str, Any]:
         "editable": True,
         "refresh": "30s",
         "time": {"from": "now-24h", "to": "now"},
-        "templating": {"list": [
-            {"name": "source", "label": "Data source", "type": "datasource", "query": "prometheus"},
-        ]},
+        "templating": {
+            "list": [
+                {"name": "source", "label": "Data source", "type": "datasource", "query": "prometheus"},
+            ]
+        },
         "panels": [_panel(n, panel) for n, panel in enumerate(panels)],
-    }  # fmt: skip
+    }
 
 
 def as_text(name: str) -> str:

@@ -64,9 +64,13 @@ class Overview:
             for name in ("needs", "attention", "queues", "workers", "events")
         }
         return {
-            "now": self.now, "sentence": self.sentence, "healthy": self.healthy, "targets": self.targets,
-            "tick": self.tick, **lists,
-        }  # fmt: skip
+            "now": self.now,
+            "sentence": self.sentence,
+            "healthy": self.healthy,
+            "targets": self.targets,
+            "tick": self.tick,
+            **lists,
+        }
 
 
 def overview(tx: Tx) -> Overview:
@@ -78,16 +82,26 @@ def overview(tx: Tx) -> Overview:
     tokens = Counter(stand.token for stand in stands)
     work = [queue for queue in queues if queue.name != OWN_QUEUE]  # of deliveries, channels tell
     needs = [
-        *_fatal(stands), *_told(tx, stands), *_unclassified(tx), *_failed(tx, work), *_queues(tx, work, now),
-        *_paused(stands, queues), *_channels(tx),
-    ]  # fmt: skip
+        *_fatal(stands),
+        *_told(tx, stands),
+        *_unclassified(tx),
+        *_failed(tx, work),
+        *_queues(tx, work, now),
+        *_paused(stands, queues),
+        *_channels(tx),
+    ]
     return Overview(
-        now=now, sentence=sentence(tokens, work), needs=needs, targets=dict(tokens),
-        attention=[stand.report() for stand in stands[:_MAX_SHOWN] if stand.token not in WELL], queues=queues,
-        workers=workers, events=table.newest_events(tx, _MAX_EVENTS),
+        now=now,
+        sentence=sentence(tokens, work),
+        needs=needs,
+        targets=dict(tokens),
+        attention=[stand.report() for stand in stands[:_MAX_SHOWN] if stand.token not in WELL],
+        queues=queues,
+        workers=workers,
+        events=table.newest_events(tx, _MAX_EVENTS),
         tick=max((worker.seen_at for worker in workers), default=None),
         healthy=not needs and all(token in WELL | FULL for token in tokens),
-    )  # fmt: skip
+    )
 
 
 def target_states(tx: Tx) -> dict[str, int]:
@@ -114,10 +128,12 @@ def sentence(tokens: Counter[str], queues: Sequence[QueueReport]) -> str:
 def _targets_in_words(tokens: Counter[str]) -> Iterator[str]:
     """The first of the parts names what is counted; the others follow it."""
     groups = (
-        (NEED_YOU, "needs you", "need you"), (RECOVERING, "is recovering", "are recovering"),
-        (HELD_UP, "is held up", "are held up"), (PAUSED, "is paused", "are paused"),
+        (NEED_YOU, "needs you", "need you"),
+        (RECOVERING, "is recovering", "are recovering"),
+        (HELD_UP, "is held up", "are held up"),
+        (PAUSED, "is paused", "are paused"),
         (FULL, "is full", "are full"),
-    )  # fmt: skip
+    )
     noun = True
     for group, one, several in groups:
         n = sum(tokens[token] for token in group)
@@ -160,16 +176,24 @@ def _fatal(stands: Iterable[StatusRow]) -> Iterator[ActionItem]:
     for each in refused[:_MAX_SHOWN]:
         name = each.name
         yield ActionItem(
-            kind="fatal", title=f"{name} needs you", message=each.how.reason, subject=f"target {name}",
-            href=f"/targets/{quote(name, safe='')}", action=f"Open {name}", count=each.held or 1,
-        )  # fmt: skip
+            kind="fatal",
+            title=f"{name} needs you",
+            message=each.how.reason,
+            subject=f"target {name}",
+            href=f"/targets/{quote(name, safe='')}",
+            action=f"Open {name}",
+            count=each.held or 1,
+        )
     more = len(refused) - _MAX_SHOWN
     if more > 0:
         yield ActionItem(
-            kind="fatal", title=f"{many(more, 'more target')} {'needs' if more == 1 else 'need'} you",
+            kind="fatal",
+            title=f"{many(more, 'more target')} {'needs' if more == 1 else 'need'} you",
             message="It refused its keys, too." if more == 1 else "They refused their keys, too.",
-            href="/targets?state=action", action="See all", count=more,
-        )  # fmt: skip
+            href="/targets?state=action",
+            action="See all",
+            count=more,
+        )
 
 
 def _told(tx: Tx, stands: Iterable[StatusRow]) -> Iterator[ActionItem]:
@@ -178,9 +202,14 @@ def _told(tx: Tx, stands: Iterable[StatusRow]) -> Iterator[ActionItem]:
     for name, title, message, advice, key in tx.query("notices_needing", {"n": _MAX_COUNTED}):
         if name not in known:
             yield ActionItem(
-                kind="fatal", title=title, message=f"{message} {advice}".strip(), subject=f"target {name}", key=key,
-                href="/notices", action="Read the notice",
-            )  # fmt: skip
+                kind="fatal",
+                title=title,
+                message=f"{message} {advice}".strip(),
+                subject=f"target {name}",
+                key=key,
+                href="/notices",
+                action="Read the notice",
+            )
 
 
 def _unclassified(tx: Tx) -> Iterator[ActionItem]:
@@ -188,10 +217,13 @@ def _unclassified(tx: Tx) -> Iterator[ActionItem]:
     if n:
         count = f"{_MAX_COUNTED:,} or more jobs" if n == _MAX_COUNTED else many(n, "job")
         yield ActionItem(
-            kind="unclassified", title=f"{count} met a fault that is not known",
+            kind="unclassified",
+            title=f"{count} met a fault that is not known",
             message="Nobody has said yet what it means: look at one, and add a rule for it.",
-            href="/failures?bucket=unclassified", action="Look at them", count=n,
-        )  # fmt: skip
+            href="/failures?bucket=unclassified",
+            action="Look at them",
+            count=n,
+        )
 
 
 def _failed(tx: Tx, queues: Iterable[QueueReport]) -> Iterator[ActionItem]:
@@ -208,10 +240,14 @@ def _failed(tx: Tx, queues: Iterable[QueueReport]) -> Iterator[ActionItem]:
     )
     todo = f"{are} not tried again without you: retry or" if able else "cannot be retried: look why, and"
     yield ActionItem(
-        kind="failed", title=f"{many(total, 'job')} {where} {'has' if total == 1 else 'have'} failed",
+        kind="failed",
+        title=f"{many(total, 'job')} {where} {'has' if total == 1 else 'have'} failed",
         message=f"{each}{it} {todo} discard {them}.",
-        subject=f"queue {one}" if one else "", href="/failures", action="See the failures", count=total,
-    )  # fmt: skip
+        subject=f"queue {one}" if one else "",
+        href="/failures",
+        action="See the failures",
+        count=total,
+    )
 
 
 def _queues(tx: Tx, queues: Iterable[QueueReport], now: float) -> Iterator[ActionItem]:
@@ -220,10 +256,14 @@ def _queues(tx: Tx, queues: Iterable[QueueReport], now: float) -> Iterator[Actio
         if queue.jobs.get("ready", 0) and not queue.workers:
             n = queue.jobs["ready"]
             yield ActionItem(
-                kind="no_worker", title=f"No worker for {queue.name}",
+                kind="no_worker",
+                title=f"No worker for {queue.name}",
                 message=f"{many(n, 'job')} could go, and nobody works on this queue. Start one: tidegate worker.",
-                subject=subject, href="/workers", action="See the workers", count=n,
-            )  # fmt: skip
+                subject=subject,
+                href="/workers",
+                action="See the workers",
+                count=n,
+            )
         elif (
             queue.oldest is not None
             and queue.oldest > STUCK
@@ -231,15 +271,22 @@ def _queues(tx: Tx, queues: Iterable[QueueReport], now: float) -> Iterator[Actio
             and not _cycled(tx, queue, now)
         ):
             yield ActionItem(
-                kind="stuck", title=f"A job of {queue.name} has waited for {format_duration(queue.oldest or 0)}",
-                message="Something holds it, and its page says what.", subject=subject,
-                href=f"/jobs/{queue.oldest_job}", action="See why", count=queue.waiting,
-            )  # fmt: skip
+                kind="stuck",
+                title=f"A job of {queue.name} has waited for {format_duration(queue.oldest or 0)}",
+                message="Something holds it, and its page says what.",
+                subject=subject,
+                href=f"/jobs/{queue.oldest_job}",
+                action="See why",
+                count=queue.waiting,
+            )
 
 
 def _paused(stands: Iterable[StatusRow], queues: Iterable[QueueReport]) -> Iterator[ActionItem]:
-    names = [(f"queue {queue.name}", f"/queue/{quote(queue.name, safe='')}", queue.paused_by) for queue in queues
-             if queue.paused_until is not None]  # fmt: skip
+    names = [
+        (f"queue {queue.name}", f"/queue/{quote(queue.name, safe='')}", queue.paused_by)
+        for queue in queues
+        if queue.paused_until is not None
+    ]
     names += [
         (f"target {stand.name}", f"/targets/{quote(stand.name, safe='')}", stand.row.paused_by)
         for stand in stands
@@ -247,17 +294,25 @@ def _paused(stands: Iterable[StatusRow], queues: Iterable[QueueReport]) -> Itera
     ]
     for subject, href, by in names[:_MAX_SHOWN]:
         yield ActionItem(
-            kind="paused", title=f"The {subject} is paused", message=f"{by} paused it; its jobs wait.", subject=subject,
-            href=href, action="Resume it",
-        )  # fmt: skip
+            kind="paused",
+            title=f"The {subject} is paused",
+            message=f"{by} paused it; its jobs wait.",
+            subject=subject,
+            href=href,
+            action="Resume it",
+        )
 
 
 def _channels(tx: Tx) -> Iterator[ActionItem]:
     for each in deliveries.failing(tx):
         yield ActionItem(
-            kind="channel", title=f"The channel {each.name} does not deliver", message=each.reason,
-            subject=f"channel {each.name}", href="/channels", action="Open the channels",
-        )  # fmt: skip
+            kind="channel",
+            title=f"The channel {each.name} does not deliver",
+            message=each.reason,
+            subject=f"channel {each.name}",
+            href="/channels",
+            action="Open the channels",
+        )
 
 
 def _cycled(tx: Tx, queue: QueueReport, now: float) -> bool:

@@ -116,10 +116,16 @@ class Message:
     def as_json(self) -> dict[str, Any]:
         """The document that a webhook gets."""
         return {
-            "type": self.event, "timestamp": datetime.fromtimestamp(self.at, UTC).isoformat(),
-            "data": {**self.about, "level": self.level, "title": self.title, "text": " ".join(self.paragraphs),
-                     "link": self.link},
-        }  # fmt: skip
+            "type": self.event,
+            "timestamp": datetime.fromtimestamp(self.at, UTC).isoformat(),
+            "data": {
+                **self.about,
+                "level": self.level,
+                "title": self.title,
+                "text": " ".join(self.paragraphs),
+                "link": self.link,
+            },
+        }
 
 
 def in_order(channels: tuple[Channel, ...]) -> tuple[Channel, ...]:
@@ -176,9 +182,14 @@ def declare(tx: Tx, channels: Sequence[Channel]) -> list[str]:
     for channel in channels:
         way = channel.config
         said = {
-            "name": channel.name, "kind": way.kind, "shown": way.shown, "level": channel.level,
-            "place": channel.order, "standby": int(channel.standby), "digest": digest_of(channel),
-        }  # fmt: skip
+            "name": channel.name,
+            "kind": way.kind,
+            "shown": way.shown,
+            "level": channel.level,
+            "place": channel.order,
+            "standby": int(channel.standby),
+            "digest": digest_of(channel),
+        }
         row = known.pop(channel.name, None)
         if row is None or not row.there or any(said[name] != getattr(row, name) for name in said):
             tx.query("channel_put", said)

@@ -62,9 +62,15 @@ class NoticeRow:
     @property
     def heard(self) -> NoticeView:
         return NoticeView(
-            id=self.id, kind=self.kind, level=self.level, created_at=self.created_at, ended_at=self.ended_at,
-            acked_at=self.acked_at, snoozed_until=self.snoozed_until, told_at=self.told_at,
-        )  # fmt: skip
+            id=self.id,
+            kind=self.kind,
+            level=self.level,
+            created_at=self.created_at,
+            ended_at=self.ended_at,
+            acked_at=self.acked_at,
+            snoozed_until=self.snoozed_until,
+            told_at=self.told_at,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,11 +290,21 @@ class ChannelReport:
     def as_json(self) -> dict[str, Any]:
         row = self.row
         return {
-            "name": row.name, "kind": row.kind, "leads_to": row.shown, "level": row.level, "order": row.place,
-            "standby": row.standby, "state": self.token, "word": self.word, "reason": self.reason,
-            "last_at": row.last_at, "last_ok": row.last_ok, "tested_at": row.tested_at, "tested_ok": row.tested_ok,
+            "name": row.name,
+            "kind": row.kind,
+            "leads_to": row.shown,
+            "level": row.level,
+            "order": row.place,
+            "standby": row.standby,
+            "state": self.token,
+            "word": self.word,
+            "reason": self.reason,
+            "last_at": row.last_at,
+            "last_ok": row.last_ok,
+            "tested_at": row.tested_at,
+            "tested_ok": row.tested_ok,
             "disabled_at": row.disabled_at,
-        }  # fmt: skip
+        }
 
 
 def channels(tx: Tx) -> list[ChannelReport]:

@@ -88,19 +88,29 @@ class NoticeDispatcher:
     def _declared(self, channel: Channel) -> JobFunction[[DeliveryKey], None]:
         """The kind of job that delivers through one channel."""
         target = Target(
-            channel.target, "jobs", title=f"The channel {channel.name}", rules=PACK, backoff=None,
+            channel.target,
+            "jobs",
+            title=f"The channel {channel.name}",
+            rules=PACK,
+            backoff=None,
             breaker={"consecutive": 5, "timeout": 60.0, "max_requests": 1, "min_requests": 5},
-            reprobe_every="10m", tuning=Tuning(cap_notice=False),
-        )  # fmt: skip
+            reprobe_every="10m",
+            tuning=Tuning(cap_notice=False),
+        )
 
         def deliver(sent: DeliveryKey) -> Done[None]:
             return self._deliver(channel, sent)
 
         declare = self.queue.job(
-            queue=OWN_QUEUE, name=f"{OWN_QUEUE}.{channel.name}", target=target, attempts=_ATTEMPTS,
-            unique=lambda sent: (sent.notice, sent.channel, sent.round_no), while_=_ALL_STATES,
-            backoff=Backoff("20s", cap="5m"), expires=self.policy.patience,
-        )  # fmt: skip
+            queue=OWN_QUEUE,
+            name=f"{OWN_QUEUE}.{channel.name}",
+            target=target,
+            attempts=_ATTEMPTS,
+            unique=lambda sent: (sent.notice, sent.channel, sent.round_no),
+            while_=_ALL_STATES,
+            backoff=Backoff("20s", cap="5m"),
+            expires=self.policy.patience,
+        )
         return declare(deliver)
 
     # -- looking -------------------------------------------------------------------------------------------------
@@ -211,10 +221,14 @@ class NoticeDispatcher:
             raise NotFound(f"there is no channel {name!r}; there are: {known}, and the {PAGE}")
         now = self.queue.clock.now()
         letter = Message(
-            id=f"tidegate-test-{uuid.uuid4().hex}", event="notice.test", level="info", at=now,
-            title="A test of Tidegate", link=f"{self._address}/channels",
+            id=f"tidegate-test-{uuid.uuid4().hex}",
+            event="notice.test",
+            level="info",
+            at=now,
+            title="A test of Tidegate",
+            link=f"{self._address}/channels",
             paragraphs=(f"This is how a notice reaches you through the channel {name}.", "There is nothing to do."),
-        )  # fmt: skip
+        )
         fault: Fault | None = None
         try:
             self._send(channel, letter, now=now)

@@ -44,70 +44,98 @@ ENDS = frozenset(_TITLES_OF_ENDS)  # kinds whose end is written, too
 def breaker(name: str, since: float, row: StoredBreaker) -> NewNotice:
     because = f"it was opened by {row.by}" if row.by else opened_because(row.opened, row.run)
     return NewNotice(
-        kind=BREAKER, level="warning", place=NoticeSubject(subject=TARGET, name=name), episode=since,
+        kind=BREAKER,
+        level="warning",
+        place=NoticeSubject(subject=TARGET, name=name),
+        episode=since,
         title=f"{name} is paused by its breaker",
         message=f"{because[0].upper()}{because[1:]}, so no call is made for now.",
         advice="Trial calls find out when it is well. Nothing to do unless it lasts.",
-    )  # fmt: skip
+    )
 
 
 def flapping(name: str, since: float, changes: int, policy: NoticePolicy) -> NewNotice:
     steady = format_duration(policy.steady_after_flaps)
     return NewNotice(
-        kind=FLAPPING, level="warning", place=NoticeSubject(subject=TARGET, name=name), episode=since,
-        title=f"{name} comes and goes", message=f"Its breaker opened and closed {changes} times within an hour.",
+        kind=FLAPPING,
+        level="warning",
+        place=NoticeSubject(subject=TARGET, name=name),
+        episode=since,
+        title=f"{name} comes and goes",
+        message=f"Its breaker opened and closed {changes} times within an hour.",
         advice=f"You hear of it again when it has been steady for {steady}. If this goes on, look at the service.",
-    )  # fmt: skip
+    )
 
 
 def stuck(queue: str, job: int, since: float, now: float) -> NewNotice:
     return NewNotice(
-        kind=STUCK, level="warning", place=NoticeSubject(subject=QUEUE, name=queue), episode=since,
+        kind=STUCK,
+        level="warning",
+        place=NoticeSubject(subject=QUEUE, name=queue),
+        episode=since,
         title=f"A job of {queue} does not get its turn",
         message=f"Job {job} could go, and has waited for {format_duration(now - since)}.",
         advice="Look whether the workers are busy with long jobs, or too few.",
-    )  # fmt: skip
+    )
 
 
 def no_worker(queue: str, n: int, since: float) -> NewNotice:
     return NewNotice(
-        kind=NO_WORKER, level="error", place=NoticeSubject(subject=QUEUE, name=queue), episode=since,
-        title=f"No worker for {queue}", message=f"{many(n, 'job')} could go, and nobody works on this queue.",
+        kind=NO_WORKER,
+        level="error",
+        place=NoticeSubject(subject=QUEUE, name=queue),
+        episode=since,
+        title=f"No worker for {queue}",
+        message=f"{many(n, 'job')} could go, and nobody works on this queue.",
         advice="Start one: tidegate worker.",
-    )  # fmt: skip
+    )
 
 
 def paused(place: NoticeSubject, since: float, until: float, by: str | None, now: float) -> NewNotice:
     return NewNotice(
-        kind=PAUSED, level="warning", place=place, episode=since,
+        kind=PAUSED,
+        level="warning",
+        place=place,
+        episode=since,
         title=f"The {place.subject} {place.name} has been paused for {format_duration(now - since)}",
         message=f"{by or 'Somebody'} paused it; its jobs wait. The pause ends {ahead(until, now)}.",
         advice="Resume it, if what it was for is over.",
-    )  # fmt: skip
+    )
 
 
 def gave_up(
     queue: str, failure: str, target: str, kind: str, code: str, message: str, n: int, first: float
 ) -> NewNotice:
-    place = NoticeSubject(subject=TARGET, name=target, operation=failure) if target else NoticeSubject(
-        subject=QUEUE, name=queue, operation=failure
-    )  # fmt: skip
+    place = (
+        NoticeSubject(subject=TARGET, name=target, operation=failure)
+        if target
+        else NoticeSubject(subject=QUEUE, name=queue, operation=failure)
+    )
     # What was wrong with one item concerns whoever sent it; an operator reads of it on the page.
     level = "info" if code in CORE and CORE[code].reason is Reason.ITEM else "warning"
     it, its = ("It is", "itself") if n == 1 else ("They are", "themselves")
     return NewNotice(
-        kind=GAVE_UP, level=level, place=place, episode=first, code=code,
-        title=f"{many(n, 'job')} of {target or kind} gave up", message=message or "No reason was given.",
+        kind=GAVE_UP,
+        level=level,
+        place=place,
+        episode=first,
+        code=code,
+        title=f"{many(n, 'job')} of {target or kind} gave up",
+        message=message or "No reason was given.",
         advice=f"{it} not tried again by {its}: see on the page Failures what can be done.",
-    )  # fmt: skip
+    )
 
 
 def channel(place: str, name: str, why: str, since: float) -> NewNotice:
     return NewNotice(
-        kind=CHANNEL, level="warning", place=NoticeSubject(subject=TARGET, name=place), episode=since,
-        title=f"The channel {name} does not deliver", message=why or "It could not deliver a notice.",
+        kind=CHANNEL,
+        level="warning",
+        place=NoticeSubject(subject=TARGET, name=place),
+        episode=since,
+        title=f"The channel {name} does not deliver",
+        message=why or "It could not deliver a notice.",
         advice="Mend it in the settings, then test it on the page Channels.",
-    )  # fmt: skip
+    )
 
 
 def over(kind: str, known: OngoingNotice, now: float, since: float | None = None) -> NewNotice:
@@ -124,9 +152,14 @@ def over(kind: str, known: OngoingNotice, now: float, since: float | None = None
 
 def dealt_with(known: OngoingNotice) -> NewNotice:
     return NewNotice(
-        kind=RECOVERED, level="success", place=known.place, episode=known.episode, over=True,
-        title=f"{known.name} has not failed again", message="Somebody has dealt with it, and it has been quiet since.",
-    )  # fmt: skip
+        kind=RECOVERED,
+        level="success",
+        place=known.place,
+        episode=known.episode,
+        over=True,
+        title=f"{known.name} has not failed again",
+        message="Somebody has dealt with it, and it has been quiet since.",
+    )
 
 
 # -- what is sent ------------------------------------------------------------------------------------------------------
@@ -175,13 +208,23 @@ def letter(tx: Tx, row: NoticeRow, *, id_: str, link: str, now: float) -> Messag
     since = f"Since {clock(row.episode, now)}." if not end else f"Noticed at {clock(row.created_at, now)}."
     parts = [row.message, since, "" if end else _effect(tx, row, now), row.advice]
     return Message(
-        id=id_, event="notice.recovered" if end else "notice.raised", level=row.level, title=row.title,
-        at=row.created_at, paragraphs=tuple(part for part in parts if part), link=link,
+        id=id_,
+        event="notice.recovered" if end else "notice.raised",
+        level=row.level,
+        title=row.title,
+        at=row.created_at,
+        paragraphs=tuple(part for part in parts if part),
+        link=link,
         about={
-            "notice": row.id, "kind": row.kind, "subject": row.subject, "name": row.name, "key": row.lane,
-            "code": row.code, "since": datetime.fromtimestamp(row.episode, UTC).isoformat(),
+            "notice": row.id,
+            "kind": row.kind,
+            "subject": row.subject,
+            "name": row.name,
+            "key": row.lane,
+            "code": row.code,
+            "since": datetime.fromtimestamp(row.episode, UTC).isoformat(),
         },
-    )  # fmt: skip
+    )
 
 
 def _effect(tx: Tx, row: NoticeRow, now: float) -> str:

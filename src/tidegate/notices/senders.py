@@ -63,12 +63,15 @@ PACK = Pack(
     ],
     codes=[
         Code(
-            name=GONE, reason=Reason.CONFIG, reach=Reach.TARGET, level=Level.ERROR,
+            name=GONE,
+            reason=Reason.CONFIG,
+            reach=Reach.TARGET,
+            level=Level.ERROR,
             message="The address of this channel says that it is gone for good.",
             advice="Give it a new address in the settings, or take the channel out.",
         ),
     ],
-)  # fmt: skip
+)
 
 
 # How a letter is sent: by webhook, by mail, or by whatever apprise knows. All of it waits, so it runs in a thread.
@@ -268,9 +271,11 @@ def send_webhook(config: Webhook, message: Message, *, now: float, timeout: floa
 
     body = json.dumps(message.as_json(), ensure_ascii=False).encode()
     headers = {
-        "content-type": "application/json", "user-agent": _AGENT, "webhook-id": message.id,
+        "content-type": "application/json",
+        "user-agent": _AGENT,
+        "webhook-id": message.id,
         "webhook-timestamp": str(int(now)),
-    }  # fmt: skip
+    }
     if config.secret:
         headers["webhook-signature"] = signature(key_of(config.secret), message.id, int(now), body)
     with (

@@ -140,9 +140,13 @@ def _looked_up(given: Given, environ: Mapping[str, str]) -> Given:
     value = _resolved(given.value, environ, given.folder)
     named = [each for each in _values(given.value) if is_reference(each)]
     return Given(
-        key=given.key, value=value, origin=given.origin, where=given.where, folder=given.folder,
+        key=given.key,
+        value=value,
+        origin=given.origin,
+        where=given.where,
+        folder=given.folder,
         named=", ".join(map(str, named)),
-    )  # fmt: skip
+    )
 
 
 def _resolved(value: Any, environ: Mapping[str, str], folder: FilePath) -> Any:

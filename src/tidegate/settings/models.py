@@ -102,9 +102,10 @@ class Jwt(SettingsSection):
     """JSON Web Tokens of somebody else, beside those that `tidegate token jwt` makes."""
 
     public_key: Annotated[str, AfterValidator(_public_key)] = Field(
-        default="", json_schema_extra={"reference": True},
+        default="",
+        json_schema_extra={"reference": True},
         description="The public key (RSA, EC P-256 or Ed25519, in PEM form) that signed them; file:PATH reads it.",
-    )  # fmt: skip
+    )
     issuer: str = Field(default="tidegate", min_length=1, description="Who they must say that they come from (iss).")
     audience: str = Field(default="tidegate", min_length=1, description="Whom they must be meant for (aud).")
 
@@ -163,13 +164,17 @@ class Settings(SettingsSection):
     """The settings of the server, of its workers and of the commands."""
 
     url: Annotated[str, AfterValidator(_database)] = Field(
-        default=DEFAULT_URL, repr=False, json_schema_extra={"reference": True},
+        default=DEFAULT_URL,
+        repr=False,
+        json_schema_extra={"reference": True},
         description="The database: sqlite:///tidegate.db or postgresql://user@host/database; PgBouncer: ?pooled=true.",
-    )  # fmt: skip
+    )
     listen_url: Annotated[str, AfterValidator(_listening)] = Field(
-        default="", repr=False, json_schema_extra={"reference": True},
+        default="",
+        repr=False,
+        json_schema_extra={"reference": True},
         description="A direct connection to PostgreSQL, where url is pooled; without it, workers poll.",
-    )  # fmt: skip
+    )
     apps: tuple[Name, ...] = Field(
         default=(ALL,), description="The applications to run; * stands for all that are installed."
     )

@@ -116,9 +116,15 @@ class ChannelSettings(SettingsSection):
         if self.kind == "apprise":
             return Apprise(url=url)
         return Mail(
-            host=self.host, port=self.port or PORTS[self.security], security=self.security, user=self.user,
-            password=self.password.get_secret_value(), sender=self.sender, to=self.to, ca_file=self.ca_file,
-        )  # fmt: skip
+            host=self.host,
+            port=self.port or PORTS[self.security],
+            security=self.security,
+            user=self.user,
+            password=self.password.get_secret_value(),
+            sender=self.sender,
+            to=self.to,
+            ca_file=self.ca_file,
+        )
 
 
 class Channels(SettingsSection):
@@ -179,11 +185,18 @@ class NoticeSettings(SettingsSection):
     def policy(self) -> NoticePolicy:
         quiet = QuietHours.of(self.quiet, ZoneInfo(self.zone)) if self.quiet else None
         return NoticePolicy(
-            grace=float(self.breaker), group=float(self.group), steady=float(self.steady), flaps=self.flaps,
-            steady_after_flaps=float(self.steady_after_flaps), quiet=quiet, stuck=float(self.stuck),
-            no_worker=float(self.no_worker), paused=float(self.paused), patience=float(self.patience),
+            grace=float(self.breaker),
+            group=float(self.group),
+            steady=float(self.steady),
+            flaps=self.flaps,
+            steady_after_flaps=float(self.steady_after_flaps),
+            quiet=quiet,
+            stuck=float(self.stuck),
+            no_worker=float(self.no_worker),
+            paused=float(self.paused),
+            patience=float(self.patience),
             mail_again=float(self.mail_again),
-        )  # fmt: skip
+        )
 
 
 def _shown(value: object) -> object:

@@ -123,10 +123,14 @@ def _key(info: FieldInfo, path: Path) -> Key:
     else:
         default = info.get_default(call_default_factory=True)
     return Key(
-        path=path, about=(info.description or "").strip(), default=default, shape=_shape(info.annotation),
-        secret=secret, reference=secret or bool(extra.get("reference")),
+        path=path,
+        about=(info.description or "").strip(),
+        default=default,
+        shape=_shape(info.annotation),
+        secret=secret,
+        reference=secret or bool(extra.get("reference")),
         variables=(own, *map(str, more if isinstance(more, (list, tuple)) else [more])),
-    )  # fmt: skip
+    )
 
 
 def variables_of(tree: Section) -> dict[str, Key]:

@@ -41,16 +41,18 @@ _STYLE = f"""text{{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvet
 def page(width: int, height: int, title: str, description: str, shapes: list[str]) -> str:
     """A whole picture; *title* and *description* are what is read aloud instead of it."""
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-    return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title desc">',
-        f'<title id="title">{escape(title)}</title>',
-        f'<desc id="desc">{escape(description)}</desc>',
-        f"<style>{_STYLE}</style>",
-        f'<rect class="page" width="{width}" height="{height}" rx="8"/>',
-        *shapes,
-        "</svg>",
-        "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title desc">',
+            f'<title id="title">{escape(title)}</title>',
+            f'<desc id="desc">{escape(description)}</desc>',
+            f"<style>{_STYLE}</style>",
+            f'<rect class="page" width="{width}" height="{height}" rx="8"/>',
+            *shapes,
+            "</svg>",
+            "",
+        ]
+    )
 
 
 def part(width: int, top: int, bottom: int, label: str, shapes: list[str]) -> str:
@@ -112,8 +114,26 @@ _ROW, _LANE, _HALF = 24, 62, 24
 _COLUMN = 7.0  # pixels that one column of marks takes at least
 _MAX_STACKED = 4  # more marks than this in one column become a bar
 _STEPS = (
-    1, 5, 10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200, 86400, 172800, 604800, 2592000,
-)  # fmt: skip
+    1,
+    5,
+    10,
+    30,
+    60,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    10800,
+    14400,
+    21600,
+    43200,
+    86400,
+    172800,
+    604800,
+    2592000,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,9 +171,11 @@ class SteadyClock:
             clock_steps.notify(tx, host, new.seen, new.held_offset - new.offset, _HELD)
         elif known is not None and known.held_offset is not None and new.held_offset is None:
             clock_steps.end_notice(tx, host)
-        if known is None or replace(known, seen=0, offset=0) != replace(new, seen=0, offset=0) or (
-            abs(known.offset - new.offset) > TOLERATED / 5 or abs(new.seen - known.seen) > _SEEN_EVERY
-        ):  # fmt: skip
+        if (
+            known is None
+            or replace(known, seen=0, offset=0) != replace(new, seen=0, offset=0)
+            or (abs(known.offset - new.offset) > TOLERATED / 5 or abs(new.seen - known.seen) > _SEEN_EVERY)
+        ):
             clock_steps.write(tx, asdict(new))
 
     def _sure(self) -> float | None:

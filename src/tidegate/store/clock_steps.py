@@ -24,10 +24,21 @@ MAX_STEPS = 20  # that are remembered
 SLACK = 0.5  # seconds by which a clock may be corrected between two checks without a step
 _ROW = "clock"
 _SHIFTS = (
-    "shift_leases", "shift_expiry", "shift_running_expiry", "shift_waiting", "shift_blocked", "shift_holds",
-    "shift_breakers", "shift_target_pauses", "shift_queue_pauses", "shift_leaders", "shift_workers", "shift_requests",
-    "shift_notices", "shift_gate_events",
-)  # fmt: skip
+    "shift_leases",
+    "shift_expiry",
+    "shift_running_expiry",
+    "shift_waiting",
+    "shift_blocked",
+    "shift_holds",
+    "shift_breakers",
+    "shift_target_pauses",
+    "shift_queue_pauses",
+    "shift_leaders",
+    "shift_workers",
+    "shift_requests",
+    "shift_notices",
+    "shift_gate_events",
+)
 SHIFTS = "shift_"  # how the names of the statements begin that move the times of an application
 _NONE_LATER = 1e18  # a time after which nothing was written
 

@@ -165,9 +165,16 @@ class PostgresStore:
         self.checks: set[Callable[[Tx], object]] = set()
         self._limit = connections
         self._pool = ConnectionPool(
-            address.conninfo, min_size=1, max_size=connections, kwargs=address.arguments, timeout=patience, open=False,
-            reconnect_timeout=60, name="tidegate", configure=None if address.pooled else _configured,
-        )  # fmt: skip
+            address.conninfo,
+            min_size=1,
+            max_size=connections,
+            kwargs=address.arguments,
+            timeout=patience,
+            open=False,
+            reconnect_timeout=60,
+            name="tidegate",
+            configure=None if address.pooled else _configured,
+        )
         self._open(patience)
 
     def _open(self, patience: float) -> None:

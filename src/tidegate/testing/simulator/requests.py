@@ -96,9 +96,13 @@ class RequestReader:
         self._begun, self.owes_continue = None, False
         head = begun.head
         return Read(
-            method=head.method, path=head.path, query=head.query, headers=head.headers, body=bytes(begun.parts),
+            method=head.method,
+            path=head.path,
+            query=head.query,
+            headers=head.headers,
+            body=bytes(begun.parts),
             keep=head.keep,
-        )  # fmt: skip
+        )
 
     def _begin(self) -> bool:
         if self._buffer[:2] == b"\r\n":  # some clients send one after a body
