@@ -271,8 +271,10 @@ BOARDS: Mapping[str, tuple[str, Sequence[Panel]]] = {
                 unit="s",
                 lines=[
                     (
-                        f"histogram_quantile({q}, sum by (queue, le) "
-                        "(rate(job_processing_duration_seconds_bucket[5m])))",
+                        (
+                            f"histogram_quantile({q}, sum by (queue, le) "
+                            "(rate(job_processing_duration_seconds_bucket[5m])))"
+                        ),
                         f"{{{{queue}}}} p{round(q * 100)}",
                     )
                     for q in (0.5, 0.95)
