@@ -147,8 +147,8 @@ class PostgresStore:
         self.url = url
         self._address = address = PostgresAddress.of(url)
         self._listen_at = address if listen_url is None else PostgresAddress.of(listen_url, field="listen_url")
-        # A pipeline sends statements without waiting for their results. That halves the round trips of a network, but costs
-        # some CPU, which a local socket does not win back.
+        # A pipeline sends statements without waiting for their results. That halves the round trips of a network. It
+        # costs some CPU, which a local socket does not win back.
         self._pipelined = not address.on_this_machine if pipelined is None else pipelined
         self._opening = address.opening
         self._clock = now  # None: the server's clock
