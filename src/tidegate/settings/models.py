@@ -1,4 +1,4 @@
-"""Every key of the settings, with its default and what it is for. Applications add a section each."""
+"""The settings models: every key with its default and description. Each application adds a section."""
 
 from __future__ import annotations
 
@@ -150,14 +150,14 @@ class Retention(SettingsSection):
     cancelled: Seconds = Field(default=Seconds("30d"), description="How long jobs that were cancelled are kept.")
 
     def by_queue(self) -> dict[str, dict[str, float]]:
-        """Seconds by queue and state, as `Queue(retention=...)` takes them."""
+        """Returns seconds by queue and state, as `Queue(retention=...)` expects them."""
         sections: list[tuple[str, Retention | QueueRetention]] = [(ALL, self), *self.__pydantic_extra__.items()]
-        found = {
-            queue: {state: kept for state in Retention.model_fields if (kept := getattr(said, state)) is not None}
-            for queue, said in sections
+        retention = {
+            queue: {state: age for state in Retention.model_fields if (age := getattr(section, state)) is not None}
+            for queue, section in sections
         }
-        # An empty section would stand before what an application says of its queue.
-        return {queue: kept for queue, kept in found.items() if kept}
+        # An empty section would override the default that an application sets for its queue.
+        return {queue: ages for queue, ages in retention.items() if ages}
 
 
 class Settings(SettingsSection):
@@ -198,6 +198,6 @@ class Settings(SettingsSection):
 
     @property
     def address(self) -> str:
-        """Where people reach the page, for links in what they are told."""
+        """The URL of the page, for links in notices."""
         host = f"[{self.server.host}]" if ":" in self.server.host else self.server.host
         return self.notices.address or f"http://{host}:{self.server.port}"
