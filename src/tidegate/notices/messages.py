@@ -1,4 +1,4 @@
-"""The words of conditions and of what is sent: what, since when, its effect, what is next by itself, what to do."""
+"""The text of notices: what happened, since when, the effect, what happens next, and what to do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TITLES_OF_ENDS: dict[str, Callable[[str], str]] = {
     NO_WORKER: lambda name: f"Somebody works on {name} again",
     CHANNEL: lambda name: f"The {name} delivers again",
 }
-ENDS = frozenset(_TITLES_OF_ENDS)  # kinds whose end is written, too
+ENDS = frozenset(_TITLES_OF_ENDS)  # kinds whose end is also reported
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def gave_up(
         if target
         else NoticeSubject(subject=QUEUE, name=queue, operation=failure)
     )
-    # What was wrong with one item concerns whoever sent it; an operator reads of it on the page.
+    # A bad item concerns its sender. The operator sees it on the page.
     level = "info" if code in CORE and CORE[code].reason is Reason.ITEM else "warning"
     it, its = ("It is", "itself") if n == 1 else ("They are", "themselves")
     return NewNotice(
@@ -126,57 +126,57 @@ def gave_up(
     )
 
 
-def channel(place: str, name: str, why: str, since: float) -> NewNotice:
+def channel(place: str, name: str, reason: str, since: float) -> NewNotice:
     return NewNotice(
         kind=CHANNEL,
         level="warning",
         place=NoticeSubject(subject=TARGET, name=place),
         episode=since,
         title=f"The channel {name} does not deliver",
-        message=why or "It could not deliver a notice.",
+        message=reason or "It could not deliver a notice.",
         advice="Mend it in the settings, then test it on the page Channels.",
     )
 
 
-def over(kind: str, known: OngoingNotice, now: float, since: float | None = None) -> NewNotice:
+def over(kind: str, notice: OngoingNotice, now: float, since: float | None = None) -> NewNotice:
     return NewNotice(
         kind=RECOVERED,
         level="success",
-        place=known.place,
-        episode=known.episode,
+        place=notice.place,
+        episode=notice.episode,
         over=True,
-        title=_TITLES_OF_ENDS[kind](known.name),
-        message=f"It lasted {format_duration((since or now) - known.episode)}.",
+        title=_TITLES_OF_ENDS[kind](notice.name),
+        message=f"It lasted {format_duration((since or now) - notice.episode)}.",
     )
 
 
-def dealt_with(known: OngoingNotice) -> NewNotice:
+def dealt_with(notice: OngoingNotice) -> NewNotice:
     return NewNotice(
         kind=RECOVERED,
         level="success",
-        place=known.place,
-        episode=known.episode,
+        place=notice.place,
+        episode=notice.episode,
         over=True,
-        title=f"{known.name} has not failed again",
+        title=f"{notice.name} has not failed again",
         message="Somebody has dealt with it, and it has been quiet since.",
     )
 
 
-# -- what is sent ------------------------------------------------------------------------------------------------------
+# -- messages ----------------------------------------------------------------------------------------------------------
 
 
 def reworded(tx: Tx, row: NoticeRow, told: NoticeRow | None, flaps: int) -> str | None:
-    """What is to be said beside, or instead of what was written first; None when that is still right.
+    """Returns a new text for a notice whose stored text is outdated, else None.
 
-    *told* is the trouble whose end this is.
+    *told* is the notice that this recovery resolves.
     """
     if told is not None:
         lasted = (
             f"It lasted {format_duration(row.created_at - told.episode)}." if told.episode <= row.created_at else ""
         )
         work = became(tx, row, told.episode)
-        known = row.message if row.message.startswith("It lasted") else f"{row.message} {lasted}"
-        return f"{known} {work}".strip() if work else known.strip()
+        text = row.message if row.message.startswith("It lasted") else f"{row.message} {lasted}"
+        return f"{text} {work}".strip() if work else text.strip()
     if row.kind == GAVE_UP:
         n = _count(tx.query_many("failure_jobs", [{"failure": row.operation}], {"n": _MAX_COUNTED}))
         return f"{row.message} {many(n, 'job')} {'has' if n == 1 else 'have'} given up by now." if n > 1 else None
@@ -184,7 +184,7 @@ def reworded(tx: Tx, row: NoticeRow, told: NoticeRow | None, flaps: int) -> str 
 
 
 def became(tx: Tx, row: NoticeRow, since: float) -> str:
-    """What became of the work that was held; empty when no job has to do with it."""
+    """Describes what happened to held work. Empty if no job is affected."""
     if row.subject != TARGET:
         return ""
     waiting = held(tx, row.name)
@@ -196,14 +196,14 @@ def became(tx: Tx, row: NoticeRow, since: float) -> str:
 
 
 def held(tx: Tx, target: str) -> int:
-    """How many jobs wait for a target and could go if it were well."""
+    """Counts the jobs that wait for a target and could run if it were healthy."""
     queues = {queue for (queue, what), n in settle.read(tx).items() if what == "ready" and n > 0}
     rows = [tx.query("waiting_for", {"queue": queue, "target": target, "n": _MAX_COUNTED}) for queue in sorted(queues)]
     return sum(int(row[0][0]) for row in rows)
 
 
 def letter(tx: Tx, row: NoticeRow, *, id_: str, link: str, now: float) -> Message:
-    """The notice as it is sent at this moment."""
+    """Builds the message of a notice as of now."""
     end = row.kind == RECOVERED
     since = f"Since {clock(row.episode, now)}." if not end else f"Noticed at {clock(row.created_at, now)}."
     parts = [row.message, since, "" if end else _effect(tx, row, now), row.advice]
@@ -228,7 +228,7 @@ def letter(tx: Tx, row: NoticeRow, *, id_: str, link: str, now: float) -> Messag
 
 
 def _effect(tx: Tx, row: NoticeRow, now: float) -> str:
-    """What it means for the work, and what happens by itself."""
+    """Describes the effect on jobs, and what happens automatically."""
     if row.subject != TARGET:
         return ""
     waiting = held(tx, row.name)
@@ -240,7 +240,7 @@ def _effect(tx: Tx, row: NoticeRow, now: float) -> str:
 
 
 def clock(at: float, now: float) -> str:
-    """A moment for a person who reads it elsewhere: 14:02 UTC, with the day when that is another."""
+    """Formats a time for a reader in any zone: 14:02 UTC, with the date if it is another day."""
     moment, today = datetime.fromtimestamp(at, UTC), datetime.fromtimestamp(now, UTC)
     return f"{moment:%H:%M} UTC" if moment.date() == today.date() else f"{moment:%Y-%m-%d %H:%M} UTC"
 
