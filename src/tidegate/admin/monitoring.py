@@ -9,21 +9,19 @@ from typing import Any
 
 from tidegate.labels import TARGETS
 
-# Rules for Prometheus: when somebody should look, and what they will find.
-
 _GROUP = "tidegate"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRule:
-    """One alert. *lasting* is how long *when* must be true, in Prometheus' own words; empty for at once."""
+    """One alert. *lasting* is how long *when* must be true, as a Prometheus duration. Empty: immediately."""
 
     name: str
     when: str
     lasting: str = ""
     severity: str = "warning"
     summary: str
-    means: str  # what it does to the work, and what to do
+    means: str  # the effect on jobs, and what to do
     shown_at: str  # the path of the page that shows it
 
 
@@ -136,12 +134,12 @@ RULES = (
 
 
 def document(page: str) -> dict[str, Any]:
-    """All rules as Prometheus reads them; *page* is where people reach the server."""
+    """Returns all rules in Prometheus' format. *page* is the URL of the server."""
     return {"groups": [{"name": _GROUP, "rules": [_loaded(rule, page.rstrip("/")) for rule in RULES]}]}
 
 
 def rules_file(page: str) -> str:
-    """The same as YAML."""
+    """Returns the rules as YAML."""
     lines = ["groups:", f"  - name: {_GROUP}", "    rules:"]
     for rule in document(page)["groups"][0]["rules"]:
         lines += [f"      {line}" for line in _lines(rule)]
@@ -166,14 +164,14 @@ def _lines(rule: Mapping[str, Any]) -> Iterator[str]:
     mark = "-"
     for key, value in rule.items():
         if isinstance(value, str):
-            yield f"{mark} {key}: {json.dumps(value)}"  # a string of JSON is one of YAML
+            yield f"{mark} {key}: {json.dumps(value)}"  # a JSON string is also valid YAML
         else:
             yield f"{mark} {key}:"
             yield from (f"    {inner}: {json.dumps(text)}" for inner, text in value.items())
         mark = " "
 
 
-# Dashboards for Grafana: targets, queues, workers. Each panel is a value; Grafana asks for the data source.
+# -- Grafana dashboards: the data source is chosen on import -----------------------------------------------------------
 
 _SOURCE = {"type": "prometheus", "uid": "${source}"}
 _WIDE, _HIGH = 12, 8  # of Grafana's 24 columns
@@ -182,14 +180,14 @@ _COLOURS = {"good": "green", "busy": "blue", "warn": "orange", "bad": "red", "ca
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Panel:
-    """One picture: what it shows, and each line of it as (query, legend)."""
+    """One panel: its title, and each series as (query, legend)."""
 
     title: str
     about: str
     lines: Sequence[tuple[str, str]]
     unit: str = "short"
     kind: str = "timeseries"  # "stat", "timeseries", "state-timeline"
-    words: Mapping[int, tuple[str, str]] | None = None  # what a number means: its word and colour
+    words: Mapping[int, tuple[str, str]] | None = None  # value -> label, colour
 
 
 _FAILED_SHARE = (
@@ -343,7 +341,7 @@ BOARDS: Mapping[str, tuple[str, Sequence[Panel]]] = {
 
 
 def board(name: str) -> dict[str, Any]:
-    """One dashboard as Grafana imports it; KeyError when there is none of that name."""
+    """Returns a dashboard for import. Raises KeyError for an unknown name."""
     title, panels = BOARDS[name]
     return {
         "uid": f"tidegate-{name}",
@@ -387,7 +385,7 @@ def _panel(n: int, panel: Panel) -> dict[str, Any]:
 
 
 def _overrides(panel: Panel) -> list[dict[str, Any]]:
-    """States of targets have their words and colours everywhere."""
+    """Uses the labels and colours of target states in every panel."""
     if panel.title != "Targets by state":
         return []
     return [

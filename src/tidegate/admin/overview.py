@@ -1,4 +1,4 @@
-"""Is anything wrong, is it getting better, and what must a person do? One value that answers it."""
+"""The overview: whether anything is wrong, whether it is recovering, and what the operator should do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate.targets import reports, table
 from tidegate.targets.reports import StatusRow, TargetReport
 from tidegate.targets.table import TargetEvent
 
-STUCK = 900.0  # seconds that a job may wait in line before a person should look
+STUCK = 900.0  # seconds in the queue after which the operator should check a job
 _MAX_SHOWN = 12
 _MAX_EVENTS = 10
 _MAX_COUNTED = 1000
@@ -28,15 +28,15 @@ _MAX_COUNTED = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionItem:
-    """One thing that a person should do."""
+    """One thing that the operator should do."""
 
     kind: str  # fatal, unclassified, failed, no_worker, stuck, paused, channel
     title: str
     message: str
     subject: str = ""  # "target spotify", "queue mail"
-    key: str = ""  # of that target
+    key: str = ""  # of the target
     href: str  # a path of the page
-    action: str  # what the button says
+    action: str  # the label of the button
     count: int = 1
 
     def as_json(self) -> dict[str, Any]:
@@ -45,12 +45,12 @@ class ActionItem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overview:
-    """How everything is at one moment. *tick* is when a worker was last heard of."""
+    """The state at one moment. *tick* is the last heartbeat of a worker."""
 
     now: float
     sentence: str
     needs: list[ActionItem]
-    targets: dict[str, int]  # how many stand how, by token
+    targets: dict[str, int]  # target counts by state
     attention: list[TargetReport]
     queues: list[QueueReport]
     workers: list[WorkerReport]
@@ -60,7 +60,7 @@ class Overview:
 
     def as_json(self) -> dict[str, Any]:
         lists = {
-            name: [each.as_json() for each in getattr(self, name)]
+            name: [item.as_json() for item in getattr(self, name)]
             for name in ("needs", "attention", "queues", "workers", "events")
         }
         return {
@@ -74,20 +74,20 @@ class Overview:
 
 
 def overview(tx: Tx) -> Overview:
-    """Everything that the first page shows."""
+    """Builds everything that the first page shows."""
     now = now_of(tx)
-    stands = listing.by_urgency(reports.standings(tx))
+    statuses = listing.by_urgency(reports.standings(tx))
     queues = job_reports.queues(tx)
     workers = job_reports.workers(tx)
-    tokens = Counter(stand.token for stand in stands)
-    work = [queue for queue in queues if queue.name != OWN_QUEUE]  # of deliveries, channels tell
+    tokens = Counter(stand.token for stand in statuses)
+    work = [queue for queue in queues if queue.name != OWN_QUEUE]  # channels report deliveries
     needs = [
-        *_fatal(stands),
-        *_told(tx, stands),
+        *_fatal(statuses),
+        *_reported(tx, statuses),
         *_unclassified(tx),
         *_failed(tx, work),
         *_queues(tx, work, now),
-        *_paused(stands, queues),
+        *_paused(statuses, queues),
         *_channels(tx),
     ]
     return Overview(
@@ -95,7 +95,7 @@ def overview(tx: Tx) -> Overview:
         sentence=sentence(tokens, work),
         needs=needs,
         targets=dict(tokens),
-        attention=[stand.report() for stand in stands[:_MAX_SHOWN] if stand.token not in WELL],
+        attention=[stand.report() for stand in statuses[:_MAX_SHOWN] if stand.token not in WELL],
         queues=queues,
         workers=workers,
         events=table.newest_events(tx, _MAX_EVENTS),
@@ -105,15 +105,15 @@ def overview(tx: Tx) -> Overview:
 
 
 def target_states(tx: Tx) -> dict[str, int]:
-    """How many targets stand how, by token."""
+    """Returns target counts by state."""
     return dict(Counter(standing.token for standing in reports.standings(tx)))
 
 
-# -- the sentence ------------------------------------------------------------------------------------------------------
+# -- summary sentence --------------------------------------------------------------------------------------------------
 
 
 def sentence(tokens: Counter[str], queues: Sequence[QueueReport]) -> str:
-    """The whole of it in one or two sentences."""
+    """Summarises the state in one or two sentences."""
     waiting = _waiting(queues)
     failed = sum(queue.jobs.get("failed", 0) for queue in queues)
     parts = list(_targets_in_words(tokens))
@@ -126,7 +126,7 @@ def sentence(tokens: Counter[str], queues: Sequence[QueueReport]) -> str:
 
 
 def _targets_in_words(tokens: Counter[str]) -> Iterator[str]:
-    """The first of the parts names what is counted; the others follow it."""
+    """Yields the parts of the sentence. The first one names the noun."""
     groups = (
         (NEED_YOU, "needs you", "need you"),
         (RECOVERING, "is recovering", "are recovering"),
@@ -168,21 +168,21 @@ def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-# -- what a person should do -------------------------------------------------------------------------------------------
+# -- action items ------------------------------------------------------------------------------------------------------
 
 
-def _fatal(stands: Iterable[StatusRow]) -> Iterator[ActionItem]:
-    refused = [stand for stand in stands if stand.token in NEED_YOU]
-    for each in refused[:_MAX_SHOWN]:
-        name = each.name
+def _fatal(statuses: Iterable[StatusRow]) -> Iterator[ActionItem]:
+    refused = [stand for stand in statuses if stand.token in NEED_YOU]
+    for status in refused[:_MAX_SHOWN]:
+        name = status.name
         yield ActionItem(
             kind="fatal",
             title=f"{name} needs you",
-            message=each.how.reason,
+            message=status.how.reason,
             subject=f"target {name}",
             href=f"/targets/{quote(name, safe='')}",
             action=f"Open {name}",
-            count=each.held or 1,
+            count=status.held or 1,
         )
     more = len(refused) - _MAX_SHOWN
     if more > 0:
@@ -196,11 +196,11 @@ def _fatal(stands: Iterable[StatusRow]) -> Iterator[ActionItem]:
         )
 
 
-def _told(tx: Tx, stands: Iterable[StatusRow]) -> Iterator[ActionItem]:
-    """What applications tell of targets that have no row of their own, such as feeds."""
-    known = {stand.name for stand in stands}
+def _reported(tx: Tx, statuses: Iterable[StatusRow]) -> Iterator[ActionItem]:
+    """Yields open notices of targets without a stored state, such as feeds."""
+    names = {stand.name for stand in statuses}
     for name, title, message, advice, key in tx.query("notices_needing", {"n": _MAX_COUNTED}):
-        if name not in known:
+        if name not in names:
             yield ActionItem(
                 kind="fatal",
                 title=title,
@@ -227,13 +227,13 @@ def _unclassified(tx: Tx) -> Iterator[ActionItem]:
 
 
 def _failed(tx: Tx, queues: Iterable[QueueReport]) -> Iterator[ActionItem]:
-    """One need for all of them: they are sorted by what failed, on a page of their own."""
+    """Yields one item for all failed jobs. The failures page groups them."""
     failed = {queue.name: n for queue in queues if (n := queue.jobs.get("failed", 0))}
     if not failed:
         return
     total, one = sum(failed.values()), next(iter(failed)) if len(failed) == 1 else ""
     where = f"of {one}" if one else f"of {len(failed)} queues"
-    each = "" if one else f"{', '.join(f'{n:,} of {name}' for name, n in failed.items())}. "
+    by_queue = "" if one else f"{', '.join(f'{n:,} of {name}' for name, n in failed.items())}. "
     it, are, them = ("It", "is", "it") if total == 1 else ("They", "are", "them")
     able = any(n > _MAX_COUNTED for n in failed.values()) or tx.query_many(
         "retriable_in", [{"queue": name} for name in failed], {"n": _MAX_COUNTED}
@@ -242,7 +242,7 @@ def _failed(tx: Tx, queues: Iterable[QueueReport]) -> Iterator[ActionItem]:
     yield ActionItem(
         kind="failed",
         title=f"{many(total, 'job')} {where} {'has' if total == 1 else 'have'} failed",
-        message=f"{each}{it} {todo} discard {them}.",
+        message=f"{by_queue}{it} {todo} discard {them}.",
         subject=f"queue {one}" if one else "",
         href="/failures",
         action="See the failures",
@@ -281,7 +281,7 @@ def _queues(tx: Tx, queues: Iterable[QueueReport], now: float) -> Iterator[Actio
             )
 
 
-def _paused(stands: Iterable[StatusRow], queues: Iterable[QueueReport]) -> Iterator[ActionItem]:
+def _paused(statuses: Iterable[StatusRow], queues: Iterable[QueueReport]) -> Iterator[ActionItem]:
     names = [
         (f"queue {queue.name}", f"/queue/{quote(queue.name, safe='')}", queue.paused_by)
         for queue in queues
@@ -289,7 +289,7 @@ def _paused(stands: Iterable[StatusRow], queues: Iterable[QueueReport]) -> Itera
     ]
     names += [
         (f"target {stand.name}", f"/targets/{quote(stand.name, safe='')}", stand.row.paused_by)
-        for stand in stands
+        for stand in statuses
         if stand.token in PAUSED and stand.paused
     ]
     for subject, href, by in names[:_MAX_SHOWN]:
@@ -304,19 +304,19 @@ def _paused(stands: Iterable[StatusRow], queues: Iterable[QueueReport]) -> Itera
 
 
 def _channels(tx: Tx) -> Iterator[ActionItem]:
-    for each in deliveries.failing(tx):
+    for channel in deliveries.failing(tx):
         yield ActionItem(
             kind="channel",
-            title=f"The channel {each.name} does not deliver",
-            message=each.reason,
-            subject=f"channel {each.name}",
+            title=f"The channel {channel.name} does not deliver",
+            message=channel.reason,
+            subject=f"channel {channel.name}",
             href="/channels",
             action="Open the channels",
         )
 
 
 def _cycled(tx: Tx, queue: QueueReport, now: float) -> bool:
-    """Whether its jobs wait for the next cycle, as they may for days; one that is long overdue is another matter."""
+    """Whether its jobs wait for the next run of a batch-only queue, which may take days, and is not overdue."""
     at = explain.next_cycle(tx, queue.name)
     return at is not None and now < at + STUCK
 

@@ -67,7 +67,7 @@ ChannelConfig = Webhook | Mail | Apprise
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """One way to notify users. *level* is its lowest level. *standby*: only for what other channels could not deliver."""
+    """One way to notify users. *level* is its lowest level. *standby*: only if other channels could not deliver."""
 
     name: str
     config: ChannelConfig
