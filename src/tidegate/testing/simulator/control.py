@@ -162,7 +162,7 @@ def _known(fields: Mapping[str, object], allowed: set[str]) -> None:
 
 
 def _from_here(read: Read) -> bool:
-    """Whether a request is from this machine and not from another site in a browser, which could use our name or its own."""
+    """Whether a request is local and not from another site in a browser, which may use our host name or its own."""
     host = read.headers.get("host")
     origin = read.headers.get("origin")
     return _name(host) in _LOCAL and (not origin or origin == f"http://{host}")

@@ -222,9 +222,9 @@ _SHOWN = 2000  # characters of a body in the journal of the control endpoint
 class RecordedRequest:
     """One request that reached the simulator.
 
-    *number* counts from 1, *at* is UNIX time, *params* are the named parts of the path. *met* is what answered it ("step 1:
-    503", "answer: 200", "outage: reset"). It is *over* when the response was sent or aborted. *gone*: the client
-    disconnected before that.
+    *number* counts from 1, *at* is UNIX time, *params* are the named parts of the path. *met* is what answered it
+    ("step 1: 503", "answer: 200", "outage: reset"). It is *over* when the response was sent or aborted. *gone*: the
+    client disconnected before that.
     """
 
     __slots__ = ("at", "body", "gone", "headers", "met", "method", "number", "over", "params", "path", "raw_query")
