@@ -166,7 +166,7 @@ def list_entries(tx: Tx, audit_filter: AuditFilter, limit: int, before: int = 2*
             "n": limit,
         },
     )
-    return [_deed(row) for row in rows]
+    return [_entry(row) for row in rows]
 
 
 def prune(tx: Tx, before: float, limit: int) -> int:
@@ -174,7 +174,7 @@ def prune(tx: Tx, before: float, limit: int) -> int:
     return len(tx.query("activity_prune", {"before": before, "n": limit}))
 
 
-def _deed(row: Row) -> AuditEntry:
+def _entry(row: Row) -> AuditEntry:
     id_, at, actor, origin, action, subject, name, lane, was, became, reason = row
     return AuditEntry(
         id=int(id_),

@@ -17,7 +17,7 @@ _MAX_TEXT = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeSubject:
-    """What a notice is about."""
+    """The subject of a notice."""
 
     subject: str
     name: str

@@ -36,7 +36,7 @@ class Secrets:
 
     def __init__(self, key: str | bytes, former: Sequence[str | bytes] = ()) -> None:
         """*former*: old keys, which only verify and decrypt."""
-        self._key = _long_enough(key)
+        self._key = _check_length(key)
         self._former = tuple(map(Secrets, former))
 
     @classmethod
@@ -60,7 +60,7 @@ class Secrets:
 
     def sign(self, purpose: str, text: str) -> str:
         """Returns *text* with its signature, safe in a cookie or a URL."""
-        return f"{_coded(text.encode())}.{_coded(self._mac(purpose, text.encode()))}"
+        return f"{_encode_base64(text.encode())}.{_encode_base64(self._mac(purpose, text.encode()))}"
 
     def read(self, purpose: str, signed: str) -> str | None:
         """Returns the signed text, or None if the signature is not valid for *purpose*."""
@@ -97,7 +97,7 @@ class Secrets:
         return "<Secrets>"
 
 
-def _long_enough(key: str | bytes) -> bytes:
+def _check_length(key: str | bytes) -> bytes:
     raw = key.encode() if isinstance(key, str) else key
     if len(raw) < _MIN_KEY_BYTES:
         raise BadSecret(
@@ -134,7 +134,7 @@ def _read(path: Path) -> str:
     return text
 
 
-def _coded(raw: bytes) -> str:
+def _encode_base64(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 

@@ -58,7 +58,7 @@ class QueueFigures:
     durations: Durations  # job_processing_duration_seconds
     manual_retries: int  # manual_retry_total
     lease_expired: int  # tidegate_lease_expired_total
-    oldest_age: float  # tidegate_queue_oldest_age_seconds: of the oldest ready job since it was put in; 0 without one
+    oldest_age: float  # tidegate_queue_oldest_age_seconds: of the oldest ready job; 0 without one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

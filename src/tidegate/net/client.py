@@ -23,8 +23,8 @@ from tidegate.validation import number, whole
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OF_ONE_ORIGIN = frozenset({"authorization", "cookie", "proxy-authorization"})
-_FRAMING = 1_000_000  # bytes of headers and chunk sizes in addition to the body
-_BESIDE, _BESIDE_TIME = 65_536, 5.0  # bytes and seconds for the body of an error response
+_FRAMING_BYTES = 1_000_000  # bytes of headers and chunk sizes in addition to the body
+_MAX_ERROR_BODY, _ERROR_BODY_SECONDS = 65_536, 5.0  # bytes and seconds for the body of an error response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Client:
         self._body = whole(body, field="body")
         self._redirects = whole(redirects, field="redirects", minimum=0, maximum=100)
         self._ratio = number(ratio, field="ratio", minimum=1, maximum=1_000_000)
-        self._on_the_wire = 2 * self._body + _FRAMING
+        self._max_wire_bytes = 2 * self._body + _FRAMING_BYTES
         self._origins = ConnectionPool(
             Connector(resolver, Networks(allow)),
             tls,
@@ -108,7 +108,7 @@ class Client:
         try:
             async with asyncio.timeout(lasts):
                 while True:
-                    response = await self._hop(way)
+                    response = await self._fetch_once(way)
                     if response.status not in _REDIRECTS or "Location" not in response.headers:
                         return response
                     self._follow(way, response)
@@ -142,7 +142,7 @@ class Client:
             state.headers = {name: pair for name, pair in state.headers.items() if name not in _OF_ONE_ORIGIN}
         state.place = target
 
-    async def _hop(self, state: FetchState) -> FetchResponse:
+    async def _fetch_once(self, state: FetchState) -> FetchResponse:
         place = state.place
         state.waits = True
         async with self._origins.acquire(place) as origin:
@@ -150,14 +150,14 @@ class Client:
             connection = await self._origins.connection(origin, place)
             try:
                 try:
-                    response = await send_request(connection, state, self._on_the_wire)
+                    response = await send_request(connection, state, self._max_wire_bytes)
                 except Broken:
                     if not connection.served:
                         raise
                     # The server may have closed a reused connection. Retry once on a new one.
                     self._origins.ended(origin, connection)
                     connection = await self._origins.connection(origin, place, new=True)
-                    response = await send_request(connection, state, self._on_the_wire)
+                    response = await send_request(connection, state, self._max_wire_bytes)
                 headers = httpx2.Headers(response.headers.raw_items(), encoding="latin-1")
                 body = await self._read_body(connection, response.status_code, headers)
             finally:
@@ -178,9 +178,9 @@ class Client:
     async def _read_error_body(self, connection: Http1Connection, headers: httpx2.Headers) -> bytes:
         """Reads what arrives quickly of an error body. It may be long or truncated: the status is enough."""
         encoding = headers.get("Content-Encoding", "")
-        body = Body(encoding if encoding in KNOWN else "", min(self._body, _BESIDE), self._ratio)
+        body = Body(encoding if encoding in KNOWN else "", min(self._body, _MAX_ERROR_BODY), self._ratio)
         with suppress(FetchError, TimeoutError):
-            async with asyncio.timeout(_BESIDE_TIME):
+            async with asyncio.timeout(_ERROR_BODY_SECONDS):
                 await read_response(connection, body)
         return body.so_far()
 

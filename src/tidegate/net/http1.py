@@ -36,7 +36,7 @@ class SocketStream(asyncio.Protocol):
     @property
     def quiet(self) -> bool:
         """Whether it can be reused: it is open, and no unexpected bytes have arrived."""
-        return not self._over and not self._came and not self._unseen()
+        return not self._over and not self._came and not self._has_unread_bytes()
 
     def expect(self, limit: int) -> None:
         """Allows *limit* bytes from now on."""
@@ -103,7 +103,7 @@ class SocketStream(asyncio.Protocol):
         self._over, self._error = True, self._error or exc
         self._wake()
 
-    def _unseen(self) -> bool:
+    def _has_unread_bytes(self) -> bool:
         """Whether the socket has bytes or an end of stream that the event loop has not read yet."""
         if self._socket is None:
             return False
@@ -142,7 +142,7 @@ class Http1Connection:
 
     def __init__(self, line: SocketStream) -> None:
         self._line = line
-        self._talk = h11.Connection(h11.CLIENT, max_incomplete_event_size=_ONE_PART)
+        self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=_ONE_PART)
         self.served = 0  # responses; after the first one the server may have closed it
         self.idle_since = 0.0
         self._ends = False
@@ -153,8 +153,8 @@ class Http1Connection:
 
     async def ask(self, target: bytes, headers: list[tuple[bytes, bytes]], body: int) -> h11.Response:
         """Sends a request. Returns the head of the response. Its body may have up to *body* bytes."""
-        request = self._talk.send(h11.Request(method=b"GET", target=target, headers=headers))
-        end = self._talk.send(h11.EndOfMessage())
+        request = self._h11.send(h11.Request(method=b"GET", target=target, headers=headers))
+        end = self._h11.send(h11.EndOfMessage())
         self._line.expect(_HEADERS)
         self._line.write((request or b"") + (end or b""))
         while True:
@@ -174,10 +174,10 @@ class Http1Connection:
 
     def next_cycle(self) -> bool:
         """Whether another request can be sent: this response is complete, and no bytes followed it."""
-        over = self._talk.our_state is h11.DONE and self._talk.their_state is h11.DONE
-        if not over or self._ends or self._talk.trailing_data[0] or not self._line.quiet:
+        over = self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
+        if not over or self._ends or self._h11.trailing_data[0] or not self._line.quiet:
             return False
-        self._talk.start_next_cycle()
+        self._h11.start_next_cycle()
         self._line.rest()
         self.served += 1
         return True
@@ -186,11 +186,11 @@ class Http1Connection:
         self._line.close()
 
     async def _event(self) -> Any:
-        while (event := self._talk.next_event()) is h11.NEED_DATA:
+        while (event := self._h11.next_event()) is h11.NEED_DATA:
             data = await self._line.read()
-            if not data and self._talk.their_state is h11.SEND_RESPONSE:
+            if not data and self._h11.their_state is h11.SEND_RESPONSE:
                 raise h11.RemoteProtocolError("it ended without an answer")
-            self._talk.receive_data(data)
+            self._h11.receive_data(data)
         return event
 
 

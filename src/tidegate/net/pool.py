@@ -185,7 +185,7 @@ class ConnectionPool:
         await asyncio.sleep(0)  # lets the loop close their sockets
 
     def _take(self, key: _Key) -> OriginPool:
-        origin = self._busy.get(key) or self._roused(key) or OriginPool(asyncio.Semaphore(self._per_host))
+        origin = self._busy.get(key) or self._pop_idle(key) or OriginPool(asyncio.Semaphore(self._per_host))
         self._busy[key] = origin
         origin.users += 1
         return origin
@@ -205,10 +205,10 @@ class ConnectionPool:
             oldest = next(iter(self._idle))
             if self._kept <= self._keep and now - self._idle[oldest].idle_since < self._keep_for:
                 return
-            if (ended := self._roused(oldest)) is not None:
+            if (ended := self._pop_idle(oldest)) is not None:
                 ended.close()
 
-    def _roused(self, key: _Key) -> OriginPool | None:
+    def _pop_idle(self, key: _Key) -> OriginPool | None:
         origin = self._idle.pop(key, None)
         if origin is not None:
             self._kept -= len(origin.free)

@@ -144,12 +144,12 @@ def load_failed(tx: Tx, limit: int) -> list[tuple[DeliveryKey, str, str]]:
     failed = []
     for notice, channel, round_no, code, message in tx.query("deliveries_given_up", {"n": limit}):
         sent = DeliveryKey(notice, channel, round_no)
-        last_error = _last_answer(tx, sent) if code == _EXPIRED else None
+        last_error = _last_error(tx, sent) if code == _EXPIRED else None
         failed.append((sent, code or "gone", last_error or message or "Its job is gone."))
     return failed
 
 
-def _last_answer(tx: Tx, sent: DeliveryKey) -> str | None:
+def _last_error(tx: Tx, sent: DeliveryKey) -> str | None:
     """Returns the channel's error at the last attempt: an expiry says nothing about the cause."""
     jobs = [delivery.job for delivery in deliveries(tx, [sent.notice])[sent.notice] if delivery.sent == sent]
     events = [row for job in jobs for row in tx.query("events", {"job": job})]

@@ -120,12 +120,12 @@ class NoticeDispatcher:
         store = self.queue.store
         if not store.read(lambda tx: planner.plan(tx, self.policy, self.channels, self._unmanned)):
             return False
-        done = store.write(self._carried_out)
+        done = store.write(self._evaluate_as_leader)
         if done:
             self.queue.notify_workers()
         return done
 
-    def _carried_out(self, tx: Tx) -> bool:
+    def _evaluate_as_leader(self, tx: Tx) -> bool:
         # Only the leader evaluates. It reads again: another process may have acted since the first read.
         if not tx.query("lead", {"name": OWN_QUEUE, "holder": self._holder, "lease": _LEASE}):
             return False
@@ -141,16 +141,16 @@ class NoticeDispatcher:
     async def run(self, stop: asyncio.Event | None = None, every: float = EVALUATE_EVERY) -> None:
         """Evaluates until *stop*. Continues when the database is unavailable."""
         stop = stop or asyncio.Event()
-        await self.queue.run_blocking(lambda: self._safely(self.declare))
+        await self.queue.run_blocking(lambda: self._log_errors(self.declare))
         while not stop.is_set():
-            await self.queue.run_blocking(lambda: self._safely(self.evaluate))
+            await self.queue.run_blocking(lambda: self._log_errors(self.evaluate))
             sleeping = asyncio.ensure_future(self.queue.clock.asleep(every))
             stopping = asyncio.ensure_future(stop.wait())
             await asyncio.wait({sleeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
             for task in (sleeping, stopping):
                 task.cancel()
 
-    def _safely(self, work: Callable[[], object]) -> None:
+    def _log_errors(self, work: Callable[[], object]) -> None:
         try:
             work()
         except StoreError as error:
@@ -186,7 +186,7 @@ class NoticeDispatcher:
             channel = replace(channel, config=replace(channel.config, to=(to,)))
             recipient = {"who": sent.channel.removeprefix(PERSON), "target": row.name}
             more = [BoundStatement("mailed_put", recipient)]
-        letter = store.read(lambda tx: self._letter(tx, row, sent, now))
+        letter = store.read(lambda tx: self._build_message(tx, row, sent, now))
         try:
             self._send(channel, letter, now=now)
         except Exception as error:  # any error of a channel is classified
@@ -206,7 +206,7 @@ class NoticeDispatcher:
         rows = tx.query("address", {"who": sent.channel.removeprefix(PERSON)})
         return str(rows[0][0]) if rows else ""
 
-    def _letter(self, tx: Tx, row: NoticeRow, sent: DeliveryKey, now: float) -> Message:
+    def _build_message(self, tx: Tx, row: NoticeRow, sent: DeliveryKey, now: float) -> Message:
         store_id = tx.query("store_value", {"name": "id"})[0][0]
         id_ = f"tidegate-{store_id}-{row.id}-{sent.round_no}"
         return messages.letter(tx, row, id_=id_, link=f"{self._address}{self._path(row)}", now=now)

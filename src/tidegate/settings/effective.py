@@ -69,12 +69,17 @@ def secret_files(values_by_path: Found, file: FilePath | None) -> dict[FilePath,
             if name.startswith("file:"):
                 path = source.folder / FilePath(name.removeprefix("file:").strip()).expanduser()
                 paths[path] = f"the secret {source.key.name}"
-        if file is not None and source.origin == str(file) and not elsewhere and _hides(source.key, source.value):
+        if (
+            file is not None
+            and source.origin == str(file)
+            and not elsewhere
+            and _contains_secret(source.key, source.value)
+        ):
             paths[file] = "a secret in the settings"
     return paths
 
 
-def _hides(key: Key, value: Any) -> bool:
+def _contains_secret(key: Key, value: Any) -> bool:
     return bool(value) if key.secret else key.reference and redact(str(value), _MAX_VALUES) != str(value)
 
 
@@ -110,7 +115,7 @@ def text_of(value: Any, *, secret: bool = False) -> str:
     if value is None:
         return ""
     if secret:
-        return MASK if _revealed(value) else ""
+        return MASK if _has_secret_value(value) else ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Enum):
@@ -124,7 +129,7 @@ def text_of(value: Any, *, secret: bool = False) -> str:
     return redact(str(value), _MAX_VALUES)
 
 
-def _revealed(value: Any) -> bool:
+def _has_secret_value(value: Any) -> bool:
     """Whether a secret has a value to hide."""
     if isinstance(value, (Secret, SecretStr, SecretBytes)):
         return bool(value.get_secret_value())

@@ -85,7 +85,7 @@ def load(
         problems += error.problems
         settings_file = SettingsFile(None, {})
     tree = tree_of(Settings, installed.values())
-    settings_file, environ = _without({**lacking(), **(broken or {})}, settings_file, environ)
+    settings_file, environ = _without_broken({**lacking(), **(broken or {})}, settings_file, environ)
     given = {
         **from_file(tree, settings_file, problems),
         **from_variables(tree, environ, problems),
@@ -96,7 +96,7 @@ def load(
     check = _Check(tree, given, secrets, problems, settings_file)
     values = check.model(Settings, ())
     before = len(problems)
-    names = _to_run(values, given, installed, broken or {}, problems)
+    names = _names_to_run(values, given, installed, broken or {}, problems)
     # If a name is wrong, it is unknown which applications run. Values for installed ones are checked anyway.
     more = [] if len(problems) == before else [name for name in installed if check.anything_at((name,))]
     of_apps = {
@@ -108,7 +108,7 @@ def load(
     return Loaded(values, tuple(names), settings_file.path, of_apps, tree, given)
 
 
-def _without(
+def _without_broken(
     broken: Mapping[str, str], file: SettingsFile, environ: Mapping[str, str]
 ) -> tuple[SettingsFile, Mapping[str, str]]:
     """Removes the values of applications that cannot be loaded: their keys are unknown."""
@@ -167,7 +167,7 @@ def _values(value: Any) -> Sequence[Any]:
     return [inner for item in value for inner in _values(item)] if isinstance(value, (list, tuple)) else [value]
 
 
-def _to_run(
+def _names_to_run(
     values: Settings | None,
     given: Found,
     installed: Mapping[str, App[Any]],

@@ -189,6 +189,6 @@ def _kinds(info: FieldInfo) -> Iterator[Any]:
 
 
 class SettingsSection(BaseModel):
-    """Frozen, and nothing in it that nobody knows."""
+    """The base of all settings models: frozen, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

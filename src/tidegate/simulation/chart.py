@@ -256,7 +256,7 @@ def _tallest(calls: SimulatedCalls, scale: _Scale) -> int:
 
 def _lane(label: str, calls: SimulatedCalls, scale: _Scale, middle: float, tallest: int) -> list[str]:
     counted = f"{len(calls):,} calls, {calls.failures:,} failed"
-    marks = _heaps(calls, scale, middle, tallest) if tallest > _MAX_STACKED else _marks(calls, scale, middle)
+    marks = _bars_per_column(calls, scale, middle, tallest) if tallest > _MAX_STACKED else _marks(calls, scale, middle)
     return [
         text(_LEFT - 14, middle - 3, label, kind="strong", size=13, anchor="end"),
         text(_LEFT - 14, middle + 14, counted, size=11, anchor="end"),
@@ -280,7 +280,7 @@ def _marks(calls: SimulatedCalls, scale: _Scale, middle: float) -> list[str]:
     return [dots(good), crosses(bad)]
 
 
-def _heaps(calls: SimulatedCalls, scale: _Scale, middle: float, tallest: int) -> list[str]:
+def _bars_per_column(calls: SimulatedCalls, scale: _Scale, middle: float, tallest: int) -> list[str]:
     """Draws bars above and below the line, for too many calls to draw one by one."""
     good: list[tuple[float, float, float]] = []
     bad: list[tuple[float, float, float]] = []

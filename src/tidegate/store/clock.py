@@ -101,7 +101,7 @@ class SteadyClock:
 
     def now(self) -> float:
         """Returns UNIX time."""
-        now = self._sure()
+        now = self._certain_now()
         if now is not None:
             return now
         if not self.stored:
@@ -135,7 +135,7 @@ class SteadyClock:
 
     def now_for_writing(self, tx: Tx) -> float:
         """Returns the time of a transaction that may write. Handles a step of the wall clock first."""
-        now = self._sure()
+        now = self._certain_now()
         if now is None:
             self.check(tx)
             now = self.now()
@@ -143,9 +143,9 @@ class SteadyClock:
 
     def now_for_reading(self, tx: Tx) -> float:
         """Returns the time of a read-only transaction."""
-        now = self._sure()
+        now = self._certain_now()
         if now is None:
-            known = _stored(tx)
+            known = _load_anchor(tx)
             if known is not None and known.boot_id == self._boot_id:
                 new, by = decide(known, self._read())
                 self._anchor = known if by else new
@@ -154,7 +154,7 @@ class SteadyClock:
 
     def check(self, tx: Tx) -> None:
         """Compares the wall clock with elapsed time, and stores the result."""
-        known, read = _stored(tx), self._read()
+        known, read = _load_anchor(tx), self._read()
         new, by = decide(known, read)
         self._anchor = new  # before this transaction reads the time
         step = Shift(by=by, to=new.seen)
@@ -177,7 +177,7 @@ class SteadyClock:
         ):
             clock_steps.write(tx, asdict(new))
 
-    def _sure(self) -> float | None:
+    def _certain_now(self) -> float | None:
         """Returns the time, or None if the clock must be checked first."""
         anchor = self._anchor
         if anchor is None:
@@ -204,7 +204,7 @@ class SteadyClock:
                 return ClockReading(self._boot_id, boot, wall)
 
 
-def _stored(tx: Tx) -> Anchor | None:
+def _load_anchor(tx: Tx) -> Anchor | None:
     values: dict[str, Any] | None = clock_steps.read(tx)
     if not values or "boot_id" not in values:  # nothing, or the state of a server clock
         return None
@@ -226,7 +226,7 @@ class ServerClock:
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
         self._last: tuple[float, float] | None = None  # the offset from elapsed time, and the sum of steps
-        self._right_at: float | None = None  # elapsed time at the last check without a step
+        self._last_good_at: float | None = None  # elapsed time at the last check without a step
         self._checked_at = 0.0  # by the server's clock
         self._resolved = 0.0  # the number of jumps that were known to be steps
         self._steps: tuple[ClockStep, ...] = ()
@@ -247,11 +247,11 @@ class ServerClock:
         jumped: list[float] | None = stored.get("jumped")
         resolved: list[float] = stored.get("resolved", [0, 0.0, 0.0])
         self._follow(resolved)
-        by = self._stepped(now, boot, total, seen, jumped)
+        by = self._detect_step(now, boot, total, seen, jumped)
         after = float(stored.get("after", now))
         if by:
             # Rows that were written since the last good check may have been written after the step.
-            since = 2 * _SERVER_SEEN_EVERY if self._right_at is None else boot - self._right_at + SLACK
+            since = 2 * _SERVER_SEEN_EVERY if self._last_good_at is None else boot - self._last_good_at + SLACK
             after = now - min(abs(by) / 2, since)
             clock_steps.shift(tx, Shift(by=by, to=now, after=after))
             clock_steps.end_notice(tx, _WHERE)
@@ -285,7 +285,7 @@ class ServerClock:
         self._last, self._steps, self._ages_from = (now - boot, total), steps, ages_from
         self._checked_at, self._resolved = now, resolved[0]
         if not by:  # otherwise a rollback must let the next check find the step again
-            self._right_at = boot
+            self._last_good_at = boot
         return True
 
     def _follow(self, resolved: list[float]) -> None:
@@ -299,7 +299,7 @@ class ServerClock:
         elif self._checked_at >= jumped_to:
             self._last = offset, total + by
 
-    def _stepped(self, now: float, boot: float, total: float, seen: float, jumped: list[float] | None) -> float:
+    def _detect_step(self, now: float, boot: float, total: float, seen: float, jumped: list[float] | None) -> float:
         """Returns the step in seconds, or 0.0.
 
         *jumped*: the known interval that the clock skipped while no process watched it.

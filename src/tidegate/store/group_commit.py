@@ -76,16 +76,16 @@ class BatchLeader(ABC, Generic[W]):
                 except BaseException:
                     self._once_more(piece)
                     raise
-                self._leave(piece)
+                self._hand_over(piece)
         except BaseException:
-            self._leave(piece)
+            self._hand_over(piece)
             raise
         if piece.error is not None:
             error, piece.error = piece.error, None
             raise error
         return piece.result  # type: ignore[return-value]
 
-    def _leave(self, piece: BatchItem[W, Any]) -> None:
+    def _hand_over(self, piece: BatchItem[W, Any]) -> None:
         """Passes the lead on and wakes the threads of performed items, even if this thread was interrupted.
 
         The next leader is woken under the mutex. If it is interrupted at that moment, it knows that it has the lead.

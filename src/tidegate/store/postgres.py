@@ -64,9 +64,9 @@ _SHORT = """select set_config('transaction_timeout', '60s', false)
 _LONG = """select set_config('transaction_timeout', '0', true)
     where current_setting('transaction_timeout', true) is not null"""
 _MIGRATORS = 7_434_083  # the key of the advisory lock of migrators
-_COLLISIONS = 5  # attempts of a transaction that hits a deadlock or a serialization failure
+_MAX_COLLISIONS = 5  # attempts of a transaction that hits a deadlock or a serialization failure
 _READING = "begin read only"
-_LISTEN_AGAIN = 60.0  # seconds between attempts of a refused LISTEN
+_LISTEN_RETRY_SECONDS = 60.0  # seconds between attempts of a refused LISTEN
 _MAX_BACKENDS = 1000  # remembered server connections behind a pooler
 
 
@@ -154,7 +154,7 @@ class PostgresStore:
         self._clock = now  # None: the server's clock
         self.keeps_time = now is None
         self._steady: SteadyClock | None = None
-        self._of_server: ServerClock | None = None
+        self._server_clock: ServerClock | None = None
         self._registry = StatementRegistry(statements)
         self._announcer = NotifyThrottle(self._notify)
         self._known: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
@@ -171,7 +171,7 @@ class PostgresStore:
             open=False,
             reconnect_timeout=60,
             name="tidegate",
-            configure=None if address.pooled else _configured,
+            configure=None if address.pooled else _configure,
         )
         self._open(patience)
 
@@ -209,7 +209,7 @@ class PostgresStore:
 
     def keep_steady(self, clock: SteadyClock) -> None:
         if self._clock is None:
-            self._of_server = ServerClock(clock.monotonic)
+            self._server_clock = ServerClock(clock.monotonic)
         else:
             clock.keep_in_store()
             self._steady, self._clock = clock, clock.now
@@ -217,11 +217,11 @@ class PostgresStore:
     def check_clock(self, tx: Tx) -> bool:
         if self._steady is not None:
             self._steady.check(tx)
-        return self._of_server is None or self._of_server.check(tx)
+        return self._server_clock is None or self._server_clock.check(tx)
 
     def older_than(self, age: float, now: float) -> float:
-        if self._of_server is not None:
-            return self._of_server.older_than(now, age)
+        if self._server_clock is not None:
+            return self._server_clock.older_than(now, age)
         return now - age if self._steady is None else self._steady.older_than(age)
 
     def announce(self) -> None:
@@ -253,7 +253,7 @@ class PostgresStore:
                 if not refused:
                     _log.warning("listen_refused reason=%s", error)
                 refused = True
-                stop.wait(_LISTEN_AGAIN)
+                stop.wait(_LISTEN_RETRY_SECONDS)
 
     def close(self) -> None:
         self._pool.close()
@@ -266,7 +266,7 @@ class PostgresStore:
         while True:
             try:
                 return self._once(work, begin)
-            except _Untouched as error:
+            except _NotCommitted as error:
                 # After a server restart all connections are dead, which shows only when one is used.
                 dead += 1
                 if dead > self._limit:
@@ -274,7 +274,7 @@ class PostgresStore:
             except (pg_errors.DeadlockDetected, pg_errors.SerializationFailure) as error:
                 # The server rolled the transaction back. A retry may succeed.
                 collided += 1
-                if collided >= _COLLISIONS:
+                if collided >= _MAX_COLLISIONS:
                     raise _translated(error) from error
             except psycopg.Error as error:
                 raise _translated(error) from error
@@ -298,10 +298,10 @@ class PostgresStore:
                 except BaseException as error:
                     _roll_back(connection)
                     if connection.closed and isinstance(error, psycopg.OperationalError) and not committing:
-                        raise _Untouched from error
+                        raise _NotCommitted from error
                     raise
                 if writes and new is not None:
-                    self._remember(new)
+                    self._mark_checked(new)
                 return result
         except PoolTimeout as error:
             raise StoreBusy(UNREACHABLE) from error
@@ -322,7 +322,7 @@ class PostgresStore:
         backend = cursor.fetchone()
         return None if backend is None or backend[:2] in self._checked_backends else backend[:2]
 
-    def _remember(self, new: psycopg.Connection[Any] | Row) -> None:
+    def _mark_checked(self, new: psycopg.Connection[Any] | Row) -> None:
         if isinstance(new, psycopg.Connection):
             self._checked.add(new)
             return
@@ -338,7 +338,7 @@ class PostgresStore:
         return PostgresTx(connection, self._registry, now)
 
 
-class _Untouched(Exception):
+class _NotCommitted(Exception):
     """The connection was lost before the commit was sent."""
 
 
@@ -356,7 +356,7 @@ def _encoded(sql: str) -> bytes:
     return sql.encode()
 
 
-def _configured(connection: psycopg.Connection[Any]) -> None:
+def _configure(connection: psycopg.Connection[Any]) -> None:
     connection.execute(_SHORT)
 
 

@@ -147,12 +147,12 @@ class SqliteStore:
             raise
 
     def write(self, work: Callable[[Tx], T]) -> T:
-        self._same_process()
+        self._require_same_process()
         self._require_files(acknowledging=False)
         try:
             return self._write_steadily(work)
         except StoreError as error:
-            self._blame_files(error)
+            self._raise_file_error(error)
             raise
 
     def _write_steadily(self, work: Callable[[Tx], T]) -> T:
@@ -265,7 +265,7 @@ class SqliteStore:
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Driver]:
         """Yields a connection for one read. A few stay open for reuse."""
-        self._same_process()
+        self._require_same_process()
         self._require_files(acknowledging=False)
         with self._lock:
             if self._closed:
@@ -279,7 +279,7 @@ class SqliteStore:
         except BaseException as error:
             reader.close()  # and roll back its open transaction
             if isinstance(error, StoreError):
-                self._blame_files(error)
+                self._raise_file_error(error)
             raise
         for idle in self._release_reader(reader):
             idle.close()
@@ -309,7 +309,7 @@ class SqliteStore:
             with contextlib.closing(self._connected()) as probe:
                 self._require_whole(probe)
 
-    def _blame_files(self, error: StoreError) -> None:
+    def _raise_file_error(self, error: StoreError) -> None:
         """Raises the file problem that explains *error*, if there is one."""
         self._require_files()
         if isinstance(error, StoreDamaged):
@@ -328,6 +328,6 @@ class SqliteStore:
                 raise self._files.is_missing() from error
         raise self._files.is_damaged("it was cut: pages are missing at its end")
 
-    def _same_process(self) -> None:
+    def _require_same_process(self) -> None:
         if os.getpid() != self._process:
             raise StoreError(_FORKED)

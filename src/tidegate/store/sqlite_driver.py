@@ -19,12 +19,12 @@ from tidegate.store.base import Progress
 
 Row = tuple[Any, ...]
 
-_OLDEST = (3, 35, 0)  # supports RETURNING and UPDATE FROM
+_MIN_VERSION = (3, 35, 0)  # supports RETURNING and UPDATE FROM
 # In older versions two connections that write and checkpoint at once could corrupt a WAL database.
 _WAL_IS_SAFE = (3, 51, 3)
-_SWITCH_AGAIN = 0.005  # seconds until a journal change that collided with another one is retried
+_SWITCH_RETRY_SECONDS = 0.005  # seconds until a journal change that collided with another one is retried
 _COPY_PAGES = 500  # about 2 MB between two progress reports of a copy
-_COPY_PATIENCE = 10  # seconds to wait for a locked target of a copy
+_COPY_TIMEOUT = 10  # seconds to wait for a locked target of a copy
 # A read error or damage is permanent. A write error may pass when there is space again: for a full quota, or no space
 # for the -shm file, SQLite only reports "disk I/O error".
 _UNREADABLE = frozenset(sqlite3.SQLITE_IOERR | kind << 8 for kind in (1, 2, 32, 33))  # READ, SHORT_READ, DATA, a bad fs
@@ -108,19 +108,19 @@ def wal_is_safe(driver: str) -> bool:
 
 def _set_up(connection: Driver, driver: str, patience: float) -> None:
     """Configures a connection: durable against power loss, and waiting for other processes."""
-    if version(driver) < _OLDEST:
+    if version(driver) < _MIN_VERSION:
         installed = ".".join(map(str, version(driver)))
         raise StoreError(f"SQLite {installed} is too old; install apsw: pip install 'tidegate[queue]'")
     connection.execute(f"pragma busy_timeout = {round(patience * 1000)}")
     journal = "wal" if wal_is_safe(driver) else "truncate"
-    current = _switched(connection, journal, patience)
+    current = _set_journal(connection, journal, patience)
     if journal != "wal" and current == "wal":
         raise StoreBusy("another process has the file open with a newer SQLite; this one is not safe beside it")
     for pragma in ("synchronous = full", "foreign_keys = on", "mmap_size = 0"):
         connection.execute(f"pragma {pragma}")
 
 
-def _switched(connection: Driver, journal: str, patience: float) -> str:
+def _set_journal(connection: Driver, journal: str, patience: float) -> str:
     """Sets the journal mode and returns the actual one.
 
     If two processes open a new file at once, SQLite rejects one immediately, whatever its timeout is: both have read
@@ -133,7 +133,7 @@ def _switched(connection: Driver, journal: str, patience: float) -> str:
         except StoreBusy as error:
             if "locked" not in str(error) or time.monotonic() >= until:
                 raise
-        time.sleep(_SWITCH_AGAIN)
+        time.sleep(_SWITCH_RETRY_SECONDS)
 
 
 class ApswDriver:
@@ -179,7 +179,7 @@ class ApswDriver:
         try:
             target = self._apsw.Connection(path)
             try:
-                target.set_busy_timeout(_COPY_PATIENCE * 1000)
+                target.set_busy_timeout(_COPY_TIMEOUT * 1000)
                 with target.backup("main", self.raw, "main") as copy:
                     while not copy.done:
                         copy.step(_COPY_PAGES)
@@ -237,7 +237,7 @@ class StdlibDriver:
 
     def backup_to(self, path: str, progress: Progress) -> None:
         try:
-            target = sqlite3.connect(path, timeout=_COPY_PATIENCE)
+            target = sqlite3.connect(path, timeout=_COPY_TIMEOUT)
             try:
                 self.raw.backup(
                     target, pages=_COPY_PAGES, progress=lambda _, left, total: progress(total - left, total)

@@ -147,7 +147,7 @@ class OpenFiles:
             raise StoreDamaged(self._damage)
         try:
             stat = os.stat(self._path)  # noqa: PTH116
-            if (stat.st_ino, stat.st_dev) != self._file or not self._same_beside():
+            if (stat.st_ino, stat.st_dev) != self._file or not self._side_files_match():
                 raise self.is_missing()
         except OSError as error:
             raise self.is_missing() from error
@@ -182,7 +182,7 @@ class OpenFiles:
                 write_marker(self._path, Marker(marker.id, damaged=True))
         return StoreDamaged(self._damage)
 
-    def _same_beside(self) -> bool:
+    def _side_files_match(self) -> bool:
         for name, known in self._beside.items():
             try:
                 stat = os.stat(name)  # noqa: PTH116

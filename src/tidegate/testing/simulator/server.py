@@ -75,7 +75,7 @@ class Listener:
 
     def _watch(self) -> None:
         if not self._watching and self._timer is None and self._listening is not None and self._room():
-            asyncio.get_running_loop().add_reader(self._listening, self._knock)
+            asyncio.get_running_loop().add_reader(self._listening, self._accept_ready)
             self._watching = True
 
     def _unwatch(self) -> None:
@@ -86,7 +86,7 @@ class Listener:
             self._timer.cancel()
             self._timer = None
 
-    def _knock(self) -> None:
+    def _accept_ready(self) -> None:
         if self._slow:
             self._later(self._slow, self._enter)
         else:
@@ -104,17 +104,17 @@ class Listener:
                 return
             client.setblocking(False)
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._welcome(client)
+            self._start_connection(client)
             if self._slow:
                 break
         self._unwatch()
         self._watch()
 
-    def _welcome(self, client: socket.socket) -> None:
+    def _start_connection(self, client: socket.socket) -> None:
         loop, connection = asyncio.get_running_loop(), self._make()
         connection.left = self.left
         self.inside.add(connection)
-        task = loop.create_task(_greet(loop, connection, client))
+        task = loop.create_task(_attach(loop, connection, client))
         self._entering.add(task)
 
         def entered(task: asyncio.Task[None]) -> None:
@@ -133,7 +133,7 @@ class Listener:
         return len(self.inside) < self._limit
 
 
-async def _greet(loop: asyncio.AbstractEventLoop, connection: ServerConnection, client: socket.socket) -> None:
+async def _attach(loop: asyncio.AbstractEventLoop, connection: ServerConnection, client: socket.socket) -> None:
     await loop.connect_accepted_socket(lambda: connection, client)
 
 
