@@ -64,10 +64,10 @@ class Secrets:
 
     def read(self, purpose: str, signed: str) -> str | None:
         """Returns the signed text, or None if the signature is not valid for *purpose*."""
-        texts = (secrets._own(purpose, signed) for secrets in (self, *self._former))
+        texts = (secrets._read_with_own_key(purpose, signed) for secrets in (self, *self._former))
         return next((text for text in texts if text is not None), None)
 
-    def _own(self, purpose: str, signed: str) -> str | None:
+    def _read_with_own_key(self, purpose: str, signed: str) -> str | None:
         body, _, mac = signed.partition(".")
         try:
             text = _plain(body)

@@ -118,11 +118,11 @@ def sentence(tokens: Counter[str], queues: Sequence[QueueReport]) -> str:
     failed = sum(queue.jobs.get("failed", 0) for queue in queues)
     parts = list(_targets_in_words(tokens))
     if not parts and not failed:
-        jobs = f"{_capital(waiting)}." if waiting else "No job waits."
+        jobs = f"{_capitalize(waiting)}." if waiting else "No job waits."
         return f"{_all_work(tokens)} {jobs}"
     parts += [f"{many(failed, 'job')} {'has' if failed == 1 else 'have'} failed"] if failed else []
     parts += [waiting] if waiting else []
-    return f"{_capital(', '.join(parts))}. Nothing has been lost."
+    return f"{_capitalize(', '.join(parts))}. Nothing has been lost."
 
 
 def _targets_in_words(tokens: Counter[str]) -> Iterator[str]:
@@ -164,7 +164,7 @@ def _all_work(tokens: Counter[str]) -> str:
     return "The one target works." if n == 1 else f"All {n:,} targets work."
 
 
-def _capital(text: str) -> str:
+def _capitalize(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
@@ -268,7 +268,7 @@ def _queues(tx: Tx, queues: Iterable[QueueReport], now: float) -> Iterator[Actio
             queue.oldest is not None
             and queue.oldest > STUCK
             and not _is_paused(queue, now)
-            and not _cycled(tx, queue, now)
+            and not _waits_for_batch(tx, queue, now)
         ):
             yield ActionItem(
                 kind="stuck",
@@ -315,7 +315,7 @@ def _channels(tx: Tx) -> Iterator[ActionItem]:
         )
 
 
-def _cycled(tx: Tx, queue: QueueReport, now: float) -> bool:
+def _waits_for_batch(tx: Tx, queue: QueueReport, now: float) -> bool:
     """Whether its jobs wait for the next run of a batch-only queue, which may take days, and is not overdue."""
     at = explain.next_cycle(tx, queue.name)
     return at is not None and now < at + STUCK

@@ -27,8 +27,8 @@ class SocketStream(asyncio.Protocol):
     def __init__(self, connected: socket.socket | None = None) -> None:
         self._socket = connected
         self._transport: asyncio.Transport | None = None
-        self._came = bytearray()
-        self._waits: asyncio.Future[None] | None = None
+        self._received = bytearray()
+        self._waiter: asyncio.Future[None] | None = None
         self._over = self._paused = self._rests = False
         self._error: Exception | None = None
         self._left = 0
@@ -36,7 +36,7 @@ class SocketStream(asyncio.Protocol):
     @property
     def quiet(self) -> bool:
         """Whether it can be reused: it is open, and no unexpected bytes have arrived."""
-        return not self._over and not self._came and not self._has_unread_bytes()
+        return not self._over and not self._received and not self._has_unread_bytes()
 
     def expect(self, limit: int) -> None:
         """Allows *limit* bytes from now on."""
@@ -48,16 +48,16 @@ class SocketStream(asyncio.Protocol):
 
     async def read(self) -> bytes:
         """Returns the received bytes, empty at the end. Raises TooBig above the limit, OSError if it broke."""
-        if not self._came and not self._over:
-            self._waits = asyncio.get_running_loop().create_future()
+        if not self._received and not self._over:
+            self._waiter = asyncio.get_running_loop().create_future()
             try:
-                await self._waits
+                await self._waiter
             finally:
-                self._waits = None
-        if not self._came and self._error is not None:
+                self._waiter = None
+        if not self._received and self._error is not None:
             raise self._error
-        data = bytes(self._came)
-        self._came.clear()
+        data = bytes(self._received)
+        self._received.clear()
         if self._paused and self._transport is not None and not self._over:
             self._paused = False
             self._transport.resume_reading()
@@ -86,8 +86,8 @@ class SocketStream(asyncio.Protocol):
         if self._rests:
             self.close()
             return
-        self._came += data
-        if len(self._came) > _HIGH and not self._paused and self._transport is not None:
+        self._received += data
+        if len(self._received) > _HIGH and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
         self._wake()
@@ -95,7 +95,7 @@ class SocketStream(asyncio.Protocol):
     def eof_received(self) -> None:
         self._over = True
         sealed = None if self._transport is None else self._transport.get_extra_info("ssl_object")
-        if sealed is not None and not _is_said(sealed):
+        if sealed is not None and not _has_close_notify(sealed):
             self._error = ConnectionAbortedError("it was cut before its end was said")
         self._wake()
 
@@ -116,11 +116,11 @@ class SocketStream(asyncio.Protocol):
         return True
 
     def _wake(self) -> None:
-        if self._waits is not None and not self._waits.done():
-            self._waits.set_result(None)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
-def _is_said(sealed: ssl.SSLObject) -> bool:
+def _has_close_notify(sealed: ssl.SSLObject) -> bool:
     """Whether the peer has sent a TLS close notification. asyncio does not distinguish it from a broken connection."""
     try:
         return not sealed.read(1)

@@ -66,13 +66,13 @@ class Connector:
         raise _unreachable(host, failed) from failed
 
     async def _addresses(self, host: str, port: int) -> Sequence[str]:
-        addresses = [host] if _is_address(host) else await self._look_up(host, port)
+        addresses = [host] if _is_address(host) else await self._resolve(host, port)
         for address in addresses:
             if reason := why_blocked(address, self._allowed):
                 raise BlockedAddress(host, address, reason)
         return addresses
 
-    async def _look_up(self, host: str, port: int) -> Sequence[str]:
+    async def _resolve(self, host: str, port: int) -> Sequence[str]:
         try:
             return await self._resolver(host, port)
         except (OSError, UnicodeError) as error:
@@ -145,7 +145,7 @@ class ConnectionPool:
     @asynccontextmanager
     async def acquire(self, parsed: ParsedUrl) -> AsyncIterator[OriginPool]:
         """Yields the origin of *parsed* with one of its connection slots reserved."""
-        origin = self._take(parsed.origin)
+        origin = self._reserve(parsed.origin)
         try:
             async with origin.turns:
                 yield origin
@@ -184,7 +184,7 @@ class ConnectionPool:
             origin.close()
         await asyncio.sleep(0)  # lets the loop close their sockets
 
-    def _take(self, key: _Key) -> OriginPool:
+    def _reserve(self, key: _Key) -> OriginPool:
         origin = self._busy.get(key) or self._pop_idle(key) or OriginPool(asyncio.Semaphore(self._per_host))
         self._busy[key] = origin
         origin.users += 1

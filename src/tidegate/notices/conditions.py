@@ -97,7 +97,7 @@ def _queues(tx: Tx, policy: NoticePolicy, now: float, unmanned: QueuesWithoutWor
         if queue.name == OWN_QUEUE or not queue.jobs.get("ready") or queue.paused_until is not None:
             continue
         oldest = next(iter(reports.first_ready(tx, queue.name)), None)
-        if oldest is None or _cycled(tx, queue.name, policy, now):
+        if oldest is None or _waits_for_batch(tx, queue.name, policy, now):
             continue
         if not queue.workers:
             since = max(oldest.due_at, unmanned.setdefault(queue.name, now))
@@ -118,7 +118,7 @@ def _stuck(tx: Tx, queue: QueueReport, policy: NoticePolicy, now: float) -> JobS
     return None
 
 
-def _cycled(tx: Tx, queue: str, policy: NoticePolicy, now: float) -> bool:
+def _waits_for_batch(tx: Tx, queue: str, policy: NoticePolicy, now: float) -> bool:
     """Whether its jobs wait for the next run of a batch-only queue, which is not overdue."""
     at = explain.next_cycle(tx, queue)
     return at is not None and now < at + policy.stuck

@@ -222,7 +222,7 @@ class _Check:
             for name, part in section.parts.items()
             if isinstance(part, Section) and name in names and (not part.optional or self.anything_at(part.path))
         }
-        table.update({name: {} for name in self._chosen(section)})
+        table.update({name: {} for name in self._user_named_tables(section)})
         depth = len(section.path)
         for path, source in self.given.items():
             if path[:depth] != section.path or len(path) == depth:
@@ -237,7 +237,7 @@ class _Check:
                 inner[path[-1]] = source.value
         return table
 
-    def _chosen(self, section: Section) -> list[str]:
+    def _user_named_tables(self, section: Section) -> list[str]:
         """Returns the names of the user-named tables in a section, including empty ones."""
         table: Any = self.file.content if section.others is not None else {}
         for name in section.path:

@@ -155,7 +155,7 @@ class _Scale:
 
 def picture(result: Simulation, title: str) -> str:
     """Returns a whole SVG document."""
-    axis, shapes = _drawn(result)
+    axis, shapes = _draw(result)
     heading = [
         text(24, 36, title, kind="strong", size=20),
         text(24, 60, describe_simulation(result), size=14),
@@ -166,11 +166,11 @@ def picture(result: Simulation, title: str) -> str:
 
 def inside(result: Simulation) -> str:
     """Returns the chart as a part of a page, without the heading."""
-    axis, shapes = _drawn(result)
+    axis, shapes = _draw(result)
     return part(_WIDTH, _TOP - 48, int(axis + 84), summary(result), shapes)
 
 
-def _drawn(result: Simulation) -> tuple[float, list[str]]:
+def _draw(result: Simulation) -> tuple[float, list[str]]:
     """Returns the position of the axis, and the shapes."""
     scale = _Scale(result.plan.lasts, result.plan.every)
     rows = [kind for kind in HoldKind if any(span.why is kind for span in result.spans)]
@@ -188,7 +188,7 @@ def _drawn(result: Simulation) -> tuple[float, list[str]]:
         shapes += _notices(result, scale, _TOP + len(rows) * _ROW)
     tallest = max(_tallest(calls, scale) for _, calls in lanes)
     for number, (label, calls) in enumerate(lanes):
-        shapes += _lane(label, calls, scale, gates_end + number * _LANE + _LANE / 2, tallest)
+        shapes += _call_row(label, calls, scale, gates_end + number * _LANE + _LANE / 2, tallest)
     shapes += _legend(axis + 62, tallest, told=bool(result.told))
     return axis, shapes
 
@@ -254,7 +254,7 @@ def _tallest(calls: SimulatedCalls, scale: _Scale) -> int:
     return max(_columns(calls, scale).values(), default=0)
 
 
-def _lane(label: str, calls: SimulatedCalls, scale: _Scale, middle: float, tallest: int) -> list[str]:
+def _call_row(label: str, calls: SimulatedCalls, scale: _Scale, middle: float, tallest: int) -> list[str]:
     counted = f"{len(calls):,} calls, {calls.failures:,} failed"
     marks = _bars_per_column(calls, scale, middle, tallest) if tallest > _MAX_STACKED else _marks(calls, scale, middle)
     return [

@@ -107,7 +107,7 @@ class SteadyClock:
         if not self.stored:
             with self._lock:
                 self._anchor, _ = decide(self._anchor, self._read())
-        return self._unsure()
+        return self._estimated_now()
 
     def older_than(self, age: float) -> float:
         """Returns the time before which everything is *age* seconds old, or 0 while that is unknown."""
@@ -149,7 +149,7 @@ class SteadyClock:
             if known is not None and known.boot_id == self._boot_id:
                 new, by = decide(known, self._read())
                 self._anchor = known if by else new
-            now = self._unsure()
+            now = self._estimated_now()
         return now
 
     def check(self, tx: Tx) -> None:
@@ -190,7 +190,7 @@ class SteadyClock:
             return None
         return boot + anchor.offset
 
-    def _unsure(self) -> float:
+    def _estimated_now(self) -> float:
         """Returns the best time until the store has been read."""
         anchor, read = self._anchor, self._read()
         if anchor is None or abs(read.offset - anchor.offset) <= TOLERATED:
@@ -228,7 +228,7 @@ class ServerClock:
         self._last: tuple[float, float] | None = None  # the offset from elapsed time, and the sum of steps
         self._last_good_at: float | None = None  # elapsed time at the last check without a step
         self._checked_at = 0.0  # by the server's clock
-        self._resolved = 0.0  # the number of jumps that were known to be steps
+        self._resolved_count = 0.0  # the number of jumps that were known to be steps
         self._steps: tuple[ClockStep, ...] = ()
         self._ages_from = 0.0  # server time: until then nothing is deleted by age
 
@@ -246,7 +246,7 @@ class ServerClock:
         ages_from, stepped_at = float(stored.get("ages_from", 0.0)), stored.get("stepped_at")
         jumped: list[float] | None = stored.get("jumped")
         resolved: list[float] = stored.get("resolved", [0, 0.0, 0.0])
-        self._follow(resolved)
+        self._apply_resolved(resolved)
         by = self._detect_step(now, boot, total, seen, jumped)
         after = float(stored.get("after", now))
         if by:
@@ -283,18 +283,18 @@ class ServerClock:
         if {**new, "seen": stored.get("seen")} != stored or abs(now - seen) > _SERVER_SEEN_EVERY:
             clock_steps.write(tx, {**new, "seen": now})
         self._last, self._steps, self._ages_from = (now - boot, total), steps, ages_from
-        self._checked_at, self._resolved = now, resolved[0]
+        self._checked_at, self._resolved_count = now, resolved[0]
         if not by:  # otherwise a rollback must let the next check find the step again
             self._last_good_at = boot
         return True
 
-    def _follow(self, resolved: list[float]) -> None:
+    def _apply_resolved(self, resolved: list[float]) -> None:
         """Applies a jump that was found to be a step: the sum of steps was too small for later processes."""
         n, jumped_to, by = resolved
-        if self._last is None or n == self._resolved:
+        if self._last is None or n == self._resolved_count:
             return
         offset, total = self._last
-        if n > self._resolved + 1:
+        if n > self._resolved_count + 1:
             self._last = None  # it is unknown which of them precede the last check
         elif self._checked_at >= jumped_to:
             self._last = offset, total + by

@@ -126,7 +126,7 @@ class SqliteStore:
             if read_marker(path) is None:
                 make_private(path)
             self._files = OpenFiles.opened(path)
-            self._writer = self._connected()
+            self._writer = self._connect()
         except BaseException:
             leave(path)
             raise
@@ -218,7 +218,7 @@ class SqliteStore:
             if self._closed:
                 raise StoreError("the store is closed")
             if self._watching is None:
-                self._watching = self._connected()
+                self._watching = self._connect()
             return int(self._watching.execute("pragma data_version")[0][0])
 
     def backup(self, path: str, progress: Progress = unheard) -> None:
@@ -272,7 +272,7 @@ class SqliteStore:
                 raise StoreError("the store is closed")
             reader = self._idle.pop()[0] if self._idle else None
         if reader is None:
-            reader = self._connected()
+            reader = self._connect()
             reader.execute(f"pragma cache_size = -{_READ_CACHE}")
         try:
             yield reader
@@ -297,7 +297,7 @@ class SqliteStore:
             del self._idle[0]
             return [oldest]
 
-    def _connected(self) -> Driver:
+    def _connect(self) -> Driver:
         try:
             return connect(self.path, self.driver, self._patience)
         except StoreDamaged as error:
@@ -306,7 +306,7 @@ class SqliteStore:
     def _require_files(self, *, acknowledging: bool = True) -> None:
         """Raises StoreMissing or StoreDamaged unless the files are the opened ones and complete."""
         if self._files.check() if acknowledging else self._files.check_often():
-            with contextlib.closing(self._connected()) as probe:
+            with contextlib.closing(self._connect()) as probe:
                 self._require_whole(probe)
 
     def _raise_file_error(self, error: StoreError) -> None:

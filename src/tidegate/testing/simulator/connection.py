@@ -50,7 +50,7 @@ class ServerConnection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if not self._ended:
             self._reader.feed(data)
-            self._go_on()
+            self._process_buffer()
 
     def pause_writing(self) -> None:
         self._full = True
@@ -75,7 +75,7 @@ class ServerConnection(asyncio.Protocol):
         self._settle(gone=False)
         self._abort(reset=busy)
 
-    def _go_on(self) -> None:
+    def _process_buffer(self) -> None:
         while self._task is None and not self._ended:
             try:
                 read = self._reader.next()
@@ -114,7 +114,7 @@ class ServerConnection(asyncio.Protocol):
             await asyncio.sleep(sending.hang)
         self._task = None
         self._end(sending.ending)
-        self._go_on()
+        self._process_buffer()
 
     async def _drained(self) -> None:
         if self._full:

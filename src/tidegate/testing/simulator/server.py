@@ -74,7 +74,7 @@ class Listener:
             self._watch()
 
     def _watch(self) -> None:
-        if not self._watching and self._timer is None and self._listening is not None and self._room():
+        if not self._watching and self._timer is None and self._listening is not None and self._has_capacity():
             asyncio.get_running_loop().add_reader(self._listening, self._accept_ready)
             self._watching = True
 
@@ -88,19 +88,19 @@ class Listener:
 
     def _accept_ready(self) -> None:
         if self._slow:
-            self._later(self._slow, self._enter)
+            self._later(self._slow, self._accept)
         else:
-            self._enter()
+            self._accept()
 
-    def _enter(self) -> None:
+    def _accept(self) -> None:
         self._timer = None
-        while self._listening is not None and self._room():
+        while self._listening is not None and self._has_capacity():
             try:
                 client, _ = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 break
             except OSError:
-                self._later(_RETRY_SECONDS, self._enter)
+                self._later(_RETRY_SECONDS, self._accept)
                 return
             client.setblocking(False)
             client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -129,7 +129,7 @@ class Listener:
         self._unwatch()
         self._timer = asyncio.get_running_loop().call_later(wait, what)
 
-    def _room(self) -> bool:
+    def _has_capacity(self) -> bool:
         return len(self.inside) < self._limit
 
 
