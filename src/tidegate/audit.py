@@ -12,22 +12,34 @@ from tidegate.faults.redaction import redact
 from tidegate.store import base
 from tidegate.store.base import ResultPage, Row, Tx
 
-# Who acts, and from where: on the page, through the API, at the command line, or inside a program.
-
-# What happens without a person is written down under these names, and read by them: nobody else may have one.
-SYSTEM_ACTORS = frozenset({
-    "auto", "breaker", "clock", "intake", "local", "nobody", "parent", "person", "probe", "restore", "settings",
-    "somebody", "sweeper", "worker",
-})  # fmt: skip
+# Actions without a user are recorded under these names. No account may have one.
+SYSTEM_ACTORS = frozenset(
+    {
+        "auto",
+        "breaker",
+        "clock",
+        "intake",
+        "local",
+        "nobody",
+        "parent",
+        "person",
+        "probe",
+        "restore",
+        "settings",
+        "somebody",
+        "sweeper",
+        "worker",
+    }
+)
 
 
 def user_actor(name: str) -> str:
-    """The name of somebody who was recognised elsewhere, as events have it: never one that only the program has."""
+    """Returns the actor name of a user who was authenticated elsewhere. It is never a system name."""
     return f"user {name}" if name.casefold() in SYSTEM_ACTORS else name
 
 
 class Origin(StrEnum):
-    """Where somebody acted."""
+    """The interface that the actor used."""
 
     PAGE = "page"
     API = "api"
@@ -36,9 +48,9 @@ class Origin(StrEnum):
 
 
 class Actor(str):
-    """A name, as events have it, that knows from where its bearer acts, and why if they said so.
+    """The name of an actor, with its origin and the reason for the action.
 
-    It is a text, so whoever only wants the name need not know more.
+    It is a str, so code that only needs the name can use it directly.
     """
 
     __slots__ = ("origin", "reason")
@@ -54,27 +66,27 @@ class Actor(str):
 
     @classmethod
     def of(cls, by: str) -> Actor:
-        """*by* itself, or a name that a program gave."""
+        """Returns *by*, or an Actor for a plain name."""
         return by if isinstance(by, Actor) else cls(by)
 
     def because(self, reason: str) -> Actor:
-        """The same one, with a reason."""
+        """Returns the same actor with a reason."""
         return Actor(str(self), self.origin, reason)
 
 
-# Who did what, as rows: written with the change, the newest read first.
+# -- entries -----------------------------------------------------------------------------------------------------------
 
 RETENTION = 90 * 86_400.0  # seconds
-# What people do that no event of a queue or a target is called after.
+# Actions that are not named after an event of a queue or a target.
 HELD, CLOSED = "breaker_held_open", "breaker_closed"
 RETRIED, CANCELLED, FORGOTTEN = "job_retried", "job_cancelled", "job_forgotten"
-ACCOUNTS = ("user", "token")  # subjects that only those see who manage people
+ACCOUNTS = ("user", "token")  # subjects that only user administrators see
 _MAX_TEXT = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditSubject:
-    """What somebody did something to: a queue, a target or a key of it, a job, a bulk action, a notice, an account."""
+    """The subject of an action: a queue, a target or its key, a job, a bulk action, a notice or an account."""
 
     subject: str
     name: str
@@ -83,7 +95,7 @@ class AuditSubject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditEntry:
-    """One thing that somebody did: how it was before, how it became, and why if they said so."""
+    """One action: the state before and after, and the reason if one was given."""
 
     id: int
     at: float
@@ -98,7 +110,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFilter:
-    """Which of them; an empty text stands for any. *accounts*: also what was done to users and tokens."""
+    """Criteria for entries. An empty string matches any. *accounts*: include actions on users and tokens."""
 
     actor: str = ""
     action: str = ""
@@ -119,17 +131,26 @@ def append_entry(
     was: Mapping[str, Any] | None = None,
     became: Mapping[str, Any] | None = None,
 ) -> None:
-    """Writes down what *by* did, beside the change itself."""
-    who = Actor.of(by)
-    tx.query("activity_note", {
-        "actor": str(who) or "nobody", "origin": str(who.origin), "action": action, "subject": subject.subject,
-        "name": subject.name, "lane": subject.lane, "was": json.dumps(was or {}), "became": json.dumps(became or {}),
-        "reason": redact(who.reason, _MAX_TEXT),
-    })  # fmt: skip
+    """Records an action of *by* in the transaction of the change."""
+    actor = Actor.of(by)
+    tx.query(
+        "activity_note",
+        {
+            "actor": str(actor) or "nobody",
+            "origin": str(actor.origin),
+            "action": action,
+            "subject": subject.subject,
+            "name": subject.name,
+            "lane": subject.lane,
+            "was": json.dumps(was or {}),
+            "became": json.dumps(became or {}),
+            "reason": redact(actor.reason, _MAX_TEXT),
+        },
+    )
 
 
 def list_entries(tx: Tx, audit_filter: AuditFilter, limit: int, before: int = 2**62) -> list[AuditEntry]:
-    """The newest first."""
+    """Returns the matching entries with an id below *before*, newest first."""
     rows = tx.query(
         "activity",
         {
@@ -145,26 +166,32 @@ def list_entries(tx: Tx, audit_filter: AuditFilter, limit: int, before: int = 2*
             "n": limit,
         },
     )
-    return [_deed(row) for row in rows]
+    return [_entry(row) for row in rows]
 
 
 def prune(tx: Tx, before: float, limit: int) -> int:
-    """Removes a slice of what was done before then."""
+    """Deletes up to *limit* entries from before *before*."""
     return len(tx.query("activity_prune", {"before": before, "n": limit}))
 
 
-def _deed(row: Row) -> AuditEntry:
+def _entry(row: Row) -> AuditEntry:
     id_, at, actor, origin, action, subject, name, lane, was, became, reason = row
     return AuditEntry(
-        id=int(id_), at=at, actor=actor, origin=origin, action=action,
-        place=AuditSubject(subject=subject, name=name, lane=lane), was=json.loads(was), became=json.loads(became),
+        id=int(id_),
+        at=at,
+        actor=actor,
+        origin=origin,
+        action=action,
+        place=AuditSubject(subject=subject, name=name, lane=lane),
+        was=json.loads(was),
+        became=json.loads(became),
         reason=reason,
-    )  # fmt: skip
+    )
 
 
-# Who did what, from where, and how it was before and after: for people, the newest first.
+# -- list --------------------------------------------------------------------------------------------------------------
 
-# What somebody did, as the middle of a sentence: ann ... the queue mail.
+# The verb of a sentence: ann ... the queue mail.
 ACTIONS: Mapping[str, str] = {
     "queue_paused": "paused",
     "queue_resumed": "resumed",
@@ -204,29 +231,41 @@ ACTIONS: Mapping[str, str] = {
     "token_removed": "removed",
 }
 SUBJECTS: Mapping[str, str] = {
-    "queue": "the queue {}", "target": "{}", "job": "job {}", "bulk": "bulk action {}", "notice": "notice {}",
-    "user": "the user {}", "token": "the token {}",
-}  # fmt: skip
+    "queue": "the queue {}",
+    "target": "{}",
+    "job": "job {}",
+    "bulk": "bulk action {}",
+    "notice": "notice {}",
+    "user": "the user {}",
+    "token": "the token {}",
+}
 ORIGINS: Mapping[str, str] = {"page": "page", "api": "API", "cli": "command line", "program": "program"}
-# How parts of a state are said; a part that is not here is said with its name.
+# Templates for parts of a state. A part without a template is shown with its name.
 _SAID: Mapping[str, str] = {
-    "state": "{}", "role": "{}", "until": "until {}", "by": "by {}", "action": "{}", "jobs": "{} jobs",
-    "listed": "{} listed", "left": "{} left as they were", "done": "{} done",
-}  # fmt: skip
+    "state": "{}",
+    "role": "{}",
+    "until": "until {}",
+    "by": "by {}",
+    "action": "{}",
+    "jobs": "{} jobs",
+    "listed": "{} listed",
+    "left": "{} left as they were",
+    "done": "{} done",
+}
 _ONE: Mapping[str, str] = {"jobs": "{} job"}
 _HIDDEN = ("filter", "kind")
-_MARK = "a"  # of its cursors
+_MARK = "a"  # of cursors
 
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """One deed with its words."""
+    """One entry with its text."""
 
     deed: AuditEntry
 
     @property
     def what(self) -> str:
-        """What was done to what: "paused the queue mail"."""
+        """Returns the action and its subject: "paused the queue mail"."""
         return f"{ACTIONS.get(self.deed.action, self.deed.action.replace('_', ' '))} {subject_name(self.deed.place)}"
 
     def before(self, moment: Callable[[float], str]) -> str:
@@ -238,29 +277,38 @@ class AuditLine:
     def as_json(self) -> dict[str, Any]:
         deed = self.deed
         return {
-            "id": deed.id, "at": deed.at, "actor": deed.actor, "origin": deed.origin, "action": deed.action,
-            "subject": deed.place.subject, "name": deed.place.name, "key": deed.place.lane, "before": dict(deed.was),
-            "after": dict(deed.became), "reason": deed.reason, "says": f"{deed.actor} {self.what}",
-        }  # fmt: skip
+            "id": deed.id,
+            "at": deed.at,
+            "actor": deed.actor,
+            "origin": deed.origin,
+            "action": deed.action,
+            "subject": deed.place.subject,
+            "name": deed.place.name,
+            "key": deed.place.lane,
+            "before": dict(deed.was),
+            "after": dict(deed.became),
+            "reason": deed.reason,
+            "says": f"{deed.actor} {self.what}",
+        }
 
 
 def list_activity(
     tx: Tx, audit_filter: AuditFilter, *, cursor: str | None = None, limit: int = 50
 ) -> ResultPage[AuditLine]:
-    """What matches, the newest first. ValueError for a cursor that is none."""
-    found = list_entries(tx, audit_filter, limit + 1, base.read_cursor(cursor, _MARK))
-    lines = [AuditLine(each) for each in found[:limit]]
-    return ResultPage(lines, base.write_cursor(_MARK, found[limit - 1].id) if len(found) > limit else None)
+    """Returns a page of matching entries, newest first. Raises ValueError for an invalid cursor."""
+    entries = list_entries(tx, audit_filter, limit + 1, base.read_cursor(cursor, _MARK))
+    lines = [AuditLine(entry) for entry in entries[:limit]]
+    return ResultPage(lines, base.write_cursor(_MARK, entries[limit - 1].id) if len(entries) > limit else None)
 
 
 def subject_name(subject: AuditSubject) -> str:
-    """What it is about, in words."""
+    """Returns the name of a subject in a sentence."""
     text = SUBJECTS.get(subject.subject, "{}").format(subject.name)
     return f"key {subject.lane} of {text}" if subject.lane else text
 
 
 def format_state(state: Mapping[str, Any], moment: Callable[[float], str]) -> str:
-    """A state in a few words; empty when nothing is known of it."""
+    """Describes a state in a few words. Empty if nothing is known."""
     parts = []
     for name, value in state.items():
         if value in (None, "") or name in _HIDDEN:

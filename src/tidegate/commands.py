@@ -1,15 +1,14 @@
-"""What the commands of an application share with those of the server: options, words and exit codes.
+"""Helpers for the commands of applications: options, output and exit codes.
 
 @weather.command()
 @click.argument("city")
 @at_server
 def forget(at: AtServer, city: str) -> None:
-    with at.installed() as there:
-        there.db.write(lambda tx: tx.all("forget", {"name": city}))
+    with at.installed() as app:
+        app.db.write(lambda tx: tx.all("forget", {"name": city}))
     at.say({"forgotten": city}, f"forgotten: {city}")
 
-`NUMBER` is the type of an argument that numbers a row. `CliError` ends a command with one line and the exit code that
-says which kind of mistake it was.
+`NUMBER` is the type of an argument that is a row id. `CliError` ends a command with one line and an exit code.
 """
 
 from __future__ import annotations

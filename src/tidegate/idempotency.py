@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from tidegate.errors import Rejected
 from tidegate.store.base import Tx
 
-# Requests with a key, as rows: begun once, their answers kept.
+# -- rows --------------------------------------------------------------------------------------------------------------
 
-RETENTION = 86_400.0  # seconds that an answer is kept
-MAX_BODY = 65_536  # bytes of an answer that are kept
+RETENTION = 86_400.0  # seconds that a response is stored
+MAX_BODY = 65_536  # bytes of a stored body
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRow:
-    """What is known of a request. *status* is None while it is under way, *body* when it was too long to be kept."""
+    """A stored request. *status* is None while it is in flight. *body* is None if it was too long to store."""
 
     digest: str
     status: int | None
@@ -27,7 +27,7 @@ class RequestRow:
 
 
 def insert_request(tx: Tx, key: str, scope: str, digest: str, lease: float) -> int | None:
-    """The fence of a request that may be carried out now; None when another one has the key."""
+    """Returns the fence of a request that may be executed now, or None if the key is taken."""
     place = {"key": key, "scope": scope}
     rows = tx.query("request_begin", {**place, "digest": digest, "lease": lease, "kept": RETENTION})
     return int(rows[0][0]) if rows else None
@@ -45,37 +45,36 @@ def load_request(tx: Tx, key: str, scope: str) -> RequestRow | None:
 
 def store_response(
     tx: Tx, key: str, scope: str, fence: int, *, status: int, headers: Mapping[str, str], body: bytes
-) -> bool:  # fmt: skip
-    """Keeps the answer, without a body that is too long; False when the fence is not the newest."""
-    kept = body if len(body) <= MAX_BODY else None
+) -> bool:
+    """Stores the response, without a body that is too long. Returns False if the fence is outdated."""
+    stored = body if len(body) <= MAX_BODY else None
     place = {"key": key, "scope": scope, "fence": fence}
     return bool(
-        tx.query("request_finish", {**place, "status": status, "headers": json.dumps(dict(headers)), "body": kept})
+        tx.query("request_finish", {**place, "status": status, "headers": json.dumps(dict(headers)), "body": stored})
     )
 
 
 def delete_request(tx: Tx, key: str, scope: str, fence: int) -> bool:
-    """Frees the key; False when the fence is not the newest, or it has ended."""
+    """Frees the key. Returns False if the fence is outdated or the request has finished."""
     return bool(tx.query("request_abandon", {"key": key, "scope": scope, "fence": fence}))
 
 
 def prune(tx: Tx, before: float, limit: int) -> int:
-    """Removes a slice of those that were begun before then."""
+    """Deletes up to *limit* requests that began before *before*."""
     return len(tx.query("requests_prune", {"before": before, "n": limit}))
 
 
-# Requests that may be sent twice and are carried out once: each has a key, and its answer is kept for a day.
-#
-# A request that ends without an answer worth keeping is given up with `abandon`. One that nobody ends (a crash) may be
-# begun again after a minute.
+# -- requests ----------------------------------------------------------------------------------------------------------
+# A client may repeat a request with the same key. It is executed once, and its response is stored for a day. A request
+# without a response worth storing ends with `abandon`. After a crash it may begin again when its lease ends.
 
-LEASE = 60.0  # seconds until a request that was begun and never ended may be begun again
+LEASE = 60.0  # seconds until an unfinished request may begin again
 MAX_KEY = 255
 
 
 @dataclass(frozen=True, slots=True)
 class StoredResponse:
-    """The answer that was given to the first of the twins."""
+    """The response to the first request with the key."""
 
     status: int
     headers: Mapping[str, str]
@@ -84,7 +83,7 @@ class StoredResponse:
 
 @dataclass(frozen=True, slots=True)
 class RequestReservation:
-    """A request that may now be carried out, by nobody else at the same time."""
+    """The exclusive right to execute a request."""
 
     key: str
     scope: str
@@ -96,49 +95,49 @@ class OtherBody(Rejected):
 
 
 class InFlight(Rejected):
-    """The same request is being carried out at this moment (409)."""
+    """The same request is in flight (409)."""
 
     def __init__(self, retry_after: float) -> None:
         super().__init__("a request with this Idempotency-Key is under way; ask again in a moment")
-        self.retry_after = retry_after  # seconds; by then it has ended, or may be begun again
+        self.retry_after = retry_after  # seconds until it has finished or may begin again
 
 
 class AnswerNotKept(Rejected):
-    """The request was carried out, but its answer was too long to be kept (409). It is not carried out again."""
+    """The request was executed, but its response was too long to store (409). It is not executed again."""
 
 
 def begin(tx: Tx, key: str, scope: str, digest: str) -> StoredResponse | RequestReservation:
-    """The answer of the finished twin, or the right to carry it out. OtherBody, InFlight or AnswerNotKept otherwise.
+    """Returns the stored response, or the right to execute the request. Raises OtherBody, InFlight or AnswerNotKept.
 
-    *scope* says who asks for what: principal, method and path; *digest* is of the body.
+    *scope* is principal, method and path. *digest* is the hash of the body.
     """
     check(key)
     fence = insert_request(tx, key, scope, digest, LEASE)
     if fence is not None:
         return RequestReservation(key, scope, fence)
-    kept = load_request(tx, key, scope)
-    if kept is None:  # it was given up between the two looks
+    row = load_request(tx, key, scope)
+    if row is None:  # abandoned between the two statements
         raise InFlight(1.0)
-    if kept.digest != digest:
+    if row.digest != digest:
         raise OtherBody("this Idempotency-Key was used for another request; give each request a key of its own")
-    if kept.status is None:
-        raise InFlight(max(1.0, kept.left))
-    if kept.body is None:
+    if row.status is None:
+        raise InFlight(max(1.0, row.left))
+    if row.body is None:
         raise AnswerNotKept("this was carried out before; its answer was too long to be kept, so look at what it made")
-    return StoredResponse(kept.status, kept.headers, kept.body)
+    return StoredResponse(row.status, row.headers, row.body)
 
 
 def finish(tx: Tx, begun: RequestReservation, status: int, headers: Mapping[str, str], body: bytes) -> bool:
-    """Keeps the answer for twins; False when the lease ran out and somebody else has begun it again."""
+    """Stores the response. Returns False if the lease expired and another request has taken the key."""
     return store_response(tx, begun.key, begun.scope, begun.fence, status=status, headers=headers, body=body)
 
 
 def abandon(tx: Tx, begun: RequestReservation) -> bool:
-    """Nothing was done: the key is free for another try. False when somebody else has it by now."""
+    """Frees the key after nothing was done. Returns False if another request has taken it."""
     return delete_request(tx, begun.key, begun.scope, begun.fence)
 
 
 def check(key: str) -> None:
-    """ValueError for a key that is too long, empty, or no plain text."""
+    """Raises ValueError for a key that is too long, empty or not printable ASCII."""
     if not 1 <= len(key) <= MAX_KEY or not key.isascii() or not key.isprintable():
         raise ValueError(f"Idempotency-Key: {key[:40]!r} is not allowed; give 1 to {MAX_KEY} plain characters")

@@ -1,4 +1,4 @@
-"""Notices as rows: written with the change that they tell of, once per episode, whichever process tells."""
+"""Notices as rows, written in the transaction of the change that they report, once per episode."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from tidegate.events import Notice, NoticeKind
 from tidegate.store.base import Row, Tx
 from tidegate.validation import storable
 
-TARGET, QUEUE, SERVER = "target", "queue", "server"  # what a notice may be about
-# What a success of its key ends.
+TARGET, QUEUE, SERVER = "target", "queue", "server"  # the subjects of notices
+# A success of the key resolves these.
 TROUBLES = (NoticeKind.FATAL, NoticeKind.CAP, NoticeKind.DISABLED)
 _MAX_TEXT = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeSubject:
-    """What a notice is about."""
+    """The subject of a notice."""
 
     subject: str
     name: str
@@ -30,23 +30,23 @@ class NoticeSubject:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewNotice:
-    """A notice that is to be written, unless it was told before."""
+    """A notice to write, unless the episode already has one."""
 
     kind: str
     level: str  # "error", "warning", "success" or "info"
     place: NoticeSubject
-    episode: float  # when it began
+    episode: float  # when the episode began
     title: str
     message: str
     advice: str = ""
     code: str = ""
     user: str | None = None
-    over: bool = False  # it tells of an end, so there is nothing to be waited for
+    over: bool = False  # it reports an end, so it needs no resolution
 
 
 @dataclass(frozen=True, slots=True)
 class OpenNotice:
-    """A notice that has not ended. The fields are the columns."""
+    """An unresolved notice. The fields are the columns."""
 
     kind: str
     lane: str
@@ -56,7 +56,7 @@ class OpenNotice:
 
 
 def of_target(notice: Notice, key_text: str, user: str | None = None) -> NewNotice:
-    """The row of what a target tells."""
+    """Builds the row of a notice from a target."""
     return NewNotice(
         kind=str(notice.kind),
         level=notice.icon,
@@ -74,29 +74,41 @@ def of_target(notice: Notice, key_text: str, user: str | None = None) -> NewNoti
 
 
 def raise_notice(tx: Tx, new: NewNotice) -> bool:
-    """Writes it; False when the episode has one, or the same trouble is open there.
+    """Writes a notice. Returns False if the episode has one, or a notice with the same code is open.
 
-    One that is open with another code has ended: the reason is a new one.
+    An open notice with another code is resolved first: the reason has changed.
     """
     where = {**new.place.params(), "kind": new.kind}
     if new.code:
         tx.query("notice_outdated", {**where, "code": new.code})
-    return bool(tx.query("notice_raise", {
-        **where, "level": new.level, "episode": new.episode, "code": new.code or None, "title": _clean(new.title),
-        "message": _clean(new.message), "advice": _clean(new.advice), "for_user": new.user, "over": int(new.over),
-    }))  # fmt: skip
+    return bool(
+        tx.query(
+            "notice_raise",
+            {
+                **where,
+                "level": new.level,
+                "episode": new.episode,
+                "code": new.code or None,
+                "title": _clean(new.title),
+                "message": _clean(new.message),
+                "advice": _clean(new.advice),
+                "for_user": new.user,
+                "over": int(new.over),
+            },
+        )
+    )
 
 
 def resolve_notices(tx: Tx, subject: NoticeSubject, kinds: Iterable[str] = TROUBLES) -> float | None:
-    """Ends what is open there; returns when the first of it began, or None when nothing was."""
-    found = [row[0] for kind in kinds for row in tx.query("notice_end", {**subject.params(), "kind": str(kind)})]
-    return min(found, default=None)
+    """Resolves the open notices of a subject. Returns when the first of them began, or None without any."""
+    episodes = [row[0] for kind in kinds for row in tx.query("notice_end", {**subject.params(), "kind": str(kind)})]
+    return min(episodes, default=None)
 
 
 def record_target_notice(tx: Tx, new: NewNotice) -> NewNotice | None:
-    """Writes what a target tells; None when people know it already.
+    """Writes the notice of a target. Returns None if it was already reported.
 
-    A recovery ends the trouble there and gets its episode; nobody needs to hear of the end of what nobody was told of.
+    A recovery resolves the open notices and gets their episode. Without an open notice it is not reported.
     """
     if new.kind == NoticeKind.RECOVERED:
         began = resolve_notices(tx, new.place)
@@ -108,21 +120,21 @@ def record_target_notice(tx: Tx, new: NewNotice) -> NewNotice | None:
 
 
 def record_recovery(tx: Tx, new: NewNotice) -> NewNotice | None:
-    """Writes the recovery of a key whose trouble a person has ended, as by new credentials; None when none is owed."""
+    """Writes the recovery of a key that a user has cleared, as by new credentials. None if no recovery is due."""
     where = {"subject": TARGET, "name": new.place.name, "lane": new.place.lane}
-    if new.kind != NoticeKind.RECOVERED or not (found := tx.query("notice_unanswered_of", where)):
+    if new.kind != NoticeKind.RECOVERED or not (rows := tx.query("notice_unanswered_of", where)):
         return None
-    new = replace(new, episode=found[0][0])
+    new = replace(new, episode=rows[0][0])
     return new if raise_notice(tx, new) else None
 
 
 def unanswered_notices(tx: Tx, target: str, limit: int = 1000) -> list[str]:
-    """The keys of which people were told trouble, that a person has cleared since, and no success has followed."""
+    """Returns the keys that were reported, that a user has cleared, and that have had no success since."""
     return [row[0] for row in tx.query("notices_unanswered", {"subject": TARGET, "name": target, "n": limit})]
 
 
 def acknowledge_recovered(tx: Tx, target: str, key_text: str) -> int:
-    """A person has cleared a key: all that is open of it has ended."""
+    """Resolves all open notices of a key that a user has cleared."""
     _may_be_mailed(tx, target, _clean(key_text))
     return len(tx.query("notice_end_key", {"subject": TARGET, "name": target, "lane": _clean(key_text)}))
 
@@ -137,7 +149,7 @@ def open_of(tx: Tx, target: str, limit: int = 1000) -> list[OpenNotice]:
 
 
 def prune(tx: Tx, before: float, limit: int) -> int:
-    """Removes a slice of those that ended before then."""
+    """Deletes up to *limit* notices that were resolved before *before*."""
     return len(tx.query("notices_prune", {"before": before, "n": limit}))
 
 

@@ -1,11 +1,11 @@
-"""One key of the server, and what is made from it: signatures, and secrets that are kept encrypted.
+"""The server's secret key: signatures, and encryption of stored secrets.
 
-    secrets = Secrets.in_file(Path("tidegate.key"))      # made at the first start, for its owner alone
-    kept = secrets.encrypt("spotify", token)             # what reaches a table
-    token = secrets.decrypt("spotify", kept)
+    secrets = Secrets.in_file(Path("tidegate.key"))      # created at the first start, readable by its owner only
+    stored = secrets.encrypt("spotify", token)           # safe to store in a table
+    token = secrets.decrypt("spotify", stored)
 
-A purpose tells uses apart: what was made for one is worth nothing for another. To change the key, put the new one
-before the old one in the file, each on a line: the old one still reads what it made.
+Each purpose has its own derived key, so a signature for one purpose is not valid for another. To rotate the key, put
+the new one on the first line of the file, before the old one. The old key still verifies and decrypts.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from secrets import token_bytes
 
 __all__ = ["BadSecret", "Secrets"]
 
-_MIN_KEY_BYTES = 32  # bytes
+_MIN_KEY_BYTES = 32
 
 
 class BadSecret(ValueError):
-    """A key, a signature or an encrypted text that is not what it should be."""
+    """A key, a signature or an encrypted text is not valid."""
 
 
 class Secrets:
-    """What a key makes. Two servers with the same key understand each other."""
+    """Signs and encrypts with one key. Servers with the same key can read each other's values."""
 
     __slots__ = ("_former", "_key")
 
     def __init__(self, key: str | bytes, former: Sequence[str | bytes] = ()) -> None:
-        """*former*: keys of the past, which still read what they made, and make nothing new."""
-        self._key = _long_enough(key)
+        """*former*: old keys, which only verify and decrypt."""
+        self._key = _check_length(key)
         self._former = tuple(map(Secrets, former))
 
     @classmethod
     def in_file(cls, path: Path) -> Secrets:
-        """The key in a file that only its owner can read; made if there is none. Further lines are former keys."""
+        """Reads the key file, or creates it readable by its owner only. Further lines are former keys."""
         if not path.exists():
             try:
                 _make(path)
@@ -51,23 +51,23 @@ class Secrets:
         try:
             return cls(newest, former)
         except BadSecret as error:
-            told = str(error).removeprefix("secret_key: it has")
-            raise BadSecret(f"secret_key_file: a line of {path.name} has{told}") from None
+            problem = str(error).removeprefix("secret_key: it has")
+            raise BadSecret(f"secret_key_file: a line of {path.name} has{problem}") from None
 
     def derived(self, purpose: str) -> bytes:
-        """A key of its own for one purpose."""
+        """Derives the key of one purpose."""
         return hmac.digest(self._key, b"tidegate " + purpose.encode(), hashlib.sha256)
 
     def sign(self, purpose: str, text: str) -> str:
-        """*text* with its signature, safe in a cookie or a URL."""
-        return f"{_coded(text.encode())}.{_coded(self._mac(purpose, text.encode()))}"
+        """Returns *text* with its signature, safe in a cookie or a URL."""
+        return f"{_encode_base64(text.encode())}.{_encode_base64(self._mac(purpose, text.encode()))}"
 
     def read(self, purpose: str, signed: str) -> str | None:
-        """The text that was signed; None when it was not, or not for this."""
-        found = (each._own(purpose, signed) for each in (self, *self._former))
-        return next((text for text in found if text is not None), None)
+        """Returns the signed text, or None if the signature is not valid for *purpose*."""
+        texts = (secrets._read_with_own_key(purpose, signed) for secrets in (self, *self._former))
+        return next((text for text in texts if text is not None), None)
 
-    def _own(self, purpose: str, signed: str) -> str | None:
+    def _read_with_own_key(self, purpose: str, signed: str) -> str | None:
         body, _, mac = signed.partition(".")
         try:
             text = _plain(body)
@@ -81,10 +81,10 @@ class Secrets:
         return Fernet(base64.urlsafe_b64encode(self.derived(purpose))).encrypt(text.encode()).decode()
 
     def decrypt(self, purpose: str, kept: str) -> str:
-        """BadSecret when it was encrypted with another key, or for another purpose."""
+        """Raises BadSecret if the text was encrypted with another key or for another purpose."""
         from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 
-        keys = [base64.urlsafe_b64encode(each.derived(purpose)) for each in (self, *self._former)]
+        keys = [base64.urlsafe_b64encode(secrets.derived(purpose)) for secrets in (self, *self._former)]
         try:
             return MultiFernet([Fernet(key) for key in keys]).decrypt(kept.encode()).decode()
         except InvalidToken as error:
@@ -97,7 +97,7 @@ class Secrets:
         return "<Secrets>"
 
 
-def _long_enough(key: str | bytes) -> bytes:
+def _check_length(key: str | bytes) -> bytes:
     raw = key.encode() if isinstance(key, str) else key
     if len(raw) < _MIN_KEY_BYTES:
         raise BadSecret(
@@ -107,7 +107,7 @@ def _long_enough(key: str | bytes) -> bytes:
 
 
 def _make(path: Path) -> None:
-    """Writes a key; of several servers that do so at the same time, the first one's counts."""
+    """Writes a new key. If several servers do so at once, the first one wins."""
     mine = path.with_name(f".{path.name}.{token_bytes(8).hex()}")
     handle = os.open(mine, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
@@ -116,7 +116,7 @@ def _make(path: Path) -> None:
             file.flush()
             os.fsync(file.fileno())
         with contextlib.suppress(FileExistsError):
-            os.link(mine, path)  # whole or not at all, and never over another one
+            os.link(mine, path)  # atomic, and never replaces an existing key
     finally:
         mine.unlink()
 
@@ -134,7 +134,7 @@ def _read(path: Path) -> str:
     return text
 
 
-def _coded(raw: bytes) -> str:
+def _encode_base64(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode().rstrip("=")
 
 

@@ -9,29 +9,27 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-# Who may do what: one table of roles and rights, which page, API and command line ask.
-
 
 class Permission(StrEnum):
-    """What a person or a program may be allowed to do."""
+    """An action that a user or a program may be allowed to do."""
 
-    SEE = "see"  # every page, every answer that only reads
+    SEE = "see"  # every page, every read-only request
     RETRY = "retry"
     CANCEL = "cancel"
-    FORGET = "forget"  # cannot be undone: a job goes with its history
+    FORGET = "forget"  # delete a job with its history, irreversibly
     PAUSE = "pause"  # and resume: a queue, a target
     RESET = "reset"  # a breaker: reset, or forced
     CLEAR = "clear"  # a key, as after new credentials
     SWITCH = "switch"  # enable or disable a key
     READ_NOTICE = "read_notice"
-    PUT_IN = "put_in"  # new work: uploads, sources, submissions
+    PUT_IN = "put_in"  # new jobs: uploads, sources, submissions
     SEE_SETTINGS = "see_settings"
-    MANAGE = "manage"  # people, tokens, whatever has no right of its own
+    MANAGE = "manage"  # users, tokens, everything without its own permission
     SWITCH_FEEDS = "switch_feeds"  # list sources, enable and disable feeds
 
     @property
     def words(self) -> str:
-        """What it allows, after "may" or "may not"."""
+        """The permission in a sentence, after "may" or "may not"."""
         return _WORDS.get(self, str(self))
 
 
@@ -60,22 +58,22 @@ RIGHTS: Mapping[Role, frozenset[Permission]] = {
     Role.ADMIN: frozenset(Permission),
     Role.POLLER: frozenset({Permission.SWITCH_FEEDS}),
 }
-# People have passwords, and a poller is no person.
+# Roles of users with passwords. A poller is a program.
 OF_PEOPLE = (Role.VIEWER, Role.OPERATOR, Role.ADMIN)
 
 
 class AuthMethod(StrEnum):
-    """How somebody was recognised."""
+    """How a principal was authenticated."""
 
-    LOCAL = "local"  # at this machine, while nobody has a password
+    LOCAL = "local"  # on this host, while no user exists
     SESSION = "session"
-    TOKEN = "token"  # noqa: S105 - the word, not one
+    TOKEN = "token"  # noqa: S105 - the word, not a token
     JWT = "jwt"
 
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """Somebody who was recognised. Events name them so; what they put in belongs to *owner*."""
+    """An authenticated user or program. Events record the *name*. Its jobs belong to *owner*."""
 
     name: str
     role: Role
@@ -89,21 +87,22 @@ class Principal:
 LOCAL = Principal("local", Role.ADMIN, AuthMethod.LOCAL, "local")
 
 
-# JSON Web Tokens for machine clients: signed by us, or by somebody whose public key is in the settings.
+# -- JSON Web Tokens ---------------------------------------------------------------------------------------------------
+# Signed by this server, or by an issuer whose public key is in the settings.
 
 ISSUER = AUDIENCE = "tidegate"
-_LEEWAY = 10.0  # seconds that clocks may differ
+_LEEWAY = 10.0  # seconds of clock skew
 _NOT_SUPPORTED = "this kind of public key is not supported; give an RSA, an EC (P-256) or an Ed25519 key"
 _REQUIRED = ("exp", "aud", "iss", "sub", "role")
 
 
 class BadToken(ValueError):
-    """A token that opens nothing; says why, for the log and not for whoever sent it."""
+    """The token is not valid. The text is for the log, not for the client."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Issuer:
-    """Whose tokens are believed: the key, the algorithms that go with it, and the name that they must carry."""
+    """A trusted issuer: its key, the allowed algorithms, and the required issuer name."""
 
     key: Any
     algorithms: Sequence[str]
@@ -116,7 +115,7 @@ class Issuer:
 
     @classmethod
     def of_public_key(cls, pem: str, name: str = ISSUER, audience: str = AUDIENCE) -> Issuer:
-        """ValueError for what is no public key. The kind of key decides the algorithm, never the token."""
+        """Raises ValueError for an invalid public key. The key type decides the algorithm, never the token."""
         from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePublicKey
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
         from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -131,7 +130,7 @@ class Issuer:
         match key:
             case RSAPublicKey():
                 algorithm = "RS256"
-            case EllipticCurvePublicKey(curve=SECP256R1()):  # on another curve, every token would seem forged
+            case EllipticCurvePublicKey(curve=SECP256R1()):  # with another curve every token would be rejected
                 algorithm = "ES256"
             case Ed25519PublicKey():
                 algorithm = "EdDSA"
@@ -141,7 +140,7 @@ class Issuer:
 
 
 def issue_token(issuer: Issuer, subject: str, role: Role, lasts: float, now: float) -> str:
-    """A token of our own."""
+    """Issues a token."""
     import jwt
 
     claims = {
@@ -156,15 +155,19 @@ def issue_token(issuer: Issuer, subject: str, role: Role, lasts: float, now: flo
 
 
 def verify_token(issuer: Issuer, token: str, now: float) -> Principal:
-    """Whose token that is. BadToken unless everything about it is right: all claims are required."""
+    """Returns the principal of a token. Raises BadToken unless it is valid. All claims are required."""
     import jwt
 
     try:
         claims = jwt.decode(
-            token, issuer.key, algorithms=list(issuer.algorithms), audience=issuer.audience, issuer=issuer.name,
-            # Times are checked below, against the clock that was handed in.
+            token,
+            issuer.key,
+            algorithms=list(issuer.algorithms),
+            audience=issuer.audience,
+            issuer=issuer.name,
+            # Times are checked below, against *now*.
             options={"require": list(_REQUIRED), "verify_exp": False, "verify_nbf": False, "verify_iat": False},
-        )  # fmt: skip
+        )
     except (jwt.InvalidTokenError, ValueError, TypeError, RecursionError) as error:
         raise BadToken(f"{type(error).__name__}") from error
     for name, late in (("exp", True), ("nbf", False)):
@@ -175,7 +178,7 @@ def verify_token(issuer: Issuer, token: str, now: float) -> Principal:
             raise BadToken("it has expired" if late else "it is not valid yet")
     if claims["role"] not in [*map(str, Role)] or not isinstance(claims["sub"], str) or not claims["sub"]:
         raise BadToken("its role or its subject is not known")
-    if not claims["sub"].isprintable():  # no control characters, and nothing that cannot be encoded
+    if not claims["sub"].isprintable():  # no control characters or surrogates
         raise BadToken("its subject is not printable")
     return Principal(
         f"jwt {claims['sub'][:64]}", Role(claims["role"]), AuthMethod.JWT, _owner(claims["iss"], claims["sub"])
@@ -183,16 +186,16 @@ def verify_token(issuer: Issuer, token: str, now: float) -> Principal:
 
 
 def _moment(value: object) -> float | None:
-    """A time claim as UNIX time; None for what is not a finite number, or too large to be one."""
+    """Returns a time claim as UNIX time, or None if it is not a finite number."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
-        found = float(value)
+        moment = float(value)
     except OverflowError:
         return None
-    return found if math.isfinite(found) else None
+    return moment if math.isfinite(moment) else None
 
 
 def _owner(issuer: str, subject: str) -> str:
-    """The same for all tokens of one subject; a digest, because a subject may be long and another issuer's."""
+    """Returns the owner of a subject's jobs: a digest, because subjects may be long and issuers may share them."""
     return f"jwt:{hashlib.sha256(f'{issuer} {subject}'.encode()).hexdigest()[:32]}"

@@ -22,14 +22,15 @@ if TYPE_CHECKING:
     from argon2 import PasswordHasher
 
 
-# Who changed what about people and tokens. Written with the change, kept apart from what everybody may see.
+# -- events ------------------------------------------------------------------------------------------------------------
+# Stored apart from other events, because only user administrators may see them.
 
-_MAX_EVENTS = 5000  # of these, the newest
+_MAX_EVENTS = 5000  # the newest are kept
 
 
 @dataclass(frozen=True, slots=True)
 class AccountEvent:
-    """*name* is of the user or the token, *kind* one of KINDS."""
+    """A change of a user or a token. *name* is its name, *kind* one of KINDS."""
 
     id: int
     at: float
@@ -40,7 +41,7 @@ class AccountEvent:
 
     @property
     def text(self) -> str:
-        """What happened, as the rest of a sentence after the name."""
+        """The event as the rest of a sentence after the name."""
         return KINDS[self.kind].format_map({"role": "", "was": "", "sessions": "", **self.fields})
 
     def as_json(self) -> dict[str, Any]:
@@ -73,17 +74,16 @@ def newest(tx: Tx, limit: int = 20) -> list[AccountEvent]:
     return [AccountEvent(id_, at, kind, name, by, json.loads(fields)) for id_, at, kind, name, by, fields in rows]
 
 
-# People with passwords, their sessions, and the tokens of programs: one set of rules for page and command line.
-#
-# Only digests are kept: of a password argon2's, which is slow on purpose; of a session or a token, which nobody can
-# guess, SHA-256. What takes a `Tx` happens in the caller's transaction.
+# -- accounts ----------------------------------------------------------------------------------------------------------
+# Only digests are stored: argon2 for passwords, SHA-256 for sessions and tokens, which are random. Functions with a
+# `Tx` run in the caller's transaction.
 
-SESSION = 14 * 86400.0  # seconds without a visit after which a session ends
-MAX_SESSION_SECONDS = 60 * 86400.0  # seconds after which it ends in any case
-TOKEN = "tg_"  # noqa: S105 - what a token begins with, so that it is found where it should not be
-MIN_PASSWORD_LENGTH = 10  # characters of a password
+SESSION = 14 * 86400.0  # seconds of inactivity after which a session ends
+MAX_SESSION_SECONDS = 60 * 86400.0  # a session ends in any case
+TOKEN = "tg_"  # noqa: S105 - the prefix of tokens, so that secret scanners find them
+MIN_PASSWORD_LENGTH = 10  # characters
 _MAX_PASSWORD_LENGTH = 200
-_SEEN_EVERY = 300.0  # seconds between two notes that a session or a token was used
+_SEEN_EVERY = 300.0  # seconds between two updates of the last use
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,63}")
 
 
@@ -102,7 +102,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A token of a program, without the token itself: nobody can read that again."""
+    """A token of a program. The secret itself is not stored."""
 
     id: int
     name: str
@@ -116,7 +116,7 @@ class Token:
         return asdict(self)
 
 
-# -- people ----------------------------------------------------------------------------------------------------------
+# -- users -----------------------------------------------------------------------------------------------------------
 
 
 def users(tx: Tx) -> list[User]:
@@ -124,12 +124,12 @@ def users(tx: Tx) -> list[User]:
 
 
 def anybody(tx: Tx) -> bool:
-    """Whether somebody has a password: from then on everybody signs in."""
+    """Whether a user exists: from then on everyone must sign in."""
     return bool(tx.query("any_user"))
 
 
 def add_user(tx: Tx, name: str, role: str, digest: str, by: str = LOCAL.name) -> None:
-    """*digest* is what `digest_of` made of the password, outside of the transaction: it takes long."""
+    """Adds a user. *digest* comes from `digest_of`, which is slow and must run outside of the transaction."""
     wanted = check_new(name, role)
     check_first(wanted, somebody=anybody(tx))
     if not tx.query("user_add", {"name": name, "role": wanted, "password": digest}):
@@ -138,7 +138,7 @@ def add_user(tx: Tx, name: str, role: str, digest: str, by: str = LOCAL.name) ->
 
 
 def check_new(name: str, role: str) -> Role:
-    """The role of a user who is to be added; ValueError for a name or a role that no user may have."""
+    """Returns the role of a new user. Raises ValueError for a name or a role that is not allowed."""
     _check_name(name)
     if name.casefold() in SYSTEM_ACTORS:
         raise ValueError(f"name: {name!r} is what Tidegate calls a part of itself; give another one")
@@ -146,13 +146,13 @@ def check_new(name: str, role: str) -> Role:
 
 
 def check_first(role: str, *, somebody: bool) -> None:
-    """Refused when it would be the first user, and no admin. *somebody*: whether there is one already."""
+    """Raises Rejected if the first user is not an admin. *somebody*: whether a user exists."""
     if role != Role.ADMIN and not somebody:
         raise Rejected("the first user must be an admin, or nobody could add the others")
 
 
 def set_password(tx: Tx, name: str, digest: str, by: str = LOCAL.name) -> None:
-    """Ends all sessions of that user."""
+    """Sets a password and ends all sessions of the user."""
     role_of(tx, name)
     tx.query("user_change", {"name": name, "role": None, "password": digest})
     tx.query("sessions_end", {"who": name})
@@ -160,7 +160,7 @@ def set_password(tx: Tx, name: str, digest: str, by: str = LOCAL.name) -> None:
 
 
 def set_role(tx: Tx, name: str, role: str, by: str = LOCAL.name) -> str:
-    """Ends all sessions of that user; returns the role that they had. The last admin stays one."""
+    """Sets a role, ends all sessions of the user, and returns the old role. The last admin stays one."""
     wanted, was = _role(role, OF_PEOPLE), role_of(tx, name)
     if wanted == was:
         return was
@@ -173,7 +173,7 @@ def set_role(tx: Tx, name: str, role: str, by: str = LOCAL.name) -> str:
 
 
 def sign_out(tx: Tx, name: str, by: str = LOCAL.name) -> int:
-    """Ends all sessions of a user; returns how many there were."""
+    """Ends all sessions of a user. Returns how many there were."""
     role_of(tx, name)
     ended = len(tx.query("sessions_end", {"who": name}))
     if ended:
@@ -182,7 +182,7 @@ def sign_out(tx: Tx, name: str, by: str = LOCAL.name) -> int:
 
 
 def remove_user(tx: Tx, name: str, by: str = LOCAL.name) -> None:
-    """With the sessions. The last admin stays as long as there is anybody else."""
+    """Removes a user and their sessions. The last admin stays while other users exist."""
     role_of(tx, name)
     if len(tx.query("users")) > 1:
         _keep_an_admin(tx, name)
@@ -192,7 +192,7 @@ def remove_user(tx: Tx, name: str, by: str = LOCAL.name) -> None:
 
 
 def role_of(tx: Tx, name: str) -> str:
-    """NotFound when there is no such user."""
+    """Returns the role of a user. Raises NotFound for an unknown user."""
     rows = tx.query("user", {"name": name})
     if not rows:
         raise NotFound(f"there is no user {name!r}")
@@ -219,7 +219,7 @@ def _role(role: str, allowed: tuple[Role, ...]) -> Role:
 
 
 def digest_of(password: str) -> str:
-    """What is kept of a password; ValueError when it is too short or too long to be one."""
+    """Returns the digest of a password. Raises ValueError if it is too short or too long."""
     if not MIN_PASSWORD_LENGTH <= len(password) <= _MAX_PASSWORD_LENGTH:
         raise ValueError(
             f"password: give {MIN_PASSWORD_LENGTH} to {_MAX_PASSWORD_LENGTH} characters; "
@@ -228,19 +228,19 @@ def digest_of(password: str) -> str:
     return _hasher().hash(password)
 
 
-def fits(password: str, kept: str | None) -> bool:
-    """Whether a password is the one that was kept. For somebody who is not there it takes as long, and says no."""
+def fits(password: str, digest: str | None) -> bool:
+    """Whether a password matches. Takes equally long for an unknown user, to hide which names exist."""
     from argon2.exceptions import Argon2Error, InvalidHashError
 
     try:
-        _hasher().verify(kept or _nobody(), password[: _MAX_PASSWORD_LENGTH + 1])
+        _hasher().verify(digest or _nobody(), password[: _MAX_PASSWORD_LENGTH + 1])
     except (Argon2Error, InvalidHashError):
         return False
-    return kept is not None
+    return digest is not None
 
 
 def kept_of(tx: Tx, name: str) -> str | None:
-    """What is kept of a user's password."""
+    """Returns the stored digest of a user's password."""
     rows = tx.query("user", {"name": name})
     return rows[0][2] if rows else None
 
@@ -261,7 +261,7 @@ def _nobody() -> str:
 
 
 def begin_session(tx: Tx, name: str) -> str:
-    """The secret of a new session of a user whose password fitted."""
+    """Starts a session of a user and returns its secret. The caller has checked the password."""
     made = secrets.token_urlsafe(32)
     tx.query("sessions_prune", {"n": 100})
     tx.query("session_add", {"digest": _digest(made), "who": name, "lasts": SESSION})
@@ -270,7 +270,7 @@ def begin_session(tx: Tx, name: str) -> str:
 
 
 def of_session(tx: Tx, secret: str) -> tuple[Principal, bool] | None:
-    """Whose session that is, and whether it is time to say that it was used (`session_used`)."""
+    """Returns the principal of a session, and whether its last use should be recorded (`session_used`)."""
     for name, role, seen_at, now in tx.query("session", {"digest": _digest(secret)}):
         return Principal(user_actor(name), Role(role), AuthMethod.SESSION, f"user:{name}"), now - seen_at >= _SEEN_EVERY
     return None
@@ -291,13 +291,13 @@ def end_session(tx: Tx, secret: str) -> bool:
 
 
 def add_token(tx: Tx, name: str, role: str, by: str, lasts: Duration | None = None) -> str:
-    """A new token; this is the only time that it can be read."""
+    """Adds a token and returns its secret. It cannot be read again."""
     _check_name(name)
     made = TOKEN + secrets.token_urlsafe(32)
     how_long = None if lasts is None else seconds(lasts, field="lasts", minimum=1)
     wanted = _role(role, tuple(Role))
-    given = {"name": name, "role": wanted, "made_by": by, "lasts": how_long, "digest": _digest(made)}
-    if not tx.query("token_add", given):
+    params = {"name": name, "role": wanted, "made_by": by, "lasts": how_long, "digest": _digest(made)}
+    if not tx.query("token_add", params):
         raise Rejected(f"there is a token {name!r} already; remove it first")
     note(tx, "token_made", name, by, role=wanted)
     return made
@@ -314,7 +314,7 @@ def remove_token(tx: Tx, name: str, by: str = LOCAL.name) -> None:
 
 
 def of_token(tx: Tx, secret: str) -> tuple[Principal, int | None] | None:
-    """Whose token that is, and its number if it is time to say that it was used (`token_used`)."""
+    """Returns the principal of a token, and its id if its last use should be recorded (`token_used`)."""
     for id_, name, role, used_at, now in tx.query("token", {"digest": _digest(secret)}):
         due = used_at is None or now - used_at >= _SEEN_EVERY
         return Principal(f"token {name}", Role(role), AuthMethod.TOKEN, f"token:{id_}"), id_ if due else None

@@ -1,1 +1,1 @@
-"""What an operator reads, over all packages."""
+"""Operator views across all packages: overview, metrics, monitoring and checks."""

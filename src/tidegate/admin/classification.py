@@ -1,4 +1,4 @@
-"""What an answer or an exception means, asked by a person: the command line, the API and the page say the same."""
+"""Classifies a response or an exception for a user. Command line, API and page share it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA = "tidegate.verdict/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedResponse:
-    """An answer, with the attributes that the classifier looks for; names of headers are in lower case."""
+    """A response with the attributes that the classifier reads. Header names are lower case."""
 
     status_code: int
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class ObservedResponse:
 
 @dataclass(frozen=True, slots=True)
 class Classification:
-    """What it means; without a fault it is a good answer."""
+    """The result. Without a fault the response is a success."""
 
     fault: Fault | None
 
@@ -38,19 +38,19 @@ class Classification:
 
 @cache
 def packs() -> dict[str, Pack]:
-    """The rule packs by the name of their service."""
+    """Returns the rule packs by service name."""
     return {pack.name: pack for pack in rules.PACKS}
 
 
 def verdict(seen: object, rule_pack: Pack | None, now: float) -> Classification:
-    """The verdict on an answer, an exception, or a message."""
+    """Classifies a response, an exception or a message."""
     return Classification(classify(seen, rule_pack, now=now))
 
 
 def exception_named(name: str, message: str) -> Exception:
-    """An exception as if one of that name had been caught: 'httpx.ConnectTimeout', 'ConnectionResetError'.
+    """Builds an exception with a given type name: 'httpx.ConnectTimeout', 'ConnectionResetError'.
 
-    A name that nobody knows says nothing, and its message is all there is.
+    For an unknown name only the message is classified.
     """
     module, _, plain = name.rpartition(".")
     package = module.partition(".")[0] or "builtins"
@@ -59,5 +59,5 @@ def exception_named(name: str, message: str) -> Exception:
 
 @cache
 def _stand_in(package: str, name: str) -> type[Exception]:
-    # The classifier goes by names, so that it need not import what it knows.
+    # The classifier matches names, so that it need not import the libraries.
     return type(name, (Exception,), {"__module__": package})

@@ -1,4 +1,4 @@
-"""Checks of tidegate doctor: database, channels, network, workers and targets."""
+"""The checks of `tidegate doctor`: database, channels, network, workers and targets. They change nothing."""
 
 from __future__ import annotations
 
@@ -27,13 +27,11 @@ from tidegate.store.sqlite_files import require_expected
 from tidegate.targets import reports as target_reports
 from tidegate.targets.reports import StatusRow
 
-# Whether everything is as it should be. Facts about an installation, each with its fix. Looks, and changes nothing.
-
 _MB = 1_000_000
 _LITTLE, _VERY_LITTLE = 1000 * _MB, 100 * _MB  # bytes of free disk
 _SKEW, _BAD_SKEW = 2.0, 60.0  # seconds between two clocks
 _RESTORE = "Stop Tidegate, and restore a copy: tidegate db restore FILE --yes"
-_OTHERS = 0o007  # the mode that lets everybody in
+_OTHERS = 0o007  # the permission bits of other users
 
 
 class CheckStatus(StrEnum):
@@ -44,7 +42,7 @@ class CheckStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One fact. *fix* is a command or a sentence; empty when all is well."""
+    """One result. *fix* is a command or a sentence, empty if nothing is wrong."""
 
     id: str
     status: CheckStatus
@@ -77,38 +75,41 @@ def error_finding(id_: str, fact: str, fix: str) -> Finding:
 def database(
     url: str, now: Callable[[], float], *, driver: str | None, steps: list[Migration], checks: Checks
 ) -> list[Finding]:
-    """What is to be said of a database, and, if its schema is the one of *steps*, what *checks* find in it."""
+    """Checks a database. If its schema matches *steps*, also runs *checks* in it."""
     shown, path = redact(url, 200), file_of(url)
     if path is not None and (missing := _missing(path)):
         return [missing]
     if path is not None and not Path(path).exists():
         fix = "tidegate serve (or tidegate db migrate) makes it; if it should be there, mend url in the settings"
         return [warn_finding("store.reachable", f"There is no database {path} yet.", fix)]
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
-        with open_read_only(url, now, driver) as look:
-            found += [ok_finding("store.reachable", f"{shown} can be opened: {look.engine}."), *schema(look, steps)]
-            ready = all(each.status is not CheckStatus.ERROR for each in found)
-            found += [*_writable(look), *_clock(look), *_library(look), *_undamaged(look), *disk(path)]
+        with open_read_only(url, now, driver) as store:
+            findings += [
+                ok_finding("store.reachable", f"{shown} can be opened: {store.engine}."),
+                *schema(store, steps),
+            ]
+            ready = all(finding.status is not CheckStatus.ERROR for finding in findings)
+            findings += [*_writable(store), *_clock(store), *_library(store), *_undamaged(store), *disk(path)]
             for check in checks if ready else ():
-                found += check(look.tx)
+                findings += check(store.tx)
     except StoreDamaged as error:
-        found.append(
+        findings.append(
             error_finding(
                 "store.reachable", f"{shown} cannot be used, it is damaged: {str(error).rstrip('.')}.", _RESTORE
             )
         )
     except StoreBusy as error:
         fix = "Is it started, and does url in the settings name it? tidegate config url"
-        found.append(error_finding("store.reachable", f"{shown}: {error}.", fix))
+        findings.append(error_finding("store.reachable", f"{shown}: {error}.", fix))
     except (StoreError, ValueError) as error:
         fix = "Mend url in the settings; if the database is damaged: tidegate db check, tidegate db restore"
-        found.append(error_finding("store.reachable", f"{shown} cannot be used: {str(error).rstrip('.')}.", fix))
-    return found
+        findings.append(error_finding("store.reachable", f"{shown} cannot be used: {str(error).rstrip('.')}.", fix))
+    return findings
 
 
 def _missing(path: str) -> Finding | None:
-    """A database that belongs here and is not there."""
+    """Reports a database that is expected and missing."""
     try:
         require_expected(path)
     except StoreError as error:
@@ -117,50 +118,50 @@ def _missing(path: str) -> Finding | None:
     return None
 
 
-def _undamaged(look: ReadOnlyStore) -> Iterator[Finding]:
-    if look.dialect is not Dialect.SQLITE:
+def _undamaged(store: ReadOnlyStore) -> Iterator[Finding]:
+    if store.dialect is not Dialect.SQLITE:
         return
-    damage = look.damage()
+    damage = store.damage()
     if damage:
         yield error_finding("store.damage", f"It is damaged: {damage[0]}.", _RESTORE)
     else:
         yield ok_finding("store.damage", "Its file is not damaged.")
 
 
-def schema(look: ReadOnlyStore, steps: list[Migration]) -> Iterator[Finding]:
+def schema(store: ReadOnlyStore, steps: list[Migration]) -> Iterator[Finding]:
     try:
-        missing = compare(look.applied, steps)
+        missing = compare(store.applied, steps)
     except StoreError as error:
         yield error_finding(
             "store.schema", f"{str(error).capitalize()}.", "Run the version of Tidegate that made it, or newer."
         )
         return
-    core = [each for each in missing if each.app == CORE]
+    core = [migration for migration in missing if migration.app == CORE]
     if core:
-        names = ", ".join(f"{each.number:04} {each.name}" for each in core)
+        names = ", ".join(f"{migration.number:04} {migration.name}" for migration in core)
         yield error_finding("store.schema", f"Its schema is not up to date; missing: {names}.", "tidegate db migrate")
-    for app in sorted({each.app for each in missing} - {CORE}):
+    for app in sorted({migration.app for migration in missing} - {CORE}):
         yield warn_finding(
             "store.schema", f"The tables of {app} are not up to date.", "The next start of tidegate serve does it."
         )
     if not missing:
-        yield ok_finding("store.schema", f"Its schema is up to date: {many(len(look.applied), 'step')}.")
+        yield ok_finding("store.schema", f"Its schema is up to date: {many(len(store.applied), 'step')}.")
 
 
-def _writable(look: ReadOnlyStore) -> Iterator[Finding]:
-    if look.refuses:
+def _writable(store: ReadOnlyStore) -> Iterator[Finding]:
+    if store.refuses:
         yield error_finding(
-            "store.writable", f"It cannot be written: {look.refuses}.", "Give this user the right to write it."
+            "store.writable", f"It cannot be written: {store.refuses}.", "Give this user the right to write it."
         )
     else:
         yield ok_finding("store.writable", "It can be written.")
 
 
-def _clock(look: ReadOnlyStore) -> Iterator[Finding]:
-    if look.dialect is Dialect.SQLITE:
-        return  # the clock is our own
-    skew = abs(look.ahead)
-    fact = f"Its clock is {skew:.1f} s {'ahead of' if look.ahead > 0 else 'behind'} ours"
+def _clock(store: ReadOnlyStore) -> Iterator[Finding]:
+    if store.dialect is Dialect.SQLITE:
+        return  # SQLite uses the clock of this host
+    skew = abs(store.ahead)
+    fact = f"Its clock is {skew:.1f} s {'ahead of' if store.ahead > 0 else 'behind'} ours"
     if skew < _SKEW:
         yield ok_finding("store.clock", f"{fact}.")
     else:
@@ -168,11 +169,11 @@ def _clock(look: ReadOnlyStore) -> Iterator[Finding]:
         yield Finding(id="store.clock", status=status, fact=f"{fact}.", fix="Set both clocks by NTP: timedatectl")
 
 
-def _library(look: ReadOnlyStore) -> Iterator[Finding]:
-    if look.dialect is not Dialect.SQLITE:
+def _library(store: ReadOnlyStore) -> Iterator[Finding]:
+    if store.dialect is not Dialect.SQLITE:
         return
-    if look.wal_is_safe:
-        yield ok_finding("store.library", f"The journal is {look.journal.upper()}, and this SQLite is safe with it.")
+    if store.wal_is_safe:
+        yield ok_finding("store.library", f"The journal is {store.journal.upper()}, and this SQLite is safe with it.")
     else:
         fact = "This SQLite has the WAL-reset bug (before 3.51.3), so the journal TRUNCATE is used, which is slower."
         yield warn_finding("store.library", fact, "pip install 'tidegate[queue]' brings a newer SQLite")
@@ -194,12 +195,12 @@ def disk(path: str | None) -> Iterator[Finding]:
 
 
 def private(files: Mapping[Path, str]) -> Iterator[Finding]:
-    """Whether others can read what is not for them. *files* says what each is."""
+    """Checks that other users cannot read secrets. *files* maps paths to descriptions."""
     for path, what in files.items():
         try:
             mode = path.stat().st_mode & 0o777
         except OSError:
-            continue  # whoever needs it says so
+            continue  # a missing file is reported elsewhere
         if mode & _OTHERS:
             fact = f"Everybody on this machine can read {what}: {path} has mode {mode:o}."
             yield warn_finding("security.files", fact, f"chmod 600 {quote(str(path))}")
@@ -209,36 +210,40 @@ def private(files: Mapping[Path, str]) -> Iterator[Finding]:
             )
 
 
-# Whether the channels that people are told through deliver, and whether anybody has ever tried.
+# -- channels ----------------------------------------------------------------------------------------------------------
 
 
 def check_channels(tx: Tx) -> Iterator[Finding]:
-    """What is wrong with each channel; nothing is sent."""
-    known = deliveries.channels(tx)
-    found = list[Finding]()
-    for each in known:
-        test = f"tidegate channels test {each.name}"
-        if each.token in ("off", "failing"):
-            found.append(
-                error_finding("channels.delivers", f"The channel {each.name} does not deliver. {each.reason}", test)
+    """Checks each channel without sending anything."""
+    channels = deliveries.channels(tx)
+    findings = list[Finding]()
+    for channel in channels:
+        test = f"tidegate channels test {channel.name}"
+        if channel.token in ("off", "failing"):
+            findings.append(
+                error_finding(
+                    "channels.delivers", f"The channel {channel.name} does not deliver. {channel.reason}", test
+                )
             )
-        elif each.row.last_at is None and each.row.tested_at is None:
-            found.append(warn_finding("channels.tried", f"Nothing has gone through the channel {each.name} yet.", test))
-    yield from found
-    if known and not found:
+        elif channel.row.last_at is None and channel.row.tested_at is None:
+            findings.append(
+                warn_finding("channels.tried", f"Nothing has gone through the channel {channel.name} yet.", test)
+            )
+    yield from findings
+    if channels and not findings:
         yield ok_finding(
-            "channels.well", f"{many(len(known), 'channel')} {'delivers' if len(known) == 1 else 'deliver'}."
+            "channels.well", f"{many(len(channels), 'channel')} {'delivers' if len(channels) == 1 else 'deliver'}."
         )
 
 
-# Whether the services can be reached. Names and ports only: nothing is asked of them.
+# -- network: resolves names and connects, sends nothing ---------------------------------------------------------------
 
 _CONNECT_TIMEOUT = 5.0
 _PORTS = {"http": 80, "https": 443}
 
 
 def reachable(addresses: Mapping[str, str]) -> Iterator[Finding]:
-    """*addresses* by the key of the settings that has them."""
+    """Checks service URLs, by settings key."""
     if not addresses:
         yield ok_finding("network.services", "The settings name no address of a service.")
         return
@@ -257,7 +262,7 @@ def _tried(key: str, url: str) -> Finding:
     except (OSError, UnicodeError):
         fix = f"Is the name right? tidegate config {key}; if it is: does the resolver of this machine work?"
         return error_finding("network.services", f"{key}: nobody knows the name {host}.", fix)
-    why = ""
+    problem = ""
     for family, kind, protocol, _, place in places:
         try:
             with socket.socket(family, kind, protocol) as tried:
@@ -265,14 +270,15 @@ def _tried(key: str, url: str) -> Finding:
                 tried.connect(place)
             return ok_finding("network.services", f"{key}: {host} answers on port {port}.")
         except OSError as error:
-            why = (error.strerror or "it took too long").lower()
+            problem = (error.strerror or "it took too long").lower()
     return error_finding(
-        "network.services", f"{key}: {host} does not answer on port {port} ({why}).",
+        "network.services",
+        f"{key}: {host} does not answer on port {port} ({problem}).",
         f"Is the service started, and is a firewall between? tidegate config {key}",
-    )  # fmt: skip
+    )
 
 
-# Whether anybody works, and what is held up that a person should know of.
+# -- workers and targets -----------------------------------------------------------------------------------------------
 
 PAUSED_LONG = 86400.0
 OPEN_LONG = 3600.0
@@ -280,11 +286,11 @@ _MAX_FINDINGS = 10  # of one kind; the rest is counted
 
 
 def workers(tx: Tx) -> Iterator[Finding]:
-    """Those that are there, those that were not heard of, and jobs that wait for one in vain."""
+    """Reports active and missing workers, and jobs without a worker."""
     now = now_of(tx)
-    known = reports.workers(tx)
-    there = [each for each in known if each.there]
-    idle = [each for each in reports.queues(tx) if each.jobs.get("ready") and not each.workers]
+    all_workers = reports.workers(tx)
+    there = [worker for worker in all_workers if worker.there]
+    idle = [queue for queue in reports.queues(tx) if queue.jobs.get("ready") and not queue.workers]
     for queue in idle[:_MAX_FINDINGS]:
         fact = f"{many(queue.jobs['ready'], 'job')} of {queue.name} could go, and no worker works on that queue."
         yield error_finding(
@@ -297,11 +303,12 @@ def workers(tx: Tx) -> Iterator[Finding]:
     if not idle:
         at_work = f"{many(len(there), 'worker')} {'is' if len(there) == 1 else 'are'} at work"
         yield ok_finding("workers.there", f"{at_work}." if there else "No worker is at work, and no job waits for one.")
-    for each in known:
-        if not each.there:
-            fact = f"The worker {each.pid} on {each.host} was last heard of {format_duration(now - each.seen_at)} ago."
+    for worker in all_workers:
+        if not worker.there:
+            ago = format_duration(now - worker.seen_at)
+            fact = f"The worker {worker.pid} on {worker.host} was last heard of {ago} ago."
             yield warn_finding(
-                "workers.heard", fact, f"Look at it on {each.host}. If it was killed: it is forgotten after a day."
+                "workers.heard", fact, f"Look at it on {worker.host}. If it was killed: it is forgotten after a day."
             )
     n, first = tx.query("late_leases")[0]
     if n and now - float(first) > WORKER_GONE:
@@ -311,12 +318,12 @@ def workers(tx: Tx) -> Iterator[Finding]:
 
 
 def targets(tx: Tx) -> Iterator[Finding]:
-    """Targets that a person must mend, that have been held for long, or that somebody forgot to resume."""
+    """Reports targets that need the operator, have been held for long, or are still paused."""
     now = now_of(tx)
     stands = target_reports.standings(tx)
-    found = [*_limited(_fatal(stands)), *_limited(_open(stands, now)), *_limited(_paused(stands, tx, now))]
-    yield from found
-    if not found:
+    findings = [*_limited(_fatal(stands)), *_limited(_open(stands, now)), *_limited(_paused(stands, tx, now))]
+    yield from findings
+    if not findings:
         yield ok_finding(
             "targets.well", f"{many(len(stands), 'target')}, and none needs you." if stands else "No target yet."
         )

@@ -1,7 +1,7 @@
-"""The numbers of /metrics that live in the store: the same from whichever process they are asked, after any restart.
+"""Metrics that are read from the store: the same in every process, and after any restart.
 
-All of it is read from rows that were added up before; nothing here counts jobs. Names of queues, codes and targets are
-labels, so there are only so many of each.
+All values come from counters. Nothing here counts jobs. Queues, codes and targets are labels, so their number is
+limited.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MAX_TARGETS = 200
 MAX_QUEUES = 200
 MAX_CODES = 100  # of one queue
 MAX_CHANNELS = 50
-OTHERS = "others"  # the code of all further ones
+OTHERS = "others"  # the code of all codes beyond the limit
 
 STATE = {CLOSED: 0, HALF_OPEN: 1, OPEN: 2}
 MOVES = ((CLOSED, OPEN), (HALF_OPEN, CLOSED), (HALF_OPEN, OPEN), (OPEN, CLOSED), (OPEN, HALF_OPEN))
@@ -37,7 +37,7 @@ _QUEUED = ("blocked", "waiting", "ready")
 
 @dataclass(frozen=True, slots=True)
 class Durations:
-    """A histogram of how long attempts took: how many took at most so many seconds; the last bound is infinite."""
+    """A histogram of attempt durations: (upper bound in seconds, count). The last bound is infinite."""
 
     buckets: tuple[tuple[float, int], ...]
     sum: float  # seconds
@@ -49,7 +49,7 @@ class Durations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueFigures:
-    """One queue."""
+    """The figures of one queue."""
 
     name: str
     depth: int  # queue_depth: jobs that are blocked, waiting or ready
@@ -58,12 +58,12 @@ class QueueFigures:
     durations: Durations  # job_processing_duration_seconds
     manual_retries: int  # manual_retry_total
     lease_expired: int  # tidegate_lease_expired_total
-    oldest_age: float  # tidegate_queue_oldest_age_seconds: of the oldest ready job since it was put in; 0 without one
+    oldest_age: float  # tidegate_queue_oldest_age_seconds: of the oldest ready job; 0 without one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakerFigures:
-    """The breaker of a target of jobs, which is a row. A breaker of the same name in this process says nothing."""
+    """The stored breaker of a target with jobs. A local breaker of the same name is not counted."""
 
     name: str
     state: int  # circuit_breaker_state
@@ -74,7 +74,7 @@ class BreakerFigures:
 
 @dataclass(frozen=True, slots=True)
 class ReportedBreaker:
-    """The breaker of a program that guards by itself, as it said a few seconds ago."""
+    """The breaker of another program, as it last reported."""
 
     name: str
     state: int
@@ -83,50 +83,48 @@ class ReportedBreaker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Everything. *target_state* has a token for the first 200 targets by name; *targets* counts all of them."""
+    """All figures. *target_state* has the first 200 targets by name. *targets* counts all of them."""
 
     queues: list[QueueFigures]
     breakers: list[BreakerFigures]
     target_state: Mapping[str, str]  # tidegate_target_state, one-hot over TOKENS
     targets: Mapping[str, int]  # tidegate_targets by state, with every token
-    workers: int  # tidegate_workers: those that were heard of in time
+    workers: int  # tidegate_workers: those with a recent heartbeat
     last_tick: float | None  # tidegate_engine_last_tick_timestamp_seconds
     unread_notices: int = 0
     failing: Mapping[str, bool] = field(default_factory=dict)  # tidegate_channel_failing by channel
-    deliveries: Mapping[tuple[str, str], int] = field(default_factory=dict)  # tidegate_deliveries_total, by outcome too
+    deliveries: Mapping[tuple[str, str], int] = field(default_factory=dict)  # tidegate_deliveries_total, per outcome
     tokens: tuple[str, ...] = field(default=tuple(TARGETS))
-    programs: Mapping[str, list[ReportedBreaker]] = field(
-        default_factory=dict
-    )  # by program: the breakers that are its own
+    programs: Mapping[str, list[ReportedBreaker]] = field(default_factory=dict)  # by program: its own breakers
 
 
 def figures(tx: Tx) -> Figures:
-    """The numbers at this moment."""
+    """Returns the figures as of now."""
     now = now_of(tx)
     standings = reports.standings(tx)
     shown = standings[:MAX_TARGETS]
     workers = job_reports.workers(tx)
     counted = Counter(standing.token for standing in standings)
-    rows = [each.row for each in shown]
-    told = deliveries.channels(tx)
+    rows = [status.row for status in shown]
+    channels = deliveries.channels(tx)
     return Figures(
         queues=_queues(tx, now),
         breakers=[_breaker(row, now) for row in rows if _has_breaker(row)],
-        target_state={each.name: each.token for each in shown},
+        target_state={status.name: status.token for status in shown},
         targets={token: counted[token] for token in TARGETS},
         workers=sum(worker.there for worker in workers),
         last_tick=max((worker.seen_at for worker in workers), default=None),
         unread_notices=inbox.unread(tx),
-        failing={each.name: each.fails for each in told[:MAX_CHANNELS]},
-        deliveries=_deliveries(tx, [each.name for each in told]),
+        failing={channel.name: channel.fails for channel in channels[:MAX_CHANNELS]},
+        deliveries=_deliveries(tx, [channel.name for channel in channels]),
         programs=_programs(rows, now),
     )
 
 
-def _deliveries(tx: Tx, there: Sequence[str]) -> dict[tuple[str, str], int]:
-    """With zeros for what a channel has not done yet: the first failure is a change, too."""
+def _deliveries(tx: Tx, channel_names: Sequence[str]) -> dict[tuple[str, str], int]:
+    """Returns delivery counts, with zeros, so that the first failure is an increase."""
     counted = deliveries.counts(tx)
-    names = list(dict.fromkeys([*there, *sorted(name for name, _ in counted)]))[:MAX_CHANNELS]
+    names = list(dict.fromkeys([*channel_names, *sorted(name for name, _ in counted)]))[:MAX_CHANNELS]
     return {(name, outcome): counted.get((name, outcome), 0) for name in names for outcome in deliveries.OUTCOMES}
 
 
@@ -140,10 +138,15 @@ def _queues(tx: Tx, now: float) -> list[QueueFigures]:
 def _queue(tx: Tx, name: str, tally: Mapping[str, int], now: float) -> QueueFigures:
     oldest = tx.query("oldest_ready", {"queue": name}) if tally.get("ready", 0) > 0 else []
     return QueueFigures(
-        name=name, depth=max(0, sum(tally.get(stage, 0) for stage in _QUEUED)), active=max(0, tally.get("running", 0)),
-        failed=_failed(tally), durations=_durations(tally), manual_retries=tally.get(settle.RETRIED, 0),
-        lease_expired=tally.get(settle.EXPIRED, 0), oldest_age=max(0.0, now - oldest[0][0]) if oldest else 0.0,
-    )  # fmt: skip
+        name=name,
+        depth=max(0, sum(tally.get(stage, 0) for stage in _QUEUED)),
+        active=max(0, tally.get("running", 0)),
+        failed=_failed(tally),
+        durations=_durations(tally),
+        manual_retries=tally.get(settle.RETRIED, 0),
+        lease_expired=tally.get(settle.EXPIRED, 0),
+        oldest_age=max(0.0, now - oldest[0][0]) if oldest else 0.0,
+    )
 
 
 def _failed(tally: Mapping[str, int]) -> dict[str, int]:
@@ -161,20 +164,20 @@ def _durations(tally: Mapping[str, int]) -> Durations:
 
 
 def _has_breaker(row: TargetRow) -> bool:
-    """Whether workers have said that its breaker is the row."""
+    """Whether workers have reported a breaker for the row."""
     return row.rules is not None and "breaker" in json.loads(row.rules)
 
 
 def _programs(rows: Sequence[TargetRow], now: float) -> dict[str, list[ReportedBreaker]]:
-    found: dict[str, list[ReportedBreaker]] = {}
+    by_program: dict[str, list[ReportedBreaker]] = {}
     for row in rows:
-        for program, said in (json.loads(row.summary) if row.summary else {}).items():
-            if now - said.get("at", 0.0) < PROGRAM_GONE:
-                found.setdefault(program, []).extend(
+        for program, report in (json.loads(row.summary) if row.summary else {}).items():
+            if now - report.get("at", 0.0) < PROGRAM_GONE:
+                by_program.setdefault(program, []).extend(
                     ReportedBreaker(name, STATE.get(one.get("state"), 0), int(one.get("consecutive_failures", 0)))
-                    for name, one in said.get("breakers", {}).items()
+                    for name, one in report.get("breakers", {}).items()
                 )
-    return found
+    return by_program
 
 
 def _breaker(row: TargetRow, now: float) -> BreakerFigures:
@@ -182,7 +185,9 @@ def _breaker(row: TargetRow, now: float) -> BreakerFigures:
     good, bad, rejected = breaker.totals
     moves = {(old, new): n for old, new, n in row.breaker.transitions}
     return BreakerFigures(
-        name=row.name, state=STATE[breaker.state], consecutive_failures=breaker.run,
+        name=row.name,
+        state=STATE[breaker.state],
+        consecutive_failures=breaker.run,
         requests={"success": good, "failure": bad, "rejected": rejected},
         transitions={move: moves.get(move, 0) for move in MOVES},
-    )  # fmt: skip
+    )

@@ -1,12 +1,12 @@
-"""Fetches what strangers name: every address is checked, and size, time and redirects are bounded.
+"""Fetches user-supplied URLs safely: every address is checked, and size, time and redirects are limited.
 
     from tidegate import net
 
     async with net.Client(user_agent="Example/1.0 (+https://example.com/bot)") as client:
-        answer = await client.get("https://example.com/feed.xml", headers={"If-None-Match": etag})
-        answer.status, answer.headers["ETag"], answer.body, answer.url, answer.history
+        response = await client.get("https://example.com/feed.xml", headers={"If-None-Match": etag})
+        response.status, response.headers["ETag"], response.body, response.url, response.history
 
-Every failure is a `FetchError`; an answer is an answer, whatever its status. It needs `tidegate[http]`.
+Every failure is a `FetchError`. A response of any status is not a failure. Requires `tidegate[http]`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Which addresses are public. A table of our own: what Python calls private differs from release to release."""
+"""Public and blocked IP addresses, and name resolution.
+
+The table is our own because Python's `is_private` differs between releases.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from tidegate.threads import DaemonPool
 
 _V4 = tuple(
-    (IPv4Network(network), why)
-    for network, why in (
+    (IPv4Network(network), reason)
+    for network, reason in (
         ("0.0.0.0/8", "of this host itself"),
         ("10.0.0.0/8", "private"),
         ("100.64.0.0/10", "shared behind a provider"),
@@ -32,11 +35,11 @@ _V4 = tuple(
     )
 )
 
-# Public IPv6 is 2000::/3 less these; what lies outside of it is named for the message alone.
+# Public IPv6 is 2000::/3 without these. Networks outside of it are listed for the message only.
 _V6_PUBLIC = IPv6Network("2000::/3")
 _V6 = tuple(
-    (IPv6Network(network), why)
-    for network, why in (
+    (IPv6Network(network), reason)
+    for network, reason in (
         ("2001::/32", "a Teredo tunnel"),
         ("2001::/23", "reserved"),
         ("2001:db8::/32", "for documentation"),
@@ -51,13 +54,13 @@ _V6 = tuple(
     )
 )
 
-# These stand for the IPv4 address in their last 32 bits, and are as public as that one.
+# These embed an IPv4 address in their last 32 bits. That address decides.
 _MAPPED = IPv6Network("::ffff:0:0/96")
 _NAT64 = IPv6Network("64:ff9b::/96")
 
 
 class Networks:
-    """Networks that may be reached although they are not public, such as `Networks(["10.0.0.0/8", "fd00::/8"])`."""
+    """Networks that are allowed although they are not public: `Networks(["10.0.0.0/8", "fd00::/8"])`."""
 
     __slots__ = ("_v4", "_v6")
 
@@ -65,13 +68,13 @@ class Networks:
         if isinstance(networks, str):
             raise TypeError(f"allow: {networks!r} is one text; give a list of networks")
         read = [_network(network) for network in networks]
-        self._v4 = tuple(each for each in read if isinstance(each, IPv4Network))
-        self._v6 = tuple(each for each in read if isinstance(each, IPv6Network))
+        self._v4 = tuple(network for network in read if isinstance(network, IPv4Network))
+        self._v6 = tuple(network for network in read if isinstance(network, IPv6Network))
 
     def __contains__(self, address: object) -> bool:
         if isinstance(address, IPv4Address):
-            return any(address in each for each in self._v4)
-        return isinstance(address, IPv6Address) and any(address in each for each in self._v6)
+            return any(address in network for network in self._v4)
+        return isinstance(address, IPv6Address) and any(address in network for network in self._v6)
 
     def __repr__(self) -> str:
         return f"Networks([{', '.join(repr(str(each)) for each in (*self._v4, *self._v6))}])"
@@ -81,23 +84,23 @@ _NONE = Networks()
 
 
 def why_blocked(address: str, allowed: Networks | None = None) -> str | None:
-    """What keeps us from *address*, in a few words; None when it may be reached. What is no address is blocked."""
+    """Returns the reason why *address* is blocked, or None if it is allowed. An invalid address is blocked."""
     allowed = allowed or _NONE
     try:
-        found = ip_address(address)
+        ip = ip_address(address)
     except ValueError:
         return "no address"
-    if isinstance(found, IPv6Address):
-        if found.scope_id is not None:
+    if isinstance(ip, IPv6Address):
+        if ip.scope_id is not None:
             return "bound to a network card"
-        if found in allowed:
+        if ip in allowed:
             return None
-        if found in _MAPPED or found in _NAT64:
-            found = IPv4Address(int(found) & 0xFFFF_FFFF)
-    if isinstance(found, IPv4Address):
-        return None if found in allowed else next((why for network, why in _V4 if found in network), None)
-    why = next((why for network, why in _V6 if found in network), None)
-    return why or (None if found in _V6_PUBLIC else "reserved")
+        if ip in _MAPPED or ip in _NAT64:
+            ip = IPv4Address(int(ip) & 0xFFFF_FFFF)
+    if isinstance(ip, IPv4Address):
+        return None if ip in allowed else next((reason for network, reason in _V4 if ip in network), None)
+    reason = next((reason for network, reason in _V6 if ip in network), None)
+    return reason or (None if ip in _V6_PUBLIC else "reserved")
 
 
 def _network(text: object) -> IPv4Network | IPv6Network:
@@ -107,24 +110,24 @@ def _network(text: object) -> IPv4Network | IPv6Network:
         raise ValueError(f"allow: {text!r} is no network ({error}); give one such as 10.0.0.0/8 or fd00::/8") from error
 
 
-# From a name to its addresses.
+# -- name resolution ---------------------------------------------------------------------------------------------------
 
 Resolver = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host, as text, the best first; OSError when there are none."""
 
 
 @lru_cache(maxsize=1)
-def _threads_of(pid: int) -> DaemonPool:  # noqa: ARG001 - what it is cached by: threads do not survive a fork
-    # Lookups hang for as long as the system likes, also after nobody waits for them. They have threads of their own, so
-    # that they hold up nothing else, and so many that names without an answer do not hold up the others.
+def _threads_of(pid: int) -> DaemonPool:  # noqa: ARG001 - the cache key: threads do not survive a fork
+    # A lookup cannot be cancelled and may hang after its caller has given up. It has its own threads, so it does not
+    # block other work. There are many, so that unresolvable names do not block the others.
     return DaemonPool(256, "tidegate-dns")
 
 
 async def system_resolver(host: str, port: int) -> Sequence[str]:
-    """What the operating system says."""
+    """Resolves a name with the operating system."""
     loop = asyncio.get_running_loop()
-    found = await loop.run_in_executor(_threads_of(os.getpid()), _look_up, host, port)
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
+    results = await loop.run_in_executor(_threads_of(os.getpid()), _look_up, host, port)
+    return list(dict.fromkeys(str(address[0]) for *_, address in results))
 
 
 def _look_up(

@@ -1,4 +1,4 @@
-"""One GET after the other, each within its bounds."""
+"""The HTTP client for user-supplied URLs: GET with limits on size, time and redirects."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from tidegate.validation import number, whole
 
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _OF_ONE_ORIGIN = frozenset({"authorization", "cookie", "proxy-authorization"})
-_FRAMING = 1_000_000  # bytes of headers and chunk sizes that may come beside a body
-_BESIDE, _BESIDE_TIME = 65_536, 5.0  # bytes and seconds for a body that nobody needs
+_FRAMING_BYTES = 1_000_000  # bytes of headers and chunk sizes in addition to the body
+_MAX_ERROR_BODY, _ERROR_BODY_SECONDS = 65_536, 5.0  # bytes and seconds for the body of an error response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchResponse:
-    """An answer, whatever its status.
+    """A response of any status.
 
-    *headers* ignore case. Their values are the bytes that came, read as latin-1: an ETag goes back as it was received.
-    *url* is where the answer came from; *history* has the redirects on the way there, each with its status and the URL
-    that sent us on. The body of an answer of 300 and above is cut at 64 kB, and may be incomplete.
+    *headers* ignore case. Their values are decoded as latin-1, so that an ETag can be sent back unchanged. *url* is the
+    final URL. *history* has the redirects, each with its status and the redirecting URL. The body of a response with a
+    status of 300 or above is truncated at 64 kB, and may be incomplete.
     """
 
     status: int
@@ -44,21 +44,21 @@ class FetchResponse:
 
     @property
     def moved_to(self) -> str | None:
-        """The new URL, if every redirect on the way was permanent (301, 308); None without one."""
+        """The new URL if every redirect was permanent (301, 308), else None."""
         permanent = self.history and all(status in (301, 308) for status, _ in self.history)
         return self.url if permanent else None
 
 
 class Client:
-    """Fetches what strangers name.
+    """Fetches user-supplied URLs.
 
         client = net.Client(user_agent="Example/1.0 (+https://example.com)", allow=["10.0.0.0/8"], ports=None)
-        answer = await client.get(url)
+        response = await client.get(url)
 
-    *allow*: networks that may be reached although they are not public. *ports*: None allows all. *total* is for all of
-    a fetch, redirects and a dripping body included; *body* bounds it unpacked, in bytes. *per_host*: connections at a
-    time to one host and port; *keep*: idle ones in all. *resolver* is asked at each new connection. *tls* is an
-    `ssl.SSLContext` of your own. No cookies, no proxies, HTTP/1.1. A client belongs to one loop.
+    *allow*: networks that are allowed although they are not public. *ports*: None allows all. *total*: the timeout of a
+    whole fetch, including redirects and a slow body. *body*: the maximum decoded size in bytes. *per_host*: concurrent
+    connections per host and port. *keep*: idle connections in all. *resolver* is called for each new connection.
+    *tls*: your own `ssl.SSLContext`. No cookies, no proxies, HTTP/1.1. A client belongs to one event loop.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Client:
         self._body = whole(body, field="body")
         self._redirects = whole(redirects, field="redirects", minimum=0, maximum=100)
         self._ratio = number(ratio, field="ratio", minimum=1, maximum=1_000_000)
-        self._on_the_wire = 2 * self._body + _FRAMING
+        self._max_wire_bytes = 2 * self._body + _FRAMING_BYTES
         self._origins = ConnectionPool(
             Connector(resolver, Networks(allow)),
             tls,
@@ -95,10 +95,10 @@ class Client:
     async def get(
         self, url: str, *, headers: Mapping[str, str] | None = None, total: Duration | None = None
     ) -> FetchResponse:
-        """The answer at the end of all redirects; a FetchError when there is none.
+        """Returns the response after all redirects. Raises FetchError if there is none.
 
-        *headers* are sent as they are, beside our own; `Authorization` and `Cookie` only to the first host and port.
-        *total* is for this fetch alone.
+        *headers* are sent in addition to the default ones. `Authorization` and `Cookie` are only sent to the first host
+        and port. *total* overrides the timeout of this fetch.
         """
         lasts = self._total if total is None else seconds(total, field="total")
         place = parse_url(url, self._ports)
@@ -108,10 +108,10 @@ class Client:
         try:
             async with asyncio.timeout(lasts):
                 while True:
-                    answer = await self._hop(way)
-                    if answer.status not in _REDIRECTS or "Location" not in answer.headers:
-                        return answer
-                    self._follow(way, answer)
+                    response = await self._fetch_once(way)
+                    if response.status not in _REDIRECTS or "Location" not in response.headers:
+                        return response
+                    self._follow(way, response)
         except TimeoutError as error:
             raise way.too_late(lasts) from error
         except FetchError as error:
@@ -119,7 +119,7 @@ class Client:
             raise
 
     async def aclose(self) -> None:
-        """Ends all connections."""
+        """Closes all connections."""
         await self._origins.aclose()
 
     async def __aenter__(self) -> Self:
@@ -128,21 +128,21 @@ class Client:
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def _follow(self, state: FetchState, answer: FetchResponse) -> None:
-        here = state.place
-        state.history.append((answer.status, here.url))
+    def _follow(self, state: FetchState, response: FetchResponse) -> None:
+        current = state.place
+        state.history.append((response.status, current.url))
         if len(state.history) > self._redirects:
-            raise TooManyRedirects(f"{here.host} redirects once more after {self._redirects} redirects")
-        there = next_place(here, location_in(answer.headers), self._ports)
-        if here.scheme == "https" and there.scheme == "http":
-            raise BadRedirect(f"{here.host} redirects from https to http, which is not followed")
-        if any(there.url == url for _, url in state.history):
-            raise TooManyRedirects(f"{here.host} redirects in a circle")
-        if there.origin != here.origin:
+            raise TooManyRedirects(f"{current.host} redirects once more after {self._redirects} redirects")
+        target = next_place(current, location_in(response.headers), self._ports)
+        if current.scheme == "https" and target.scheme == "http":
+            raise BadRedirect(f"{current.host} redirects from https to http, which is not followed")
+        if any(target.url == url for _, url in state.history):
+            raise TooManyRedirects(f"{current.host} redirects in a circle")
+        if target.origin != current.origin:
             state.headers = {name: pair for name, pair in state.headers.items() if name not in _OF_ONE_ORIGIN}
-        state.place = there
+        state.place = target
 
-    async def _hop(self, state: FetchState) -> FetchResponse:
+    async def _fetch_once(self, state: FetchState) -> FetchResponse:
         place = state.place
         state.waits = True
         async with self._origins.acquire(place) as origin:
@@ -150,24 +150,24 @@ class Client:
             connection = await self._origins.connection(origin, place)
             try:
                 try:
-                    answer = await send_request(connection, state, self._on_the_wire)
+                    response = await send_request(connection, state, self._max_wire_bytes)
                 except Broken:
                     if not connection.served:
                         raise
-                    # One that was kept may have ended meanwhile: then once more.
+                    # The server may have closed a reused connection. Retry once on a new one.
                     self._origins.ended(origin, connection)
                     connection = await self._origins.connection(origin, place, new=True)
-                    answer = await send_request(connection, state, self._on_the_wire)
-                headers = httpx2.Headers(answer.headers.raw_items(), encoding="latin-1")
-                body = await self._body_of(connection, answer.status_code, headers)
+                    response = await send_request(connection, state, self._max_wire_bytes)
+                headers = httpx2.Headers(response.headers.raw_items(), encoding="latin-1")
+                body = await self._read_body(connection, response.status_code, headers)
             finally:
                 self._origins.ended(origin, connection)
         history = tuple(state.history)
-        return FetchResponse(status=answer.status_code, headers=headers, body=body, url=place.url, history=history)
+        return FetchResponse(status=response.status_code, headers=headers, body=body, url=place.url, history=history)
 
-    async def _body_of(self, connection: Http1Connection, status: int, headers: httpx2.Headers) -> bytes:
+    async def _read_body(self, connection: Http1Connection, status: int, headers: httpx2.Headers) -> bytes:
         if status >= 300:
-            return await self._beside_the_point(connection, headers)
+            return await self._read_error_body(connection, headers)
         announced = headers.get("Content-Length", "")
         if announced.isdecimal() and int(announced) > self._body:
             raise TooBig(f"the body is announced with {announced} bytes; at most {self._body} are read")
@@ -175,24 +175,21 @@ class Client:
         await read_response(connection, body)
         return body.done()
 
-    async def _beside_the_point(self, connection: Http1Connection, headers: httpx2.Headers) -> bytes:
-        """What comes quickly of a body whose status says enough: that it is long, or ends early, changes nothing."""
+    async def _read_error_body(self, connection: Http1Connection, headers: httpx2.Headers) -> bytes:
+        """Reads what arrives quickly of an error body. It may be long or truncated: the status is enough."""
         encoding = headers.get("Content-Encoding", "")
-        body = Body(encoding if encoding in KNOWN else "", min(self._body, _BESIDE), self._ratio)
+        body = Body(encoding if encoding in KNOWN else "", min(self._body, _MAX_ERROR_BODY), self._ratio)
         with suppress(FetchError, TimeoutError):
-            async with asyncio.timeout(_BESIDE_TIME):
+            async with asyncio.timeout(_ERROR_BODY_SECONDS):
                 await read_response(connection, body)
         return body.so_far()
 
 
-# Who we are, as the services that we call read it.
-
-
 def user_agent(about: str = "", contact: str = "") -> str:
-    """The value of User-Agent: 'Tidegate/1.0', and behind it what calls, and where somebody can complain.
+    """Builds the User-Agent: 'Tidegate/1.0', then the program and a contact address.
 
     user_agent("feed poller", "https://example.org/bot")  # Tidegate/1.0 (feed poller; +https://example.org/bot)
     """
     words = [about, f"+{contact}" if "://" in contact else contact]
-    said = "; ".join(word for word in words if word)
-    return f"Tidegate/{__version__} ({said})" if said else f"Tidegate/{__version__}"
+    comment = "; ".join(word for word in words if word)
+    return f"Tidegate/{__version__} ({comment})" if comment else f"Tidegate/{__version__}"

@@ -1,4 +1,4 @@
-"""A body, unpacked while it comes in, and never larger than it may be."""
+"""Response bodies: decompressed while they arrive, with limits on size and compression ratio."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from typing import Any, Protocol
 
 from tidegate.net.errors import Broken, CutShort, TooBig
 
-_RATIO_FROM = 1_000_000  # decoded bytes below which nobody asks how well they were packed
-_MAX_MEMBERS = 1000  # each costs a copy of what follows it
+_RATIO_FROM = 1_000_000  # decoded bytes below which the compression ratio is not checked
+_MAX_MEMBERS = 1000  # each costs a copy of the rest
 _MAGIC = b"\x1f\x8b"
 
 ACCEPTED = "gzip, deflate, br" if find_spec("brotli") else "gzip, deflate"
 
 
 class Decoder(Protocol):
-    """Unpacks piece by piece; what it returns is at most *most* bytes, or little more."""
+    """Decompresses piece by piece. One call returns about *limit* bytes at most."""
 
     def feed(self, data: bytes, limit: int) -> bytes: ...
 
     @property
     def more(self) -> bool:
-        """Whether it has output left: ask again with no data."""
+        """Whether output is pending: call `feed` again without data."""
 
     @property
     def whole(self) -> bool:
-        """Whether what was fed is complete."""
+        """Whether the compressed stream is complete."""
 
 
 class Body:
-    """Collects a body of at most *most* bytes, unpacked at most *ratio* times beyond the first megabyte."""
+    """Collects a body of up to *limit* bytes. Beyond the first megabyte the compression ratio is limited to *ratio*."""
 
     def __init__(self, encoding: str, limit: int, ratio: float) -> None:
         self._decoder = _decoder_of(encoding)
@@ -40,7 +40,7 @@ class Body:
         self._packed = self.size = 0
 
     def feed(self, data: bytes) -> None:
-        """Takes what came; TooBig when it is too much, Broken when it cannot be unpacked."""
+        """Adds received bytes. Raises TooBig above the limit, Broken if they cannot be decompressed."""
         self._packed += len(data)
         if self._decoder is None:
             self._add(data)
@@ -50,7 +50,7 @@ class Body:
             data = b""
 
     def done(self) -> bytes:
-        """All of it; CutShort when the packing says that something is missing."""
+        """Returns the whole body. Raises CutShort if the compressed stream is incomplete."""
         if self._decoder is not None and self._packed and not self._decoder.whole:
             raise CutShort("the packed body stops in the middle")
         return self.so_far()
@@ -69,7 +69,7 @@ class Body:
 
 
 class _Gzip:
-    """One or more members; what follows the last one is ignored, as everybody does."""
+    """One or more members. Data after the last one is ignored, as in browsers."""
 
     def __init__(self) -> None:
         self._inner = _gzip_member()
@@ -101,7 +101,7 @@ class _Gzip:
 
 
 class _Deflate:
-    """With the header that the standard wants, or without it, as some send it."""
+    """With the zlib header of the standard, or without it, as some servers send it."""
 
     def __init__(self) -> None:
         self._inner: zlib._Decompress | None = None
@@ -152,13 +152,13 @@ class _Brotli:
         if data and self._inner.is_finished():
             return b""
         try:
-            # It may allocate nearly twice what it is told.
-            got: bytes = self._inner.process(data, output_buffer_limit=max(1, min(limit, 1 << 19)))
+            # Brotli may allocate nearly twice the limit.
+            output: bytes = self._inner.process(data, output_buffer_limit=max(1, min(limit, 1 << 19)))
         except self._error as error:
             raise Broken(f"the packed body cannot be unpacked: {error}") from error
-        # Its own word on whether there is more is wrong near the end: only an empty answer is.
-        self.more = bool(got) and not self._inner.is_finished()
-        return got
+        # Near the end Brotli's own flag is wrong. Only an empty result means that nothing is pending.
+        self.more = bool(output) and not self._inner.is_finished()
+        return output
 
     @property
     def whole(self) -> bool:
@@ -181,6 +181,6 @@ def _decoder_of(encoding: str) -> Decoder | None:
     if name in ("", "identity"):
         return None
     if name not in _DECODERS:
-        # Several one after the other are refused too: nobody needs them, and each multiplies the others.
+        # Several encodings at once are refused too. No server needs them, and their ratios multiply.
         raise Broken(f"the body is packed as {name!r:.40}; we asked for {ACCEPTED}")
     return _DECODERS[name]()

@@ -1,20 +1,20 @@
-"""Why something could not be fetched.
+"""Errors of a fetch.
 
     FetchError
-    ├── Refused                 nothing was sent, because it may not be
-    │   ├── BadUrl              the address cannot be read, or its scheme, host or port is not allowed
+    ├── Refused                 nothing was sent, because it is not allowed
+    │   ├── BadUrl              the URL is not valid, or its scheme, host or port is not allowed
     │   └── BlockedAddress      the host has an address that is not public
-    ├── BadRedirect             the answer leads where we do not follow
-    │   └── TooManyRedirects    they do not end
-    ├── TooBig                  the body, what it unpacks to, or the headers
-    ├── TooSlow                 the whole of it was not there in time
-    ├── Busy                    our own connections to this host were taken all the time
-    ├── Unreachable             no connection: no such name, nobody there, no trust
-    └── Broken                  the connection broke, or what came is no HTTP
-        └── CutShort            the body, or its compression, stops in the middle
+    ├── BadRedirect             the redirect is not followed
+    │   └── TooManyRedirects    the redirects do not end
+    ├── TooBig                  the body, its decoded size, or the headers
+    ├── TooSlow                 the fetch did not finish in time
+    ├── Busy                    all of our connections to this host were in use
+    ├── Unreachable             no connection: name not found, refused, or TLS not trusted
+    └── Broken                  the connection broke, or the response is not HTTP
+        └── CutShort            the body or its compression is incomplete
 
-`tidegate.classify` knows them all. What a client below raised is the `__cause__`. Messages name the host alone: the
-rest of an address may hold a secret.
+`tidegate.classify` knows them all. The `__cause__` is the underlying error. Messages contain the host only: the rest of
+a URL may contain a secret.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidegate.errors import TidegateError
 
 
 class FetchError(TidegateError):
-    """Something could not be fetched; *url* is what was asked for at that moment, without its user and password."""
+    """A fetch failed. *url* is the URL at that moment, without user and password."""
 
     def __init__(self, message: str, *, url: str = "") -> None:
         super().__init__(message)
@@ -31,15 +31,15 @@ class FetchError(TidegateError):
 
 
 class Refused(FetchError):
-    """Nothing was sent, because it may not be."""
+    """Nothing was sent, because it is not allowed."""
 
 
 class BadUrl(Refused):
-    """The address cannot be read, or its scheme, host or port is not allowed."""
+    """The URL is not valid, or its scheme, host or port is not allowed."""
 
 
 class BlockedAddress(Refused):
-    """The host has an address that is not public, and that no setting allows."""
+    """The host has an address that is not public, and no setting allows it."""
 
     def __init__(self, host: str, address: str, why: str) -> None:
         found = f"the address {address} is" if host == address else f"{host} has the address {address}, which is"
@@ -50,7 +50,7 @@ class BlockedAddress(Refused):
 
 
 class BadRedirect(FetchError):
-    """The answer leads where we do not follow."""
+    """The redirect is not followed."""
 
 
 class TooManyRedirects(BadRedirect):
@@ -58,24 +58,24 @@ class TooManyRedirects(BadRedirect):
 
 
 class TooBig(FetchError):
-    """The body, what it unpacks to, or the headers."""
+    """The body, its decoded size, or the headers are too large."""
 
 
 class TooSlow(FetchError):
-    """The whole of it was not there in time."""
+    """The fetch did not finish in time."""
 
 
 class Busy(FetchError):
-    """Our own connections to this host were taken all the time."""
+    """All of our connections to this host were in use."""
 
 
 class Unreachable(FetchError):
-    """There is no connection: no such name, nobody there, or no trust in who is."""
+    """No connection: the name was not found, the host refused, or TLS is not trusted."""
 
 
 class Broken(FetchError):
-    """The connection broke, or what came back is no HTTP."""
+    """The connection broke, or the response is not HTTP."""
 
 
 class CutShort(Broken):
-    """The body, or its compression, stops in the middle."""
+    """The body or its compression is incomplete."""

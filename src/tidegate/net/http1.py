@@ -1,4 +1,4 @@
-"""One connection: bytes that come in, counted and never more of them at a time than fit, and bytes that go out."""
+"""One HTTP/1.1 connection with limits on the received bytes."""
 
 from __future__ import annotations
 
@@ -18,66 +18,66 @@ from tidegate.net.decoding import Body
 from tidegate.net.errors import Broken, Busy, FetchError, TooBig, TooSlow
 from tidegate.net.urls import ParsedUrl
 
-_HIGH = 262_144  # bytes that nobody has taken yet; beyond it the other side has to wait
+_HIGH = 262_144  # unread bytes above which reading from the socket pauses
 
 
 class SocketStream(asyncio.Protocol):
-    """The stream of one connection. One task reads from it at a time."""
+    """The byte stream of one connection. One task reads from it at a time."""
 
     def __init__(self, connected: socket.socket | None = None) -> None:
         self._socket = connected
         self._transport: asyncio.Transport | None = None
-        self._came = bytearray()
-        self._waits: asyncio.Future[None] | None = None
+        self._received = bytearray()
+        self._waiter: asyncio.Future[None] | None = None
         self._over = self._paused = self._rests = False
         self._error: Exception | None = None
         self._left = 0
 
     @property
     def quiet(self) -> bool:
-        """Whether it can be used again: it is open, and nothing came that nobody asked for."""
-        return not self._over and not self._came and not self._unseen()
+        """Whether it can be reused: it is open, and no unexpected bytes have arrived."""
+        return not self._over and not self._received and not self._has_unread_bytes()
 
     def expect(self, limit: int) -> None:
-        """So many bytes may come from now on."""
+        """Allows *limit* bytes from now on."""
         self._left, self._rests = limit, False
 
     def rest(self) -> None:
-        """Nothing may come from now on, until something is expected: it ends when something does."""
+        """Allows no bytes until the next `expect`. The connection closes if some arrive."""
         self._rests = True
 
     async def read(self) -> bytes:
-        """What has come, none at the end; TooBig when that is more than is expected, OSError when it broke."""
-        if not self._came and not self._over:
-            self._waits = asyncio.get_running_loop().create_future()
+        """Returns the received bytes, empty at the end. Raises TooBig above the limit, OSError if it broke."""
+        if not self._received and not self._over:
+            self._waiter = asyncio.get_running_loop().create_future()
             try:
-                await self._waits
+                await self._waiter
             finally:
-                self._waits = None
-        if not self._came and self._error is not None:
+                self._waiter = None
+        if not self._received and self._error is not None:
             raise self._error
-        found = bytes(self._came)
-        self._came.clear()
+        data = bytes(self._received)
+        self._received.clear()
         if self._paused and self._transport is not None and not self._over:
             self._paused = False
             self._transport.resume_reading()
-        self._left -= len(found)
+        self._left -= len(data)
         if self._left < 0:
             raise TooBig("the answer has more bytes on the wire than are read")
-        return found
+        return data
 
     def write(self, data: bytes) -> None:
-        """Sends it, unless the connection has ended: whoever reads next finds that out."""
+        """Sends *data*, unless the connection has ended. The next read reports that."""
         if self._transport is not None and not self._over:
             self._transport.write(data)
 
     def close(self) -> None:
-        """Ends it at once; there is nothing left to be said."""
+        """Closes the connection at once."""
         self._over = True
         if self._transport is not None:
             self._transport.abort()
 
-    # -- what asyncio tells ----------------------------------------------------------------------------------------
+    # -- asyncio callbacks ---------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
@@ -86,8 +86,8 @@ class SocketStream(asyncio.Protocol):
         if self._rests:
             self.close()
             return
-        self._came += data
-        if len(self._came) > _HIGH and not self._paused and self._transport is not None:
+        self._received += data
+        if len(self._received) > _HIGH and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
         self._wake()
@@ -95,7 +95,7 @@ class SocketStream(asyncio.Protocol):
     def eof_received(self) -> None:
         self._over = True
         sealed = None if self._transport is None else self._transport.get_extra_info("ssl_object")
-        if sealed is not None and not _is_said(sealed):
+        if sealed is not None and not _has_close_notify(sealed):
             self._error = ConnectionAbortedError("it was cut before its end was said")
         self._wake()
 
@@ -103,8 +103,8 @@ class SocketStream(asyncio.Protocol):
         self._over, self._error = True, self._error or exc
         self._wake()
 
-    def _unseen(self) -> bool:
-        """Whether the system has bytes, or the end, that the loop has not come round to."""
+    def _has_unread_bytes(self) -> bool:
+        """Whether the socket has bytes or an end of stream that the event loop has not read yet."""
         if self._socket is None:
             return False
         try:
@@ -116,34 +116,34 @@ class SocketStream(asyncio.Protocol):
         return True
 
     def _wake(self) -> None:
-        if self._waits is not None and not self._waits.done():
-            self._waits.set_result(None)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
 
-def _is_said(sealed: ssl.SSLObject) -> bool:
-    """Whether the other side has said under TLS that this is the end; asyncio makes no difference."""
+def _has_close_notify(sealed: ssl.SSLObject) -> bool:
+    """Whether the peer has sent a TLS close notification. asyncio does not distinguish it from a broken connection."""
     try:
         return not sealed.read(1)
     except ssl.SSLZeroReturnError:
         return True
-    except ssl.SSLError:  # more should have come
+    except ssl.SSLError:  # truncated
         return False
 
 
-# HTTP/1.1 on one connection: a request, its answer, and the next one.
+# -- HTTP/1.1 ----------------------------------------------------------------------------------------------------------
 
-_HEADERS = 256_000  # bytes before the body, what was read of it at the same time included
-_ONE_PART = 102_400  # bytes of a status line with its headers, or of what stands before a chunk
+_HEADERS = 256_000  # bytes before the body, including the part of the body that was read with them
+_ONE_PART = 102_400  # bytes of a status line with headers, or of a chunk header
 _LENGTHS = (b"content-length", b"transfer-encoding")
 
 
 class Http1Connection:
-    """One connection, and how far its talk has come. OSError and `h11.ProtocolError` when it breaks."""
+    """One connection and its protocol state. Raises OSError and `h11.ProtocolError` if it breaks."""
 
     def __init__(self, line: SocketStream) -> None:
         self._line = line
-        self._talk = h11.Connection(h11.CLIENT, max_incomplete_event_size=_ONE_PART)
-        self.served = 0  # answers; after the first one the other side may have ended it
+        self._h11 = h11.Connection(h11.CLIENT, max_incomplete_event_size=_ONE_PART)
+        self.served = 0  # responses; after the first one the server may have closed it
         self.idle_since = 0.0
         self._ends = False
 
@@ -152,32 +152,32 @@ class Http1Connection:
         return self._line.quiet
 
     async def ask(self, target: bytes, headers: list[tuple[bytes, bytes]], body: int) -> h11.Response:
-        """The head of the answer; with its body at most *body* bytes may come."""
-        request = self._talk.send(h11.Request(method=b"GET", target=target, headers=headers))
-        end = self._talk.send(h11.EndOfMessage())
+        """Sends a request. Returns the head of the response. Its body may have up to *body* bytes."""
+        request = self._h11.send(h11.Request(method=b"GET", target=target, headers=headers))
+        end = self._h11.send(h11.EndOfMessage())
         self._line.expect(_HEADERS)
         self._line.write((request or b"") + (end or b""))
         while True:
             event = await self._event()
             if isinstance(event, h11.Response):
                 self._line.expect(body)
-                # Who says in two ways where the answer ends may mean another end than we do.
+                # Two length headers: the server may mean another end of the response than we do.
                 self._ends = sum(name in _LENGTHS for name, _ in event.headers) > 1
                 return event
-            if event is h11.PAUSED:  # it speaks something else from here on, which nobody asked for
+            if event is h11.PAUSED:  # a protocol switch that was not requested
                 raise h11.RemoteProtocolError("the other side has changed the protocol")
 
     async def piece(self) -> bytes | None:
-        """The next piece of the body; None at its end."""
+        """Returns the next piece of the body, or None at its end."""
         event = await self._event()
         return bytes(event.data) if isinstance(event, h11.Data) else None
 
     def next_cycle(self) -> bool:
-        """Whether another request can be sent; not when anything is left of this one, or came beyond its answer."""
-        over = self._talk.our_state is h11.DONE and self._talk.their_state is h11.DONE
-        if not over or self._ends or self._talk.trailing_data[0] or not self._line.quiet:
+        """Whether another request can be sent: this response is complete, and no bytes followed it."""
+        over = self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
+        if not over or self._ends or self._h11.trailing_data[0] or not self._line.quiet:
             return False
-        self._talk.start_next_cycle()
+        self._h11.start_next_cycle()
         self._line.rest()
         self.served += 1
         return True
@@ -186,15 +186,15 @@ class Http1Connection:
         self._line.close()
 
     async def _event(self) -> Any:
-        while (event := self._talk.next_event()) is h11.NEED_DATA:
+        while (event := self._h11.next_event()) is h11.NEED_DATA:
             data = await self._line.read()
-            if not data and self._talk.their_state is h11.SEND_RESPONSE:
+            if not data and self._h11.their_state is h11.SEND_RESPONSE:
                 raise h11.RemoteProtocolError("it ended without an answer")
-            self._talk.receive_data(data)
+            self._h11.receive_data(data)
         return event
 
 
-# A request and its answer, and how far a fetch has come.
+# -- requests ----------------------------------------------------------------------------------------------------------
 
 _OURS = frozenset({"host", "connection", "content-length", "transfer-encoding", "te", "upgrade"})
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+", re.ASCII)
@@ -202,19 +202,19 @@ _VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _BROKEN = (OSError, h11.ProtocolError)
 _HEADERS_TOO_LONG = 431
 _WAITED_TOO_LONG = 408
-_MAX_SMALL, _SMALL = 20_000, 64  # pieces of a body, and bytes: each piece costs us far more than it costs them
+_MAX_SMALL, _SMALL = 20_000, 64  # pieces of a body, and bytes: a piece costs us far more than the sender
 
-Sent = dict[str, tuple[bytes, bytes]]  # headers by their name in small letters
+Sent = dict[str, tuple[bytes, bytes]]  # headers by lower-case name
 
 
 @dataclass(slots=True)
 class FetchState:
-    """How far a fetch has come."""
+    """The progress of a fetch."""
 
     place: ParsedUrl
     headers: Sent
     history: list[tuple[int, str]] = field(default_factory=list)
-    waits: bool = False  # for one of our own connections
+    waits: bool = False  # for a free connection
 
     def too_late(self, total: float) -> FetchError:
         if self.waits:
@@ -224,22 +224,22 @@ class FetchState:
 
 
 async def send_request(connection: Http1Connection, state: FetchState, body: int) -> h11.Response:
-    """The head of the answer, its body of at most so many bytes still to come; Broken when there is none."""
+    """Returns the head of the response. Its body may have up to *body* bytes. Raises Broken if there is none."""
     place = state.place
     try:
-        answer = await connection.ask(place.target, [(b"Host", place.authority), *state.headers.values()], body)
+        response = await connection.ask(place.target, [(b"Host", place.authority), *state.headers.values()], body)
     except _BROKEN as error:
         if getattr(error, "error_status_hint", 0) == _HEADERS_TOO_LONG:
             raise TooBig(f"the headers of {place.host} are too long") from error
-        raise Broken(f"the connection to {place.host} broke: {_said(error)}") from error
-    if answer.status_code == _WAITED_TOO_LONG and connection.served:
-        # It is about the time before this request, which it met on its way.
+        raise Broken(f"the connection to {place.host} broke: {_describe_break(error)}") from error
+    if response.status_code == _WAITED_TOO_LONG and connection.served:
+        # The timeout is about the time before this request, which crossed it on its way.
         raise Broken(f"the connection to {place.host} broke: it was kept for longer than {place.host} likes")
-    return answer
+    return response
 
 
 async def read_response(connection: Http1Connection, body: Body) -> None:
-    """Takes in the whole body; Broken when it ends early."""
+    """Reads the whole body. Raises Broken if it ends early."""
     pieces = came = 0
     try:
         while (piece := await connection.piece()) is not None:
@@ -249,16 +249,16 @@ async def read_response(connection: Http1Connection, body: Body) -> None:
             if pieces > _MAX_SMALL and came < _SMALL * pieces:
                 raise TooBig(f"the body comes in {pieces} pieces of less than {_SMALL} bytes")
     except _BROKEN as error:
-        raise Broken(f"the answer broke off: {_said(error)}") from error
+        raise Broken(f"the answer broke off: {_describe_break(error)}") from error
 
 
-def _said(error: Exception) -> str:
-    """What broke, without what came instead: that may be long, and is for nobody's eyes."""
+def _describe_break(error: Exception) -> str:
+    """Describes the error without the received bytes, which may be long or secret."""
     return str(error).partition(": bytearray(")[0][:200]
 
 
 def location_in(headers: httpx2.Headers) -> str:
-    """Where a redirect leads, as text: most who send more than ASCII send UTF-8."""
+    """Returns the target of a redirect. Servers that send non-ASCII mostly send UTF-8."""
     raw = headers["Location"].encode("latin-1")
     try:
         return raw.decode("utf-8")
@@ -267,7 +267,7 @@ def location_in(headers: httpx2.Headers) -> str:
 
 
 def checked_headers(headers: Mapping[str, str]) -> Sent:
-    """*headers* as they are sent, by their name in small letters; ValueError when one cannot be."""
+    """Returns *headers* as sent, by lower-case name. Raises ValueError for a header that cannot be sent."""
     checked = {}
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or name.lower() in _OURS:

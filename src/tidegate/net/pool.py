@@ -1,4 +1,4 @@
-"""Connections by origin: a few at a time to each, kept for the next fetch, and not too many of them."""
+"""The connection pool: limited per origin, reused, and limited in all."""
 
 from __future__ import annotations
 
@@ -19,35 +19,36 @@ from tidegate.net.errors import BlockedAddress, Unreachable
 from tidegate.net.http1 import Http1Connection, SocketStream
 from tidegate.net.urls import ParsedUrl
 
-# Connections to addresses that were checked: the address that is checked is the one that is connected to.
+# -- connecting --------------------------------------------------------------------------------------------------------
+# The checked address is the one that is connected to. A second lookup could return another one.
 
-_PER_ADDRESS = 10.0  # seconds; then the next one of the host is tried
+_PER_ADDRESS = 10.0  # seconds until the next address of the host is tried
 _MAX_ADDRESSES = 4
 
 
 class Connector:
-    """Resolves a name, checks every address, connects to one of them."""
+    """Resolves a name, checks every address and connects to one of them."""
 
     def __init__(self, resolver: Resolver, allowed: Networks) -> None:
         self._resolver, self._allowed = resolver, allowed
 
     async def connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> SocketStream:
-        """A connection to *host*, whose name is the one that *tls* asks for; Unreachable when there is none."""
+        """Connects to *host*, which *tls* verifies. Raises Unreachable on failure."""
         connected = await self._reached(host, port)
         line = SocketStream(connected)
         named = None if tls is None else host.removesuffix(".")
         try:
             loop = asyncio.get_running_loop()
             await loop.create_connection(lambda: line, sock=connected, ssl=tls, server_hostname=named)
-        # The socket belongs to its transport, which closes it in the next turn of the loop. Closed beneath it, its
-        # number would go to another connection while the transport still listens to it.
+        # The transport owns the socket and closes it in the next iteration of the loop. Closing it here would free its
+        # file descriptor for another connection while the transport still watches it.
         except OSError as error:
             line.close()
             raise _unreachable(host, error) from error
         except asyncio.CancelledError:
             line.close()
             raise
-        except BaseException:  # there was no transport yet
+        except BaseException:  # there is no transport yet
             connected.close()
             raise
         return line
@@ -65,13 +66,13 @@ class Connector:
         raise _unreachable(host, failed) from failed
 
     async def _addresses(self, host: str, port: int) -> Sequence[str]:
-        found = [host] if _is_address(host) else await self._look_up(host, port)
-        for address in found:
-            if why := why_blocked(address, self._allowed):
-                raise BlockedAddress(host, address, why)
-        return found
+        addresses = [host] if _is_address(host) else await self._resolve(host, port)
+        for address in addresses:
+            if reason := why_blocked(address, self._allowed):
+                raise BlockedAddress(host, address, reason)
+        return addresses
 
-    async def _look_up(self, host: str, port: int) -> Sequence[str]:
+    async def _resolve(self, host: str, port: int) -> Sequence[str]:
         try:
             return await self._resolver(host, port)
         except (OSError, UnicodeError) as error:
@@ -95,11 +96,11 @@ def _unreachable(host: str, error: OSError) -> Unreachable:
 
 
 def in_turns(addresses: Sequence[str]) -> list[str]:
-    """One of each family after the other, the best first: where IPv6 leads nowhere, IPv4 is not tried last."""
+    """Interleaves IPv6 and IPv4, the preferred family first, so that broken IPv6 does not delay IPv4."""
     first = [address for address in addresses if (":" in address) == (":" in addresses[0])]
     other = [address for address in addresses if address not in first]
     pairs = zip_longest(first, other)
-    return [each for pair in pairs for each in pair if each is not None]
+    return [address for pair in pairs for address in pair if address is not None]
 
 
 def _is_address(host: str) -> bool:
@@ -118,14 +119,14 @@ class OriginPool:
     """The connections to one scheme, host and port."""
 
     turns: asyncio.Semaphore
-    users: int = 0  # who has, or waits for, a turn
+    users: int = 0  # fetches that have or wait for a connection
     idle_since: float = 0.0
     free: list[Http1Connection] = field(default_factory=list)
     used: set[Http1Connection] = field(default_factory=set)
 
     def close(self) -> None:
-        for each in (*self.free, *self.used):
-            each.close()
+        for connection in (*self.free, *self.used):
+            connection.close()
         self.free.clear()
 
 
@@ -143,29 +144,29 @@ class ConnectionPool:
 
     @asynccontextmanager
     async def acquire(self, parsed: ParsedUrl) -> AsyncIterator[OriginPool]:
-        """The origin of *place*, while one of its connections is ours."""
-        origin = self._take(parsed.origin)
+        """Yields the origin of *parsed* with one of its connection slots reserved."""
+        origin = self._reserve(parsed.origin)
         try:
             async with origin.turns:
                 yield origin
         finally:
-            self._give_back(parsed.origin, origin)
+            self._release(parsed.origin, origin)
 
     async def connection(self, origin: OriginPool, parsed: ParsedUrl, *, new: bool = False) -> Http1Connection:
-        """One of *origin*'s connections, kept or *new*; it is to be given to `ended`."""
+        """Returns an idle or a *new* connection of *origin*. Return it with `ended`."""
         now = asyncio.get_running_loop().time()
         while origin.free and not new:
-            kept = origin.free.pop()
-            if kept.usable and now - kept.idle_since < self._keep_for:
-                origin.used.add(kept)
-                return kept
-            kept.close()
+            connection = origin.free.pop()
+            if connection.usable and now - connection.idle_since < self._keep_for:
+                origin.used.add(connection)
+                return connection
+            connection.close()
         made = Http1Connection(await self._connector.connect(parsed.host, parsed.port, self._tls_of(parsed)))
         origin.used.add(made)
         return made
 
     def ended(self, origin: OriginPool, connection: Http1Connection) -> None:
-        """Keeps a connection whose answer was read to its end, and closes any other."""
+        """Keeps a connection whose response was read to its end. Closes any other."""
         origin.used.discard(connection)
         if connection.next_cycle():
             connection.idle_since = asyncio.get_running_loop().time()
@@ -174,28 +175,28 @@ class ConnectionPool:
             connection.close()
 
     async def aclose(self) -> None:
-        """Ends all connections, also those in use."""
+        """Closes all connections, including those in use."""
         origins = [*self._busy.values(), *self._idle.values()]
         self._busy.clear()
         self._idle.clear()
         self._kept = 0
         for origin in origins:
             origin.close()
-        await asyncio.sleep(0)  # the loop closes their sockets now
+        await asyncio.sleep(0)  # lets the loop close their sockets
 
-    def _take(self, key: _Key) -> OriginPool:
-        origin = self._busy.get(key) or self._roused(key) or OriginPool(asyncio.Semaphore(self._per_host))
+    def _reserve(self, key: _Key) -> OriginPool:
+        origin = self._busy.get(key) or self._pop_idle(key) or OriginPool(asyncio.Semaphore(self._per_host))
         self._busy[key] = origin
         origin.users += 1
         return origin
 
-    def _give_back(self, key: _Key, origin: OriginPool) -> None:
+    def _release(self, key: _Key, origin: OriginPool) -> None:
         origin.users -= 1
         if origin.users:
             return
         now = asyncio.get_running_loop().time()
         origin.idle_since = now
-        if self._busy.pop(key, None) is None:  # the client was closed meanwhile
+        if self._busy.pop(key, None) is None:  # the client was closed
             origin.close()
         elif origin.free:
             self._idle[key] = origin
@@ -204,10 +205,10 @@ class ConnectionPool:
             oldest = next(iter(self._idle))
             if self._kept <= self._keep and now - self._idle[oldest].idle_since < self._keep_for:
                 return
-            if (ended := self._roused(oldest)) is not None:
+            if (ended := self._pop_idle(oldest)) is not None:
                 ended.close()
 
-    def _roused(self, key: _Key) -> OriginPool | None:
+    def _pop_idle(self, key: _Key) -> OriginPool | None:
         origin = self._idle.pop(key, None)
         if origin is not None:
             self._kept -= len(origin.free)

@@ -1,4 +1,4 @@
-"""Where a URL leads. It is read once: the host found here is the one that is resolved, checked, and named in TLS."""
+"""URL parsing. A URL is parsed once: the parsed host is resolved, checked and verified by TLS."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _NAME = re.compile(
     r"(?=.{1,254}\Z)(?:[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.)*[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?\.?"
 )
 _V6 = re.compile(r"[0-9a-f:.]{2,45}")
-# What ends in a number is an IPv4 address for whoever resolves it, in whatever form: 2130706433, 0x7f.1, 127.1.
+# Resolvers treat a host that ends in a number as IPv4, in any form: 2130706433, 0x7f.1, 127.1.
 _NUMBER_AT_END = re.compile(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)\.?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParsedUrl:
-    """A URL taken apart; *url* has neither user and password nor a fragment."""
+    """A parsed URL. *url* has no user, password or fragment."""
 
     url: str
     scheme: str
@@ -40,18 +40,18 @@ class ParsedUrl:
 
     @property
     def authority(self) -> bytes:
-        """As the Host header says it."""
+        """The value of the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return (host if self.port == _PORTS[self.scheme] else f"{host}:{self.port}").encode("ascii")
 
 
 def parse_url(url: str, ports: AbstractSet[int] | None) -> ParsedUrl:
-    """Where *url* leads; BadUrl when it cannot be read, or may not be followed. *ports*: None allows all."""
+    """Parses *url*. Raises BadUrl if it is not valid or not allowed. *ports*: None allows all."""
     return _read(_parsed(url), ports)
 
 
 def next_place(here: ParsedUrl, location: str, ports: AbstractSet[int] | None) -> ParsedUrl:
-    """Where a redirect from *here* leads; BadUrl as above. Its user and password are not taken over."""
+    """Parses the target of a redirect. Raises BadUrl as above. User and password are not carried over."""
     try:
         joined = httpx2.URL(here.url).join(_parsed(location.strip()))
     except (httpx2.InvalidURL, ValueError, TypeError) as error:

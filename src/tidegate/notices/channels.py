@@ -11,17 +11,15 @@ from urllib.parse import urlsplit
 
 from tidegate.store.base import Tx
 
-# Where people are told: the channels of an operator, as values, and what is sent through one.
-
-PAGE = "page"  # always there, and needs no settings
-LEVELS = ("info", "success", "warning", "error")  # the heaviest last
+PAGE = "page"  # always available, needs no settings
+LEVELS = ("info", "success", "warning", "error")  # the most severe last
 TLS, STARTTLS, PLAIN = "tls", "starttls", "none"
 PORTS = {TLS: 465, STARTTLS: 587, PLAIN: 25}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
-    """An address that takes a signed POST."""
+    """A URL that receives a signed POST."""
 
     kind = "webhook"
     url: str = field(repr=False)
@@ -34,7 +32,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mail:
-    """A mail server, and who gets what it sends."""
+    """An SMTP server and the recipients."""
 
     kind = "smtp"
     host: str
@@ -53,14 +51,14 @@ class Mail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apprise:
-    """An address of apprise: ntfys://..., tgram://..., and a hundred more."""
+    """An Apprise URL: ntfys://..., tgram://..., and many more."""
 
     kind = "apprise"
     url: str = field(repr=False)
 
     @property
     def shown(self) -> str:
-        # In most of these addresses even the host is part of a secret.
+        # In most of these URLs even the host is part of a secret.
         return f"{self.url.partition('://')[0] or 'apprise'}://…"
 
 
@@ -69,7 +67,7 @@ ChannelConfig = Webhook | Mail | Apprise
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Channel:
-    """One way to reach people. *level* is the least that it is told; *standby*: only what others could not deliver."""
+    """One way to notify users. *level* is its lowest level. *standby*: only if other channels could not deliver."""
 
     name: str
     config: ChannelConfig
@@ -79,15 +77,15 @@ class Channel:
 
     @property
     def target(self) -> str:
-        """The target that its deliveries are behind."""
+        """The target that guards its deliveries."""
         return f"{TARGETS}{self.name}"
 
     def takes(self, level: str) -> bool:
         return not self.standby and LEVELS.index(level) >= LEVELS.index(self.level)
 
 
-QUEUE = "notices"  # of the jobs that deliver
-TARGETS = "channel "  # how the names of those targets begin
+QUEUE = "notices"  # of delivery jobs
+TARGETS = "channel "  # the prefix of those targets
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,48 +96,54 @@ class Message:
     event: str  # "notice.raised", "notice.recovered" or "notice.test"
     level: str
     title: str
-    at: float  # when what it tells of was noticed
+    at: float  # when the event was detected
     paragraphs: tuple[str, ...]
     link: str = ""
     about: dict[str, Any] = field(default_factory=dict)
 
     @property
     def heading(self) -> str:
-        """The title in one line, wherever a line must be one."""
+        """The title as a single line."""
         return " ".join(self.title.split())
 
     @property
     def text(self) -> str:
-        """The whole of it, as plain text."""
+        """The whole message as plain text."""
         return "\n\n".join([*self.paragraphs, *([self.link] if self.link else [])])
 
     def as_json(self) -> dict[str, Any]:
-        """The document that a webhook gets."""
+        """Returns the JSON document of a webhook."""
         return {
-            "type": self.event, "timestamp": datetime.fromtimestamp(self.at, UTC).isoformat(),
-            "data": {**self.about, "level": self.level, "title": self.title, "text": " ".join(self.paragraphs),
-                     "link": self.link},
-        }  # fmt: skip
+            "type": self.event,
+            "timestamp": datetime.fromtimestamp(self.at, UTC).isoformat(),
+            "data": {
+                **self.about,
+                "level": self.level,
+                "title": self.title,
+                "text": " ".join(self.paragraphs),
+                "link": self.link,
+            },
+        }
 
 
 def in_order(channels: tuple[Channel, ...]) -> tuple[Channel, ...]:
-    return tuple(sorted(channels, key=lambda each: (each.order, each.name)))
+    return tuple(sorted(channels, key=lambda channel: (channel.order, channel.name)))
 
 
 def _without_secrets(url: str) -> str:
-    """The beginning of an address; what follows the host is often a secret."""
+    """Returns the URL up to the host. The rest is often a secret."""
     parts = urlsplit(url)
     rest = "/…" if parts.path.strip("/") or parts.query else ""
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname}{port}{rest}"
 
 
-# The channels as rows: as they were last declared, and how the last delivery through each went.
+# -- rows --------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class ChannelRow:
-    """One channel, as it was last declared, and how its last delivery went. The fields are the columns."""
+    """One channel as last declared, and the result of its last delivery. The fields are the columns."""
 
     name: str
     kind: str
@@ -160,30 +164,35 @@ class ChannelRow:
 
 
 def digest_of(channel: Channel) -> str:
-    """Tells whether a channel leads elsewhere than before, without saying where."""
+    """Returns a digest that changes when the destination of a channel changes, without revealing it."""
     way = channel.config
     values = [repr(getattr(way, name)) for name in way.__slots__]
     return hashlib.sha256("\n".join([way.kind, *values]).encode()).hexdigest()[:32]
 
 
 def declare(tx: Tx, channels: Sequence[Channel]) -> list[str]:
-    """Writes what the settings have, where it differs from what is there; what they lack is out of use.
+    """Stores the channels of the settings where they changed. Marks missing ones as unused.
 
-    Returns the names of those that lead elsewhere than before.
+    Returns the names of channels with a new destination.
     """
     moved = []
-    known = {row.name: row for row in every(tx)}
+    stored = {row.name: row for row in every(tx)}
     for channel in channels:
         way = channel.config
-        said = {
-            "name": channel.name, "kind": way.kind, "shown": way.shown, "level": channel.level,
-            "place": channel.order, "standby": int(channel.standby), "digest": digest_of(channel),
-        }  # fmt: skip
-        row = known.pop(channel.name, None)
-        if row is None or not row.there or any(said[name] != getattr(row, name) for name in said):
-            tx.query("channel_put", said)
-            moved += [channel.name] if row is not None and row.digest != said["digest"] else []
-    for row in known.values():
+        values = {
+            "name": channel.name,
+            "kind": way.kind,
+            "shown": way.shown,
+            "level": channel.level,
+            "place": channel.order,
+            "standby": int(channel.standby),
+            "digest": digest_of(channel),
+        }
+        row = stored.pop(channel.name, None)
+        if row is None or not row.there or any(values[name] != getattr(row, name) for name in values):
+            tx.query("channel_put", values)
+            moved += [channel.name] if row is not None and row.digest != values["digest"] else []
+    for row in stored.values():
         if row.there:
             tx.query("channel_left_out", {"name": row.name})
     return moved

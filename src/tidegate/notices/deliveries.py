@@ -13,21 +13,19 @@ from tidegate.notices.policy import NoticeView
 from tidegate.outbox import NoticeSubject
 from tidegate.store.base import BoundStatement, Tx, now_of
 
-# What channels are told, as rows: notices that nobody has decided about, and deliveries.
-
-_MAX_AT = 200  # notices of one place that are looked at
+_MAX_AT = 200  # notices of one subject that are read
 _MAX_TEXT = 500
-_EXPIRED = "expired"  # the code of a job whose time is over
-SNOOZED = "snoozed"  # the code of a delivery that somebody did not want any more
+_EXPIRED = "expired"  # the code of an expired job
+SNOOZED = "snoozed"  # the code of a delivery whose notice was snoozed
 DELIVERED, FAILED = "delivered", "failed"
 OUTCOMES = (DELIVERED, FAILED, SNOOZED)
-PERSON = "@"  # before the name of a person, where that of a channel stands
-PEOPLE = "@people"  # all of them, where deliveries are counted
+PERSON = "@"  # the prefix of a user name in place of a channel name
+PEOPLE = "@people"  # all users, in delivery counts
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeRow:
-    """A notice with all that telling needs. The fields are the columns."""
+    """A notice with all columns that deliveries need. The fields are the columns."""
 
     id: int
     kind: str
@@ -62,14 +60,20 @@ class NoticeRow:
     @property
     def heard(self) -> NoticeView:
         return NoticeView(
-            id=self.id, kind=self.kind, level=self.level, created_at=self.created_at, ended_at=self.ended_at,
-            acked_at=self.acked_at, snoozed_until=self.snoozed_until, told_at=self.told_at,
-        )  # fmt: skip
+            id=self.id,
+            kind=self.kind,
+            level=self.level,
+            created_at=self.created_at,
+            ended_at=self.ended_at,
+            acked_at=self.acked_at,
+            snoozed_until=self.snoozed_until,
+            told_at=self.told_at,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class OngoingNotice:
-    """A notice of one kind that is open. The fields are the columns."""
+    """An open notice of one kind. The fields are the columns."""
 
     id: int
     subject: str
@@ -93,7 +97,7 @@ class Delivery:
     round_no: int
     state: str
     job: int | None
-    instead_of: str | None  # the channel that could not
+    instead_of: str | None  # the channel that failed
     created_at: float
     ended_at: float | None
     code: str | None
@@ -106,7 +110,7 @@ class Delivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryKey:
-    """What names a delivery."""
+    """The key of a delivery."""
 
     notice: int
     channel: str
@@ -125,10 +129,10 @@ def load_notice(tx: Tx, id_: int) -> NoticeRow | None:
 
 
 def load_related(tx: Tx, row: NoticeRow) -> list[NoticeView]:
-    """The other notices of its place."""
+    """Returns the other notices of its subject."""
     rows = tx.query("notices_at", {**row.place.params(), "id": row.id, "n": _MAX_AT})
     names = ("id", "kind", "level", "created_at", "ended_at", "acked_at", "snoozed_until", "told_at")
-    return [NoticeView(**dict(zip(names, each, strict=True))) for each in rows]
+    return [NoticeView(**dict(zip(names, values, strict=True))) for values in rows]
 
 
 def load_ongoing(tx: Tx, kind: str, limit: int) -> list[OngoingNotice]:
@@ -136,66 +140,66 @@ def load_ongoing(tx: Tx, kind: str, limit: int) -> list[OngoingNotice]:
 
 
 def load_failed(tx: Tx, limit: int) -> list[tuple[DeliveryKey, str, str]]:
-    """Deliveries that no job will make any more, with the code and the reason."""
-    found = []
+    """Returns deliveries whose job will not run again, with the code and the reason."""
+    failed = []
     for notice, channel, round_no, code, message in tx.query("deliveries_given_up", {"n": limit}):
         sent = DeliveryKey(notice, channel, round_no)
-        said = _last_answer(tx, sent) if code == _EXPIRED else None
-        found.append((sent, code or "gone", said or message or "Its job is gone."))
-    return found
+        last_error = _last_error(tx, sent) if code == _EXPIRED else None
+        failed.append((sent, code or "gone", last_error or message or "Its job is gone."))
+    return failed
 
 
-def _last_answer(tx: Tx, sent: DeliveryKey) -> str | None:
-    """What the channel said at the last attempt: that the time is over says nothing to whoever must mend it."""
+def _last_error(tx: Tx, sent: DeliveryKey) -> str | None:
+    """Returns the channel's error at the last attempt: an expiry says nothing about the cause."""
     jobs = [delivery.job for delivery in deliveries(tx, [sent.notice])[sent.notice] if delivery.sent == sent]
     events = [row for job in jobs for row in tx.query("events", {"job": job})]
-    said = [message for _, _, _, _, _, code, _, message, _ in events if message and code != _EXPIRED]
-    return str(said[-1]) if said else None
+    errors = [message for _, _, _, _, _, code, _, message, _ in events if message and code != _EXPIRED]
+    return str(errors[-1]) if errors else None
 
 
 def has_expired(tx: Tx, sent: DeliveryKey) -> bool:
-    """Whether it was put in before the database was put back: people were told of it long ago."""
+    """Whether the database was restored after it was queued: it was sent long ago."""
     return tx.query("delivery_code", sent.params()) == [("restored",)]
 
 
 def withdraw(tx: Tx, row: NoticeRow, sent: DeliveryKey) -> bool:
-    """Whether the notice was snoozed after this was put in: it is told at the end of that, in another round."""
+    """Whether the notice was snoozed after this was queued. It is sent after the snooze, in another round."""
     now = now_of(tx)
     return sent.round_no != row.round_no or (row.snoozed_until is not None and now < row.snoozed_until)
 
 
 def record_not_sent(sent: DeliveryKey) -> list[BoundStatement]:
-    """What is written of a delivery that was withdrawn. It says nothing about the channel."""
-    said = {"code": SNOOZED, "why": "It was snoozed before it was sent."}
-    return [BoundStatement("delivery_failed", {**sent.params(), **said}), _counted(sent, SNOOZED)]
+    """Returns the statements for a withdrawn delivery. They do not affect the channel's state."""
+    values = {"code": SNOOZED, "why": "It was snoozed before it was sent."}
+    return [BoundStatement("delivery_failed", {**sent.params(), **values}), _counted(sent, SNOOZED)]
 
 
 def counts(tx: Tx) -> dict[tuple[str, str], int]:
-    """How many deliveries ended how, by (channel, outcome), for ever; what went to one person has `PEOPLE`."""
-    found = dict[tuple[str, str], int]()
+    """Returns all-time delivery counts by (channel, outcome). Deliveries to users count under `PEOPLE`."""
+    totals = dict[tuple[str, str], int]()
     for (queue, what), n in settle.read(tx).items():
         if queue == QUEUE and what.startswith(settle.DELIVERY):
             outcome, _, channel = what.removeprefix(settle.DELIVERY).partition(":")
-            found[channel, outcome] = n
-    return found
+            totals[channel, outcome] = n
+    return totals
 
 
 def _counted(sent: DeliveryKey, outcome: str) -> BoundStatement:
-    # Who somebody is must not be read off a figure.
+    # Metrics must not reveal user names.
     channel = PEOPLE if sent.channel.startswith(PERSON) else sent.channel
     return BoundStatement("tally_one", {"queue": QUEUE, "what": f"{settle.DELIVERY}{outcome}:{channel}"})
 
 
 def deliveries(tx: Tx, notices: Iterable[int]) -> dict[int, list[Delivery]]:
-    """Of each of these notices, in the order in which they were put in."""
-    found: dict[int, list[Delivery]] = {id_: [] for id_ in notices}
-    for row in tx.query_many("deliveries_of", [{"notice": id_} for id_ in found]):
-        found[row[0]].append(Delivery(*row))
-    return found
+    """Returns the deliveries of each notice, in the order in which they were queued."""
+    by_notice: dict[int, list[Delivery]] = {id_: [] for id_ in notices}
+    for row in tx.query_many("deliveries_of", [{"notice": id_} for id_ in by_notice]):
+        by_notice[row[0]].append(Delivery(*row))
+    return by_notice
 
 
 def record_delivered(sent: DeliveryKey) -> list[BoundStatement]:
-    """What is written with the end of the job that delivered it."""
+    """Returns the statements to settle with the job of a delivery."""
     return [
         BoundStatement("delivery_done", sent.params()),
         BoundStatement("channel_ended", {"name": sent.channel, "ok": 1, "why": None}),
@@ -204,7 +208,7 @@ def record_delivered(sent: DeliveryKey) -> list[BoundStatement]:
 
 
 def record_failed(tx: Tx, sent: DeliveryKey, code: str, why: str) -> bool:
-    """A channel could not deliver it; False when that was known."""
+    """Records a failed delivery. Returns False if it was already recorded."""
     if not tx.query("delivery_failed", {**sent.params(), "code": code, "why": why[:_MAX_TEXT]}):
         return False
     tx.query("channel_ended", {"name": sent.channel, "ok": 0, "why": why[:_MAX_TEXT]})
@@ -213,9 +217,9 @@ def record_failed(tx: Tx, sent: DeliveryKey, code: str, why: str) -> bool:
     return True
 
 
-# The channels as people see them: where each leads, what it is told, and how its last delivery went.
+# -- channel state -----------------------------------------------------------------------------------------------------
 
-# How a channel stands: the word, the tone and the icon of it.
+# token -> label, tone, icon
 STATES = {
     "off": ("Switched off", "bad", "stop"),
     "failing": ("Failing", "bad", "alert"),
@@ -227,7 +231,7 @@ _LEVELS = {"info": "everything", "success": "everything", "warning": "warnings a
 
 @dataclass(frozen=True, slots=True)
 class ChannelReport:
-    """One channel of the settings. No secret is part of it."""
+    """One channel of the settings. It contains no secret."""
 
     row: ChannelRow
 
@@ -237,7 +241,7 @@ class ChannelReport:
 
     @property
     def token(self) -> str:
-        """Of `STATES`."""
+        """A key of `STATES`."""
         row = self.row
         if row.disabled_at is not None:
             return "off"
@@ -247,13 +251,13 @@ class ChannelReport:
 
     @property
     def _failed_its_test(self) -> bool:
-        """Whether it did, and has delivered nothing since."""
+        """Whether its last test failed, without a delivery since."""
         row = self.row
         return row.tested_ok is False and (row.last_at is None or row.last_at < (row.tested_at or 0.0))
 
     @property
     def fails(self) -> bool:
-        """Whether it does not deliver."""
+        """Whether it cannot deliver."""
         return self.token in ("off", "failing")
 
     @property
@@ -270,7 +274,7 @@ class ChannelReport:
 
     @property
     def reason(self) -> str:
-        """Why it does not deliver; empty when it does."""
+        """Why it cannot deliver. Empty if it can."""
         row = self.row
         if not self.fails:
             return ""
@@ -278,31 +282,41 @@ class ChannelReport:
 
     @property
     def told(self) -> str:
-        """What it is told, in words."""
+        """Describes what it is notified of."""
         return "what others cannot deliver" if self.row.standby else _LEVELS[self.row.level]
 
     def as_json(self) -> dict[str, Any]:
         row = self.row
         return {
-            "name": row.name, "kind": row.kind, "leads_to": row.shown, "level": row.level, "order": row.place,
-            "standby": row.standby, "state": self.token, "word": self.word, "reason": self.reason,
-            "last_at": row.last_at, "last_ok": row.last_ok, "tested_at": row.tested_at, "tested_ok": row.tested_ok,
+            "name": row.name,
+            "kind": row.kind,
+            "leads_to": row.shown,
+            "level": row.level,
+            "order": row.place,
+            "standby": row.standby,
+            "state": self.token,
+            "word": self.word,
+            "reason": self.reason,
+            "last_at": row.last_at,
+            "last_ok": row.last_ok,
+            "tested_at": row.tested_at,
+            "tested_ok": row.tested_ok,
             "disabled_at": row.disabled_at,
-        }  # fmt: skip
+        }
 
 
 def channels(tx: Tx) -> list[ChannelReport]:
-    """Those of the settings, in their order."""
+    """Returns the channels of the settings, in order."""
     return [ChannelReport(row) for row in notice_channels.every(tx) if row.there]
 
 
 def failing(tx: Tx) -> list[ChannelReport]:
-    """Those that do not deliver."""
+    """Returns the channels that cannot deliver."""
     return [channel for channel in channels(tx) if channel.fails]
 
 
 def what_became(delivery: Delivery) -> str:
-    """One delivery in words: delivered, on its way, or why not."""
+    """Describes the state of one delivery."""
     instead = f", instead of {delivery.instead_of}" if delivery.instead_of else ""
     match delivery.state:
         case "delivered":

@@ -1,4 +1,4 @@
-"""Tells people through channels: a look every few seconds, and a job for each delivery, behind a target per channel."""
+"""Sends notices through channels: a periodic evaluation, and one job per delivery, guarded by a target per channel."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from tidegate.targets import actions, table
 
 _log = logger("tidegate.notices")
 
-EVALUATE_EVERY = 5.0  # seconds between two looks
-_LEASE = 30.0  # for which one process decides for all
+EVALUATE_EVERY = 5.0  # seconds between two evaluations
+_LEASE = 30.0  # seconds of leadership: one process evaluates for all
 _ATTEMPTS = 6
 _ALL_STATES = frozenset({"queued", "running", "done", "failed"})
 Send = Callable[..., None]
@@ -41,7 +41,7 @@ Send = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class ChannelTestResult:
-    """How a test of a channel went; *fault* is None when it was delivered."""
+    """The result of a channel test. *fault* is None if it was delivered."""
 
     channel: str
     fault: Fault | None
@@ -52,7 +52,7 @@ class ChannelTestResult:
 
 
 def reason_of(fault: Fault) -> str:
-    """Why a letter was not taken, for the operator who set the channel up."""
+    """Returns why a message was rejected, for the operator."""
     detail = fault.detail
     for ours in ("NotSent: ", "Answered: "):
         detail = detail.removeprefix(ours)
@@ -60,9 +60,9 @@ def reason_of(fault: Fault) -> str:
 
 
 class NoticeDispatcher:
-    """What decides and delivers, on one queue.
+    """Evaluates and delivers notices on one queue.
 
-    *channels* in their order; *path* is where the page of what a notice is about is, and *address* stands before it.
+    *channels* are in order. *path* returns the page of a notice's subject, relative to *address*.
     """
 
     def __init__(
@@ -83,45 +83,55 @@ class NoticeDispatcher:
             channel.name: self._declared(channel) for channel in self.channels
         }
         mails = next((channel for channel in self.channels if isinstance(channel.config, Mail)), None)
-        self._mails = mails  # whose server also sends what is for one person
+        self._mails = mails  # its server also sends mail to single users
 
     def _declared(self, channel: Channel) -> JobFunction[[DeliveryKey], None]:
-        """The kind of job that delivers through one channel."""
+        """Declares the job function that delivers through one channel."""
         target = Target(
-            channel.target, "jobs", title=f"The channel {channel.name}", rules=PACK, backoff=None,
+            channel.target,
+            "jobs",
+            title=f"The channel {channel.name}",
+            rules=PACK,
+            backoff=None,
             breaker={"consecutive": 5, "timeout": 60.0, "max_requests": 1, "min_requests": 5},
-            reprobe_every="10m", tuning=Tuning(cap_notice=False),
-        )  # fmt: skip
+            reprobe_every="10m",
+            tuning=Tuning(cap_notice=False),
+        )
 
         def deliver(sent: DeliveryKey) -> Done[None]:
             return self._deliver(channel, sent)
 
         declare = self.queue.job(
-            queue=OWN_QUEUE, name=f"{OWN_QUEUE}.{channel.name}", target=target, attempts=_ATTEMPTS,
-            unique=lambda sent: (sent.notice, sent.channel, sent.round_no), while_=_ALL_STATES,
-            backoff=Backoff("20s", cap="5m"), expires=self.policy.patience,
-        )  # fmt: skip
+            queue=OWN_QUEUE,
+            name=f"{OWN_QUEUE}.{channel.name}",
+            target=target,
+            attempts=_ATTEMPTS,
+            unique=lambda sent: (sent.notice, sent.channel, sent.round_no),
+            while_=_ALL_STATES,
+            backoff=Backoff("20s", cap="5m"),
+            expires=self.policy.patience,
+        )
         return declare(deliver)
 
-    # -- looking -------------------------------------------------------------------------------------------------
+    # -- evaluation ----------------------------------------------------------------------------------------------
 
     def evaluate(self) -> bool:
-        """Finds out what is to be told, and puts it in; whether there was anything."""
+        """Plans and queues the due notices. Returns whether there were any."""
         store = self.queue.store
         if not store.read(lambda tx: planner.plan(tx, self.policy, self.channels, self._unmanned)):
             return False
-        done = store.write(self._carried_out)
+        done = store.write(self._evaluate_as_leader)
         if done:
             self.queue.notify_workers()
         return done
 
-    def _carried_out(self, tx: Tx) -> bool:
-        # Whoever has the lead decides for all; what was read before may have been done by another since.
+    def _evaluate_as_leader(self, tx: Tx) -> bool:
+        # Only the leader evaluates. It reads again: another process may have acted since the first read.
         if not tx.query("lead", {"name": OWN_QUEUE, "holder": self._holder, "lease": _LEASE}):
             return False
-        found = planner.plan(tx, self.policy, self.channels, self._unmanned)
-        planner.carry_out(tx, found, self._put)
-        return bool(found)
+        notice_plan = planner.plan(tx, self.policy, self.channels, self._unmanned)
+        planner.carry_out(tx, notice_plan, self._put)
+        return bool(notice_plan)
 
     def _put(self, tx: Tx, sent: DeliveryKey) -> int:
         person = sent.channel.startswith(PERSON)
@@ -129,28 +139,28 @@ class NoticeDispatcher:
         return insert.enqueue(tx, [self._jobs[name].new_job(sent)])[0].id
 
     async def run(self, stop: asyncio.Event | None = None, every: float = EVALUATE_EVERY) -> None:
-        """Looks until *stop*; a database that is away is asked again."""
+        """Evaluates until *stop*. Continues when the database is unavailable."""
         stop = stop or asyncio.Event()
-        await self.queue.run_blocking(lambda: self._safely(self.declare))
+        await self.queue.run_blocking(lambda: self._log_errors(self.declare))
         while not stop.is_set():
-            await self.queue.run_blocking(lambda: self._safely(self.evaluate))
+            await self.queue.run_blocking(lambda: self._log_errors(self.evaluate))
             sleeping = asyncio.ensure_future(self.queue.clock.asleep(every))
             stopping = asyncio.ensure_future(stop.wait())
             await asyncio.wait({sleeping, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            for each in (sleeping, stopping):
-                each.cancel()
+            for task in (sleeping, stopping):
+                task.cancel()
 
-    def _safely(self, work: Callable[[], object]) -> None:
+    def _log_errors(self, work: Callable[[], object]) -> None:
         try:
             work()
         except StoreError as error:
             _log.warning("notices_not_looked_at error=%s", type(error).__name__)
         except Exception as error:
-            # What one notice does wrong must not end the worker that this runs beside, and all its jobs with it.
+            # A bug in one notice must not end the worker in the same process, with all its jobs.
             _log.exception("notices_not_looked_at error=%s", type(error).__name__)
 
     def declare(self) -> None:
-        """Leaves in the store which channels there are, for whoever only sees that."""
+        """Stores the channels, for processes that only see the store."""
         self.queue.store.write(self._known)
 
     def _known(self, tx: Tx) -> None:
@@ -174,18 +184,18 @@ class NoticeDispatcher:
             if not to or not isinstance(channel.config, Mail):
                 raise Fail("misconfigured", f"{sent.channel} has no address any more.")
             channel = replace(channel, config=replace(channel.config, to=(to,)))
-            who = {"who": sent.channel.removeprefix(PERSON), "target": row.name}
-            more = [BoundStatement("mailed_put", who)]
-        letter = store.read(lambda tx: self._letter(tx, row, sent, now))
+            recipient = {"who": sent.channel.removeprefix(PERSON), "target": row.name}
+            more = [BoundStatement("mailed_put", recipient)]
+        letter = store.read(lambda tx: self._build_message(tx, row, sent, now))
         try:
             self._send(channel, letter, now=now)
-        except Exception as error:  # whatever a channel does, it is a fault of it
+        except Exception as error:  # any error of a channel is classified
             fault = classify(error, rules=PACK)
             if fault is not None and fault.code == GONE:
-                why = {"name": channel.name, "why": fault.message}
-                store.write(lambda tx: tx.query("channel_disable", why))
+                params = {"name": channel.name, "why": fault.message}
+                store.write(lambda tx: tx.query("channel_disable", params))
             if fault is not None and fault.fatal:
-                # Time does not mend it, so the next channel need not wait.
+                # A retry does not help, so the next channel need not wait.
                 raise Fail(fault.code, reason_of(fault), fault=fault) from error
             raise
         return Done(writes=[*deliveries.record_delivered(sent), *more])
@@ -196,7 +206,7 @@ class NoticeDispatcher:
         rows = tx.query("address", {"who": sent.channel.removeprefix(PERSON)})
         return str(rows[0][0]) if rows else ""
 
-    def _letter(self, tx: Tx, row: NoticeRow, sent: DeliveryKey, now: float) -> Message:
+    def _build_message(self, tx: Tx, row: NoticeRow, sent: DeliveryKey, now: float) -> Message:
         store_id = tx.query("store_value", {"name": "id"})[0][0]
         id_ = f"tidegate-{store_id}-{row.id}-{sent.round_no}"
         return messages.letter(tx, row, id_=id_, link=f"{self._address}{self._path(row)}", now=now)
@@ -204,28 +214,32 @@ class NoticeDispatcher:
     # -- testing -------------------------------------------------------------------------------------------------
 
     def test(self, name: str, by: str = "somebody") -> ChannelTestResult:
-        """Sends a test through one channel now, past its gates; NotFound when there is none of that name."""
-        channel = next((each for each in self.channels if each.name == name), None)
+        """Sends a test through one channel now, bypassing its gates. Raises NotFound for an unknown channel."""
+        channel = next((item for item in self.channels if item.name == name), None)
         if channel is None:
-            known = ", ".join(each.name for each in self.channels) or "none"
+            known = ", ".join(item.name for item in self.channels) or "none"
             raise NotFound(f"there is no channel {name!r}; there are: {known}, and the {PAGE}")
         now = self.queue.clock.now()
         letter = Message(
-            id=f"tidegate-test-{uuid.uuid4().hex}", event="notice.test", level="info", at=now,
-            title="A test of Tidegate", link=f"{self._address}/channels",
+            id=f"tidegate-test-{uuid.uuid4().hex}",
+            event="notice.test",
+            level="info",
+            at=now,
+            title="A test of Tidegate",
+            link=f"{self._address}/channels",
             paragraphs=(f"This is how a notice reaches you through the channel {name}.", "There is nothing to do."),
-        )  # fmt: skip
+        )
         fault: Fault | None = None
         try:
             self._send(channel, letter, now=now)
-        except Exception as error:  # as when it delivers
+        except Exception as error:  # as in a delivery
             fault = classify(error, rules=PACK)
         channel_test_result = ChannelTestResult(name, fault)
-        said = {"name": name, "ok": int(fault is None), "why": channel_test_result.why[:500] or None}
+        params = {"name": name, "ok": int(fault is None), "why": channel_test_result.why[:500] or None}
 
         def write(tx: Tx) -> None:
             self._known(tx)
-            tx.query("channel_tested", said)
+            tx.query("channel_tested", params)
             place = At(subject="target", name=channel.target)
             audit.append_entry(
                 tx, by, "target_tested", place, became={"state": "delivered" if fault is None else "not delivered"}
@@ -238,7 +252,7 @@ class NoticeDispatcher:
 
 
 def _afresh(tx: Tx, channel: Channel, by: str) -> None:
-    """What it failed of is over: what waits for it goes at once."""
+    """Clears the channel's failure, so that waiting deliveries run at once."""
     if table.target(tx, channel.target) is not None:
         actions.clear_key(tx, channel.target, "", by, noted=False)
         actions.reset_breaker(tx, channel.target, by, noted=False)

@@ -1,4 +1,4 @@
-"""What people should read: the list of notices, how many are unread, and saying that one was read."""
+"""The inbox: lists notices, counts unread ones, acknowledges and snoozes them."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from tidegate.notices.policy import SNOOZES
 from tidegate.store import base
 from tidegate.store.base import ResultPage, Tx
 
-MAX_UNREAD = 1000  # no further is counted
-_MARK, _URGENT = "n", "u"  # of its cursors: where it goes on, and the oldest of the errors that stood first
+MAX_UNREAD = 1000  # counting stops here
+_MARK, _URGENT = "n", "u"  # of cursors: the next notice, and the oldest error listed first
 _BATCH_SIZE = 500
 
 
 @dataclass(frozen=True, slots=True)
 class NoticeLine:
-    """One notice. The fields are the columns; *name* is of the target, queue, job or server that it is about."""
+    """One notice. The fields are the columns. *name* is that of the target, queue, job or server."""
 
     id: int
     kind: str
     level: str  # "error", "warning", "success" or "info"
     subject: str  # "target", "queue", "job" or "server"
     name: str
-    key: str  # '' when it is about the whole
+    key: str  # '' for the whole subject
     operation: str
     episode: float
     code: str | None
     title: str
     message: str
     advice: str
-    user: str | None  # whom it concerns; None: nobody in particular
+    user: str | None  # the user it concerns, if any
     created_at: float
     ended_at: float | None
     acked_at: float | None
     acked_by: str | None
-    told_at: float | None = None  # when channels were told
+    told_at: float | None = None  # when deliveries were queued
     decided_at: float | None = None
-    waits_until: float | None = None  # when it is decided whether they are
-    why: str | None = None  # they are not told, or not yet
+    waits_until: float | None = None  # when the decision is due
+    why: str | None = None  # why it is not sent, or not yet
     snoozed_until: float | None = None
     snoozed_by: str | None = None
 
     @property
     def open(self) -> bool:
-        """Whether what it tells of goes on."""
+        """Whether the condition continues."""
         return self.ended_at is None
 
     @property
@@ -56,7 +56,7 @@ class NoticeLine:
 
     @property
     def urgent(self) -> bool:
-        """Whether it goes on, and is an error."""
+        """Whether it is an open error."""
         return self.open and self.level == "error"
 
     def as_json(self) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class NoticeLine:
 def list_notices(
     tx: Tx, *, unread_only: bool = False, cursor: str | None = None, limit: int = 50
 ) -> ResultPage[NoticeLine]:
-    """The newest first. ValueError for a cursor that is none."""
+    """Lists notices, newest first. Raises ValueError for an invalid cursor."""
     name = "notices_unread" if unread_only else "notices"
     rows = tx.query(name, {"before": base.read_cursor(cursor, _MARK), "n": limit + 1})
     items = [NoticeLine(*row) for row in rows[:limit]]
@@ -76,20 +76,20 @@ def list_notices(
 def urgent_first(
     tx: Tx, *, unread_only: bool = False, cursor: str | None = None, limit: int = 50
 ) -> ResultPage[NoticeLine]:
-    """The errors that go on, however old they are, and then all others, the newest first.
+    """Lists open errors of any age, then all others, newest first.
 
-    The cursor knows which errors stood first, so none of them is there again on a later page. ValueError for a cursor
-    that is none.
+    The cursor knows which errors were listed first, so later pages do not repeat them. Raises ValueError for an invalid
+    cursor.
     """
     first = urgent(tx, unread_only=unread_only, limit=limit) if cursor is None else []
     place, lowest = _places(cursor)
     lowest = first[-1].id if first else lowest
     rest, more = list[NoticeLine](), True
     while more and len(rest) <= limit:
-        found = list_notices(tx, unread_only=unread_only, cursor=base.write_cursor(_MARK, place), limit=limit)
-        rest += [line for line in found.items if not (line.urgent and line.id >= lowest)]
-        more = found.next is not None
-        place = found.items[-1].id if more else place
+        page = list_notices(tx, unread_only=unread_only, cursor=base.write_cursor(_MARK, place), limit=limit)
+        rest += [line for line in page.items if not (line.urgent and line.id >= lowest)]
+        more = page.next is not None
+        place = page.items[-1].id if more else place
     if len(rest) <= limit:
         return ResultPage([*first, *rest], None)
     mark = "" if lowest == base.END else base.write_cursor(_URGENT, lowest)
@@ -97,7 +97,7 @@ def urgent_first(
 
 
 def urgent(tx: Tx, *, unread_only: bool = False, limit: int = 50) -> list[NoticeLine]:
-    """The errors that go on, the newest first."""
+    """Lists the open errors, newest first."""
     return [NoticeLine(*row) for row in tx.query("notices_urgent", {"unread": int(unread_only), "n": limit})]
 
 
@@ -109,12 +109,12 @@ def get(tx: Tx, id_: int) -> NoticeLine:
 
 
 def unread(tx: Tx) -> int:
-    """How many nobody has read, counted no further than `MAX_UNREAD`."""
+    """Counts unread notices, up to `MAX_UNREAD`."""
     return int(tx.query("notices_unread_count", {"n": MAX_UNREAD})[0][0])
 
 
 def acknowledge(tx: Tx, id_: int, by: str) -> bool:
-    """Somebody has read it; False when that was said before. NotFound when there is no such notice."""
+    """Marks a notice as read. Returns False if it was read before. Raises NotFound for an unknown notice."""
     if tx.query("notice_ack", {"id": id_, "actor": by}):
         audit.append_entry(tx, by, "notice_read", At(subject="notice", name=str(id_)))
         return True
@@ -123,20 +123,20 @@ def acknowledge(tx: Tx, id_: int, by: str) -> bool:
 
 
 def acknowledge_all(tx: Tx, newest: int, by: str) -> int:
-    """Somebody has read all up to the notice *newest*; returns how many were unread."""
-    found, n = 0, _BATCH_SIZE
+    """Marks all notices up to *newest* as read. Returns how many were unread."""
+    total, n = 0, _BATCH_SIZE
     while n == _BATCH_SIZE:
         n = len(tx.query("notices_ack", {"newest": newest, "actor": by, "n": _BATCH_SIZE}))
-        found += n
-    if found:
-        audit.append_entry(tx, by, "notice_read", At(subject="notice", name=str(newest)), became={"notices": found})
-    return found
+        total += n
+    if total:
+        audit.append_entry(tx, by, "notice_read", At(subject="notice", name=str(newest)), became={"notices": total})
+    return total
 
 
 def snooze(tx: Tx, id_: int, lasts: str, by: str) -> float:
-    """Nobody is told of it until the end of that time; returns when that is. It is told then, if it goes on.
+    """Suppresses deliveries of a notice for a time, and returns its end. If it is still open then, it is sent again.
 
-    ValueError for a time that is none of `SNOOZES`, NotFound when there is no such notice, Refused when it is over.
+    Raises ValueError for a time that is not in `SNOOZES`, NotFound for an unknown notice, Refused for a resolved one.
     """
     if lasts not in SNOOZES:
         raise ValueError(f"lasts: {lasts!r} is not allowed; give one of: {', '.join(SNOOZES)}")
@@ -150,6 +150,6 @@ def snooze(tx: Tx, id_: int, lasts: str, by: str) -> float:
 
 
 def _places(cursor: str | None) -> tuple[int, int]:
-    """Where a page begins, and the oldest of the errors that stood first."""
+    """Decodes a cursor: where the page begins, and the oldest error that was listed first."""
     place, mark, lowest = (cursor or base.write_cursor(_MARK, base.END)).partition(_URGENT)
     return base.read_cursor(place, _MARK), base.read_cursor(f"{mark}{lowest}", _URGENT) if mark else base.END

@@ -1,4 +1,4 @@
-"""The words of conditions and of what is sent: what, since when, its effect, what is next by itself, what to do."""
+"""The text of notices: what happened, since when, the effect, what happens next, and what to do."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _TITLES_OF_ENDS: dict[str, Callable[[str], str]] = {
     NO_WORKER: lambda name: f"Somebody works on {name} again",
     CHANNEL: lambda name: f"The {name} delivers again",
 }
-ENDS = frozenset(_TITLES_OF_ENDS)  # kinds whose end is written, too
+ENDS = frozenset(_TITLES_OF_ENDS)  # kinds whose end is also reported
 
 
 # -- conditions --------------------------------------------------------------------------------------------------------
@@ -44,106 +44,139 @@ ENDS = frozenset(_TITLES_OF_ENDS)  # kinds whose end is written, too
 def breaker(name: str, since: float, row: StoredBreaker) -> NewNotice:
     because = f"it was opened by {row.by}" if row.by else opened_because(row.opened, row.run)
     return NewNotice(
-        kind=BREAKER, level="warning", place=NoticeSubject(subject=TARGET, name=name), episode=since,
+        kind=BREAKER,
+        level="warning",
+        place=NoticeSubject(subject=TARGET, name=name),
+        episode=since,
         title=f"{name} is paused by its breaker",
         message=f"{because[0].upper()}{because[1:]}, so no call is made for now.",
         advice="Trial calls find out when it is well. Nothing to do unless it lasts.",
-    )  # fmt: skip
+    )
 
 
 def flapping(name: str, since: float, changes: int, policy: NoticePolicy) -> NewNotice:
     steady = format_duration(policy.steady_after_flaps)
     return NewNotice(
-        kind=FLAPPING, level="warning", place=NoticeSubject(subject=TARGET, name=name), episode=since,
-        title=f"{name} comes and goes", message=f"Its breaker opened and closed {changes} times within an hour.",
+        kind=FLAPPING,
+        level="warning",
+        place=NoticeSubject(subject=TARGET, name=name),
+        episode=since,
+        title=f"{name} comes and goes",
+        message=f"Its breaker opened and closed {changes} times within an hour.",
         advice=f"You hear of it again when it has been steady for {steady}. If this goes on, look at the service.",
-    )  # fmt: skip
+    )
 
 
 def stuck(queue: str, job: int, since: float, now: float) -> NewNotice:
     return NewNotice(
-        kind=STUCK, level="warning", place=NoticeSubject(subject=QUEUE, name=queue), episode=since,
+        kind=STUCK,
+        level="warning",
+        place=NoticeSubject(subject=QUEUE, name=queue),
+        episode=since,
         title=f"A job of {queue} does not get its turn",
         message=f"Job {job} could go, and has waited for {format_duration(now - since)}.",
         advice="Look whether the workers are busy with long jobs, or too few.",
-    )  # fmt: skip
+    )
 
 
 def no_worker(queue: str, n: int, since: float) -> NewNotice:
     return NewNotice(
-        kind=NO_WORKER, level="error", place=NoticeSubject(subject=QUEUE, name=queue), episode=since,
-        title=f"No worker for {queue}", message=f"{many(n, 'job')} could go, and nobody works on this queue.",
+        kind=NO_WORKER,
+        level="error",
+        place=NoticeSubject(subject=QUEUE, name=queue),
+        episode=since,
+        title=f"No worker for {queue}",
+        message=f"{many(n, 'job')} could go, and nobody works on this queue.",
         advice="Start one: tidegate worker.",
-    )  # fmt: skip
+    )
 
 
 def paused(place: NoticeSubject, since: float, until: float, by: str | None, now: float) -> NewNotice:
     return NewNotice(
-        kind=PAUSED, level="warning", place=place, episode=since,
+        kind=PAUSED,
+        level="warning",
+        place=place,
+        episode=since,
         title=f"The {place.subject} {place.name} has been paused for {format_duration(now - since)}",
         message=f"{by or 'Somebody'} paused it; its jobs wait. The pause ends {ahead(until, now)}.",
         advice="Resume it, if what it was for is over.",
-    )  # fmt: skip
+    )
 
 
 def gave_up(
     queue: str, failure: str, target: str, kind: str, code: str, message: str, n: int, first: float
 ) -> NewNotice:
-    place = NoticeSubject(subject=TARGET, name=target, operation=failure) if target else NoticeSubject(
-        subject=QUEUE, name=queue, operation=failure
-    )  # fmt: skip
-    # What was wrong with one item concerns whoever sent it; an operator reads of it on the page.
+    place = (
+        NoticeSubject(subject=TARGET, name=target, operation=failure)
+        if target
+        else NoticeSubject(subject=QUEUE, name=queue, operation=failure)
+    )
+    # A bad item concerns its sender. The operator sees it on the page.
     level = "info" if code in CORE and CORE[code].reason is Reason.ITEM else "warning"
     it, its = ("It is", "itself") if n == 1 else ("They are", "themselves")
     return NewNotice(
-        kind=GAVE_UP, level=level, place=place, episode=first, code=code,
-        title=f"{many(n, 'job')} of {target or kind} gave up", message=message or "No reason was given.",
+        kind=GAVE_UP,
+        level=level,
+        place=place,
+        episode=first,
+        code=code,
+        title=f"{many(n, 'job')} of {target or kind} gave up",
+        message=message or "No reason was given.",
         advice=f"{it} not tried again by {its}: see on the page Failures what can be done.",
-    )  # fmt: skip
-
-
-def channel(place: str, name: str, why: str, since: float) -> NewNotice:
-    return NewNotice(
-        kind=CHANNEL, level="warning", place=NoticeSubject(subject=TARGET, name=place), episode=since,
-        title=f"The channel {name} does not deliver", message=why or "It could not deliver a notice.",
-        advice="Mend it in the settings, then test it on the page Channels.",
-    )  # fmt: skip
-
-
-def over(kind: str, known: OngoingNotice, now: float, since: float | None = None) -> NewNotice:
-    return NewNotice(
-        kind=RECOVERED,
-        level="success",
-        place=known.place,
-        episode=known.episode,
-        over=True,
-        title=_TITLES_OF_ENDS[kind](known.name),
-        message=f"It lasted {format_duration((since or now) - known.episode)}.",
     )
 
 
-def dealt_with(known: OngoingNotice) -> NewNotice:
+def channel(place: str, name: str, reason: str, since: float) -> NewNotice:
     return NewNotice(
-        kind=RECOVERED, level="success", place=known.place, episode=known.episode, over=True,
-        title=f"{known.name} has not failed again", message="Somebody has dealt with it, and it has been quiet since.",
-    )  # fmt: skip
+        kind=CHANNEL,
+        level="warning",
+        place=NoticeSubject(subject=TARGET, name=place),
+        episode=since,
+        title=f"The channel {name} does not deliver",
+        message=reason or "It could not deliver a notice.",
+        advice="Mend it in the settings, then test it on the page Channels.",
+    )
 
 
-# -- what is sent ------------------------------------------------------------------------------------------------------
+def over(kind: str, notice: OngoingNotice, now: float, since: float | None = None) -> NewNotice:
+    return NewNotice(
+        kind=RECOVERED,
+        level="success",
+        place=notice.place,
+        episode=notice.episode,
+        over=True,
+        title=_TITLES_OF_ENDS[kind](notice.name),
+        message=f"It lasted {format_duration((since or now) - notice.episode)}.",
+    )
+
+
+def dealt_with(notice: OngoingNotice) -> NewNotice:
+    return NewNotice(
+        kind=RECOVERED,
+        level="success",
+        place=notice.place,
+        episode=notice.episode,
+        over=True,
+        title=f"{notice.name} has not failed again",
+        message="Somebody has dealt with it, and it has been quiet since.",
+    )
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
 
 
 def reworded(tx: Tx, row: NoticeRow, told: NoticeRow | None, flaps: int) -> str | None:
-    """What is to be said beside, or instead of what was written first; None when that is still right.
+    """Returns a new text for a notice whose stored text is outdated, else None.
 
-    *told* is the trouble whose end this is.
+    *told* is the notice that this recovery resolves.
     """
     if told is not None:
         lasted = (
             f"It lasted {format_duration(row.created_at - told.episode)}." if told.episode <= row.created_at else ""
         )
         work = became(tx, row, told.episode)
-        known = row.message if row.message.startswith("It lasted") else f"{row.message} {lasted}"
-        return f"{known} {work}".strip() if work else known.strip()
+        text = row.message if row.message.startswith("It lasted") else f"{row.message} {lasted}"
+        return f"{text} {work}".strip() if work else text.strip()
     if row.kind == GAVE_UP:
         n = _count(tx.query_many("failure_jobs", [{"failure": row.operation}], {"n": _MAX_COUNTED}))
         return f"{row.message} {many(n, 'job')} {'has' if n == 1 else 'have'} given up by now." if n > 1 else None
@@ -151,7 +184,7 @@ def reworded(tx: Tx, row: NoticeRow, told: NoticeRow | None, flaps: int) -> str 
 
 
 def became(tx: Tx, row: NoticeRow, since: float) -> str:
-    """What became of the work that was held; empty when no job has to do with it."""
+    """Describes what happened to held work. Empty if no job is affected."""
     if row.subject != TARGET:
         return ""
     waiting = held(tx, row.name)
@@ -163,29 +196,39 @@ def became(tx: Tx, row: NoticeRow, since: float) -> str:
 
 
 def held(tx: Tx, target: str) -> int:
-    """How many jobs wait for a target and could go if it were well."""
+    """Counts the jobs that wait for a target and could run if it were healthy."""
     queues = {queue for (queue, what), n in settle.read(tx).items() if what == "ready" and n > 0}
     rows = [tx.query("waiting_for", {"queue": queue, "target": target, "n": _MAX_COUNTED}) for queue in sorted(queues)]
     return sum(int(row[0][0]) for row in rows)
 
 
 def letter(tx: Tx, row: NoticeRow, *, id_: str, link: str, now: float) -> Message:
-    """The notice as it is sent at this moment."""
+    """Builds the message of a notice as of now."""
     end = row.kind == RECOVERED
     since = f"Since {clock(row.episode, now)}." if not end else f"Noticed at {clock(row.created_at, now)}."
     parts = [row.message, since, "" if end else _effect(tx, row, now), row.advice]
     return Message(
-        id=id_, event="notice.recovered" if end else "notice.raised", level=row.level, title=row.title,
-        at=row.created_at, paragraphs=tuple(part for part in parts if part), link=link,
+        id=id_,
+        event="notice.recovered" if end else "notice.raised",
+        level=row.level,
+        title=row.title,
+        at=row.created_at,
+        paragraphs=tuple(part for part in parts if part),
+        link=link,
         about={
-            "notice": row.id, "kind": row.kind, "subject": row.subject, "name": row.name, "key": row.lane,
-            "code": row.code, "since": datetime.fromtimestamp(row.episode, UTC).isoformat(),
+            "notice": row.id,
+            "kind": row.kind,
+            "subject": row.subject,
+            "name": row.name,
+            "key": row.lane,
+            "code": row.code,
+            "since": datetime.fromtimestamp(row.episode, UTC).isoformat(),
         },
-    )  # fmt: skip
+    )
 
 
 def _effect(tx: Tx, row: NoticeRow, now: float) -> str:
-    """What it means for the work, and what happens by itself."""
+    """Describes the effect on jobs, and what happens automatically."""
     if row.subject != TARGET:
         return ""
     waiting = held(tx, row.name)
@@ -197,7 +240,7 @@ def _effect(tx: Tx, row: NoticeRow, now: float) -> str:
 
 
 def clock(at: float, now: float) -> str:
-    """A moment for a person who reads it elsewhere: 14:02 UTC, with the day when that is another."""
+    """Formats a time for a reader in any zone: 14:02 UTC, with the date if it is another day."""
     moment, today = datetime.fromtimestamp(at, UTC), datetime.fromtimestamp(now, UTC)
     return f"{moment:%H:%M} UTC" if moment.date() == today.date() else f"{moment:%Y-%m-%d %H:%M} UTC"
 

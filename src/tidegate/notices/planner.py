@@ -1,7 +1,7 @@
-"""One look: what is new, what is over, who is told, and who gets what a channel could not deliver.
+"""One evaluation: which conditions began or ended, who is notified, and who gets what a channel could not deliver.
 
-First it is found out what is to be done, by reading alone; most looks find nothing, and cost no write. What is to be
-done is done in one transaction with the jobs that deliver it, so a crash leaves all of it or nothing.
+The plan is made by reads alone: most evaluations find nothing and need no write. It is carried out in one transaction
+with the delivery jobs, so a crash leaves all of it or nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tidegate.notices.policy import Defer, Deliver, NoticePolicy, Suppress, Supp
 from tidegate.outbox import TARGET
 from tidegate.store.base import Tx, now_of
 
-_MAX_PER_EVALUATION = 200  # of each sort in one look; the next one is soon
+_MAX_PER_EVALUATION = 200  # of each kind; the next evaluation is soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +31,17 @@ class Deferred:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Channels are told of it, or with a reason they are not."""
+    """A notice is sent to channels, or suppressed with a reason."""
 
     row: NoticeRow
     why: SuppressReason | None = None
     to: tuple[str, ...] = ()
-    message: str | None = None  # instead of what was written first
+    message: str | None = None  # replaces the stored text
 
 
 @dataclass(frozen=True, slots=True)
 class FailedDelivery:
-    """A channel could not deliver it; *next* gets it, if there is one."""
+    """A failed delivery. *next* is the channel that gets it instead, if any."""
 
     sent: DeliveryKey
     code: str
@@ -51,7 +51,7 @@ class FailedDelivery:
 
 @dataclass(slots=True, kw_only=True)
 class NoticePlan:
-    """Everything that is to be done after one look."""
+    """All actions of one evaluation."""
 
     now: Now
     waits: list[Deferred] = field(default_factory=list)
@@ -60,8 +60,8 @@ class NoticePlan:
     snoozed_out: bool = False
 
     def __bool__(self) -> bool:
-        found = (self.now.begun, self.now.ended, self.waits, self.decided, self.given_up)
-        return self.snoozed_out or any(found)
+        actions = (self.now.begun, self.now.ended, self.waits, self.decided, self.given_up)
+        return self.snoozed_out or any(actions)
 
 
 def plan(tx: Tx, policy: NoticePolicy, channels: Sequence[Channel], unmanned: QueuesWithoutWorker) -> NoticePlan:
@@ -74,11 +74,11 @@ def plan(tx: Tx, policy: NoticePolicy, channels: Sequence[Channel], unmanned: Qu
     )
     for row in deliveries.load_undecided(tx, _MAX_PER_EVALUATION):
         match decide(row.heard, deliveries.load_related(tx, row), policy, now):
-            case Defer(until, why):
-                if (row.waits_until, row.why) != (until, why):
-                    notice_plan.waits.append(Deferred(row.id, until, why))
-            case Suppress(why):
-                notice_plan.decided.append(Decision(row, why))
+            case Defer(until, reason):
+                if (row.waits_until, row.why) != (until, reason):
+                    notice_plan.waits.append(Deferred(row.id, until, reason))
+            case Suppress(reason):
+                notice_plan.decided.append(Decision(row, reason))
             case Deliver(of, flaps):
                 notice_plan.decided.append(
                     _told(tx, row, of, flaps, policy, [c for c in channels if c.name not in off], now)
@@ -92,11 +92,11 @@ def _told(
     trouble = None if of is None else deliveries.load_notice(tx, of)
     message = messages.reworded(tx, row, trouble, flaps)
     if of is not None:
-        # Whoever was told of the trouble is told of its end, whatever else they are told.
-        told = deliveries.deliveries(tx, [of])[of]
-        names = {each.channel for each in told if each.state != FAILED}
-        there = {channel.name for channel in channels}
-        to = [name for name in names if (_mails(channels) if name.startswith(PERSON) else name in there)]
+        # Recipients of a notice also get its recovery, whatever their level is.
+        sent = deliveries.deliveries(tx, [of])[of]
+        names = {delivery.channel for delivery in sent if delivery.state != FAILED}
+        available = {channel.name for channel in channels}
+        to = [name for name in names if (_mails(channels) if name.startswith(PERSON) else name in available)]
     else:
         to = [
             channel.name for channel in channels if channel.takes(row.level) and f"{TARGETS}{channel.name}" != row.name
@@ -107,13 +107,13 @@ def _told(
 
 
 def _next_of(row: NoticeRow, channels: Sequence[Channel]) -> list[str]:
-    """Who hears that a channel fails when nobody else would: the first of the others, whatever it is told otherwise."""
+    """Returns the first other channel, of any level, for a failing channel that no channel would report."""
     others = [channel.name for channel in channels if f"{TARGETS}{channel.name}" != row.name]
     return others[:1] if row.name.startswith(TARGETS) else []
 
 
 def _person(tx: Tx, row: NoticeRow, policy: NoticePolicy, channels: Sequence[Channel], now: float) -> list[str]:
-    """The person whose key was refused, if they gave an address, and were not mailed about this target lately."""
+    """Returns the user whose key was rejected, if they have an address and got no mail about this target lately."""
     if row.kind != "fatal" or row.subject != TARGET or not row.user or not _mails(channels):
         return []
     if not tx.query("address", {"who": row.user}):
@@ -123,42 +123,45 @@ def _person(tx: Tx, row: NoticeRow, policy: NoticePolicy, channels: Sequence[Cha
 
 
 def _mails(channels: Sequence[Channel]) -> bool:
-    """Whether one of them could send a mail to somebody."""
+    """Whether one of the channels can mail a user."""
     return any(isinstance(channel.config, Mail) for channel in channels)
 
 
 def _given_up(tx: Tx, channels: Sequence[Channel], off: set[str]) -> Iterator[FailedDelivery]:
     names = [channel.name for channel in channels]
-    for sent, code, why in deliveries.load_failed(tx, _MAX_PER_EVALUATION):
+    for sent, code, reason in deliveries.load_failed(tx, _MAX_PER_EVALUATION):
         has = {delivery.channel for delivery in deliveries.deliveries(tx, [sent.notice])[sent.notice]}
         row = deliveries.load_notice(tx, sent.notice)
-        # What was to go through one that the settings lack by now goes to the first; what is for one person, to nobody.
+        # If the settings no longer have the channel, the first one gets it. Mail to a user has no replacement.
         after = names.index(sent.channel) + 1 if sent.channel in names else 0
         later = [] if sent.channel.startswith(PERSON) else names[after:]
         free = [name for name in later if name not in has | off and row is not None and row.name != f"{TARGETS}{name}"]
-        yield FailedDelivery(sent, code, why, free[0] if free else None)
+        yield FailedDelivery(sent, code, reason, free[0] if free else None)
 
 
-def carry_out(tx: Tx, found: NoticePlan, put: Callable[[Tx, DeliveryKey], int]) -> None:
-    """Writes it. *put* puts in the job of a delivery, and returns its id."""
-    if found.snoozed_out:
+def carry_out(tx: Tx, notice_plan: NoticePlan, put: Callable[[Tx, DeliveryKey], int]) -> None:
+    """Writes the plan. *put* queues the job of a delivery and returns its id."""
+    if notice_plan.snoozed_out:
         tx.query("notices_snoozed_out")
-    for new in found.now.begun:
+    for new in notice_plan.now.begun:
         outbox.raise_notice(tx, new)
-    for end in found.now.ended:
+    for end in notice_plan.now.ended:
         outbox.resolve_notices(tx, end.place, (end.kind,))
         if end.recovery is not None:
             outbox.raise_notice(tx, end.recovery)
-    for waits in found.waits:
+    for waits in notice_plan.waits:
         tx.query("notice_waits", {"id": waits.id, "until": waits.until, "why": str(waits.why)})
-    for each in found.given_up:
-        if deliveries.record_failed(tx, each.sent, each.code, each.why) and each.next is not None:
+    for failed in notice_plan.given_up:
+        if deliveries.record_failed(tx, failed.sent, failed.code, failed.why) and failed.next is not None:
             _deliver(
-                tx, DeliveryKey(each.sent.notice, each.next, each.sent.round_no), put, instead_of=each.sent.channel
+                tx,
+                DeliveryKey(failed.sent.notice, failed.next, failed.sent.round_no),
+                put,
+                instead_of=failed.sent.channel,
             )
-    for done in found.decided:
-        said = {"id": done.row.id, "told": int(bool(done.to)), "why": None if done.why is None else str(done.why)}
-        if not tx.query("notice_decided", said):
+    for done in notice_plan.decided:
+        params = {"id": done.row.id, "told": int(bool(done.to)), "why": None if done.why is None else str(done.why)}
+        if not tx.query("notice_decided", params):
             continue
         if done.message is not None:
             tx.query("notice_reworded", {"id": done.row.id, "message": done.message, "advice": done.row.advice})

@@ -11,14 +11,15 @@ from zoneinfo import ZoneInfo
 
 from tidegate.notices.channels import LEVELS
 
-# The hours of a day in which only errors are told. Pure: a moment in, the end of the quiet out.
+# -- quiet hours -------------------------------------------------------------------------------------------------------
+# Only errors are sent during quiet hours.
 
 _WRITTEN = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])\s*-\s*([01][0-9]|2[0-3]):([0-5][0-9])", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuietHours:
-    """From *begins* to *ends* by the clocks of *zone*; over midnight when they end before they begin."""
+    """From *begins* to *ends* in *zone*. They span midnight if the end is before the beginning."""
 
     begins: time
     ends: time
@@ -26,17 +27,17 @@ class QuietHours:
 
     @classmethod
     def of(cls, text: str, zone: ZoneInfo) -> QuietHours:
-        """As people write it: 22:00-07:00. ValueError when it is not."""
-        found = _WRITTEN.fullmatch(text.strip())
-        if found is None:
+        """Parses 22:00-07:00. Raises ValueError for another format."""
+        match = _WRITTEN.fullmatch(text.strip())
+        if match is None:
             raise ValueError(f"{text!r} are no hours; give them as 22:00-07:00")
-        begins, ends = time(int(found[1]), int(found[2])), time(int(found[3]), int(found[4]))
+        begins, ends = time(int(match[1]), int(match[2])), time(int(match[3]), int(match[4]))
         if begins == ends:
             raise ValueError(f"{text!r} begin when they end; give hours such as 22:00-07:00")
         return cls(begins=begins, ends=ends, zone=zone)
 
     def until(self, now: float) -> float | None:
-        """When the quiet that *now* is in will end; None when it is in none."""
+        """Returns the end of the quiet hours that *now* is in, or None."""
         local = datetime.fromtimestamp(now, self.zone)
         clock = local.time()
         over_midnight = self.ends < self.begins
@@ -44,14 +45,13 @@ class QuietHours:
             return None
         day = local.date() + timedelta(days=1 if over_midnight and clock >= self.begins else 0)
         end = datetime.combine(day, self.ends, self.zone).timestamp()
-        # Where clocks go back, the end may be a moment that has passed.
+        # When clocks go back, the end may be in the past.
         return end if end > now else now + 60.0
 
 
-# When channels are told of a notice: at once, later, or not at all. One table of rules, on values and a moment.
-#
-# A notice of trouble is told after the grace of its kind, once, until its end was told. An end is told when it has
-# lasted, to whoever was told of the trouble. So what comes and goes is told once, and its end once.
+# -- decisions ---------------------------------------------------------------------------------------------------------
+# A problem is sent once, after the grace period of its kind, until its recovery was sent. A recovery is sent when it
+# has lasted, to the recipients of the problem. So a condition that flaps is sent once, and so is its recovery.
 
 HOUR = 3600.0
 RECOVERED = "recovered"
@@ -62,23 +62,23 @@ SNOOZES = {"15m": 900.0, "1h": HOUR, "4h": 4 * HOUR, "1d": 24 * HOUR}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticePolicy:
-    """The numbers, in seconds where nothing else is said."""
+    """Thresholds, in seconds unless noted."""
 
-    grace: float = 300.0  # that a breaker must be open
-    group: float = 300.0  # that jobs which gave up are gathered
-    steady: float = 600.0  # that an end must last
-    flaps: int = 4  # changes in an hour above which something flaps
+    grace: float = 300.0  # a breaker must be open this long
+    group: float = 300.0  # failed jobs are collected this long
+    steady: float = 600.0  # a recovery must last this long
+    flaps: int = 4  # changes per hour above which a subject flaps
     steady_after_flaps: float = 1800.0
     quiet: QuietHours | None = None
     stuck: float = 900.0
     no_worker: float = 120.0
     paused: float = 86400.0
-    patience: float = 900.0  # that one channel is tried
+    patience: float = 900.0  # deliveries are retried on one channel this long
     mail_again: float = 7 * 86400.0
 
 
 class SuppressReason(StrEnum):
-    """Why channels are not told, or not yet. The value is what people read."""
+    """Why a notice is not sent, or not yet. The value is shown to users."""
 
     GRACE = "it may pass by itself"
     SNOOZED = "it is snoozed"
@@ -95,7 +95,7 @@ class SuppressReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Deliver:
-    """Channels are told now; *of* is the notice whose end it is, and *flaps* how often it came and went of late."""
+    """Send now. *of* is the problem that it resolves, *flaps* the number of recent changes."""
 
     of: int | None = None
     flaps: int = 0
@@ -117,7 +117,7 @@ Verdict = Deliver | Defer | Suppress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeView:
-    """A notice, as far as the rules look at it."""
+    """The part of a notice that the rules need."""
 
     id: int
     kind: str
@@ -139,11 +139,11 @@ class NoticeView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoticeRule:
-    """What is special about a kind."""
+    """The rules of one kind."""
 
     grace: Callable[[NoticePolicy], float] = lambda policy: 0.0
     page_only: bool = False
-    proven: bool = False  # its end is written only after it has lasted
+    proven: bool = False  # its recovery is written only after it has lasted
 
 
 RULES: dict[str, NoticeRule] = {
@@ -152,7 +152,7 @@ RULES: dict[str, NoticeRule] = {
     "disabled": NoticeRule(page_only=True),
     "own_link": NoticeRule(grace=lambda policy: policy.grace),
     "clock": NoticeRule(),
-    BREAKER: NoticeRule(proven=True),  # it is written only after its grace
+    BREAKER: NoticeRule(proven=True),  # written only after its grace period
     FLAPPING: NoticeRule(proven=True),
     STUCK: NoticeRule(proven=True),
     NO_WORKER: NoticeRule(proven=True),
@@ -164,17 +164,17 @@ _ANY = NoticeRule()
 
 
 def decide(notice: NoticeView, past: Sequence[NoticeView], policy: NoticePolicy, now: float) -> Verdict:
-    """What becomes of *notice*; *past* are the other notices of the same place, whatever their order."""
-    found = _trouble(notice, past, policy, now) if notice.trouble else _end(notice, past, policy, now)
-    if isinstance(found, Deliver) and notice.level != "error" and policy.quiet is not None:
+    """Decides about *notice*. *past* are the other notices of the same subject, in any order."""
+    verdict = _trouble(notice, past, policy, now) if notice.trouble else _end(notice, past, policy, now)
+    if isinstance(verdict, Deliver) and notice.level != "error" and policy.quiet is not None:
         until = policy.quiet.until(now)
-        return found if until is None else Defer(until, SuppressReason.QUIET)
-    return found
+        return verdict if until is None else Defer(until, SuppressReason.QUIET)
+    return verdict
 
 
 def _trouble(notice: NoticeView, past: Sequence[NoticeView], policy: NoticePolicy, now: float) -> Verdict:
     rule = RULES.get(notice.kind, _ANY)
-    snoozed = max((each.snoozed_until or 0.0 for each in (notice, *past) if each.open and each.trouble), default=0.0)
+    snoozed = max((item.snoozed_until or 0.0 for item in (notice, *past) if item.open and item.trouble), default=0.0)
     due = notice.created_at + rule.grace(policy)
     if rule.page_only:
         return Suppress(SuppressReason.PAGE_ONLY)
@@ -182,7 +182,7 @@ def _trouble(notice: NoticeView, past: Sequence[NoticeView], policy: NoticePolic
         return Suppress(SuppressReason.WAS_SHORT)
     if notice.acked_at is not None:
         return Suppress(SuppressReason.READ)
-    if any(_covers(each, notice, past) for each in past):
+    if any(_covers(earlier, notice, past) for earlier in past):
         return Suppress(SuppressReason.KNOWN)
     if now < due:
         return Defer(due, SuppressReason.GRACE)
@@ -193,15 +193,17 @@ def _trouble(notice: NoticeView, past: Sequence[NoticeView], policy: NoticePolic
 
 
 def _end(notice: NoticeView, past: Sequence[NoticeView], policy: NoticePolicy, now: float) -> Verdict:
-    told = [each for each in past if each.trouble and _owes_end(each, past) and each.created_at <= notice.created_at]
-    if not told:
+    unresolved = [
+        item for item in past if item.trouble and _owes_end(item, past) and item.created_at <= notice.created_at
+    ]
+    if not unresolved:
         return Suppress(SuppressReason.NOTHING_TOLD)
-    if any(each.trouble and (each.open or each.created_at > notice.created_at) for each in past):
+    if any(item.trouble and (item.open or item.created_at > notice.created_at) for item in past):
         return Suppress(SuppressReason.DID_NOT_LAST)
-    last = max(told, key=lambda each: each.id)
+    last = max(unresolved, key=lambda item: item.id)
     if not RULES.get(last.kind, _ANY).proven:
         flaps = changes(past, now) > policy.flaps
-        since = max(each.ended_at for each in past if each.trouble and each.ended_at is not None)
+        since = max(item.ended_at for item in past if item.trouble and item.ended_at is not None)
         due = since + (policy.steady_after_flaps if flaps else policy.steady)
         if now < due:
             return Defer(due, SuppressReason.NOT_STEADY)
@@ -209,33 +211,33 @@ def _end(notice: NoticeView, past: Sequence[NoticeView], policy: NoticePolicy, n
 
 
 def _covers(earlier: NoticeView, notice: NoticeView, past: Sequence[NoticeView]) -> bool:
-    """Whether people who were told of *earlier* need not hear of *notice*: it is no heavier, and no end was told."""
+    """Whether *earlier* makes *notice* redundant: it is at least as severe, was sent, and has no recovery."""
     if not earlier.trouble or earlier.id > notice.id or LEVELS.index(earlier.level) < LEVELS.index(notice.level):
         return False
     return _owes_end(earlier, past) and (earlier.open or _ends_are_told(earlier, past))
 
 
 def _ends_are_told(trouble: NoticeView, past: Sequence[NoticeView]) -> bool:
-    """Whether an end of it was written, and so is told, or was held back because the trouble came back."""
-    return any(not each.trouble and each.created_at >= trouble.created_at for each in past)
+    """Whether a recovery was written. It is sent, or suppressed because the problem came back."""
+    return any(not item.trouble and item.created_at >= trouble.created_at for item in past)
 
 
 def _owes_end(trouble: NoticeView, past: Sequence[NoticeView]) -> bool:
-    """Whether channels were told of it, and of no end since."""
+    """Whether it was sent, and no recovery since."""
     return trouble.told_at is not None and not any(
-        not each.trouble and each.told_at is not None and each.told_at >= trouble.told_at for each in past
+        not item.trouble and item.told_at is not None and item.told_at >= trouble.told_at for item in past
     )
 
 
 def changes(notices: Sequence[NoticeView], now: float) -> int:
-    """How often a place changed between well and ill in the last hour."""
-    moments = [at for each in notices if each.trouble for at in (each.created_at, each.ended_at) if at is not None]
+    """Counts how often a subject began or stopped failing in the last hour."""
+    moments = [at for item in notices if item.trouble for at in (item.created_at, item.ended_at) if at is not None]
     return sum(now - HOUR < at for at in moments)
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerTransition:
-    """A breaker that was closed opened, or one that was not closed."""
+    """A breaker opened or closed."""
 
     at: float
     closed: bool
@@ -249,7 +251,7 @@ class RaiseNotice:
 
 @dataclass(frozen=True, slots=True)
 class ResolveNotice:
-    """It has been well long enough; *since* is when that began."""
+    """It has been healthy for long enough, since *since*."""
 
     since: float
 
@@ -257,7 +259,7 @@ class ResolveNotice:
 def of_breaker(
     moves: Sequence[BreakerTransition], known: str | None, policy: NoticePolicy, now: float, closed: bool
 ) -> RaiseNotice | ResolveNotice | None:
-    """What there is to say of a breaker; *known* is the kind of the notice that is open, *moves* are in order."""
+    """Decides about a breaker. *known* is the kind of its open notice. *moves* are in order."""
     flapping = sum(now - HOUR < move.at for move in moves) > policy.flaps
     last = moves[-1].at if moves else None
     if known is None:

@@ -24,13 +24,13 @@ from tidegate.faults.fault import Level, Reach, Reason
 from tidegate.faults.rule import Pack, Rule
 from tidegate.notices.channels import STARTTLS, TLS, Apprise, Channel, Mail, Message, Webhook
 
-# What it means when a channel does not take a letter: whether it is tried again, and whom it concerns.
+# -- faults ------------------------------------------------------------------------------------------------------------
 
 GONE = "channel_gone"
 
 
 class DeliveryError(Exception):
-    """A letter was not taken, in the words of whoever refused it. *code* is one of the book."""
+    """A channel rejected a message, with its own text. *code* is a fault code."""
 
     def __init__(self, code: str, detail: str) -> None:
         self.code = code
@@ -41,7 +41,7 @@ def _is(code: str) -> Callable[[Evidence], bool]:
     return lambda seen: isinstance(seen.error, DeliveryError) and seen.error.code == code
 
 
-# Codes of the book that a sender names by itself, because no general rule can read what it was told.
+# Codes that a sender sets itself, because no general rule can read the reply.
 NAMED = (
     "network",
     "timeout",
@@ -63,33 +63,37 @@ PACK = Pack(
     ],
     codes=[
         Code(
-            name=GONE, reason=Reason.CONFIG, reach=Reach.TARGET, level=Level.ERROR,
+            name=GONE,
+            reason=Reason.CONFIG,
+            reach=Reach.TARGET,
+            level=Level.ERROR,
             message="The address of this channel says that it is gone for good.",
             advice="Give it a new address in the settings, or take the channel out.",
         ),
     ],
-)  # fmt: skip
+)
 
 
-# How a letter is sent: by webhook, by mail, or by whatever apprise knows. All of it waits, so it runs in a thread.
+# -- sending -----------------------------------------------------------------------------------------------------------
+# Sending blocks, so it runs in a thread.
 
 __all__ = ["TIMEOUT", "DeliveryError", "send"]
 
 TIMEOUT = 15.0  # seconds for each step of a delivery
-WHOLE = 60.0  # seconds for all of it: a server may answer each step, and never come to an end
+WHOLE = 60.0  # seconds in all: a server may reply to each step and never finish
 
 
 def send(channel: Channel, message: Message, *, now: float, timeout: float = TIMEOUT, whole: float = WHOLE) -> None:
-    """Sends it, once; raises what the sending raised, which the rules of `refusing` can read."""
+    """Sends a message once. Raises the sender's error, which the rules above classify."""
     raised: list[Exception] = []
 
     def work() -> None:
         try:
             _send(channel, message, now, timeout)
-        except Exception as error:  # the caller gets it
+        except Exception as error:  # re-raised in the caller
             raised.append(error)
 
-    # No library has a limit for the whole, and no thread can be ended: one that hangs is left to itself.
+    # No library has an overall timeout, and a thread cannot be ended. A hanging one is abandoned.
     thread = threading.Thread(target=work, name=f"send by {channel.name}", daemon=True)
     thread.start()
     thread.join(whole)
@@ -109,34 +113,34 @@ def _send(channel: Channel, message: Message, now: float, timeout: float) -> Non
             send_apprise(channel.config, message)
 
 
-# Everything that apprise can reach: ntfy, Telegram, Matrix, and a hundred more. It needs `tidegate[apprise]`.
+# -- Apprise -----------------------------------------------------------------------------------------------------------
 
-# What apprise calls our levels.
+# Apprise's names for our levels.
 _TYPES = {"error": "failure", "warning": "warning", "success": "success", "info": "info"}
 _MIN_SECRET_LENGTH = 6  # characters of a secret
 _LOCK_TIMEOUT = 20.0  # seconds
-_alone = threading.Lock()  # there is one log, and what stands in it must be of this letter
+_alone = threading.Lock()  # Apprise has one log, which must only contain this message
 
 
 def send_apprise(config: Apprise, message: Message) -> None:
-    """Sends it; DeliveryError with what apprise wrote to its log, since it says no more than that it failed."""
+    """Sends through Apprise. Raises DeliveryError with its log, because it only returns whether it failed."""
     try:
         import apprise
     except ImportError as error:
         raise DeliveryError("misconfigured", "apprise is not installed: pip install 'tidegate[apprise]'") from error
-    logging.getLogger("apprise").propagate = False  # what it says is read here, and may name an address
+    logging.getLogger("apprise").propagate = False  # its log is read here, and may contain a secret URL
     asset = apprise.AppriseAsset(app_id="Tidegate", app_desc="Tidegate", app_url="", async_mode=False)
-    there = apprise.Apprise(asset=asset)
+    client = apprise.Apprise(asset=asset)
     if not _alone.acquire(timeout=_LOCK_TIMEOUT):
         raise DeliveryError("timeout", "another channel of apprise has not come to an end")
     try:
-        with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as said:  # type: ignore[no-untyped-call]
-            taken = there.add(config.url)
-            # As plain text: what a service wrote must be no link, and no mistake, where a channel shows HTML.
-            sent = taken and there.notify(
+        with apprise.LogCapture(level=logging.WARNING, fmt="%(message)s") as log:  # type: ignore[no-untyped-call]
+            taken = client.add(config.url)
+            # Plain text: the text of a service must not become a link or broken markup in a channel that shows HTML.
+            sent = taken and client.notify(
                 body=message.text, title=message.heading, notify_type=_TYPES[message.level], body_format="text"
             )
-            words = _without_secrets(_last_line(said), config.url)
+            words = _without_secrets(_last_line(log), config.url)
     finally:
         _alone.release()
     if not taken:
@@ -145,46 +149,46 @@ def send_apprise(config: Apprise, message: Message) -> None:
         raise DeliveryError("upstream_failure", words or "apprise could not deliver it")
 
 
-def _last_line(said: io.StringIO) -> str:
-    lines = [line.strip() for line in said.getvalue().splitlines() if line.strip()]
+def _last_line(log: io.StringIO) -> str:
+    lines = [line.strip() for line in log.getvalue().splitlines() if line.strip()]
     return lines[-1][:300] if lines else ""
 
 
 def _without_secrets(text: str, url: str) -> str:
-    """*text* without any part of the address that is long enough to be a secret."""
+    """Removes every part of the URL that is long enough to be a secret."""
     parts = re.split(r"[/:@?&=]+", url.partition("://")[2])
     for part in sorted({*parts, *map(unquote, parts)}, key=len, reverse=True):
         text = text.replace(part, "…") if len(part) >= _MIN_SECRET_LENGTH else text
     return text
 
 
-# A mail by SMTP, over TLS unless the settings say otherwise.
+# -- mail, over TLS unless the settings say otherwise ------------------------------------------------------------------
 
 _BUSY = range(400, 500)
 
 
 def message_of(config: Mail, message: Message, now: float) -> EmailMessage:
-    """The mail. Its Message-ID is that of the letter, and no mail program answers it by itself."""
-    found = EmailMessage()
-    found["From"] = config.sender
-    found["To"] = ", ".join(config.to)
-    found["Subject"] = message.heading
-    found["Date"] = formatdate(now)
-    found["Message-ID"] = f"<{message.id}@{config.sender.rpartition('@')[2] or 'tidegate'}>"
-    found["Auto-Submitted"] = "auto-generated"
-    found["X-Priority"] = "1" if message.level == "error" else "3"
-    found.set_content(message.text + "\n")
-    return found
+    """Builds the mail. The Message-ID is the message's id. Auto-Submitted prevents automatic replies."""
+    mail = EmailMessage()
+    mail["From"] = config.sender
+    mail["To"] = ", ".join(config.to)
+    mail["Subject"] = message.heading
+    mail["Date"] = formatdate(now)
+    mail["Message-ID"] = f"<{message.id}@{config.sender.rpartition('@')[2] or 'tidegate'}>"
+    mail["Auto-Submitted"] = "auto-generated"
+    mail["X-Priority"] = "1" if message.level == "error" else "3"
+    mail.set_content(message.text + "\n")
+    return mail
 
 
 def send_mail(config: Mail, message: Message, *, now: float, timeout: float) -> None:
-    """Sends it to all of them. DeliveryError when the server does not take it; OSError when it cannot be reached."""
+    """Sends to all recipients. Raises DeliveryError if the server rejects it, OSError if it is unreachable."""
     context = ssl.create_default_context(cafile=config.ca_file or None)
     try:
         with _connected(config, context, timeout) as server:
             if config.user:
                 server.login(config.user, config.password)
-            # Whom it refuses alone is not told: whoever else is named has it, and would be told twice.
+            # A single rejected recipient is not an error: a retry would mail the others twice.
             server.send_message(message_of(config, message, now))
     except smtplib.SMTPException as error:
         raise _refusal(error) from error
@@ -227,19 +231,19 @@ def _refusal(error: smtplib.SMTPException) -> DeliveryError:
 
 
 def _said(error: smtplib.SMTPResponseException) -> str:
-    said = error.smtp_error
-    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    reply = error.smtp_error
+    text = reply.decode("utf-8", "replace") if isinstance(reply, bytes) else str(reply)
     return f"{error.smtp_code} {text}"
 
 
-# A signed POST, in the form of Standard Webhooks: an id, a time, and a signature over both and the body.
+# -- webhook: a signed POST in the form of Standard Webhooks -----------------------------------------------------------
 
-_PREFIX = "whsec_"  # what follows is base64
+_PREFIX = "whsec_"  # the rest is base64
 _AGENT = "Tidegate (webhook)"
 
 
 class WebhookRejected(Exception):
-    """It did not take the letter. Unlike the exception of the client, this does not name the address, a secret."""
+    """The webhook rejected the message. Unlike the client's exception, this does not contain the secret URL."""
 
     def __init__(self, status: int, headers: Mapping[str, str]) -> None:
         self.status_code, self.headers = status, dict(headers)
@@ -247,7 +251,7 @@ class WebhookRejected(Exception):
 
 
 def key_of(secret: str) -> bytes:
-    """The bytes of a secret: after `whsec_` in base64, else as it is written. ValueError when it is no base64."""
+    """Returns the bytes of a secret: base64 after `whsec_`, else as written. Raises ValueError for invalid base64."""
     if not secret.startswith(_PREFIX):
         return secret.encode()
     try:
@@ -257,25 +261,27 @@ def key_of(secret: str) -> bytes:
 
 
 def signature(key: bytes, id_: str, timestamp: int, body: bytes) -> str:
-    """As the header `webhook-signature` has it."""
+    """Returns the value of the header `webhook-signature`."""
     signed = b".".join([id_.encode(), str(timestamp).encode(), body])
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
 
 def send_webhook(config: Webhook, message: Message, *, now: float, timeout: float) -> None:
-    """Sends it; an answer that is no success raises. A redirect is not followed: it may lead anywhere."""
+    """Sends a webhook. Raises unless the response is a success. Redirects are not followed: they may lead anywhere."""
     import httpx2
 
     body = json.dumps(message.as_json(), ensure_ascii=False).encode()
     headers = {
-        "content-type": "application/json", "user-agent": _AGENT, "webhook-id": message.id,
+        "content-type": "application/json",
+        "user-agent": _AGENT,
+        "webhook-id": message.id,
         "webhook-timestamp": str(int(now)),
-    }  # fmt: skip
+    }
     if config.secret:
         headers["webhook-signature"] = signature(key_of(config.secret), message.id, int(now), body)
     with (
         httpx2.Client(timeout=timeout, follow_redirects=False, trust_env=False) as client,
-        client.stream("POST", config.url, content=body, headers=headers) as answer,  # what it says beside is never read
+        client.stream("POST", config.url, content=body, headers=headers) as response,  # the body is not read
     ):
-        if not answer.is_success:
-            raise WebhookRejected(answer.status_code, answer.headers)
+        if not response.is_success:
+            raise WebhookRejected(response.status_code, response.headers)

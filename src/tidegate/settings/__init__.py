@@ -1,11 +1,11 @@
-"""The settings: the only reader of the environment and of `tidegate.toml`.
+"""Settings: the only reader of the environment and of `tidegate.toml`.
 
     settings = load(flags={"server.port": 80}, apps=[weather])
     settings.values.server.port
     settings.app("weather").station
 
-A model of an application may use `Seconds` for durations and pydantic's `SecretStr` for secrets. Each name is fetched
-from its module when it is first used: who only wants to know where the database is needs no models.
+An application's model may use `Seconds` for durations and pydantic's `SecretStr` for secrets. Names are imported on
+first use, so a command that only needs the database URL does not import the models.
 """
 
 from __future__ import annotations

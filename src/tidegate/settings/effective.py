@@ -1,4 +1,4 @@
-"""Every value that counts, as text for people, and where it came from."""
+"""Effective settings: every value as text, and its origin."""
 
 from __future__ import annotations
 
@@ -24,93 +24,98 @@ _MAX_VALUES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Effective:
-    """One value that counts. A secret is masked; of one that is kept elsewhere it is said where."""
+    """One effective value. A secret is masked. For a reference it shows where the secret is."""
 
     key: str
     value: str
     origin: str  # "default", the file, the variable or the flag
     about: str
     secret: bool
-    variable: str = ""  # that sets it
+    variable: str = ""  # the environment variable that sets it
 
     def as_json(self) -> dict[str, Any]:
         return asdict(self)
 
 
-def effective(tree: Section, values: BaseModel, of_apps: Mapping[str, Any], given: Found) -> list[Effective]:
-    known = {key.path for key in tree.keys()}  # noqa: SIM118 - a section is no mapping
-    found = []
+def effective(tree: Section, values: BaseModel, of_apps: Mapping[str, Any], values_by_path: Found) -> list[Effective]:
+    known = {key.path for key in tree.keys()}  # noqa: SIM118 - a section is not a mapping
+    rows = []
     for key, value in _pairs(tree, values, of_apps):
-        by = given.get(key.path)
+        source = values_by_path.get(key.path)
         text = text_of(value, secret=key.secret)
-        if by is not None and by.named:
-            text = f"{text} from {by.named}"
+        if source is not None and source.named:
+            text = f"{text} from {source.named}"
         variable = key.variables[0] if key.path in known else ""
-        found.append(Effective(key.name, text, by.origin if by else DEFAULT, key.about, key.secret, variable))
-    return found
+        rows.append(Effective(key.name, text, source.origin if source else DEFAULT, key.about, key.secret, variable))
+    return rows
 
 
 def addresses(tree: Section, values: BaseModel, of_apps: Mapping[str, Any]) -> dict[str, str]:
-    """The addresses of services among the values of applications, by key."""
-    found = {}
+    """Returns the service URLs in the settings of applications, by key."""
+    urls = {}
     for key, value in _pairs(tree, values, of_apps):
         text = "" if key.secret or len(key.path) < 2 or key.path[0] not in of_apps else str(value)
         if text.startswith(("http://", "https://")) and urlsplit(text).hostname:
-            found[key.name] = text
-    return found
+            urls[key.name] = text
+    return urls
 
 
-def secret_files(given: Found, file: FilePath | None) -> dict[FilePath, str]:
-    """The files that hold secrets, and what each of them is."""
-    found: dict[FilePath, str] = {}
-    for each in given.values():
-        elsewhere = each.named.split(", ") if each.named else []
+def secret_files(values_by_path: Found, file: FilePath | None) -> dict[FilePath, str]:
+    """Returns the files that contain secrets, with a description of each."""
+    paths: dict[FilePath, str] = {}
+    for source in values_by_path.values():
+        elsewhere = source.named.split(", ") if source.named else []
         for name in elsewhere:
             if name.startswith("file:"):
-                path = each.folder / FilePath(name.removeprefix("file:").strip()).expanduser()
-                found[path] = f"the secret {each.key.name}"
-        if file is not None and each.origin == str(file) and not elsewhere and _hides(each.key, each.value):
-            found[file] = "a secret in the settings"
-    return found
+                path = source.folder / FilePath(name.removeprefix("file:").strip()).expanduser()
+                paths[path] = f"the secret {source.key.name}"
+        if (
+            file is not None
+            and source.origin == str(file)
+            and not elsewhere
+            and _contains_secret(source.key, source.value)
+        ):
+            paths[file] = "a secret in the settings"
+    return paths
 
 
-def _hides(key: Key, value: Any) -> bool:
+def _contains_secret(key: Key, value: Any) -> bool:
     return bool(value) if key.secret else key.reference and redact(str(value), _MAX_VALUES) != str(value)
 
 
 def _pairs(tree: Section, values: BaseModel, of_apps: Mapping[str, Any]) -> list[tuple[Key, Any]]:
-    """Every key that counts with its value: plain keys before sections, the core before applications."""
-    found: list[tuple[Key, Any]] = []
-    for name, part in sorted(tree.parts.items(), key=lambda each: isinstance(each[1], Section)):
+    """Returns every effective key with its value: plain keys before sections, the core before applications."""
+    pairs: list[tuple[Key, Any]] = []
+    for name, part in sorted(tree.parts.items(), key=lambda entry: isinstance(entry[1], Section)):
         if name not in of_apps and name not in type(values).model_fields:
-            continue  # an application that is not to run
+            continue  # an application that does not run
         holder = of_apps[name] if name in of_apps else getattr(values, name)
-        found += [(part, holder)] if isinstance(part, Key) else _of_section(part, holder)
-    return found
+        pairs += [(part, holder)] if isinstance(part, Key) else _of_section(part, holder)
+    return pairs
 
 
 def _of_section(section: Section, holder: Any) -> list[tuple[Key, Any]]:
-    found: list[tuple[Key, Any]] = []
+    pairs: list[tuple[Key, Any]] = []
     if holder is None:
-        return found
+        return pairs
     for name, part in section.parts.items():
         value = getattr(holder, name)
-        found += [(part, value)] if isinstance(part, Key) else _of_section(part, value)
+        pairs += [(part, value)] if isinstance(part, Key) else _of_section(part, value)
     for name, inner in ((holder.model_extra or {}) if section.others is not None else {}).items():
-        found += [
+        pairs += [
             (key, value)
             for key, value in _of_section(section_of(section.others, (*section.path, name)), inner)  # type: ignore[arg-type]
             if value is not None
         ]
-    return found
+    return pairs
 
 
 def text_of(value: Any, *, secret: bool = False) -> str:
-    """A value as a person would write it."""
+    """Formats a value as a user would write it."""
     if value is None:
         return ""
     if secret:
-        return MASK if _revealed(value) else ""
+        return MASK if _has_secret_value(value) else ""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, Enum):
@@ -124,18 +129,18 @@ def text_of(value: Any, *, secret: bool = False) -> str:
     return redact(str(value), _MAX_VALUES)
 
 
-def _revealed(value: Any) -> bool:
-    """Whether there is something to hide."""
+def _has_secret_value(value: Any) -> bool:
+    """Whether a secret has a value to hide."""
     if isinstance(value, (Secret, SecretStr, SecretBytes)):
         return bool(value.get_secret_value())
     return bool(value)
 
 
-# What pydantic finds wrong, in our words.
+# -- validation errors -------------------------------------------------------------------------------------------------
 
 _MAX_SHOWN = 60
 
-# kind of mistake -> what to give; the fields are those that pydantic tells beside it
+# pydantic's error type -> the expected value; the fields come from pydantic's context
 _GIVE = {
     "int_parsing": "a whole number",
     "int_type": "a whole number",
@@ -172,7 +177,7 @@ _GIVE = {
 
 
 def describe_error(error: ErrorDetails, secrets: Collection[str] = ()) -> str:
-    """One sentence: what is wrong and what to give. None of *secrets* is in it."""
+    """Returns one sentence: what is wrong and what to give. It contains none of the *secrets*."""
     context: dict[str, Any] = error.get("ctx") or {}
     kind, value = error["type"], error["input"]
     if kind in ("value_error", "assertion_error"):
@@ -185,12 +190,12 @@ def describe_error(error: ErrorDetails, secrets: Collection[str] = ()) -> str:
 
 
 def show_value(value: object, secrets: Iterable[str] = ()) -> str:
-    """A value as the user wrote it, without *secrets*, and without what looks like one."""
+    """Formats a value as the user wrote it, without *secrets* and anything that looks like one."""
     if isinstance(value, (SecretStr, SecretBytes)):
         return "it"
     if isinstance(value, bool):
         return str(value).lower()
-    # Before it is cut: nobody would know half of a secret again.
+    # Redact before truncating: half of a secret would not be recognised.
     return redact(hide_secrets(repr(value), secrets), _MAX_SHOWN)
 
 

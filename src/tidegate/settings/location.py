@@ -1,6 +1,6 @@
-"""Where the settings are. What is here needs no model, so that a verb which only wants the database starts quickly.
+"""Locates the settings without pydantic models.
 
-So does the health check of a container, which only wants the port.
+Commands that only need the database URL or the port start faster so.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any
 
 from tidegate.store.open import check_url
 
-# Values that are kept elsewhere: `env:NAME` is the value of a variable, `file:PATH` the content of a file.
+# -- references: `env:NAME` is a variable, `file:PATH` the content of a file -------------------------------------------
 
-_MAX_FILE_BYTES = 1_000_000  # bytes; a secret is small, and /dev/zero is not
+_MAX_FILE_BYTES = 1_000_000  # guards against files such as /dev/zero
 
 
 def is_reference(value: object) -> bool:
@@ -27,7 +27,7 @@ def is_reference(value: object) -> bool:
 
 
 def resolve_reference(value: str, environ: Mapping[str, str], folder: Path) -> str:
-    """What *value* refers to, or *value* itself; ValueError says what is missing. *folder* is where a path starts."""
+    """Resolves a reference, or returns *value*. Raises ValueError if it is missing. Paths are relative to *folder*."""
     if value.startswith("env:"):
         return _of_variable(value.removeprefix("env:").strip(), environ)
     if value.startswith("file:"):
@@ -60,23 +60,23 @@ def _of_file(path: str, folder: Path) -> str:
     return text
 
 
-# What is wrong with the settings, in lines for people.
+# -- errors ------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsProblem:
-    """One mistake: where it stands, what is wrong, and what to give instead."""
+    """One mistake: its place, what is wrong, and what to give instead."""
 
     where: str  # "tidegate.toml: server.port", "TIDEGATE_SERVER_PORT", "--port"
     what: str
 
     def __str__(self) -> str:
-        text = f"{self.where}: {self.what}"  # names and values are what somebody wrote, line ends and all
+        text = f"{self.where}: {self.what}"  # user input may contain line breaks
         return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
 class SettingsError(ValueError):
-    """The settings cannot be used. `problems` has every mistake that was found, and the text a line for each."""
+    """The settings are not valid. `problems` has every mistake, the text has one line for each."""
 
     def __init__(self, problems: Iterable[SettingsProblem]) -> None:
         self.problems = tuple(problems)
@@ -84,7 +84,7 @@ class SettingsError(ValueError):
 
 
 def meant(given: str, known: Iterable[str], otherwise: str = "", *, prefix: str = "") -> str:
-    """'; did you mean ...?' when a known name is close, else *otherwise*. What all begin with makes none close."""
+    """Returns '; did you mean ...?' for a close known name, else *otherwise*. A shared *prefix* does not count."""
     names = [name.removeprefix(prefix) for name in known if name.startswith(prefix)]
     close = get_close_matches(given.removeprefix(prefix), names, n=1, cutoff=0.7)
     return f"; did you mean {prefix}{close[0]}?" if close else otherwise
@@ -94,15 +94,15 @@ FILE = "tidegate.toml"
 FILE_VARIABLE = "TIDEGATE_CONFIG"
 DEFAULT_URL = "sqlite:///tidegate.db"
 DEFAULT_PORT = 8321
-# What Kubernetes gives the variable NAME_PORT in every container, for a service of that name.
+# Kubernetes sets NAME_PORT to such a value in every container, for a service of that name.
 LINK_VALUE = re.compile(r"(tcp|udp|sctp)://\S+:\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """The file with the settings: its path as it was given, and what is in it."""
+    """The settings file: its path as given, and its content."""
 
-    path: Path | None  # None: there is none, and nobody asked for one
+    path: Path | None  # None: no file exists, and none was requested
     content: Mapping[str, Any]
 
     @property
@@ -111,25 +111,25 @@ class SettingsFile:
 
     @property
     def folder(self) -> Path:
-        """Where the paths start that are written in it."""
+        """The base of relative paths in the file."""
         return Path() if self.path is None else self.path.parent
 
 
 def find(file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> SettingsFile:
-    """The file that was asked for, else `tidegate.toml` in the working directory; SettingsError when it is no TOML."""
+    """Reads the given file, or `tidegate.toml` in the working directory. Raises SettingsError if it is not TOML."""
     environ = os.environ if environ is None else environ
-    asked = file or environ.get(FILE_VARIABLE)
-    path = Path(asked or FILE)
-    where = path if file or not asked else f"{FILE_VARIABLE}: {path}"
+    requested = file or environ.get(FILE_VARIABLE)
+    path = Path(requested or FILE)
+    where = path if file or not requested else f"{FILE_VARIABLE}: {path}"
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        if asked:
+        if requested:
             raise _wrong(where, f"there is no such file; write one with: tidegate init {quote(str(path))}") from None
         return SettingsFile(None, {})
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-        raise _wrong(where, f"it cannot be read ({why})") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
+        raise _wrong(where, f"it cannot be read ({reason})") from error
     try:
         return SettingsFile(path, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
@@ -139,20 +139,20 @@ def find(file: str | Path | None = None, environ: Mapping[str, str] | None = Non
 def store_url(
     file: str | Path | None = None, environ: Mapping[str, str] | None = None, *, flag: str | None = None
 ) -> str | None:
-    """The database that the settings name, whatever else is wrong with them; None when there is no file.
+    """Returns the database URL, even if other settings are wrong. None without a settings file.
 
-    *flag* is what `--url` says. SettingsError when the file cannot be read, or the database that is named is none.
+    *flag* is the value of `--url`. Raises SettingsError if the file cannot be read or the URL is not valid.
     """
     environ = os.environ if environ is None else environ
-    found = find(file, environ)
-    where, given, folder = f"{found.shown}: url", found.content.get("url"), found.folder
+    settings_file = find(file, environ)
+    where, value, folder = f"{settings_file.shown}: url", settings_file.content.get("url"), settings_file.folder
     for name, text in (("TIDEGATE_URL", environ.get("TIDEGATE_URL")), ("--url", flag)):
         if text:
-            where, given, folder = name, text, Path()  # as for the server: it does not start where the file is
-    if given is None:
-        return None if found.path is None else DEFAULT_URL
+            where, value, folder = name, text, Path()  # as for the server: relative to the working directory
+    if value is None:
+        return None if settings_file.path is None else DEFAULT_URL
     try:
-        url = resolve_reference(given, environ, folder) if isinstance(given, str) else given
+        url = resolve_reference(value, environ, folder) if isinstance(value, str) else value
         check_url(url)
     except (TypeError, ValueError) as error:
         raise _wrong(where, str(error).removeprefix("url: ")) from error
@@ -160,22 +160,22 @@ def store_url(
 
 
 def server_port(file: str | Path | None = None, environ: Mapping[str, str] | None = None) -> int:
-    """The port of the server that the settings name, whatever else is wrong with them; what a flag said is not known.
+    """Returns the port of the server, even if other settings are wrong. Does not know command-line flags.
 
-    SettingsError when the file cannot be read, or the port is no number.
+    Raises SettingsError if the file cannot be read or the port is not a number.
     """
     environ = os.environ if environ is None else environ
-    found = find(file, environ)
-    section = found.content.get("server")
-    where = f"{found.shown}: server.port"
-    given = section.get("port", DEFAULT_PORT) if isinstance(section, Mapping) else DEFAULT_PORT
+    settings_file = find(file, environ)
+    section = settings_file.content.get("server")
+    where = f"{settings_file.shown}: server.port"
+    port = section.get("port", DEFAULT_PORT) if isinstance(section, Mapping) else DEFAULT_PORT
     text = environ.get("TIDEGATE_SERVER_PORT", "")
     if text and not LINK_VALUE.fullmatch(text):
-        where, given = "TIDEGATE_SERVER_PORT", text
+        where, port = "TIDEGATE_SERVER_PORT", text
     try:
-        return int(given)
+        return int(port)
     except (TypeError, ValueError):
-        raise _wrong(where, f"{given!r} is not allowed; give a whole number") from None
+        raise _wrong(where, f"{port!r} is not allowed; give a whole number") from None
 
 
 def _wrong(where: object, what: str) -> SettingsError:

@@ -1,4 +1,4 @@
-"""Every key of the settings, with its default and what it is for. Applications add a section each."""
+"""The settings models: every key with its default and description. Each application adds a section."""
 
 from __future__ import annotations
 
@@ -102,9 +102,10 @@ class Jwt(SettingsSection):
     """JSON Web Tokens of somebody else, beside those that `tidegate token jwt` makes."""
 
     public_key: Annotated[str, AfterValidator(_public_key)] = Field(
-        default="", json_schema_extra={"reference": True},
+        default="",
+        json_schema_extra={"reference": True},
         description="The public key (RSA, EC P-256 or Ed25519, in PEM form) that signed them; file:PATH reads it.",
-    )  # fmt: skip
+    )
     issuer: str = Field(default="tidegate", min_length=1, description="Who they must say that they come from (iss).")
     audience: str = Field(default="tidegate", min_length=1, description="Whom they must be meant for (aud).")
 
@@ -149,27 +150,31 @@ class Retention(SettingsSection):
     cancelled: Seconds = Field(default=Seconds("30d"), description="How long jobs that were cancelled are kept.")
 
     def by_queue(self) -> dict[str, dict[str, float]]:
-        """Seconds by queue and state, as `Queue(retention=...)` takes them."""
+        """Returns seconds by queue and state, as `Queue(retention=...)` expects them."""
         sections: list[tuple[str, Retention | QueueRetention]] = [(ALL, self), *self.__pydantic_extra__.items()]
-        found = {
-            queue: {state: kept for state in Retention.model_fields if (kept := getattr(said, state)) is not None}
-            for queue, said in sections
+        retention = {
+            queue: {state: age for state in Retention.model_fields if (age := getattr(section, state)) is not None}
+            for queue, section in sections
         }
-        # An empty section would stand before what an application says of its queue.
-        return {queue: kept for queue, kept in found.items() if kept}
+        # An empty section would override the default that an application sets for its queue.
+        return {queue: ages for queue, ages in retention.items() if ages}
 
 
 class Settings(SettingsSection):
     """The settings of the server, of its workers and of the commands."""
 
     url: Annotated[str, AfterValidator(_database)] = Field(
-        default=DEFAULT_URL, repr=False, json_schema_extra={"reference": True},
+        default=DEFAULT_URL,
+        repr=False,
+        json_schema_extra={"reference": True},
         description="The database: sqlite:///tidegate.db or postgresql://user@host/database; PgBouncer: ?pooled=true.",
-    )  # fmt: skip
+    )
     listen_url: Annotated[str, AfterValidator(_listening)] = Field(
-        default="", repr=False, json_schema_extra={"reference": True},
+        default="",
+        repr=False,
+        json_schema_extra={"reference": True},
         description="A direct connection to PostgreSQL, where url is pooled; without it, workers poll.",
-    )  # fmt: skip
+    )
     apps: tuple[Name, ...] = Field(
         default=(ALL,), description="The applications to run; * stands for all that are installed."
     )
@@ -193,6 +198,6 @@ class Settings(SettingsSection):
 
     @property
     def address(self) -> str:
-        """Where people reach the page, for links in what they are told."""
+        """The URL of the page, for links in notices."""
         host = f"[{self.server.host}]" if ":" in self.server.host else self.server.host
         return self.notices.address or f"http://{host}:{self.server.port}"

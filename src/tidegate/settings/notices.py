@@ -1,4 +1,4 @@
-"""The sections [notices] and [channels.NAME]: when people are told, and where."""
+"""The sections [notices] and [channels.NAME]: when and where users are notified."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tidegate.settings.schema import SettingsSection
 _MAIL = re.compile(r"[^@\s<>\",]+@[^@\s<>\",]+")
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 _MIN_SECRET_LENGTH = 16
-# What each kind needs, and may be given beside.
+# Required and optional keys of each kind.
 _NEEDS = {"webhook": ("url",), "smtp": ("host", "sender", "to"), "apprise": ("url",)}
 _MAY = {"webhook": ("secret",), "smtp": ("port", "security", "user", "password", "ca_file"), "apprise": ()}
 _OF_ALL = ("kind", "level", "order", "standby")
@@ -40,7 +40,7 @@ def _leads_to_a_server(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # its words would show a part of the address, which is a secret
+    except ValueError:  # its message would show a part of the URL, which is secret
         return False
 
 
@@ -89,11 +89,11 @@ class ChannelSettings(SettingsSection):
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Self:
-        given = {name for name in self.model_fields_set if _shown(getattr(self, name)) not in ("", (), None)}
+        given_names = {name for name in self.model_fields_set if _shown(getattr(self, name)) not in ("", (), None)}
         for name in _NEEDS[self.kind]:
-            if name not in given:
+            if name not in given_names:
                 raise ValueError(f"a channel of the kind {self.kind} needs {name}; give it")
-        for name in sorted(given - {*_NEEDS[self.kind], *_MAY[self.kind], *_OF_ALL}):
+        for name in sorted(given_names - {*_NEEDS[self.kind], *_MAY[self.kind], *_OF_ALL}):
             raise ValueError(f"a channel of the kind {self.kind} has no {name}; take it out")
         url, secret = self.url.get_secret_value(), self.secret.get_secret_value()
         if self.kind == "webhook" and not _leads_to_a_server(url):
@@ -116,9 +116,15 @@ class ChannelSettings(SettingsSection):
         if self.kind == "apprise":
             return Apprise(url=url)
         return Mail(
-            host=self.host, port=self.port or PORTS[self.security], security=self.security, user=self.user,
-            password=self.password.get_secret_value(), sender=self.sender, to=self.to, ca_file=self.ca_file,
-        )  # fmt: skip
+            host=self.host,
+            port=self.port or PORTS[self.security],
+            security=self.security,
+            user=self.user,
+            password=self.password.get_secret_value(),
+            sender=self.sender,
+            to=self.to,
+            ca_file=self.ca_file,
+        )
 
 
 class Channels(SettingsSection):
@@ -137,8 +143,8 @@ class Channels(SettingsSection):
         return self
 
     def all(self) -> tuple[Channel, ...]:
-        """Every channel, in order."""
-        return in_order(tuple(said.channel(name) for name, said in self.__pydantic_extra__.items()))
+        """Returns every channel, in order."""
+        return in_order(tuple(settings.channel(name) for name, settings in self.__pydantic_extra__.items()))
 
 
 class NoticeSettings(SettingsSection):
@@ -179,11 +185,18 @@ class NoticeSettings(SettingsSection):
     def policy(self) -> NoticePolicy:
         quiet = QuietHours.of(self.quiet, ZoneInfo(self.zone)) if self.quiet else None
         return NoticePolicy(
-            grace=float(self.breaker), group=float(self.group), steady=float(self.steady), flaps=self.flaps,
-            steady_after_flaps=float(self.steady_after_flaps), quiet=quiet, stuck=float(self.stuck),
-            no_worker=float(self.no_worker), paused=float(self.paused), patience=float(self.patience),
+            grace=float(self.breaker),
+            group=float(self.group),
+            steady=float(self.steady),
+            flaps=self.flaps,
+            steady_after_flaps=float(self.steady_after_flaps),
+            quiet=quiet,
+            stuck=float(self.stuck),
+            no_worker=float(self.no_worker),
+            paused=float(self.paused),
+            patience=float(self.patience),
             mail_again=float(self.mail_again),
-        )  # fmt: skip
+        )
 
 
 def _shown(value: object) -> object:

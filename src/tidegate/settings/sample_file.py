@@ -1,4 +1,4 @@
-"""A `tidegate.toml` with every key: what it is for, and its default, commented out."""
+"""Generates a `tidegate.toml` with every key, its description and its default, commented out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WIDTH = 110
 
 
 def sample(apps: Iterable[App[Any]] = ()) -> str:
-    """The text of a settings file. Uncommented, it says what counts without it."""
+    """Returns the text of a settings file. Uncommented, it states the defaults."""
     tree = tree_of(Settings, apps)
     lines = [_HEAD]
     for section in tree.sections():
@@ -51,11 +51,11 @@ def _lines(key: Key) -> list[str]:
 
 
 def _example(section: Section) -> list[str]:
-    """How a section with a name of the user's choice looks."""
+    """Returns an example of a section that the user names."""
     if section.others is None:
         return []
     head = ".".join(map(_bare, section.path))
-    if not section.parts:  # nothing is said for all of them, so each says everything
+    if not section.parts:  # there are no shared keys, so each table has all of them
         keys = section_of(section.others, (*section.path, "NAME")).parts
         lines = [line for key in keys.values() if isinstance(key, Key) for line in _lines(key)]
         return [f"# [{head}.NAME]", *(re.sub("^#(?! )", "# ", line) for line in lines), ""]
@@ -73,7 +73,7 @@ def _bare(name: str) -> str:
 
 
 def toml(value: Any) -> str:
-    """*value* as TOML writes it."""
+    """Formats *value* as TOML."""
     if isinstance(value, Enum):
         return toml(value.value)
     if isinstance(value, Seconds):
@@ -85,6 +85,6 @@ def toml(value: Any) -> str:
     if isinstance(value, (list, tuple, set, frozenset)):
         return f"[{', '.join(map(toml, sorted(value) if isinstance(value, (set, frozenset)) else value))}]"
     if isinstance(value, Mapping):
-        inner = ", ".join(f"{_bare(str(name))} = {toml(each)}" for name, each in value.items())
+        inner = ", ".join(f"{_bare(str(name))} = {toml(item)}" for name, item in value.items())
         return f"{{ {inner} }}" if inner else "{}"
     return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,4 +1,4 @@
-"""Every key that may be given, found in the models: the tree that the file, the variables and the pages are held to."""
+"""The tree of all settings keys, built from the models."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ UNSET: Final = _Unset()  # the default of a key that has none
 
 
 class ValueShape(StrEnum):
-    """How a value is written where there is only text."""
+    """How a value is written as text."""
 
     PLAIN = "plain"
-    LIST = "list"  # with commas, or as JSON
+    LIST = "list"  # separated by commas, or JSON
     JSON = "json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key:
-    """One value that may be given."""
+    """One settings key."""
 
     path: Path
     about: str
@@ -46,7 +46,7 @@ class Key:
     shape: ValueShape
     secret: bool
     reference: bool  # may be given as env:NAME or file:PATH
-    variables: tuple[str, ...]  # the first is ours, the others are names that an application also takes
+    variables: tuple[str, ...]  # ours first, then aliases of the application
 
     @property
     def name(self) -> str:
@@ -55,7 +55,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A table of the file. *others* is the model of every table in it that has a name of the user's choice."""
+    """A table of the file. *others* is the model of user-named tables in it."""
 
     path: Path
     about: str = ""
@@ -71,7 +71,7 @@ class Section:
                 yield from part.keys()
 
     def sections(self) -> Iterator[Section]:
-        """This one, and those in it."""
+        """Yields this section and all nested ones."""
         yield self
         for part in self.parts.values():
             if isinstance(part, Section):
@@ -79,7 +79,7 @@ class Section:
 
 
 def tree_of(core: type[BaseModel], apps: Iterable[App[Any]] = ()) -> Section:
-    """The keys of the core, and a section for each application; ValueError for an application that cannot have one."""
+    """Builds the tree of the core and a section per application. Raises ValueError for a conflict."""
     tree = section_of(core, ())
     for app in apps:
         if app.name in tree.parts:
@@ -123,36 +123,40 @@ def _key(info: FieldInfo, path: Path) -> Key:
     else:
         default = info.get_default(call_default_factory=True)
     return Key(
-        path=path, about=(info.description or "").strip(), default=default, shape=_shape(info.annotation),
-        secret=secret, reference=secret or bool(extra.get("reference")),
+        path=path,
+        about=(info.description or "").strip(),
+        default=default,
+        shape=_shape(info.annotation),
+        secret=secret,
+        reference=secret or bool(extra.get("reference")),
         variables=(own, *map(str, more if isinstance(more, (list, tuple)) else [more])),
-    )  # fmt: skip
+    )
 
 
 def variables_of(tree: Section) -> dict[str, Key]:
-    """Every variable that may be set; ValueError when one would mean two keys."""
-    found: dict[str, Key] = {}
-    for key in tree.keys():  # noqa: SIM118 - a section is no mapping
+    """Returns every environment variable. Raises ValueError if one would set two keys."""
+    variables: dict[str, Key] = {}
+    for key in tree.keys():  # noqa: SIM118 - a section is not a mapping
         for variable in key.variables:
-            if variable in found:
-                raise ValueError(f"the variable {variable} would mean both {found[variable].name} and {key.name}")
-            found[variable] = key
-    return found
+            if variable in variables:
+                raise ValueError(f"the variable {variable} would mean both {variables[variable].name} and {key.name}")
+            variables[variable] = key
+    return variables
 
 
 def _others(model: type[BaseModel]) -> type[BaseModel] | None:
-    """The model of tables with names of the user's choice."""
+    """Returns the model of user-named tables."""
     if model.model_config.get("extra") != "allow":
         return None
     try:
         args = get_args(get_type_hints(model).get("__pydantic_extra__"))
-    except NameError:  # made inside a function
+    except NameError:  # a model that is defined inside a function
         return None
     return next((kind for kind in args if isclass(kind) and issubclass(kind, BaseModel)), None)
 
 
 def _model_in(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
-    """The model that a field holds, and whether it may also be None."""
+    """Returns the model of a field, and whether the field is optional."""
     if isclass(annotation) and issubclass(annotation, BaseModel):
         return annotation, False
     if get_origin(annotation) in (Union, types.UnionType):
@@ -176,7 +180,7 @@ def _shape(annotation: Any) -> ValueShape:
 
 
 def _kinds(info: FieldInfo) -> Iterator[Any]:
-    """Every type that stands in an annotation."""
+    """Yields every type in an annotation."""
     waiting = [info.annotation]
     while waiting:
         kind = waiting.pop()
@@ -184,10 +188,7 @@ def _kinds(info: FieldInfo) -> Iterator[Any]:
         waiting += [arg for arg in get_args(kind) if not isinstance(arg, str)]
 
 
-# What every section of the settings is.
-
-
 class SettingsSection(BaseModel):
-    """Frozen, and nothing in it that nobody knows."""
+    """The base of all settings models: frozen, without unknown keys."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")

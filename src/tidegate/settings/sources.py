@@ -1,4 +1,4 @@
-"""What was given, by whom: the file, the variables, the flags. Nothing is checked here but the names."""
+"""Reads values from the file, the environment variables and the flags. Validates only the names."""
 
 from __future__ import annotations
 
@@ -13,35 +13,35 @@ from typing import Any
 from tidegate.settings.location import FILE_VARIABLE, LINK_VALUE, SettingsFile, SettingsProblem, meant
 from tidegate.settings.schema import PREFIX, Key, Path, Section, ValueShape, section_of, variables_of
 
-# Names with our prefix that are no keys.
+# Names with our prefix that are not keys.
 OTHERS = frozenset({FILE_VARIABLE})
 
-# What Kubernetes puts into every container for a service whose name begins with "tidegate".
+# Variables that Kubernetes sets in every container for a service whose name begins with "tidegate".
 _LINK_NAME = re.compile(r"TIDEGATE(_\w+)?_(SERVICE_(HOST|PORT)(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A value as it was given, and where."""
+    """A value and its origin."""
 
     key: Key
     value: Any
     origin: str  # "tidegate.toml", "TIDEGATE_SERVER_PORT", "--port"
-    where: str  # the same, with the key where the origin does not say it
-    folder: FilePath = FilePath()  # where a relative path in it starts
-    named: str = ""  # env:NAME or file:PATH, if the value was kept elsewhere
+    where: str  # the origin, with the key if the origin does not name it
+    folder: FilePath = FilePath()  # the base of a relative path
+    named: str = ""  # env:NAME or file:PATH, if the value was a reference
 
 
 Found = dict[Path, Given]
 
 
 def from_file(tree: Section, file: SettingsFile, problems: list[SettingsProblem]) -> Found:
-    found: Found = {}
+    values: Found = {}
     for key, value in _walk(tree, tree, file.content, file.shown, problems):
-        found[key.path] = Given(
+        values[key.path] = Given(
             key=key, value=value, origin=file.shown, where=f"{file.shown}: {key.name}", folder=file.folder
         )
-    return found
+    return values
 
 
 def _walk(
@@ -83,12 +83,12 @@ def _unknown(tree: Section, section: Section, name: str, *, is_table: bool) -> s
 
 
 def from_variables(tree: Section, environ: Mapping[str, str], problems: list[SettingsProblem]) -> Found:
-    """The name with our prefix before the names that an application also takes. An empty value is none."""
+    """Reads variables. The name with our prefix wins over an application's aliases. An empty value is ignored."""
     known = variables_of(tree)
-    found: Found = {}
+    values: Found = {}
     for variable, key in known.items():
         text = environ.get(variable, "")
-        if not text or key.path in found or (variable.startswith(PREFIX) and LINK_VALUE.fullmatch(text)):
+        if not text or key.path in values or (variable.startswith(PREFIX) and LINK_VALUE.fullmatch(text)):
             continue
         try:
             value = _read(key, text)
@@ -99,7 +99,7 @@ def from_variables(tree: Section, environ: Mapping[str, str], problems: list[Set
                 )
             )
             continue
-        found[key.path] = Given(key=key, value=value, origin=variable, where=variable)
+        values[key.path] = Given(key=key, value=value, origin=variable, where=variable)
     for variable, text in sorted(environ.items()):
         if (
             variable.startswith(PREFIX)
@@ -109,13 +109,13 @@ def from_variables(tree: Section, environ: Mapping[str, str], problems: list[Set
         ):
             near = meant(variable, known, "; unset it", prefix=PREFIX)
             problems.append(SettingsProblem(variable, f"there is no such setting{near}"))
-    return found
+    return values
 
 
 def from_flags(tree: Section, flags: Mapping[str, Any]) -> Found:
-    """Flags by the key that they set; None was not given. A flag is called as the end of its key is."""
-    keys = {key.name: key for key in tree.keys()}  # noqa: SIM118 - no mapping
-    found: Found = {}
+    """Reads flags by key. None means not given. A flag is named like the last part of its key."""
+    keys = {key.name: key for key in tree.keys()}  # noqa: SIM118 - not a mapping
+    values: Found = {}
     for name, value in flags.items():
         if name not in keys:
             raise ValueError(f"flags: there is no key {name!r}{meant(name, keys)}")
@@ -123,8 +123,8 @@ def from_flags(tree: Section, flags: Mapping[str, Any]) -> Found:
             key = keys[name]
             flag = "--" + key.path[-1].replace("_", "-")
             text = _read(key, value) if isinstance(value, str) else value
-            found[key.path] = Given(key=key, value=text, origin=flag, where=flag)
-    return found
+            values[key.path] = Given(key=key, value=text, origin=flag, where=flag)
+    return values
 
 
 _SHAPES = {
@@ -137,7 +137,7 @@ def _read(key: Key, text: str) -> Any:
     if key.shape is ValueShape.JSON or (key.shape is ValueShape.LIST and text.lstrip().startswith("[")):
         return json.loads(text)
     if key.shape is ValueShape.LIST:
-        return [each.strip() for each in text.split(",") if each.strip()]
+        return [item.strip() for item in text.split(",") if item.strip()]
     return text
 
 

@@ -1,1 +1,1 @@
-"""An outage played on a virtual clock."""
+"""Simulates an outage on a virtual clock."""

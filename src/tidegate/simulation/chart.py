@@ -12,9 +12,9 @@ from tidegate.durations import brief
 from tidegate.simulation.play import HoldKind, HoldSpan, SimulatedCalls, Simulation
 from tidegate.simulation.report import describe_simulation, outcome, summary
 
-# The few shapes that a picture is made of, as SVG text. No script, nothing from outside, both colour schemes.
+# -- shapes ------------------------------------------------------------------------------------------------------------
 
-# Plain classes instead of variables: viewers outside of browsers know them too.
+# Plain classes instead of variables: viewers outside of browsers support them.
 _LIGHT = """
 .page{fill:#fff} .strong{fill:#1b2130} .soft{fill:#566070} .line{stroke:#d5dae2} .mid{stroke:#aab2bf}
 .band{fill:#f6d5cf} .band-edge{stroke:#b3402f} .band-word{fill:#8f2d1f}
@@ -39,24 +39,26 @@ _STYLE = f"""text{{font-family:system-ui,-apple-system,"Segoe UI",Roboto,"Helvet
 
 
 def page(width: int, height: int, title: str, description: str, shapes: list[str]) -> str:
-    """A whole picture; *title* and *description* are what is read aloud instead of it."""
+    """Returns a whole SVG document. *title* and *description* are for screen readers."""
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
-    return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title desc">',
-        f'<title id="title">{escape(title)}</title>',
-        f'<desc id="desc">{escape(description)}</desc>',
-        f"<style>{_STYLE}</style>",
-        f'<rect class="page" width="{width}" height="{height}" rx="8"/>',
-        *shapes,
-        "</svg>",
-        "",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title desc">',
+            f'<title id="title">{escape(title)}</title>',
+            f'<desc id="desc">{escape(description)}</desc>',
+            f"<style>{_STYLE}</style>",
+            f'<rect class="page" width="{width}" height="{height}" rx="8"/>',
+            *shapes,
+            "</svg>",
+            "",
+        ]
+    )
 
 
 def part(width: int, top: int, bottom: int, label: str, shapes: list[str]) -> str:
-    """The same between *top* and *bottom* as a part of a page, whose stylesheet has the colours.
+    """Returns the area between *top* and *bottom* as a part of a page, whose stylesheet has the colours.
 
-    There a class has "o-" before it: the page has words such as band of its own.
+    Classes get the prefix "o-" to avoid conflicts with classes of the page.
     """
     inside = re.sub(r'class="([a-z-]+)"', r'class="o-\1"', "\n".join(shapes))
     size = f'viewBox="0 {top} {width} {bottom - top}"'
@@ -79,7 +81,7 @@ def line(kind: str, x1: float, y1: float, x2: float, y2: float) -> str:
 
 
 def dots(places: list[tuple[float, float]], size: float = 2.6) -> str:
-    """Filled circles, as one path: a picture may have thousands."""
+    """Returns filled circles as one path: a chart may have thousands."""
     arc = f"a{size} {size} 0 1 0 {2 * size:g} 0a{size} {size} 0 1 0 {-2 * size:g} 0z"
     return _path("ok", "".join(f"M{x - size:.1f} {y:.1f}{arc}" for x, y in places))
 
@@ -90,7 +92,7 @@ def crosses(places: list[tuple[float, float]], size: float = 2.4) -> str:
 
 
 def bars(kind: str, places: list[tuple[float, float, float]], width: float) -> str:
-    """Bars from (x, y) downwards, each with its height, as one path."""
+    """Returns bars from (x, y) downwards, each with its height, as one path."""
     return _path(kind, "".join(f"M{x:.1f} {y:.1f}h{width:g}v{height:.1f}h{-width:g}z" for x, y, height in places))
 
 
@@ -105,20 +107,38 @@ def _path(kind: str, moves: str) -> str:
     return f'<path class="{kind}" d="{moves}"/>' if moves else ""
 
 
-# The timeline of a simulation as SVG: the outage, why calls were held, and each call with and without gates.
+# -- timeline: the outage, the holds, and each call with and without Tidegate ------------------------------------------
 
 _WIDTH, _LEFT, _RIGHT, _TOP = 960, 172, 28, 150
 _ROW, _LANE, _HALF = 24, 62, 24
-_COLUMN = 7.0  # pixels that one column of marks takes at least
-_MAX_STACKED = 4  # more marks than this in one column become a bar
+_COLUMN = 7.0  # minimum width of a column of marks, in pixels
+_MAX_STACKED = 4  # a column with more marks becomes a bar
 _STEPS = (
-    1, 5, 10, 30, 60, 300, 600, 900, 1800, 3600, 7200, 10800, 14400, 21600, 43200, 86400, 172800, 604800, 2592000,
-)  # fmt: skip
+    1,
+    5,
+    10,
+    30,
+    60,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    10800,
+    14400,
+    21600,
+    43200,
+    86400,
+    172800,
+    604800,
+    2592000,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Seconds to pixels."""
+    """Converts seconds to pixels."""
 
     lasts: float
     every: float
@@ -128,32 +148,32 @@ class _Scale:
 
     @property
     def column(self) -> float:
-        """Seconds that one column of marks stands for: whole ticks, or the columns would differ in height by chance."""
+        """Seconds per column of marks. Full ticks, so that all columns cover the same number of calls."""
         tick = self.x(self.every) - self.x(0)
         return self.every * math.ceil(_COLUMN / tick)
 
 
 def picture(result: Simulation, title: str) -> str:
-    """A whole SVG document."""
-    axis, shapes = _drawn(result)
-    said = [
+    """Returns a whole SVG document."""
+    axis, shapes = _draw(result)
+    heading = [
         text(24, 36, title, kind="strong", size=20),
         text(24, 60, describe_simulation(result), size=14),
         text(24, 82, outcome(result), size=14),
     ]
-    return page(_WIDTH, int(axis + 84), title, summary(result), [*said, *shapes])
+    return page(_WIDTH, int(axis + 84), title, summary(result), [*heading, *shapes])
 
 
 def inside(result: Simulation) -> str:
-    """The same as a part of a page, which says beside it what was played."""
-    axis, shapes = _drawn(result)
+    """Returns the chart as a part of a page, without the heading."""
+    axis, shapes = _draw(result)
     return part(_WIDTH, _TOP - 48, int(axis + 84), summary(result), shapes)
 
 
-def _drawn(result: Simulation) -> tuple[float, list[str]]:
-    """Where the axis is, and the shapes."""
+def _draw(result: Simulation) -> tuple[float, list[str]]:
+    """Returns the position of the axis, and the shapes."""
     scale = _Scale(result.plan.lasts, result.plan.every)
-    rows = [why for why in HoldKind if any(span.why is why for span in result.spans)]
+    rows = [kind for kind in HoldKind if any(span.why is kind for span in result.spans)]
     lanes = [
         ("Tidegate", result.calls),
         ("a plain loop", result.plain.calls),
@@ -162,67 +182,67 @@ def _drawn(result: Simulation) -> tuple[float, list[str]]:
     gates_end = _TOP + _ROW * (len(rows) + bool(result.told)) + (14 if rows or result.told else 0)
     axis = gates_end + _LANE * len(lanes) + 6
     shapes = [*_bands(result, scale, axis), *_grid(scale, axis)]
-    for number, why in enumerate(rows):
-        shapes += _gate(why, [span for span in result.spans if span.why is why], scale, _TOP + number * _ROW)
+    for number, kind in enumerate(rows):
+        shapes += _gate(kind, [span for span in result.spans if span.why is kind], scale, _TOP + number * _ROW)
     if result.told:
         shapes += _notices(result, scale, _TOP + len(rows) * _ROW)
     tallest = max(_tallest(calls, scale) for _, calls in lanes)
     for number, (label, calls) in enumerate(lanes):
-        shapes += _lane(label, calls, scale, gates_end + number * _LANE + _LANE / 2, tallest)
+        shapes += _call_row(label, calls, scale, gates_end + number * _LANE + _LANE / 2, tallest)
     shapes += _legend(axis + 62, tallest, told=bool(result.told))
     return axis, shapes
 
 
 def _bands(result: Simulation, scale: _Scale, axis: float) -> list[str]:
-    found: list[str] = []
+    shapes: list[str] = []
     taken = 0.0
     for trouble in result.plan.outage.troubles:
         left, right = scale.x(trouble.start), scale.x(trouble.end)
         if trouble.start >= result.plan.lasts:
             continue
-        found.append(box("band", left, _TOP - 12, max(right - left, 1.5), axis - _TOP + 12, trouble.label))
-        found += [line("band-edge", x, _TOP - 12, x, axis) for x in (left, right)]
+        shapes.append(box("band", left, _TOP - 12, max(right - left, 1.5), axis - _TOP + 12, trouble.label))
+        shapes += [line("band-edge", x, _TOP - 12, x, axis) for x in (left, right)]
         wide = 7.5 * len(trouble.label)
         x = min(left, _WIDTH - _RIGHT - wide)
-        y = _TOP - 18 if x > taken else _TOP - 33  # one that would run into the label before it stands above it
+        y = _TOP - 18 if x > taken else _TOP - 33  # move a label up that would overlap the previous one
         taken = x + wide if x > taken else taken
-        found.append(text(x, y, trouble.label, kind="band-word", size=12))
-    return found
+        shapes.append(text(x, y, trouble.label, kind="band-word", size=12))
+    return shapes
 
 
 def _grid(scale: _Scale, axis: float) -> list[str]:
     step = next((step for step in _STEPS if scale.lasts / step <= 12), _STEPS[-1])
-    found = [line("mid", _LEFT, axis, _WIDTH - _RIGHT, axis)]
+    shapes = [line("mid", _LEFT, axis, _WIDTH - _RIGHT, axis)]
     for number in range(int(scale.lasts / step) + 1):
         x = scale.x(number * step)
-        found.append(line("line", x, _TOP - 6, x, axis + 5))
-        found.append(text(x, axis + 20, brief(number * step) if number else "0", size=12, anchor="middle"))
+        shapes.append(line("line", x, _TOP - 6, x, axis + 5))
+        shapes.append(text(x, axis + 20, brief(number * step) if number else "0", size=12, anchor="middle"))
     middle = (_LEFT + _WIDTH - _RIGHT) / 2
-    return [*found, text(middle, axis + 40, "time since the start", size=12, anchor="middle")]
+    return [*shapes, text(middle, axis + 40, "time since the start", size=12, anchor="middle")]
 
 
-def _gate(why: HoldKind, spans: list[HoldSpan], scale: _Scale, top: float) -> list[str]:
-    found = [text(_LEFT - 14, top + 14, str(why), kind="strong", size=12, anchor="end")]
-    found.append(line("line", _LEFT, top + 10, _WIDTH - _RIGHT, top + 10))
+def _gate(kind: HoldKind, spans: list[HoldSpan], scale: _Scale, top: float) -> list[str]:
+    shapes = [text(_LEFT - 14, top + 14, str(kind), kind="strong", size=12, anchor="end")]
+    shapes.append(line("line", _LEFT, top + 10, _WIDTH - _RIGHT, top + 10))
     start, end = spans[0].start, spans[0].end
-    for span in [*spans[1:], HoldSpan(float("inf"), float("inf"), why)]:
+    for span in [*spans[1:], HoldSpan(float("inf"), float("inf"), kind)]:
         if scale.x(span.start) - scale.x(end) < 0.8 and span.start < float("inf"):
-            end = span.end  # closer than the eye can tell
+            end = span.end  # too close to distinguish
             continue
-        left, tip = scale.x(start), f"{why}: {brief(start)} to {brief(end)}"
+        left, tip = scale.x(start), f"{kind}: {brief(start)} to {brief(end)}"
         width = max(scale.x(end) - left, 1.5)
-        found.append(box(why.replace(" ", "-"), left, top + 2, width, 16, tip, round_by=2))
+        shapes.append(box(kind.replace(" ", "-"), left, top + 2, width, 16, tip, round_by=2))
         start, end = span.start, span.end
-    return found
+    return shapes
 
 
 def _notices(result: Simulation, scale: _Scale, top: float) -> list[str]:
-    found = [text(_LEFT - 14, top + 14, "notices", kind="strong", size=12, anchor="end")]
-    found.append(line("line", _LEFT, top + 10, _WIDTH - _RIGHT, top + 10))
-    for told in result.told:
-        tip = f"{brief(told.at)}: {told.title}. {told.message}"
-        found.append(diamond("notice", scale.x(told.at), top + 10, tip))
-    return found
+    shapes = [text(_LEFT - 14, top + 14, "notices", kind="strong", size=12, anchor="end")]
+    shapes.append(line("line", _LEFT, top + 10, _WIDTH - _RIGHT, top + 10))
+    for notice in result.told:
+        tip = f"{brief(notice.at)}: {notice.title}. {notice.message}"
+        shapes.append(diamond("notice", scale.x(notice.at), top + 10, tip))
+    return shapes
 
 
 def _columns(calls: SimulatedCalls, scale: _Scale) -> Counter[tuple[int, bool]]:
@@ -234,9 +254,9 @@ def _tallest(calls: SimulatedCalls, scale: _Scale) -> int:
     return max(_columns(calls, scale).values(), default=0)
 
 
-def _lane(label: str, calls: SimulatedCalls, scale: _Scale, middle: float, tallest: int) -> list[str]:
+def _call_row(label: str, calls: SimulatedCalls, scale: _Scale, middle: float, tallest: int) -> list[str]:
     counted = f"{len(calls):,} calls, {calls.failures:,} failed"
-    marks = _heaps(calls, scale, middle, tallest) if tallest > _MAX_STACKED else _marks(calls, scale, middle)
+    marks = _bars_per_column(calls, scale, middle, tallest) if tallest > _MAX_STACKED else _marks(calls, scale, middle)
     return [
         text(_LEFT - 14, middle - 3, label, kind="strong", size=13, anchor="end"),
         text(_LEFT - 14, middle + 14, counted, size=11, anchor="end"),
@@ -246,7 +266,7 @@ def _lane(label: str, calls: SimulatedCalls, scale: _Scale, middle: float, talle
 
 
 def _marks(calls: SimulatedCalls, scale: _Scale, middle: float) -> list[str]:
-    """One mark per call: a dot above the line where it went well, a cross below where it failed."""
+    """Draws one mark per call: a dot above the line for a success, a cross below for a failure."""
     width = scale.column
     stacked: Counter[tuple[int, bool]] = Counter()
     good: list[tuple[float, float]] = []
@@ -260,8 +280,8 @@ def _marks(calls: SimulatedCalls, scale: _Scale, middle: float) -> list[str]:
     return [dots(good), crosses(bad)]
 
 
-def _heaps(calls: SimulatedCalls, scale: _Scale, middle: float, tallest: int) -> list[str]:
-    """Too many to tell apart: bars above and below the line, as high as there are calls in that column."""
+def _bars_per_column(calls: SimulatedCalls, scale: _Scale, middle: float, tallest: int) -> list[str]:
+    """Draws bars above and below the line, for too many calls to draw one by one."""
     good: list[tuple[float, float, float]] = []
     bad: list[tuple[float, float, float]] = []
     for (column, ok), count in sorted(_columns(calls, scale).items()):
@@ -276,8 +296,8 @@ def _legend(y: float, tallest: int, *, told: bool) -> list[str]:
     dense = tallest > _MAX_STACKED
     words = ("calls that succeeded", "calls that failed", "the outage", "a notice was sent")
     starts = (_LEFT, _LEFT + 170, _LEFT + 320, _LEFT + 430)
-    found = [text(x + 16, y + 4, word, size=12) for x, word in list(zip(starts, words, strict=True))[: 3 + told]]
-    found.append(bars("ok", [(starts[0], y - 5, 10)], 6) if dense else dots([(starts[0] + 4, y)]))
-    found.append(bars("bad", [(starts[1], y - 5, 10)], 6) if dense else crosses([(starts[1] + 4, y)]))
-    found.append(box("band", starts[2] - 4, y - 6, 14, 12))
-    return [*found, diamond("notice", starts[3] + 4, y, "a notice")] if told else found
+    shapes = [text(x + 16, y + 4, word, size=12) for x, word in list(zip(starts, words, strict=True))[: 3 + told]]
+    shapes.append(bars("ok", [(starts[0], y - 5, 10)], 6) if dense else dots([(starts[0] + 4, y)]))
+    shapes.append(bars("bad", [(starts[1], y - 5, 10)], 6) if dense else crosses([(starts[1] + 4, y)]))
+    shapes.append(box("band", starts[2] - 4, y - 6, 14, 12))
+    return [*shapes, diamond("notice", starts[3] + 4, y, "a notice")] if told else shapes

@@ -1,4 +1,4 @@
-"""When a service fails and how, as people write it: "2h down", "1h 30% errors", "30m 429 retry-after 5m"."""
+"""Outage descriptions: "2h down", "1h 30% errors", "30m 429 retry-after 5m"."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tidegate.guard.cooldown import Cooldown
 from tidegate.jobs.history import CallCounts, History
 from tidegate.validation import share as checked_share
 
-# How long all is well before the first trouble, where the text does not say.
+# Seconds before the first failure, unless the text says otherwise.
 LEAD = 1800.0
 _ALLOWED = (
     "give a length and a trouble, such as '2h down', '2h hang', '2h 30% errors', '2h 503' or '2h 429 retry-after 10m',"
@@ -29,16 +29,16 @@ _PART = re.compile(
 
 
 class FailureMode(StrEnum):
-    """What a service does instead of answering well."""
+    """How a service fails."""
 
-    DOWN = "down"  # nobody answers the door
-    HANG = "hang"  # the call is taken and never answered
-    STATUS = "status"  # it answers with an HTTP status that says no
+    DOWN = "down"  # connections are refused
+    HANG = "hang"  # the call is accepted and never answered
+    STATUS = "status"  # it returns an HTTP error status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailurePeriod:
-    """One stretch of time in which *share* of the calls fail in one way. Seconds since the start; *end* is outside."""
+    """A period in which *share* of the calls fail. Seconds since the start, *end* excluded."""
 
     start: float
     end: float
@@ -58,7 +58,7 @@ class FailurePeriod:
 
     @property
     def label(self) -> str:
-        """As people read it, without when: "down", "30% answering 500"."""
+        """A description without the time: "down", "30% answering 500"."""
         how = {FailureMode.DOWN: "down", FailureMode.HANG: "hanging"}.get(self.ill) or f"answering {self.status}"
         if self.share < 1:
             how = f"{self.share:.0%} {how}"
@@ -67,27 +67,27 @@ class FailurePeriod:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """The troubles of one service over a stretch of time.
+    """The failure periods of one service.
 
-    Outage.parse("2h down")                                 # all is well for 30 minutes before it
-    Outage.parse("1h down at 10m, 30m 30% errors")          # a part without a time follows the one before
+    Outage.parse("2h down")                                 # healthy for 30 minutes before it
+    Outage.parse("1h down at 10m, 30m 30% errors")          # a part without a time follows the previous one
     """
 
     troubles: tuple[FailurePeriod, ...] = ()
 
     @classmethod
     def parse(cls, text: str, *, lead: Duration = LEAD) -> Outage:
-        """The outage that *text* describes, "none" for none; ValueError says what is allowed."""
-        found: list[FailurePeriod] = []
+        """Parses an outage, "none" for none. Raises ValueError with the allowed forms."""
+        periods: list[FailurePeriod] = []
         at = seconds(lead, field="lead")
         text = text.strip().lower()
         if text in ("", "none"):
             return cls()
         for part in text.split(","):
             trouble = _trouble(part.strip(), at)
-            found.append(trouble)
+            periods.append(trouble)
             at = trouble.end
-        return cls(tuple(found))
+        return cls(tuple(periods))
 
     @property
     def start(self) -> float | None:
@@ -105,7 +105,7 @@ class Outage:
         )
 
     def trouble(self, at: float, roll: float) -> FailurePeriod | None:
-        """What goes wrong with a call at *at*; *roll* in [0, 1) decides where only a share of the calls fails."""
+        """Returns the failure of a call at *at*. *roll* in [0, 1) decides if only a share of the calls fails."""
         for trouble in self.troubles:
             if trouble.start <= at < trouble.end and roll < trouble.share:
                 return trouble
@@ -113,13 +113,13 @@ class Outage:
 
 
 def _trouble(part: str, at: float) -> FailurePeriod:
-    found = _PART.fullmatch(part)
-    if found is None:
+    match = _PART.fullmatch(part)
+    if match is None:
         raise ValueError(f"outage: {part!r} is not understood; {_ALLOWED}")
-    what, after = found["what"], found["after"]
-    start = at if found["at"] is None else seconds(found["at"], field="outage")
-    lasts = seconds(found["lasts"], field="outage", minimum=0.001)
-    share = 1.0 if found["share"] is None else _share(found["share"])
+    what, after = match["what"], match["after"]
+    start = at if match["at"] is None else seconds(match["at"], field="outage")
+    lasts = seconds(match["lasts"], field="outage", minimum=0.001)
+    share = 1.0 if match["share"] is None else _share(match["share"])
     status = int(what) if what.isdigit() else 500 if what == "errors" else 0
     if what.isdigit() and not 400 <= status <= 599:
         raise ValueError(f"outage: {status} is no trouble; give a status from 400 to 599")
@@ -137,24 +137,24 @@ def _trouble(part: str, at: float) -> FailurePeriod:
 
 def _share(text: str) -> float:
     try:
-        found = float(text) / 100
+        share = float(text) / 100
     except ValueError:
-        found = 0.0
-    if not 0 < found <= 1:
+        share = 0.0
+    if not 0 < share <= 1:
         raise ValueError(f"outage: {text}% is no share; give a number above 0% and up to 100%")
-    return found
+    return share
 
 
-# The numbers of a target, as its workers told them to the store, made into what an outage can be played against.
+# -- replay: the stored parameters of a target as a policy to simulate -------------------------------------------------
 
-_NEVER = 1_000_000  # calls: no outage that is played has so many
+_NEVER = 1_000_000  # more calls than any simulation has
 
 
 @dataclass(frozen=True, slots=True)
 class OutageScenario:
-    """One outage that is played: in words, when it begins, how long is played, and the pause between two calls.
+    """One outage to simulate: its description, when it begins, how long to simulate, and the pause between calls.
 
-    The pause is in seconds, and counts where nobody knows how often the target is called.
+    The pause is in seconds. It applies if the call rate of the target is unknown.
     """
 
     words: str
@@ -168,13 +168,13 @@ LENGTHS: Mapping[str, OutageScenario] = {
     "2h": OutageScenario("2 h", "2h down at 30m", 18_000.0, 60),
     "1d": OutageScenario("1 day", "1d down at 4h", 172_800.0, 300),
 }
-_PACES = (1, 2, 5, 10, 20, 30, 60, 120, 300)  # few, so that pictures can be kept
+_PACES = (1, 2, 5, 10, 20, 30, 60, 120, 300)  # few, so that charts can be cached
 _MAX_CALLS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayPolicy:
-    """What a target is made with; *probe*: its open breaker is ended by asking, not by time."""
+    """The policy of a simulated target. *probe*: its open breaker ends by a health probe, not by time."""
 
     backoff: Backoff
     cooldown: Cooldown | None
@@ -183,10 +183,9 @@ class ReplayPolicy:
 
 
 def gates(rules: Mapping[str, Any]) -> ReplayPolicy | None:
-    """None when no gate would close in an outage.
+    """Builds the policy, or returns None if no gate would close in an outage.
 
-    Chance is left out, so that the picture is the same each time. A rule of the user's own, when a breaker opens, is
-    not known here, and not played.
+    Jitter is removed, so that the chart is reproducible. A custom `ready_to_trip` is unknown here and not simulated.
     """
     backoff, rests, breaker = rules.get("backoff"), rules.get("cooldown"), rules.get("breaker")
     if not (backoff or rests or breaker):
@@ -202,11 +201,11 @@ def gates(rules: Mapping[str, Any]) -> ReplayPolicy | None:
 
 
 def pace(length: OutageScenario, calls: History[CallCounts]) -> int:
-    """The pause between two calls, about as it was of late while the target was well: held, it is called less."""
+    """Returns the pause between two calls, about as while the target was healthy: a held target is called less."""
     busy = sorted(point.good + point.bad for point in calls.points if point.good + point.bad)
     pause = calls.step / busy[len(busy) * 3 // 4] if busy else length.every
     least = max(pause, length.lasts / _MAX_CALLS)
-    return next((each for each in _PACES if each >= least), _PACES[-1])
+    return next((pace_seconds for pace_seconds in _PACES if pace_seconds >= least), _PACES[-1])
 
 
 def _backoff(numbers: Mapping[str, Any]) -> Backoff:
@@ -216,11 +215,11 @@ def _backoff(numbers: Mapping[str, Any]) -> Backoff:
 
 
 def _breaker(numbers: Mapping[str, Any]) -> dict[str, Any]:
-    found = {name: numbers[name] for name in ("max_requests", "interval", "consecutive", "window")}
+    arguments = {name: numbers[name] for name in ("max_requests", "interval", "consecutive", "window")}
     if numbers.get("open_for") is not None:
-        found["timeout"] = numbers["open_for"]
-        found |= {name: numbers[name] for name in ("max_timeout", "growth") if name in numbers}
+        arguments["timeout"] = numbers["open_for"]
+        arguments |= {name: numbers[name] for name in ("max_timeout", "growth") if name in numbers}
     own = numbers.get("failure_ratio") is None
-    found["min_requests"] = _NEVER if own else numbers["min_requests"]
-    found["failure_ratio"] = 1.0 if own else numbers["failure_ratio"]
-    return found
+    arguments["min_requests"] = _NEVER if own else numbers["min_requests"]
+    arguments["failure_ratio"] = 1.0 if own else numbers["failure_ratio"]
+    return arguments

@@ -1,6 +1,6 @@
-"""Plays calls against a failing service on a virtual clock, and says what the gates made of it.
+"""Simulates calls to a failing service on a virtual clock, and reports what the gates did.
 
-The clock, the target and the service are handed in: what is played is the real target, never a model of it.
+The clock, the target and the service are arguments. The simulation runs the real target, not a model of it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ from tidegate.errors import Held
 from tidegate.guard.hold import EndedBy, Hold, HoldReason
 from tidegate.simulation.outage import FailureMode, Outage
 
-# The calls that reached a service: when, and whether they went well.
-
 
 class SimulatedCall(NamedTuple):
     at: float  # seconds since the start
@@ -27,7 +25,7 @@ class SimulatedCall(NamedTuple):
 
 
 class SimulatedCalls:
-    """Calls in the order in which they were made. Kept in two flat arrays: a day of them is nothing."""
+    """Calls in order. Stored in two flat arrays, so that a day of calls needs little memory."""
 
     __slots__ = ("_ok", "_times", "failures")
 
@@ -42,26 +40,26 @@ class SimulatedCalls:
         self.failures += not ok
 
     def first_failure(self) -> float | None:
-        """When the first call failed."""
+        """Returns when the first call failed."""
         at = self._ok.find(0)
         return None if at < 0 else self._times[at]
 
     def first_success(self, since: float) -> float | None:
-        """When the first call from *since* on went well."""
+        """Returns when the first call from *since* on succeeded."""
         at = self._ok.find(1, bisect_left(self._times, since))
         return None if at < 0 else self._times[at]
 
     def runs(self) -> list[tuple[float, float, int, bool]]:
-        """Calls in a row with the same outcome, as (first, last, how many, ok)."""
-        found: list[tuple[float, float, int, bool]] = []
+        """Groups consecutive calls with the same outcome: (first, last, count, ok)."""
+        groups: list[tuple[float, float, int, bool]] = []
         start, size = 0, len(self._ok)
         while start < size:
             ok = self._ok[start]
             end = self._ok.find(1 - ok, start)
             end = size if end < 0 else end
-            found.append((self._times[start], self._times[end - 1], end - start, bool(ok)))
+            groups.append((self._times[start], self._times[end - 1], end - start, bool(ok)))
             start = end
-        return found
+        return groups
 
     def __len__(self) -> int:
         return len(self._ok)
@@ -70,11 +68,11 @@ class SimulatedCalls:
         return (SimulatedCall(at, bool(ok)) for at, ok in zip(self._times, self._ok, strict=True))
 
 
-# When a gate was shut and why, put together from what it says of itself after each call.
+# -- holds: built from what the gate reports after each call -----------------------------------------------------------
 
 
 class HoldKind(StrEnum):
-    """Why calls were held, or, half-open, let through one by one."""
+    """Why calls were held. While half-open, a few calls pass."""
 
     BACKOFF = "backoff"
     RETRY_AFTER = "retry-after"
@@ -96,7 +94,7 @@ _OF_REASON = {
 
 @dataclass(frozen=True, slots=True)
 class HoldSpan:
-    """Seconds since the start; *end* is outside."""
+    """Seconds since the start, *end* excluded."""
 
     start: float
     end: float
@@ -104,7 +102,7 @@ class HoldSpan:
 
 
 class HoldSpans:
-    """The spans so far. What a gate says holds until it says something else; only time passes in between."""
+    """The spans so far. A report of a gate applies until its next report."""
 
     def __init__(self) -> None:
         self._past: list[HoldSpan] = []
@@ -115,18 +113,18 @@ class HoldSpans:
         return not self._ahead
 
     def seen(self, now: float, holds: Iterable[Hold], *, half_open: bool) -> None:
-        """What the gate says at *now*; a breaker that is half-open holds nothing while it has calls to give."""
+        """Records a report at *now*. A half-open breaker does not hold calls while it has permits."""
         self._end(now)
         trying = (HoldSpan(now, math.inf, HoldKind.HALF_OPEN),) if half_open else ()
         self._ahead = (*trying, *(span for hold in holds for span in _spans(hold, now)))
 
     def closed(self, end: float) -> Sequence[HoldSpan]:
-        """Every span, none of them beyond *end*; those that touch and say the same are one."""
+        """Returns all spans up to *end*. Adjacent spans of one kind are merged."""
         self._end(end)
         self._ahead = ()
         joined: list[HoldSpan] = []
         last: dict[HoldKind, int] = {}
-        for span in sorted(self._past, key=lambda each: each.start):
+        for span in sorted(self._past, key=lambda span: span.start):
             at = last.get(span.why)
             if at is not None and span.start <= joined[at].end:
                 joined[at] = HoldSpan(joined[at].start, max(joined[at].end, span.end), span.why)
@@ -136,21 +134,21 @@ class HoldSpans:
         return tuple(joined)
 
     def _end(self, now: float) -> None:
-        self._past += [HoldSpan(each.start, min(each.end, now), each.why) for each in self._ahead if each.start < now]
+        self._past += [HoldSpan(span.start, min(span.end, now), span.why) for span in self._ahead if span.start < now]
 
 
 def _spans(hold: Hold, now: float) -> Iterable[HoldSpan]:
-    why = _OF_REASON.get(hold.reason, HoldKind.OTHER)
+    kind = _OF_REASON.get(hold.reason, HoldKind.OTHER)
     end = math.inf if hold.until is None else hold.until
-    if why is not HoldKind.OPEN:
-        yield HoldSpan(now, end, why)
+    if kind is not HoldKind.OPEN:
+        yield HoldSpan(now, end, kind)
     elif hold.ended_by is not EndedBy.CALL:
         yield HoldSpan(now, end, HoldKind.OPEN)
-        yield HoldSpan(end, math.inf, HoldKind.HALF_OPEN)  # as soon as its time is over, it lets a few calls try
+        yield HoldSpan(end, math.inf, HoldKind.HALF_OPEN)  # after its timeout it admits a few calls
 
 
 class SentNotice(NamedTuple):
-    """One thing that a person was told."""
+    """One notice."""
 
     at: float
     title: str
@@ -159,10 +157,10 @@ class SentNotice(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationPlan:
-    """What is played: one call *every* so many seconds, for *lasts* seconds, against a service with this *outage*.
+    """A simulation: one call per *every* seconds, for *lasts* seconds, against a service with this *outage*.
 
-    With *keys* the calls belong to that many keys in turn, of which the first *failing_keys* have the outage. With
-    *overlap* a call does not wait until the one before it has returned.
+    With *keys* the calls rotate over that many keys, of which the first *failing_keys* have the outage. With *overlap*
+    a call does not wait for the previous one.
     """
 
     outage: Outage
@@ -181,7 +179,7 @@ class SimulationPlan:
             )
 
     def has_outage(self, call: int) -> bool:
-        """Whether the call with this number belongs to a key that has the outage."""
+        """Whether this call belongs to a key with the outage."""
         return not self.keys or call % self.keys < self.failing_keys
 
 
@@ -192,42 +190,42 @@ class SimulationSetup(Protocol):
     """The target, its fake service and their clock."""
 
     def now(self) -> float:
-        """Seconds since the start."""
+        """Returns seconds since the start."""
 
     def wait_until(self, at: float) -> None: ...
 
     def ask(self) -> object:
-        """One call through the gates; raises Held, or what the service raised."""
+        """Makes one call through the gates. Raises Held or the service's error."""
 
     async def aask(self) -> object:
-        """As `ask`, awaited."""
+        """The async form of `ask`."""
 
     async def asleep_until(self, at: float) -> None: ...
 
     def run(self, main: Coroutine[Any, Any, None]) -> None:
-        """Runs *main* on an event loop whose time is that of the stage."""
+        """Runs *main* on an event loop with the virtual clock."""
 
     def holds(self) -> Sequence[Hold]:
-        """Why a call would not go now, in seconds since the start."""
+        """Returns why a call would be held now, in seconds since the start."""
 
     def half_open(self) -> bool:
-        """Whether a breaker lets calls try."""
+        """Whether a breaker is half-open."""
 
     def calls(self) -> SimulatedCalls: ...
 
     def probes(self) -> int:
-        """How often the health probe was asked."""
+        """Returns the number of health probes."""
 
     def told(self) -> Sequence[SentNotice]:
-        """The notices so far."""
+        """Returns the notices so far."""
 
     def noticed(self) -> Sequence[float]:
-        """When a notice went out, a breaker opened or a key was disabled."""
+        """Returns when notices were sent, breakers opened or keys were disabled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NaiveLoop:
-    """What a loop without a gate does, with so many *tries* at each tick."""
+    """The result of a loop without gates, with up to *tries* attempts per tick."""
 
     tries: int
     calls: SimulatedCalls
@@ -235,25 +233,25 @@ class NaiveLoop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulation:
-    """What happened. All times are seconds; None where it did not happen within the time that was played."""
+    """The result. All times are seconds, None for events that did not occur in the simulated time."""
 
     plan: SimulationPlan
     calls: SimulatedCalls
     held: int  # calls that the gates did not let through
-    probes: int  # asked of the health probe, beside the calls
+    probes: int  # health probes, in addition to the calls
     noticed_after: float | None  # from the first failure to the first notice, open breaker or disabled key
     recovered_after: float | None  # from the end of the outage to the first good call
     spans: Sequence[HoldSpan]  # when calls were held, and why
     told: Sequence[SentNotice]
-    plain: NaiveLoop  # the same outage with no gate
-    stubborn: NaiveLoop  # and with three tries each time
+    plain: NaiveLoop  # the same outage without gates
+    stubborn: NaiveLoop  # and with three attempts per call
 
     def recovery_of(self, loop: NaiveLoop) -> float | None:
         return recovery(self.plan, loop.calls)
 
 
 def play(plan: SimulationPlan, stage: SimulationSetup, roll: Callable[[], float]) -> Simulation:
-    """Plays the plan on *stage*; *roll* is the chance of the two loops that it is compared with."""
+    """Runs the plan on *stage*. *roll* is the random source of the two loops for comparison."""
     watched = _Watched(stage)
     if plan.overlap:
         stage.run(_overlapping(plan, stage, watched))
@@ -275,18 +273,18 @@ def play(plan: SimulationPlan, stage: SimulationSetup, roll: Callable[[], float]
 
 
 class _Watched:
-    """What the gates say after each call."""
+    """Records what the gates report after each call."""
 
     def __init__(self, stage: SimulationSetup) -> None:
         self.spans = HoldSpans()
-        self.held = 0  # nothing was called, so nothing but time can change what the gate says
+        self.held = 0  # held calls: the reports of the gates do not change
         self._stage = stage
 
     def look(self) -> None:
         self.spans.seen(self._stage.now(), self._stage.holds(), half_open=self._stage.half_open())
 
     def look_if_held(self) -> None:
-        """After a success, which changes nothing where nothing was held."""
+        """Records after a success, which changes nothing if nothing was held."""
         if not self.spans.clear:
             self.look()
 
@@ -303,7 +301,7 @@ def _one_by_one(plan: SimulationPlan, stage: SimulationSetup, watched: _Watched)
             watched.look()
         else:
             watched.look_if_held()
-        # A call that hung may have overslept some ticks.
+        # A call that hung may have skipped some ticks.
         tick = max(tick + 1, math.ceil(stage.now() / plan.every))
 
 
@@ -325,25 +323,25 @@ async def _overlapping(plan: SimulationPlan, stage: SimulationSetup, watched: _W
 
 
 def loop(plan: SimulationPlan, tries: int, roll: Callable[[], float], hangs: float = 30.0) -> NaiveLoop:
-    """The calls of a program that asks at every tick, up to *tries* times until the answer is good."""
+    """Simulates a program that calls at every tick, up to *tries* times until it succeeds."""
     calls = SimulatedCalls()
-    outage, every, at, tick, asked = plan.outage, plan.every, 0.0, 0, 0
+    outage, every, at, tick, call_count = plan.outage, plan.every, 0.0, 0, 0
     while (due := tick * every) < plan.lasts:
         at = max(at, due)
         for _ in range(tries):
-            trouble = outage.trouble(at, roll()) if plan.has_outage(asked) else None
+            trouble = outage.trouble(at, roll()) if plan.has_outage(call_count) else None
             calls.add(at, ok=trouble is None)
             if trouble is None:
                 break
             if trouble.ill is FailureMode.HANG and not plan.overlap:
                 at += hangs
-        asked += 1
+        call_count += 1
         tick = max(tick + 1, math.ceil(at / every))
     return NaiveLoop(tries=tries, calls=calls)
 
 
 def recovery(plan: SimulationPlan, calls: SimulatedCalls) -> float | None:
-    """Seconds from the end of the outage to the first good call."""
+    """Returns the seconds from the end of the outage to the first success."""
     end = plan.outage.end
     if end is None:
         return None

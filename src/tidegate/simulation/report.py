@@ -1,4 +1,4 @@
-"""A simulation in words, as rows of a table and as JSON."""
+"""Simulation reports: text, table rows and JSON."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ SCHEMA = "tidegate.simulation/1"
 
 
 def describe_simulation(result: Simulation) -> str:
-    """What was played, in one line."""
+    """Describes the simulation in one line."""
     plan = result.plan
     start = "" if plan.outage.start is None else f", from {brief(plan.outage.start)} on"
     return f"{plan.outage.label}{start}; a call every {brief(plan.every)} for {brief(plan.lasts)}"
 
 
 def outcome(result: Simulation) -> str:
-    """What the gates saved, in one line."""
+    """Describes what the gates saved, in one line."""
     plain, stubborn = result.plain.calls.failures, result.stubborn.calls.failures
     return (
         f"{_count(result.calls.failures)} failed with Tidegate, {plain:,} with a plain loop,"
@@ -27,7 +27,7 @@ def outcome(result: Simulation) -> str:
 
 
 def summary(result: Simulation) -> str:
-    """The picture in words, for who does not see it."""
+    """Describes the chart for screen readers."""
     held = f"{result.held:,} were held back" if result.held else "none was held back"
     noticed = "nobody was told"
     if result.noticed_after is not None:
@@ -41,7 +41,7 @@ def summary(result: Simulation) -> str:
 
 
 def rows(result: Simulation) -> list[list[str]]:
-    """What was counted: name, Tidegate, a plain loop, a loop of three tries."""
+    """Returns the table: name, Tidegate, a plain loop, a loop with three attempts."""
     loops = (result.plain, result.stubborn)
     calls = (result.calls, *(loop.calls for loop in loops))
     return [
@@ -55,7 +55,7 @@ def rows(result: Simulation) -> list[list[str]]:
 
 
 def as_json(result: Simulation, title: str) -> dict[str, Any]:
-    """Everything, with times in seconds since the start; calls in a row with the same outcome are one entry."""
+    """Returns the whole result. Times are seconds since the start. Consecutive calls with one outcome are grouped."""
     plan = result.plan
     return {
         "schema": SCHEMA,
@@ -79,7 +79,7 @@ def as_json(result: Simulation, title: str) -> dict[str, Any]:
         "probes": result.probes,
         "noticed_after": result.noticed_after,
         "recovered_after": result.recovered_after,
-        "notices": [told._asdict() for told in result.told],
+        "notices": [notice._asdict() for notice in result.told],
         "holds": [{"from": span.start, "to": span.end, "reason": str(span.why)} for span in result.spans],
         "timeline": [
             {"from": first, "to": last, "calls": count, "ok": ok} for first, last, count, ok in result.calls.runs()

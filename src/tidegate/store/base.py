@@ -1,4 +1,4 @@
-"""Store and transactions: named statements, progress of long work, pages and cursors."""
+"""The `Store` and `Tx` protocols, the statement registry, progress callbacks and page cursors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from tidegate.store.clock import SteadyClock
 
 
-# What the rest of Tidegate sees of a database: transactions that run named statements.
-
 T = TypeVar("T")
 Row = tuple[Any, ...]
 Params = Mapping[str, Any]
@@ -22,71 +20,71 @@ Params = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class BoundStatement:
-    """A named statement with its values, to be run in somebody else's transaction."""
+    """A named statement with its parameters, for a transaction that the caller runs."""
 
     name: str
     params: Params = field(default_factory=dict)
 
 
 class Tx(Protocol):
-    """An open transaction. `:now` is filled in: the store's clock, or the server's."""
+    """An open transaction. It fills in `:now`: the store's clock, or null for the server's clock."""
 
     def query(self, name: str, params: Params | None = None) -> list[Row]:
-        """The rows of a statement."""
+        """Returns the rows of a statement."""
 
     def query_many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
-        """One statement over a table of parameters (`{rows ...}`); the rows that it returns, of all of them."""
+        """Runs a `{rows ...}` statement over many rows of parameters. Returns the rows of all of them."""
 
     def named(self, beginning: str) -> list[str]:
-        """The statements of applications whose own name begins like that, in order: `feeds.shift_polls`."""
+        """Returns the application statements whose own name has this prefix, sorted: `feeds.shift_polls`."""
 
     def execute(self, sql: str) -> None:
-        """A statement without a name: for migrations, and for a database that was put back."""
+        """Runs an unnamed statement: for migrations, and for a restored database."""
 
     def lock_migrations(self) -> None:
-        """Keeps every other migrator out until the end of the transaction."""
+        """Excludes other migrators until the transaction ends."""
 
     def others_write(self, table: str) -> bool:
-        """Whether somebody has written to *table* and not committed yet: what is there now may not be all."""
+        """Returns whether another transaction has uncommitted writes to *table*, so a read may miss rows."""
 
 
 class Store(Protocol):
-    """One database. Calls wait; nothing here is asynchronous."""
+    """One database. All calls block."""
 
     dialect: Dialect
     url: str
-    keeps_time: bool  # its clock is its own, and not that of this machine
-    checks: set[Callable[[Tx], object]]  # made first in what a new connection writes: the server may be another
+    keeps_time: bool  # the server's clock counts, not the clock of this host
+    checks: set[Callable[[Tx], object]]  # run in the first write of a new connection: the server may have changed
 
     def write(self, work: Callable[[Tx], T]) -> T:
-        """Runs *work* in a transaction; when this returns, it is on disk. It may be run again: no effects outside."""
+        """Runs *work* in a transaction that is durable on return. *work* may run twice: no side effects outside."""
 
     def read(self, work: Callable[[Tx], T]) -> T:
-        """Runs *work* in a transaction that only reads."""
+        """Runs *work* in a read-only transaction."""
 
     def join_transaction(self, connection: Any) -> Tx:
-        """A transaction that somebody else began, and ends."""
+        """Wraps a transaction that the caller begins and ends."""
 
     def add(self, statements: Iterable[Statement]) -> None:
-        """Statements of an application, beside the core's."""
+        """Registers the statements of an application."""
 
     def now(self) -> float:
-        """The clock that leases are measured with."""
+        """Returns the time that leases are measured with."""
 
     def keep_steady(self, clock: SteadyClock) -> None:
-        """Deals with steps of its clock from now on. The schema must be up to date."""
+        """Handles steps of the clock from now on. The schema must be up to date."""
 
     def check_clock(self, tx: Tx) -> bool:
-        """Deals with a step of its clock, if there was one; False when that cannot be told right now."""
+        """Handles a step of the clock, if there was one. Returns False while the clock cannot be checked."""
 
     def older_than(self, age: float, now: float) -> float:
-        """The time before which everything is *age* seconds old, by the last check; 0 while that cannot be known.
+        """Returns the time before which every row is *age* seconds old, or 0 while that is unknown.
 
-        *now* is the store's time, and a step of the clock is not elapsed time.
+        *now* is the store's time. A step of the clock is not elapsed time.
         """
 
     def announce(self) -> None:
-        """Tells other processes that there is something new, where the database can; a burst is told once."""
+        """Notifies other processes of new work, where the database can. A burst is one notification."""
 
     def close(self) -> None: ...
 
@@ -105,49 +103,48 @@ class StatementRegistry(dict[str, Statement]):
             self[statement.name] = statement
 
     def beginning(self, beginning: str) -> list[str]:
-        """The statements of applications whose own name begins like that."""
+        """Returns the application statements whose own name has this prefix, sorted."""
         return sorted(name for name in self if name.partition(".")[2].startswith(beginning))
 
     def __missing__(self, name: str) -> Statement:
         raise KeyError(f"there is no statement {name!r}")
 
 
-# What time it is for a database: its own clock, or the one that it was handed.
-
-
 def now_of(tx: Tx) -> float:
-    """The clock that leases and due times are measured with, UNIX time."""
+    """Returns the UNIX time that leases and due times are measured with."""
     return float(tx.query("clock")[0][0])
 
 
-# How far something long is. Whoever does it tells; whoever waits for it listens, and may raise to end it.
+# -- progress ----------------------------------------------------------------------------------------------------------
+# The caller of a long operation passes a callback. The callback may raise to end the operation.
 
-Progress = Callable[[int, int], None]  # done so far, of how many
-Stages = Callable[[str], Progress]  # what is begun now; until it tells, nobody knows how much of it there is
+Progress = Callable[[int, int], None]  # done, total
+Stages = Callable[[str], Progress]  # the name of the stage that begins; its size is unknown until it reports
 
 
 def unheard(_done: int, _total: int) -> None:
-    """Nobody waits for it."""
+    """Ignores progress."""
 
 
 def unwatched(_stage: str) -> Progress:
-    """Nobody waits for any of it."""
+    """Ignores stages and their progress."""
     return unheard
 
 
-# Where the next page of a list begins, as a text that whoever reads it hands back as it was given.
+# -- pages and cursors -------------------------------------------------------------------------------------------------
+# A cursor is opaque to clients. They return it unchanged.
 
-END = 2**62  # above every number that is given out
+END = 2**62  # above every id
 _NUMBER = re.compile(r"[0-9a-f]{1,16}", re.ASCII)
 
 
 def write_cursor(mark: str, number: int) -> str:
-    """A number with the *mark* of its list, so that no other list takes it for its own."""
+    """Encodes *number* with the *mark* of its list, so that no other list accepts it."""
     return f"{mark}{number:x}"
 
 
 def read_cursor(cursor: str | None, mark: str, first: int = END) -> int:
-    """The number in it; *first* when there is none, and ValueError for one that this list did not give."""
+    """Decodes a cursor. Returns *first* for None. Raises ValueError for a cursor of another list."""
     if cursor is None:
         return first
     if not cursor.startswith(mark) or not _NUMBER.fullmatch(cursor, len(mark)):
@@ -161,7 +158,7 @@ def bad_cursor(cursor: str) -> ValueError:
 
 @dataclass(frozen=True, slots=True)
 class ResultPage(Generic[T]):
-    """Some of a list. *next* is the cursor of what follows; None at the end."""
+    """One page of a list. *next* is the cursor of the next page, or None at the end."""
 
     items: list[T]
     next: str | None

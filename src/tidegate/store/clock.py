@@ -1,4 +1,4 @@
-"""Clocks of a store that do not step: of this host, and of a database server."""
+"""Store clocks without steps: the clock of this host, and the clock of a database server."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from tidegate.store import clock_steps
 from tidegate.store.base import Tx
 from tidegate.store.clock_steps import CONFIRMED, NOTICED, SLACK, TOLERATED, ClockStep, Shift, cutoff, with_step
 
-# Wall time that does not step: the clock of a queue, and of a store on this host.
-#
-# It runs with the host's time since boot. The wall clock is followed while both agree within a few seconds. After a
-# larger step the time goes on as if nothing had happened, until the wall clock either returns or has kept its new time
-# for ten minutes. What is agreed on is stored, so that all processes on one SQLite file have the same time, also those
-# that start in the middle of a step.
+# -- host clock --------------------------------------------------------------------------------------------------------
+# The time advances with the host's time since boot. It follows the wall clock while both agree within a few seconds.
+# After a larger step of the wall clock it continues without the step, until the wall clock returns or has kept its new
+# time for ten minutes. The decision is stored, so that all processes on one SQLite file have the same time, including
+# those that start during a step.
 
-_SEEN_EVERY = 10.0  # seconds between two writes of the time that was reached
-_QUICK = 0.5  # seconds: two clocks are read at the same moment, unless the process was stopped in between
+_SEEN_EVERY = 10.0  # seconds between two writes of the current time
+_QUICK = 0.5  # seconds: a longer gap between two clock reads means that the process was stopped
 _MOVED = "Leases, retries and expiry were moved with it, and nothing has become older by it."
 _HELD = "Times stay as they were until the clock is right again, or has kept its new time for 10 minutes."
 
@@ -37,7 +36,7 @@ class HostClock(Protocol):
 
 
 class ClockReading(NamedTuple):
-    """Both clocks of a host at one moment. *boot* are seconds since the boot that is called *boot_id*."""
+    """Both clocks of a host at one moment. *boot* is seconds since the boot *boot_id*."""
 
     boot_id: str
     boot: float
@@ -50,31 +49,31 @@ class ClockReading(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anchor:
-    """What ties the store's time to the time since boot."""
+    """Ties the store's time to the time since boot."""
 
     boot_id: str
     offset: float  # from seconds since boot to the store's time
     seen: float  # the store's time when this was written
-    held_offset: float | None = None  # that of a wall clock which has stepped and is not believed yet
+    held_offset: float | None = None  # of a wall clock that has stepped and is not trusted yet
     held_until: float = 0.0  # seconds since boot
-    ages_from: float = 0.0  # seconds since boot: before that, nothing is deleted because of its age
+    ages_from: float = 0.0  # seconds since boot: until then nothing is deleted by age
     steps: tuple[ClockStep, ...] = ()
-    total: float = 0.0  # the sum of all steps that the store's time has made
-    followed: Mapping[str, float] = field(default_factory=dict)  # that sum when an application's times moved last
+    total: float = 0.0  # the sum of all steps of the store's time
+    followed: Mapping[str, float] = field(default_factory=dict)  # the sum at each application's last shift
 
 
 def decide(known: Anchor | None, read: ClockReading) -> tuple[Anchor, float]:
-    """The anchor from now on, and by how many seconds the store's time steps."""
+    """Returns the new anchor, and the step of the store's time in seconds."""
     fresh = Anchor(boot_id=read.boot_id, offset=read.offset, seen=read.wall)
     if known is None:
         return fresh, 0.0
     if known.boot_id != read.boot_id:
         by = read.wall - known.seen
         fresh = replace(fresh, total=known.total, followed=known.followed)
-        if by < -TOLERATED:  # no time has passed at all, as far as anyone can know
+        if by < -TOLERATED:  # no elapsed time can be inferred
             return replace(fresh, steps=with_step(known.steps, read.wall, by), total=known.total + by), by
-        doubtful = by > NOTICED  # the host was off, or its clock is ahead
-        return replace(fresh, steps=known.steps, ages_from=read.boot + CONFIRMED if doubtful else 0.0), 0.0
+        is_ahead = by > NOTICED  # the host was off, or its clock is ahead
+        return replace(fresh, steps=known.steps, ages_from=read.boot + CONFIRMED if is_ahead else 0.0), 0.0
     by = read.offset - known.offset
     if abs(by) <= TOLERATED:
         return replace(known, offset=read.offset, seen=read.wall, held_offset=None), 0.0
@@ -90,34 +89,34 @@ def decide(known: Anchor | None, read: ClockReading) -> tuple[Anchor, float]:
 
 
 class SteadyClock:
-    """A clock whose wall time does not step. Safe under threads."""
+    """A clock whose wall time does not step. Thread-safe."""
 
     def __init__(self, clock: HostClock) -> None:
         self.host = clock
         self._boot_id: str = getattr(clock, "boot_id", "") or uuid.uuid4().hex
         self._anchor: Anchor | None = None
         self._lock = threading.Lock()
-        self.stored = False  # a store keeps the anchor; else this process alone decides
+        self.stored = False  # the store has the anchor; otherwise it is local to this process
         self.monotonic, self.sleep, self.asleep = clock.monotonic, clock.sleep, clock.asleep
 
     def now(self) -> float:
-        """UNIX time."""
-        found = self._sure()
-        if found is not None:
-            return found
+        """Returns UNIX time."""
+        now = self._certain_now()
+        if now is not None:
+            return now
         if not self.stored:
             with self._lock:
                 self._anchor, _ = decide(self._anchor, self._read())
-        return self._unsure()
+        return self._estimated_now()
 
     def older_than(self, age: float) -> float:
-        """The time before which everything is at least *age* seconds old; 0 while that cannot be known."""
+        """Returns the time before which everything is *age* seconds old, or 0 while that is unknown."""
         now, anchor, read = self.now(), self._anchor, self._read()
         if anchor is None:
             return now - age
         if read.boot < anchor.ages_from:
             return 0.0
-        # A file that was just written has the time of the wall clock, which may have been set back.
+        # A new file has the time of the wall clock, which may have been set back.
         return cutoff(min(now, read.wall), age, anchor.steps)
 
     # -- with a store --------------------------------------------------------------------------------------------
@@ -127,37 +126,37 @@ class SteadyClock:
         return self._anchor
 
     def keep_in_store(self) -> None:
-        """From now on a store keeps the anchor, and what was decided without it does not count."""
+        """Keeps the anchor in a store from now on. Discards the local one."""
         self._anchor, self.stored = None, True
 
     def put_back(self, anchor: Anchor | None) -> None:
-        """A transaction was rolled back that had changed it."""
+        """Restores the anchor after a rollback."""
         self._anchor = anchor
 
     def now_for_writing(self, tx: Tx) -> float:
-        """The time of a transaction that may write; deals with a step of the wall clock first."""
-        found = self._sure()
-        if found is None:
+        """Returns the time of a transaction that may write. Handles a step of the wall clock first."""
+        now = self._certain_now()
+        if now is None:
             self.check(tx)
-            found = self.now()
-        return found
+            now = self.now()
+        return now
 
     def now_for_reading(self, tx: Tx) -> float:
-        """The time of a transaction that may not."""
-        found = self._sure()
-        if found is None:
-            known = _stored(tx)
+        """Returns the time of a read-only transaction."""
+        now = self._certain_now()
+        if now is None:
+            known = _load_anchor(tx)
             if known is not None and known.boot_id == self._boot_id:
                 new, by = decide(known, self._read())
                 self._anchor = known if by else new
-            found = self._unsure()
-        return found
+            now = self._estimated_now()
+        return now
 
     def check(self, tx: Tx) -> None:
-        """Compares the wall clock with elapsed time, and stores what follows from it."""
-        known, read = _stored(tx), self._read()
+        """Compares the wall clock with elapsed time, and stores the result."""
+        known, read = _load_anchor(tx), self._read()
         new, by = decide(known, read)
-        self._anchor = new  # before anything else in this transaction asks for the time
+        self._anchor = new  # before this transaction reads the time
         step = Shift(by=by, to=new.seen)
         if by:
             clock_steps.shift(tx, step)
@@ -171,13 +170,15 @@ class SteadyClock:
             clock_steps.notify(tx, host, new.seen, new.held_offset - new.offset, _HELD)
         elif known is not None and known.held_offset is not None and new.held_offset is None:
             clock_steps.end_notice(tx, host)
-        if known is None or replace(known, seen=0, offset=0) != replace(new, seen=0, offset=0) or (
-            abs(known.offset - new.offset) > TOLERATED / 5 or abs(new.seen - known.seen) > _SEEN_EVERY
-        ):  # fmt: skip
+        if (
+            known is None
+            or replace(known, seen=0, offset=0) != replace(new, seen=0, offset=0)
+            or (abs(known.offset - new.offset) > TOLERATED / 5 or abs(new.seen - known.seen) > _SEEN_EVERY)
+        ):
             clock_steps.write(tx, asdict(new))
 
-    def _sure(self) -> float | None:
-        """The time, where nothing is to be decided."""
+    def _certain_now(self) -> float | None:
+        """Returns the time, or None if the clock must be checked first."""
         anchor = self._anchor
         if anchor is None:
             return None
@@ -189,8 +190,8 @@ class SteadyClock:
             return None
         return boot + anchor.offset
 
-    def _unsure(self) -> float:
-        """The time until the store has been asked."""
+    def _estimated_now(self) -> float:
+        """Returns the best time until the store has been read."""
         anchor, read = self._anchor, self._read()
         if anchor is None or abs(read.offset - anchor.offset) <= TOLERATED:
             return read.wall
@@ -203,55 +204,54 @@ class SteadyClock:
                 return ClockReading(self._boot_id, boot, wall)
 
 
-def _stored(tx: Tx) -> Anchor | None:
-    found: dict[str, Any] | None = clock_steps.read(tx)
-    if not found or "boot_id" not in found:  # nothing, or what another kind of clock has stored
+def _load_anchor(tx: Tx) -> Anchor | None:
+    values: dict[str, Any] | None = clock_steps.read(tx)
+    if not values or "boot_id" not in values:  # nothing, or the state of a server clock
         return None
-    return Anchor(**{**found, "steps": tuple(ClockStep(*step) for step in found["steps"])})
+    return Anchor(**{**values, "steps": tuple(ClockStep(*step) for step in values["steps"])})
 
 
-# The clock of a database server, compared with the elapsed time of this host.
-#
-# Each process that checks it remembers how far the server's clock was from its own time since boot. What is stored is
-# the sum of all steps that were found, so that each is found once, whichever process does.
+# -- server clock ------------------------------------------------------------------------------------------------------
+# Each process compares the server's clock with its own time since boot. The sum of all detected steps is stored, so
+# that each step is handled once, by any process.
 
 _WHERE = "the database"
-_MAX_QUERY_SECONDS = 2.0  # seconds that the answer may take, or nothing can be said
-_SERVER_SEEN_EVERY = 5.0  # seconds between two writes of the time that was reached
+_MAX_QUERY_SECONDS = 2.0  # a slower reply says nothing about the clock
+_SERVER_SEEN_EVERY = 5.0  # seconds between two writes of the current time
 
 
 class ServerClock:
-    """Finds steps of the server's clock, and undoes what they would do."""
+    """Detects steps of the server's clock, and shifts stored times accordingly."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._last: tuple[float, float] | None = None  # the offset from our elapsed time, and the sum of steps, by then
-        self._right_at: float | None = None  # our elapsed time at the last check that found no step
+        self._last: tuple[float, float] | None = None  # the offset from elapsed time, and the sum of steps
+        self._last_good_at: float | None = None  # elapsed time at the last check without a step
         self._checked_at = 0.0  # by the server's clock
-        self._resolved = 0.0  # how many jumps were known to be steps by then
+        self._resolved_count = 0.0  # the number of jumps that were known to be steps
         self._steps: tuple[ClockStep, ...] = ()
-        self._ages_from = 0.0  # on the server's clock: before that, nothing is deleted because of its age
+        self._ages_from = 0.0  # server time: until then nothing is deleted by age
 
     def check(self, tx: Tx) -> bool:
-        """Deals with a step since the last check. False when it cannot be told whether there was one."""
+        """Handles a step since the last check. Returns False if the clock could not be checked."""
         if not clock_steps.lock(tx):
             return False
         boot = self._monotonic()
         now = float(tx.query("clock")[0][0])
         if self._monotonic() - boot > _MAX_QUERY_SECONDS:
             return False
-        found: dict[str, Any] = clock_steps.read(tx) or {}
-        total, seen = float(found.get("total", 0.0)), float(found.get("seen", now))
-        steps = tuple(ClockStep(*step) for step in found.get("steps", ()))
-        ages_from, stepped_at = float(found.get("ages_from", 0.0)), found.get("stepped_at")
-        jumped: list[float] | None = found.get("jumped")
-        resolved: list[float] = found.get("resolved", [0, 0.0, 0.0])
-        self._follow(resolved)
-        by = self._stepped(now, boot, total, seen, jumped)
-        after = float(found.get("after", now))
+        stored: dict[str, Any] = clock_steps.read(tx) or {}
+        total, seen = float(stored.get("total", 0.0)), float(stored.get("seen", now))
+        steps = tuple(ClockStep(*step) for step in stored.get("steps", ()))
+        ages_from, stepped_at = float(stored.get("ages_from", 0.0)), stored.get("stepped_at")
+        jumped: list[float] | None = stored.get("jumped")
+        resolved: list[float] = stored.get("resolved", [0, 0.0, 0.0])
+        self._apply_resolved(resolved)
+        by = self._detect_step(now, boot, total, seen, jumped)
+        after = float(stored.get("after", now))
         if by:
-            # What was written since the clock was known to be right may have been written after the step.
-            since = 2 * _SERVER_SEEN_EVERY if self._right_at is None else boot - self._right_at + SLACK
+            # Rows that were written since the last good check may have been written after the step.
+            since = 2 * _SERVER_SEEN_EVERY if self._last_good_at is None else boot - self._last_good_at + SLACK
             after = now - min(abs(by) / 2, since)
             clock_steps.shift(tx, Shift(by=by, to=now, after=after))
             clock_steps.end_notice(tx, _WHERE)
@@ -261,15 +261,15 @@ class ServerClock:
             if jumped is not None:
                 resolved, jumped = [resolved[0] + 1, jumped[1], by], None
         elif now > seen + NOTICED and self._last is None:
-            # No process was there for a while: time has passed, or the clock is ahead. A process that was there all the
-            # time, and has not checked yet, will know.
+            # No process was running for a while: time has passed, or the clock is ahead. A process that was running
+            # all the time, and has not checked yet, will know.
             ages_from, jumped = now + CONFIRMED, [seen, now]
         elif stepped_at is not None and now > stepped_at + CONFIRMED:
             clock_steps.end_notice(tx, _WHERE)
             stepped_at = None
         ages_from = min(ages_from, now + CONFIRMED)
         step = Shift(by=by, to=now, after=after)
-        followed = clock_steps.shift_applications(tx, total, found.get("followed", {}), step)
+        followed = clock_steps.shift_applications(tx, total, stored.get("followed", {}), step)
         new = {
             "total": total,
             "followed": followed,
@@ -280,29 +280,29 @@ class ServerClock:
             "jumped": jumped,
             "resolved": resolved,
         }
-        if {**new, "seen": found.get("seen")} != found or abs(now - seen) > _SERVER_SEEN_EVERY:
+        if {**new, "seen": stored.get("seen")} != stored or abs(now - seen) > _SERVER_SEEN_EVERY:
             clock_steps.write(tx, {**new, "seen": now})
         self._last, self._steps, self._ages_from = (now - boot, total), steps, ages_from
-        self._checked_at, self._resolved = now, resolved[0]
-        if not by:  # else this transaction may be rolled back, and the next check finds the same step
-            self._right_at = boot
+        self._checked_at, self._resolved_count = now, resolved[0]
+        if not by:  # otherwise a rollback must let the next check find the step again
+            self._last_good_at = boot
         return True
 
-    def _follow(self, resolved: list[float]) -> None:
-        """A jump was found to be a step: the sum of steps was too small for who came after it."""
+    def _apply_resolved(self, resolved: list[float]) -> None:
+        """Applies a jump that was found to be a step: the sum of steps was too small for later processes."""
         n, jumped_to, by = resolved
-        if self._last is None or n == self._resolved:
+        if self._last is None or n == self._resolved_count:
             return
         offset, total = self._last
-        if n > self._resolved + 1:
-            self._last = None  # which of them lie before the last check is not known any more
+        if n > self._resolved_count + 1:
+            self._last = None  # it is unknown which of them precede the last check
         elif self._checked_at >= jumped_to:
             self._last = offset, total + by
 
-    def _stepped(self, now: float, boot: float, total: float, seen: float, jumped: list[float] | None) -> float:
-        """By how many seconds; 0.0 when the clock has not stepped.
+    def _detect_step(self, now: float, boot: float, total: float, seen: float, jumped: list[float] | None) -> float:
+        """Returns the step in seconds, or 0.0.
 
-        *jumped*: from which time to which the clock went while no process watched it, as far as is known.
+        *jumped*: the known interval that the clock skipped while no process watched it.
         """
         if self._last is None:
             return now - seen if now < seen - TOLERATED else 0.0
@@ -312,10 +312,10 @@ class ServerClock:
         if abs(by) <= TOLERATED:
             return 0.0
         if jumped is not None and jumped[0] - TOLERATED <= expected < jumped[1]:
-            return by  # this process has watched it
-        # Others have seen this time without a step: this host stood still, as a paused virtual machine does.
+            return by  # this process was running
+        # Other processes saw this time without a step: this host was stopped, like a paused virtual machine.
         return 0.0 if by > 0 and seen > expected + TOLERATED else by
 
     def older_than(self, now: float, age: float) -> float:
-        """As `SteadyClock.older_than`, by what the last check found."""
+        """Returns the same as `SteadyClock.older_than`, by the last check."""
         return 0.0 if now < self._ages_from else cutoff(now, age, self._steps)

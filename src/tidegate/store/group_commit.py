@@ -11,41 +11,41 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from tidegate.errors import StoreBusy, StoreError
 
-# Many threads with one thing to do: whoever finds nobody at it does it for everybody who is waiting.
-#
-# There is no thread of its own: one caller alone pays no hop between threads.
+# -- batch leader ------------------------------------------------------------------------------------------------------
+# The first thread that finds no leader performs the work of all waiting threads. There is no background thread, so a
+# single caller pays no thread switch.
 
 W = TypeVar("W")
 T = TypeVar("T")
 
-_MAX_BATCH = 256  # pieces of work at once: bounds how long the first of them waits
+_MAX_BATCH = 256  # work items per batch: bounds how long the first one waits
 
 
 class BatchItem(Generic[W, T]):
-    """What one thread wants done, and what became of it."""
+    """The work of one thread, and its result or error."""
 
     __slots__ = ("batch", "done", "error", "gate", "result", "work")
 
     def __init__(self, work: W) -> None:
         self.work = work
-        self.gate: threading.Lock | None = None  # where its thread waits, if it does
-        self.batch: list[BatchItem[W, Any]] | None = None  # those that it leads, itself among them
-        self.done = False  # whatever becomes of the others of its batch
+        self.gate: threading.Lock | None = None  # its thread waits here, if it waits
+        self.batch: list[BatchItem[W, Any]] | None = None  # the items that it leads, including itself
+        self.done = False  # independent of the rest of its batch
         self.result: T | None = None
         self.error: BaseException | None = None
 
 
 class BatchLeader(ABC, Generic[W]):
-    """Chooses who does it. `_perform` gives every piece of a batch its result or its error."""
+    """Elects the thread that performs a batch. `_perform` gives each item its result or its error."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._waiting: deque[BatchItem[W, Any]] = deque()
-        self._leader: BatchItem[W, Any] | None = None  # who is at it, or has been asked to
+        self._leader: BatchItem[W, Any] | None = None  # performs a batch, or was chosen to
 
     @property
     def waiting(self) -> int:
-        """How many stand behind the batch that is under way."""
+        """Returns the number of items that wait for the current batch to end."""
         return len(self._waiting)
 
     @abstractmethod
@@ -53,20 +53,20 @@ class BatchLeader(ABC, Generic[W]):
 
     @abstractmethod
     def _taken_back(self, others: list[BatchItem[W, Any]]) -> list[BatchItem[W, Any]]:
-        """The leader was interrupted: those of the *others* for which nothing was done, so that the next one may."""
+        """Returns those of the *others* that an interrupted leader did not perform, for the next leader."""
 
     def _led(self, piece: BatchItem[W, T]) -> T:
-        """Returns when *piece* has been done, by this thread or by another."""
+        """Returns once this thread or another one has performed *piece*."""
         try:
             with self._mutex:
-                if self._leader is None:  # so nobody is waiting
+                if self._leader is None:  # so no item is waiting
                     self._leader, piece.batch = piece, [piece]
                 else:
                     piece.gate = threading.Lock()
                     piece.gate.acquire()
                     self._waiting.append(piece)
             if piece.gate is not None:
-                piece.gate.acquire()  # until somebody has done it, or asks us to lead
+                piece.gate.acquire()  # until a leader has performed it, or makes this thread the leader
             if not piece.done:
                 if piece.batch is None:
                     with self._mutex:
@@ -76,19 +76,19 @@ class BatchLeader(ABC, Generic[W]):
                 except BaseException:
                     self._once_more(piece)
                     raise
-                self._leave(piece)
+                self._hand_over(piece)
         except BaseException:
-            self._leave(piece)
+            self._hand_over(piece)
             raise
         if piece.error is not None:
             error, piece.error = piece.error, None
             raise error
         return piece.result  # type: ignore[return-value]
 
-    def _leave(self, piece: BatchItem[W, Any]) -> None:
-        """Hands the lead on and answers those that it was done for; also when this thread was interrupted anywhere.
+    def _hand_over(self, piece: BatchItem[W, Any]) -> None:
+        """Passes the lead on and wakes the threads of performed items, even if this thread was interrupted.
 
-        Heirs are woken under the mutex: one that is interrupted at that very moment then knows that it has the lead.
+        The next leader is woken under the mutex. If it is interrupted at that moment, it knows that it has the lead.
         """
         with self._mutex:
             if piece.batch is None and piece in self._waiting:
@@ -97,25 +97,25 @@ class BatchLeader(ABC, Generic[W]):
                 self._leader = self._waiting[0] if self._waiting else None
                 if self._leader is not None and self._leader.gate is not None:
                     self._leader.gate.release()
-            answered, piece.batch = piece.batch or [], []
-        for each in answered:
-            each.done = True
-            if each.gate is not None:
-                each.gate.release()
+            finished, piece.batch = piece.batch or [], []
+        for item in finished:
+            item.done = True
+            if item.gate is not None:
+                item.gate.release()
 
     def _once_more(self, piece: BatchItem[W, Any]) -> None:
-        """What an interrupted leader has not done goes back, for the next one."""
-        others = [each for each in piece.batch or () if each is not piece and not each.done]
+        """Returns the items that an interrupted leader did not perform to the queue."""
+        others = [item for item in piece.batch or () if item is not piece and not item.done]
         undone = self._taken_back(others)
         with self._mutex:
-            piece.batch = [each for each in piece.batch or () if each not in undone]
-            for each in reversed(undone):
-                each.result = each.error = None
-                self._waiting.appendleft(each)
+            piece.batch = [item for item in piece.batch or () if item not in undone]
+            for item in reversed(undone):
+                item.result = item.error = None
+                self._waiting.appendleft(item)
 
 
 def fail(batch: list[BatchItem[W, Any]], error: Exception) -> None:
-    """Gives each its own copy: one exception raised in many threads would mix their tracebacks."""
+    """Sets the error of each item to its own copy: one exception in many threads would mix their tracebacks."""
     for piece in batch[:1]:
         piece.error = error
     for piece in batch[1:]:
@@ -123,15 +123,14 @@ def fail(batch: list[BatchItem[W, Any]], error: Exception) -> None:
         piece.error.__cause__ = error
 
 
-# Group commit: what several threads write at a time shares one fsync.
-#
-# Each piece of work has a savepoint, so the failure of one does not touch the others.
+# -- group commit ------------------------------------------------------------------------------------------------------
+# Each work item has a savepoint, so a failure does not affect the others.
 
 Work = Callable[[], Any]
 
 
 class BatchConnection(Protocol):
-    """What is needed of a connection to the database."""
+    """The part of a connection that group commit needs."""
 
     @property
     def in_transaction(self) -> bool: ...
@@ -139,26 +138,26 @@ class BatchConnection(Protocol):
 
 
 class GroupCommit(BatchLeader[Work]):
-    """Runs pieces of work in as few transactions as it can."""
+    """Runs work items in as few transactions as possible."""
 
     def __init__(self, connection: BatchConnection, verify: Callable[[], object] = lambda: None) -> None:
-        """*verify* raises a StoreError when a commit that succeeded cannot be trusted: it is not acknowledged."""
+        """*verify* raises a StoreError if a successful commit cannot be trusted. It is then not acknowledged."""
         super().__init__()
         self._connection, self._verify = connection, verify
-        self._thread = 0  # the one that is inside a transaction
-        self._in_progress: list[BatchItem[Work, Any]] = []  # whose work that transaction is
-        self._committing = False  # so, if it is over, it was committed
+        self._thread = 0  # the id of the thread inside a transaction
+        self._in_progress: list[BatchItem[Work, Any]] = []  # the items of that transaction
+        self._committing = False  # if the transaction has ended, it was committed
         self._closed = False
 
     def run(self, work: Callable[[], T]) -> T:
-        """Returns what *work* returned, once it is committed; raises what it raised, with nothing of it left."""
+        """Runs *work* and returns its result once it is committed. If it raises, its changes are undone."""
         if self._thread == threading.get_ident():
             raise RuntimeError("a write inside a write would wait for itself; use the transaction that is open")
         piece: BatchItem[Work, T] = BatchItem(work)
         return self._led(piece)
 
     def close(self) -> None:
-        """Waits for the commit that is under way; whoever comes later gets an error."""
+        """Waits for the current commit. Later calls of `run` raise."""
 
         def last() -> None:
             self._closed = True
@@ -167,14 +166,14 @@ class GroupCommit(BatchLeader[Work]):
             self.run(last)
 
     def _taken_back(self, others: list[BatchItem[Work, Any]]) -> list[BatchItem[Work, Any]]:
-        here = [each for each in others if each in self._in_progress]
+        current = [item for item in others if item in self._in_progress]
         try:
             if self._connection.in_transaction or not self._committing:
                 self._undo()
                 return others
-        except Exception as error:  # nobody knows what becomes of it
-            fail(here, error)
-        return [each for each in others if each not in here]
+        except Exception as error:  # the outcome is unknown
+            fail(current, error)
+        return [item for item in others if item not in current]
 
     def _perform(self, batch: list[BatchItem[Work, Any]]) -> None:
         if self._closed:
@@ -184,7 +183,7 @@ class GroupCommit(BatchLeader[Work]):
         self._in_progress = batch
         self._thread = threading.get_ident()
         try:
-            self._undo()  # what an earlier one could not take back
+            self._undo()  # a transaction that an earlier leader could not roll back
             self._connection.execute("begin immediate")
             begun = True
             if len(batch) == 1:
@@ -217,7 +216,7 @@ class GroupCommit(BatchLeader[Work]):
         if not begun or len(batch) == 1 or isinstance(error, StoreBusy):
             fail(batch, error)
             return
-        # There was no room for all of them; perhaps there is for some.
+        # The disk had no room for the whole batch. Some items may fit alone.
         for piece in batch:
             piece.error = None
             self._perform([piece])
@@ -229,12 +228,12 @@ class GroupCommit(BatchLeader[Work]):
             piece.result = piece.work()
         except Exception as error:
             if not self._connection.in_transaction:
-                raise  # the database has taken back all of it: the disk is full, or worse
+                raise  # the database rolled back the whole transaction, as on a full disk
             piece.error = error
             self._connection.execute("rollback to piece")
         self._connection.execute("release piece")
 
     def _undo(self) -> None:
-        """Takes the open transaction back, if there is one."""
+        """Rolls back the open transaction, if there is one."""
         if self._connection.in_transaction:
             self._connection.execute("rollback")

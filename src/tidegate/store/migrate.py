@@ -1,4 +1,7 @@
-"""Numbered SQL files, forward only, one transaction each: a kill at any moment leaves the old schema or the new one."""
+"""Schema migrations: numbered SQL files, forward only, one transaction each.
+
+A process that is killed at any moment leaves the old schema or the new one.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ _CREATE = """create table if not exists tg_migration (
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step of an application's schema."""
+    """One step of a schema."""
 
     app: str
     number: int
@@ -42,94 +45,94 @@ class Applied:
 
 
 def migrations_in(folder: Traversable, app: str) -> list[Migration]:
-    """The migrations of a folder, by number; ValueError for a gap or a file that is none."""
-    found = []
-    for entry in sorted(folder.iterdir(), key=lambda each: each.name):
+    """Returns the migrations of a folder, by number. Raises ValueError for a gap or an unexpected file."""
+    migrations = []
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if not entry.name.endswith(".sql"):
             continue
         number, _, name = entry.name.removesuffix(".sql").partition("_")
         if not number.isdigit() or not name:
             raise ValueError(f"{entry.name}: a migration is called 0001_what_it_does.sql")
-        found.append(Migration(app, int(number), name, entry.read_text(encoding="utf-8")))
-    if [each.number for each in found] != list(range(1, len(found) + 1)):
-        raise ValueError(f"the migrations of {app} have a gap: {[each.number for each in found]}")
-    return found
+        migrations.append(Migration(app, int(number), name, entry.read_text(encoding="utf-8")))
+    if [migration.number for migration in migrations] != list(range(1, len(migrations) + 1)):
+        raise ValueError(f"the migrations of {app} have a gap: {[migration.number for migration in migrations]}")
+    return migrations
 
 
 @cache
 def core_migrations() -> list[Migration]:
-    """As they were when this process first asked: an update on disk does not make it know more."""
+    """Returns the core's migrations, cached: an upgrade on disk does not change what this process knows."""
     return migrations_in(files("tidegate.store") / "migrations", CORE)
 
 
 def applied(store: Store) -> list[Applied]:
-    """What has been applied, in order. Writes nothing, whatever database that is."""
-    there = "has_migrations_sqlite" if store.dialect is Dialect.SQLITE else "has_migrations_postgres"
-    return store.read(lambda tx: _applied(tx) if tx.query(there) else [])
+    """Returns the applied migrations, in order. Never writes."""
+    exists_query = "has_migrations_sqlite" if store.dialect is Dialect.SQLITE else "has_migrations_postgres"
+    return store.read(lambda tx: _applied(tx) if tx.query(exists_query) else [])
 
 
 def migrate(store: Store, migrations: list[Migration], progress: Progress = unheard) -> list[Migration]:
-    """Applies what is missing, one transaction each; returns what was applied. Two migrators do no harm.
+    """Applies the missing migrations, one transaction each, and returns those it applied. Safe to run concurrently.
 
-    *progress* hears of each step before it is begun, and of the end; what it raises leaves the rest undone.
+    *progress* is called before each step and at the end. If it raises, the remaining steps are not applied.
     """
     missing = compare(applied(store), migrations)
     done = []
-    for n, each in enumerate(missing):
+    for n, migration in enumerate(missing):
         progress(n, len(missing))
-        if store.write(partial(_apply, store.dialect, each)):
-            done.append(each)
+        if store.write(partial(_apply, store.dialect, migration)):
+            done.append(migration)
     progress(len(missing), len(missing))
     return done
 
 
-def compare(found: list[Applied], migrations: list[Migration]) -> list[Migration]:
-    """The migrations that were not applied yet.
+def compare(applied_rows: list[Applied], migrations: list[Migration]) -> list[Migration]:
+    """Returns the migrations that are not applied yet.
 
-    SchemaTooNew, or StoreError when what was applied is not how these migrations begin.
+    Raises SchemaTooNew, or StoreError if the applied ones are not the beginning of *migrations*.
     """
     known = {(migration.app, migration.number): migration for migration in migrations}
     apps = {migration.app for migration in migrations}
     last: dict[str, int] = {}
-    for each in found:
-        if each.app not in apps:
+    for row in applied_rows:
+        if row.app not in apps:
             continue
-        if each.number != last.get(each.app, 0) + 1:
-            raise StoreError(f"step {each.number} of {each.app} was applied, but not the one before it")
-        last[each.app] = each.number
-        mine = known.get((each.app, each.number))
+        if row.number != last.get(row.app, 0) + 1:
+            raise StoreError(f"step {row.number} of {row.app} was applied, but not the one before it")
+        last[row.app] = row.number
+        mine = known.get((row.app, row.number))
         if mine is None:
             raise SchemaTooNew(
-                f"the database has step {each.number} of {each.app}, which this version does not know; update it"
+                f"the database has step {row.number} of {row.app}, which this version does not know; update it"
             )
-        if mine.checksum != each.checksum:
-            raise StoreError(f"step {each.number} of {each.app} was changed after it was applied")
+        if mine.checksum != row.checksum:
+            raise StoreError(f"step {row.number} of {row.app} was changed after it was applied")
     return [migration for migration in migrations if migration.number > last.get(migration.app, 0)]
 
 
 class Schema:
-    """Whether the schema is still one that this program knows: another may have migrated it meanwhile."""
+    """Whether this program still knows the schema. Another process may have migrated it."""
 
     def __init__(self, known: list[Migration]) -> None:
         self._known = known
-        self._seen = -1  # migrations that were applied when it was looked at last
-        self.too_new: str | None = None  # what is wrong, if anything is
+        self._seen = -1  # applied migrations at the last check
+        self.too_new: str | None = None  # the error text, if the schema is too new
 
     def fits(self, tx: Tx, count: int | None = None) -> bool:
-        """False when it is too new. *count*: how many migrations were applied, where the caller knows."""
-        found = int(tx.query("migration_count")[0][0]) if count is None else count
-        if found != self._seen:
+        """Returns False if the schema is too new. *count*: the number of applied migrations, if the caller knows it."""
+        applied_count = int(tx.query("migration_count")[0][0]) if count is None else count
+        if applied_count != self._seen:
             try:
                 compare(_applied(tx), self._known)
             except SchemaTooNew as error:
                 self.too_new = str(error)
-            self._seen = found
+            self._seen = applied_count
         return self.too_new is None
 
 
 def _apply(dialect: Dialect, migration: Migration, tx: Tx) -> bool:
     _prepare(tx)
-    if any((each.app, each.number) == (migration.app, migration.number) for each in _applied(tx)):
+    if any((row.app, row.number) == (migration.app, migration.number) for row in _applied(tx)):
         return False
     for line in script(migration.text, dialect):
         tx.execute(line)

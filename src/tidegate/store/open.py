@@ -1,4 +1,4 @@
-"""Opens a database by its URL: to work, to read only, or to wait for changes of other processes."""
+"""Opens a database by its URL: read-write, read-only, or to watch for changes of other processes."""
 
 from __future__ import annotations
 
@@ -23,32 +23,30 @@ from tidegate.store.sql import Dialect, Statement, statements
 from tidegate.store.sqlite import SqliteStore, SqliteTx
 from tidegate.store.sqlite_driver import Driver, connect_to_look, in_wal, library, version, wal_is_safe
 
-# The one place that picks a database.
-
 _POOLED = "pooled=true"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
 
 
 @cache
 def core_statements(dialect: Dialect) -> tuple[Statement, ...]:
-    """Every statement of the core, from the files of `statements/`.
+    """Returns every core statement from the files of `statements/`.
 
-    Parameters are named; `:now` is a number on SQLite and may be null on PostgreSQL, where the server's clock then
-    counts. Whatever is written under a lease names id, fence and state: no row means that it is lost.
+    Parameters are named. `:now` is a number on SQLite. On PostgreSQL it may be null, and the server's clock counts.
+    Every write under a lease matches id, fence and state. No row means that the lease is lost.
 
-    Where rows are named by their ids, the state stands as `state || ''`. PostgreSQL would else read all that are in
-    that state, once for each id: it plans with the numbers of a while ago, when perhaps there were none.
+    Statements that select rows by id write the state as `state || ''`. Otherwise PostgreSQL may scan the index on the
+    state once per id: its statistics are from a time when few rows had that state.
     """
     return statements(core_text(), dialect)
 
 
 def core_text() -> str:
-    found = [each for each in (files("tidegate.store") / "statements").iterdir() if each.name.endswith(".sql")]
-    return "\n".join(each.read_text(encoding="utf-8") for each in sorted(found, key=lambda each: each.name))
+    paths = [path for path in (files("tidegate.store") / "statements").iterdir() if path.name.endswith(".sql")]
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted(paths, key=lambda path: path.name))
 
 
 def check_url(url: object, driver: str | None = None) -> None:
-    """TypeError or ValueError for a URL that names no database; nothing is opened."""
+    """Raises TypeError or ValueError if *url* does not name a database. Opens nothing."""
     if not isinstance(url, str):
         raise TypeError(f"url: {url!r:.60} is no text; give sqlite:///jobs.db or postgresql://user@host/database")
     _parts(url)
@@ -59,7 +57,10 @@ def check_url(url: object, driver: str | None = None) -> None:
 
 
 def check_listen_url(listen_url: object, url: str | None = None) -> None:
-    """TypeError or ValueError unless it, and *url* if given, are of PostgreSQL: no pooler passes notifications on."""
+    """Raises TypeError or ValueError unless both URLs are PostgreSQL and *listen_url* is not pooled.
+
+    A pooler does not forward notifications.
+    """
     if not isinstance(listen_url, str):
         raise TypeError(
             f"listen_url must be a URL or None, got {listen_url!r:.60}; give postgresql://user@host/database"
@@ -73,7 +74,7 @@ def check_listen_url(listen_url: object, url: str | None = None) -> None:
 
 
 def file_of(url: str) -> str | None:
-    """SQLite's file; None for another database."""
+    """Returns the path of a SQLite file, or None for another database."""
     return _parts(url)[1] or None
 
 
@@ -85,9 +86,9 @@ def open_store(
     virtual: bool = False,
     listen_url: str | None = None,
 ) -> Store:
-    """The store of a URL: `sqlite:///jobs.db` or `postgresql://...`; *virtual*: *now* is also the server's clock.
+    """Opens the store of a URL: `sqlite:///jobs.db` or `postgresql://...`.
 
-    *listen_url*: where to LISTEN, if not at *url*; see `check_listen_url`.
+    *virtual*: *now* also replaces the server's clock. *listen_url*: the connection for LISTEN, if not *url*.
     """
     check_url(url, driver)
     if listen_url is not None:
@@ -103,13 +104,13 @@ def open_store(
 
 
 def _open_sqlite(path: str, now: Callable[[], float], driver: str | None, *, durable: bool) -> SqliteStore:
-    """StoreMissing when another database belongs in this place, StoreDamaged when this one is known to be damaged."""
+    """Raises StoreMissing if another database is expected at *path*, StoreDamaged if this one is damaged."""
     sqlite_files.require_expected(path)
     store = SqliteStore(path, core_statements(Dialect.SQLITE), now, driver, durable=durable)
     try:
         marker = sqlite_files.read_marker(path)
         if marker is not None:
-            sqlite_files.require_id(path, store.read(_id))
+            sqlite_files.require_id(path, store.read(_read_id))
             if marker.damaged:
                 store.require_undamaged()
                 sqlite_files.write_marker(path, sqlite_files.Marker(marker.id))
@@ -120,27 +121,27 @@ def _open_sqlite(path: str, now: Callable[[], float], driver: str | None, *, dur
 
 
 def identify(store: Store) -> str:
-    """The id of a database that is up to date, made at its first use; a marker beside SQLite's file says it, too."""
+    """Returns the id of an up-to-date database. Creates it on first use and writes it to SQLite's marker file."""
     rows = store.read(lambda tx: tx.query("store_value", {"name": "id"}))
-    found = str(rows[0][0]) if rows else store.write(_made_id)
-    if isinstance(store, SqliteStore) and sqlite_files.read_marker(store.path) != sqlite_files.Marker(found):
-        sqlite_files.write_marker(store.path, sqlite_files.Marker(found))
-    return found
+    store_id = str(rows[0][0]) if rows else store.write(_create_id)
+    if isinstance(store, SqliteStore) and sqlite_files.read_marker(store.path) != sqlite_files.Marker(store_id):
+        sqlite_files.write_marker(store.path, sqlite_files.Marker(store_id))
+    return store_id
 
 
-def _made_id(tx: Tx) -> str:
+def _create_id(tx: Tx) -> str:
     tx.query("store_put", {"name": "id", "value": uuid.uuid4().hex[:12]})
     return str(tx.query("store_value", {"name": "id"})[0][0])
 
 
-def _id(tx: Tx) -> str | None:
-    """None in a database without tables, too."""
+def _read_id(tx: Tx) -> str | None:
+    """Returns None also for a database without tables."""
     rows = tx.query("store_value", {"name": "id"}) if tx.query("has_migrations_sqlite") else []
     return str(rows[0][0]) if rows else None
 
 
 def _parts(url: str) -> tuple[Dialect, str]:
-    """The database that a URL is of, and SQLite's file."""
+    """Returns the dialect of a URL and the path of the SQLite file."""
     scheme, _, rest = url.partition("://")
     if scheme == "sqlite":
         path = unquote(rest.removeprefix("/"))
@@ -149,35 +150,39 @@ def _parts(url: str) -> tuple[Dialect, str]:
         return Dialect.SQLITE, path
     if scheme in ("postgresql", "postgres"):
         return Dialect.POSTGRES, ""
-    # Not the whole of it: there may be a password in what follows, or in all of it where the scheme was left out.
+    # Do not repeat the whole URL: the rest may contain a password, and so may all of it without a scheme.
     shown = repr(scheme[:20]) if _SCHEME.fullmatch(scheme) else "it"
     raise ValueError(f"url: {shown} is not allowed; give sqlite:///jobs.db or postgresql://user@host/database")
 
 
-# A database to look at. Nothing is changed: no row, no schema, no journal; one that is not there is not made.
+# -- read-only ---------------------------------------------------------------------------------------------------------
+# Opening changes nothing: no row, no schema, no journal. A missing database is not created.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadOnlyStore:
-    """An open database, and what is known of it."""
+    """An open database and its properties."""
 
     dialect: Dialect
     tx: Tx
     engine: str  # "SQLite 3.51.3 (apsw)", "PostgreSQL 17.2"
     applied: list[Applied]
-    ahead: float = 0.0  # seconds by which its clock is ahead of ours
-    refuses: str = ""  # why it cannot be written
-    journal: str = ""  # SQLite's
+    ahead: float = 0.0  # seconds that its clock is ahead of this host's
+    refuses: str = ""  # the reason why writes are refused
+    journal: str = ""  # SQLite only
     wal_is_safe: bool = True
-    damage: Callable[[], list[str]] = list  # what SQLite finds wrong with its file; reads all of it
+    damage: Callable[[], list[str]] = list  # problems that SQLite finds; reads the whole file
 
 
 @contextmanager
 def open_read_only(url: str, now: Callable[[], float], driver: str | None = None) -> Iterator[ReadOnlyStore]:
-    """Opens a database for one look; StoreBusy when it cannot be reached, StoreError when it is none."""
+    """Opens a database without changing it.
+
+    Raises StoreBusy if it cannot be reached, StoreError if it is not a database.
+    """
     path = file_of(url)
-    with _postgres(url, now) if path is None else _sqlite(path, now, driver) as found:
-        yield found
+    with _postgres(url, now) if path is None else _sqlite(path, now, driver) as store:
+        yield store
 
 
 @contextmanager
@@ -191,12 +196,15 @@ def _sqlite(path: str, now: Callable[[], float], driver: str | None) -> Iterator
             tables = connection.execute("select 1 from sqlite_master where name = 'tg_migration'")
             tx = SqliteTx(connection.execute, StatementRegistry(core_statements(Dialect.SQLITE)), now())
             yield ReadOnlyStore(
-                dialect=Dialect.SQLITE, tx=tx, engine=f"SQLite {'.'.join(map(str, version(library)))} ({library})",
+                dialect=Dialect.SQLITE,
+                tx=tx,
+                engine=f"SQLite {'.'.join(map(str, version(library)))} ({library})",
                 applied=[Applied(*row) for row in tx.query("migrations")] if tables else [],
                 refuses=sqlite_files.refusal(Path(path)),
                 journal="wal" if in_wal(path) else str(connection.execute("pragma journal_mode")[0][0]),
-                wal_is_safe=wal_is_safe(library), damage=lambda: _damage(connection),
-            )  # fmt: skip
+                wal_is_safe=wal_is_safe(library),
+                damage=lambda: _damage(connection),
+            )
         finally:
             connection.close()
     finally:
@@ -204,8 +212,8 @@ def _sqlite(path: str, now: Callable[[], float], driver: str | None) -> Iterator
 
 
 def _damage(connection: Driver) -> list[str]:
-    found = [str(row[0]) for row in connection.execute("pragma quick_check(5)")]
-    return [] if found == ["ok"] else found
+    problems = [str(row[0]) for row in connection.execute("pragma quick_check(5)")]
+    return [] if problems == ["ok"] else problems
 
 
 def _opened(path: str, library: str) -> Driver:
@@ -229,22 +237,25 @@ def _postgres(url: str, now: Callable[[], float]) -> Iterator[ReadOnlyStore]:
             connection.execute(address.opening)
         tables = _one(connection, "select to_regclass('tg_migration') is not null")
         tx = PostgresTx(connection, StatementRegistry(core_statements(Dialect.POSTGRES)), None)
-        asked = now()
+        asked_at = now()
         theirs = float(_one(connection, "select extract(epoch from clock_timestamp())"))
         yield ReadOnlyStore(
-            dialect=Dialect.POSTGRES, tx=tx, engine=f"PostgreSQL {_one(connection, 'show server_version')}",
+            dialect=Dialect.POSTGRES,
+            tx=tx,
+            engine=f"PostgreSQL {_one(connection, 'show server_version')}",
             applied=[Applied(*row) for row in tx.query("migrations")] if tables else [],
-            ahead=theirs - (asked + now()) / 2, refuses=_refuses_writes(connection, there=tables),
-        )  # fmt: skip
+            ahead=theirs - (asked_at + now()) / 2,
+            refuses=_refuses_writes(connection, has_tables=tables),
+        )
         connection.execute("rollback")
 
 
-def _refuses_writes(connection: Any, *, there: bool) -> str:
+def _refuses_writes(connection: Any, *, has_tables: bool) -> str:
     if _one(connection, "select pg_is_in_recovery()"):
         return "the server is a replica"
     if _one(connection, "show default_transaction_read_only") == "on":
         return "the server only lets this user read"
-    if there and not _one(connection, "select has_table_privilege('tg_job', 'insert, update, delete')"):
+    if has_tables and not _one(connection, "select has_table_privilege('tg_job', 'insert, update, delete')"):
         return "this user may not write to the table tg_job"
     return ""
 
@@ -253,18 +264,18 @@ def _one(connection: Any, sql: str) -> Any:
     return connection.execute(sql).fetchone()[0]
 
 
-# How one process learns that another has put something in.
+# -- changes of other processes ----------------------------------------------------------------------------------------
 
 _log = logging.getLogger("tidegate.store")
 Watch = Callable[[Callable[[], None], threading.Event], None]
 
-_POLL_INTERVAL = 0.02  # seconds between looks at SQLite's version number, each a few microseconds
+_POLL_INTERVAL = 0.02  # seconds between reads of SQLite's data version, a few microseconds each
 
 
 def watcher(store: Store) -> Watch | None:
-    """A function that blocks until it is stopped, and calls back whenever another process wrote something.
+    """Returns a function that blocks until stopped and calls back whenever another process wrote.
 
-    None where the database cannot tell, as through a pooler: then workers poll.
+    Returns None where the database cannot notify, as through a pooler. Workers then poll.
     """
     if isinstance(store, SqliteStore):
         return lambda woken, stop: _watch_sqlite(store, woken, stop)

@@ -1,4 +1,4 @@
-"""PostgreSQL: a pool of connections that come back by themselves, the server's clock, arrays instead of loops."""
+"""PostgreSQL: a self-healing connection pool, the server's clock, and arrays instead of loops."""
 
 from __future__ import annotations
 
@@ -23,11 +23,9 @@ from tidegate.store.clock import ServerClock, SteadyClock
 from tidegate.store.postgres_url import BEHIND_POOLER, UNREACHABLE, PostgresAddress
 from tidegate.store.sql import Dialect, Statement, array
 
-# One announcement for a burst of changes.
-
 
 class NotifyThrottle:
-    """Lets through one announcement per *every* seconds, and one more after a burst."""
+    """Passes one announcement per *every* seconds, and one more after a burst."""
 
     def __init__(self, send: Callable[[], None], every: float = 0.01) -> None:
         self._send = send
@@ -59,21 +57,21 @@ class NotifyThrottle:
 T = TypeVar("T")
 _log = logging.getLogger("tidegate.store")
 
-# A process that is frozen in the middle of a pipeline is not idle for the server, and would keep its locks for ever.
-# From PostgreSQL 17 on, and unless the URL says otherwise.
+# A process that freezes in the middle of a pipeline is not idle for the server, and would hold its locks forever.
+# Needs PostgreSQL 17. The URL may override it.
 _SHORT = """select set_config('transaction_timeout', '60s', false)
     where current_setting('transaction_timeout', true) = '0'"""
 _LONG = """select set_config('transaction_timeout', '0', true)
     where current_setting('transaction_timeout', true) is not null"""
-_MIGRATORS = 7_434_083  # the number of the advisory lock that migrators take
-_COLLISIONS = 5  # times that a transaction is tried which met another one crosswise
+_MIGRATORS = 7_434_083  # the key of the advisory lock of migrators
+_MAX_COLLISIONS = 5  # attempts of a transaction that hits a deadlock or a serialization failure
 _READING = "begin read only"
-_LISTEN_AGAIN = 60.0  # seconds until a refused LISTEN is tried again
-_MAX_BACKENDS = 1000  # server connections behind a pooler that are remembered
+_LISTEN_RETRY_SECONDS = 60.0  # seconds between attempts of a refused LISTEN
+_MAX_BACKENDS = 1000  # remembered server connections behind a pooler
 
 
 class PostgresTx:
-    """Runs statements on one connection; a `{rows}` statement runs once, over arrays."""
+    """Runs statements on one connection. A `{rows}` statement runs once, over arrays."""
 
     __slots__ = ("_registry", "_connection", "_now")
 
@@ -90,7 +88,7 @@ class PostgresTx:
             return []
         statement = self._registry[name]
         shared = {"now": self._now, **(params or {})}
-        if len(rows) == 1:  # plain values cost half as much as arrays of one
+        if len(rows) == 1:  # plain values cost half as much as arrays with one element
             return self._run(statement.one or statement, {**shared, **rows[0]})
         arrays = {column: array([row[column] for row in rows]) for column in statement.columns}
         return self._run(statement, {**shared, **arrays})
@@ -102,7 +100,7 @@ class PostgresTx:
         self._connection.execute(sql)
 
     def lock_migrations(self) -> None:
-        # Another one may take its time with a large table, and so may we; but nobody waits long for our locks on it.
+        # Migrating a large table takes long, here and in another process. Others must not wait long for our locks.
         self._connection.execute("set local statement_timeout = 0")
         self._connection.execute(_LONG)
         self._connection.execute("set local lock_timeout = '10min'")
@@ -110,19 +108,19 @@ class PostgresTx:
         self._connection.execute("set local lock_timeout = '5s'")
 
     def others_write(self, table: str) -> bool:
-        # Whoever inserts has this lock from before the id is given out until after the commit can be seen.
-        found = self._connection.execute(
+        # An insert holds this lock from before it gets its id until its commit is visible.
+        row = self._connection.execute(
             "select exists (select 1 from pg_locks where locktype = 'relation' and relation = to_regclass(%s)"
             " and database = (select oid from pg_database where datname = current_database())"
             " and mode = 'RowExclusiveLock' and granted and pid <> pg_backend_pid())",
             (table,),
         ).fetchone()
-        return found is not None and bool(found[0])
+        return row is not None and bool(row[0])
 
     def place(self) -> Row | None:
-        """Which table of which server this connection means by the name of ours."""
-        asked = "select pg_postmaster_start_time(), to_regclass('tg_job')::oid, current_database()"
-        return _cursor(self._connection).execute(asked).fetchone()
+        """Identifies the server and the table that this connection resolves `tg_job` to."""
+        sql = "select pg_postmaster_start_time(), to_regclass('tg_job')::oid, current_database()"
+        return _cursor(self._connection).execute(sql).fetchone()
 
     def _run(self, statement: Statement, params: Params) -> list[Row]:
         cursor = _cursor(self._connection)
@@ -145,33 +143,40 @@ class PostgresStore:
         pipelined: bool | None = None,
         listen_url: str | None = None,
     ) -> None:
-        """*listen_url*: a direct connection to the same database, for LISTEN, where *url* is pooled."""
+        """*listen_url*: a direct connection to the same database for LISTEN, if *url* is pooled."""
         self.url = url
         self._address = address = PostgresAddress.of(url)
         self._listen_at = address if listen_url is None else PostgresAddress.of(listen_url, field="listen_url")
-        # Statements whose answers nobody waits for travel together: half as many round trips through a network, and
-        # a little more work on this side, which a socket of the same machine does not pay back.
+        # A pipeline sends statements without waiting for their results. That halves the round trips of a network. It
+        # costs some CPU, which a local socket does not win back.
         self._pipelined = not address.on_this_machine if pipelined is None else pipelined
         self._opening = address.opening
-        self._clock = now  # None: the server's
+        self._clock = now  # None: the server's clock
         self.keeps_time = now is None
         self._steady: SteadyClock | None = None
-        self._of_server: ServerClock | None = None
+        self._server_clock: ServerClock | None = None
         self._registry = StatementRegistry(statements)
         self._announcer = NotifyThrottle(self._notify)
         self._known: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
         self._checked: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
-        self._checked_backends: set[Row] = set()  # behind a pooler, whose connections outlive those to the server
+        self._checked_backends: set[Row] = set()  # of a pooler
         self.checks: set[Callable[[Tx], object]] = set()
         self._limit = connections
         self._pool = ConnectionPool(
-            address.conninfo, min_size=1, max_size=connections, kwargs=address.arguments, timeout=patience, open=False,
-            reconnect_timeout=60, name="tidegate", configure=None if address.pooled else _configured,
-        )  # fmt: skip
+            address.conninfo,
+            min_size=1,
+            max_size=connections,
+            kwargs=address.arguments,
+            timeout=patience,
+            open=False,
+            reconnect_timeout=60,
+            name="tidegate",
+            configure=None if address.pooled else _configure,
+        )
         self._open(patience)
 
     def _open(self, patience: float) -> None:
-        with contextlib.suppress(StoreBusy):  # the pool goes on trying
+        with contextlib.suppress(StoreBusy):  # the pool keeps trying
             self._address.connect().close()
         try:
             self._pool.open(wait=True, timeout=patience)
@@ -204,7 +209,7 @@ class PostgresStore:
 
     def keep_steady(self, clock: SteadyClock) -> None:
         if self._clock is None:
-            self._of_server = ServerClock(clock.monotonic)
+            self._server_clock = ServerClock(clock.monotonic)
         else:
             clock.keep_in_store()
             self._steady, self._clock = clock, clock.now
@@ -212,24 +217,24 @@ class PostgresStore:
     def check_clock(self, tx: Tx) -> bool:
         if self._steady is not None:
             self._steady.check(tx)
-        return self._of_server is None or self._of_server.check(tx)
+        return self._server_clock is None or self._server_clock.check(tx)
 
     def older_than(self, age: float, now: float) -> float:
-        if self._of_server is not None:
-            return self._of_server.older_than(now, age)
+        if self._server_clock is not None:
+            return self._server_clock.older_than(now, age)
         return now - age if self._steady is None else self._steady.older_than(age)
 
     def announce(self) -> None:
-        """Wakes the workers of all hosts; a burst is one announcement."""
+        """Wakes the workers of all hosts. A burst is one notification."""
         self._announcer.announce()
 
     def _notify(self) -> None:
-        with contextlib.suppress(StoreError):  # they also look by themselves
+        with contextlib.suppress(StoreError):  # workers also poll
             self.write(lambda tx: tx.query("notify"))
 
     @property
     def listen(self) -> Callable[[Callable[[], None], threading.Event], None] | None:
-        """Blocks until it is stopped, calls back at every announcement; None where a pooler passes none on."""
+        """Blocks until stopped, calls back at each notification. None where a pooler does not forward them."""
         return None if self._listen_at.pooled else self._listen
 
     def _listen(self, woken: Callable[[], None], stop: threading.Event) -> None:
@@ -248,7 +253,7 @@ class PostgresStore:
                 if not refused:
                     _log.warning("listen_refused reason=%s", error)
                 refused = True
-                stop.wait(_LISTEN_AGAIN)
+                stop.wait(_LISTEN_RETRY_SECONDS)
 
     def close(self) -> None:
         self._pool.close()
@@ -261,15 +266,15 @@ class PostgresStore:
         while True:
             try:
                 return self._once(work, begin)
-            except _Untouched as error:
-                # After a restart of the server all connections are dead, and nobody knows until one is used.
+            except _NotCommitted as error:
+                # After a server restart all connections are dead, which shows only when one is used.
                 dead += 1
                 if dead > self._limit:
                     raise StoreBusy(str(error.__cause__).strip()) from error.__cause__
             except (pg_errors.DeadlockDetected, pg_errors.SerializationFailure) as error:
-                # The server has taken all of it back, and says that the same will do another time.
+                # The server rolled the transaction back. A retry may succeed.
                 collided += 1
-                if collided >= _COLLISIONS:
+                if collided >= _MAX_COLLISIONS:
                     raise _translated(error) from error
             except psycopg.Error as error:
                 raise _translated(error) from error
@@ -287,29 +292,29 @@ class PostgresStore:
                             for check in tuple(self.checks):
                                 check(tx)
                         result = work(tx)
-                        # What only reads may be repeated, whatever became of its end.
+                        # A read can be repeated, even if its commit failed.
                         committing = writes
                         connection.execute("commit")
                 except BaseException as error:
                     _roll_back(connection)
                     if connection.closed and isinstance(error, psycopg.OperationalError) and not committing:
-                        raise _Untouched from error
+                        raise _NotCommitted from error
                     raise
                 if writes and new is not None:
-                    self._remember(new)
+                    self._mark_checked(new)
                 return result
         except PoolTimeout as error:
             raise StoreBusy(UNREACHABLE) from error
 
     def _begin(self, connection: psycopg.Connection[Any], begin: str) -> psycopg.Connection[Any] | Row | None:
-        """Begins a transaction. Returns the connection to the server, if nothing has been written over it so far."""
+        """Begins a transaction. Returns the server connection if it has not written before, else None."""
         if not self._address.pooled:
             connection.execute(begin)
             return None if connection in self._checked else connection
         if self._pipelined:
             connection.execute(begin)
             cursor = connection.execute(self._opening)
-        else:  # in one round trip
+        else:  # one round trip
             cursor = connection.execute(f"{begin};{self._opening}")
             cursor.nextset()
         if begin == _READING or not self.checks:
@@ -317,12 +322,12 @@ class PostgresStore:
         backend = cursor.fetchone()
         return None if backend is None or backend[:2] in self._checked_backends else backend[:2]
 
-    def _remember(self, new: psycopg.Connection[Any] | Row) -> None:
+    def _mark_checked(self, new: psycopg.Connection[Any] | Row) -> None:
         if isinstance(new, psycopg.Connection):
             self._checked.add(new)
             return
         if len(self._checked_backends) >= _MAX_BACKENDS:
-            self._checked_backends.clear()  # they are checked once more
+            self._checked_backends.clear()  # the checks run again
         self._checked_backends.add(new)
 
     def _begun(self, connection: psycopg.Connection[Row], *, writes: bool) -> Tx:
@@ -333,30 +338,30 @@ class PostgresStore:
         return PostgresTx(connection, self._registry, now)
 
 
-class _Untouched(Exception):
-    """The connection is gone, and nothing can have been committed."""
+class _NotCommitted(Exception):
+    """The connection was lost before the commit was sent."""
 
 
 def _cursor(connection: psycopg.Connection[Any]) -> psycopg.RawCursor[Row]:
-    """One for our texts and our rows; a user's own connection may be used to others.
+    """Returns a cursor with our parameter style and row type. A user's connection may be configured differently.
 
-    Raw: psycopg would look for the names of parameters in each text again and again.
+    It is a raw cursor because psycopg would parse the parameter names of each text again.
     """
     return psycopg.RawCursor(connection, row_factory=tuple_row)
 
 
 @cache
 def _encoded(sql: str) -> bytes:
-    """Always the same bytes: each connection remembers those of two hundred statements."""
+    """Returns the identical bytes object for a text: each connection caches by it."""
     return sql.encode()
 
 
-def _configured(connection: psycopg.Connection[Any]) -> None:
+def _configure(connection: psycopg.Connection[Any]) -> None:
     connection.execute(_SHORT)
 
 
 def _roll_back(connection: psycopg.Connection[Any]) -> None:
-    """Ends a failed transaction; closes a connection that cannot do it."""
+    """Rolls back a failed transaction. Closes a connection that cannot."""
     if connection.closed or connection.info.transaction_status is TransactionStatus.IDLE:
         return
     try:
@@ -372,7 +377,7 @@ def _place(tx: Tx) -> Row | None:
 def _translated(error: psycopg.Error) -> StoreError:
     text = str(error).strip()
     if isinstance(error, (pg_errors.DuplicatePreparedStatement, pg_errors.InvalidSqlStatementName)):
-        return StoreError(BEHIND_POOLER)  # a session keeps what was prepared
+        return StoreError(BEHIND_POOLER)  # prepared statements belong to a session
     if isinstance(error, pg_errors.UniqueViolation):
         return UniqueTaken(text)
     if isinstance(error, (pg_errors.DiskFull, pg_errors.OutOfMemory)):

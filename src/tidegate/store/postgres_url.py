@@ -1,7 +1,7 @@
-"""How a PostgreSQL server is reached: directly, or through a connection pooler such as PgBouncer.
+"""PostgreSQL connection settings: direct, or through a connection pooler such as PgBouncer.
 
-A pooler in transaction mode gives each transaction another server connection, so no session may hold any state. With
-`?pooled=true` the settings of a session become settings of each transaction, and no statement is prepared.
+A pooler in transaction mode gives each transaction another server connection, so a session has no state. With
+`?pooled=true` session settings become settings of each transaction, and no statement is prepared.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ _SESSION = {
     "statement_timeout": "10000",
     "lock_timeout": "5000",
     "idle_in_transaction_session_timeout": "30000",
-    "max_parallel_workers_per_gather": "0",  # to start workers takes longer than any of our statements
+    "max_parallel_workers_per_gather": "0",  # starting parallel workers takes longer than any of our statements
 }
-# A setting that PostgreSQL does not know. Where it is missing afterwards, somebody dropped the options on the way.
+# A setting that PostgreSQL does not know. If it is missing after connecting, a proxy dropped the options.
 _MARKER = "tidegate.direct"
 _HOPELESS = (
     "does not exist",
@@ -44,7 +44,7 @@ _HOPELESS = (
     "no password supplied",
     "no pg_hba.conf entry",
     "permission denied",
-    "no such database",  # PgBouncer's words
+    "no such database",  # PgBouncer
     "no such user",
 )
 _REFUSES_OPTIONS = ("unsupported startup parameter", "command-line options")  # PgBouncer, the proxy of RDS
@@ -55,7 +55,7 @@ _OPTION = re.compile(r"(?:-c|--)\s*([A-Za-z_][\w.-]*)=(.*)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresAddress:
-    """What a URL says: parameters for libpq, and the settings that each pooled transaction begins with."""
+    """A parsed URL: parameters for libpq, and the settings that begin each pooled transaction."""
 
     conninfo: str
     pooled: bool
@@ -63,38 +63,38 @@ class PostgresAddress:
 
     @classmethod
     def of(cls, url: str, *, field: str = "url") -> PostgresAddress:
-        """ValueError when *url* is not valid; it does not repeat a password."""
+        """Parses *url*. Raises ValueError without repeating a password if it is not valid."""
         plain, pooled = _without_pooled(url, field)
         try:
-            given = conninfo_to_dict(plain)
+            options_by_name = conninfo_to_dict(plain)
         except psycopg.ProgrammingError as error:
-            why = str(error).partition(chr(34))[0].strip()  # what follows may be a password
-            raise ValueError(f"{field}: {why}") from None
-        if not all(port.isdigit() for port in str(given.get("port", 0)).split(",")):
+            problem = str(error).partition(chr(34))[0].strip()  # the rest may contain a password
+            raise ValueError(f"{field}: {problem}") from None
+        if not all(port.isdigit() for port in str(options_by_name.get("port", 0)).split(",")):
             raise ValueError(f"{field}: its port is no number")
-        options = str(given.pop("options", None) or "")
+        options = str(options_by_name.pop("options", None) or "")
         if pooled:
             settings = {**_SESSION, **dict(_settings(options, field))}
-            return cls(conninfo=make_conninfo(**{**_CLIENT, **given}), pooled=True, settings=settings)
+            return cls(conninfo=make_conninfo(**{**_CLIENT, **options_by_name}), pooled=True, settings=settings)
         ours = " ".join(f"-c {name}={value}" for name, value in {**_SESSION, _MARKER: "1"}.items())
-        given["options"] = f"{ours} {options}".strip()
-        return cls(conninfo=make_conninfo(**{**_CLIENT, **given}), pooled=False, settings={})
+        options_by_name["options"] = f"{ours} {options}".strip()
+        return cls(conninfo=make_conninfo(**{**_CLIENT, **options_by_name}), pooled=False, settings={})
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """For psycopg, beside the conninfo."""
+        """Returns the arguments of `psycopg.connect` in addition to the conninfo."""
         return {"autocommit": True, **({"prepare_threshold": None} if self.pooled else {})}
 
     @property
     def on_this_machine(self) -> bool:
         host = str(conninfo_to_dict(self.conninfo).get("host") or "/")
-        return host.startswith(("/", "@"))  # a socket in a folder
+        return host.startswith(("/", "@"))  # a Unix socket
 
     @property
     def opening(self) -> str:
-        """The first statement of a pooled transaction: applies the settings, returns the identity of the connection.
+        """Returns the first statement of a pooled transaction.
 
-        The row is the start of the server and the process behind the connection.
+        It applies the settings and returns the start time of the server and the id of the backend process.
         """
         applied = [f"set_config({_text(name)}, {_text(value)}, true)" for name, value in self.settings.items()]
         if "transaction_timeout" not in self.settings:  # PostgreSQL 17 and later
@@ -105,7 +105,7 @@ class PostgresAddress:
         return f"select pg_postmaster_start_time()::text, pg_backend_pid(), {', '.join(applied)}"
 
     def connect(self) -> psycopg.Connection[Any]:
-        """One connection outside of any pool; StoreError when waiting will not help, StoreBusy when it may."""
+        """Opens a connection outside the pool. Raises StoreBusy if a retry may help, else StoreError."""
         try:
             connection = psycopg.connect(self.conninfo, **self.arguments)
         except psycopg.OperationalError as error:
@@ -129,17 +129,17 @@ class PostgresAddress:
 
 
 def _without_pooled(url: str, field: str) -> tuple[str, bool]:
-    found = _POOLED.search(url)
-    if found is None:
+    match = _POOLED.search(url)
+    if match is None:
         return url, False
-    if found[2] not in ("true", "false"):
-        raise ValueError(f"{field}: pooled must be true or false, got {found[2]!r:.20}")
-    rest = url[found.end() :]
-    return f"{url[: found.start()]}{found[1] if rest else ''}{rest}", found[2] == "true"
+    if match[2] not in ("true", "false"):
+        raise ValueError(f"{field}: pooled must be true or false, got {match[2]!r:.20}")
+    rest = url[match.end() :]
+    return f"{url[: match.start()]}{match[1] if rest else ''}{rest}", match[2] == "true"
 
 
 def _settings(options: str, field: str) -> Iterator[tuple[str, str]]:
-    """The settings that libpq's options give a session: `-c search_path=jobs --work-mem=8MB`."""
+    """Yields the session settings in libpq's options: `-c search_path=jobs --work-mem=8MB`."""
     words = [re.sub(r"\\(.)", r"\1", word, flags=re.DOTALL) for word in _ESCAPED.findall(options)]
     while words:
         word = words.pop(0)

@@ -9,17 +9,17 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Any
 
-# One SQL text for both databases: named statements, named parameters, and a handful of fragments.
+# One SQL text serves both databases: named statements, named parameters and a few fragments.
 #
-# `-- name: list_<state> of ready, waiting` makes a statement for each of these words, which stand in place of
-# `<state>`: a partial index is only found by a state that is written out.
+# `-- name: list_<state> of ready, waiting` makes one statement per word, with the word in place of `<state>`. A
+# partial index is only used for a state that is a literal.
 #
-# `-- only sqlite` before a statement of a migration leaves it out on the other one.
+# `-- only sqlite` before a statement of a migration omits it on PostgreSQL, and the reverse.
 #
-# A fragment stands where the databases differ. `{rows id bigint, fence bigint}` is a table of parameters called
-# `given`: arrays on PostgreSQL, run once; one row at a time on SQLite, where a statement costs next to nothing. There
-# an update `from {rows ...}` has plain parameters in place of the table, which spares it a copy of every page that it
-# changes; so has an insert whose columns all stand as `given.x`, which is then one of values.
+# Fragments cover the differences. `{rows id bigint, fence bigint}` is a table of parameters named `given`. PostgreSQL
+# gets arrays and runs the statement once. SQLite runs it once per row, because a statement is cheap there. On SQLite
+# an update `from {rows ...}` gets plain parameters instead of the table, which avoids a copy of every changed page.
+# An insert whose columns are all `given.x` becomes an insert of values.
 
 
 class Dialect(StrEnum):
@@ -29,14 +29,14 @@ class Dialect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """One named statement, ready for its database."""
+    """One named statement, compiled for its database."""
 
     name: str
     sql: str
     columns: tuple[str, ...] = ()  # of its {rows}; empty when it has none
-    returns: bool = True  # rows
-    numbered: tuple[str, ...] = ()  # the names of its parameters from $1 on, where they have numbers
-    one: Statement | None = None  # for a single row of parameters, where that is quicker
+    returns: bool = True  # whether it returns rows
+    numbered: tuple[str, ...] = ()  # parameter names from $1 on, where parameters are numbered
+    one: Statement | None = None  # the variant for a single row of parameters, where that is faster
 
 
 _NEXT_JOB = (
@@ -44,17 +44,17 @@ _NEXT_JOB = (
     " coalesce((select cast(value as integer) from tg_store where name = 'forgotten'), 0)) + 1"
 )
 FRAGMENTS: Mapping[str, tuple[str, str]] = {
-    # name: on SQLite, on PostgreSQL
+    # name: SQLite, PostgreSQL
     "serial": ("integer primary key autoincrement", "bigint generated always as identity primary key"),
     # Without autoincrement SQLite writes one page less per row. For ids that may be reused or come from elsewhere.
     "row_number": ("integer primary key", "bigint generated always as identity primary key"),
-    # The number of a new job, where the database does not see to it by itself: the column, and its value.
+    # The id of a new job, where the database does not generate it: the column and its value.
     "job": ("id, ", ""),
     "job_number": (f"{_NEXT_JOB}, ", ""),
     "skip_locked": ("", "for update skip locked"),
     "for_update": ("", "for update"),
     "not_removed": ("", "for key share"),
-    # A subquery is asked once per statement, so an index can be searched for it; a bare clock is asked for each row.
+    # PostgreSQL evaluates a subquery once per statement, so it can use an index. It calls a bare clock for each row.
     "now": (
         ":now",
         "(select coalesce(:now::double precision, extract(epoch from clock_timestamp())::double precision))",
@@ -70,7 +70,7 @@ _INSERT_FROM = re.compile(
     re.DOTALL,
 )
 _GIVEN = re.compile(r"\bgiven\.([a-z_][a-z0-9_]*)")
-_PARAMETER = re.compile(r"'(?:[^']|'')*'|(?<![:\w]):([a-z_][a-z0-9_]*)")  # or a text, which has none
+_PARAMETER = re.compile(r"'(?:[^']|'')*'|(?<![:\w]):([a-z_][a-z0-9_]*)")  # or a string literal, which has none
 _TEXT = re.compile(r"'(?:[^']|'')*'")
 _CHANGES = re.compile(r"\b(insert|update|delete)\b", re.IGNORECASE)
 _RETURNS = re.compile(r"\breturning\b", re.IGNORECASE)
@@ -81,22 +81,22 @@ _NAMES = re.compile(r"^-- name: *([a-z][a-z0-9_.]*<([a-z]+)>[a-z0-9_.]*) of ([a-
 
 @lru_cache(256)
 def statements(text: str, dialect: Dialect, prefix: str = "") -> tuple[Statement, ...]:
-    """The statements of a file; ValueError for a name that stands twice, no name, or an unknown fragment."""
-    seen, found = set[str](), list[Statement]()
+    """Parses the statements of a file. Raises ValueError for a duplicate or missing name, or an unknown fragment."""
+    seen, parsed = set[str](), list[Statement]()
     for name, body in _blocks(text):
         if name in seen:
             raise ValueError(f"statement {name!r} stands twice")
         seen.add(name)
-        found.append(compiled(prefix + name, body, dialect))
-    return tuple(found)
+        parsed.append(compiled(prefix + name, body, dialect))
+    return tuple(parsed)
 
 
 def bodies(text: str) -> dict[str, str]:
-    """The statements of a file as they stand there, by name."""
+    """Returns the source text of the statements of a file, by name."""
     return dict(_blocks(text))
 
 
-@lru_cache(4096)  # an application is installed once for each queue
+@lru_cache(4096)  # an application is installed once per queue
 def compiled(name: str, body: str, dialect: Dialect) -> Statement:
     bare = _TEXT.sub("''", body)
     returns = not _CHANGES.search(bare) or bool(_RETURNS.search(bare))
@@ -114,7 +114,7 @@ def compiled(name: str, body: str, dialect: Dialect) -> Statement:
 
 
 def _of_one_row(body: str) -> tuple[str, str] | None:
-    """A statement that can do without its table of parameters, and the columns of that; None for all others."""
+    """Returns a statement without its table of parameters, and that table's columns. None if it needs the table."""
     if update := _UPDATE_FROM.fullmatch(body):
         return update[1] + update[3], update[2]
     insert = _INSERT_FROM.fullmatch(body)
@@ -122,44 +122,44 @@ def _of_one_row(body: str) -> tuple[str, str] | None:
         return None
     columns = "|".join(_rows(insert[3], Dialect.SQLITE, one=True)[1])
     if re.search(rf"(?<![.:\w])(?:{columns})\b", _TEXT.sub("''", insert[2])):
-        return None  # one that is not called given.x
+        return None  # a column that is not given.x
     return f"{insert[1]}values ({insert[2]}){insert[4]}", insert[3]
 
 
 def _expanded(name: str, body: str, dialect: Dialect, *, one: bool = False) -> tuple[str, tuple[str, ...]]:
-    """The text with its fragments, and the columns of its {rows}."""
+    """Expands the fragments. Returns the text and the columns of its {rows}."""
     columns: tuple[str, ...] = ()
 
-    def expand(found: re.Match[str]) -> str:
+    def expand(match: re.Match[str]) -> str:
         nonlocal columns
-        if found[1] == "rows":
-            sql, columns = _rows(found[2], dialect, one=one)
+        if match[1] == "rows":
+            sql, columns = _rows(match[2], dialect, one=one)
             return sql
-        if found[1] not in FRAGMENTS or found[2].strip():
-            raise ValueError(f"statement {name!r}: there is no fragment {found[0]!r}")
-        return FRAGMENTS[found[1]][dialect is Dialect.POSTGRES]
+        if match[1] not in FRAGMENTS or match[2].strip():
+            raise ValueError(f"statement {name!r}: there is no fragment {match[0]!r}")
+        return FRAGMENTS[match[1]][dialect is Dialect.POSTGRES]
 
     return _FRAGMENT.sub(expand, body).strip(), columns
 
 
 def _numbered(sql: str) -> tuple[str, tuple[str, ...]]:
-    """As PostgreSQL has parameters, and their names in order."""
+    """Numbers the parameters for PostgreSQL. Returns the text and their names in order."""
     names: dict[str, int] = {}
-    text = _PARAMETER.sub(lambda found: f"${names.setdefault(found[1], len(names) + 1)}" if found[1] else found[0], sql)
+    text = _PARAMETER.sub(lambda match: f"${names.setdefault(match[1], len(names) + 1)}" if match[1] else match[0], sql)
     return text, tuple(names)
 
 
 def script(text: str, dialect: Dialect) -> list[str]:
-    """The statements of a migration, in order; each ends with a semicolon at the end of a line."""
+    """Returns the statements of a migration, in order. Each ends with a semicolon at the end of a line."""
     lines = [line for line in text.splitlines() if _ONLY.fullmatch(line) or not line.lstrip().startswith("--")]
     parts = [part.strip() for part in re.split(r";[ \t]*(?:\n|$)", "\n".join(lines))]
-    found = []
+    compiled_sql = []
     for part in filter(None, parts):
         first, _, rest = part.partition("\n")
         only = _ONLY.fullmatch(first)
         if only is None or only[1] == dialect:
-            found.append(compiled("migration", rest if only else part, dialect).sql)
-    return found
+            compiled_sql.append(compiled("migration", rest if only else part, dialect).sql)
+    return compiled_sql
 
 
 def _rows(spec: str, dialect: Dialect, *, one: bool) -> tuple[str, tuple[str, ...]]:
@@ -195,7 +195,7 @@ def _split(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _named(head: str, body: str) -> Iterator[tuple[str, str]]:
-    """The one statement of a block, or one for each of the words that stand in its place."""
+    """Yields the statement of a block, or one statement per word of its `of` list."""
     several = _NAMES.match(head)
     if several is None:
         one = _NAME.match(head)
@@ -209,13 +209,14 @@ def _body(lines: list[str]) -> str:
     return "\n".join(line for line in lines if not line.startswith("--")).strip().removesuffix(";")
 
 
-# Arrays as PostgreSQL reads them. Its driver dumps value by value, which took longer than the rest of a batch.
+# -- arrays ------------------------------------------------------------------------------------------------------------
+# psycopg encodes arrays value by value, which took longer than the rest of a batch.
 
 _NOTHING = type(None)
 
 
 def array(values: list[Any]) -> Any:
-    """The literal of an array of texts or numbers; of anything else the list as it is, for the driver to dump."""
+    """Returns the literal of an array of strings or numbers. Other lists are returned for the driver to encode."""
     kinds = frozenset(map(type, values))
     written = _WRITTEN.get(kinds)
     return values if written is None else written(values)
@@ -224,7 +225,7 @@ def array(values: list[Any]) -> Any:
 def _texts(values: list[str]) -> Any:
     one = "\0".join(values)
     if one.count("\0") >= len(values):
-        return values  # no database keeps a NUL: the driver says so
+        return values  # no database stores a NUL: the driver raises
     return '{"' + one.replace("\\", "\\\\").replace('"', '\\"').replace("\0", '","') + '"}'
 
 

@@ -1,4 +1,4 @@
-"""SQLite: one writer at a time, group commit, readers beside it."""
+"""SQLite: one writer with group commit, and concurrent readers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from tidegate.store.sql import Dialect, Statement
 from tidegate.store.sqlite_driver import Driver, connect, library, make_private, same_file
 from tidegate.store.sqlite_files import OpenFiles, lacks_pages, read_marker
 
-# One SQLite library per file in a process: when one of two closes the file, the locks of the other are gone.
+# One SQLite library per file and process: when one of two libraries closes the file, the other loses its locks.
 
 _lock = threading.Lock()
-_open: dict[str, tuple[str, int]] = {}  # file -> library, and how many stores have it open
+_open: dict[str, tuple[str, int]] = {}  # file -> library, number of stores that have it open
 
 
 def take(path: str, driver: str | None) -> str:
-    """The library to open a file with: the one that was asked for, or else the one that has it open already.
+    """Returns the library to open a file with: *driver*, or the one that already has it open.
 
-    StoreError when another one has; every `take` is ended by a `leave`.
+    Raises StoreError if another library has it open. Every `take` needs a `leave`.
     """
     file = str(Path(path).resolve())
     with _lock:
@@ -56,13 +56,13 @@ T = TypeVar("T")
 Now = Callable[[], float]
 
 _MAX_IDLE = 8
-_READ_CACHE = 512  # kB of pages that each reader keeps; what others write takes them away, and the system has them, too
-_FORGOTTEN = 1000  # reads that others made: a reader that was not needed for so many is closed
+_READ_CACHE = 512  # kB of pages per reader; small, because writes invalidate it and the page cache has them too
+_FORGOTTEN = 1000  # reads: a reader that was idle for this many is closed
 _FORKED = "the store was opened before a fork; open it in the child, SQLite does not survive it"
 
 
 class SqliteTx:
-    """Runs statements on one connection; a `{rows}` statement runs once for each row."""
+    """Runs statements on one connection. A `{rows}` statement runs once per row."""
 
     __slots__ = ("_registry", "_execute", "_now")
 
@@ -78,10 +78,10 @@ class SqliteTx:
         sql = self._registry[name].sql
         if len(rows) == 1:
             return self._execute(sql, {"now": self._now, **(params or {}), **rows[0]})
-        shared, found = {"now": self._now, **(params or {})}, list[Row]()
+        shared, results = {"now": self._now, **(params or {})}, list[Row]()
         for row in rows:
-            found += self._execute(sql, {**shared, **row})
-        return found
+            results += self._execute(sql, {**shared, **row})
+        return results
 
     def named(self, beginning: str) -> list[str]:
         return self._registry.beginning(beginning)
@@ -90,10 +90,10 @@ class SqliteTx:
         self._execute(sql, {})
 
     def lock_migrations(self) -> None:
-        """The writer's lock is enough."""
+        """Does nothing: the writer's lock excludes other migrators."""
 
     def others_write(self, table: str) -> bool:
-        return False  # one after the other: what a later one wrote is never there before an earlier one's
+        return False  # writers are serialized, so commits become visible in order
 
 
 class SqliteStore:
@@ -113,28 +113,28 @@ class SqliteStore:
         patience: float = 10.0,
     ) -> None:
         self.url = f"sqlite:///{path}"
-        path = os.path.abspath(path)  # noqa: PTH100 - the program may change its folder later
+        path = os.path.abspath(path)  # noqa: PTH100 - the program may change its working directory
         sqlite_files.require(path)
         self.driver = take(path, driver)
-        self.path, self._patience = path, patience  # seconds that other processes may hold the file
+        self.path, self._patience = path, patience  # seconds to wait for other processes
         self._clock = now
         self._steady: SteadyClock | None = None
         self._registry = StatementRegistry(statements)
-        self.checks: set[Callable[[Tx], object]] = set()  # made by nobody: the file that was opened stays the same
+        self.checks: set[Callable[[Tx], object]] = set()  # unused: an open file stays the same
         try:
             sqlite_files.require_writable(path)
             if read_marker(path) is None:
                 make_private(path)
             self._files = OpenFiles.opened(path)
-            self._writer = self._connected()
+            self._writer = self._connect()
         except BaseException:
             leave(path)
             raise
-        if not durable:  # what happens in virtual time need not outlive a power cut, and a day has many commits
+        if not durable:  # virtual time: a simulated day has many commits, and none must survive a power cut
             self._writer.execute("pragma synchronous = off")
         self._combiner = GroupCommit(self._writer, self._require_files)
         self._reads = 0
-        # Readers that nobody uses at the moment, the last used at the end, and which read it was that each made last.
+        # Unused readers with the number of their last read, most recently used last.
         self._idle: list[tuple[Driver, int]] = []
         self._watching: Driver | None = None
         self._lock = threading.Lock()
@@ -147,12 +147,12 @@ class SqliteStore:
             raise
 
     def write(self, work: Callable[[Tx], T]) -> T:
-        self._same_process()
+        self._require_same_process()
         self._require_files(acknowledging=False)
         try:
             return self._write_steadily(work)
         except StoreError as error:
-            self._blame_files(error)
+            self._raise_file_error(error)
             raise
 
     def _write_steadily(self, work: Callable[[Tx], T]) -> T:
@@ -210,82 +210,82 @@ class SqliteStore:
         return now - age if self._steady is None else self._steady.older_than(age)
 
     def announce(self) -> None:
-        """Others see by `data_version`."""
+        """Does nothing: other processes poll `data_version`."""
 
     def data_version(self) -> int:
-        """Changes whenever another connection has written."""
-        with self._lock:  # only the numbers of one and the same connection can be compared
+        """Returns a number that changes whenever another connection has written."""
+        with self._lock:  # numbers are only comparable on one connection
             if self._closed:
                 raise StoreError("the store is closed")
             if self._watching is None:
-                self._watching = self._connected()
+                self._watching = self._connect()
             return int(self._watching.execute("pragma data_version")[0][0])
 
     def backup(self, path: str, progress: Progress = unheard) -> None:
-        """A consistent copy while others write. *progress* hears of its pages; what it raises ends the copy."""
+        """Writes a consistent copy during concurrent writes. *progress* counts pages. If it raises, the copy ends."""
         with self._reader() as reader:
-            # One view of the file for all steps of the copy: else each write of another would begin it anew.
+            # One snapshot for all steps of the copy. Otherwise each write of another connection would restart it.
             reader.execute("begin")
             reader.execute("pragma schema_version")
             reader.backup_to(path, progress)
             reader.execute("commit")
 
     def check(self) -> list[str]:
-        """What SQLite itself finds wrong with the file; empty when all is well."""
+        """Returns the problems that SQLite finds in the file. Empty if it is intact."""
         try:
             with self._reader() as reader:
-                found = [str(row[0]) for row in reader.execute("pragma integrity_check")]
+                problems = [str(row[0]) for row in reader.execute("pragma integrity_check")]
         except StoreDamaged as error:
             return [str(error)]
-        return [] if found == ["ok"] else found
+        return [] if problems == ["ok"] else problems
 
     def require_undamaged(self) -> None:
-        """StoreDamaged when SQLite finds anything wrong with the file. Reads all of it."""
-        found = self.check()
-        if found:
-            raise self._files.is_damaged(found[0])
+        """Raises StoreDamaged if SQLite finds a problem. Reads the whole file."""
+        problems = self.check()
+        if problems:
+            raise self._files.is_damaged(problems[0])
 
     def close(self) -> None:
-        """Waits for the write that is under way. What comes later is an error."""
+        """Waits for the current write. Later calls raise."""
         with self._lock:
             if self._closed:
                 return
             self._closed = True
-            readers = [*(each for each, _ in self._idle), *([] if self._watching is None else [self._watching])]
+            readers = [*(reader for reader, _ in self._idle), *([] if self._watching is None else [self._watching])]
             self._idle.clear()
         for reader in readers:
             reader.close()
-        with contextlib.suppress(StoreError):  # another process holds the file: nothing of ours is under way
+        with contextlib.suppress(StoreError):  # another process holds the file, so this one has no open write
             self._combiner.close()
-        if self._files.damaged:  # to write the log into a file that was cut would hide what it lacks
+        if self._files.damaged:  # a checkpoint into a truncated file would hide the missing pages
             self._writer.keep_log()
         self._writer.close()
         leave(self.path)
 
     @contextlib.contextmanager
     def _reader(self) -> Iterator[Driver]:
-        """A connection of its own for the time of a read; as many stay open as are used at once, up to a few."""
-        self._same_process()
+        """Yields a connection for one read. A few stay open for reuse."""
+        self._require_same_process()
         self._require_files(acknowledging=False)
         with self._lock:
             if self._closed:
                 raise StoreError("the store is closed")
             reader = self._idle.pop()[0] if self._idle else None
         if reader is None:
-            reader = self._connected()
+            reader = self._connect()
             reader.execute(f"pragma cache_size = -{_READ_CACHE}")
         try:
             yield reader
         except BaseException as error:
-            reader.close()  # with the transaction that may be open on it
+            reader.close()  # and roll back its open transaction
             if isinstance(error, StoreError):
-                self._blame_files(error)
+                self._raise_file_error(error)
             raise
-        for each in self._given_back(reader):
-            each.close()
+        for idle in self._release_reader(reader):
+            idle.close()
 
-    def _given_back(self, reader: Driver) -> list[Driver]:
-        """Keeps a reader for the next read; those that are now to be closed."""
+    def _release_reader(self, reader: Driver) -> list[Driver]:
+        """Keeps a reader for the next read. Returns the readers to close."""
         with self._lock:
             if self._closed:
                 return [reader]
@@ -297,37 +297,37 @@ class SqliteStore:
             del self._idle[0]
             return [oldest]
 
-    def _connected(self) -> Driver:
+    def _connect(self) -> Driver:
         try:
             return connect(self.path, self.driver, self._patience)
         except StoreDamaged as error:
             raise self._files.is_damaged(str(error)) from error
 
     def _require_files(self, *, acknowledging: bool = True) -> None:
-        """StoreMissing or StoreDamaged unless the files are those that were opened, and not cut."""
+        """Raises StoreMissing or StoreDamaged unless the files are the opened ones and complete."""
         if self._files.check() if acknowledging else self._files.check_often():
-            with contextlib.closing(self._connected()) as looking:
-                self._require_whole(looking)
+            with contextlib.closing(self._connect()) as probe:
+                self._require_whole(probe)
 
-    def _blame_files(self, error: StoreError) -> None:
-        """Raises what is wrong with the files, where that explains *error*."""
+    def _raise_file_error(self, error: StoreError) -> None:
+        """Raises the file problem that explains *error*, if there is one."""
         self._require_files()
         if isinstance(error, StoreDamaged):
             raise self._files.is_damaged(str(error)) from error
 
-    def _require_whole(self, looking: Driver) -> None:
-        """StoreDamaged when the file is shorter than its database; that may become smaller, when a copy is restored."""
-        for _ in range(2):  # what another process does meanwhile is no damage
-            pages = int(looking.execute("pragma page_count")[0][0])
-            size = int(looking.execute("pragma page_size")[0][0])
+    def _require_whole(self, probe: Driver) -> None:
+        """Raises StoreDamaged if the file is shorter than its database. A restored copy may shrink the database."""
+        for _ in range(2):  # a concurrent change of another process is not damage
+            pages = int(probe.execute("pragma page_count")[0][0])
+            size = int(probe.execute("pragma page_size")[0][0])
             try:
                 if not pages or not lacks_pages(self.path, pages, size):
                     self._files.accept_size()
                     return
-            except FileNotFoundError as error:  # it was removed a moment ago
+            except FileNotFoundError as error:  # removed since the last check
                 raise self._files.is_missing() from error
         raise self._files.is_damaged("it was cut: pages are missing at its end")
 
-    def _same_process(self) -> None:
+    def _require_same_process(self) -> None:
         if os.getpid() != self._process:
             raise StoreError(_FORKED)

@@ -1,6 +1,6 @@
-"""The two SQLite libraries behind one small face, and what each is safe for.
+"""The two SQLite libraries, apsw and sqlite3, behind one protocol.
 
-Never both on one file in one process: closing a file of one drops the locks of the other.
+Never open one file with both in one process: when one library closes the file, the other loses its locks.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from tidegate.store.base import Progress
 
 Row = tuple[Any, ...]
 
-_OLDEST = (3, 35, 0)  # knows RETURNING and UPDATE FROM
-# Before it, two connections that write and checkpoint at once could corrupt a WAL database.
+_MIN_VERSION = (3, 35, 0)  # supports RETURNING and UPDATE FROM
+# In older versions two connections that write and checkpoint at once could corrupt a WAL database.
 _WAL_IS_SAFE = (3, 51, 3)
-_SWITCH_AGAIN = 0.005  # seconds until the change of a journal that met another one is tried again
-_COPY_PAGES = 500  # about 2 MB: what a copy does between two words about itself
-_COPY_PATIENCE = 10  # seconds that others may hold the file that is copied to
-# What cannot be read, or is damaged, is so for good. What cannot be written may be, when there is room again: of a full
-# quota, or of no room for the -shm, SQLite says "disk I/O error" and no more.
+_SWITCH_RETRY_SECONDS = 0.005  # seconds until a journal change that collided with another one is retried
+_COPY_PAGES = 500  # about 2 MB between two progress reports of a copy
+_COPY_TIMEOUT = 10  # seconds to wait for a locked target of a copy
+# A read error or damage is permanent. A write error may pass when there is space again: for a full quota, or no space
+# for the -shm file, SQLite only reports "disk I/O error".
 _UNREADABLE = frozenset(sqlite3.SQLITE_IOERR | kind << 8 for kind in (1, 2, 32, 33))  # READ, SHORT_READ, DATA, a bad fs
 
 
@@ -44,26 +44,26 @@ class Driver(Protocol):
 
 
 def library(driver: str | None) -> str:
-    """'apsw' or 'sqlite3': what was asked for, else the newer one that is installed."""
+    """Returns 'apsw' or 'sqlite3': the given one, or the newer installed one."""
     if driver in ("apsw", "sqlite3"):
         return driver
     if driver is not None:
         raise ValueError(f"driver: {driver!r} is not allowed; give 'apsw' or 'sqlite3'")
     try:
-        import apsw  # noqa: F401 - is it there?
+        import apsw  # noqa: F401 - is it installed?
     except ImportError:
         return "sqlite3"
     return "apsw"
 
 
 def make_private(path: str) -> None:
-    """An empty file where there is none, which is not for everybody; the umask decides about the group."""
-    with contextlib.suppress(OSError):  # it is there, or whoever opens it says why it cannot be
+    """Creates an empty file, if there is none, that others cannot read. The umask decides about the group."""
+    with contextlib.suppress(OSError):  # it exists, or opening it reports the reason
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o660))
 
 
 def connect(path: str, driver: str, patience: float = 10.0) -> Driver:
-    """A connection that waits so many seconds for other processes. The file must be there: see `make_private`."""
+    """Connects to an existing file. Waits *patience* seconds for other processes. See `make_private`."""
     connection: Driver = ApswDriver(path) if driver == "apsw" else StdlibDriver(path)
     try:
         _set_up(connection, driver, patience)
@@ -74,8 +74,8 @@ def connect(path: str, driver: str, patience: float = 10.0) -> Driver:
 
 
 def connect_to_look(path: str, driver: str, patience: float = 2.0) -> Driver:
-    """A connection that changes nothing: not a row, not the journal mode, and no file beside the database."""
-    # Who opens a WAL database leaves a -wal beside it. Without one nobody has it open, and no lock is needed to read.
+    """Connects without changing anything: no row, no journal mode, no additional file."""
+    # A process that opens a WAL database creates a -wal file. Without one it is not open, and reads need no lock.
     alone = in_wal(path) and not Path(f"{path}-wal").exists()
     where = f"file:{quote(str(Path(path).absolute()))}?mode=ro{'&immutable=1' if alone else ''}"
     connection: Driver = ApswDriver(where, read_only=True) if driver == "apsw" else StdlibDriver(where, read_only=True)
@@ -89,7 +89,7 @@ def connect_to_look(path: str, driver: str, patience: float = 2.0) -> Driver:
 
 
 def in_wal(path: str) -> bool:
-    """Whether the file says that its journal is a WAL."""
+    """Whether the header of the file says that its journal is a WAL."""
     with Path(path).open("rb") as file:
         return file.read(20)[18:] == b"\x02\x02"
 
@@ -107,24 +107,24 @@ def wal_is_safe(driver: str) -> bool:
 
 
 def _set_up(connection: Driver, driver: str, patience: float) -> None:
-    """What every connection needs: durable against power loss, patient with other processes."""
-    if version(driver) < _OLDEST:
-        found = ".".join(map(str, version(driver)))
-        raise StoreError(f"SQLite {found} is too old; install apsw: pip install 'tidegate[queue]'")
+    """Configures a connection: durable against power loss, and waiting for other processes."""
+    if version(driver) < _MIN_VERSION:
+        installed = ".".join(map(str, version(driver)))
+        raise StoreError(f"SQLite {installed} is too old; install apsw: pip install 'tidegate[queue]'")
     connection.execute(f"pragma busy_timeout = {round(patience * 1000)}")
     journal = "wal" if wal_is_safe(driver) else "truncate"
-    found = _switched(connection, journal, patience)
-    if journal != "wal" and found == "wal":
+    current = _set_journal(connection, journal, patience)
+    if journal != "wal" and current == "wal":
         raise StoreBusy("another process has the file open with a newer SQLite; this one is not safe beside it")
     for pragma in ("synchronous = full", "foreign_keys = on", "mmap_size = 0"):
         connection.execute(f"pragma {pragma}")
 
 
-def _switched(connection: Driver, journal: str, patience: float) -> str:
-    """The journal that the file has now.
+def _set_journal(connection: Driver, journal: str, patience: float) -> str:
+    """Sets the journal mode and returns the actual one.
 
-    Where two open a new file at once, SQLite refuses one of them at once, however patient it was told to be: both read
-    already, and each would wait for the other.
+    If two processes open a new file at once, SQLite rejects one immediately, whatever its timeout is: both have read
+    locks, and each would wait for the other.
     """
     until = time.monotonic() + patience
     while True:
@@ -133,11 +133,11 @@ def _switched(connection: Driver, journal: str, patience: float) -> str:
         except StoreBusy as error:
             if "locked" not in str(error) or time.monotonic() >= until:
                 raise
-        time.sleep(_SWITCH_AGAIN)
+        time.sleep(_SWITCH_RETRY_SECONDS)
 
 
 class ApswDriver:
-    """apsw, whose SQLite is new."""
+    """apsw, with a recent SQLite."""
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
         import apsw
@@ -146,16 +146,16 @@ class ApswDriver:
         flags = (
             apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
             if read_only
-            else apsw.SQLITE_OPEN_READWRITE  # and not CREATE: an empty database in the place of a lost one hides that
+            else apsw.SQLITE_OPEN_READWRITE  # without CREATE: a new empty database would hide a lost one
         )
         try:
             self.raw: Any = apsw.Connection(path, flags, statementcachesize=256)
         except apsw.Error as error:
             raise self._translated(error) from error
-        # Else SQLite plans a statement anew whenever a value is bound that it once looked at to plan it, which takes
-        # up to ten times as long as to run it.
+        # Otherwise SQLite plans a statement again whenever a bound value changes that it used for the plan. That takes
+        # up to ten times as long as running it.
         self.raw.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-        self._cursor = self.raw.cursor()  # the same for all statements: each is read to its end before the next
+        self._cursor = self.raw.cursor()  # shared: each result is fetched completely before the next statement
 
     @property
     def in_transaction(self) -> bool:
@@ -163,8 +163,8 @@ class ApswDriver:
 
     def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]:
         try:
-            found: list[Row] = self._cursor.execute(sql, params).fetchall()
-            return found
+            rows: list[Row] = self._cursor.execute(sql, params).fetchall()
+            return rows
         except self._apsw.Error as error:
             raise self._translated(error) from error
 
@@ -172,14 +172,14 @@ class ApswDriver:
         self.raw.close()
 
     def keep_log(self) -> None:
-        """Closing writes nothing into the database file."""
+        """Prevents a checkpoint on close."""
         self.raw.config(self._apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
 
     def backup_to(self, path: str, progress: Progress) -> None:
         try:
             target = self._apsw.Connection(path)
             try:
-                target.set_busy_timeout(_COPY_PATIENCE * 1000)
+                target.set_busy_timeout(_COPY_TIMEOUT * 1000)
                 with target.backup("main", self.raw, "main") as copy:
                     while not copy.done:
                         copy.step(_COPY_PAGES)
@@ -205,7 +205,7 @@ class ApswDriver:
 
 
 class StdlibDriver:
-    """The standard library's sqlite3, as old as the machine's."""
+    """sqlite3 of the standard library, with the SQLite of the operating system."""
 
     def __init__(self, path: str, *, read_only: bool = False) -> None:
         where = path if read_only else f"file:{quote(str(Path(path).absolute()))}?mode=rw"
@@ -230,14 +230,14 @@ class StdlibDriver:
         self.raw.close()
 
     def keep_log(self) -> None:
-        """Closing writes nothing into the database file; before Python 3.12 it cannot be told so."""
+        """Prevents a checkpoint on close, from Python 3.12 on."""
         set_option: Any = getattr(self.raw, "setconfig", None)
         if set_option is not None:
             set_option(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, True)  # type: ignore[attr-defined,unused-ignore]
 
     def backup_to(self, path: str, progress: Progress) -> None:
         try:
-            target = sqlite3.connect(path, timeout=_COPY_PATIENCE)
+            target = sqlite3.connect(path, timeout=_COPY_TIMEOUT)
             try:
                 self.raw.backup(
                     target, pages=_COPY_PAGES, progress=lambda _, left, total: progress(total - left, total)
@@ -265,6 +265,6 @@ def _translated(error: sqlite3.Error) -> StoreError:
 
 
 def same_file(raw: Any, path: str) -> bool:
-    """Whether a connection of the user's is open on this very file."""
+    """Whether a connection of the user has this file open."""
     rows = list(raw.execute("pragma database_list"))
     return any(name == "main" and file and Path(file).resolve() == Path(path).resolve() for _, name, file in rows)

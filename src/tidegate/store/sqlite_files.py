@@ -1,10 +1,10 @@
-"""SQLite's files: whether a database is expected in this place, and whether the open one is still there and whole.
+"""SQLite's files: whether a database is expected at a path, and whether the open one is still there and complete.
 
-SQLite creates an empty database where it finds none, and goes on writing to a file that was removed. Both would lose
-jobs that were acknowledged. So a marker beside the database (`jobs.db.id`) says which one belongs there, and each
-transaction looks whether the files are still the ones that were opened.
+SQLite creates an empty database where there is none, and keeps writing to a removed file. Both would lose acknowledged
+jobs. So a marker file (`jobs.db.id`) names the expected database, and each transaction checks that the files are still
+the opened ones.
 
-Nothing here opens the database file itself: closing it again would drop the locks that SQLite holds in this process.
+This module never opens the database file: closing it would drop the locks that SQLite holds in this process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tidegate.errors import StoreDamaged, StoreError, StoreMissing
 _log = logging.getLogger("tidegate.store")
 
 _DAMAGED = "damaged"
-_CHECK_EVERY = 0.05  # seconds between two checks by those who only read
+_CHECK_EVERY = 0.05  # seconds between two checks of readers
 _PENDING_BYTE = 0x40000000  # SQLite never writes the page with this byte
 _WAL_HEADER, _FRAME_HEADER = struct.Struct(">8xI4x8s8x"), struct.Struct(">II8s8x")
 _WAY_OUT = "To use what is there now, or to start with an empty database: tidegate db migrate --new"
@@ -34,10 +34,10 @@ _WAY_OUT = "To use what is there now, or to start with an empty database: tidega
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What is known of the database that belongs here."""
+    """The expected database."""
 
     id: str
-    damaged: bool = False  # damage was found; the next one who opens it checks all of it first
+    damaged: bool = False  # the next process that opens it checks the whole file first
 
 
 def marker_file(path: str) -> Path:
@@ -45,19 +45,19 @@ def marker_file(path: str) -> Path:
 
 
 def read_marker(path: str) -> Marker | None:
-    """None where no database is expected. A marker that cannot be understood has an empty id."""
+    """Returns None if no database is expected. An unreadable marker has an empty id."""
     try:
         words = marker_file(path).read_text(encoding="ascii", errors="replace").split()
     except FileNotFoundError:
         return None
     except OSError as error:
-        why = error.strerror or type(error).__name__
-        raise StoreError(f"{marker_file(path)} cannot be read ({why.lower()}); give this user the right") from error
+        reason = error.strerror or type(error).__name__
+        raise StoreError(f"{marker_file(path)} cannot be read ({reason.lower()}); give this user the right") from error
     return Marker(words[0] if words else "", damaged=_DAMAGED in words[1:])
 
 
 def write_marker(path: str, marker: Marker) -> None:
-    """Without a marker nothing is protected, and everything works: a failure is logged and no more."""
+    """Writes the marker. A failure is only logged: everything works without it, but is not protected."""
     draft = Path(f"{marker_file(path)}.{secrets.token_hex(4)}")
     try:
         number = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o660)
@@ -72,12 +72,12 @@ def write_marker(path: str, marker: Marker) -> None:
 
 
 def remove_marker(path: str) -> None:
-    """From now on no database is expected: the next one who opens it takes what is there, or makes a new one."""
+    """Removes the marker. The next process that opens the path takes the existing file or creates a new one."""
     marker_file(path).unlink(missing_ok=True)
 
 
 def require_expected(path: str) -> None:
-    """StoreMissing when a database belongs here, and there is none or an empty file."""
+    """Raises StoreMissing if a database is expected, and the file is missing or empty."""
     try:
         if os.stat(path).st_size:  # noqa: PTH116 - as below
             return
@@ -91,12 +91,12 @@ def require_expected(path: str) -> None:
         )
 
 
-def require_id(path: str, found: str | None) -> None:
-    """StoreMissing when another database is in the place of the one that belongs here."""
+def require_id(path: str, store_id: str | None) -> None:
+    """Raises StoreMissing if the database is not the expected one."""
     marker = read_marker(path)
-    if marker is not None and marker.id and marker.id != found:
+    if marker is not None and marker.id and marker.id != store_id:
         raise StoreMissing(
-            f"{path} is not the database that belongs here: its id is {found or 'missing'}, "
+            f"{path} is not the database that belongs here: its id is {store_id or 'missing'}, "
             f"{marker_file(path).name} says {marker.id}. Put the right file back, or restore a copy: "
             f"tidegate db restore FILE --yes. {_WAY_OUT}"
         )
@@ -106,13 +106,13 @@ def require_id(path: str, found: str | None) -> None:
 
 
 class OpenFiles:
-    """The files of one store: the database, and its log and index where it has them."""
+    """The files of one store: the database, its write-ahead log and its index."""
 
     def __init__(self, path: str) -> None:
         self._path = path
-        found = os.stat(path)  # noqa: PTH116 - once per transaction, and a Path costs as much as the call
-        self._file = found.st_ino, found.st_dev
-        self._size = found.st_size
+        stat = os.stat(path)  # noqa: PTH116 - runs once per transaction, and a Path costs as much as the call
+        self._file = stat.st_ino, stat.st_dev
+        self._size = stat.st_size
         self._beside: dict[str, tuple[int, int] | None] = {f"{path}-wal": None, f"{path}-shm": None}
         self._lock = threading.Lock()
         self._missing = False
@@ -121,7 +121,7 @@ class OpenFiles:
 
     @classmethod
     def opened(cls, path: str) -> OpenFiles:
-        """StoreMissing when the file was removed a moment ago: nothing may be created in its place."""
+        """Raises StoreMissing if the file was just removed. Never creates one."""
         try:
             return cls(path)
         except FileNotFoundError as error:
@@ -133,66 +133,66 @@ class OpenFiles:
         return bool(self._damage)
 
     def check_often(self) -> bool:
-        """As `check`, unless that was done a moment ago. Nothing is acknowledged by this alone."""
+        """Runs `check`, unless it ran a moment ago. Not enough to acknowledge a write."""
         if not self._missing and not self._damage and time.monotonic() < self._next_check:
             return False
         return self.check()
 
     def check(self) -> bool:
-        """StoreMissing or StoreDamaged when they cannot be trusted; True when the database file became shorter.
+        """Raises StoreMissing or StoreDamaged if the files cannot be trusted. Returns True if the database file shrank.
 
-        That is well only when the database did, too; `accept_size` then says so.
+        Shrinking is correct only if the database shrank too. `accept_size` confirms that.
         """
         if self._damage:
             raise StoreDamaged(self._damage)
         try:
-            found = os.stat(self._path)  # noqa: PTH116
-            if (found.st_ino, found.st_dev) != self._file or not self._same_beside():
+            stat = os.stat(self._path)  # noqa: PTH116
+            if (stat.st_ino, stat.st_dev) != self._file or not self._side_files_match():
                 raise self.is_missing()
         except OSError as error:
             raise self.is_missing() from error
         if self._missing:
             self._is_back()
         self._next_check = time.monotonic() + _CHECK_EVERY
-        if found.st_size < self._size:
-            if not found.st_size:  # to SQLite that is a new database, and no damage
+        if stat.st_size < self._size:
+            if not stat.st_size:  # to SQLite an empty file is a new database, not damage
                 raise self.is_damaged("it was cut to nothing")
             return True
-        self._size = found.st_size
+        self._size = stat.st_size
         return False
 
     def accept_size(self) -> None:
         self._size = os.stat(self._path).st_size  # noqa: PTH116
 
-    def is_damaged(self, why: str) -> StoreDamaged:
-        """From now on nothing is read or written: that would make it worse. Returns what is to be raised."""
+    def is_damaged(self, reason: str) -> StoreDamaged:
+        """Marks the database as damaged: no more reads or writes, which could make it worse. Returns the exception."""
         with self._lock:
             first, self._damage = (
                 not self._damage,
                 self._damage
                 or (
-                    f"the database file {self._path} is damaged ({why}). "
+                    f"the database file {self._path} is damaged ({reason}). "
                     "Stop Tidegate and restore a copy: tidegate db restore FILE --yes"
                 ),
             )
         if first:
-            _log.error("database_damaged file=%s why=%s hint=restore a copy", Path(self._path).name, why)
+            _log.error("database_damaged file=%s why=%s hint=restore a copy", Path(self._path).name, reason)
             marker = read_marker(self._path)
             if marker is not None:
                 write_marker(self._path, Marker(marker.id, damaged=True))
         return StoreDamaged(self._damage)
 
-    def _same_beside(self) -> bool:
+    def _side_files_match(self) -> bool:
         for name, known in self._beside.items():
             try:
-                found = os.stat(name)  # noqa: PTH116
+                stat = os.stat(name)  # noqa: PTH116
             except FileNotFoundError:
                 if known is not None:
                     return False
                 continue
             if known is None:
-                self._beside[name] = found.st_ino, found.st_dev  # SQLite has just made it
-            elif (found.st_ino, found.st_dev) != known:
+                self._beside[name] = stat.st_ino, stat.st_dev  # SQLite has just created it
+            elif (stat.st_ino, stat.st_dev) != known:
                 return False
         return True
 
@@ -215,34 +215,35 @@ class OpenFiles:
 
 
 def lacks_pages(path: str, pages: int, page_size: int) -> bool:
-    """Whether the file was cut: pages behind its end must all be in its log."""
+    """Whether the file is truncated: pages after its end must all be in its log."""
     logged = _logged_pages(f"{path}-wal")
-    there = os.stat(path).st_size // page_size  # noqa: PTH116
+    page_count = os.stat(path).st_size // page_size  # noqa: PTH116
     never = _PENDING_BYTE // page_size + 1
-    return there == 0 or any(page not in logged and page != never for page in range(there + 1, pages + 1))
+    return page_count == 0 or any(page not in logged and page != never for page in range(page_count + 1, pages + 1))
 
 
 def _logged_pages(log: str) -> set[int]:
-    """The pages that a write-ahead log has, as its frames say; those of an earlier round do not count."""
-    found: set[int] = set()
+    """Returns the pages in the frames of a write-ahead log. Frames of an earlier cycle do not count."""
+    pages: set[int] = set()
     try:
         with Path(log).open("rb") as file:
             head = file.read(_WAL_HEADER.size)
             if len(head) < _WAL_HEADER.size:
-                return found
+                return pages
             page_size, salt = _WAL_HEADER.unpack(head)
             while len(frame := file.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
                 page, _, its_salt = _FRAME_HEADER.unpack(frame)
                 if its_salt != salt:
                     break
-                found.add(page)
+                pages.add(page)
                 file.seek(page_size, os.SEEK_CUR)
     except FileNotFoundError:
-        pass  # it has none: all pages must be in the file
-    return found
+        pass  # without a log all pages must be in the file
+    return pages
 
 
-# SQLite needs a local disk, since its locks do not hold on network file systems; and it must be allowed to write.
+# -- file system -------------------------------------------------------------------------------------------------------
+# SQLite's locks do not work on network file systems.
 
 # fmt: off
 _NETWORK = frozenset({
@@ -253,27 +254,27 @@ _NETWORK = frozenset({
 
 
 def require(path: str, mounts: str = "/proc/self/mounts") -> None:
-    """StoreError when *path* lies on a network file system; says nothing where that cannot be found out."""
+    """Raises StoreError if *path* is on a network file system. Does nothing where that is unknown."""
     kind = _file_system(Path(path).resolve().parent, Path(mounts))
     if kind in _NETWORK:
         raise StoreError(f"the database lies on a network file system ({kind}); SQLite needs a local disk")
 
 
 def require_writable(path: str) -> None:
-    """Makes the folder of *path* where there is none; StoreError when either may not be written."""
+    """Creates the folder of *path*. Raises StoreError if the folder or the file is not writable."""
     folder = Path(path).absolute().parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        why = (error.strerror or type(error).__name__).lower()
-        raise StoreError(f"the database cannot be opened: its folder {folder} cannot be made ({why})") from error
-    why = refusal(Path(path))
-    if why:
-        raise StoreError(f"the database cannot be opened: {why}")
+        reason = (error.strerror or type(error).__name__).lower()
+        raise StoreError(f"the database cannot be opened: its folder {folder} cannot be made ({reason})") from error
+    reason = refusal(Path(path))
+    if reason:
+        raise StoreError(f"the database cannot be opened: {reason}")
 
 
 def refusal(path: Path) -> str:
-    """Why a file cannot be written; its folder counts, too: the journal lies beside it."""
+    """Returns why a file cannot be written, or an empty string. The journal needs a writable folder too."""
     folder = path.absolute().parent
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"its folder {folder} may not be written by this user"

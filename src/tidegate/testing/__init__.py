@@ -1,8 +1,8 @@
-"""What a test of a program that uses Tidegate needs: time that is virtual, services that follow a script, an event log.
+"""Test helpers for programs that use Tidegate: a virtual clock, scripted services and an event log.
 
     from tidegate.testing import EventLog, ScriptedTarget, Simulator, VirtualClock
 
-Names are loaded when they are first used: the pytest plug-in lives in this package, and every run of pytest loads it.
+Names are imported on first use, because every pytest run loads the plug-in in this package.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Collects the events of a bus, and says clearly what there was when a test expected something else."""
+"""Collects the events of a bus, with assertions that list what was collected."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tidegate.guard.sinks import fields_of, line
 from tidegate.jobs.queue import Queue
 from tidegate.jobs.worker import WorkerStats
 
-# Most events that a message lists: a test that ran for a day may have thousands.
+# Events in an error message: a test that simulates a day may have thousands.
 _LISTED = 30
 
 
@@ -25,9 +25,8 @@ class EventLog:
         events.assert_one("breaker_state_changed", to="open")
         assert [notice.kind for notice in events.notices()] == ["cap"]
 
-    What is asked for is matched against the attributes of the event (target, key, operation, user), its fault (code,
-    status, reason), its notice (title, message) and its fields. `fault`, `notice` and a name that an event does not
-    have never match.
+    Criteria are compared with the attributes of the event (target, key, operation, user), its fault (code, status,
+    reason), its notice (title, message) and its fields. `fault`, `notice` and unknown names never match.
     """
 
     def __init__(self, bus: Bus | None = None) -> None:
@@ -36,30 +35,30 @@ class EventLog:
         self.bus.attach(self.events.append)
 
     def of(self, kind: EventKind | str, **wanted: object) -> list[Event]:
-        """The events of one kind that match all of *wanted*."""
+        """Returns the events of one kind that match all of *wanted*."""
         kind = EventKind(kind)
         return [event for event in self.events if event.kind is kind and _matches(event, wanted)]
 
     def notices(self, kind: NoticeKind | str | None = None) -> list[Notice]:
-        """What people were told, oldest first."""
-        found = [event.notice for event in self.events if event.notice is not None]
-        return found if kind is None else [notice for notice in found if notice.kind is NoticeKind(kind)]
+        """Returns the notices, oldest first."""
+        notices = [event.notice for event in self.events if event.notice is not None]
+        return notices if kind is None else [notice for notice in notices if notice.kind is NoticeKind(kind)]
 
     def assert_one(self, kind: EventKind | str, **wanted: object) -> Event:
-        """The one event that matches; AssertionError lists what there was when there is none or more than one."""
-        found = self.of(kind, **wanted)
-        if len(found) == 1:
-            return found[0]
-        raise AssertionError(f"expected one {_asked(kind, wanted)}, found {len(found)}.\n{self}")
+        """Returns the only matching event. Raises AssertionError with a list of events if there is none or several."""
+        matches = self.of(kind, **wanted)
+        if len(matches) == 1:
+            return matches[0]
+        raise AssertionError(f"expected one {_asked(kind, wanted)}, found {len(matches)}.\n{self}")
 
     def assert_none(self, kind: EventKind | str, **wanted: object) -> None:
-        """AssertionError when an event matches."""
-        found = self.of(kind, **wanted)
-        if found:
-            raise AssertionError(f"expected no {_asked(kind, wanted)}, found {len(found)}.\n{self}")
+        """Raises AssertionError if an event matches."""
+        matches = self.of(kind, **wanted)
+        if matches:
+            raise AssertionError(f"expected no {_asked(kind, wanted)}, found {len(matches)}.\n{self}")
 
     def clear(self) -> None:
-        """Forgets what was collected; what follows is collected on."""
+        """Discards the collected events and keeps collecting."""
         self.events.clear()
 
     def close(self) -> None:
@@ -97,17 +96,17 @@ def _value(event: Event, name: str) -> object:
     if name in event.fields:
         return event.fields[name]
     for source in (event, event.fault, event.notice):
-        found = getattr(source, name, None)
-        if found is not None:
-            return found
+        value = getattr(source, name, None)
+        if value is not None:
+            return value
     return None
 
 
-# Durable jobs on virtual time: a worker that works for a day, in seconds.
+# -- jobs in virtual time ----------------------------------------------------------------------------------------------
 
 
 async def work_for(queue: Queue, duration: Duration, concurrency: int = 20, **numbers: Any) -> WorkerStats:
-    """Runs a worker for *duration* of the queue's own time, then stops it gently; returns what it did.
+    """Runs a worker for *duration* of the queue's time, then stops it gracefully. Returns its statistics.
 
     queue = Queue("sqlite:///test.db", clock=clock, inline=True)
     clock.run(work_for(queue, "24h"))
@@ -115,6 +114,6 @@ async def work_for(queue: Queue, duration: Duration, concurrency: int = 20, **nu
     wanted = seconds(duration, field="duration")
     stop = asyncio.Event()
     worker = asyncio.create_task(queue.arun_worker(concurrency, stop=stop, **numbers))
-    await asyncio.wait({worker}, timeout=wanted)  # a worker that breaks must not be waited for all day
+    await asyncio.wait({worker}, timeout=wanted)  # ends early if the worker fails
     stop.set()
     return await worker

@@ -1,4 +1,4 @@
-"""The pytest plug-in. Pytest loads it in every run, so nothing but pytest is imported until a fixture is used."""
+"""The pytest plug-in. Every pytest run loads it, so it imports only pytest until a fixture is used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def virtual_clock() -> VirtualClock:
-    """A clock that jumps instead of waiting: `Target(..., clock=virtual_clock)`."""
+    """A clock that advances without waiting: `Target(..., clock=virtual_clock)`."""
     from tidegate.clock import VirtualClock
 
     return VirtualClock()
@@ -22,7 +22,7 @@ def virtual_clock() -> VirtualClock:
 
 @pytest.fixture
 def tide_events() -> Iterator[EventLog]:
-    """The events of a bus that only this test uses: `Target(..., tuning=Tuning(bus=tide_events.bus))`."""
+    """The events of a bus for this test only: `Target(..., tuning=Tuning(bus=tide_events.bus))`."""
     from tidegate.testing.events import EventLog
 
     log = EventLog()

@@ -1,4 +1,4 @@
-"""A service that follows a script, for tests: it answers, fails, hangs or is down when it is told to."""
+"""A scripted service for tests: it responds, fails, hangs or is down as its script says."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tidegate.clock import SYSTEM, Clock
 from tidegate.durations import Duration, seconds
 from tidegate.simulation.outage import FailureMode, FailurePeriod, Outage
 
-# How long a call hangs before its client gives up, where nothing else is said.
+# Seconds that a call hangs before its client gives up, by default.
 HANGS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """An answer by its HTTP status; raised as `StatusError` where there is no transport, if it is no good answer."""
+    """A response by its HTTP status. Without a transport an error status is raised as `StatusError`."""
 
     status_code: int
     body: bytes | str = b""
@@ -40,13 +40,13 @@ class Status:
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """The call is taken and never answered: it takes *lasts*, then the client's patience ends in TimeoutError."""
+    """The call is accepted and never answered. After *lasts* the client raises TimeoutError."""
 
     lasts: Duration = HANGS
 
 
 class StatusError(Exception):
-    """What a client raises for an answer that says no; `.response` is that answer."""
+    """A client's exception for an error response. `.response` is the response."""
 
     def __init__(self, response: Status) -> None:
         super().__init__(f"status {response.status_code}")
@@ -55,7 +55,7 @@ class StatusError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedCall:
-    """One call that reached the service. *at* is the clock's monotonic time, *outcome* what the script said."""
+    """One call that reached the service. *at* is monotonic time, *outcome* the step of the script."""
 
     at: float
     args: tuple[Any, ...]
@@ -65,17 +65,17 @@ class RecordedCall:
 
 
 class ScriptedTarget:
-    """A stand-in for the service behind a `Target`.
+    """A substitute for the service behind a `Target`.
 
         service = ScriptedTarget("first", Status(503), ConnectionResetError(), answer="later", clock=virtual_clock)
         service = ScriptedTarget(outage="24h down", clock=virtual_clock)   # or "1h 30% errors", "2h 429 retry-after 5m"
 
-    Each call takes the next step of the script: an exception is raised, a `Status` or a `Hang` does what its name
-    says, anything else is the answer. Afterwards *answer* is given for ever; one that can be called is called with the
-    arguments. While the *outage* lasts, calls meet it and the script waits; its times count from construction.
+    Each call takes the next step of the script: an exception is raised, a `Status` or a `Hang` does what its name says,
+    any other value is returned. After the last step every call returns *answer*, or calls it with the arguments. During
+    the *outage* calls fail and the script waits. Its times count from construction.
 
-    Call it from `def`, `await service.acall(...)` from `async def`, or give `service.transport()` to a client of httpx
-    or httpx2. `calls` lists every call that reached it.
+    Call it in `def`, `await service.acall(...)` in `async def`, or pass `service.transport()` to an httpx or httpx2
+    client. `calls` lists every call that reached it.
     """
 
     def __init__(
@@ -93,14 +93,14 @@ class ScriptedTarget:
         self.clock = clock
         self._start = clock.monotonic()
         self._roll: Callable[[], float] = random.Random(seed).random
-        self.__name__ = "scripted"  # a target names its operation by it
+        self.__name__ = "scripted"  # the operation name in a target
 
     def then(self, *steps: object) -> None:
-        """Adds steps to the end of the script."""
+        """Appends steps to the script."""
         self._script.extend(steps)
 
     def count(self, *, failed: bool | None = None, since: float = 0.0, until: float = float("inf")) -> int:
-        """How many calls reached it, from *since* up to *until* on the clock; *failed*: only those, or the others."""
+        """Counts the calls from *since* until *until* in monotonic time. *failed* selects failures or successes."""
         return sum(1 for call in self.calls if since <= call.at < until and failed in (None, call.failed))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -110,14 +110,14 @@ class ScriptedTarget:
         return raise_or_return(outcome, args, kwargs)
 
     async def acall(self, *args: Any, **kwargs: Any) -> Any:
-        """As calling it, awaited; a hang can be cancelled."""
+        """The async form of a call. A hang can be cancelled."""
         outcome = self.met(args, kwargs)
         if isinstance(outcome, Hang):
             await self.clock.asleep(seconds(outcome.lasts))
         return raise_or_return(outcome, args, kwargs)
 
     def met(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
-        """What a call meets now; it is on record from here on."""
+        """Returns the next outcome and records the call."""
         at = self.clock.monotonic()
         trouble = self._outage.trouble(at - self._start, self._roll())
         if trouble is not None:
@@ -128,16 +128,16 @@ class ScriptedTarget:
         return outcome
 
     def transport(self) -> Any:
-        """The service as a transport for `httpx.Client(transport=...)` or httpx2's, or around it a target's own.
+        """Returns a transport for `httpx.Client(transport=...)` or httpx2's, also inside a target's transport.
 
-        An answer that is a dict or a list is sent as JSON.
+        A dict or a list is sent as JSON.
         """
         from tidegate.testing.simulator.transport import ScriptedTransport
 
         return ScriptedTransport(self)
 
     def async_transport(self) -> Any:
-        """As `transport()`, for `AsyncClient`."""
+        """The async form of `transport()`, for `AsyncClient`."""
         from tidegate.testing.simulator.transport import AsyncScriptedTransport
 
         return AsyncScriptedTransport(self)
@@ -146,12 +146,12 @@ class ScriptedTarget:
 def raise_or_return(
     outcome: object, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] = MappingProxyType({})
 ) -> Any:
-    """How a call ends that met *outcome*; a hang is over."""
+    """Ends a call with *outcome*: raises or returns it. A hang raises TimeoutError."""
     match outcome:
         case Hang():
             raise TimeoutError(f"no answer within {seconds(outcome.lasts):g} s")
         case BaseException():
-            raise outcome.with_traceback(None)  # it may be raised many times, and would keep every traceback
+            raise outcome.with_traceback(None)  # reused: it would accumulate tracebacks
         case type() if issubclass(outcome, BaseException):
             raise outcome
         case Status() if outcome.status_code >= 400:
@@ -162,7 +162,7 @@ def raise_or_return(
 
 
 def outcome_of(trouble: FailurePeriod) -> object:
-    """What a call meets in that trouble, as a step of a script."""
+    """Returns a failure period as a step of a script."""
     match trouble.ill:
         case FailureMode.DOWN:
             return ConnectionRefusedError(111, "Connection refused")
@@ -173,7 +173,7 @@ def outcome_of(trouble: FailurePeriod) -> object:
 
 
 def digits(wait: float) -> str:
-    """Seconds as a header has them: a month is no 2.592e+06 there."""
+    """Formats seconds for a header, without an exponent."""
     return f"{wait:.3f}".rstrip("0").rstrip(".")
 
 

@@ -1,4 +1,4 @@
-"""An outage played on the virtual clock against your own target."""
+"""Simulates an outage of your own target on a virtual clock."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def simulate(
     overlap: bool = False,
     seed: int = 0,
 ) -> Simulation:
-    """What would happen: one call *every* so often, for *lasts*, while the service has this *outage*.
+    """Simulates one call per *every*, for *lasts*, while the service has this *outage*.
 
         from functools import partial
         result = simulate(partial(Target, "lidarr"), outage="2h down", every="1m")
         print(len(result.calls), result.held, result.recovered_after)
 
-    *make* is called once, with clock, tuning and self guard as keywords; with *probe* also with the service's health
-    probe. *retry* is the guard's. With *keys* the calls belong to that many keys in turn, of which the first
-    *failing_keys* have the outage, or all. A call that hangs delays those after it, as in a loop; with *overlap* they
-    do not wait for it, as requests of many users do. The same *seed* gives the same result.
+    *make* is called once with clock, tuning and self guard as keywords. With *probe* it also gets a health probe of the
+    service. *retry* is that of the guard. With *keys* the calls rotate over that many keys, of which the first
+    *failing_keys*, or all, have the outage. A hanging call delays the next ones, as in a loop. With *overlap* it does
+    not, as with requests of many users. The same *seed* gives the same result.
     """
     whole(keys, field="keys", minimum=0)
     if failing_keys is not None:
@@ -65,7 +65,7 @@ def simulate(
 
 
 class _Service:
-    """A scripted target with a lighter record: a day of calls at one a second is 86,400 of them."""
+    """A scripted target with a compact record: a day with one call a second has 86,400 of them."""
 
     def __init__(self, outage: Outage, clock: VirtualClock, seed: int) -> None:
         self.calls = SimulatedCalls()
@@ -106,7 +106,7 @@ class _Stage:
         self._target = make(
             clock=self._clock,
             tuning=Tuning(bus=bus, rng=random.Random(seed + 2).random),
-            self_guard=False,  # one target alone says nothing about our own link
+            self_guard=False,  # one target alone says nothing about our network
             **extra,
         )
         self._asked = 0
@@ -135,7 +135,7 @@ class _Stage:
         await self._clock.asleep(at - self._clock.monotonic())
 
     def holds(self) -> Sequence[Hold]:
-        """With keys, those of the first: it is one that has the outage."""
+        """Returns the holds of the target, or of the first key, which has the outage."""
         return (self._target if not self._keys else self._target.key(0)).explain(_OPERATION)
 
     def half_open(self) -> bool:
@@ -156,7 +156,7 @@ class _Stage:
         ]
 
     def noticed(self) -> Sequence[float]:
-        return [each.at for each in self._news]
+        return [notice.at for notice in self._news]
 
     def _keep(self, event: Event) -> None:
         opened = event.kind is EventKind.BREAKER_STATE_CHANGED and event.fields.get("to") == "open"
@@ -164,14 +164,14 @@ class _Stage:
             self._news.append(event)
 
 
-# An outage played against the numbers of a target, drawn for its page. Runs in a child process of the server.
-#
-# There the breaker that is played counts in no metric of the server and writes into no log of it.
+# -- replay ------------------------------------------------------------------------------------------------------------
+# Simulates an outage with the parameters of a target, for its page. Runs in a child process, so that the simulated
+# breaker does not count in the server's metrics and does not write to its log.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayRequest:
-    """The numbers as the store has them, one of `in_force.LENGTHS`, and the seconds between two calls."""
+    """The stored parameters, one of `outage.LENGTHS`, and the seconds between two calls."""
 
     rules: dict[str, Any]
     length: str
@@ -180,7 +180,7 @@ class ReplayRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayChart:
-    """The picture, the same in a sentence, and what was counted: name, Tidegate, a plain loop, a loop of 3 tries."""
+    """The chart, its description, and the table: name, Tidegate, a plain loop, a loop with 3 attempts."""
 
     svg: str
     summary: str
@@ -189,7 +189,7 @@ class ReplayChart:
 
 
 def draw(request: ReplayRequest) -> ReplayChart:
-    """ValueError when the numbers make no gate."""
+    """Draws the chart. Raises ValueError if the parameters make no gate."""
     gates, length = simulation_outage.gates(request.rules), simulation_outage.LENGTHS[request.length]
     if gates is None:
         raise ValueError("rules: no gate would close in an outage")

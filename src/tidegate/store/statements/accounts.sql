@@ -1,10 +1,10 @@
--- People, their sessions and tokens.
+-- Users, sessions and tokens.
 
 -- name: user
 select name, role, password, made_at, changed_at from tg_user where name = :name;
 
 -- name: users
--- With how many sessions each has.
+-- With the session count of each user.
 select who.name, who.role, who.made_at, who.changed_at, who.seen_at,
     (select count(*) from tg_session as session where session.who = who.name and session.ends_at > {now})
 from tg_user as who order by who.name;
@@ -24,7 +24,7 @@ where name = :name returning name;
 delete from tg_user where name = :name returning name;
 
 -- name: admins
--- Changes nothing, and makes whoever asks the same at the same time wait: two admins must not lower each other.
+-- Changes nothing, but locks the row, so that two admins cannot demote each other at the same time.
 update tg_user set changed_at = changed_at where role = 'admin' returning name;
 
 -- name: user_seen
@@ -73,7 +73,7 @@ delete from tg_token where name = :name returning id;
 insert into tg_account_event (at, kind, name, actor, fields) values ({now}, :kind, :name, :actor, :fields) returning id;
 
 -- name: account_events
--- The newest first.
+-- Newest first.
 select id, at, kind, name, actor, fields from tg_account_event order by id desc limit :n;
 
 -- name: account_events_prune

@@ -1,11 +1,11 @@
--- Who did what.
+-- The audit log.
 
 -- name: activity_note
 insert into tg_activity (at, actor, origin, action, subject, name, lane, was, became, reason)
 values ({now}, :actor, :origin, :action, :subject, :name, :lane, :was, :became, :reason);
 
 -- name: activity
--- The newest first.
+-- Newest first.
 select id, at, actor, origin, action, subject, name, lane, was, became, reason from tg_activity
 where id < :before and at >= :earliest and at <= :latest
     and (:actor = '' or actor = :actor) and (:action = '' or action = :action) and (:origin = '' or origin = :origin)

@@ -1,4 +1,4 @@
--- What is done to many jobs at once.
+-- Bulk actions.
 
 -- name: bulk_new
 insert into tg_bulk (action, filter, actor, origin, reason, expected, started_at)
@@ -13,23 +13,23 @@ select id, action, filter, actor, origin, reason, state, expected, changed, refu
 from tg_bulk where id = :id;
 
 -- name: bulk_locked
--- The same, kept still until the end.
+-- The same, locked until the transaction ends.
 select id, action, filter, actor, origin, reason, state, expected, changed, refused, says, started_at, ended_at,
     ended_by
 from tg_bulk where id = :id {for_update};
 
 -- name: bulks
--- The newest first.
+-- Newest first.
 select id, action, filter, actor, origin, reason, state, expected, changed, refused, says, started_at, ended_at,
     ended_by
 from tg_bulk where id < :before order by id desc limit :n;
 
 -- name: bulks_running
--- How far those are that are under way, the oldest first.
+-- Progress of running bulk actions, oldest first.
 select id, changed + refused from tg_bulk where state = 'running' order by id;
 
 -- name: bulk_part_take
--- The next slice, which nobody else gets any more.
+-- Takes the next batch: no other process can get it.
 delete from tg_bulk_part
 where bulk = :bulk and at = (select min(first.at) from tg_bulk_part as first where first.bulk = :bulk)
 returning at, jobs;
@@ -64,5 +64,5 @@ delete from tg_bulk where id in (
 delete from tg_bulk_item where bulk = :bulk;
 
 -- name: lead_over
--- Somebody else may take the lead at once.
+-- Releases the leadership, so that another process can take it at once.
 delete from tg_leader where name = :name and holder = :holder;

@@ -1,9 +1,9 @@
--- Which jobs are to be done next, who has them, and who has lost them.
+-- Claiming jobs, renewing leases and recovering lost attempts.
 
 -- name: fronts
--- Every queue and target with ready jobs, of the queues that are wanted: one look into the index for each, and what
--- stands before it. :queues has :sep before, between and behind its names. The last two columns are the same in every
--- row: how many migrations were applied, and whether any suspect is ready.
+-- Every queue and target with ready jobs, of the given queues, and what holds them: one index lookup each. :queues has
+-- :sep before, between and after its names. The last two columns are the same in every row: the number of applied
+-- migrations, and whether any suspect is ready.
 with recursive front (queue, target, n) as (
     select queue, target, 1 from (
         select queue, target from tg_job where state = 'ready' order by queue, target limit 1
@@ -36,8 +36,8 @@ where replace(:queues, :sep || front.queue || :sep, '') <> :queues
 order by front.n;
 
 -- name: lanes
--- The next lanes of a queue and a target that have ready jobs, one look into the index for each, and what holds them.
--- :fresh = 1 begins with the first lane, whatever :after says.
+-- The next keys of a queue and a target with ready jobs, and what holds them: one index lookup each. :fresh = 1 begins
+-- with the first key, regardless of :after.
 with recursive lane_of (lane, n) as (
     select case when :fresh = 1 then (
         select job.lane from tg_job as job
@@ -63,7 +63,7 @@ where lane_of.lane is not null
 order by lane_of.n;
 
 -- name: only_lane
--- The first and the last lane of a queue and a target with ready jobs, and what holds the first.
+-- The first and the last key of a queue and a target with ready jobs, and what holds the first.
 select ends.first, ends.last, hold.reason, hold.until
 from (
     select (
@@ -79,23 +79,23 @@ from (
     on hold.target = :target and hold.lane = ends.first and hold.operation = '' and hold.reason <> 'open';
 
 -- name: pick
--- Ready jobs of one lane, the most urgent and then the oldest first; one that is too old to be of use stays, and so does
--- a suspect, which is claimed alone.
+-- Ready jobs of one key, by priority, then oldest first. Without expired jobs and suspects, which are claimed alone.
 select id from tg_job
 where state = 'ready' and suspect = 0 and queue = :queue and target = :target and lane = :lane
     and (expires_at is null or expires_at > {now})
 order by priority desc, id limit :n {skip_locked};
 
 -- name: pick_in_cycle
--- Of those, what a cycle takes: nothing that came or fell due after it began. A clock that was set back keeps nobody out.
+-- The same for a batch-only queue: only jobs that were inserted or due before it began. A clock that was set back
+-- excludes no job.
 select id from tg_job
 where state = 'ready' and suspect = 0 and queue = :queue and target = :target and lane = :lane
     and (expires_at is null or expires_at > {now}) and id <= :newest and (due_at <= :began or due_at > {now})
 order by priority desc, id limit :n {skip_locked};
 
 -- name: suspects
--- Ready jobs that must run alone, the most urgent and then the oldest first, with the seconds since they were lost and
--- what holds their lanes. :newest is null outside of a cycle.
+-- Ready suspects, which must run alone, by priority, then oldest first, with the seconds since they were lost and what
+-- holds their keys. :newest is null outside of a batch-only queue.
 select job.id, coalesce({now} - job.last_at, 0), job.queue, job.target, job.lane, hold.reason, hold.until
 from tg_job as job left join tg_hold as hold
     on hold.target = job.target and hold.lane = job.lane and hold.operation = '' and hold.reason <> 'open'
@@ -105,7 +105,7 @@ where job.state = 'ready' and job.suspect = 1 and (job.expires_at is null or job
 order by job.priority desc, job.id limit :n;
 
 -- name: pick_suspect
--- One of these, unless another worker takes it just now.
+-- Locks one of them, unless another worker is claiming it.
 select id from tg_job where id = :id and state || '' = 'ready' and suspect = 1 {skip_locked};
 
 -- name: clear_suspects
@@ -115,7 +115,7 @@ where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'run
 returning tg_job.id;
 
 -- name: claim
--- Takes what was picked.
+-- Claims the selected jobs.
 update tg_job set state = 'running', attempt = attempt + 1, fence = fence + 1, lease_by = :worker,
     lease_until = {now} + :lease, claimed_at = {now}
 from {rows id bigint}
@@ -124,7 +124,7 @@ returning tg_job.id, queue, kind, target, lane, priority, attempt, most_attempts
     claimed_at, args, saved, parents, children, created_at, expires_at, last_code;
 
 -- name: renew
--- Longer leases. It waits for nobody: who holds a row for a moment must not cost a worker all its leases.
+-- Renews leases. Skips locked rows: a row that is locked for a moment must not cost a worker all its leases.
 with mine as materialized (
     select job.id from tg_job as job join {rows id bigint, fence bigint} on job.id = given.id and job.fence = given.fence
     where job.state || '' = 'running' {skip_locked}
@@ -133,29 +133,29 @@ update tg_job set lease_until = {now} + :lease from mine where tg_job.id = mine.
 returning tg_job.id, lease_until, stop_asked;
 
 -- name: still_mine
--- Leases that were not renewed because somebody held the row; an id that does not come back is lost.
+-- Leases that were not renewed because the row was locked. An id that is not returned is lost.
 select job.id, job.lease_until, job.stop_asked
 from tg_job as job join {rows id bigint, fence bigint} on job.id = given.id and job.fence = given.fence
 where job.state || '' = 'running';
 
 -- name: stop_asked
--- Jobs of this worker that a person wants stopped.
+-- Jobs of this worker with a cancellation request.
 select id from tg_job where state = 'running' and lease_by = :worker and stop_asked = 1;
 
 -- name: newest
 select coalesce(max(id), 0) from tg_job;
 
 -- name: ready_after
--- How many jobs became ready that came or fell due after a cycle began.
+-- The number of ready jobs that were inserted or due after a batch-only run began.
 select count(*) from tg_job
 where state = 'ready' and queue = :queue and (id > :newest or (due_at > :began and due_at <= {now}));
 
 -- name: save
--- What a handler keeps for its next attempt.
+-- The state that a handler saves for its next attempt.
 update tg_job set saved = :saved where id = :id and fence = :fence and state || '' = 'running' returning id;
 
 -- name: promote
--- Waiting jobs whose time has come.
+-- Waiting jobs that are due.
 with due as materialized (
     select id from tg_job where state = 'waiting' and due_at <= {now} order by due_at limit :n {skip_locked}
 )
@@ -165,14 +165,14 @@ update tg_job set state = 'ready' from due where tg_job.id = due.id and tg_job.s
 select min(due_at) from tg_job where state = 'waiting';
 
 -- name: lost_leases
--- Attempts whose worker has not been heard of in time, and whether it was heard of since that was first seen.
+-- Attempts with an expired lease, and whether their worker has sent a heartbeat since that was detected.
 select id, queue, fence, attempt, most_attempts, claimed_at, lease_by, deaths_alone, suspect, stop_asked, children, kind,
     (select survived from tg_lost_lease as lost where lost.job = tg_job.id and lost.fence = tg_job.fence)
 from tg_job
 where state = 'running' and lease_until < {now} order by lease_by limit :n {skip_locked};
 
 -- name: lease_lost
--- Notes whose leases they were.
+-- Records the workers of expired leases.
 insert into tg_lost_lease (job, fence, worker, alone)
 select given.job, given.fence, given.worker, given.alone
 from {rows job bigint, fence bigint, worker text, alone integer}
@@ -180,13 +180,13 @@ where true
 on conflict (job, fence) do nothing;
 
 -- name: wait_for_worker
--- One more lease for workers whose death would fail their job: they may be about to come back.
+-- Extends leases of workers whose crash would fail their job: they may come back.
 update tg_job set lease_until = {now} + :lease
 from {rows id bigint, fence bigint}
 where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'running' and lease_until < {now};
 
 -- name: take_back
--- The job of a lost attempt: ready again, as a suspect, or ended. Only a crash of a job that ran alone counts.
+-- Releases the job of a lost attempt: ready, suspect or final. Only a crash of a job that ran alone counts.
 update tg_job set
     state = given.outcome,
     deaths = deaths + 1,
@@ -203,8 +203,8 @@ where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'run
 returning tg_job.id, target, kind;
 
 -- name: survived_leases
--- Lost leases of a worker that is heard of again, and whether their jobs were taken back. A job that is locked for a
--- moment waits for the next heartbeat.
+-- Lost leases of a worker that sends heartbeats again, and whether their jobs were released. A locked job waits for the
+-- next heartbeat.
 select lost.job, lost.fence, lost.alone, case when job.fence = lost.fence and job.state || '' = 'running' then 0 else 1 end
 from tg_lost_lease as lost join tg_job as job on job.id = lost.job
 where lost.worker = :worker and lost.survived = 0 order by lost.job, lost.fence limit :n {skip_locked};
@@ -214,7 +214,7 @@ update tg_lost_lease set survived = 1 from {rows job bigint, fence bigint}
 where tg_lost_lease.job = given.job and tg_lost_lease.fence = given.fence;
 
 -- name: uncount_crashes
--- Takes back what was counted when their leases ended. One that was not claimed since is as much a suspect as before.
+-- Undoes what was counted when the leases expired. A job that was not claimed since stays a suspect.
 update tg_job set
     deaths_alone = deaths_alone - given.crashes,
     suspect = case when tg_job.fence = given.fence and state || '' = 'ready' then given.alone else suspect end
@@ -222,25 +222,25 @@ from {rows id bigint, crashes integer, fence bigint, alone integer}
 where tg_job.id = given.id and deaths_alone >= given.crashes and state || '' not in ('done', 'failed', 'cancelled');
 
 -- name: mine
--- Jobs that this worker holds, to find those whose claim was not heard of.
+-- Jobs that this worker holds, to find those whose claim response was lost.
 select id, queue, kind, target, lane, priority, attempt, most_attempts, deaths, suspect, fence, lease_until, claimed_at,
     args, saved, parents, children, created_at, expires_at, last_code
 from tg_job where state = 'running' and lease_by = :worker;
 
 -- name: too_old
--- Queued jobs that are too old to be of use.
+-- Expired queued jobs.
 select id, queue, state, children from tg_job
 where expires_at is not null and state in ('blocked', 'waiting', 'ready') and expires_at <= {now}
 order by expires_at limit :n {skip_locked};
 
 -- name: fail_queued
--- Ends queued jobs that will not be tried.
+-- Ends queued jobs without an attempt.
 update tg_job set state = 'failed', parents_open = 0, error_code = :code, error_message = :message, last_code = :code,
     last_status = null, last_message = :message, last_at = {now}, finished_at = {now}
 from {rows id bigint} where tg_job.id = given.id and state in ('blocked', 'waiting', 'ready')
 returning tg_job.id, target, kind;
 
 -- name: front_jobs
--- Ready jobs of a queue and a target, to be ended without being tried.
+-- Ready jobs of a queue and a target, to end without an attempt.
 select id, queue, state, children, kind from tg_job
 where state = 'ready' and queue = :queue and target = :target order by lane, priority desc, id limit :n {skip_locked};

@@ -1,7 +1,7 @@
--- Steps of the clock: what is known of it, and the times that move with it.
+-- Steps of the clock: its stored state, and the times that move with it.
 --
--- :by seconds from :was to :is. What was written from :after to :until was written after the step, and stays. The time
--- at which a row was written moves with it, so that the next step finds it where the clock is.
+-- The clock moved by :by seconds, from :was to :is. Rows from :after to :until were written after the step and stay. The
+-- time at which a row was written moves too, so that the next step handles it correctly.
 
 -- name: clock_lock
 select value from tg_store where name = :name {skip_locked};
@@ -23,13 +23,13 @@ update tg_job set expires_at = expires_at + :by
 where expires_at is not null and state = 'running' and (created_at < :after or created_at > :until);
 
 -- name: shift_waiting
--- A delay goes on. A first attempt at a time that the caller named stays there.
+-- A delay continues. A first attempt at a date that the caller named does not move.
 update tg_job set due_at = due_at + :by, last_at = last_at + :by
 where state = 'waiting' and (due_is_date = 0 or last_at is not null)
     and (coalesce(last_at, created_at) < :after or coalesce(last_at, created_at) > :until);
 
 -- name: shift_blocked
--- Or a child would wait for the time at which it was put in, once its parents are done.
+-- Otherwise a child would wait until the time of its insertion, once its parents are done.
 update tg_job set due_at = due_at + :by, last_at = last_at + :by
 where state = 'blocked' and (due_is_date = 0 or last_at is not null)
     and (coalesce(last_at, created_at) < :after or coalesce(last_at, created_at) > :until);
@@ -64,7 +64,7 @@ where lease_until is not null and (cast(:after as double precision) > :is or abs
 select name, capacity from tg_target where capacity is not null order by name {for_update};
 
 -- name: shift_notices
--- What goes on, is not decided yet, or was over less than a day ago: whether it lasts is decided by these.
+-- Events that are open, undecided, or ended less than a day ago: they decide how long a problem lasts.
 update tg_notice set created_at = created_at + :by, ended_at = ended_at + :by, acked_at = acked_at + :by,
     decided_at = decided_at + :by, told_at = told_at + :by, waits_until = waits_until + :by,
     snoozed_until = snoozed_until + :by

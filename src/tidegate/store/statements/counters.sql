@@ -1,4 +1,4 @@
--- Counts, kept as differences that are summed up now and then.
+-- Counters, stored as differences that are compacted periodically.
 
 -- name: tally
 insert into tg_tally (queue, what, delta) select given.queue, given.what, given.delta
@@ -11,8 +11,7 @@ insert into tg_tally (queue, what, delta) values (:queue, :what, 1);
 select queue, what, sum(delta) from tg_tally group by queue, what;
 
 -- name: tally_take
--- In one statement: what another transaction appends meanwhile must not vanish between a sum and a delete.
--- What stands in one row is added up already.
+-- One statement: a concurrent insert must not be lost between a sum and a delete. A single row needs no compaction.
 delete from tg_tally
 where (queue, what) in (select queue, what from tg_tally group by queue, what having count(*) > 1)
 returning queue, what, delta;

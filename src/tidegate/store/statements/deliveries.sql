@@ -1,8 +1,7 @@
--- Which notices are told, through which channel, and what became of that.
+-- Deliveries of notices through channels.
 
 -- name: notices_undecided
--- Those of which it is to be decided now whether channels are told. What waits is looked at again when its time comes,
--- or when it ended or was read meanwhile.
+-- Notices to plan deliveries for. A waiting notice is checked again when it is due, resolved or read.
 select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
     ended_at, acked_at, snoozed_until, told_at, waits_until, why, round_no
 from tg_notice where decided_at is null and (
@@ -10,19 +9,19 @@ from tg_notice where decided_at is null and (
 ) order by id limit :n;
 
 -- name: notice_told_of
--- One, as it is to be sent.
+-- One notice, as it is sent.
 select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
     ended_at, acked_at, snoozed_until, told_at, waits_until, why, round_no
 from tg_notice where id = :id;
 
 -- name: notices_at
--- The others of the same place, the newest first.
+-- The other notices of the same subject, newest first.
 select id, kind, level, created_at, ended_at, acked_at, snoozed_until, told_at from tg_notice
 where subject = :subject and name = :name and lane = :lane and operation = :operation and id <> :id
 order by id desc limit :n;
 
 -- name: notices_going_on
--- What is open of one kind.
+-- Open notices of one kind.
 select id, subject, name, lane, operation, episode, created_at from tg_notice
 where ended_at is null and kind = :kind order by id limit :n;
 
@@ -42,7 +41,7 @@ update tg_notice set snoozed_until = {now} + :lasts, snoozed_by = :actor where i
 returning snoozed_until;
 
 -- name: notices_snoozed_out
--- What was snoozed until now; returns those that go on, which are told once more.
+-- Ends snoozes. Returns the notices that are still open, which are sent again.
 update tg_notice set snoozed_until = null, snoozed_by = null,
     round_no = case when ended_at is null and told_at is not null then round_no + 1 else round_no end,
     decided_at = case when ended_at is null then null else decided_at end
@@ -52,7 +51,7 @@ where snoozed_until is not null and snoozed_until <= {now} returning id;
 select count(*) from tg_notice where snoozed_until is not null and snoozed_until <= {now};
 
 -- name: notices_dealt_with
--- Trouble that channels were told of and that a person has ended, where it has been quiet since, and nobody was told so.
+-- Delivered notices that a user has resolved, without a new problem or a recovery notice since.
 select n.id, n.subject, n.name, n.lane, n.operation, n.episode, n.created_at from tg_notice as n
 where n.ended_at is not null and n.ended_at > :since and n.ended_at <= :until and n.told_at is not null
     and n.kind in ('fatal', 'cap') and not exists (
@@ -61,12 +60,12 @@ where n.ended_at is not null and n.ended_at > :since and n.ended_at <= :until an
 order by n.id limit :n;
 
 -- name: breaker_moves
--- How the breakers of all targets moved since a moment, the oldest first.
+-- Breaker transitions of all targets since a time, oldest first.
 select name, at, fields from tg_gate_event
 where kind = 'breaker_state_changed' and at > :since and subject = 'target' order by at, id limit :n;
 
 -- name: gave_up_lately
--- Jobs of a queue that were tried and have failed for good since a moment, by what they failed of.
+-- Jobs of a queue that failed for good after an attempt since a time, by reason.
 select failure, max(target), max(kind), max(error_code), max(error_message), count(*), min(finished_at), max(finished_at)
 from (
     select failure, target, kind, error_code, error_message, finished_at from tg_job
@@ -76,7 +75,7 @@ from (
 where failure is not null group by failure order by failure;
 
 -- name: gave_up_since
--- How many of the last jobs of a target have failed for good since a moment.
+-- How many of the last jobs of a target have failed for good since a time.
 select count(*) from (
     select state, finished_at from tg_job where target = :target and target <> '' and finished_at is not null
     order by id desc limit :n
@@ -86,11 +85,11 @@ select count(*) from (
 select id from tg_job where target = :target and target <> '' and finished_at is not null order by id desc limit 1;
 
 -- name: cycles
--- The queues that are worked on in cycles.
+-- Batch-only queues.
 select name from tg_store where name like 'cycle %';
 
 -- name: waiting_for
--- How many jobs of one queue wait for a target; counts no further than :n.
+-- The number of jobs of one queue that wait for a target, up to :n.
 select count(*) from (
     select id from tg_job where state = 'ready' and queue = :queue and target = :target limit :n
 ) as ready;
@@ -115,7 +114,7 @@ update tg_delivery set state = 'failed', ended_at = {now}, code = :code, why = :
 where notice = :notice and channel = :channel and round_no = :round_no and state = 'queued' returning notice;
 
 -- name: deliveries_given_up
--- Those whose job will never deliver them. The plus keeps SQLite from reading all that there ever were in their order.
+-- Deliveries whose job will never run. The plus keeps SQLite from scanning all deliveries in id order.
 select d.notice, d.channel, d.round_no, j.error_code, coalesce(j.last_message, j.error_message) from tg_delivery as d
 left join tg_job as j on j.id = d.job
 where d.state = 'queued' and (j.id is null or j.state in ('failed', 'cancelled')) order by +d.notice, d.channel limit :n;
@@ -136,7 +135,7 @@ on conflict (name) do update set kind = excluded.kind, shown = excluded.shown, l
     last_why = case when tg_channel.digest = excluded.digest then tg_channel.last_why end;
 
 -- name: channel_left_out
--- No longer in the settings.
+-- Channels that are no longer in the settings.
 update tg_channel set there = 0 where name = :name;
 
 -- name: channels
@@ -145,7 +144,7 @@ select name, kind, shown, level, place, standby, digest, there, last_at, last_ok
 from tg_channel order by place, name;
 
 -- name: channel_ended
--- How the last delivery went.
+-- The result of the last delivery.
 update tg_channel set last_at = {now}, last_ok = :ok, last_why = :why where name = :name;
 
 -- name: channel_tested
@@ -176,7 +175,7 @@ on conflict (who, target) do update set at = excluded.at;
 select at from tg_mailed where who = :who and target = :target;
 
 -- name: mailed_forget
--- A key works again, or a person has dealt with it: whose it is may be mailed of the next trouble at once.
+-- A key has recovered or was cleared by a user. Its owner may be mailed about the next failure at once.
 delete from tg_mailed where target = :name and who in (
     select for_user from tg_notice where subject = :subject and name = :name and lane = :lane and for_user is not null
 );

@@ -1,4 +1,4 @@
--- Failures of one kind, together.
+-- Failure groups.
 
 -- name: job_failure
 update tg_job set failure = given.failure from {rows id bigint, failure text} where tg_job.id = given.id;
@@ -29,7 +29,7 @@ from {rows failure text, hour bigint, n bigint} where true
 on conflict (failure, hour) do update set n = tg_failure_hour.n + excluded.n;
 
 -- name: failures
--- The groups that were met last.
+-- The most recent groups.
 select failure, target, kind, code, message, first_at, last_at, n from tg_failure order by last_at desc limit :n;
 
 -- name: failure_hours
@@ -37,7 +37,7 @@ select hours.failure, hours.hour, hours.n from tg_failure_hour as hours join {ro
 where hours.hour > :since;
 
 -- name: failure_jobs
--- How many jobs of each group failed for good, and how many will be tried again; counts no further than :n.
+-- Per group, the number of jobs that failed for good and of jobs that will be retried, up to :n.
 select given.failure, (
     select count(*) from (
         select id from tg_job as job where job.failure = given.failure and job.failure is not null and job.state = 'failed'
@@ -52,7 +52,7 @@ select given.failure, (
 ) from {rows failure text};
 
 -- name: failure_retriable
--- The groups of which a failed job can be retried; looks at no more than :n of each.
+-- The groups with a failed job that can be retried. Reads up to :n jobs of each.
 select given.failure from {rows failure text} where exists (
     select 1 from (
         select id from tg_job as job where job.failure = given.failure and job.failure is not null and job.state = 'failed'

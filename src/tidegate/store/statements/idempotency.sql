@@ -1,7 +1,7 @@
--- Requests that came twice.
+-- Requests with an Idempotency-Key.
 
 -- name: request_begin
--- Takes the place of a request: a new one, one that is too old, or one whose lease ran out in the middle.
+-- Reserves a key: a new one, an old one, or one whose lease has expired.
 insert into tg_request (scope, name, digest, begun_at, lease_until) values (:scope, :key, :digest, {now}, {now} + :lease)
 on conflict (scope, name) do update set digest = excluded.digest, fence = tg_request.fence + 1,
     begun_at = excluded.begun_at, lease_until = excluded.lease_until, status = null, headers = null, body = null

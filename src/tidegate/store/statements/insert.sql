@@ -1,7 +1,7 @@
--- Putting jobs in.
+-- Inserting jobs.
 
 -- name: enqueue
--- New jobs; a twin that holds the same unique leaves no row.
+-- New jobs. A duplicate with the same unique key inserts no row.
 insert into tg_job ({job}queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
                     unique_key, unique_while, parents, parents_open, cancellable, due_is_date)
 select {job_number}given.queue, given.kind, given.target, given.lane,
@@ -18,7 +18,7 @@ do nothing
 returning id, kind, unique_key, state;
 
 -- name: enqueue_one
--- One new job that has neither a twin nor parents, as most have.
+-- One new job without a unique key and parents, the common case.
 insert into tg_job ({job}queue, kind, target, lane, state, priority, created_at, due_at, expires_at, args, most_attempts,
                     cancellable, due_is_date)
 values ({job_number}:queue, :kind, :target, :lane,
@@ -29,13 +29,13 @@ values ({job_number}:queue, :kind, :target, :lane,
 returning id, state;
 
 -- name: twins
--- The jobs that hold these uniques.
+-- The jobs that have these unique keys.
 select job.id, job.kind, job.unique_key
 from tg_job as job join {rows kind text, unique_key text} on job.kind = given.kind and job.unique_key = given.unique_key
 where job.unique_key is not null and (job.unique_while & (case job.state when 'running' then 2 when 'done' then 4 when 'failed' then 8 when 'cancelled' then 16 else 1 end)) <> 0;
 
 -- name: refuse
--- A job that failed at intake; it holds no unique.
+-- A job that failed on insertion. It has no unique key.
 insert into tg_job ({job}queue, kind, target, lane, state, priority, created_at, due_at, args, most_attempts, error_code,
                     error_message, last_code, last_message, last_at, finished_at)
 values ({job_number}:queue, :kind, :target, :lane, 'failed', 0, {now}, {now}, :args, :most_attempts, :code,
@@ -43,11 +43,11 @@ values ({job_number}:queue, :kind, :target, :lane, 'failed', 0, {now}, {now}, :a
 returning id;
 
 -- name: parents
--- Would-be parents, kept still until the child is linked; in order, so that two intakes do not meet crosswise.
+-- Parents, locked until the child is linked. Locked in id order to avoid deadlocks.
 select job.id, job.state from tg_job as job join {rows id bigint} on job.id = given.id order by job.id {for_update};
 
 -- name: adopt_children
--- So many more children of each parent.
+-- Increases the child counts of parents.
 update tg_job set children = children + given.n from {rows id bigint, n integer} where tg_job.id = given.id;
 
 -- name: link

@@ -1,15 +1,15 @@
--- What people do to jobs.
+-- User actions on jobs.
 
 -- name: siblings
--- All parents of the children of these parents, kept still while it is counted how many of them are open.
+-- All parents of the children of these parents, locked while the open ones are counted.
 select id, state from tg_job where id in (
     select other.parent from tg_link as link join {rows parent bigint} on link.parent = given.parent
     join tg_link as other on other.child = link.child
 ) order by id {for_update};
 
 -- name: revive_children
--- Children that failed only because of parents that are tried again; not if another parent has failed, nor if a twin has
--- taken the place.
+-- Children that failed only because of parents that are retried. Not if another parent has failed, nor if a duplicate
+-- has taken the unique key.
 update tg_job set state = 'blocked', error_code = null, error_message = null, finished_at = null,
     expires_at = null,
     parents_open = (
@@ -29,25 +29,25 @@ where state = 'failed' and error_code = :code
 returning id, queue, children;
 
 -- name: free_unique
--- A final job gives up its place: another one like it may come.
+-- Frees the unique key of a final job.
 update tg_job set unique_key = null, unique_while = 0
 where id = :id and unique_key is not null and state in ('done', 'failed', 'cancelled')
 returning id;
 
 -- name: job_state
--- A job that is about to be changed by a person, kept still.
+-- Locks a job before a user action.
 select queue, state, children, cancellable,
     exists (select 1 from tg_event as e where e.job = tg_job.id and e.kind in ('refused', 'barred'))
 from tg_job where id = :id {for_update};
 
 -- name: doable
--- What decides which actions a person is offered.
+-- The columns that decide which actions a user is offered.
 select job.id, job.state, job.cancellable,
     exists (select 1 from tg_event as e where e.job = job.id and e.kind in ('refused', 'barred'))
 from {rows id bigint} join tg_job as job on job.id = given.id;
 
 -- name: retry
--- A failed job, by a person: attempts restart, history and fence stay, and it is of use however old it is.
+-- Retries a failed job for a user: attempts restart, history and fence stay, and it no longer expires.
 update tg_job set state = case when :parents_open > 0 then 'blocked' else 'ready' end, parents_open = :parents_open,
     attempt = 0, deaths = 0, deaths_alone = 0, suspect = 0, due_at = {now}, expires_at = null, error_code = null,
     error_message = null, finished_at = null, manual_retries = manual_retries + 1
@@ -55,20 +55,20 @@ where id = :id and state in ('failed', 'cancelled')
 returning state;
 
 -- name: forget_lost_leases
--- Of a job whose count of crashes begins again.
+-- Resets the crash count of a job.
 delete from tg_lost_lease where job = :job;
 
 -- name: bring_forward
--- A job whose next attempt is due later, by a person: it may go now.
+-- Makes a waiting job ready now, for a user.
 update tg_job set state = 'ready', due_at = {now} where id = :id and state = 'waiting' returning queue;
 
 -- name: first_ready
--- The job of a lane that is claimed next.
+-- The job of a key that is claimed next.
 select id from tg_job where state = 'ready' and queue = :queue and target = :target and lane = :lane
 order by priority desc, id limit 1;
 
 -- name: retrying_of
--- Jobs of a target that wait for their next attempt after a failure, the next one first.
+-- Jobs of a target that wait for a retry, the earliest first.
 select id, lane from tg_job
 where state = 'waiting' and target = :target and attempt > 0 and last_code is not null
     and (:any_lane = 1 or lane = :lane)
@@ -82,12 +82,12 @@ where id = :id and state in ('blocked', 'waiting', 'ready') returning id;
 update tg_job set stop_asked = 1 where id = :id and state || '' = 'running' returning lease_by;
 
 -- name: forget_lock
--- Before it is looked for children: nobody can add one from now on.
+-- Runs before the search for children: from now on no child can be added.
 select id from tg_job where id in (select id from {rows id bigint}) order by id {for_update};
 
 -- name: forget
--- Removes final jobs and frees their uniques; not one whose result an unfinished child still needs. :pruned = 1 also
--- keeps the parents that have failed.
+-- Deletes final jobs and their unique keys, except if an unfinished child needs the result. :pruned = 1 also keeps
+-- failed parents.
 delete from tg_job where id in (select id from {rows id bigint}) and state in ('done', 'failed', 'cancelled')
     and not ((state = 'done' or :pruned = 1) and exists (
         select 1 from tg_link as link join tg_job as child on child.id = link.child
@@ -101,7 +101,7 @@ where link.parent = :id and child.state in ('blocked', 'waiting', 'ready', 'runn
 order by child.id limit 1;
 
 -- name: forgotten
--- So that no later job gets the number of one that is gone.
+-- No later job may reuse the id of a deleted one.
 insert into tg_store (name, value) values ('forgotten', :id)
 on conflict (name) do update set value = excluded.value where cast(tg_store.value as bigint) < cast(excluded.value as bigint);
 
@@ -115,7 +115,7 @@ delete from tg_link where parent in (select id from {rows id bigint});
 delete from tg_link where child in (select id from {rows id bigint});
 
 -- name: old_jobs
--- Final jobs past their retention that no unfinished job depends on, a slice at a time.
+-- Final jobs past their retention without unfinished children, in batches.
 select id from tg_job as old
 where finished_at is not null and queue = :queue and state = :state and finished_at < :before
     and not exists (

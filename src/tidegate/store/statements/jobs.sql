@@ -21,5 +21,5 @@ select parent.id, parent.state from tg_link as link join tg_job as parent on par
 where link.child = :child and parent.state <> 'done' order by parent.id;
 
 -- name: parents_of
--- The parents of a job, kept still.
+-- The parents of a job, locked.
 select id, state from tg_job where id in (select parent from tg_link where child = :child) order by id {for_update};

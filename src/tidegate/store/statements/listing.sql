@@ -1,7 +1,7 @@
--- Lists of jobs, a page at a time.
+-- Job lists, page by page.
 
 -- name: list_id_at
--- The last job that was made until a moment, found by halving: ids grow with time. 0 when there is none.
+-- The last job that was created up to a time, by binary search: ids grow with time. 0 without one.
 with recursive narrowing (low, high, n) as (
     select cast(0 as bigint), coalesce((select max(id) from tg_job), 0), 0
     union all
@@ -17,7 +17,7 @@ with recursive narrowing (low, high, n) as (
 select low from narrowing order by n desc limit 1;
 
 -- name: list_places
--- Every queue and kind of jobs that have ended, or every kind of one queue: one look into the index for each.
+-- Every queue and kind of ended jobs, or every kind of one queue: one index lookup each.
 with recursive place (queue, kind, n) as (
     select queue, kind, 1 from (
         select queue, kind from tg_job where finished_at is not null and queue >= :queue order by queue, kind limit 1
@@ -37,11 +37,11 @@ with recursive place (queue, kind, n) as (
 select queue, kind from place where :queue = '' or queue = :queue;
 
 -- name: list_any_floor
--- Of so many jobs, the newest before one, the last.
+-- The last of the newest :n jobs before an id.
 select id from tg_job where id < :before and id > :above order by id desc limit 1 offset :last;
 
 -- name: list_any_all
--- How many there are; counts no further than :n.
+-- The number of jobs, up to :n.
 select count(*) from (select id from tg_job where id < :before and id > :above order by id desc limit :n) as counted;
 
 -- name: list_any
@@ -65,7 +65,7 @@ select count(*) from (
 ) as counted;
 
 -- name: list_ended_floors
--- The same of each queue, kind and state, and the first of them; null where there are not so many.
+-- The same for each queue, kind and state, and the first of them. Null if there are fewer.
 select given.queue, given.kind, given.state, (
     select job.id from tg_job as job
     where job.finished_at is not null and job.queue = given.queue and job.kind = given.kind and job.state = given.state
@@ -110,7 +110,7 @@ select count(*) from (
 ) as counted;
 
 -- name: list_of_target
--- Jobs of a target that have ended.
+-- Ended jobs of a target.
 select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
     job.most_attempts, job.last_code, job.finished_at
 from tg_job as job
@@ -170,7 +170,7 @@ select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priorit
 from {rows id bigint} join tg_job as job on job.id = given.id;
 
 -- name: list_<state> of ready, waiting, running
--- Jobs of a queue in one state. A sum keeps the databases from walking through all ids for the newest of them.
+-- Jobs of a queue in one state. The sum keeps the databases from scanning all ids for the newest ones.
 select id from tg_job
 where state = '<state>' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
     and id + 0 > :above and id + 0 < :before
@@ -185,7 +185,7 @@ select count(*) from (
 ) as counted;
 
 -- name: list_blocked
--- Jobs of a queue that wait for others.
+-- Jobs of a queue that wait for parents.
 select id from tg_job
 where state = 'blocked' and queue = :queue and (:kind = '' or kind = :kind) and (:target = '' or target = :target)
     and id > :above and id < :before
@@ -200,7 +200,7 @@ select count(*) from (
 ) as counted;
 
 -- name: list_codes
--- Every code of a last failure: one look into the index for each.
+-- Every code of a last failure: one index lookup each.
 with recursive code_of (code, n) as (
     select min(last_code), 1 from tg_job where last_code is not null
     union all
@@ -211,5 +211,5 @@ with recursive code_of (code, n) as (
 select code from code_of where code is not null;
 
 -- name: list_newest_kinds
--- The kinds of the newest jobs, also of those that have not ended.
+-- The kinds of the newest jobs, including unfinished ones.
 select distinct kind from (select kind from tg_job order by id desc limit :n) as newest;

@@ -1,7 +1,7 @@
--- Notices: raised, read, dealt with.
+-- Notices: raised, read, resolved.
 
 -- name: notice_raise
--- A notice, unless the episode has one, or one of its kind is open there.
+-- Inserts a notice, unless the episode has one, or one of its kind and subject is open.
 insert into tg_notice (kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at, ended_at)
 values (:kind, :level, :subject, :name, :lane, :operation, :episode, :code, :title, :message, :advice, :for_user, {now},
         case when :over = 1 then {now} end)
@@ -9,25 +9,25 @@ on conflict do nothing
 returning id;
 
 -- name: notice_outdated
--- One of this kind that is open for another reason.
+-- Resolves an open notice of this kind with another code.
 update tg_notice set ended_at = case when {now} > created_at then {now} else created_at end
 where subject = :subject and name = :name and lane = :lane and operation = :operation and kind = :kind
     and ended_at is null and coalesce(code, '') <> :code;
 
 -- name: notice_end
--- The trouble of one kind at one place is over.
+-- Resolves the open notice of one kind and subject.
 update tg_notice set ended_at = case when {now} > created_at then {now} else created_at end
 where subject = :subject and name = :name and lane = :lane and operation = :operation and kind = :kind and ended_at is null
 returning episode;
 
 -- name: notice_end_key
--- A person has dealt with a key: with it, all that is open of it, whichever operation it concerns.
+-- Resolves all open notices of a key that a user has cleared, for all operations.
 update tg_notice set ended_at = case when {now} > created_at then {now} else created_at end
 where subject = :subject and name = :name and lane = :lane and ended_at is null
 returning id;
 
 -- name: notice_unanswered_of
--- When the last trouble of a key began that a person has ended, if nobody was told since that it works again.
+-- When the last notice of a key began that a user has resolved, if no recovery was reported since.
 select n.episode from tg_notice n
 where n.kind in ('fatal', 'cap') and n.subject = :subject and n.name = :name and n.lane = :lane
     and n.ended_at is not null and not exists (
@@ -37,7 +37,7 @@ where n.kind in ('fatal', 'cap') and n.subject = :subject and n.name = :name and
 order by n.episode desc limit 1;
 
 -- name: notices_unanswered
--- Keys whose last trouble a person has ended, and of which nobody was told since that they work again.
+-- Keys whose last notice a user has resolved, if no recovery was reported since.
 select distinct n.lane from tg_notice n
 where n.kind in ('fatal', 'cap') and n.subject = :subject and n.name = :name
     and n.ended_at is not null and not exists (
@@ -47,12 +47,12 @@ where n.kind in ('fatal', 'cap') and n.subject = :subject and n.name = :name
 order by n.lane limit :n;
 
 -- name: notices_open_of
--- What is open of one thing.
+-- Open notices of one subject.
 select kind, lane, operation, episode, code from tg_notice
 where subject = :subject and name = :name and ended_at is null order by lane, operation, kind limit :n;
 
 -- name: notices
--- The newest first.
+-- Newest first.
 select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
     ended_at, acked_at, acked_by, told_at, decided_at, waits_until, why, snoozed_until, snoozed_by
 from tg_notice where id < :before order by id desc limit :n;
@@ -63,7 +63,7 @@ select id, kind, level, subject, name, lane, operation, episode, code, title, me
 from tg_notice where id < :before and acked_at is null and snoozed_until is null order by id desc limit :n;
 
 -- name: notices_urgent
--- The errors that go on, the newest first; with :unread, those that nobody has read.
+-- Open errors, newest first. With :unread, only unread ones.
 select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
     ended_at, acked_at, acked_by, told_at, decided_at, waits_until, why, snoozed_until, snoozed_by
 from tg_notice where ended_at is null and level = 'error'
@@ -75,7 +75,7 @@ select id, kind, level, subject, name, lane, operation, episode, code, title, me
 from tg_notice where id = :id;
 
 -- name: notices_unread_count
--- Counts no further than :n.
+-- Counts up to :n.
 select count(*) from (select id from tg_notice where acked_at is null and snoozed_until is null limit :n) as unread;
 
 -- name: notice_ack
@@ -83,7 +83,7 @@ update tg_notice set acked_at = case when {now} > created_at then {now} else cre
 where id = :id and acked_at is null returning id;
 
 -- name: notices_ack
--- All up to one, a slice at a time.
+-- All notices up to an id, in batches.
 update tg_notice set acked_at = case when {now} > created_at then {now} else created_at end, acked_by = :actor
 where id in (select id from tg_notice where acked_at is null and id <= :newest order by id limit :n) and acked_at is null
 returning id;
@@ -94,7 +94,7 @@ delete from tg_notice where id in (
 ) returning id;
 
 -- name: notices_needing
--- What is told of targets that only a person can end, and that goes on.
+-- Open notices of targets that only a user can resolve.
 select name, title, message, advice, lane from tg_notice
 where subject = 'target' and kind = 'fatal' and ended_at is null and for_user is null
 order by name, lane, operation limit :n;

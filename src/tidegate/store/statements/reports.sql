@@ -1,7 +1,7 @@
--- What pages and checks read of everything together.
+-- Reports for pages and checks.
 
 -- name: holds_added_up
--- The keys of every target that are held, or of one, by what holds them.
+-- The held keys of all targets or of one, by reason.
 select target, reason, count(*), min(since), min(until), max(failures),
     case when min(code) = max(code) then min(code) end, case when min(message) = max(message) then min(message) end,
     min(lane), max(rest)
@@ -12,7 +12,7 @@ order by target, reason;
 select target, count(*) from tg_job where state = 'running' group by target;
 
 -- name: targets_tried
--- Of these targets, those that a job has called: one that ended after an attempt.
+-- Those of the targets that a job has called: one that ended after an attempt.
 select given.name from {rows name text} where given.name = (
     select job.target from tg_job as job
     where job.target >= given.name and job.target <> '' and job.finished_at is not null and job.attempt > 0
@@ -27,7 +27,7 @@ select id, at, subject, name, lane, kind, actor, fields from tg_gate_event order
 select id from tg_job where state = 'ready' and queue = :queue order by id + 0 limit :n;
 
 -- name: lately_done
--- How many jobs of a queue were done since a moment, and when the first of them was; counts no further than :n.
+-- The number of jobs of a queue that were done since a time, and when the first one was, up to :n.
 select count(*), min(finished_at) from (
     select finished_at from tg_job
     where finished_at is not null and queue = :queue and state = 'done' and finished_at > :since
@@ -35,13 +35,13 @@ select count(*), min(finished_at) from (
 ) as lately;
 
 -- name: unclassified_jobs
--- Jobs that have not got over a fault that nobody knows, of the last that met one.
+-- The most recent jobs with an unclassified fault that have not succeeded since.
 select count(*) from (
     select state from tg_job where last_code = 'unexpected' and last_code is not null order by id desc limit :n
 ) as unclassified where state <> 'done';
 
 -- name: retriable_in
--- The queues of which a failed job can be retried; looks at no more than the last :n of each.
+-- The queues with a failed job that can be retried. Reads up to the last :n jobs of each.
 select given.queue from {rows queue text} where exists (
     select 1 from (
         select id from tg_job as job where job.queue = given.queue and job.state = 'failed' and job.finished_at is not null
@@ -51,7 +51,7 @@ select given.queue from {rows queue text} where exists (
 );
 
 -- name: happenings
--- What came after an event, in order.
+-- The events after an id, in order.
 select id, at, subject, name, lane, kind, actor, fields from tg_gate_event
 where id > :after and id <= :newest and (:subject = '' or subject = :subject) order by id limit :n;
 
@@ -60,19 +60,19 @@ select id, at, subject, name, lane, kind, actor, fields from tg_gate_event
 where subject = :subject and name = :name and id > :after and id <= :newest order by id limit :n;
 
 -- name: happenings_recent
--- The ids that were given out last, and how long ago they were written.
+-- The latest ids, and their age.
 select id, {now} - coalesce(written_at, 0) from tg_gate_event order by id desc limit :n;
 
 -- name: oldest_ready
--- When the oldest ready job of a queue was put in. The sum keeps PostgreSQL from walking through all ids for it.
+-- When the oldest ready job of a queue was inserted. The sum keeps PostgreSQL from scanning all ids for it.
 select created_at from tg_job where id = (select min(id + 0) from tg_job where state = 'ready' and queue = :queue);
 
 -- name: late_leases
--- How many jobs run under a lease that has ended, and when the first of them did.
+-- The number of running jobs with an expired lease, and when the first one expired.
 select count(*), min(lease_until) from tg_job where state = 'running' and lease_until < {now};
 
 -- name: ready_before
--- How many ready jobs of its lane go before a job; counts no further than :n.
+-- How many ready jobs of its key precede a job, up to :n.
 select count(*) from (
     select id from tg_job
     where state = 'ready' and queue = :queue and target = :target and lane = :lane

@@ -1,11 +1,11 @@
--- What changes in a database that was put back, and what is checked.
+-- Changes to a restored database, and integrity checks.
 
 -- name: restored_fences
--- Whoever holds a lease from before the restore must not match any more.
+-- Leases from before the restore must not match any more.
 update tg_job set fence = fence + :step;
 
 -- name: restored_running
--- What ran when the copy was made runs no more.
+-- Attempts that ran when the backup was made no longer run.
 update tg_job set state = 'ready', lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
 where state = 'running' returning id, queue;
 
@@ -16,7 +16,7 @@ update tg_hold set probe = null where probe is not null;
 delete from tg_leader;
 
 -- name: restored_notices
--- What was to be told when the copy was made was told long ago.
+-- Deliveries that were pending when the backup was made were sent long ago.
 update tg_notice set decided_at = {now}, waits_until = null, why = 'the database was put back' where decided_at is null;
 
 -- name: restored_deliveries
@@ -27,7 +27,7 @@ where state = 'queued';
 delete from tg_worker;
 
 -- name: restored_ids_sqlite
--- Ids that were given out after the copy was made are not given out again (SQLite only).
+-- Ids that were assigned after the backup are not reused (SQLite only).
 insert into tg_store (name, value) select 'forgotten', cast(coalesce(max(id), 0) + :step as text) from tg_job where true
 on conflict (name) do update
 set value = cast(max(cast(excluded.value as integer), cast(tg_store.value as integer) + :step) as text);
@@ -42,10 +42,10 @@ on conflict (name) do update set value = cast(cast(tg_store.value as integer) + 
 returning value;
 
 -- name: counted_jobs
--- Every job, counted: for the check of a database, never for a page.
+-- Counts every job: for the check of a database, never for a page.
 select queue, state, count(*) from tg_job group by queue, state;
 
 -- name: loose_links
--- Blocked jobs of which nobody knows whom they wait for.
+-- Blocked jobs without a parent.
 select count(*) from tg_job as job
 where state = 'blocked' and not exists (select 1 from tg_link as link where link.child = job.id);

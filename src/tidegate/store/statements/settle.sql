@@ -1,8 +1,8 @@
--- How attempts end, and what that means for children.
+-- Settling attempts, and the effect on children.
 
 -- name: settle
--- Ends attempts: done, failed, cancelled, or again at a later time, unless a person has asked to stop it. A suspect whose
--- attempt came to an end is cleared. One that was given back is not: it did not run, or was stopped.
+-- Settles attempts: done, failed, cancelled, or retried later, unless a user has requested a stop. A suspect whose
+-- attempt finished is cleared. A released one is not: it did not run, or was stopped.
 update tg_job set
     state = case when stop_asked = 1 and given.outcome in ('waiting', 'ready') then 'cancelled' else given.outcome end,
     due_at = coalesce({now} + given.wait, due_at),
@@ -23,7 +23,7 @@ where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'run
 returning tg_job.id, tg_job.fence, tg_job.state, tg_job.children, tg_job.last_at;
 
 -- name: attempt_events
--- One row per attempt, written when it ends; its events are read back from it.
+-- One row per attempt, written when it ends. Its events are derived from it.
 insert into tg_event (job, fence, seq, kind, at, attempt, began_at, code, status, message, actor)
 select given.job, given.fence, 0, given.kind, {now}, given.attempt, given.began_at, given.code, given.status,
     given.message, given.actor
@@ -32,16 +32,16 @@ where true
 on conflict (job, fence, seq) do nothing;
 
 -- name: action_events
--- What a person or the program did to jobs, beside their attempts. The rows of the jobs must be locked by now: the
--- number of the next event is read off those that are there.
+-- Events of jobs outside of attempts, by users or the program. The jobs must be locked: the number of the next event is
+-- derived from the existing ones.
 insert into tg_event (job, fence, seq, kind, at, attempt, code, message, actor)
 select job.id, job.fence, coalesce((select max(seq) from tg_event as e where e.job = job.id and e.fence = job.fence), 0) + 1,
     given.kind, {now}, job.attempt, given.code, given.message, given.actor
 from tg_job as job join {rows id bigint, kind text, code text, message text, actor text} on job.id = given.id;
 
 -- name: stale_results
--- Results that came too late, beside the attempt they belong to: one each, however often they are sent. They wait only
--- for somebody who removes the job, so that nothing is left of it.
+-- Late results, one per attempt, however often they are sent. They wait only for a transaction that deletes the job, so
+-- that no row remains.
 insert into tg_event (job, fence, seq, kind, at, attempt, code, message, actor)
 select job.id, given.fence, 1000000, 'stale_result', {now}, given.attempt, given.code, given.message, given.actor
 from tg_job as job join {rows id bigint, fence bigint, attempt integer, code text, message text, actor text} on job.id = given.id
@@ -49,13 +49,13 @@ where true {not_removed}
 on conflict (job, fence, seq) do nothing;
 
 -- name: attempt_rows
--- How attempts were ended, if they were.
+-- How attempts were settled, if they were.
 select event.job, event.fence, event.kind
 from tg_event as event join {rows job bigint, fence bigint} on event.job = given.job and event.fence = given.fence
 where event.seq = 0;
 
 -- name: free_children
--- Children of parents that are done: so many open parents less, and ready when none is left.
+-- Children of done parents: decreases the count of open parents. A child without open parents is ready.
 with freed as materialized (
     select link.child, count(*) as n from tg_link as link join {rows parent bigint} on link.parent = given.parent
     group by link.child
@@ -69,7 +69,7 @@ from freed where tg_job.id = freed.child and state = 'blocked' and id in (select
 returning id, queue, state;
 
 -- name: fail_children
--- Children of parents that will not be done, each with why.
+-- Children of parents that will not be done, with the reason.
 with orphaned as materialized (
     select link.child, min(given.why) as why from tg_link as link
     join {rows parent bigint, why text} on link.parent = given.parent

@@ -1,4 +1,4 @@
--- What the database knows of itself.
+-- Properties of the database.
 
 -- name: has_migrations_sqlite
 select 1 from sqlite_master where name = 'tg_migration';
@@ -19,7 +19,7 @@ insert into tg_migration (app, number, name, checksum, applied_at) values (:app,
 select value from tg_store where name = :name;
 
 -- name: cycle_at
--- When the next cycle of a queue begins.
+-- When the next run of a batch-only queue begins.
 insert into tg_store (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value;
 
 -- name: store_put

@@ -1,4 +1,4 @@
--- The state of targets, keys and queues, and what happened to it.
+-- The state and events of targets, keys and queues.
 
 -- name: target
 select name, paused_at, paused_until, paused_by, breaker, generation, breaker_since, breaker_until, counts,
@@ -11,7 +11,7 @@ select name, paused_at, paused_until, paused_by, breaker, generation, breaker_si
 from tg_target order by name;
 
 -- name: targets_locked
--- The rows of these targets, kept still until the end; in order, so that two who want the same never meet crosswise.
+-- The rows of these targets, locked until the transaction ends. Locked in order to avoid deadlocks.
 select name, paused_at, paused_until, paused_by, breaker, generation, breaker_since, breaker_until, counts,
     closed_at, paid_until, capacity, rules, reported_at, summary, {now}
 from tg_target join {rows wanted text} on tg_target.name = given.wanted order by tg_target.name {for_update};
@@ -20,7 +20,7 @@ from tg_target join {rows wanted text} on tg_target.name = given.wanted order by
 insert into tg_target (name, breaker_since) values (:name, {now}) on conflict (name) do nothing;
 
 -- name: target_moved
--- A change of the breaker's row, if nobody moved it since it was read.
+-- Updates the breaker, if no other process has changed it since it was read.
 update tg_target set breaker = :breaker, generation = :generation, breaker_since = :since, breaker_until = :until,
     counts = :counts, closed_at = :closed_at
 where name = :name and generation = :was;
@@ -32,13 +32,13 @@ update tg_target set paid_until = :paid_until where name = :name;
 update tg_target set capacity = :capacity where name = :name;
 
 -- name: target_rules
--- The numbers of a target, as its workers have them, for those who only see the store.
+-- The parameters of a target in its workers, for processes that only see the store.
 insert into tg_target (name, breaker_since, rules) values (:name, {now}, :rules)
 on conflict (name) do update set rules = excluded.rules
 where tg_target.rules is null or tg_target.rules <> excluded.rules;
 
 -- name: target_report
--- What a program says of a target that it guards by itself.
+-- The report of a program about a target that it guards.
 insert into tg_target (name, breaker_since, reported_at, summary) values (:name, {now}, {now}, :summary)
 on conflict (name) do update set reported_at = excluded.reported_at, summary = excluded.summary;
 
@@ -66,7 +66,7 @@ select target, lane, reason, since, until, failed_at, failures, code, message, t
 where target = :target and lane = :lane and operation = '';
 
 -- name: holds_locked
--- The state of these lanes, kept still until the end.
+-- The state of these keys, locked until the transaction ends.
 select hold.target, hold.lane, hold.reason, hold.since, hold.until, hold.failed_at, hold.failures, hold.code, hold.message, hold.told, hold.rest, hold.probe
 from tg_hold as hold join {rows wanted_target text, wanted_lane text}
     on hold.target = given.wanted_target and hold.lane = given.wanted_lane
@@ -83,17 +83,17 @@ on conflict (target, lane, operation) do update set reason = excluded.reason, si
 delete from tg_hold where target = :target and lane = :lane returning operation;
 
 -- name: hold_probe
--- Reserves the one probe of a lane whose time is over; no row when somebody else has it.
+-- Reserves the probe of a key whose cooldown is over. No row if another job has it.
 update tg_hold set until = :until, probe = 0
 where target = :target and lane = :lane and operation = '' and reason <> 'open' and until <= :at
 returning lane;
 
 -- name: hold_probe_is
--- Which job is the probe.
+-- Sets the job that is the probe.
 update tg_hold set probe = :job where target = :target and lane = :lane and operation = '' and probe = 0;
 
 -- name: hold_unprobe
--- The probe has proved nothing: the next one may go.
+-- Releases a probe without a result: the next one may run.
 update tg_hold set until = {now}, probe = null
 where target = :target and lane = :lane and operation = '' and probe = :job;
 
@@ -102,7 +102,7 @@ select target, lane, reason, since, until, failed_at, failures, code, message, t
 where target = :target order by lane limit :n;
 
 -- name: holds_next
--- The lanes that follow one, in their order, to find those that nobody has gone on with for long.
+-- The keys after a given one, in order, to find stale ones.
 select target, lane, reason, since, until, failed_at, failures, code, message, told, rest, probe from tg_hold
 where (target, lane) > (:target, :lane) and operation = '' order by target, lane limit :n {skip_locked};
 
@@ -111,26 +111,26 @@ select target, lane, reason, since, until, failed_at, failures, code, message, t
 where target = :target and rest is not null order by lane limit :n;
 
 -- name: running_of
--- How many jobs of a target are under way, in all and of those that were claimed since a moment.
+-- The number of running jobs of a target, in total and of those claimed since a time.
 select count(*), coalesce(sum(case when claimed_at >= :since then 1 else 0 end), 0)
 from tg_job where state = 'running' and target = :target;
 
 -- name: running_in
--- How many jobs of a lane are under way.
+-- The number of running jobs of a key.
 select count(*) from tg_job where state = 'running' and target = :target and lane = :lane;
 
 -- name: gate_event
--- What happened to a queue, a target or a key of it.
+-- An event of a queue, a target or a key.
 insert into tg_gate_event (at, subject, name, lane, kind, actor, fields, written_at)
 values ({now}, :subject, :name, :lane, :kind, :actor, :fields, {now});
 
 -- name: gate_event_at
--- The same of another program, which says when it was.
+-- The same for another program, which sets the time.
 insert into tg_gate_event (at, subject, name, lane, kind, actor, fields, written_at)
 values (:at, :subject, :name, :lane, :kind, :actor, :fields, {now});
 
 -- name: gate_events
--- The newest first.
+-- Newest first.
 select id, at, subject, name, lane, kind, actor, fields from tg_gate_event
 where subject = :subject and name = :name and id < :before order by id desc limit :n;
 
@@ -142,7 +142,7 @@ where subject = 'target' and name = :name and id > :after and kind = 'target_cle
 select coalesce(max(id), 0) from tg_gate_event where subject = 'target' and name = :name;
 
 -- name: gate_events_prune
--- Looks only at the oldest: what was written first goes first.
+-- Reads only the oldest rows: the first ones written are deleted first.
 delete from tg_gate_event where id in (
     select id from (select id, coalesce(written_at, at) as kept_at from tg_gate_event order by id limit :n) as oldest
     where kept_at < :before

@@ -1,4 +1,4 @@
-"""One connection to a simulator: reads requests, sends what they meet, and ends as it is told, well or badly."""
+"""One server connection of a simulator: reads requests, sends responses, and ends or breaks the connection."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from typing import Protocol
 from tidegate.testing.simulator.requests import Read, RecordedRequest, RequestReader, UnreadableRequest
 from tidegate.testing.simulator.steps import ConnectionEnd, Sending
 
-# Bytes of further requests that are read while one is being answered.
+# Bytes of pipelined requests that are read during a response.
 _MAX_AHEAD = 262_144
-# How long the rest of a request that was refused is read and thrown away, so that the client sees the answer.
+# Seconds to read and discard the rest of a rejected request, so that the client gets the response.
 _LINGER = 2.0
 _RST_AT_CLOSE = struct.pack("ii", 1, 0)
 
 
 class Host(Protocol):
-    """What a connection asks; all of it in the simulator's own thread."""
+    """The handler of a connection. All methods run in the simulator's thread."""
 
     def meet(self, read: Read) -> tuple[RecordedRequest | None, Sending]: ...
 
@@ -40,17 +40,17 @@ class ServerConnection(asyncio.Protocol):
         self._flushed: asyncio.Future[None] | None = None
         self._full = self._held = self._ended = False
         self._linger: asyncio.TimerHandle | None = None
-        self.left: Callable[[ServerConnection], None] = lambda _: None  # told when the connection is over
+        self.left: Callable[[ServerConnection], None] = lambda _: None  # called when the connection has ended
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
-        transport.set_write_buffer_limits(high=0)  # what is drained has reached the system
+        transport.set_write_buffer_limits(high=0)  # drained data has reached the operating system
         self._transport = transport
 
     def data_received(self, data: bytes) -> None:
         if not self._ended:
             self._reader.feed(data)
-            self._go_on()
+            self._process_buffer()
 
     def pause_writing(self) -> None:
         self._full = True
@@ -69,13 +69,13 @@ class ServerConnection(asyncio.Protocol):
         self.left(self)
 
     def drop(self) -> None:
-        """Ends the connection now; with a reset, if something is under way."""
+        """Closes the connection now, with a reset during a response."""
         self._ended = True
         busy = self._asked is not None
         self._settle(gone=False)
         self._abort(reset=busy)
 
-    def _go_on(self) -> None:
+    def _process_buffer(self) -> None:
         while self._task is None and not self._ended:
             try:
                 read = self._reader.next()
@@ -92,7 +92,7 @@ class ServerConnection(asyncio.Protocol):
 
     def _answer(self, read: Read) -> None:
         self._asked, sending = self._host.meet(read)
-        if self._ended:  # a handler or the control endpoint has ended it
+        if self._ended:  # closed by a handler or the control endpoint
             return
         if sending.prompt:
             self._write(b"".join(sending.pieces))
@@ -114,7 +114,7 @@ class ServerConnection(asyncio.Protocol):
             await asyncio.sleep(sending.hang)
         self._task = None
         self._end(sending.ending)
-        self._go_on()
+        self._process_buffer()
 
     async def _drained(self) -> None:
         if self._full:
@@ -124,7 +124,7 @@ class ServerConnection(asyncio.Protocol):
     def _end(self, ending: ConnectionEnd) -> None:
         if self._transport is None or self._transport.is_closing():
             self._ended = True
-            return  # the client is gone, which will be noted when the connection is lost
+            return  # the client is gone, which connection_lost records
         self._settle(gone=False)
         match ending:
             case ConnectionEnd.KEEP:
@@ -139,7 +139,7 @@ class ServerConnection(asyncio.Protocol):
     def _refuse(self, error: UnreadableRequest) -> None:
         self._ended = True
         self._write(b"".join(self._host.refuse(error).pieces))
-        # Closing while the client still sends would reset the connection, and the answer would be lost with it.
+        # Closing while the client still sends would reset the connection and lose the response.
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write_eof()
             self._linger = asyncio.get_running_loop().call_later(_LINGER, self._transport.abort)
@@ -152,7 +152,7 @@ class ServerConnection(asyncio.Protocol):
         if self._transport is None:
             return
         if reset:
-            with suppress(OSError):  # it may be gone already
+            with suppress(OSError):  # it may be closed already
                 sock = self._transport.get_extra_info("socket")
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RST_AT_CLOSE)
         self._transport.abort()
@@ -164,6 +164,6 @@ class ServerConnection(asyncio.Protocol):
         (self._transport.pause_reading if wanted else self._transport.resume_reading)()
 
     def _settle(self, *, gone: bool) -> None:
-        asked, self._asked = self._asked, None
-        if asked is not None:
-            self._host.over(asked, gone=gone)
+        request, self._asked = self._asked, None
+        if request is not None:
+            self._host.over(request, gone=gone)

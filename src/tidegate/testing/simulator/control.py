@@ -1,11 +1,11 @@
-"""The control endpoint of a simulator, `/_sim`: what it was asked, and another script or outage while it runs.
+"""The control endpoint of a simulator, `/_sim`: reads the journal, and changes the script or the outage at run time.
 
 GET    /_sim               its state
-GET    /_sim/journal       what it was asked; ?route=GET /album&most=50
+GET    /_sim/journal       its requests; ?route=GET /album&most=50
 POST   /_sim/script        {"route": "GET /album", "steps": [{"status": 503}, {"hang": "30s"}], "answer": ...}
 POST   /_sim/outage        {"text": "5m down"}
-DELETE /_sim/outage        all is well again
-POST   /_sim/reset         everything as it was declared, and an empty journal
+DELETE /_sim/outage        ends the outage
+POST   /_sim/reset         restores the declared script, and empties the journal
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _FIELDS = {field.name for field in fields(Step) if field.init} | {"base64"}
 
 
 def controls(path: str) -> bool:
-    """Whether a request is for the control endpoint."""
+    """Whether a path belongs to the control endpoint."""
     return path == PATH or path.startswith(f"{PATH}/")
 
 
 def answer(sim: Simulator, read: Read) -> Step:
-    """What the control endpoint says to a request."""
+    """Returns the control endpoint's response."""
     if not _from_here(read):
         return _said(403, "the control endpoint answers this machine only")
-    found = _VERBS.get((read.method, read.path.removeprefix(PATH).rstrip("/")))
-    if found is None:
-        there = ", ".join(f"{method} {PATH}{path}" for method, path in _VERBS)
-        return _said(404, f"the control endpoint has no {read.method} {read.path}; there are: {there}")
+    handler = _VERBS.get((read.method, read.path.removeprefix(PATH).rstrip("/")))
+    if handler is None:
+        paths = ", ".join(f"{method} {PATH}{path}" for method, path in _VERBS)
+        return _said(404, f"the control endpoint has no {read.method} {read.path}; there are: {paths}")
     try:
-        return Step(200, found(sim, read))
+        return Step(200, handler(sim, read))
     except (ValueError, TypeError) as error:
         return _said(400, str(error))
 
@@ -55,41 +55,44 @@ def _state(sim: Simulator, _: Read) -> Any:
 
 
 def _journal(sim: Simulator, read: Read) -> Any:
-    given = {name: values[-1] for name, values in parse_qs(read.query).items()}
-    _known(given, {"route", "most"})
-    limit = given.get("most", "100")
+    query = {name: values[-1] for name, values in parse_qs(read.query).items()}
+    _known(query, {"route", "most"})
+    limit = query.get("most", "100")
     if not limit.isascii() or not limit.isdigit():
         raise ValueError(f"most: {limit!r} is no number; give how many of the last requests are wanted, such as 100")
-    found = sim.asked(given.get("route"))
-    return {"asked": [each.as_json() for each in found[-int(limit) :]] if int(limit) else [], "kept": len(found)}
+    requests = sim.asked(query.get("route"))
+    return {
+        "asked": [request.as_json() for request in requests[-int(limit) :]] if int(limit) else [],
+        "kept": len(requests),
+    }
 
 
 def _script(sim: Simulator, read: Read) -> Any:
-    given = _object(read)
-    _known(given, {"route", "steps", "answer"})
-    steps = given.get("steps", [])
-    if not isinstance(given.get("route"), str):
+    fields = _object(read)
+    _known(fields, {"route", "steps", "answer"})
+    steps = fields.get("steps", [])
+    if not isinstance(fields.get("route"), str):
         raise TypeError("route: it is missing; give a method and a path, such as 'GET /album/{id}'")
     if not isinstance(steps, list):
         raise TypeError('steps: they are no list; give one, such as [{"status": 503}]')
     made = [step_from(step) for step in steps]
-    stays = (step_from(given["answer"]),) if "answer" in given else ()
+    stays = (step_from(fields["answer"]),) if "answer" in fields else ()
     if not made and not stays:
         raise ValueError("steps: there are none, and no answer; give at least one")
-    sim.then(given["route"], *made)
+    sim.then(fields["route"], *made)
     for stay in stays:
-        sim.stay(given["route"], stay)
+        sim.stay(fields["route"], stay)
     return sim.as_json()
 
 
 def _outage(sim: Simulator, read: Read) -> Any:
-    given = _object(read)
-    _known(given, {"text", "route"})
-    if given.get("text") is None:
+    fields = _object(read)
+    _known(fields, {"text", "route"})
+    if fields.get("text") is None:
         raise ValueError("text: it is missing; give an outage, such as '5m down'")
-    if not isinstance(given.get("route", ""), str):
+    if not isinstance(fields.get("route", ""), str):
         raise TypeError("route: it is no text; give a method and a path, such as 'GET /album/{id}', or leave it out")
-    sim.outage(given["text"], given.get("route"))
+    sim.outage(fields["text"], fields.get("route"))
     return sim.as_json()
 
 
@@ -113,12 +116,12 @@ _VERBS: Mapping[tuple[str, str], Callable[[Simulator, Read], Any]] = {
 }
 
 
-def step_from(given: object) -> Step:
-    """A step out of JSON; ValueError or TypeError names the field. Bytes are given as `base64`."""
-    if not isinstance(given, dict):
-        raise TypeError(f'step: {given!r:.80} is no step; give an object, such as {{"status": 503}}')
-    _known(given, _FIELDS)
-    values = dict(given)
+def step_from(fields: object) -> Step:
+    """Builds a step from JSON. Raises ValueError or TypeError with the field. Bytes are given as `base64`."""
+    if not isinstance(fields, dict):
+        raise TypeError(f'step: {fields!r:.80} is no step; give an object, such as {{"status": 503}}')
+    _known(fields, _FIELDS)
+    values = dict(fields)
     if "base64" in values:
         values["body"] = _bytes(values.pop("base64"), "base64")
     if "raw" in values:
@@ -142,16 +145,16 @@ def _bytes(text: object, field: str) -> bytes:
 
 def _object(read: Read) -> dict[str, Any]:
     try:
-        found = json.loads(read.body)
+        document = json.loads(read.body)
     except (ValueError, RecursionError) as error:
         raise ValueError("the body is no JSON; give an object") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise TypeError("the body is no JSON object; give one")
-    return found
+    return document
 
 
-def _known(given: Mapping[str, object], allowed: set[str]) -> None:
-    for name in given:
+def _known(fields: Mapping[str, object], allowed: set[str]) -> None:
+    for name in fields:
         if name not in allowed:
             near = get_close_matches(name, allowed, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(allowed))}"
@@ -159,7 +162,7 @@ def _known(given: Mapping[str, object], allowed: set[str]) -> None:
 
 
 def _from_here(read: Read) -> bool:
-    """A page of somebody else in a browser on this machine can send requests too, by our name or by its own."""
+    """Whether a request is local and not from another site in a browser, which may use our host name or its own."""
     host = read.headers.get("host")
     origin = read.headers.get("origin")
     return _name(host) in _LOCAL and (not origin or origin == f"http://{host}")

@@ -1,4 +1,4 @@
-"""Reads requests out of the bytes of a connection, within bounds. Pure: what comes in pieces is read as if whole."""
+"""Parses requests from the bytes of a connection, within limits, and keeps a journal of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from tidegate.faults.redaction import redact
 
 MAX_HEAD = 65_536
-_MAX_LINE = 1024  # of what frames a chunk
+_MAX_LINE = 1024  # bytes of a chunk header
 _MAX_HEADERS = 200
 _REQUEST = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}) ([^\x00-\x20\x7f]+) HTTP/1\.([01])")
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([^\x00\r\n]*)")
@@ -23,7 +23,7 @@ _DIGITS = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 
 class Headers(dict[str, str]):
-    """Headers by name, whatever its case; one that comes more than once has its values joined by commas."""
+    """Case-insensitive headers. The values of a repeated header are joined by commas."""
 
     def __getitem__(self, name: str) -> str:
         return super().__getitem__(name.lower())
@@ -37,7 +37,7 @@ class Headers(dict[str, str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """One request as it came; *keep*: the client wants to go on with the connection."""
+    """One parsed request. *keep*: the client wants to keep the connection."""
 
     method: str
     path: str
@@ -48,7 +48,7 @@ class Read:
 
 
 class UnreadableRequest(Exception):
-    """What came is no request, or too large a one; the connection cannot go on."""
+    """The request is not valid or too large. The connection cannot continue."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -57,18 +57,18 @@ class UnreadableRequest(Exception):
 
 @dataclass(slots=True)
 class _Begun:
-    """A request whose head is there and whose body may not be."""
+    """A request with a complete head and a possibly incomplete body."""
 
     head: Read
-    left: int  # of the body, or of the chunk
+    left: int  # remaining bytes of the body or the chunk
     chunked: bool
-    at_size: bool  # the next thing is the size of a chunk
-    ending: bool = False  # the last chunk is there, lines that end it may follow
+    at_size: bool  # a chunk size is next
+    ending: bool = False  # after the last chunk; trailers may follow
     parts: bytearray = field(default_factory=bytearray)
 
 
 class RequestReader:
-    """Give it what arrives with `feed`, and take requests with `next` until there is none."""
+    """Feed it received bytes with `feed`, and call `next` until it returns None."""
 
     def __init__(self, max_body: int) -> None:
         self._limit = max_body
@@ -82,11 +82,11 @@ class RequestReader:
 
     @property
     def waiting(self) -> int:
-        """Bytes that were not taken yet."""
+        """Bytes that are not parsed yet."""
         return len(self._buffer)
 
     def next(self) -> Read | None:
-        """The next request that is whole; Unreadable when there cannot be one any more."""
+        """Returns the next complete request, or None. Raises UnreadableRequest if the bytes are not valid."""
         if self._begun is None and not self._begin():
             return None
         begun = self._begun
@@ -96,9 +96,13 @@ class RequestReader:
         self._begun, self.owes_continue = None, False
         head = begun.head
         return Read(
-            method=head.method, path=head.path, query=head.query, headers=head.headers, body=bytes(begun.parts),
+            method=head.method,
+            path=head.path,
+            query=head.query,
+            headers=head.headers,
+            body=bytes(begun.parts),
             keep=head.keep,
-        )  # fmt: skip
+        )
 
     def _begin(self) -> bool:
         if self._buffer[:2] == b"\r\n":  # some clients send one after a body
@@ -159,17 +163,17 @@ class RequestReader:
 
 
 def _begun(lines: list[bytes], limit: int) -> _Begun:
-    found = _REQUEST.fullmatch(lines[0])
-    if found is None:
+    match = _REQUEST.fullmatch(lines[0])
+    if match is None:
         raise UnreadableRequest(400, "the first line is no request of HTTP/1.1")
     headers = _headers(lines[1:])
-    target = found[2].decode("latin-1")
-    if "://" in target.partition("?")[0]:  # as a proxy is asked
+    target = match[2].decode("latin-1")
+    if "://" in target.partition("?")[0]:  # the form for a proxy
         target = "/" + target.split("://", 1)[1].partition("/")[2]
     path, _, query = target.partition("#")[0].partition("?")
     wish = headers.get("connection").lower()
-    keep = "close" not in wish if found[3] == b"1" else "keep-alive" in wish
-    head = Read(method=found[1].decode("ascii").upper(), path=path, query=query, headers=headers, keep=keep)
+    keep = "close" not in wish if match[3] == b"1" else "keep-alive" in wish
+    head = Read(method=match[1].decode("ascii").upper(), path=path, query=query, headers=headers, keep=keep)
     coding, length = headers.get("transfer-encoding").lower(), headers.get("content-length")
     if coding and length:
         raise UnreadableRequest(400, "the request has both a Content-Length and a Transfer-Encoding")
@@ -186,31 +190,31 @@ def _headers(lines: list[bytes]) -> Headers:
         raise UnreadableRequest(431, f"the request has more than {_MAX_HEADERS} headers")
     headers = Headers()
     for line in lines:
-        found = _HEADER.fullmatch(line)
-        if found is None:
+        match = _HEADER.fullmatch(line)
+        if match is None:
             raise UnreadableRequest(400, "a header of the request is no header")
-        name, value = found[1].decode("ascii").lower(), found[2].decode("latin-1").rstrip(" \t")
+        name, value = match[1].decode("ascii").lower(), match[2].decode("latin-1").rstrip(" \t")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
 
 
 def _length(text: str) -> int:
-    values = {each.strip() for each in text.split(",")}
+    values = {item.strip() for item in text.split(",")}
     if len(values) != 1 or not _DIGITS.fullmatch(value := values.pop()):
         raise UnreadableRequest(400, "the Content-Length of the request is no length")
     return int(value)
 
 
 def _size(line: bytes) -> int:
-    found = line.partition(b";")[0].strip()
-    if not _HEX.fullmatch(found):
+    digits = line.partition(b";")[0].strip()
+    if not _HEX.fullmatch(digits):
         raise UnreadableRequest(400, "the size of a chunk of the body is no size")
-    return int(found, 16)
+    return int(digits, 16)
 
 
-# What a simulator was asked: one request as tests and handlers see it, and the journal that keeps the last ones.
+# -- journal -----------------------------------------------------------------------------------------------------------
 
-# Bytes of bodies that the journal keeps at most, over all requests.
+# Maximum bytes of bodies in the journal.
 MAX_BYTES = 16 * 1024 * 1024
 _SHOWN = 2000  # characters of a body in the journal of the control endpoint
 
@@ -218,9 +222,9 @@ _SHOWN = 2000  # characters of a body in the journal of the control endpoint
 class RecordedRequest:
     """One request that reached the simulator.
 
-    *number* counts from 1, *at* is UNIX time, *params* are the parts of the path that a route names. *met* says what
-    answered it ("step 1: 503", "answer: 200", "outage: reset"). It is *over* when the answer was sent or broken off;
-    *gone*: the client went away before that.
+    *number* counts from 1, *at* is UNIX time, *params* are the named parts of the path. *met* is what answered it
+    ("step 1: 503", "answer: 200", "outage: reset"). It is *over* when the response was sent or aborted. *gone*: the
+    client disconnected before that.
     """
 
     __slots__ = ("at", "body", "gone", "headers", "met", "method", "number", "over", "params", "path", "raw_query")
@@ -240,17 +244,17 @@ class RecordedRequest:
 
     @property
     def query(self) -> dict[str, str]:
-        """The query by name; of a name that comes more than once, the last."""
+        """The query by name. The last value of a repeated name counts."""
         return dict(self.pairs)
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The query in its order, with every repetition."""
+        """The query in order, with repeated names."""
         return parse_qsl(self.raw_query, keep_blank_values=True)
 
     @property
     def form(self) -> dict[str, str]:
-        """The fields of a body that is a form, as a browser sends one without files."""
+        """The fields of a URL-encoded form."""
         return dict(parse_qsl(self.text, keep_blank_values=True))
 
     @property
@@ -259,11 +263,11 @@ class RecordedRequest:
 
     @property
     def json(self) -> Any:
-        """The body as JSON; ValueError when it is none."""
+        """The body as JSON. Raises ValueError if it is not JSON."""
         return json.loads(self.body)
 
     def as_json(self) -> dict[str, Any]:
-        """For a page or a terminal: secrets are taken out, and a long body is cut."""
+        """Returns the request with secrets removed and a truncated body."""
         return {
             "number": self.number,
             "at": self.at,
@@ -284,7 +288,7 @@ class RecordedRequest:
 
 
 class Journal:
-    """The last requests, oldest first. Any thread may read it; the simulator's own writes."""
+    """The last requests, oldest first. Any thread may read it. Only the simulator's thread writes."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -314,9 +318,9 @@ class Journal:
 
     def matching(self, wanted: Callable[[RecordedRequest], bool]) -> list[RecordedRequest]:
         with self._changed:
-            return [each for each in self._kept if wanted(each)]
+            return [request for request in self._kept if wanted(request)]
 
     def wait(self, enough: Callable[[], bool], timeout: float) -> bool:
-        """Whether *enough* came true; it is asked again after each change."""
+        """Waits until *enough* returns True. It is called after each change. Returns False on timeout."""
         with self._changed:
             return self._changed.wait_for(enough, timeout)

@@ -1,4 +1,4 @@
-"""Which requests a simulator knows, and what the next one of each meets."""
+"""The routes of a simulator and their scripts."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from tidegate.testing.simulator.steps import OutageState, Scripted, Step, steps_
 
 _ROUTE = re.compile(r"(?:(?P<method>[A-Z]+|\*)\s+)?(?P<path>/[^\s?#]*)")
 _PARAM = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(:path)?\}")
-_SEEN_AS = {"HEAD": "GET"}  # where nothing else answers it
+_SEEN_AS = {"HEAD": "GET"}  # if no other route matches
 
 
 class Pattern:
-    """A method and a path, as `GET /album/{id}`: `{name}` is one part of a path, `{name:path}` all that follows.
+    """A method and a path, as `GET /album/{id}`: `{name}` is one segment, `{name:path}` the rest of the path.
 
-    Without a method, or with `*`, any will do.
+    Without a method, or with `*`, it matches any.
     """
 
     __slots__ = ("_path", "literal", "method", "text", "vague")
 
     def __init__(self, text: str) -> None:
-        found = _ROUTE.fullmatch(text.strip())
-        if found is None:
+        match = _ROUTE.fullmatch(text.strip())
+        if match is None:
             raise ValueError(f"route: {text!r} is no route; give a method and a path, such as 'GET /album/{{id}}'")
-        self.method = found["method"] or "*"
-        path = found["path"]
+        self.method = match["method"] or "*"
+        path = match["path"]
         names = [name for name, _ in _PARAM.findall(path)]
         if len(set(names)) < len(names):
             raise ValueError(f"route: {text!r} has the same name twice")
@@ -42,11 +42,11 @@ class Pattern:
         self.text = f"{self.method} {path}"
         self.literal = None if names else path
         self._path = re.compile(_expression(path))
-        # The most exact pattern is asked first.
+        # The most specific pattern is tried first.
         self.vague = (path.count(":path}"), len(names), self.method == "*")
 
     def match(self, method: str, path: str) -> Mapping[str, str] | None:
-        """The named parts of *path*; None when it is another one."""
+        """Returns the named parts of *path*, or None if it does not match."""
         if self.method not in ("*", method, _SEEN_AS.get(method)):
             return None
         return self.match_path(path)
@@ -54,21 +54,21 @@ class Pattern:
     def match_path(self, path: str) -> Mapping[str, str] | None:
         if self.literal is not None:
             return {} if path == self.literal else None
-        found = self._path.fullmatch(path)
-        return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
+        match = self._path.fullmatch(path)
+        return None if match is None else {name: unquote(value) for name, value in match.groupdict().items()}
 
 
 def _expression(path: str) -> str:
     parts, at = [], 0
-    for found in _PARAM.finditer(path):
-        parts += [re.escape(path[at : found.start()]), f"(?P<{found[1]}>{'.*' if found[2] else '[^/]+'})"]
-        at = found.end()
+    for match in _PARAM.finditer(path):
+        parts += [re.escape(path[at : match.start()]), f"(?P<{match[1]}>{'.*' if match[2] else '[^/]+'})"]
+        at = match.end()
     return "".join((*parts, re.escape(path[at:])))
 
 
 @dataclass(slots=True)
 class Route:
-    """Steps that are taken one by one, then an answer that stays."""
+    """Steps that are taken one by one, then a permanent answer."""
 
     pattern: Pattern
     declared: tuple[Scripted, ...] = ()
@@ -93,7 +93,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class Met:
-    """What a request meets; *who* says which part of the script that is."""
+    """What a request gets. *who* names the part of the script."""
 
     who: str
     told: Scripted
@@ -101,33 +101,33 @@ class Met:
 
 
 class Routes:
-    """All routes, the most exact first. Not safe for threads by itself."""
+    """All routes, the most specific first. Not thread-safe."""
 
     def __init__(self) -> None:
         self._routes: list[Route] = []
 
     def on(self, text: str, script: Sequence[object]) -> None:
-        """Declares a route, or declares it anew."""
+        """Declares a route, or replaces it."""
         if not script:
             raise ValueError(f"route: {text!r} has no answer; give at least one")
-        route = Route(Pattern(text), tuple(steps_of(each) for each in script))
+        route = Route(Pattern(text), tuple(steps_of(step) for step in script))
         route.restart()
-        self._routes = [each for each in self._routes if each.pattern.text != route.pattern.text]
+        self._routes = [other for other in self._routes if other.pattern.text != route.pattern.text]
         self._add(route)
 
     def then(self, text: str, steps: Sequence[object]) -> None:
-        """Adds steps; of a route that was not declared, they are taken before any answer that stays."""
+        """Appends steps. Those of an undeclared route are taken before any permanent answer."""
         added = [steps_of(step) for step in steps]
         self._of(text).steps.extend(added)
 
     def stay(self, text: str, answer: object) -> None:
-        """Another answer that stays, until the reset."""
-        found = steps_of(answer)
-        self._of(text).answer = found
+        """Replaces the permanent answer until the reset."""
+        scripted = steps_of(answer)
+        self._of(text).answer = scripted
 
     def reset(self) -> None:
-        """Everything as it was declared."""
-        self._routes = [each for each in self._routes if each.declared]
+        """Restores the declared routes."""
+        self._routes = [route for route in self._routes if route.declared]
         for route in self._routes:
             route.restart()
 
@@ -138,12 +138,12 @@ class Routes:
                 route.asked += 1
 
     def count(self, text: str) -> int | None:
-        """Requests of a route since the reset; None when there is no such route."""
+        """Returns the requests of a route since the reset, or None for an unknown route."""
         return next((route.asked for route in self._routes if route.pattern.text == text), None)
 
     def meet(self, method: str, path: str) -> Met | None:
-        """What the next request meets; the step is taken."""
-        standing: Met | None = None
+        """Takes the next step and returns it."""
+        permanent: Met | None = None
         for route in self._routes:
             params = route.pattern.match(method, path)
             if params is None:
@@ -151,12 +151,12 @@ class Routes:
             if route.steps:
                 route.taken += 1
                 return Met(f"step {route.taken}", route.steps.popleft(), params)
-            if standing is None and route.answer is not None:
-                standing = Met("answer", route.answer, params)
-        return standing
+            if permanent is None and route.answer is not None:
+                permanent = Met("answer", route.answer, params)
+        return permanent
 
     def methods(self, path: str) -> list[str]:
-        """The methods that *path* is known with."""
+        """Returns the methods of the routes that match *path*."""
         return sorted({route.pattern.method for route in self._routes if route.pattern.match_path(path) is not None})
 
     def as_json(self) -> list[dict[str, Any]]:
@@ -172,18 +172,18 @@ class Routes:
         return route
 
     def _add(self, route: Route) -> None:
-        self._routes = sorted((*self._routes, route), key=lambda each: each.pattern.vague)
+        self._routes = sorted((*self._routes, route), key=lambda item: item.pattern.vague)
 
 
 def _label(value: Scripted) -> str:
     return getattr(value, "label", None) or f"a function ({getattr(value, '__name__', type(value).__name__)})"
 
 
-# What a simulator has been told, and what it was asked: everything but the sockets. Any thread may use it.
+# -- script ------------------------------------------------------------------------------------------------------------
 
 
 class Script:
-    """Routes, outages and a journal; an outage comes before the routes. Chance comes from *seed*."""
+    """Routes, outages and the journal, thread-safe. An outage overrides the routes. *seed* makes it reproducible."""
 
     def __init__(self, seed: int, max_kept: int) -> None:
         self.journal = Journal(max_kept)
@@ -197,7 +197,7 @@ class Script:
 
     @property
     def weather(self) -> OutageState:
-        """Of the whole service."""
+        """The outage of the whole service."""
         return self._weather
 
     def on(self, route: str, *script: object) -> None:
@@ -213,7 +213,7 @@ class Script:
             self._routes.stay(route, answer)
 
     def outage(self, outage: Outage, now: float, route: str | None = None) -> None:
-        """Of *route* alone, or of the whole service; no outage of the whole ends those of the routes, too."""
+        """Sets the outage of *route* or of the whole service. Ending the latter also ends those of routes."""
         weather = OutageState(outage, now)
         with self._lock:
             if route is not None:
@@ -224,7 +224,7 @@ class Script:
                 self._local = self._local if outage.troubles else {}
 
     def reset(self, now: float) -> None:
-        """As declared, without an outage, with the dice of the beginning."""
+        """Restores the declared state, without an outage, and restarts the random sequence."""
         with self._lock:
             self._routes.reset()
             self._weather = OutageState(Outage(), now)
@@ -234,32 +234,32 @@ class Script:
             self.journal.clear()
 
     def meet(self, read: Read, *, at: float, now: float) -> tuple[RecordedRequest, str, Scripted]:
-        """The request as it will be known, which part of the script it meets, and what that says."""
+        """Returns the recorded request, the part of the script that answers it, and the answer."""
         with self._lock:
             self._asked += 1
-            asked = RecordedRequest(read, number=self._asked, at=at)
+            request = RecordedRequest(read, number=self._asked, at=at)
             self._routes.seen(read.method, read.path)
             trouble = self._trouble(read, now, self._rng.random())
             if trouble is not None:
-                return asked, "outage", trouble
+                return request, "outage", trouble
             met = self._routes.meet(read.method, read.path)
             if met is None:
-                return asked, "no route", self._unknown(read)
-        asked.params = met.params
-        return asked, met.who, met.told
+                return request, "no route", self._unknown(read)
+        request.params = met.params
+        return request, met.who, met.told
 
     def asked(self, route: str | None) -> list[RecordedRequest]:
         if route is None:
-            return self.journal.matching(lambda each: True)
+            return self.journal.matching(lambda request: True)
         pattern = Pattern(route)
-        return self.journal.matching(lambda each: pattern.match(each.method, each.path) is not None)
+        return self.journal.matching(lambda request: pattern.match(request.method, request.path) is not None)
 
     def count(self, route: str | None) -> int:
         if route is None:
             return self.journal.total
         with self._lock:
-            known = self._routes.count(Pattern(route).text)
-        return len(self.asked(route)) if known is None else known
+            total = self._routes.count(Pattern(route).text)
+        return len(self.asked(route)) if total is None else total
 
     def as_json(self, now: float) -> dict[str, Any]:
         with self._lock:
@@ -267,16 +267,16 @@ class Script:
             return {
                 "asked": self._asked,
                 "outage": self._weather.as_json(now),
-                "outages": [{"route": text, **found} for text, found in local if found is not None],
+                "outages": [{"route": text, **state} for text, state in local if state is not None],
                 "routes": self._routes.as_json(),
             }
 
     def _trouble(self, read: Read, now: float, roll: float) -> Step | None:
-        here = [
+        local = [
             weather for pattern, weather in self._local.values() if pattern.match(read.method, read.path) is not None
         ]
-        found = (weather.step(now, roll) for weather in (self._weather, *here))
-        return next((step for step in found if step is not None), None)
+        steps = (weather.step(now, roll) for weather in (self._weather, *local))
+        return next((step for step in steps if step is not None), None)
 
     def _unknown(self, read: Read) -> Step:
         methods = self._routes.methods(read.path)

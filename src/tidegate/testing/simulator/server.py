@@ -1,4 +1,4 @@
-"""A simulator at work: its thread, its two doors, and the weather that opens and shuts one of them."""
+"""The server of a simulator: its thread, the two listeners, and the outage that closes one of them."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from tidegate.testing.simulator.requests import Read, RecordedRequest, Unreadabl
 from tidegate.testing.simulator.routes import Script
 from tidegate.testing.simulator.steps import Scripted, Sending, Step, sending_of, step_of
 
-# Where a simulator takes connections: a port of this machine that can be shut, so that connecting is refused.
+# -- listener ----------------------------------------------------------------------------------------------------------
 
 HOST = "127.0.0.1"
 _BACKLOG = 128
 _SHARED = socket.SO_REUSEADDR if sys.platform in ("linux", "win32") else socket.SO_REUSEPORT
-_RETRY_SECONDS = 0.1  # after the system had no more sockets to give
+_RETRY_SECONDS = 0.1  # after the system ran out of sockets
 
 
 class Listener:
-    """One port. Made in any thread, where a port that is taken raises; all else in the thread of the loop.
+    """One port. Create it in any thread, which raises if the port is taken. Use it in the loop's thread.
 
-    At most *most* connections are inside; those beyond wait outside, as does each for *slow* seconds.
+    Up to *limit* connections are open. Further ones wait, and each waits for *slow* seconds.
     """
 
     def __init__(self, port: int, limit: int, make: Callable[[], ServerConnection], slow: float = 0.0) -> None:
-        self._keeps_port = _bound(port)  # nobody else gets it while the door is shut
+        self._keeps_port = _bound(port)  # reserves the port while the listener is closed
         self.port: int = self._keeps_port.getsockname()[1]
         self._limit, self._make, self._slow = limit, make, slow
         self._listening: socket.socket | None = None
@@ -54,7 +54,7 @@ class Listener:
             self._watch()
 
     def shut(self) -> None:
-        """Nothing listens any more, and everybody is thrown out."""
+        """Stops listening and drops all connections."""
         if self._listening is not None:
             self._unwatch()
             self._listening.close()
@@ -74,8 +74,8 @@ class Listener:
             self._watch()
 
     def _watch(self) -> None:
-        if not self._watching and self._timer is None and self._listening is not None and self._room():
-            asyncio.get_running_loop().add_reader(self._listening, self._knock)
+        if not self._watching and self._timer is None and self._listening is not None and self._has_capacity():
+            asyncio.get_running_loop().add_reader(self._listening, self._accept_ready)
             self._watching = True
 
     def _unwatch(self) -> None:
@@ -86,41 +86,41 @@ class Listener:
             self._timer.cancel()
             self._timer = None
 
-    def _knock(self) -> None:
+    def _accept_ready(self) -> None:
         if self._slow:
-            self._later(self._slow, self._enter)
+            self._later(self._slow, self._accept)
         else:
-            self._enter()
+            self._accept()
 
-    def _enter(self) -> None:
+    def _accept(self) -> None:
         self._timer = None
-        while self._listening is not None and self._room():
+        while self._listening is not None and self._has_capacity():
             try:
-                found, _ = self._listening.accept()
+                client, _ = self._listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 break
             except OSError:
-                self._later(_RETRY_SECONDS, self._enter)
+                self._later(_RETRY_SECONDS, self._accept)
                 return
-            found.setblocking(False)
-            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._welcome(found)
+            client.setblocking(False)
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._start_connection(client)
             if self._slow:
                 break
         self._unwatch()
         self._watch()
 
-    def _welcome(self, found: socket.socket) -> None:
+    def _start_connection(self, client: socket.socket) -> None:
         loop, connection = asyncio.get_running_loop(), self._make()
         connection.left = self.left
         self.inside.add(connection)
-        task = loop.create_task(_greet(loop, connection, found))
+        task = loop.create_task(_attach(loop, connection, client))
         self._entering.add(task)
 
         def entered(task: asyncio.Task[None]) -> None:
             self._entering.discard(task)
-            if task.cancelled() or task.exception() is not None:  # the door was shut, or the client is gone
-                found.close()
+            if task.cancelled() or task.exception() is not None:  # the listener was closed, or the client is gone
+                client.close()
                 self.left(connection)
 
         task.add_done_callback(entered)
@@ -129,12 +129,12 @@ class Listener:
         self._unwatch()
         self._timer = asyncio.get_running_loop().call_later(wait, what)
 
-    def _room(self) -> bool:
+    def _has_capacity(self) -> bool:
         return len(self.inside) < self._limit
 
 
-async def _greet(loop: asyncio.AbstractEventLoop, connection: ServerConnection, found: socket.socket) -> None:
-    await loop.connect_accepted_socket(lambda: connection, found)
+async def _attach(loop: asyncio.AbstractEventLoop, connection: ServerConnection, client: socket.socket) -> None:
+    await loop.connect_accepted_socket(lambda: connection, client)
 
 
 def _bound(port: int) -> socket.socket:
@@ -151,25 +151,25 @@ def _bound(port: int) -> socket.socket:
     return sock
 
 
-# An event loop in a thread of its own, which nothing outlives.
+# -- event loop --------------------------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
 
 class LoopThread:
     def __init__(self, name: str) -> None:
-        # The selector's, on every system: a door watches its socket by itself.
+        # Always the selector loop: a listener watches its socket.
         self._loop = asyncio.SelectorEventLoop()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     @property
     def here(self) -> bool:
-        """Whether this is that thread."""
+        """Whether this is the loop's thread."""
         return threading.current_thread() is self._thread
 
     def do(self, what: Callable[[], T]) -> T:
-        """What *what* returns or raises, called in the thread of the loop."""
+        """Calls *what* in the loop's thread and returns its result."""
         if self.here:
             return what()
         done: Future[T] = Future()
@@ -184,7 +184,7 @@ class LoopThread:
         return done.result()
 
     def stop(self) -> None:
-        """Ends the thread; every task in it is cancelled and waited for."""
+        """Cancels and awaits all tasks, then ends the thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
 
@@ -201,7 +201,7 @@ class LoopThread:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await asyncio.sleep(0)  # connections that were dropped close their sockets in the next turn
+        await asyncio.sleep(0)  # dropped connections close their sockets in the next iteration
 
 
 _MAX_CONTROL = 16  # connections to the control endpoint
@@ -212,7 +212,7 @@ Control = Callable[[Read], Step]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLimits:
-    """What a simulator takes; *slow* is how long each connection waits at the door, in seconds."""
+    """The limits of a simulator. *slow* is how long each connection waits to be accepted, in seconds."""
 
     connections: int
     body: int
@@ -220,7 +220,7 @@ class ServerLimits:
 
 
 class ScriptHandler:
-    """Answers requests by the script, and those for the control endpoint whatever the weather."""
+    """Answers requests by the script, and the control endpoint even during an outage."""
 
     def __init__(self, script: Script, control: Control, clock: Clock) -> None:
         self._script = script
@@ -237,23 +237,23 @@ class ScriptHandler:
         return self._met(read, lambda step: sending_of(step, method=read.method, keep=read.keep, now=at))
 
     def inside(self, read: Read) -> Step:
-        """The same for a client without a socket, for which every request is over at once; it has the object itself."""
-        asked, step = self._met(read, lambda step: step)
-        self.over(asked, gone=False)
+        """Answers a client without a socket, which gets the step itself. The request is over at once."""
+        request, step = self._met(read, lambda step: step)
+        self.over(request, gone=False)
         return step
 
     def _met(self, read: Read, sent: Callable[[Step], T]) -> tuple[RecordedRequest, T]:
-        asked, who, told = self._script.meet(read, at=self.clock.now(), now=self.clock.monotonic())
+        request, who, scripted = self._script.meet(read, at=self.clock.now(), now=self.clock.monotonic())
         try:
-            step = _resolved(told, asked)
+            step = _resolved(scripted, request)
             sending = sent(step)
-        except Exception as error:  # of a function that a test handed in
-            _log.exception("the answer to %s %s failed", asked.method, asked.path)
+        except Exception as error:  # raised by a function of a test
+            _log.exception("the answer to %s %s failed", request.method, request.path)
             who, step = "failed", Step(500, {"error": f"the simulator's own function failed: {error!r}"})
             sending = sent(step)
-        asked.met = f"{who}: {step.label}"
-        self._script.journal.add(asked)
-        return asked, sending
+        request.met = f"{who}: {step.label}"
+        self._script.journal.add(request)
+        return request, sending
 
     def refuse(self, error: UnreadableRequest) -> Sending:
         return sending_of(Step(error.status, {"error": str(error)}), keep=False, now=self.clock.now())
@@ -263,7 +263,7 @@ class ScriptHandler:
 
 
 class ControlHandler(ScriptHandler):
-    """Answers nothing but the control endpoint, and does so while the other door is shut."""
+    """Answers only the control endpoint, even while the other listener is closed."""
 
     def meet(self, read: Read) -> tuple[RecordedRequest | None, Sending]:
         if controls(read.path):
@@ -273,7 +273,7 @@ class ControlHandler(ScriptHandler):
 
 
 class Running:
-    """Opened when it is made; OSError when the port is taken."""
+    """A running simulator. Construction opens it. Raises OSError if the port is taken."""
 
     def __init__(self, name: str, port: int, script: Script, handler: ScriptHandler, limits: ServerLimits) -> None:
         self._script, self._clock = script, handler.clock
@@ -302,13 +302,13 @@ class Running:
 
     @property
     def here(self) -> bool:
-        """Whether this is the simulator's own thread, in which its functions are called."""
+        """Whether this is the simulator's thread, which also calls the functions of scripts."""
         return self._thread.here
 
     def weather_changed(self) -> None:
-        """Opens or shuts the door as the outage says; it is so when this returns to another thread."""
+        """Opens or closes the listener by the outage. For another thread it is effective on return."""
         if self._thread.here and self._script.weather.down(self._clock.monotonic()):
-            asyncio.get_running_loop().call_soon(self._look)  # whoever asked for it gets an answer first
+            asyncio.get_running_loop().call_soon(self._look)  # after the response to the request that caused it
         else:
             self._thread.do(self._look)
 
@@ -332,7 +332,7 @@ class Running:
         change = weather.change(now)
         self._timer = None
         if change is not None:
-            # A timer of the loop may come a little early; then the next look finds the same change again.
+            # A timer may fire slightly early. The next call then finds the same change again.
             self._timer = asyncio.get_running_loop().call_later(max(0.001, change - now), self._look)
 
     def _end(self) -> None:
@@ -342,6 +342,6 @@ class Running:
         self._control_handler.close()
 
 
-def _resolved(told: Scripted, request: RecordedRequest) -> Step:
-    step = told if isinstance(told, Step) else step_of(told(request))
+def _resolved(scripted: Scripted, request: RecordedRequest) -> Step:
+    step = scripted if isinstance(scripted, Step) else step_of(scripted(request))
     return replace(step, body=step.body(request)) if callable(step.body) else step

@@ -1,4 +1,4 @@
-"""A stand-in for an HTTP service on a port of this machine: it answers, fails and misbehaves as it is told."""
+"""A simulated HTTP service on a local port: it responds, fails and misbehaves as its script says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LISTED = 20
 
 
 class Simulator:
-    """A service that speaks HTTP over real sockets, in a thread of its own.
+    """An HTTP service on real sockets, in its own thread.
 
         with Simulator() as sim:
             sim.on("GET /queue", Status(503), Hang(), {"totalRecords": 0})    # the last one stays
@@ -29,14 +29,13 @@ class Simulator:
             assert sim.count("GET /queue") == 1
 
     Each request takes the next step of its route: a `Step`, a `Status`, a `Hang`, ConnectionResetError, bytes, text, a
-    dict or a list (JSON), or a function of the `RecordedRequest` request that returns one of them. Functions run one at
-    a time;
-    one that waits stops the simulator, so give a `Step` with a delay instead. While an *outage* lasts, requests meet
-    it and the script waits; its times count from the start.
+    dict or a list (JSON), or a function of the `RecordedRequest` that returns one of them. Functions run one at a time.
+    A function that blocks stops the simulator, so use a `Step` with a delay instead. During an *outage* requests fail
+    and the script waits. Its times count from the start.
 
-    *slow_accept*: how long each connection waits at the door. *on_reset* is called by `reset()`, for the state that
-    functions keep. *clock* is the time of outages and of the journal; see `transport`. The rest are bounds: connections
-    at a time, bytes of a request's body, requests in the journal.
+    *slow_accept*: how long each connection waits to be accepted. *on_reset* is called by `reset()`, for the state of
+    functions. *clock* is the time of outages and of the journal, see `transport`. The others are limits: concurrent
+    connections, bytes of a request body, requests in the journal.
     """
 
     def __init__(
@@ -71,7 +70,7 @@ class Simulator:
     # -- running -----------------------------------------------------------------------------------------------------
 
     def start(self) -> str:
-        """Its address; OSError when the port is taken."""
+        """Starts it and returns its URL. Raises OSError if the port is taken."""
         if self._running is not None:
             raise RuntimeError(f"the simulator {self.name!r} runs already, at {self.url}")
         self._script.outage(self._outage, self._clock.monotonic())
@@ -79,7 +78,7 @@ class Simulator:
         return self.url
 
     def stop(self) -> None:
-        """Frees every client at once; nothing is left of its thread and its sockets. Stopping twice is no mistake."""
+        """Drops every client and ends its thread. May be called twice."""
         running = self._running
         if running is None:
             return
@@ -89,9 +88,9 @@ class Simulator:
         running.stop()
 
     def transport(self) -> Any:
-        """An async transport of httpx or httpx2 that asks it without sockets; it need not run for that.
+        """Returns an async transport for httpx or httpx2 without sockets. The simulator need not run.
 
-        Delays and hangs take the time of its *clock*, so that a `VirtualClock` plays a day of them in no time.
+        Delays and hangs use its *clock*, so that a `VirtualClock` simulates a day in no time.
         """
         return SimulatorTransport(
             self._answering.inside, lambda: self._script.weather.down(self._clock.monotonic()), self._clock
@@ -103,7 +102,7 @@ class Simulator:
 
     @property
     def control_url(self) -> str:
-        """Of the control endpoint, on a port of its own: it answers while nothing listens at the other."""
+        """The URL of the control endpoint, on its own port: it answers while the service is down."""
         return self._now_running().control_url
 
     def __enter__(self) -> Self:
@@ -120,28 +119,28 @@ class Simulator:
     async def __aexit__(self, *_: object) -> None:
         self.stop()
 
-    # -- what it does ------------------------------------------------------------------------------------------------
+    # -- script ------------------------------------------------------------------------------------------------------
 
     def on(self, route: str, *script: object) -> None:
-        """What requests of *route* meet, one after the other; the last answer stays. Once more: it is declared anew.
+        """Declares what requests of *route* get, one after the other. The last answer is permanent. Replaces the route.
 
-        A route is a method and a path, `GET /album/{id}`; without a method any will do, `{rest:path}` is all that
-        follows.
+        A route is a method and a path, `GET /album/{id}`. Without a method it matches any. `{rest:path}` is the rest of
+        the path.
         """
         self._script.on(route, *script)
 
     def then(self, route: str, *steps: object) -> None:
-        """What the next requests of *route* meet before its answer; `/{rest:path}` stands for any request."""
+        """Adds steps for the next requests of *route*, before its answer. `/{rest:path}` matches any request."""
         self._script.then(route, *steps)
 
     def stay(self, route: str, answer: object) -> None:
-        """Another answer that stays, until the next `reset()`."""
+        """Replaces the permanent answer until the next `reset()`."""
         self._script.stay(route, answer)
 
     def outage(self, what: Outage | str | None, route: str | None = None) -> None:
-        """An outage from now on, such as "5m down" or "1h 30% errors", of all or of one route; None ends it.
+        """Starts an outage, such as "5m down" or "1h 30% errors", of all routes or of one. None ends it.
 
-        It has begun when this returns. Of one route, `down` resets connections, because the others are answered on.
+        It is effective on return. For one route, `down` resets connections, because other routes still respond.
         """
         outage = outage_of(what)
         self._script.outage(outage, self._clock.monotonic(), route)
@@ -153,43 +152,43 @@ class Simulator:
             self._running.weather_changed()
 
     def reset(self) -> None:
-        """Everything as it was declared, no outage, an empty journal."""
+        """Restores the declared script, ends outages and empties the journal."""
         self._script.reset(self._clock.monotonic())
         if self._on_reset is not None:
             self._on_reset()
         if self._running is not None:
             self._running.weather_changed()
 
-    # -- what it was asked -------------------------------------------------------------------------------------------
+    # -- journal -----------------------------------------------------------------------------------------------------
 
     def asked(self, route: str | None = None) -> list[RecordedRequest]:
-        """The last requests of *route*, or all of them, oldest first."""
+        """Returns the last requests of *route*, or all of them, oldest first."""
         return self._script.asked(route)
 
     def count(self, route: str | None = None) -> int:
-        """How many there were since the last reset. Of a route that was not declared, those in the journal count."""
+        """Counts the requests since the last reset. For an undeclared route it counts those in the journal."""
         return self._script.count(route)
 
     def wait_for(
         self, route: str | None = None, n: int = 1, timeout: Duration = 5, *, over: bool = False
     ) -> list[RecordedRequest]:
-        """Waits until there were *n* requests of *route*, and returns them; *over*: that were answered or broken off.
+        """Waits until there are *n* requests of *route*, and returns them. *over*: only completed ones.
 
-        TimeoutError says what there was instead.
+        Raises TimeoutError with the requests that arrived.
         """
         wait = seconds(timeout, field="timeout")
 
-        def found() -> list[RecordedRequest]:
-            return [each for each in self.asked(route) if each.over or not over]
+        def matching() -> list[RecordedRequest]:
+            return [request for request in self.asked(route) if request.over or not over]
 
-        if not self._script.journal.wait(lambda: len(found()) >= n, wait):
-            there = "\n".join(f"  {each!r}" for each in self.asked()[-_LISTED:]) or "  nothing at all"
-            wanted = f"expected {n} of {route or 'any request'} within {brief(wait)}, found {len(found())}"
-            raise TimeoutError(f"{wanted}. It was asked:\n{there}")
-        return found()
+        if not self._script.journal.wait(lambda: len(matching()) >= n, wait):
+            listing = "\n".join(f"  {request!r}" for request in self.asked()[-_LISTED:]) or "  nothing at all"
+            wanted = f"expected {n} of {route or 'any request'} within {brief(wait)}, found {len(matching())}"
+            raise TimeoutError(f"{wanted}. It was asked:\n{listing}")
+        return matching()
 
     def as_json(self) -> dict[str, Any]:
-        """Its state, as the control endpoint shows it."""
+        """Returns the state that the control endpoint shows."""
         running = self._now_running()
         return {
             "name": self.name,

@@ -1,4 +1,4 @@
-"""What a simulator does with one request, as values: an answer, and all the ways in which it goes wrong."""
+"""The steps of a simulator as values: a response, and the ways in which it fails."""
 
 from __future__ import annotations
 
@@ -27,26 +27,25 @@ _GIVE = "give a Step, a Status, a Hang, ConnectionResetError, bytes, text, a dic
 
 
 class Framing(StrEnum):
-    """How the client knows where the body ends."""
+    """How the client finds the end of the body."""
 
     LENGTH = "length"
     CHUNKED = "chunked"
-    CLOSE = "close"  # by the end of the connection, so that a body that broke off looks whole
+    CLOSE = "close"  # by the end of the connection, so that a truncated body looks complete
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One answer, and how it misbehaves.
+    """One response, and how it misbehaves.
 
         Step(200, {"id": 7}, delay="2s")            # JSON, after two seconds
         Step(body=page, drip="1s", piece=10)        # ten bytes a second
         Step(body=page, cut=100)                    # the connection is closed after 100 bytes of the body
         Step(reset=True), Step(body=page, cut=100, reset=True)    # RST, instead of an answer or in the middle of it
 
-    *body*: bytes, text, what JSON can say, or a function of the `RecordedRequest` request that returns one of them.
-    *length* is
-    what Content-Length says instead of the truth. *hang* is silence for that long, then the connection is closed: in
-    place of the answer, or after *cut* bytes of the body. *raw* is sent as it is, in place of HTTP; then it is closed.
+    *body*: bytes, text, JSON data, or a function of the `RecordedRequest` that returns one of them. *length* replaces
+    the true Content-Length. *hang* is silence for that long, then the connection is closed: instead of the response, or
+    after *cut* bytes of the body. *raw* is sent as is instead of HTTP, then the connection is closed.
     """
 
     status: int = 200
@@ -64,10 +63,10 @@ class Step:
     reset: bool = False
     hang: Duration | None = None
     raw: bytes | None = None
-    pairs: tuple[tuple[str, str], ...] = field(init=False, repr=False)  # the headers, checked
+    pairs: tuple[tuple[str, str], ...] = field(init=False, repr=False)  # the validated headers
 
     def __post_init__(self) -> None:
-        whole(self.status, field="status", minimum=200, maximum=599)  # after a 1xx, clients wait for another
+        whole(self.status, field="status", minimum=200, maximum=599)  # after a 1xx clients wait for another response
         whole(self.piece, field="piece", maximum=_MAX_NUMBER)
         for name, value in (("cut", self.cut), ("length", self.length)):
             if value is not None:
@@ -86,8 +85,8 @@ class Step:
             raise ValueError("reset: a connection that is reset does not hang; leave one of them out")
         if self.raw is not None and not isinstance(self.raw, bytes):
             raise TypeError(f"raw: {self.raw!r:.80} is not bytes")
-        given = self.headers.items() if isinstance(self.headers, Mapping) else self.headers
-        pairs = tuple((valid_header(name), _valid_value(name, value)) for name, value in given)
+        headers = self.headers.items() if isinstance(self.headers, Mapping) else self.headers
+        pairs = tuple((valid_header(name), _valid_value(name, value)) for name, value in headers)
         object.__setattr__(self, "headers", pairs)
         if self.retry_after is not None:
             pairs = (*pairs, ("Retry-After", digits(seconds(self.retry_after, field="retry_after"))))
@@ -95,7 +94,7 @@ class Step:
 
     @property
     def label(self) -> str:
-        """In a word or two, for the journal: "503", "reset", "200, cut after 10 bytes"."""
+        """A short description for the journal: "503", "reset", "200, cut after 10 bytes"."""
         if self.raw is not None:
             return "no HTTP" if self.raw else "closed without an answer"
         end = "reset" if self.reset else "hang" if self.hang is not None else "closed"
@@ -109,12 +108,12 @@ Scripted = Step | Handler
 
 
 def steps_of(value: object) -> Scripted:
-    """*value* as a step of a script; TypeError says what may be one."""
+    """Converts *value* to a step of a script. Raises TypeError with the allowed types."""
     return value if callable(value) and not isinstance(value, type) else step_of(value)
 
 
 def step_of(value: object) -> Step:
-    """*value* as an answer; TypeError says what may be one."""
+    """Converts *value* to a response. Raises TypeError with the allowed types."""
     match value:
         case Step():
             return value
@@ -138,7 +137,7 @@ def step_of(value: object) -> Step:
 
 
 def content_of(body: object) -> tuple[bytes, str]:
-    """The bytes of a body and what kind they are; TypeError when it can be none."""
+    """Returns the bytes of a body and their content type. Raises TypeError for another type."""
     if body is None:
         return b"", ""
     if isinstance(body, (bytes, bytearray, memoryview)):
@@ -149,7 +148,7 @@ def content_of(body: object) -> tuple[bytes, str]:
 
 
 def reason_of(status: int) -> str:
-    """The words after a status."""
+    """Returns the reason phrase of a status."""
     return HTTPStatus(status).phrase if status in _KNOWN else "Unknown"
 
 
@@ -169,18 +168,18 @@ def _valid_value(name: str, value: object) -> str:
         raise TypeError(f"headers: the value of {name} is {value!r:.80}; give text")
     if any(sign in value for sign in "\r\n\0"):
         raise ValueError(f"headers: the value of {name} has a line break in it")
-    value.encode("latin-1")  # a UnicodeEncodeError is a ValueError, and says where
+    value.encode("latin-1")  # raises UnicodeEncodeError, a ValueError with the position
     return value
 
 
-# From a step to what goes over the wire: which bytes, when, and how the connection ends. Pure.
+# -- sending: which bytes are sent when, and how the connection ends ---------------------------------------------------
 
-# Larger answers are sent piece by piece, so that a client that leaves in the middle is seen.
+# Larger responses are sent in pieces, so that a client that disconnects in the middle is detected.
 PROMPT = 65_536
 
 
 class ConnectionEnd(StrEnum):
-    """What becomes of the connection."""
+    """How the connection ends."""
 
     KEEP = "keep"
     CLOSE = "close"
@@ -190,7 +189,7 @@ class ConnectionEnd(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sending:
-    """Wait *delay*, send *pieces* with *pause* after each, end as *ending* says. Times are seconds."""
+    """Wait *delay*, send *pieces* with *pause* after each, end with *ending*. Times are seconds."""
 
     pieces: tuple[bytes, ...] = ()
     ending: ConnectionEnd = ConnectionEnd.KEEP
@@ -200,13 +199,13 @@ class Sending:
 
     @property
     def prompt(self) -> bool:
-        """Whether it can be sent at once and be done with."""
+        """Whether it can be sent at once."""
         quick = not self.delay and not self.pause and self.ending in (ConnectionEnd.KEEP, ConnectionEnd.CLOSE)
         return quick and sum(map(len, self.pieces)) <= PROMPT
 
 
 def sending_of(step: Step, *, method: str = "GET", keep: bool = True, now: float = 0.0) -> Sending:
-    """How *step* is sent to a request; *keep*: the client may go on with this connection; *now* is UNIX time."""
+    """Plans how to send *step*. *keep*: the client may reuse the connection. *now* is UNIX time."""
     delay, hang = seconds(step.delay), seconds(step.hang or 0)
     if step.raw is not None:
         return Sending(pieces=(step.raw,), ending=ConnectionEnd.CLOSE, delay=delay)
@@ -234,31 +233,31 @@ def sending_of(step: Step, *, method: str = "GET", keep: bool = True, now: float
 
 
 def _head(step: Step, kind: str, length: int | None, *, keep: bool, now: float) -> bytes:
-    given = {name.lower() for name, _ in step.pairs}
+    names = {name.lower() for name, _ in step.pairs}
     lines = [f"HTTP/1.1 {step.status} {reason_of(step.status)}"]
     lines += [f"{name}: {value}" for name, value in step.pairs]
-    if "date" not in given:
+    if "date" not in names:
         lines.append(f"Date: {formatdate(now, usegmt=True)}")
-    if kind and "content-type" not in given:
+    if kind and "content-type" not in names:
         lines.append(f"Content-Type: {kind}")
-    if step.gzip and "content-encoding" not in given:
+    if step.gzip and "content-encoding" not in names:
         lines.append("Content-Encoding: gzip")
     if length is not None and step.framing == Framing.LENGTH:
         lines.append(f"Content-Length: {length if step.length is None else step.length}")
     elif length is not None and step.framing == Framing.CHUNKED:
         lines.append("Transfer-Encoding: chunked")
-    if not keep and "connection" not in given:
+    if not keep and "connection" not in names:
         lines.append("Connection: close")
     return "\r\n".join((*lines, "", "")).encode("latin-1")
 
 
 def _pieces(head: bytes, body: bytes, step: Step, *, whole: bool) -> tuple[bytes, ...]:
-    """The head and the body in the pieces in which they are sent; not *whole*: without its proper end."""
+    """Splits head and body into the pieces to send. Not *whole*: without the proper end."""
     size = step.piece if step.drip else PROMPT
     parts = [body[at : at + size] for at in range(0, len(body), size)]
     if step.framing == Framing.CHUNKED:
         parts = [b"%x\r\n%b\r\n" % (len(part), part) for part in parts]
-        # A body that breaks off does so inside a chunk.
+        # A truncated body ends inside a chunk.
         parts += [b"0\r\n\r\n"] if whole else [b"100\r\n"]
     if step.drip or not parts:
         return (head, *parts)
@@ -269,31 +268,31 @@ def _says_close(step: Step) -> bool:
     return any(name.lower() == "connection" and value.lower() == "close" for name, value in step.pairs)
 
 
-# The outage of a simulator, as it goes on.
+# -- outage ------------------------------------------------------------------------------------------------------------
 
 _GIVE_OUTAGE = "give a text such as '5m down', '1h 30% errors', '2h hang' or '2h 429 retry-after 5m', or 'none'"
 
 
 class OutageState:
-    """An outage that began at *since*; times are those of one clock that never steps."""
+    """An outage that began at *since*, in monotonic time."""
 
     def __init__(self, outage: Outage, since: float) -> None:
         self._outage = outage
         self._since = since
 
     def down(self, now: float) -> bool:
-        """Whether nothing listens."""
+        """Whether the listener is closed."""
         return any(
             _shuts(trouble) and trouble.start <= now - self._since < trouble.end for trouble in self._outage.troubles
         )
 
     def change(self, now: float) -> float | None:
-        """When `down` changes next; None when it does not."""
+        """Returns when `down` changes next, or None."""
         edges = [edge for trouble in self._outage.troubles if _shuts(trouble) for edge in (trouble.start, trouble.end)]
         return min((self._since + edge for edge in edges if self._since + edge > now), default=None)
 
     def step(self, now: float, roll: float) -> Step | None:
-        """What a request meets instead of the script; *roll* in [0, 1) decides where only a share of them fails."""
+        """Returns what a request gets instead of the script. *roll* in [0, 1) decides if only a share of them fails."""
         trouble = self._outage.trouble(now - self._since, roll)
         match trouble:
             case None:
@@ -302,7 +301,7 @@ class OutageState:
                 return Step(trouble.status, retry_after=trouble.retry_after)
             case FailurePeriod(ill=FailureMode.HANG):
                 return Step(hang=self._since + trouble.end - now)
-        # Nobody can refuse a share of the connections: those that are through the door are reset.
+        # A listener cannot refuse a share of the connections. Accepted ones are reset.
         return Step(reset=True)
 
     def as_json(self, now: float) -> dict[str, Any] | None:
@@ -311,7 +310,7 @@ class OutageState:
 
 
 def outage_of(what: Outage | str | None) -> Outage:
-    """*what* as an outage that begins at once; ValueError or TypeError says what to give."""
+    """Converts *what* to an outage that begins at once. Raises ValueError or TypeError with the allowed forms."""
     if what is None:
         return Outage()
     if isinstance(what, Outage):

@@ -1,7 +1,6 @@
-"""A simulator as an async transport of httpx or httpx2, without sockets: for a client that lives in virtual time.
+"""Simulators and scripted services as httpx or httpx2 transports, without sockets, for clients in virtual time.
 
-Neither library is imported; the request says whose answer it wants. What would take time on the wire takes that of the
-clock, within the timeouts of the request.
+Neither library is imported: the type of the request decides. Delays use the clock, within the request's timeouts.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ if TYPE_CHECKING:
 
 _FOR_EVER = 1e9
 
-Meet = Callable[[Read], Step]  # what the request meets; the journal has it then
+Meet = Callable[[Read], Step]  # returns the step for a request and records it
 
 
 class SimulatorTransport:
-    """Answers requests of one client; *down* says whether nothing listens at the moment."""
+    """Answers requests of one client. *down* tells whether the service is down."""
 
     def __init__(self, meet: Meet, down: Callable[[], bool], clock: Clock) -> None:
         self._meet, self._down, self._clock = meet, down, clock
@@ -53,21 +52,21 @@ class SimulatorTransport:
 
 
 class _Wire:
-    """One answer on its way."""
+    """One response in transit."""
 
     def __init__(self, step: Step, request: Any, library: Any, clock: Clock) -> None:
         self._step, self._request, self._library, self._clock = step, request, library, clock
         self._patience = (request.extensions.get("timeout") or {}).get("read") or _FOR_EVER
 
     async def wait(self, wait: float) -> None:
-        """Lets time pass; after that of the client's patience, it is over."""
+        """Waits. Raises a timeout after the client's timeout."""
         if wait > 0:
             await self._clock.asleep(min(wait, self._patience))
         if wait >= self._patience:
             raise self._library.ReadTimeout("the simulator says nothing", request=self._request)
 
     async def instead(self) -> None:
-        """Whatever comes in place of an answer."""
+        """Raises the failure of a step that has no response."""
         step = self._step
         if step.raw is not None:
             raise self._library.RemoteProtocolError("this is no HTTP", request=self._request)
@@ -78,16 +77,16 @@ class _Wire:
         step = self._step
         body, kind = content_of(step.body)
         headers = [*step.pairs]
-        given = {name.lower() for name, _ in headers}
-        if "date" not in given:
+        names = {name.lower() for name, _ in headers}
+        if "date" not in names:
             headers.append(("Date", formatdate(self._clock.now(), usegmt=True)))
-        if kind and "content-type" not in given:
+        if kind and "content-type" not in names:
             headers.append(("Content-Type", kind))
         if step.gzip:
             body = gzip.compress(body, mtime=0)
             headers.append(("Content-Encoding", "gzip"))
         shown = b"" if step.status in (204, 304) or self._request.method == "HEAD" else body
-        if step.cut is None and not step.drip and not step.gzip and "content-encoding" not in given:
+        if step.cut is None and not step.drip and not step.gzip and "content-encoding" not in names:
             return self._library.Response(step.status, headers=headers, content=shown, request=self._request)
         stream = _stream_of(self._library)(self._pieces(shown))
         return self._library.Response(step.status, headers=headers, stream=stream, request=self._request)
@@ -105,8 +104,8 @@ class _Wire:
             return
         await self._broken(hung=step.hang, reset=step.reset)
         if step.framing != Framing.CLOSE:
-            said = "peer closed connection without sending complete message body"
-            raise self._library.RemoteProtocolError(said, request=self._request)
+            message = "peer closed connection without sending complete message body"
+            raise self._library.RemoteProtocolError(message, request=self._request)
 
     async def _broken(self, *, hung: Duration | None, reset: bool) -> None:
         if reset:
@@ -118,7 +117,7 @@ class _Wire:
 
 @cache
 def _stream_of(library: Any) -> Any:
-    """The kind of body that a library wants."""
+    """Returns a stream class of the library."""
 
     class Stream(library.AsyncByteStream):  # type: ignore[misc]
         def __init__(self, pieces: AsyncIterator[bytes]) -> None:
@@ -139,7 +138,7 @@ def _read(request: Any) -> Read:
     return Read(method=request.method, path=path, query=query, headers=headers, body=request.content)
 
 
-# A scripted service as a transport of httpx or httpx2; neither is imported, the request says whose answer it wants.
+# -- scripted service --------------------------------------------------------------------------------------------------
 
 
 class ScriptedTransport:
@@ -179,23 +178,23 @@ class AsyncScriptedTransport:
 
 
 def _answered(request: Any, outcome: object) -> Any:
-    """The answer, or the failure, in the types of the library that made the request."""
+    """Returns the response or raises the failure, in the types of the requesting library."""
     library: Any = sys.modules[type(request).__module__.partition(".")[0]]
     try:
-        found = outcome if isinstance(outcome, Status) else raise_or_return(outcome, (request,), {})
+        outcome_value = outcome if isinstance(outcome, Status) else raise_or_return(outcome, (request,), {})
     except TimeoutError as error:
         raise library.ReadTimeout(str(error), request=request) from error
     except ConnectionError as error:
         raise library.ConnectError(str(error), request=request) from error
-    if isinstance(found, library.Response):
-        return found
-    answer = found if isinstance(found, Status) else _status(found)
-    return library.Response(answer.status_code, headers=dict(answer.headers), content=answer.content, request=request)
+    if isinstance(outcome_value, library.Response):
+        return outcome_value
+    status = outcome_value if isinstance(outcome_value, Status) else _status(outcome_value)
+    return library.Response(status.status_code, headers=dict(status.headers), content=status.content, request=request)
 
 
-def _status(found: object) -> Status:
-    """An answer of a script as it goes over a wire."""
-    if found is None or isinstance(found, (dict, list)):
-        body, kind = content_of(found)
+def _status(answer: object) -> Status:
+    """Converts a scripted answer to a response."""
+    if answer is None or isinstance(answer, (dict, list)):
+        body, kind = content_of(answer)
         return Status(200, body, {"Content-Type": kind} if kind else {})
-    return Status(200, found if isinstance(found, bytes) else str(found))
+    return Status(200, answer if isinstance(answer, bytes) else str(answer))
