@@ -179,15 +179,25 @@ def _raised(error: BaseException, place: str) -> tuple[dict[str, Any], str]:
             said = {"end": "memory"}
         case Again():
             said = {
-                "end": "again", "delay": error.delay, "keep_attempt": error.keep_attempt, "code": error.code,
-                "message": error.message, "status": error.status, "ladder": error.ladder,
-                "keep_place": error.keep_place, "fault": _told(error.fault),
-            }  # fmt: skip
+                "end": "again",
+                "delay": error.delay,
+                "keep_attempt": error.keep_attempt,
+                "code": error.code,
+                "message": error.message,
+                "status": error.status,
+                "ladder": error.ladder,
+                "keep_place": error.keep_place,
+                "fault": _told(error.fault),
+            }
         case Fail():
             said = {
-                "end": "fail", "code": error.code, "message": error.message, "status": error.status,
-                "keep_place": error.keep_place, "fault": _told(error.fault),
-            }  # fmt: skip
+                "end": "fail",
+                "code": error.code,
+                "message": error.message,
+                "status": error.status,
+                "keep_place": error.keep_place,
+                "fault": _told(error.fault),
+            }
         case Held():
             said = {"end": "held", "target": error.target, "reason": error.reason, "retry_after": error.retry_after}
         case LeaseLost():

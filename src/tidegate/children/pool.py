@@ -130,18 +130,24 @@ class Children:
         """As `run`, for a thread that can wait."""
         limits = call.limits
         fields = {
-            "call": call.place, "context": call.context, "cpu": limits.cpu, "most": limits.answer_mb * _MB,
+            "call": call.place,
+            "context": call.context,
+            "cpu": limits.cpu,
+            "most": limits.answer_mb * _MB,
             "memory": None if limits.memory_mb is None else limits.memory_mb * _MB,
-        }  # fmt: skip
+        }
         child, well = self._take(), False
         try:
             if self._closed or not call.begin(child):
                 well = True
                 raise ChildError(CORE["cancelled"].fault("child"))
             answer = child.ask(
-                fields, call.body, within=limits.time, max_bytes=limits.answer_mb * _MB + _FIELDS,  # type: ignore[arg-type]
+                fields,
+                call.body,
+                within=limits.time,
+                max_bytes=limits.answer_mb * _MB + _FIELDS,  # type: ignore[arg-type]
                 reply=lambda saved: {"saved": call.save is not None and call.save(saved)},
-            )  # fmt: skip
+            )
             well = answer[0].get("end") != "memory"
             return answer
         except ChildCrashed as death:
@@ -258,11 +264,16 @@ def fault_in(said: dict[str, Any]) -> Fault:
     try:
         retry_after, status = said.get("retry_after"), said.get("status")
         return Fault(
-            code=str(said["code"])[:64], reason=Reason(said["reason"]), reach=Reach(said["reach"]),
-            level=Level(said["level"]), message=str(said["message"])[:500], advice=str(said["advice"])[:500],
-            rule=str(said["rule"])[:200], detail=str(said["detail"])[:2000],
+            code=str(said["code"])[:64],
+            reason=Reason(said["reason"]),
+            reach=Reach(said["reach"]),
+            level=Level(said["level"]),
+            message=str(said["message"])[:500],
+            advice=str(said["advice"])[:500],
+            rule=str(said["rule"])[:200],
+            detail=str(said["detail"])[:2000],
             status=status if isinstance(status, int) else 0,
             retry_after=float(retry_after) if isinstance(retry_after, (int, float)) else None,
-        )  # fmt: skip
+        )
     except (KeyError, TypeError, ValueError):
         return CORE["child_died"].fault("child", detail="it answered with something else")

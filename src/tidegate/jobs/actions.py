@@ -168,9 +168,9 @@ def _revive_children(tx: Tx, parent: int, actor: str) -> None:
 
 
 def _note(tx: Tx, ids: Iterable[int], kind: str, actor: str) -> None:
-    tx.query_many("action_events", [
-        {"id": id_, "kind": kind, "code": None, "message": None, "actor": actor} for id_ in ids
-    ])  # fmt: skip
+    tx.query_many(
+        "action_events", [{"id": id_, "kind": kind, "code": None, "message": None, "actor": actor} for id_ in ids]
+    )
 
 
 # What people do to jobs: each checked first, each an event with its actor.

@@ -54,15 +54,23 @@ def result_of(answer: Frame, job: Claimed | None = None) -> Any:
                 return Done(result, writes, unsent=bool(said["unsent"])) if writes or said["unsent"] else result
             case "again":
                 raise Again(
-                    float(said["delay"]), ladder=bool(said["ladder"]), keep_attempt=bool(said["keep_attempt"]),
-                    keep_place=bool(said["keep_place"]), code=said["code"], message=str(said["message"]),
-                    status=said["status"], fault=_fault(said),
-                )  # fmt: skip
+                    float(said["delay"]),
+                    ladder=bool(said["ladder"]),
+                    keep_attempt=bool(said["keep_attempt"]),
+                    keep_place=bool(said["keep_place"]),
+                    code=said["code"],
+                    message=str(said["message"]),
+                    status=said["status"],
+                    fault=_fault(said),
+                )
             case "fail":
                 raise Fail(
-                    str(said["code"]), str(said["message"]), keep_place=bool(said["keep_place"]),
-                    status=said["status"], fault=_fault(said),
-                )  # fmt: skip
+                    str(said["code"]),
+                    str(said["message"]),
+                    keep_place=bool(said["keep_place"]),
+                    status=said["status"],
+                    fault=_fault(said),
+                )
             case "held":
                 raise Held(str(said["target"]), None, str(said["reason"]), 0.0, None, said["retry_after"])
             case "lost" if job is not None:
@@ -103,8 +111,18 @@ class Attempt:
     """A claimed job, from its claim to its settling."""
 
     __slots__ = (
-        "claimed", "context", "deadline", "ended", "generation", "job", "kind", "outer", "stop", "suspect", "task",
-    )  # fmt: skip
+        "claimed",
+        "context",
+        "deadline",
+        "ended",
+        "generation",
+        "job",
+        "kind",
+        "outer",
+        "stop",
+        "suspect",
+        "task",
+    )
 
     def __init__(
         self, job: Claimed, kind: JobKind | None, context: Context, generation: int, claimed: float, lease: float

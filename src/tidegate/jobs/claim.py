@@ -225,9 +225,10 @@ def rescue_lost(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, Los
     lost = [_Lost(*(*row, of_kinds.get(row[-2], rule).max_crashes)) for row in found]
     if not lost:
         return 0
-    tx.query_many("lease_lost", [
-        {"job": each.id, "fence": each.fence, "worker": each.lease_by, "alone": each.suspect} for each in lost
-    ])  # fmt: skip
+    tx.query_many(
+        "lease_lost",
+        [{"job": each.id, "fence": each.fence, "worker": each.lease_by, "alone": each.suspect} for each in lost],
+    )
     awaited = [{"id": each.id, "fence": each.fence} for each in lost if each.awaited]
     tx.query_many("wait_for_worker", awaited, {"lease": lease})
     lost = [each for each in lost if not each.awaited]
@@ -235,22 +236,43 @@ def rescue_lost(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, Los
     rows = []
     for each in lost:
         failed = each.stage is StoredState.FAILED
-        rows.append({
-            "id": each.id, "fence": each.fence, "outcome": str(each.stage), "crash": int(each.crash),
-            "code": codes[each.id] if failed else None, "message": _why(each, message) if failed else None,
-        })  # fmt: skip
+        rows.append(
+            {
+                "id": each.id,
+                "fence": each.fence,
+                "outcome": str(each.stage),
+                "crash": int(each.crash),
+                "code": codes[each.id] if failed else None,
+                "message": _why(each, message) if failed else None,
+            }
+        )
     taken = {id_: (target, kind) for id_, target, kind in tx.query_many("take_back", rows)}
     lost = [each for each in lost if each.id in taken]
-    settle.record_failures(tx, [
-        FailedJob(each.id, *taken[each.id], codes[each.id], _why(each, message))
-        for each in lost
-        if each.stage is StoredState.FAILED
-    ])  # fmt: skip
-    tx.query_many("attempt_events", [
-        {"job": each.id, "fence": each.fence, "kind": str(OutcomeKind.LOST), "attempt": each.attempt,
-         "began_at": each.claimed_at, "code": codes[each.id], "status": None, "message": None, "actor": each.lease_by}
-        for each in lost
-    ])  # fmt: skip
+    settle.record_failures(
+        tx,
+        [
+            FailedJob(each.id, *taken[each.id], codes[each.id], _why(each, message))
+            for each in lost
+            if each.stage is StoredState.FAILED
+        ],
+    )
+    tx.query_many(
+        "attempt_events",
+        [
+            {
+                "job": each.id,
+                "fence": each.fence,
+                "kind": str(OutcomeKind.LOST),
+                "attempt": each.attempt,
+                "began_at": each.claimed_at,
+                "code": codes[each.id],
+                "status": None,
+                "message": None,
+                "actor": each.lease_by,
+            }
+            for each in lost
+        ],
+    )
     ends = [
         {"id": each.id, "kind": str(each.stage), "code": codes[each.id], "message": None, "actor": "sweeper"}
         for each in lost
@@ -324,10 +346,13 @@ def survive(tx: Tx, worker: str) -> None:
             if taken_back:
                 counted[job] += alone
                 newest[job] = fence, alone
-        tx.query_many("uncount_crashes", [
-            {"id": job, "crashes": counted[job], "fence": fence, "alone": alone}
-            for job, (fence, alone) in newest.items()
-        ])  # fmt: skip
+        tx.query_many(
+            "uncount_crashes",
+            [
+                {"id": job, "crashes": counted[job], "fence": fence, "alone": alone}
+                for job, (fence, alone) in newest.items()
+            ],
+        )
 
 
 def expire(tx: Tx, code: str, message: str) -> int:

@@ -128,8 +128,25 @@ class _InMemory:
 def local_context(kind: str) -> Context:
     """The Context of a plain call: its first attempt, which no database knows. It saves in memory."""
     job = Claimed(
-        id=0, queue="", kind=kind, target="", lane="", priority=0, attempt=1, most_attempts=1, deaths=0, suspect=0,
-        fence=1, lease_until=0.0, claimed_at=0.0, args="{}", saved=None, parents=0, children=0, created_at=0.0,
-        expires_at=None, last_code=None,
-    )  # fmt: skip
+        id=0,
+        queue="",
+        kind=kind,
+        target="",
+        lane="",
+        priority=0,
+        attempt=1,
+        most_attempts=1,
+        deaths=0,
+        suspect=0,
+        fence=1,
+        lease_until=0.0,
+        claimed_at=0.0,
+        args="{}",
+        saved=None,
+        parents=0,
+        children=0,
+        created_at=0.0,
+        expires_at=None,
+        last_code=None,
+    )
     return Context(job, f"local-{uuid.uuid4().hex}", {}, _InMemory())

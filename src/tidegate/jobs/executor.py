@@ -159,9 +159,10 @@ class InFlightJobs(Holder):
         """Suspects that have run alone for long enough."""
         now = self._worker.clock.monotonic()
         return [
-            attempt for attempt in self.attempts.values()
+            attempt
+            for attempt in self.attempts.values()
             if attempt.suspect and not attempt.ended and now >= attempt.claimed + seconds_alone(attempt.job.deaths)
-        ]  # fmt: skip
+        ]
 
     async def _attempt(self, attempt: Attempt) -> None:
         """What a slot does with an attempt."""

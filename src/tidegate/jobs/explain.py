@@ -62,27 +62,38 @@ def _itself(tx: Tx, found: Job, now: float) -> Iterator[WaitReason]:
         if dead:
             said = f"It waits for job {dead[0][0]}, which {dead[0][1]}; retry that one."
         yield WaitReason(
-            reason=WaitsFor.DEPENDENCY, subject=f"job {open_parents[0][0]}" if open_parents else f"job {found.id}",
-            since=found.created_at, until=None, ended_by=EndedBy.PERSON if dead else EndedBy.JOB, message=said,
-        )  # fmt: skip
+            reason=WaitsFor.DEPENDENCY,
+            subject=f"job {open_parents[0][0]}" if open_parents else f"job {found.id}",
+            since=found.created_at,
+            until=None,
+            ended_by=EndedBy.PERSON if dead else EndedBy.JOB,
+            message=said,
+        )
     if found.stage == StoredState.WAITING and now < found.due_at:
         tried = f"Attempt {found.attempt} of {found.most_attempts} ended" if found.attempt else "It was put off"
         code = f" ({found.last_code})" if found.last_code else ""
         said = f"It is due {soon(found.due_at - now)}."
         yield WaitReason(
-            reason=WaitsFor.SCHEDULED, subject=f"job {found.id}", since=found.last_at or found.created_at,
-            until=found.due_at, ended_by=EndedBy.TIME,
+            reason=WaitsFor.SCHEDULED,
+            subject=f"job {found.id}",
+            since=found.last_at or found.created_at,
+            until=found.due_at,
+            ended_by=EndedBy.TIME,
             message=said if not found.last_at else f"{tried}{code}. {said}",
-        )  # fmt: skip
+        )
 
 
 def _cycle(tx: Tx, queue: str, now: float) -> Iterator[WaitReason]:
     at = next_cycle(tx, queue)
     if at is not None and now < at:
         yield WaitReason(
-            reason=WaitsFor.SCHEDULED, subject=f"queue {queue}", since=None, until=at, ended_by=EndedBy.TIME,
+            reason=WaitsFor.SCHEDULED,
+            subject=f"queue {queue}",
+            since=None,
+            until=at,
+            ended_by=EndedBy.TIME,
             message=f"The queue {queue} is worked on in cycles; the next one begins {soon(at - now)}.",
-        )  # fmt: skip
+        )
 
 
 def _no_worker(tx: Tx, queue: str, now: float) -> Iterator[WaitReason]:
@@ -100,16 +111,24 @@ def _no_worker(tx: Tx, queue: str, now: float) -> Iterator[WaitReason]:
     if old:
         said = f"The workers of the queue {queue} are older than the database; update and restart them."
     yield WaitReason(
-        reason=WaitsFor.NO_WORKER, subject=f"queue {queue}", since=seen, until=None, ended_by=EndedBy.WORKER,
+        reason=WaitsFor.NO_WORKER,
+        subject=f"queue {queue}",
+        since=seen,
+        until=None,
+        ended_by=EndedBy.WORKER,
         message=said,
-    )  # fmt: skip
+    )
 
 
 def _alone(found: Job) -> WaitReason:
     return WaitReason(
-        reason=WaitsFor.RUNS_ALONE, subject=f"job {found.id}", since=found.last_at, until=None,
-        ended_by=EndedBy.WORKER, message="Its worker died while it ran. It runs alone, once a worker is free for that.",
-    )  # fmt: skip
+        reason=WaitsFor.RUNS_ALONE,
+        subject=f"job {found.id}",
+        since=found.last_at,
+        until=None,
+        ended_by=EndedBy.WORKER,
+        message="Its worker died while it ran. It runs alone, once a worker is free for that.",
+    )
 
 
 def _lost_worker(tx: Tx, found: Job, now: float) -> Iterator[WaitReason]:
@@ -118,23 +137,39 @@ def _lost_worker(tx: Tx, found: Job, now: float) -> Iterator[WaitReason]:
         return
     ends = f"ends {soon(found.lease_until - now)}" if now < found.lease_until else "has ended"
     yield WaitReason(
-        reason=WaitsFor.NO_WORKER, subject=f"job {found.id}", since=seen, until=found.lease_until,
+        reason=WaitsFor.NO_WORKER,
+        subject=f"job {found.id}",
+        since=seen,
+        until=found.lease_until,
         ended_by=EndedBy.TIME,
         message=f"Its worker {found.lease_by} does not respond. Its lease {ends}; then another worker takes the job.",
-    )  # fmt: skip
+    )
 
 
 def _next(tx: Tx, found: Job) -> WaitReason:
-    before = int(tx.query("ready_before", {
-        "queue": found.queue, "target": found.target, "lane": found.lane, "priority": found.priority,
-        "id": found.id, "n": _MAX_COUNTED + 1,
-    })[0][0])  # fmt: skip
+    before = int(
+        tx.query(
+            "ready_before",
+            {
+                "queue": found.queue,
+                "target": found.target,
+                "lane": found.lane,
+                "priority": found.priority,
+                "id": found.id,
+                "n": _MAX_COUNTED + 1,
+            },
+        )[0][0]
+    )
     count = f"more than {_MAX_COUNTED}" if before > _MAX_COUNTED else str(before)
     said = "It is next in line." if not before else f"It is in line; {count} others go first."
     return WaitReason(
-        reason=WaitsFor.NEXT, subject=f"job {found.id}", since=max(found.due_at, found.created_at), until=None,
-        ended_by=EndedBy.WORKER, message=said,
-    )  # fmt: skip
+        reason=WaitsFor.NEXT,
+        subject=f"job {found.id}",
+        since=max(found.due_at, found.created_at),
+        until=None,
+        ended_by=EndedBy.WORKER,
+        message=said,
+    )
 
 
 # Testing a target now: one job that waits behind it goes at once, and shows whether it is well again.
@@ -212,9 +247,10 @@ def _held(tx: Tx, name: str, key: str | None, now: float) -> dict[str, StoredKey
     one = None if key is None else table.hold(tx, name, key)
     rows = table.holds_of(tx, name, _MAX_LANES) if key is None else [] if one is None else [one]
     return {
-        row.lane: row for row in rows
+        row.lane: row
+        for row in rows
         if row.reason != table.NOT_HELD and not (row.until is not None and row.until <= now)
-    }  # fmt: skip
+    }
 
 
 def _candidate(

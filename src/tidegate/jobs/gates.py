@@ -108,9 +108,10 @@ class ClaimGateTx:
         rules = self._gates.rules
         names = {name for name in noted if name in rules and rules[name].limited}
         names |= {
-            front.target for front in ready_targets
+            front.target
+            for front in ready_targets
             if front.target in rules and rules[front.target].limited and not self._shut(front)
-        }  # fmt: skip
+        }
         self._rows, now = table.lock_targets(self._tx, names)
         if now is not None:
             self.now = now  # the same clock that the claims are stamped with

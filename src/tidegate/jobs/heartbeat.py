@@ -214,11 +214,21 @@ class Heartbeat:
         if self._signed_off:  # its row is gone, and would seem to be lost by a database that went back
             raise StoreError("a heartbeat was held up until its worker had signed off")
         worker.store.check_clock(tx)
-        beaten = beat(tx, worker.store.dialect, {
-            "id": worker.id, "host": socket.gethostname(), "pid": os.getpid(),
-            "queues": json.dumps(sorted(worker.queues | worker.batch_only_queues)), "stopping": int(worker.stopping),
-            "outdated": int(worker.outdated),
-        }, number, last, held)  # fmt: skip
+        beaten = beat(
+            tx,
+            worker.store.dialect,
+            {
+                "id": worker.id,
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "queues": json.dumps(sorted(worker.queues | worker.batch_only_queues)),
+                "stopping": int(worker.stopping),
+                "outdated": int(worker.outdated),
+            },
+            number,
+            last,
+            held,
+        )
         claim.survive(tx, worker.id)
         now = float(tx.query("clock")[0][0])
         paused = {name for name, _, until, _ in tx.query("queue_rows") if until is not None and now < until}

@@ -53,9 +53,14 @@ def take(tx: Tx, now: float) -> int:
     at = slot_of(now)
     if not looks_since(tx, at):
         found = {_LOOKED: {}, **_named(QUEUE, _queues(tx, now)), **_named(TARGET, _targets(tx))}
-        tx.query_many("rollups_put", [
-            {"scope": scope, "name": name, "figures": json.dumps(figures)} for (scope, name), figures in found.items()
-        ], {"at": at})  # fmt: skip
+        tx.query_many(
+            "rollups_put",
+            [
+                {"scope": scope, "name": name, "figures": json.dumps(figures)}
+                for (scope, name), figures in found.items()
+            ],
+            {"at": at},
+        )
     return at
 
 
@@ -140,8 +145,10 @@ def _targets(tx: Tx, only: str | None = None) -> Figured:
 
 # How far back, in slots of how many seconds.
 SPANS: Mapping[str, tuple[int, int]] = {
-    "3h": (3 * HOUR, SLOT), "24h": (24 * HOUR, 3 * SLOT), "7d": (7 * 24 * HOUR, HOUR),
-}  # fmt: skip
+    "3h": (3 * HOUR, SLOT),
+    "24h": (24 * HOUR, 3 * SLOT),
+    "7d": (7 * 24 * HOUR, HOUR),
+}
 BEATS = 24  # hours
 
 

@@ -60,9 +60,15 @@ def enqueue_one(tx: Tx, job: NewJob) -> InsertResult:
 def refuse(tx: Tx, job: NewJob, code: str, message: str) -> int:
     """A job that failed before it was queued; it holds no unique."""
     row = {
-        "queue": job.queue, "kind": job.kind, "target": job.target, "lane": job.lane, "args": job.args,
-        "most_attempts": job.most_attempts, "code": code, "message": message,
-    }  # fmt: skip
+        "queue": job.queue,
+        "kind": job.kind,
+        "target": job.target,
+        "lane": job.lane,
+        "args": job.args,
+        "most_attempts": job.most_attempts,
+        "code": code,
+        "message": message,
+    }
     made = int(tx.query("refuse", row)[0][0])
     tx.query_many(
         "action_events", [{"id": made, "kind": "refused", "code": code, "message": message, "actor": "intake"}]
@@ -151,9 +157,12 @@ def _fleeting(job: NewJob) -> StoreError:
 
 def _row(job: NewJob, parents_open: int) -> dict[str, object]:
     return {
-        **_own(job), "unique_key": job.unique_key, "unique_while": job.unique_while, "parents": len(set(job.parents)),
+        **_own(job),
+        "unique_key": job.unique_key,
+        "unique_while": job.unique_while,
+        "parents": len(set(job.parents)),
         "parents_open": parents_open,
-    }  # fmt: skip
+    }
 
 
 def _own(job: NewJob) -> dict[str, object]:
@@ -164,10 +173,18 @@ def _own(job: NewJob) -> dict[str, object]:
     if "\0" in job.lane:
         raise ValueError(f"key: {job.lane!r:.60} has a NUL in it, which no database keeps")
     return {
-        "queue": job.queue, "kind": job.kind, "target": job.target, "lane": job.lane, "priority": job.priority,
-        "due_at": job.due_at, "due_in": job.due_in, "expires_in": job.expires_in, "args": job.args,
-        "most_attempts": job.most_attempts, "cancellable": int(job.cancellable),
-    }  # fmt: skip
+        "queue": job.queue,
+        "kind": job.kind,
+        "target": job.target,
+        "lane": job.lane,
+        "priority": job.priority,
+        "due_at": job.due_at,
+        "due_in": job.due_in,
+        "expires_in": job.expires_in,
+        "args": job.args,
+        "most_attempts": job.most_attempts,
+        "cancellable": int(job.cancellable),
+    }
 
 
 # Jobs that several threads put in one by one go to the database in one statement.

@@ -224,6 +224,13 @@ class JobEvent:
     def as_json(self) -> dict[str, Any]:
         ms = None if self.duration is None else round(self.duration * 1000)
         return {
-            "kind": self.kind, "at": self.at, "attempt": self.attempt, "fence": self.fence, "code": self.code,
-            "status": self.status, "message": self.message, "actor": self.actor, "duration_ms": ms,
-        }  # fmt: skip
+            "kind": self.kind,
+            "at": self.at,
+            "attempt": self.attempt,
+            "fence": self.fence,
+            "code": self.code,
+            "status": self.status,
+            "message": self.message,
+            "actor": self.actor,
+            "duration_ms": ms,
+        }

@@ -113,9 +113,10 @@ def targets(
     after = _place(cursor)
     part = name.casefold()
     found = [
-        stands for stands in by_urgency(reports.standings(tx))
+        stands
+        for stands in by_urgency(reports.standings(tx))
         if state in ("", stands.token) and part in stands.name.casefold() and place(stands) > after
-    ]  # fmt: skip
+    ]
     items = found[:limit]
     return ResultPage([stands.report() for stands in items], _cursor(place(items[-1])) if len(found) > limit else None)
 
@@ -224,11 +225,20 @@ class Triaged:
     def as_json(self) -> dict[str, Any]:
         group = self.group
         return {
-            "failure": group.failure, "bucket": self.bucket, "target": group.target or None, "kind": group.kind,
-            "code": group.code, "message": group.message, "count": group.n, "first_at": group.first_at,
-            "last_at": group.last_at, "jobs_failed": self.failed.n, "jobs_queued": self.queued.n,
-            "jobs_are_capped": self.failed.capped or self.queued.capped, "trend": list(self.trend),
-        }  # fmt: skip
+            "failure": group.failure,
+            "bucket": self.bucket,
+            "target": group.target or None,
+            "kind": group.kind,
+            "code": group.code,
+            "message": group.message,
+            "count": group.n,
+            "first_at": group.first_at,
+            "last_at": group.last_at,
+            "jobs_failed": self.failed.n,
+            "jobs_queued": self.queued.n,
+            "jobs_are_capped": self.failed.capped or self.queued.capped,
+            "trend": list(self.trend),
+        }
 
 
 def triage_failures(tx: Tx, codes: Mapping[str, Code], now: float) -> list[Triaged]:
@@ -241,10 +251,16 @@ def triage_failures(tx: Tx, codes: Mapping[str, Code], now: float) -> list[Triag
     for each in found:
         failed, queued = (Count(min(n, MAX_FAILED_COUNTED), capped=n > MAX_FAILED_COUNTED) for n in jobs[each.failure])
         needs = bucket(each.code, codes.get(each.code), *jobs[each.failure])
-        rows.append(Triaged(
-            group=each, bucket=needs, failed=failed, queued=queued, retriable=failed.capped or each.failure in able,
-            trend=trends[each.failure],
-        ))  # fmt: skip
+        rows.append(
+            Triaged(
+                group=each,
+                bucket=needs,
+                failed=failed,
+                queued=queued,
+                retriable=failed.capped or each.failure in able,
+                trend=trends[each.failure],
+            )
+        )
     order = list(BUCKETS)
     return sorted(rows, key=lambda row: (order.index(row.bucket), -row.group.last_at))
 

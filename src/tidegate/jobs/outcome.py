@@ -161,9 +161,14 @@ def released(
         return replace(failed(job, lost_code, NO_ATTEMPT_LEFT), keep_place=True)
     stage = StoredState.WAITING if wait else StoredState.READY
     return AttemptOutcome(
-        job=job, ending=OutcomeKind.GIVEN_BACK, stage=stage, wait=wait or None, refund=unsent, keep_place=not unsent,
+        job=job,
+        ending=OutcomeKind.GIVEN_BACK,
+        stage=stage,
+        wait=wait or None,
+        refund=unsent,
+        keep_place=not unsent,
         code=code,
-    )  # fmt: skip
+    )
 
 
 def again(job: Claimed, wish: Again, policy: KindPolicy, roll: float = 0.5) -> AttemptOutcome:

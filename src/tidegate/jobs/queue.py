@@ -296,11 +296,24 @@ class Queue(WorkerRunner):
         deaths of workers while a job ran alone that fail it.
         """
         said = JobOptions(
-            queue=queue, name=name, aliases=aliases, target=target, key=key, unique=unique, while_=while_,
-            attempts=attempts, per_code=per_code or {}, backoff=backoff, verify=verify, process=process,
-            expires=expires, cancellable=cancellable, fail_fast_code=fail_fast_code, lost_code=lost_code,
+            queue=queue,
+            name=name,
+            aliases=aliases,
+            target=target,
+            key=key,
+            unique=unique,
+            while_=while_,
+            attempts=attempts,
+            per_code=per_code or {},
+            backoff=backoff,
+            verify=verify,
+            process=process,
+            expires=expires,
+            cancellable=cancellable,
+            fail_fast_code=fail_fast_code,
+            lost_code=lost_code,
             max_crashes=max_crashes,
-        )  # fmt: skip
+        )
         said.policy()
         if fn is not None:
             return self._declared_job(said, fn, sys._getframe(1).f_locals)
@@ -351,9 +364,16 @@ class Queue(WorkerRunner):
         if known is not None:
             return replace(known.fault("job", status=status, detail=detail), message=message or known.message)
         return Fault(  # a code of the handler's own
-            code=code, reason=Reason.ITEM, reach=Reach.ITEM, level=Level.WARN, message=message, advice="", rule="job",
-            status=status, detail=detail,
-        )  # fmt: skip
+            code=code,
+            reason=Reason.ITEM,
+            reach=Reach.ITEM,
+            level=Level.WARN,
+            message=message,
+            advice="",
+            rule="job",
+            status=status,
+            detail=detail,
+        )
 
     def schedule(
         self,

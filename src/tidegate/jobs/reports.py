@@ -59,9 +59,14 @@ def job_reason(job: JobLabelInput, now: float, held: str = "") -> str:
         situation = "refused"
     since = job.due_at if job.finished_at is None else job.finished_at
     return JOBS[token].line(
-        situation, attempt=job.attempt, most=job.most_attempts, target=job.target, code=in_brackets(job.code),
-        age=format_duration(now - since), when=ahead(job.due_at, now),
-    )  # fmt: skip
+        situation,
+        attempt=job.attempt,
+        most=job.most_attempts,
+        target=job.target,
+        code=in_brackets(job.code),
+        age=format_duration(now - since),
+        when=ahead(job.due_at, now),
+    )
 
 
 STAGES = tuple(str(stage) for stage in StoredState)
@@ -168,12 +173,18 @@ def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
         held = holding(tx, first)
         # While they are all held, nobody knows when there will be none left.
         goes_on = not first or any(held.get(job.target) in (None, "full") for job in first)
-        found.append(QueueReport(
-            name=name, jobs=counts[name], paused_until=until, paused_by=by, workers=at_work,
-            oldest=None if eldest is None else max(0.0, now - eldest.due_at),
-            oldest_job=None if eldest is None else eldest.id,
-            rate=_rate(tx, name, now) if ages and goes_on else None,
-        ))  # fmt: skip
+        found.append(
+            QueueReport(
+                name=name,
+                jobs=counts[name],
+                paused_until=until,
+                paused_by=by,
+                workers=at_work,
+                oldest=None if eldest is None else max(0.0, now - eldest.due_at),
+                oldest_job=None if eldest is None else eldest.id,
+                rate=_rate(tx, name, now) if ages and goes_on else None,
+            )
+        )
     return found
 
 
@@ -204,11 +215,18 @@ def workers(tx: Tx) -> list[WorkerReport]:
     now = now_of(tx)
     return [
         WorkerReport(
-            id=id_, host=host, pid=pid, started_at=started, seen_at=seen, queues=json.loads(names),
-            stopping=bool(stopping), outdated=bool(outdated), there=now - seen <= WORKER_GONE,
+            id=id_,
+            host=host,
+            pid=pid,
+            started_at=started,
+            seen_at=seen,
+            queues=json.loads(names),
+            stopping=bool(stopping),
+            outdated=bool(outdated),
+            there=now - seen <= WORKER_GONE,
         )
         for id_, host, pid, started, seen, names, stopping, outdated in tx.query("workers")
-    ]  # fmt: skip
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +242,11 @@ class JobReport:
         for name in ("args", "saved", "result"):
             about[name] = shown_json(about[name])
         return {
-            **about, "state": str(self.job.state), "events": [event.as_json() for event in self.events],
+            **about,
+            "state": str(self.job.state),
+            "events": [event.as_json() for event in self.events],
             "waits_for": [why.as_json() for why in self.reasons],
-        }  # fmt: skip
+        }
 
 
 def job(tx: Tx, id_: int) -> JobReport:

@@ -142,9 +142,10 @@ def restored(tx: Tx, dialect: Dialect) -> Restored:
     tx.query("restored_notices")
     tx.query("restored_deliveries")
     running = tx.query("restored_running")
-    tx.query_many("action_events", [
-        {"id": id_, "kind": "restored", "code": None, "message": None, "actor": "restore"} for id_, _ in running
-    ])  # fmt: skip
+    tx.query_many(
+        "action_events",
+        [{"id": id_, "kind": "restored", "code": None, "message": None, "actor": "restore"} for id_, _ in running],
+    )
     settle.count_moves(tx, Counter((queue, "running", "ready") for _, queue in running))
     _half_open(tx)
     for name in ("restored_probes", "restored_leaders", "restored_workers"):

@@ -122,10 +122,13 @@ def record_failures(tx: Tx, failed: Sequence[FailedJob]) -> None:
         rows.append({"id": each.id, "failure": name})
         groups[name, each.target, each.kind, each.code, normalise(each.message)] += 1
     tx.query_many("job_failure", sorted(rows, key=lambda row: row["id"]))
-    tx.query_many("failure_notes", [
-        {"failure": name, "target": target, "kind": kind, "code": code, "message": message, "n": n}
-        for (name, target, kind, code, message), n in groups.items()
-    ])  # fmt: skip
+    tx.query_many(
+        "failure_notes",
+        [
+            {"failure": name, "target": target, "kind": kind, "code": code, "message": message, "n": n}
+            for (name, target, kind, code, message), n in groups.items()
+        ],
+    )
 
 
 def fold_failures(tx: Tx) -> bool:
@@ -136,11 +139,22 @@ def fold_failures(tx: Tx) -> bool:
         for failure, _, _, _, _, at, n in rows:
             hours[failure, _hour(at)] += n
         found = _together(rows)
-        tx.query_many("failure_add", [
-            {"failure": each.failure, "target": each.target, "kind": each.kind, "code": each.code,
-             "message": each.message, "first_at": each.first_at, "last_at": each.last_at, "n": each.n}
-            for each in found
-        ])  # fmt: skip
+        tx.query_many(
+            "failure_add",
+            [
+                {
+                    "failure": each.failure,
+                    "target": each.target,
+                    "kind": each.kind,
+                    "code": each.code,
+                    "message": each.message,
+                    "first_at": each.first_at,
+                    "last_at": each.last_at,
+                    "n": each.n,
+                }
+                for each in found
+            ],
+        )
         tx.query_many(
             "failure_hours_add", [{"failure": name, "hour": hour, "n": n} for (name, hour), n in hours.items()]
         )
@@ -208,10 +222,15 @@ def _together(rows: Iterable[Row], known: dict[str, FailureGroup] | None = None)
     for failure, target, kind, code, message, at, n in rows:
         old = found.get(failure)
         found[failure] = FailureGroup(
-            failure=failure, target=target, kind=kind, code=code, message=message,
-            first_at=at if old is None else min(old.first_at, at), last_at=at if old is None else max(old.last_at, at),
+            failure=failure,
+            target=target,
+            kind=kind,
+            code=code,
+            message=message,
+            first_at=at if old is None else min(old.first_at, at),
+            last_at=at if old is None else max(old.last_at, at),
             n=n if old is None else old.n + n,
-        )  # fmt: skip
+        )
     return [found[name] for name in sorted(found)]
 
 
@@ -255,17 +274,24 @@ def settle(tx: Tx, outcomes: Sequence[AttemptOutcome], worker: str) -> Settled:
         (o.job.queue, FAILED + (_text(o.code) or "")) for o, stage, _ in ended if stage is StoredState.FAILED
     )
     changes.update((o.job.queue, BAD) for o, _, _ in ended if o.ending in _WENT_BADLY and not o.refund)
-    changes.update(count_durations([
-        (outcome.job.queue, row[-1] - outcome.job.claimed_at)
-        for (outcome, _, _), row in zip(ended, rows, strict=True)
-        if not outcome.refund and outcome.ending in _MADE
-    ]))  # fmt: skip
+    changes.update(
+        count_durations(
+            [
+                (outcome.job.queue, row[-1] - outcome.job.claimed_at)
+                for (outcome, _, _), row in zip(ended, rows, strict=True)
+                if not outcome.refund and outcome.ending in _MADE
+            ]
+        )
+    )
     add(tx, changes)
-    record_failures(tx, [
-        FailedJob(o.job.id, o.job.target, o.job.kind, _text(o.code) or "", _text(o.message) or "")
-        for o, stage, _ in ended
-        if o.code and o.ending in _MET_A_FAULT and stage is not StoredState.CANCELLED
-    ])  # fmt: skip
+    record_failures(
+        tx,
+        [
+            FailedJob(o.job.id, o.job.target, o.job.kind, _text(o.code) or "", _text(o.message) or "")
+            for o, stage, _ in ended
+            if o.code and o.ending in _MET_A_FAULT and stage is not StoredState.CANCELLED
+        ],
+    )
     end_children(tx, {o.job.id: stage for o, stage, children in ended if children and stage.state.final})
     if late:
         _note_late(tx, late, worker)
@@ -292,10 +318,13 @@ def fail_children(tx: Tx, whys: Mapping[int, str]) -> None:
     while whys:
         given = [{"parent": parent, "why": whys[parent]} for parent in sorted(whys)]
         rows = tx.query_many("fail_children", given, {"code": PARENT_FAILED})
-        tx.query_many("action_events", [
-            {"id": child, "kind": "failed", "code": PARENT_FAILED, "message": message, "actor": "parent"}
-            for child, _, _, message, _, _ in rows
-        ])  # fmt: skip
+        tx.query_many(
+            "action_events",
+            [
+                {"id": child, "kind": "failed", "code": PARENT_FAILED, "message": message, "actor": "parent"}
+                for child, _, _, message, _, _ in rows
+            ],
+        )
         record_failures(
             tx, [FailedJob(id_, target, kind, PARENT_FAILED, text) for id_, _, _, text, target, kind in rows]
         )
@@ -315,31 +344,52 @@ def _note_late(tx: Tx, late: Sequence[AttemptOutcome], worker: str) -> None:
     keys = {(outcome.job.id, outcome.job.fence): outcome for outcome in reversed(late)}
     rows = tx.query_many("attempt_rows", [{"job": job, "fence": fence} for job, fence in keys])
     kinds = {(job, fence): kind for job, fence, kind in rows}
-    tx.query_many("stale_results", [
-        {"id": job, "fence": fence, "attempt": outcome.job.attempt, "code": _text(outcome.code),
-         "message": str(outcome.ending), "actor": worker}
-        for (job, fence), outcome in keys.items()
-        if kinds.get((job, fence)) not in (str(outcome.ending), str(OutcomeKind.CANCELLED))
-    ])  # fmt: skip
+    tx.query_many(
+        "stale_results",
+        [
+            {
+                "id": job,
+                "fence": fence,
+                "attempt": outcome.job.attempt,
+                "code": _text(outcome.code),
+                "message": str(outcome.ending),
+                "actor": worker,
+            }
+            for (job, fence), outcome in keys.items()
+            if kinds.get((job, fence)) not in (str(outcome.ending), str(OutcomeKind.CANCELLED))
+        ],
+    )
 
 
 def _row(outcome: AttemptOutcome) -> dict[str, object]:
     status = outcome.status
     return {
-        "id": outcome.job.id, "fence": outcome.job.fence, "outcome": str(outcome.stage), "wait": outcome.wait,
-        "refund": int(outcome.refund), "result": outcome.result, "code": _text(outcome.code),
-        "status": status if status is not None and 0 <= status < 1_000_000 else None, "message": _text(outcome.message),
-    }  # fmt: skip
+        "id": outcome.job.id,
+        "fence": outcome.job.fence,
+        "outcome": str(outcome.stage),
+        "wait": outcome.wait,
+        "refund": int(outcome.refund),
+        "result": outcome.result,
+        "code": _text(outcome.code),
+        "status": status if status is not None and 0 <= status < 1_000_000 else None,
+        "message": _text(outcome.message),
+    }
 
 
 def _event(outcome: AttemptOutcome, stage: StoredState, worker: str) -> dict[str, object]:
     job, row = outcome.job, _row(outcome)
     stopped = stage is StoredState.CANCELLED  # a person asked for it, whatever the handler said
     return {
-        "job": job.id, "fence": job.fence, "kind": str(OutcomeKind.CANCELLED if stopped else outcome.ending),
-        "attempt": job.attempt, "began_at": job.claimed_at, "code": row["code"], "status": row["status"],
-        "message": row["message"], "actor": worker,
-    }  # fmt: skip
+        "job": job.id,
+        "fence": job.fence,
+        "kind": str(OutcomeKind.CANCELLED if stopped else outcome.ending),
+        "attempt": job.attempt,
+        "began_at": job.claimed_at,
+        "code": row["code"],
+        "status": row["status"],
+        "message": row["message"],
+        "actor": worker,
+    }
 
 
 def _text(text: str | None) -> str | None:

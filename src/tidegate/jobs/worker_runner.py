@@ -153,11 +153,21 @@ class WorkerRunner(QueueAdmin):
         if self._schedules:
             more.append(run_scheduler(list(self._schedules.values())))
         worker = Worker(
-            self.store, self._kinds, self._gates(), clock=self.clock, executors=threads, wake=wake,
-            policy=policy, queues=wanted - cycled, store_id=self._store_id, batch_only_queues=cycled,
-            rng=self._rng, background_tasks=more, schema=Schema(self._migrations()),
+            self.store,
+            self._kinds,
+            self._gates(),
+            clock=self.clock,
+            executors=threads,
+            wake=wake,
+            policy=policy,
+            queues=wanted - cycled,
+            store_id=self._store_id,
+            batch_only_queues=cycled,
+            rng=self._rng,
+            background_tasks=more,
+            schema=Schema(self._migrations()),
             in_flight=self._in_flight,
-        )  # fmt: skip
+        )
         return worker, wake, threads
 
     @abstractmethod

@@ -57,12 +57,21 @@ class StoredBreaker:
         good, bad, rejected = kept.get("totals", (0, 0, 0))
         moves = tuple((str(old), str(new), int(n)) for old, new, n in kept.get("moves", ()))
         return cls(
-            state=state, generation=generation, since=since, until=until, closed_at=closed_at, buckets=buckets,
-            run=int(kept.get("run", 0)), good=int(kept.get("good", 0)), by=kept.get("by"),
-            totals=(int(good), int(bad), int(rejected)), transitions=moves,
+            state=state,
+            generation=generation,
+            since=since,
+            until=until,
+            closed_at=closed_at,
+            buckets=buckets,
+            run=int(kept.get("run", 0)),
+            good=int(kept.get("good", 0)),
+            by=kept.get("by"),
+            totals=(int(good), int(bad), int(rejected)),
+            transitions=moves,
             adaptive_limit=AdaptiveLimit.load(kept["climb"]) if "climb" in kept else None,
-            opened=TripReason.load(kept.get("opened")), tripped_at=kept.get("tripped_at"),
-        )  # fmt: skip
+            opened=TripReason.load(kept.get("opened")),
+            tripped_at=kept.get("tripped_at"),
+        )
 
 
 def advance(row: StoredBreaker, now: float) -> StoredBreaker:
@@ -149,9 +158,15 @@ def force_open(
     seen = counts(row)
     why = TripReason(rule=rule, run=row.run, requests=seen.requests, failures=seen.failures)
     fresh = StoredBreaker(
-        state=OPEN, since=now, until=until, closed_at=row.closed_at, run=row.run, by=by, opened=why,
+        state=OPEN,
+        since=now,
+        until=until,
+        closed_at=row.closed_at,
+        run=row.run,
+        by=by,
+        opened=why,
         tripped_at=_tripped_at(row, now),
-    )  # fmt: skip
+    )
     return _following(row, fresh)
 
 

@@ -51,9 +51,13 @@ class WaitReason:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "reason": str(self.reason), "subject": self.subject, "since": self.since, "until": self.until,
-            "ended_by": str(self.ended_by), "message": self.message,
-        }  # fmt: skip
+            "reason": str(self.reason),
+            "subject": self.subject,
+            "since": self.since,
+            "until": self.until,
+            "ended_by": str(self.ended_by),
+            "message": self.message,
+        }
 
 
 def in_order(reasons: list[WaitReason]) -> list[WaitReason]:
@@ -74,9 +78,13 @@ def of_queue(tx: Tx, name: str, now: float) -> Iterator[WaitReason]:
     for _, since, until, by in tx.query("queue_row", {"name": name}):
         if until is not None and now < until:
             yield WaitReason(
-                reason=HoldReason.PAUSED, subject=f"queue {name}", since=since, until=until, ended_by=EndedBy.PERSON,
+                reason=HoldReason.PAUSED,
+                subject=f"queue {name}",
+                since=since,
+                until=until,
+                ended_by=EndedBy.PERSON,
                 message=f"The queue {name} was paused by {by}; it goes on {soon(until - now)}, or when it is resumed.",
-            )  # fmt: skip
+            )
 
 
 def of_target(tx: Tx, name: str, key: str | None, now: float) -> Iterator[WaitReason]:
@@ -85,10 +93,13 @@ def of_target(tx: Tx, name: str, key: str | None, now: float) -> Iterator[WaitRe
     if row is not None and row.paused_until is not None and now < row.paused_until:
         left = soon(row.paused_until - now)
         yield WaitReason(
-            reason=HoldReason.PAUSED, subject=f"target {name}", since=row.paused_at, until=row.paused_until,
+            reason=HoldReason.PAUSED,
+            subject=f"target {name}",
+            since=row.paused_at,
+            until=row.paused_until,
             ended_by=EndedBy.PERSON,
             message=f"{name} was paused by {row.paused_by}; it goes on {left}, or when it is resumed.",
-        )  # fmt: skip
+        )
     hold = table.hold(tx, name, key) if key is not None else None
     if hold is not None:
         yield from _held(hold, now)
@@ -123,9 +134,13 @@ def _held(hold: StoredKeyHealth, now: float) -> Iterator[WaitReason]:
         if not hold.failures:
             message = f"Disabled by {hold.rest.by} ({hold.rest.reason}); {one} {soon(hold.until - now)}."
     yield WaitReason(
-        reason=HoldReason(hold.reason), subject=who, since=hold.since, until=hold.until, ended_by=ends,
+        reason=HoldReason(hold.reason),
+        subject=who,
+        since=hold.since,
+        until=hold.until,
+        ended_by=ends,
         message=message.strip(),
-    )  # fmt: skip
+    )
 
 
 def _breaker(row: TargetRow, rules: dict[str, Any], probing: int, now: float) -> Iterator[WaitReason]:
@@ -152,9 +167,13 @@ def _breaker(row: TargetRow, rules: dict[str, Any], probing: int, now: float) ->
     else:
         said = f"The breaker of {row.name} is open: {because}; a few jobs try it {soon(until - now)}."
     yield WaitReason(
-        reason=HoldReason.BREAKER, subject=f"target {row.name}", since=breaker.since, until=until, ended_by=ends,
+        reason=HoldReason.BREAKER,
+        subject=f"target {row.name}",
+        since=breaker.since,
+        until=until,
+        ended_by=ends,
         message=said,
-    )  # fmt: skip
+    )
 
 
 def _capacity(row: TargetRow, limits: CapacityLimits, now: float) -> Iterator[WaitReason]:
@@ -173,19 +192,27 @@ def _capacity(row: TargetRow, limits: CapacityLimits, now: float) -> Iterator[Wa
         sent = f", {own} more {'was' if own == 1 else 'were'} sent" if own else ""
         said = f"{row.name} is full: {known.depth} of {limits.cap}{sent}; it is asked again {soon(until - now)}."
     yield WaitReason(
-        reason=HoldReason.CAPACITY, subject=f"target {row.name}", since=since, until=until, ended_by=EndedBy.TIME,
+        reason=HoldReason.CAPACITY,
+        subject=f"target {row.name}",
+        since=since,
+        until=until,
+        ended_by=EndedBy.TIME,
         message=said,
-    )  # fmt: skip
+    )
 
 
 def _rate(row: TargetRow, rate: Rate, now: float) -> Iterator[WaitReason]:
     wait = rate.wait(rate.used(row.paid_until, now), now)
     if wait > 0:
         yield WaitReason(
-            reason=HoldReason.RATE, subject=f"target {row.name}", since=None, until=now + wait, ended_by=EndedBy.TIME,
+            reason=HoldReason.RATE,
+            subject=f"target {row.name}",
+            since=None,
+            until=now + wait,
+            ended_by=EndedBy.TIME,
             message=f"{row.name} gets at most {rate.count:g} calls in {_per(rate.spacing * rate.count)}; "
             f"the next one {soon(wait)}.",
-        )  # fmt: skip
+        )
 
 
 def _concurrency(row: TargetRow, limit: int | None, running: int, now: float) -> Iterator[WaitReason]:
@@ -194,18 +221,25 @@ def _concurrency(row: TargetRow, limit: int | None, running: int, now: float) ->
         return
     slowly = ", and grows slowly after an outage" if target_breaker.is_ramping(row.breaker, limit, now) else ""
     yield WaitReason(
-        reason=HoldReason.CONCURRENCY, subject=f"target {row.name}", since=None, until=None, ended_by=EndedBy.CALL,
+        reason=HoldReason.CONCURRENCY,
+        subject=f"target {row.name}",
+        since=None,
+        until=None,
+        ended_by=EndedBy.CALL,
         message=f"{running} jobs of {row.name} are under way; the limit is {allowed}{slowly}.",
-    )  # fmt: skip
+    )
 
 
 # How a target stands for a program, what holds its calls then, and who ends that if no time is set.
 _OF_PROGRAM: Mapping[str, tuple[HoldReason, EndedBy]] = {
-    "action": (HoldReason.FATAL, EndedBy.PERSON), "paused": (HoldReason.PAUSED, EndedBy.PERSON),
-    "disabled": (HoldReason.COOLDOWN, EndedBy.PERSON), "limited": (HoldReason.RETRY_AFTER, EndedBy.TIME),
-    "degraded": (HoldReason.BACKOFF, EndedBy.TIME), "open": (HoldReason.BREAKER, EndedBy.TIME),
+    "action": (HoldReason.FATAL, EndedBy.PERSON),
+    "paused": (HoldReason.PAUSED, EndedBy.PERSON),
+    "disabled": (HoldReason.COOLDOWN, EndedBy.PERSON),
+    "limited": (HoldReason.RETRY_AFTER, EndedBy.TIME),
+    "degraded": (HoldReason.BACKOFF, EndedBy.TIME),
+    "open": (HoldReason.BREAKER, EndedBy.TIME),
     "probing": (HoldReason.BREAKER, EndedBy.PROBE),
-}  # fmt: skip
+}
 
 
 def of_programs(row: TargetRow, now: float) -> Iterator[WaitReason]:
@@ -214,9 +248,13 @@ def of_programs(row: TargetRow, now: float) -> Iterator[WaitReason]:
         if program.token in _OF_PROGRAM:
             reason, ends = _OF_PROGRAM[program.token]
             yield WaitReason(
-                reason=reason, subject=f"target {row.name}", since=program.since, until=program.next_try,
-                ended_by=ends if program.next_try is None else EndedBy.TIME, message=program.reason,
-            )  # fmt: skip
+                reason=reason,
+                subject=f"target {row.name}",
+                since=program.since,
+                until=program.next_try,
+                ended_by=ends if program.next_try is None else EndedBy.TIME,
+                message=program.reason,
+            )
 
 
 def _per(seconds: float) -> str:

@@ -44,13 +44,17 @@ def record_failure(
     told: list[NoticeKind] = []
     if change is CooldownChange.DISABLED:
         told.append(NoticeKind.DISABLED)
-        news.append((
-            EventKind.TARGET_DISABLED,
-            {
-                "reason": rest.reason, "by": rest.by, "run_length": rest.failing_count,
-                "consecutive_errors": row.failures + 1,
-            },
-        ))  # fmt: skip
+        news.append(
+            (
+                EventKind.TARGET_DISABLED,
+                {
+                    "reason": rest.reason,
+                    "by": rest.by,
+                    "run_length": rest.failing_count,
+                    "consecutive_errors": row.failures + 1,
+                },
+            )
+        )
     row = replace(row, rest=rest)
     if not _reaches_lane(rules, fault):
         return Changed(_reasoned(row, rules, fault=None), tuple(news), tuple(told))
@@ -59,9 +63,15 @@ def record_failure(
         return Changed(_held_late(row, rules, fault, now))
     wait = _wait(rules, fault, row.failures, roll)
     row = replace(
-        row, since=row.since if row.failures else now, until=now + wait, failed_at=now, failures=row.failures + 1,
-        code=fault.code, message=fault.message, probe=None,
-    )  # fmt: skip
+        row,
+        since=row.since if row.failures else now,
+        until=now + wait,
+        failed_at=now,
+        failures=row.failures + 1,
+        code=fault.code,
+        message=fault.message,
+        probe=None,
+    )
     row = _reasoned(row, rules, fault)
     if row.reason == HoldReason.FATAL and not row.told & Notified.FATAL:
         row = replace(row, told=row.told | Notified.FATAL)
@@ -144,9 +154,14 @@ def _governed(rules: TargetRules, fault: Fault) -> bool:
 
 def _wait(rules: TargetRules, fault: Fault, failures: int, roll: float) -> float:
     return wait_after(
-        fault, failures, rules.backoff, roll, max_retry_after=rules.max_retry_after, reprobe_every=rules.reprobe_every,
+        fault,
+        failures,
+        rules.backoff,
+        roll,
+        max_retry_after=rules.max_retry_after,
+        reprobe_every=rules.reprobe_every,
         fatal=fault.fatal and not _governed(rules, fault),
-    )  # fmt: skip
+    )
 
 
 def fresh(target: str, key_text: str, now: float) -> StoredKeyHealth:

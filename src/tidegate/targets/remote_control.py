@@ -71,10 +71,13 @@ def read(
         return RemoteOrders(now=now, asked_at=asked_at, paused=paused, resting=resting, last=last)
     events = table.cleared_keys(tx, row.name, after)
     return RemoteOrders(
-        now=now, asked_at=asked_at, paused=paused, resting=resting,
+        now=now,
+        asked_at=asked_at,
+        paused=paused,
+        resting=resting,
         last=max((event.id for event in events), default=after),
         cleared={event.lane or "": event.at for event in events if event.actor not in programs},
-    )  # fmt: skip
+    )
 
 
 class RemoteControl:
@@ -118,10 +121,13 @@ class RemoteControl:
 
     def _named(self, text: str, before: float | None = None) -> list[Hashable]:
         """The keys that look so and have state; *before*: only those that have had it since then."""
-        return list({
-            key: None for key, _, state in self._pipeline.keys.unhealthy()
-            if key_text(key) == text and (before is None or state.since <= before)
-        })  # fmt: skip
+        return list(
+            {
+                key: None
+                for key, _, state in self._pipeline.keys.unhealthy()
+                if key_text(key) == text and (before is None or state.since <= before)
+            }
+        )
 
 
 # What a program that guards its calls by itself tells people, as rows of the store.

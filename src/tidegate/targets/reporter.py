@@ -268,10 +268,18 @@ class Reporter:
 
 def _happened(tx: Tx, event: Event, me: str) -> None:
     fields = {**event.fields, **({} if event.fault is None else {"code": event.fault.code})}
-    tx.query("gate_event_at", {
-        "at": event.at, "subject": "target", "name": event.target, "kind": str(event.kind), "actor": me,
-        "lane": None if event.key is None else key_text(event.key), "fields": json.dumps(fields, default=str),
-    })  # fmt: skip
+    tx.query(
+        "gate_event_at",
+        {
+            "at": event.at,
+            "subject": "target",
+            "name": event.target,
+            "kind": str(event.kind),
+            "actor": me,
+            "lane": None if event.key is None else key_text(event.key),
+            "fields": json.dumps(fields, default=str),
+        },
+    )
     remote_control.resolve_notice(tx, event)
 
 

@@ -86,13 +86,22 @@ class StatusRow:
     def report(self) -> TargetReport:
         row, how, paused = self.row, self.how, self.paused
         return TargetReport(
-            name=row.name, token=how.token, word=TARGETS[how.token].word, reason=how.reason, next_try=how.next_try,
-            breaker=row.breaker.state, since=row.breaker.since, until=row.breaker.until,
+            name=row.name,
+            token=how.token,
+            word=TARGETS[how.token].word,
+            reason=how.reason,
+            next_try=how.next_try,
+            breaker=row.breaker.state,
+            since=row.breaker.since,
+            until=row.breaker.until,
             opened_by=None if row.breaker.opened is None else str(row.breaker.opened.rule),
-            paused_until=row.paused_until if paused else None, paused_by=row.paused_by if paused else None,
-            held_keys=self.held, running=self.running, rules=json.loads(row.rules) if row.rules else {},
+            paused_until=row.paused_until if paused else None,
+            paused_by=row.paused_by if paused else None,
+            held_keys=self.held,
+            running=self.running,
+            rules=json.loads(row.rules) if row.rules else {},
             programs=json.loads(row.summary) if row.summary else {},
-        )  # fmt: skip
+        )
 
 
 def standings(tx: Tx, name: str | None = None) -> list[StatusRow]:
@@ -128,14 +137,23 @@ class TargetDetail:
 
     def as_json(self) -> dict[str, Any]:
         keys = [
-            {"key": row.lane, "reason": row.reason, "since": row.since, "until": row.until, "failures": row.failures,
-             "code": row.code, "message": row.message}
+            {
+                "key": row.lane,
+                "reason": row.reason,
+                "since": row.since,
+                "until": row.until,
+                "failures": row.failures,
+                "code": row.code,
+                "message": row.message,
+            }
             for row in self.keys
-        ]  # fmt: skip
+        ]
         return {
-            **self.report.as_json(), "waits_for": [why.as_json() for why in self.reasons], "keys": keys,
+            **self.report.as_json(),
+            "waits_for": [why.as_json() for why in self.reasons],
+            "keys": keys,
             "events": [event.as_json() for event in self.events],
-        }  # fmt: skip
+        }
 
 
 def one(tx: Tx, name: str, limit: int = 50) -> TargetDetail:
@@ -155,6 +173,12 @@ def _of_programs(report: TargetReport, now: float) -> Iterator[StoredKeyHealth]:
     there = (program for program in report.programs.values() if now - program.get("at", 0.0) < PROGRAM_GONE)
     for each in (each for said in there for each in said.get("keys", ())):
         yield StoredKeyHealth(
-            target=report.name, lane=each["key"], reason=each["reason"], since=each["since"], until=each["until"],
-            failures=each["failures"], code=each["code"], message=each["message"],
-        )  # fmt: skip
+            target=report.name,
+            lane=each["key"],
+            reason=each["reason"],
+            since=each["since"],
+            until=each["until"],
+            failures=each["failures"],
+            code=each["code"],
+            message=each["message"],
+        )

@@ -19,9 +19,13 @@ PROGRAM_GONE = 60.0  # seconds after which a program that reports its targets is
 
 # What holds a key, and how its target stands because of it.
 _OF_REASON = {
-    HoldReason.FATAL: "action", HoldReason.COOLDOWN: "disabled", HoldReason.RETRY_AFTER: "limited",
-    HoldReason.BACKOFF: "degraded", HoldReason.PAUSED: "paused", HoldReason.BREAKER: "open",
-}  # fmt: skip
+    HoldReason.FATAL: "action",
+    HoldReason.COOLDOWN: "disabled",
+    HoldReason.RETRY_AFTER: "limited",
+    HoldReason.BACKOFF: "degraded",
+    HoldReason.PAUSED: "paused",
+    HoldReason.BREAKER: "open",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +102,14 @@ def _held(keys: HeldKeys, now: float) -> TargetStatus:
     elif keys.reason == HoldReason.COOLDOWN and by is not None:
         situation = "endless" if keys.until is None else "ordered"
     line = TARGETS[token].line(
-        situation, who=_who(keys, situation), code=in_brackets(keys.code), by=by, when=ahead(keys.until, now),
-        times=many(keys.failures, "time"), said=keys.message or f"{keys.code or 'several codes'}.",
-    )  # fmt: skip
+        situation,
+        who=_who(keys, situation),
+        code=in_brackets(keys.code),
+        by=by,
+        when=ahead(keys.until, now),
+        times=many(keys.failures, "time"),
+        said=keys.message or f"{keys.code or 'several codes'}.",
+    )
     return TargetStatus(token, line, keys.since, keys.until)
 
 
@@ -131,9 +140,11 @@ def of_programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[TargetSt
         lines = TARGETS[token].lines
         situation = "program_until" if until is not None and "program_until" in lines else "program"
         line = TARGETS[token].line(
-            situation if situation in lines else "", failed=failed_so_often(failures), when=ahead(until, now),
+            situation if situation in lines else "",
+            failed=failed_so_often(failures),
+            when=ahead(until, now),
             code=in_brackets(codes[0] if len(codes) == 1 else None),
-        )  # fmt: skip
+        )
         yield TargetStatus(token, line, each.get("since") or each.get("at"), until)
 
 

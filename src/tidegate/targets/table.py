@@ -86,9 +86,15 @@ class TargetEvent:
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "id": self.id, "at": self.at, "subject": self.subject, "name": self.name, "key": self.lane,
-            "kind": self.kind, "actor": self.actor, "fields": dict(self.fields),
-        }  # fmt: skip
+            "id": self.id,
+            "at": self.at,
+            "subject": self.subject,
+            "name": self.name,
+            "key": self.lane,
+            "kind": self.kind,
+            "actor": self.actor,
+            "fields": dict(self.fields),
+        }
 
 
 def target(tx: Tx, name: str) -> TargetRow | None:
@@ -115,10 +121,19 @@ def lock_targets(tx: Tx, names: Iterable[str]) -> tuple[dict[str, TargetRow], fl
 
 
 def put_breaker(tx: Tx, name: str, was: StoredBreaker, now_is: StoredBreaker) -> None:
-    tx.query("target_moved", {
-        "name": name, "was": was.generation, "breaker": now_is.state, "generation": now_is.generation,
-        "since": now_is.since, "until": now_is.until, "counts": now_is.dump(), "closed_at": now_is.closed_at,
-    })  # fmt: skip
+    tx.query(
+        "target_moved",
+        {
+            "name": name,
+            "was": was.generation,
+            "breaker": now_is.state,
+            "generation": now_is.generation,
+            "since": now_is.since,
+            "until": now_is.until,
+            "counts": now_is.dump(),
+            "closed_at": now_is.closed_at,
+        },
+    )
 
 
 def hold(tx: Tx, target_name: str, key_text: str) -> StoredKeyHealth | None:
@@ -159,12 +174,23 @@ def put_hold(tx: Tx, row: StoredKeyHealth) -> None:
     if row.empty:
         tx.query("hold_drop", {"target": row.target, "lane": row.lane})
         return
-    tx.query("hold_put", {
-        "target": row.target, "lane": row.lane, "reason": row.reason, "since": row.since,
-        "until": None if row.until is None or math.isinf(row.until) else row.until, "failed_at": row.failed_at,
-        "failures": row.failures, "code": row.code, "message": row.message, "told": row.told,
-        "rest": None if row.rest is FRESH else json.dumps(asdict(row.rest)), "probe": row.probe,
-    })  # fmt: skip
+    tx.query(
+        "hold_put",
+        {
+            "target": row.target,
+            "lane": row.lane,
+            "reason": row.reason,
+            "since": row.since,
+            "until": None if row.until is None or math.isinf(row.until) else row.until,
+            "failed_at": row.failed_at,
+            "failures": row.failures,
+            "code": row.code,
+            "message": row.message,
+            "told": row.told,
+            "rest": None if row.rest is FRESH else json.dumps(asdict(row.rest)),
+            "probe": row.probe,
+        },
+    )
 
 
 def append_event(
@@ -179,9 +205,17 @@ def append_event(
 ) -> None:
     """Writes an event beside the change that it tells of."""
     shown = json.dumps(fields or {}, default=str)
-    tx.query("gate_event", {
-        "subject": subject, "name": name, "lane": key_text, "kind": kind, "actor": actor, "fields": shown,
-    })  # fmt: skip
+    tx.query(
+        "gate_event",
+        {
+            "subject": subject,
+            "name": name,
+            "lane": key_text,
+            "kind": kind,
+            "actor": actor,
+            "fields": shown,
+        },
+    )
 
 
 def events(tx: Tx, subject: str, name: str, limit: int = 100, before: int = 2**62) -> list[TargetEvent]:
@@ -221,14 +255,34 @@ def _locked(tx: Tx, names: list[str]) -> list[Row]:
 
 def target_of(row: Row) -> TargetRow:
     (
-        name, paused_at, paused_until, paused_by, state, generation, since, until, counts, closed_at,
-        paid_until, capacity, rules, reported_at, summary,
-    ) = row  # fmt: skip
+        name,
+        paused_at,
+        paused_until,
+        paused_by,
+        state,
+        generation,
+        since,
+        until,
+        counts,
+        closed_at,
+        paid_until,
+        capacity,
+        rules,
+        reported_at,
+        summary,
+    ) = row
     return TargetRow(
-        name=name, paused_at=paused_at, paused_until=paused_until, paused_by=paused_by,
-        breaker=StoredBreaker.load(state, generation, since, until, closed_at, counts), paid_until=paid_until,
-        capacity=capacity, rules=rules, reported_at=reported_at, summary=summary,
-    )  # fmt: skip
+        name=name,
+        paused_at=paused_at,
+        paused_until=paused_until,
+        paused_by=paused_by,
+        breaker=StoredBreaker.load(state, generation, since, until, closed_at, counts),
+        paid_until=paid_until,
+        capacity=capacity,
+        rules=rules,
+        reported_at=reported_at,
+        summary=summary,
+    )
 
 
 def has_no_gates(row: Row) -> bool:

@@ -67,14 +67,17 @@ class OtherNumber(Rejected):
 ACTIONS: Mapping[str, BulkActionRule] = {
     "retry": BulkActionRule(("failed", "cancelled"), ("failed",), "only failed or cancelled jobs can be retried"),
     "cancel": BulkActionRule(
-        ("queued", "blocked", "waiting", "ready", "running"), ("queued", "running"),
+        ("queued", "blocked", "waiting", "ready", "running"),
+        ("queued", "running"),
         "only queued or running jobs can be cancelled",
         newest_first=True,  # a job that waits for another ends with it, and would not be found any more
     ),
     "forget": BulkActionRule(
-        ("done", "failed", "cancelled"), ("done", "failed", "cancelled"), "only jobs that have ended can be forgotten",
+        ("done", "failed", "cancelled"),
+        ("done", "failed", "cancelled"),
+        "only jobs that have ended can be forgotten",
     ),
-}  # fmt: skip
+}
 
 
 def preview(tx: Tx, action: str, job_filter: Filter) -> Count:
@@ -232,7 +235,7 @@ def list_operations(tx: Tx, *, cursor: str | None = None, limit: int = 50) -> Re
 
 def items(
     tx: Tx, id_: int, *, refused_only: bool = False, cursor: str | None = None, limit: int = 100
-) -> ResultPage[BulkItem]:  # fmt: skip
+) -> ResultPage[BulkItem]:
     """What became of its jobs, in the order in which they were done. Of very many only some are kept."""
     require(tx, id_)
     after = base.read_cursor(cursor, "i", -1)

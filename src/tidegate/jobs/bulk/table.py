@@ -75,13 +75,24 @@ class BulkItem:
 
 def new(tx: Tx, action: str, wanted: Mapping[str, Any], by: Actor, jobs: Sequence[int]) -> int:
     """Writes down what is to be done to which jobs, in that order; returns its id."""
-    id_ = int(tx.query("bulk_new", {
-        "action": action, "filter": json.dumps(dict(wanted)), "actor": str(by), "origin": str(by.origin),
-        "reason": redact(by.reason), "expected": len(jobs),
-    })[0][0])  # fmt: skip
-    tx.query_many("bulk_parts_new", [
-        {"at": at, "jobs": json.dumps(list(jobs[at : at + BATCH_SIZE]))} for at in range(0, len(jobs), BATCH_SIZE)
-    ], {"bulk": id_})  # fmt: skip
+    id_ = int(
+        tx.query(
+            "bulk_new",
+            {
+                "action": action,
+                "filter": json.dumps(dict(wanted)),
+                "actor": str(by),
+                "origin": str(by.origin),
+                "reason": redact(by.reason),
+                "expected": len(jobs),
+            },
+        )[0][0]
+    )
+    tx.query_many(
+        "bulk_parts_new",
+        [{"at": at, "jobs": json.dumps(list(jobs[at : at + BATCH_SIZE]))} for at in range(0, len(jobs), BATCH_SIZE)],
+        {"bulk": id_},
+    )
     return id_
 
 
@@ -171,10 +182,21 @@ def release_lead(tx: Tx, id_: int, holder: str) -> None:
 def _bulk(row: Row) -> BulkOperation:
     id_, action, wanted, actor, origin, reason, state, expected, changed, refused, says, started, ended, by = row
     return BulkOperation(
-        id=int(id_), action=action, filter=json.loads(wanted), actor=actor, origin=origin, reason=reason, state=state,
-        expected=int(expected), changed=int(changed), refused=int(refused), says=says, started_at=started,
-        ended_at=ended, ended_by=by,
-    )  # fmt: skip
+        id=int(id_),
+        action=action,
+        filter=json.loads(wanted),
+        actor=actor,
+        origin=origin,
+        reason=reason,
+        state=state,
+        expected=int(expected),
+        changed=int(changed),
+        refused=int(refused),
+        says=says,
+        started_at=started,
+        ended_at=ended,
+        ended_by=by,
+    )
 
 
 # One slice of what is done to many jobs, in one transaction: by the server, a worker or a command, whoever leads.
