@@ -20,11 +20,9 @@ from tidegate.targets import breaker as target_breaker
 from tidegate.targets import status, table
 from tidegate.targets.table import StoredKeyHealth, TargetRow
 
-# A reason why something is not running, and every reason that there is.
-
 
 class WaitsFor(StrEnum):
-    """Reasons that no gate has: those of the job itself."""
+    """Reasons that are not gates: those of the job itself."""
 
     DEPENDENCY = "dependency"
     SCHEDULED = "scheduled"
@@ -33,21 +31,21 @@ class WaitsFor(StrEnum):
     NEXT = "next_in_line"
 
 
-# Every reason there is, in the order in which they are told.
+# All reasons, in the order in which they are shown.
 REASONS: tuple[HoldReason | WaitsFor, ...] = (*HoldReason, *WaitsFor)
 _ORDER = {reason: rank for rank, reason in enumerate(REASONS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitReason:
-    """One reason. Times are UNIX time; *until* is None when no time ends it."""
+    """One reason why jobs wait. Times are UNIX time; *until* is None when no time ends it."""
 
     reason: HoldReason | WaitsFor
     subject: str  # what it is about: "queue mail", "target spotify", "key 7 of spotify", "job 12"
     since: float | None
     until: float | None
     ended_by: EndedBy
-    message: str  # for people
+    message: str  # for users
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -61,20 +59,20 @@ class WaitReason:
 
 
 def in_order(reasons: list[WaitReason]) -> list[WaitReason]:
-    """The first reason first."""
+    """The reasons, most important first."""
     return sorted(reasons, key=lambda why: _ORDER[why.reason])
 
 
 def soon(left: float) -> str:
-    """When that is: in 5 min."""
+    """The remaining time as text: in 5 min."""
     return f"in {spell_duration(left)}"
 
 
-# Which gates are shut before jobs, and until when: read from the store, said in words.
+# -- gates -----------------------------------------------------------------------------------------------------------
 
 
 def of_queue(tx: Tx, name: str, now: float) -> Iterator[WaitReason]:
-    """What stands before all jobs of a queue."""
+    """Why all jobs of a queue wait."""
     for _, since, until, by in tx.query("queue_row", {"name": name}):
         if until is not None and now < until:
             yield WaitReason(
@@ -88,7 +86,7 @@ def of_queue(tx: Tx, name: str, now: float) -> Iterator[WaitReason]:
 
 
 def of_target(tx: Tx, name: str, key: str | None, now: float) -> Iterator[WaitReason]:
-    """What stands before the jobs of a target, and of one key of it; nothing when a job has no target."""
+    """Why the jobs of a target and a key wait; empty for a job without a target."""
     row = table.target(tx, name) if name else None
     if row is not None and row.paused_until is not None and now < row.paused_until:
         left = soon(row.paused_until - now)
@@ -230,7 +228,7 @@ def _concurrency(row: TargetRow, limit: int | None, running: int, now: float) ->
     )
 
 
-# How a target stands for a program, what holds its calls then, and who ends that if no time is set.
+# By the status that a program reports: the hold reason, and what ends the hold if no time is set.
 _OF_PROGRAM: Mapping[str, tuple[HoldReason, EndedBy]] = {
     "action": (HoldReason.FATAL, EndedBy.PERSON),
     "paused": (HoldReason.PAUSED, EndedBy.PERSON),
@@ -243,7 +241,7 @@ _OF_PROGRAM: Mapping[str, tuple[HoldReason, EndedBy]] = {
 
 
 def of_programs(row: TargetRow, now: float) -> Iterator[WaitReason]:
-    """What stands before the calls of programs that guard a target by themselves."""
+    """Why the calls of programs that guard the target wait."""
     for program in status.of_programs(row, now, tried=True):
         if program.token in _OF_PROGRAM:
             reason, ends = _OF_PROGRAM[program.token]
@@ -270,7 +268,7 @@ def _times(failures: int) -> str:
 
 
 def target(tx: Tx, name: str, key: str | None = None) -> list[WaitReason]:
-    """What stands before the jobs of a target, or of one key of it, and before the calls of programs that guard it."""
+    """Why the jobs of a target or a key wait, and the calls of programs that guard it. Raises NotFound."""
     row = table.target(tx, name)
     if row is None:
         raise NotFound(f"there is no target {name!r}")

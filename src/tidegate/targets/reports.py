@@ -1,4 +1,4 @@
-"""What people see of targets, as values: how each stands, what holds it, and what happened to it."""
+"""Reports of targets: status, hold reasons, unhealthy keys and events."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tidegate.targets.table import StoredKeyHealth, TargetEvent, TargetRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetReport:
-    """One target: how it stands, its breaker, who paused it, and what programs of their own say of it."""
+    """The status of one target, its breaker, its pause, and the reports of programs that guard it."""
 
     name: str
-    token: str  # of `words.TARGETS`
+    token: str  # of `labels.TARGETS`
     word: str
     reason: str  # one line
     next_try: float | None
@@ -50,13 +50,13 @@ class TargetReport:
 
 
 def every(tx: Tx) -> list[TargetReport]:
-    """Every target that has ever been met, by name."""
+    """Every known target, by name."""
     return [stands.report() for stands in standings(tx)]
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """How a target stands: the word for it, and what it says of itself when it is shown."""
+    """The status token of a target, and the raw row that is parsed only when it is shown."""
 
     name: str
     token: str
@@ -105,7 +105,7 @@ class StatusRow:
 
 
 def standings(tx: Tx, name: str | None = None) -> list[StatusRow]:
-    """How every target stands, or the one of that name: a handful of queries, however many they are."""
+    """The status of every target, or of one. The number of queries does not depend on the number of targets."""
     now = now_of(tx)
     rows = tx.query("targets") if name is None else tx.query("target", {"name": name})
     held: defaultdict[str, list[HeldKeys]] = defaultdict(list)
@@ -121,19 +121,19 @@ def _stands(raw: Row, held: Sequence[HeldKeys], running: int, now: float, *, tri
     if held or not table.has_no_gates(raw):
         token = standing(table.target_of(raw), held, now, tried=tried).token
     else:
-        token = "ok" if tried else "new"  # as nearly all of them are
+        token = "ok" if tried else "new"  # the fast path, for almost all targets
     return StatusRow(raw[0], token, raw, held, running, tried, now)
 
 
 @dataclass(frozen=True, slots=True)
 class TargetDetail:
-    """One target, what holds it, which of its keys are not well, and what happened to it."""
+    """One target with its hold reasons, unhealthy keys and events."""
 
     report: TargetReport
     reasons: list[WaitReason]
     keys: list[StoredKeyHealth]
     events: list[TargetEvent]
-    of_programs: frozenset[str] = frozenset()  # the keys that no job uses: programs hold them by themselves
+    of_programs: frozenset[str] = frozenset()  # keys that only programs report, and no job uses
 
     def as_json(self) -> dict[str, Any]:
         keys = [
@@ -169,7 +169,7 @@ def one(tx: Tx, name: str, limit: int = 50) -> TargetDetail:
 
 
 def _of_programs(report: TargetReport, now: float) -> Iterator[StoredKeyHealth]:
-    """The keys that programs of their own hold, as those that are there say it."""
+    """The unhealthy keys that running programs report."""
     there = (program for program in report.programs.values() if now - program.get("at", 0.0) < PROGRAM_GONE)
     for each in (each for said in there for each in said.get("keys", ())):
         yield StoredKeyHealth(

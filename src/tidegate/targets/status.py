@@ -1,4 +1,4 @@
-"""How a target stands: one token, one line, and when it is tried next. Pure: rows in, a value out."""
+"""The status of a target: token, reason and next try. Pure functions of rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tidegate.labels import TARGETS, URGENCY, ahead, failed_so_often, format_dur
 from tidegate.targets import breaker as target_breaker
 from tidegate.targets.table import TargetRow
 
-PROGRAM_GONE = 60.0  # seconds after which a program that reports its targets is not there any more
+PROGRAM_GONE = 60.0  # seconds without a report after which a program counts as stopped
 
-# What holds a key, and how its target stands because of it.
+# The status token of a target, by the hold reason of a key.
 _OF_REASON = {
     HoldReason.FATAL: "action",
     HoldReason.COOLDOWN: "disabled",
@@ -30,15 +30,15 @@ _OF_REASON = {
 
 @dataclass(frozen=True, slots=True)
 class HeldKeys:
-    """The keys of a target that are held for one reason, added up. The fields are the columns."""
+    """The keys of a target that are held for one reason, aggregated. The fields are the columns."""
 
     target: str
     reason: str
     n: int
     since: float
-    until: float | None  # the first to be tried again; None: a person must act
-    failures: int  # the most of one key
-    code: str | None  # None: they differ
+    until: float | None  # the earliest next try; None: an operator must act
+    failures: int  # the maximum of one key
+    code: str | None  # None if they differ
     message: str | None
     key: str  # one of them
     rest: str | None  # JSON, of one of them
@@ -46,7 +46,7 @@ class HeldKeys:
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """How a target stands. *next_try* is None when no time is set, or nothing holds it."""
+    """The status of a target. *next_try* is None when no time is set, or nothing holds it."""
 
     token: str
     reason: str
@@ -55,7 +55,7 @@ class TargetStatus:
 
 
 def standing(row: TargetRow, held: Sequence[HeldKeys], now: float, *, tried: bool) -> TargetStatus:
-    """The most urgent of all that is true. *tried*: it is known that a call was made."""
+    """The most urgent status that applies. *tried*: whether a call is known to have been made."""
     found = [*_paused(row, now), *_breaker(row, now), *(_held(keys, now) for keys in held)]
     found += [*of_programs(row, now, tried=tried), _well(row, now, tried=tried)]
     return min(found, key=lambda each: URGENCY[each.token])
@@ -120,7 +120,7 @@ def _who(keys: HeldKeys, situation: str) -> str:
 
 
 def _ordered_by(keys: HeldKeys) -> str | None:
-    """The person who disabled a key; None when it was a policy, or there are several keys."""
+    """The operator who disabled a key; None when a policy did, or for several keys."""
     if keys.rest is None or keys.n > 1:
         return None
     by = json.loads(keys.rest).get("by")
@@ -128,7 +128,7 @@ def _ordered_by(keys: HeldKeys) -> str | None:
 
 
 def of_programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[TargetStatus]:
-    """What programs of their own say, which guard it by themselves."""
+    """The status that each program reports which guards the target."""
     said = list(json.loads(row.summary).values()) if row.summary else []
     there = [each for each in said if now - each.get("at", 0.0) < PROGRAM_GONE]
     if said and not there and not tried:
@@ -149,7 +149,7 @@ def of_programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[TargetSt
 
 
 def _of_program(said: Mapping[str, Any]) -> tuple[str, int]:
-    """How a target stands for one program, and the failures in a row of its breakers."""
+    """The status token for one program's report, and the consecutive failures of its breakers."""
     breakers: Sequence[Mapping[str, Any]] = list(said.get("breakers", {}).values())
     states = {breaker.get("state") for breaker in breakers}
     failures = max((int(breaker.get("consecutive_failures", 0)) for breaker in breakers), default=0)
@@ -157,7 +157,7 @@ def _of_program(said: Mapping[str, Any]) -> tuple[str, int]:
     tokens |= {token for state, token in ((OPEN, "open"), (HALF_OPEN, "probing")) if state in states}
     if said.get("unhealthy") and not tokens:
         tokens.add("degraded")
-    # Of all time, where the program says so: the counts begin anew with every interval.
+    # Prefers `calls`, the total: `requests` restarts with every interval.
     called = not breakers or any(breaker.get("calls", breaker.get("requests", 1)) for breaker in breakers)
     return min(tokens or {"ok" if called else "new"}, key=URGENCY.__getitem__), failures
 
@@ -178,12 +178,12 @@ def _well(row: TargetRow, now: float, *, tried: bool) -> TargetStatus:
 
 
 def full(row: TargetRow, now: float) -> int | None:
-    """How many of its places are taken, when it said of late that there is room for nothing more; None otherwise."""
+    """How many of its slots are taken, if a recent depth shows that it is full; None otherwise."""
     numbers = _rules(row).get("capacity") if row.capacity is not None else None
     if numbers is None:
         return None
     known, limits = FillLevel.load(row.capacity), CapacityLimits(**numbers)
-    # Nobody asks it while there is nothing to send: what it said long ago may not be true any more.
+    # The depth is only read while jobs are ready, so an old value may be wrong.
     if known.depth is None or now - known.at > 2 * limits.every:
         return None
     taken = known.depth + len(capacity.own_sends(known, limits, now))
