@@ -21,19 +21,19 @@ from tidegate.targets import breaker, explain, table
 from tidegate.targets.explain import WaitReason, WaitsFor, in_order, soon
 from tidegate.targets.table import StoredKeyHealth, TargetRow
 
-# Why is this not running, and when will it? Everything is read from the store, so that any process can answer.
+# -- wait reasons ----------------------------------------------------------------------------------------------------
+# They are read from the store alone, so that any process can explain a job.
 
-CYCLE = "cycle "  # before the name of a queue, in the store: when its next cycle begins
-# A worker that has not been heard of for so long is not there.
-WORKER_GONE = 35.0
+CYCLE = "cycle "  # key prefix of the store value with the next drain of a queue
+WORKER_GONE = 35.0  # seconds without a heartbeat after which a worker counts as stopped
 _MAX_COUNTED = 1000
-_ENDED = {"failed": "has failed", "cancelled": "was cancelled"}  # what a parent may be without being done
+_ENDED = {"failed": "has failed", "cancelled": "was cancelled"}  # final states of a parent that block its children
 
 
 def job(tx: Tx, id_: int) -> list[WaitReason]:
-    """Why a job is not running, the first reason first; empty when it runs or has ended.
+    """Why a job is not running, the most important reason first; empty when it runs or has ended.
 
-    A job whose worker has disappeared does not run: it is taken back when its lease ends.
+    A running job whose worker has disappeared has a reason, too: it is rescued when its lease ends.
     """
     found = actions.get(tx, id_)
     if found is None:
@@ -49,7 +49,7 @@ def job(tx: Tx, id_: int) -> list[WaitReason]:
 
 
 def next_cycle(tx: Tx, queue: str) -> float | None:
-    """When the next cycle of a queue begins; None where nobody works on it in cycles."""
+    """When the next drain of a queue starts; None if the queue is not batch-only."""
     return next((float(value) for (value,) in tx.query("store_value", {"name": CYCLE + queue})), None)
 
 
@@ -172,11 +172,10 @@ def _next(tx: Tx, found: Job) -> WaitReason:
     )
 
 
-# Testing a target now: one job that waits behind it goes at once, and shows whether it is well again.
-#
-# What the gates would allow later is allowed now, and nothing more: an open breaker is half-open, a held key has its
-# one probe. A pause stays, because a person ordered it; capacity, rate and concurrency stay, because they tell nothing
-# of its health.
+# -- target tests ----------------------------------------------------------------------------------------------------
+# A test runs one waiting job now, to see whether the target has recovered. It allows only what the gates would allow
+# later: an open breaker becomes half-open, and a held key gets its single probe. A pause stays, because an operator
+# ordered it. Capacity, rate and concurrency stay, because they do not depend on health.
 
 TESTED = "target_tested"
 _MAX_LANES = 1000
@@ -184,7 +183,7 @@ _MAX_LANES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTest:
-    """The job that tries a target next; *waits* is what still stands before it, empty when it goes at once."""
+    """The job that tests a target. *waits*: why it still waits; empty when it can run now."""
 
     target: str
     key: str
@@ -194,7 +193,7 @@ class TargetTest:
 
     @property
     def says(self) -> str:
-        """What comes of it, for people."""
+        """The result as a sentence for users."""
         who = f"key {self.key} of {self.target}" if self.key else self.target
         if not self.waits:
             return f"Job {self.job} tries {who} now."
@@ -213,7 +212,7 @@ class _Candidate:
 
 
 def begin(tx: Tx, name: str, by: str, key: str | None = None) -> TargetTest:
-    """Lets one job of a target, or of one key of it, go now. Refused when nothing holds it, or nothing can test it."""
+    """Lets one job of a target or key run now. Raises Rejected when nothing holds it, or no job waits."""
     row, now = target_actions.require_target(tx, name)
     if row.paused_until is not None and now < row.paused_until:
         raise Rejected(f"{name} is paused by {row.paused_by}; resume it first")
@@ -243,7 +242,7 @@ def begin(tx: Tx, name: str, by: str, key: str | None = None) -> TargetTest:
 
 
 def _held(tx: Tx, name: str, key: str | None, now: float) -> dict[str, StoredKeyHealth]:
-    """The lanes of a target that are held, or the one that is asked for if it is."""
+    """The held keys of a target, or only *key* if it is held."""
     one = None if key is None else table.hold(tx, name, key)
     rows = table.holds_of(tx, name, _MAX_LANES) if key is None else [] if one is None else [one]
     return {
@@ -256,7 +255,7 @@ def _held(tx: Tx, name: str, key: str | None, now: float) -> dict[str, StoredKey
 def _candidate(
     tx: Tx, name: str, key: str | None, held: Mapping[str, StoredKeyHealth], *, shut: bool
 ) -> _Candidate | None:
-    """A job that is ready, of a lane that nothing else holds if there is one; else one that waits after a failure."""
+    """The job for a test: a ready one, preferably of a key that is not held; else one that waits for a retry."""
     lanes = [place for place in _ready(tx, name, key) if shut or place[1] in held]
     for queue, lane in sorted(lanes, key=lambda place: place[1] in held):
         rows = tx.query("first_ready", {"queue": queue, "target": name, "lane": lane})
@@ -270,7 +269,7 @@ def _candidate(
 
 
 def _ready(tx: Tx, name: str, key: str | None) -> Iterator[tuple[str, str]]:
-    """Where jobs of a target may be ready: queue and lane."""
+    """Queues and keys in which jobs of a target may be ready."""
     for (queue, stage), n in sorted(settle.read(tx).items()):
         if stage == "ready" and n:
             if key is not None:
@@ -281,7 +280,7 @@ def _ready(tx: Tx, name: str, key: str | None) -> Iterator[tuple[str, str]]:
 
 
 def _let_probe(tx: Tx, name: str, key_text: str, now: float) -> None:
-    """The time of a hold is over: one job may prove that the lane is well."""
+    """Ends the wait of a hold now, so that one job can be the probe."""
     row = table.lock_holds(tx, [(name, key_text)]).get((name, key_text))
     if row is not None:
         rest = replace(row.rest, until=now) if row.rest.disabled else row.rest

@@ -1,4 +1,4 @@
-"""Inserts jobs: unique jobs, parents, and batches of several threads."""
+"""Inserts jobs, with unique keys and parents, and batches the inserts of several threads."""
 
 from __future__ import annotations
 
@@ -15,24 +15,22 @@ from tidegate.jobs.settle import PARENT_FAILED, FailedJob, orphaned
 from tidegate.store.base import Store, Tx
 from tidegate.store.group_commit import BatchItem, BatchLeader, fail
 
-# Putting jobs in: one or many, with twins and parents, in the caller's transaction.
-
 Made = list[tuple[str, str]]  # queue and stage of each new job
 Rows = Sequence[dict[str, object]]
 
-# A twin may end between the insert that met it and the look for it; then the insert is tried again.
+# A duplicate may end between the insert that it blocked and the lookup. Then the insert is tried again.
 _TRIES = 3
 
 
 class InsertResult(NamedTuple):
-    """The job that now stands for what was asked: a new one, or its twin."""
+    """The ID of the new job, or of its duplicate."""
 
     id: int
     created: bool
 
 
 def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[InsertResult]:
-    """One answer per job, in order. Everything is written, or nothing."""
+    """Inserts jobs in the caller's transaction. Returns one result per job, in order."""
     states = _states(tx, jobs)
     waits_for = [[each for each in sorted(set(job.parents)) if states[each] is not StoredState.DONE] for job in jobs]
     rows = [_row(job, len(waits_for[i])) for i, job in enumerate(jobs)]
@@ -49,7 +47,7 @@ def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[InsertResult]:
 
 
 def enqueue_one(tx: Tx, job: NewJob) -> InsertResult:
-    """The same for one job. When it stands alone, as most do, there is nothing to look up and to sort."""
+    """Inserts one job. Most have no unique key and no parents, and take a shorter path."""
     if not job.alone:
         return enqueue(tx, [job])[0]
     id_, state = tx.query("enqueue_one", _own(job))[0]
@@ -58,7 +56,7 @@ def enqueue_one(tx: Tx, job: NewJob) -> InsertResult:
 
 
 def refuse(tx: Tx, job: NewJob, code: str, message: str) -> int:
-    """A job that failed before it was queued; it holds no unique."""
+    """Inserts a job that has already failed. It holds no unique key. Returns its ID."""
     row = {
         "queue": job.queue,
         "kind": job.kind,
@@ -80,7 +78,7 @@ def refuse(tx: Tx, job: NewJob, code: str, message: str) -> int:
 
 
 def _states(tx: Tx, jobs: Sequence[NewJob]) -> dict[int, StoredState]:
-    """The parents of all of them, kept still, and where each stands."""
+    """Locks the parents of all jobs and returns their states. Raises ValueError for an unknown one."""
     parents = sorted({parent for job in jobs for parent in job.parents})
     if not parents:
         return {}
@@ -100,14 +98,14 @@ def _plain(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], ma
     if len(new) != len(wanted):
         raise StoreError(f"{len(wanted)} jobs were put in, {len(new)} came back")
     found = {}
-    for i, (id_, _, _, state) in zip(wanted, sorted(new), strict=True):  # ids are given out in the order of the rows
+    for i, (id_, _, _, state) in zip(wanted, sorted(new), strict=True):  # ids are assigned in the order of the rows
         found[i] = InsertResult(id_, created=True)
         made.append((jobs[i].queue, state))
     return found
 
 
 def _unique(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], made: Made) -> dict[int, InsertResult]:
-    """Inserts what has no twin; a key that stands twice in one call is one job."""
+    """Inserts jobs without a duplicate. A key that occurs twice in one call is one job."""
     found: dict[int, InsertResult] = {}
     for _ in range(_TRIES):
         missing = [i for i in wanted if i not in found]
@@ -138,7 +136,7 @@ def _linked(
     states: dict[int, StoredState],
     found: dict[int, InsertResult],
 ) -> list[tuple[int, str, int]]:
-    """Links new children to their parents; returns those whose parent will not be done: child, queue, parent."""
+    """Links new children to their parents. Returns (child, queue, parent) for parents that failed or were cancelled."""
     new = [i for i, job in enumerate(jobs) if job.parents and found[i].created]
     links = [{"parent": parent, "child": found[i].id} for i in new for parent in sorted(set(jobs[i].parents))]
     if links:
@@ -166,7 +164,7 @@ def _row(job: NewJob, parents_open: int) -> dict[str, object]:
 
 
 def _own(job: NewJob) -> dict[str, object]:
-    """What a job says of itself alone, checked."""
+    """The validated columns that do not depend on other jobs."""
     for field, value in (("due_at", job.due_at), ("due_in", job.due_in), ("expires_in", job.expires_in)):
         if value is not None and not math.isfinite(value):
             raise ValueError(f"{field}: {value} is no moment")
@@ -187,14 +185,11 @@ def _own(job: NewJob) -> dict[str, object]:
     }
 
 
-# Jobs that several threads put in one by one go to the database in one statement.
-
-
 class InsertBatcher(BatchLeader[NewJob]):
-    """For a database where every statement is a journey. What one of them does wrong does not touch the others.
+    """Combines the inserts of several threads into one statement, to save round trips. An error affects only its job.
 
-    Only for jobs that stand alone: one with a unique key waits for the transaction that has put its twin in, and
-    all the others would wait with it.
+    Only for jobs without a unique key and parents: a unique job may wait for the transaction of its duplicate, and the
+    whole batch would wait with it.
     """
 
     def __init__(self, store: Store) -> None:
@@ -202,7 +197,7 @@ class InsertBatcher(BatchLeader[NewJob]):
         self._store = store
 
     def put(self, job: NewJob) -> InsertResult:
-        """When this returns, the job is on disk."""
+        """Inserts a job. It is on disk when this returns."""
         piece: BatchItem[NewJob, InsertResult] = BatchItem(job)
         return self._led(piece)
 
@@ -211,7 +206,7 @@ class InsertBatcher(BatchLeader[NewJob]):
         try:
             taken = self._store.write(lambda tx: enqueue(tx, jobs))
         except Exception as error:
-            # What may have been committed after all must not be put in again.
+            # After StoreBusy the batch may be committed, so it must not be inserted again.
             if len(batch) == 1 or isinstance(error, StoreBusy):
                 fail(batch, error)
                 return

@@ -35,7 +35,7 @@ def is_answer(fault: Fault, rules: TargetRules) -> bool:
 def record_failure(
     row: StoredKeyHealth, rules: TargetRules, fault: Fault, *, claimed_at: float, now: float, roll: float
 ) -> Changed:
-    """Applies a failure to the key, if it reaches that far. *claimed_at* distinguishes a late failure from a new one."""
+    """Applies a failure that reaches the key. *claimed_at* distinguishes a late failure from a new one."""
     cleared = not row.failures and row.failed_at > 0
     if cleared and claimed_at <= row.failed_at:
         return Changed(row)  # the attempt used credentials that were replaced since
