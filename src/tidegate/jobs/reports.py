@@ -23,7 +23,7 @@ from tidegate.targets.status import full
 
 
 class JobLabelInput(Protocol):
-    """What must be known of a job to say how it is."""
+    """The fields of a job that its label needs."""
 
     @property
     def stage(self) -> str: ...
@@ -42,7 +42,7 @@ class JobLabelInput(Protocol):
 
 
 def job_token(job: JobLabelInput) -> str:
-    """The row of `JOBS` that is true of a job."""
+    """The token of a job's label in `JOBS`."""
     if job.stage == StoredState.WAITING:
         return "retrying" if job.attempt or job.code else "scheduled"
     if job.stage == StoredState.READY:
@@ -51,7 +51,7 @@ def job_token(job: JobLabelInput) -> str:
 
 
 def job_reason(job: JobLabelInput, now: float, held: str = "") -> str:
-    """Why a job is as it is, in one line; *held*: what `holding` found before its target."""
+    """The reason for a job's state in one line. *held*: the result of `holding` for its target."""
     token, situation = job_token(job), ""
     if job.stage == StoredState.READY and job.target:
         situation = held or "target"
@@ -71,21 +71,21 @@ def job_reason(job: JobLabelInput, now: float, held: str = "") -> str:
 
 STAGES = tuple(str(stage) for stage in StoredState)
 _QUEUED = ("blocked", "waiting", "ready")
-_LATELY, _MAX_LATELY = 300.0, 500  # seconds, and jobs: what the rate of a queue is read off
+_LATELY, _MAX_LATELY = 300.0, 500  # the window of a queue's rate, in seconds and in jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueReport:
-    """One queue: how many jobs in which state, and whether it is paused."""
+    """One queue: job counts by state, pause, workers and rate."""
 
     name: str
     jobs: dict[str, int]
     paused_until: float | None = None
     paused_by: str | None = None
     workers: int = 0
-    oldest: float | None = None  # seconds that the job has waited that waits longest, of those that could go
-    oldest_job: int | None = None  # that job
-    rate: float | None = None  # jobs done in a minute, lately
+    oldest: float | None = None  # wait time in seconds of the oldest ready job
+    oldest_job: int | None = None
+    rate: float | None = None  # recently done jobs per minute
 
     @property
     def waiting(self) -> int:
@@ -93,7 +93,7 @@ class QueueReport:
 
     @property
     def drained_in(self) -> float | None:
-        """Seconds until nothing is left, at the rate of late; None when nothing was done lately."""
+        """Seconds until the queue is empty at the recent rate; None when no job was done recently."""
         return self.waiting / self.rate * 60 if self.rate else None
 
     def as_json(self) -> dict[str, Any]:
@@ -124,7 +124,7 @@ class JobSummary:
 
     @property
     def token(self) -> str:
-        """Of `words.JOBS`."""
+        """The token of its label in `labels.JOBS`."""
         return job_token(self)
 
     @property
@@ -132,7 +132,7 @@ class JobSummary:
         return labels.JOBS[self.token].word
 
     def reason(self, now: float, held: Mapping[str, str] | None = None) -> str:
-        """Why it is as it is, in one line; *held*: what `holding` found before targets."""
+        """The reason for its state in one line. *held*: the result of `holding`."""
         return job_reason(self, now, (held or {}).get(self.target, ""))
 
     def as_json(self) -> dict[str, Any]:
@@ -156,12 +156,12 @@ class WorkerReport:
 
 
 def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
-    """Every queue that has or had jobs, or was paused; without *ages* it does not say how long they wait."""
+    """Every queue that has or had jobs, or is paused. *ages*: whether to compute wait times and rates."""
     now = now_of(tx)
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for (queue, what), n in settle.read(tx).items():
         if what in STAGES:
-            counts[queue] |= {what: n} if n else {}  # a state that was left is not said, added up or not
+            counts[queue] |= {what: n} if n else {}  # omits zeros, whether or not they are summed up
     paused = {name: (until, by) for name, _, until, by in tx.query("queue_rows") if until is not None and now < until}
     there = [worker for worker in workers(tx) if worker.there and not worker.outdated]
     found = []
@@ -171,7 +171,7 @@ def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
         first = first_ready(tx, name) if ages and counts[name].get("ready") else []
         eldest = next(iter(first), None)
         held = holding(tx, first)
-        # While they are all held, nobody knows when there will be none left.
+        # While all jobs are held, the rate says nothing about the time to drain.
         goes_on = not first or any(held.get(job.target) in (None, "full") for job in first)
         found.append(
             QueueReport(
@@ -189,7 +189,7 @@ def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
 
 
 def holding(tx: Tx, jobs: Iterable[JobSummary]) -> dict[str, str]:
-    """What stands before the jobs of a target, for those that could go otherwise: "shut", "paused" or "full"."""
+    """Why ready jobs wait, by target: "shut", "paused" or "full"."""
     now = now_of(tx)
     names = sorted({job.target for job in jobs if job.stage == StoredState.READY and job.target})
     found = {name: row for name in names if (row := table.target(tx, name)) is not None}
@@ -200,7 +200,7 @@ def holding(tx: Tx, jobs: Iterable[JobSummary]) -> dict[str, str]:
 
 
 def first_ready(tx: Tx, queue: str) -> list[JobSummary]:
-    """Those few that could go and were made first, in the order in which they were due: each may have been put off."""
+    """The first ready jobs by id, sorted by due time, because each may have been delayed."""
     ids = [{"id": row[0]} for row in tx.query("ready_oldest", {"queue": queue, "n": 20})]
     return sorted((JobSummary(*row) for row in tx.query_many("list_rows", ids)), key=lambda line: line.due_at)
 
@@ -231,7 +231,7 @@ def workers(tx: Tx) -> list[WorkerReport]:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """One job with its history, and why it waits if it does."""
+    """One job with its history and its wait reasons."""
 
     job: Job
     events: list[JobEvent]
