@@ -205,7 +205,7 @@ def install(
     *key*: a function that returns the key for its `secrets`.
     """
     values = settings if settings is not None else app.settings() if app.settings is not None else None
-    there = Installed[S](
+    installed = Installed[S](
         app=app,
         settings=values,  # type: ignore[arg-type]  # None for an application without settings
         queue=queue,
@@ -214,12 +214,12 @@ def install(
         key=key or _passing(),
     )
     if app.capacity is not None:
-        there.capacity = app.capacity(there)
+        installed.capacity = app.capacity(installed)
     if app.jobs is not None:
-        there.jobs = app.jobs(there)
-    for schedule in app.schedules(there) if app.schedules is not None else ():
+        installed.jobs = app.jobs(installed)
+    for schedule in app.schedules(installed) if app.schedules is not None else ():
         queue.schedule(schedule.cron, schedule.job, schedule.args, name=schedule.name, zone=schedule.zone)
-    return there
+    return installed
 
 
 def _package(app: App[Any]) -> str | None:
@@ -235,26 +235,26 @@ _PACKAGE = re.compile(r"[A-Za-z0-9._-]+")
 
 def known() -> dict[str, EntryPoint]:
     """The installed applications whose requirements are met, by name. Imports none of them."""
-    return {name: each for name, each in _all().items() if not _wants(each)}
+    return {name: point for name, point in _all().items() if not _wants(point)}
 
 
 def lacking() -> dict[str, str]:
     """The applications with missing requirements, by name, and what to install."""
-    return {name: install for name, each in _all().items() if (install := _wants(each))}
+    return {name: install for name, point in _all().items() if (install := _wants(point))}
 
 
 def _all() -> dict[str, EntryPoint]:
-    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda each: each.name)}
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}
 
 
-def _wants(each: EntryPoint) -> str:
+def _wants(point: EntryPoint) -> str:
     """The missing extras of an entry point (`feeds = "module:app [feeds]"`), for pip; empty if all are installed."""
-    extras = "|".join(map(re.escape, each.extras))
-    if each.dist is None or not extras:
+    extras = "|".join(map(re.escape, point.extras))
+    if point.dist is None or not extras:
         return ""
-    wanted = [line for line in each.dist.requires or () if re.search(rf"""extra == ['"]({extras})['"]""", line)]
-    names = [found[0] for line in wanted if (found := _PACKAGE.match(line))]
-    return "" if all(map(_there, names)) else f"{each.dist.name}[{','.join(each.extras)}]"
+    wanted = [line for line in point.dist.requires or () if re.search(rf"""extra == ['"]({extras})['"]""", line)]
+    names = [match[0] for line in wanted if (match := _PACKAGE.match(line))]
+    return "" if all(map(_there, names)) else f"{point.dist.name}[{','.join(point.extras)}]"
 
 
 def _there(package: str) -> bool:
@@ -267,12 +267,12 @@ def _there(package: str) -> bool:
 
 def load(name: str) -> App[Any]:
     """Imports one application. Raises NotFound, or ValueError if the entry point is not an `App` of that name."""
-    found = known()
-    if name not in found and (install := lacking().get(name)):
+    apps = known()
+    if name not in apps and (install := lacking().get(name)):
         raise NotFound(f"the application {name!r} needs more than is installed: pip install '{install}'")
-    if name not in found:
-        raise NotFound(f"there is no application {name!r}; there are: {', '.join(found) or 'none'}")
-    app = found[name].load()
+    if name not in apps:
+        raise NotFound(f"there is no application {name!r}; there are: {', '.join(apps) or 'none'}")
+    app = apps[name].load()
     if not isinstance(app, App) or app.name != name:
         raise ValueError(f"the entry point {name!r} must name an App with that name, not {app!r}")
     return app
@@ -285,5 +285,5 @@ def simulated(app: App[Any]) -> Simulated | None:
     """The simulated services of an application, from the application or from an entry point; None without any."""
     if app.simulator is not None:
         return app.simulator()
-    found = next(iter(entry_points(group=SIMULATORS, name=app.name)), None)
-    return None if found is None else cast("Simulated", found.load()())
+    point = next(iter(entry_points(group=SIMULATORS, name=app.name)), None)
+    return None if point is None else cast("Simulated", point.load()())

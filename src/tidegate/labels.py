@@ -125,7 +125,7 @@ _UNITS = ((86400, "day"), (3600, "h"), (60, "min"), (1, "s"))
 def format_duration(seconds: float, *, nearest: bool = False) -> str:
     """A duration in one unit: 40 s, 12 min, 3 h, 2 days. Rounds down, or to the *nearest* unit."""
     whole = max(1, round(seconds))
-    size, unit = next(each for each in _UNITS if whole >= each[0])
+    size, unit = next(entry for entry in _UNITS if whole >= entry[0])
     return _of_unit(math.floor(whole / size + 0.5 * nearest), unit)
 
 

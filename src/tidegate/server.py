@@ -112,13 +112,13 @@ class Assembled:
 
 def there_are() -> tuple[list[App[Any]], dict[str, str]]:
     """The installed applications, and the errors of those that cannot be loaded, by name."""
-    found, broken = list[App[Any]](), dict[str, str]()
+    apps, broken = list[App[Any]](), dict[str, str]()
     for name in known():
         try:
-            found.append(load(name))
+            apps.append(load(name))
         except Exception as error:  # one broken application must not stop the others
             broken[name] = f"{type(error).__name__}: {error}"
-    return found, broken
+    return apps, broken
 
 
 @contextlib.contextmanager
@@ -132,21 +132,23 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool | No
     with contextlib.ExitStack() as stack:
         retention = values.retention.by_queue()
         queue = stack.enter_context(Queue(values.url, listen_url=values.listen_url or None, retention=retention))
-        apps_there: list[Installed[Any]] = []
-        there = Assembled(loaded=loaded, queue=queue, telling=_telling(loaded, queue, apps_there), apps=apps_there)
+        installed_apps: list[Installed[Any]] = []
+        parts = Assembled(
+            loaded=loaded, queue=queue, telling=_telling(loaded, queue, installed_apps), apps=installed_apps
+        )
         key = functools.cache(lambda: secrets_of(loaded))
-        for app in (each for each in apps if each.name in loaded.apps):
+        for app in (candidate for candidate in apps if candidate.name in loaded.apps):
             settings = loaded.app(app.name)
             if simulators and (simulated := simulated_services(app)) is not None:
                 url = simulated.simulator.start()
                 stack.callback(simulated.simulator.stop)
-                there.simulators[app.name] = simulated.simulator
-                there.uses[app.name] = simulated.use.replace("{url}", url)
+                parts.simulators[app.name] = simulated.simulator
+                parts.uses[app.name] = simulated.use.replace("{url}", url)
                 settings = _changed(settings, simulated.settings(url))
             installed = install(app, queue, settings, key)
             stack.push(installed.closing)
-            there.apps.append(installed)
-        yield there
+            parts.apps.append(installed)
+        yield parts
 
 
 def _telling(loaded: Loaded, queue: Queue, apps: Sequence[Installed[Any]]) -> NoticeDispatcher:
@@ -158,9 +160,11 @@ def _telling(loaded: Loaded, queue: Queue, apps: Sequence[Installed[Any]]) -> No
 
         return place_of(row, apps) or "/notices"
 
-    made = NoticeDispatcher(queue, values.channels.all(), values.notices.policy(), address=values.address, path=path)
-    queue.add_background_task(made.run)
-    return made
+    dispatcher = NoticeDispatcher(
+        queue, values.channels.all(), values.notices.policy(), address=values.address, path=path
+    )
+    queue.add_background_task(dispatcher.run)
+    return dispatcher
 
 
 def _changed(settings: Any, values: Any) -> Any:
@@ -203,10 +207,10 @@ def check_reach(parts: Assembled) -> None:
 
 def worked_on(parts: Assembled) -> frozenset[str] | None:
     """The queues of the settings and the queue of notices; None for all. Raises WrongQueues."""
-    said = parts.loaded.values.worker.queues
-    if ALL in said:
+    names = parts.loaded.values.worker.queues
+    if ALL in names:
         return None
-    queues = frozenset(said) | ({OWN_QUEUE} & parts.queue.queues())
+    queues = frozenset(names) | ({OWN_QUEUE} & parts.queue.queues())
     try:
         parts.queue.check_queues(queues)
     except ValueError as error:
@@ -273,7 +277,7 @@ def _site(parts: Assembled) -> Any:
         telling=parts.telling,
         apps=tuple(parts.apps),
         version=__version__,
-        config=lambda: [each.as_json() for each in parts.loaded.effective()],
+        config=lambda: [setting.as_json() for setting in parts.loaded.effective()],
         simulated={name: simulator.url for name, simulator in parts.simulators.items()},
         hosts=(*parts.loaded.values.server.names, parts.loaded.values.server.host),
         trusted_proxies=parts.loaded.values.server.trusted_proxies,
@@ -284,8 +288,8 @@ def _site(parts: Assembled) -> Any:
 
 def _issuers(loaded: Loaded) -> list[Issuer]:
     """The trusted issuers of tokens: this server, and the owner of the public key in the settings."""
-    said = loaded.values.jwt
+    jwt = loaded.values.jwt
     own = [Issuer.own(secrets_of(loaded).derived("jwt"))]
-    if not said.public_key:
+    if not jwt.public_key:
         return own
-    return [*own, Issuer.of_public_key(said.public_key, said.issuer, said.audience)]
+    return [*own, Issuer.of_public_key(jwt.public_key, jwt.issuer, jwt.audience)]

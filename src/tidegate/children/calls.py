@@ -68,5 +68,5 @@ def _call(fn: Callable[..., Any] | str, args: object, limits: Limits) -> ChildCa
 
 
 def _result(fn: Callable[..., Any] | str, answer: Frame) -> Any:
-    found = result_of(answer)
-    return found if isinstance(fn, str) else _signature(fn).result.decode(answer[1])
+    result = result_of(answer)
+    return result if isinstance(fn, str) else _signature(fn).result.decode(answer[1])

@@ -144,8 +144,8 @@ class Children:
             answer = child.ask(
                 fields,
                 call.body,
-                within=limits.time,
-                max_bytes=limits.answer_mb * _MB + _FIELDS,  # type: ignore[arg-type]
+                within=limits.time,  # type: ignore[arg-type]
+                max_bytes=limits.answer_mb * _MB + _FIELDS,
                 reply=lambda saved: {"saved": call.save is not None and call.save(saved)},
             )
             well = answer[0].get("end") != "memory"
@@ -259,19 +259,19 @@ def place_of(fn: Callable[..., Any]) -> str:
     return f"{Path(file).resolve()}:{name}"
 
 
-def fault_in(said: dict[str, Any]) -> Fault:
+def fault_in(fields: dict[str, Any]) -> Fault:
     """Parses the fault in a child's response, which is not trusted."""
     try:
-        retry_after, status = said.get("retry_after"), said.get("status")
+        retry_after, status = fields.get("retry_after"), fields.get("status")
         return Fault(
-            code=str(said["code"])[:64],
-            reason=Reason(said["reason"]),
-            reach=Reach(said["reach"]),
-            level=Level(said["level"]),
-            message=str(said["message"])[:500],
-            advice=str(said["advice"])[:500],
-            rule=str(said["rule"])[:200],
-            detail=str(said["detail"])[:2000],
+            code=str(fields["code"])[:64],
+            reason=Reason(fields["reason"]),
+            reach=Reach(fields["reach"]),
+            level=Level(fields["level"]),
+            message=str(fields["message"])[:500],
+            advice=str(fields["advice"])[:500],
+            rule=str(fields["rule"])[:200],
+            detail=str(fields["detail"])[:2000],
             status=status if isinstance(status, int) else 0,
             retry_after=float(retry_after) if isinstance(retry_after, (int, float)) else None,
         )

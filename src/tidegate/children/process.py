@@ -44,7 +44,7 @@ class Child:
         self.idle_since = 0.0
         self._lock = threading.Lock()
         self._reaped = False
-        path = [each or str(Path.cwd()) for each in sys.path]
+        path = [entry or str(Path.cwd()) for entry in sys.path]
         # -P: the script's folder is not searched; _BOOT sets the parent's path. Its output goes to the parent's stderr.
         self._process = subprocess.Popen(  # noqa: S603 - Python itself, with a program of ours
             [sys.executable, "-P", "-c", _BOOT, json.dumps(path)], stdin=PIPE, stdout=PIPE, process_group=0

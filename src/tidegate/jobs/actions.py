@@ -28,18 +28,18 @@ def events(tx: Tx, id_: int) -> list[JobEvent]:
     job = get(tx, id_)
     if job is None:
         return []
-    found = [JobEvent("queued", job.created_at, 0, 0)]
+    history = [JobEvent("queued", job.created_at, 0, 0)]
     for kind, at, attempt, fence, began, code, status, message, actor in tx.query("events", {"job": id_}):
         if kind == "refused":
-            found.clear()  # it never was in the queue
+            history.clear()  # it never was in the queue
         if began is not None:
-            found.append(JobEvent("processing", began, attempt, fence, actor=actor))
+            history.append(JobEvent("processing", began, attempt, fence, actor=actor))
         duration = None if began is None else max(0.0, at - began)
-        found.append(JobEvent(kind, at, attempt, fence, code, status, message, actor, duration))
+        history.append(JobEvent(kind, at, attempt, fence, code, status, message, actor, duration))
     if job.claimed_at is not None:
-        found.append(JobEvent("processing", job.claimed_at, job.attempt, job.fence, actor=job.lease_by))
+        history.append(JobEvent("processing", job.claimed_at, job.attempt, job.fence, actor=job.lease_by))
     # Events are stored by attempt. Sorting puts those that overlap with other attempts in order.
-    return sorted(found, key=lambda event: (event.at, event.fence, event.kind != "processing"))
+    return sorted(history, key=lambda event: (event.at, event.fence, event.kind != "processing"))
 
 
 def requeue_job(tx: Tx, id_: int, actor: str) -> bool:
@@ -175,7 +175,7 @@ def _note(tx: Tx, ids: Iterable[int], kind: str, actor: str) -> None:
 
 def retry(tx: Tx, job: int, by: str) -> None:
     """Queues a failed or cancelled job again: attempts restart, the history stays."""
-    found = _require_job(tx, job)
+    current = _require_job(tx, job)
     if try_retry(tx, job, by):
         return
     kinds = {event.kind for event in events(tx, job)}
@@ -183,7 +183,7 @@ def retry(tx: Tx, job: int, by: str) -> None:
         raise Rejected(f"job {job} was refused before it was queued, and cannot be retried; put it in anew")
     if "barred" in kinds:
         raise Rejected(f"what job {job} would need is gone, and it cannot be retried; put it in anew")
-    raise Rejected(f"job {job} is {found.state}; only a failed or cancelled job can be retried")
+    raise Rejected(f"job {job} is {current.state}; only a failed or cancelled job can be retried")
 
 
 def try_retry(tx: Tx, job: int, by: str) -> bool:
@@ -197,10 +197,10 @@ def try_retry(tx: Tx, job: int, by: str) -> bool:
 
 def cancel(tx: Tx, job: int, by: str) -> str:
     """Cancels a job. Returns 'cancelled', or 'asked' if it runs and its handler must stop first."""
-    found = _require_job(tx, job)
+    current = _require_job(tx, job)
     done = try_cancel(tx, job, by)
     if done is None:
-        raise Rejected(why_not_cancelled(found))
+        raise Rejected(why_not_cancelled(current))
     return done
 
 
@@ -221,25 +221,25 @@ def why_not_cancelled(job: Job) -> str:
 
 def forget(tx: Tx, job: int, by: str) -> None:
     """Removes a final job with its history. Raises Rejected while an unfinished child needs its result."""
-    found = _require_job(tx, job)
+    current = _require_job(tx, job)
     if not delete_job(tx, job):
         child = needed_by(tx, job)
-        if found.state.final and child is not None:
+        if current.state.final and child is not None:
             raise Rejected(
                 f"job {child} has not ended and needs the result of job {job}; cancel it first, or wait for it"
             )
-        raise Rejected(f"job {job} is {found.state}; only a job that has ended can be forgotten")
+        raise Rejected(f"job {job} is {current.state}; only a job that has ended can be forgotten")
     # The job's history is deleted, so the event goes to its queue.
-    table.append_event(tx, "queue", found.queue, "job_forgotten", str(by), fields={"job": job, "kind": found.kind})
-    was = {"state": str(found.state), "code": found.error_code, "kind": found.kind}
+    table.append_event(tx, "queue", current.queue, "job_forgotten", str(by), fields={"job": job, "kind": current.kind})
+    was = {"state": str(current.state), "code": current.error_code, "kind": current.kind}
     _did(tx, by, audit.FORGOTTEN, job, was, {"state": "gone"})
 
 
 def _require_job(tx: Tx, job: int) -> Job:
-    found = get(tx, job)
-    if found is None:
+    current = get(tx, job)
+    if current is None:
         raise NotFound(f"there is no job {job}")
-    return found
+    return current
 
 
 def _did(tx: Tx, by: str, action: str, job: int, was: Mapping[str, Any], became: Mapping[str, Any]) -> None:
@@ -249,8 +249,8 @@ def _did(tx: Tx, by: str, action: str, job: int, was: Mapping[str, Any], became:
 
 
 def _before(tx: Tx, job: int, by: str) -> dict[str, Any]:
-    found = get(tx, job) if isinstance(by, Actor) else None
-    return {} if found is None else {"state": str(found.state), "code": found.error_code or found.last_code}
+    current = get(tx, job) if isinstance(by, Actor) else None
+    return {} if current is None else {"state": str(current.state), "code": current.error_code or current.last_code}
 
 
 # -- allowed actions -------------------------------------------------------------------------------------------------
@@ -322,6 +322,6 @@ def _paused_until(tx: Tx, name: str) -> float | None:
 
 
 def _require_queue(tx: Tx, name: str, known: Collection[str]) -> None:
-    there = {queue for queue, _ in settle.read(tx)} | set(known)
-    if name not in there:
-        raise NotFound(f"there is no queue {name!r}{meant_name(name, there)}")
+    queues = {queue for queue, _ in settle.read(tx)} | set(known)
+    if name not in queues:
+        raise NotFound(f"there is no queue {name!r}{meant_name(name, queues)}")

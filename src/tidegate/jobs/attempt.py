@@ -45,47 +45,47 @@ def call_of(kind: JobKind, args: str, context: Context) -> ChildCall:
 
 def result_of(answer: Frame, job: Claimed | None = None) -> Any:
     """Returns or raises what the handler in the child did, as if it had run in this process."""
-    said, text = answer
+    fields, text = answer
     try:
-        match said.get("end"):
+        match fields.get("end"):
             case "done":
-                writes = [BoundStatement(str(name), dict(params)) for name, params in said["writes"]]
+                writes = [BoundStatement(str(name), dict(params)) for name, params in fields["writes"]]
                 result = json.loads(text)
-                return Done(result, writes, unsent=bool(said["unsent"])) if writes or said["unsent"] else result
+                return Done(result, writes, unsent=bool(fields["unsent"])) if writes or fields["unsent"] else result
             case "again":
                 raise Again(
-                    float(said["delay"]),
-                    ladder=bool(said["ladder"]),
-                    keep_attempt=bool(said["keep_attempt"]),
-                    keep_place=bool(said["keep_place"]),
-                    code=said["code"],
-                    message=str(said["message"]),
-                    status=said["status"],
-                    fault=_fault(said),
+                    float(fields["delay"]),
+                    ladder=bool(fields["ladder"]),
+                    keep_attempt=bool(fields["keep_attempt"]),
+                    keep_place=bool(fields["keep_place"]),
+                    code=fields["code"],
+                    message=str(fields["message"]),
+                    status=fields["status"],
+                    fault=_fault(fields),
                 )
             case "fail":
                 raise Fail(
-                    str(said["code"]),
-                    str(said["message"]),
-                    keep_place=bool(said["keep_place"]),
-                    status=said["status"],
-                    fault=_fault(said),
+                    str(fields["code"]),
+                    str(fields["message"]),
+                    keep_place=bool(fields["keep_place"]),
+                    status=fields["status"],
+                    fault=_fault(fields),
                 )
             case "held":
-                raise Held(str(said["target"]), None, str(said["reason"]), 0.0, None, said["retry_after"])
+                raise Held(str(fields["target"]), None, str(fields["reason"]), 0.0, None, fields["retry_after"])
             case "lost" if job is not None:
                 raise LeaseLost(job.id, job.fence)
             case "memory":
                 raise ChildError(CORE["child_memory"].fault("child"))
             case "fault":
-                raise ChildError(fault_in(said["fault"]))
+                raise ChildError(fault_in(fields["fault"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ChildError(_BAD_ANSWER) from error
     raise ChildError(_BAD_ANSWER)
 
 
-def _fault(said: dict[str, Any]) -> Fault | None:
-    return None if said["fault"] is None else fault_in(said["fault"])
+def _fault(fields: dict[str, Any]) -> Fault | None:
+    return None if fields["fault"] is None else fault_in(fields["fault"])
 
 
 def is_current(task: asyncio.Task[None] | None) -> bool:
@@ -197,9 +197,9 @@ async def _call(attempt: Attempt, kind: JobKind, executors: Executors) -> Any:
     except Exception as error:
         raise _Misfit(str(error)) from error
     if kind.verify is not None and context.retried:
-        found = await _verified(kind.verify, kind.verify_is_async, parameters.complete(bound), context, executors)
-        if found is not None:
-            return found
+        verified = await _verified(kind.verify, kind.verify_is_async, parameters.complete(bound), context, executors)
+        if verified is not None:
+            return verified
     if kind.colour == "async":
         return await parameters.call(kind.handler, bound, context)
     if kind.colour == "process":
@@ -211,8 +211,8 @@ async def _verified(verify: Hook, is_async: bool, bound: Bound, context: Context
     """The result of an earlier attempt that the *verify* hook found, `Done()` if it has no value, or None."""
     if is_async:
         return await verify(bound, context)
-    found = await executors.handler(lambda: verify(bound, context))
-    return await found if inspect.isawaitable(found) else found
+    result = await executors.handler(lambda: verify(bound, context))
+    return await result if inspect.isawaitable(result) else result
 
 
 class _Misfit(Exception):
@@ -223,8 +223,8 @@ def _single(error: BaseException) -> BaseException:
     """Unwraps an exception group with one exception. Of a group of holds, returns the longest."""
     while isinstance(error, BaseExceptionGroup):
         inner = error.exceptions
-        if len(inner) > 1 and all(isinstance(each, Held) for each in inner):
-            return max(inner, key=lambda each: getattr(each, "retry_after", None) or _NO_END)
+        if len(inner) > 1 and all(isinstance(hold, Held) for hold in inner):
+            return max(inner, key=lambda hold: getattr(hold, "retry_after", None) or _NO_END)
         if len(inner) > 1:
             return error
         error = inner[0]
@@ -287,12 +287,12 @@ def _fault_of(error: BaseException, rule_pack: Pack | None) -> Fault:
         detail = f"the handler raised {type(error).__name__}, which is not an Exception"
         return unexpected.fault("handler", reach=Reach.SELF, detail=detail)
     try:
-        found = classify(error, rule_pack)
+        fault = classify(error, rule_pack)
     except Exception:
         _log.exception("classifier_failed")  # in a rule of the user
-        found = None
+        fault = None
     # None: the response was good, but the handler failed. That is a bug of the handler, retried as an unknown fault.
-    return found or unexpected.fault("handler", reach=Reach.SELF)
+    return fault or unexpected.fault("handler", reach=Reach.SELF)
 
 
 def _finished(attempt: Attempt, kind: JobKind, result: Any) -> FinishedAttempt | None:

@@ -96,23 +96,23 @@ class Context:
 
     async def save(self, **values: Any) -> None:
         """Saves small values for the next attempt. Raises LeaseLost when the lease is lost."""
-        kept = {**self._saved, **values}
+        merged = {**self._saved, **values}
         self._settled(
-            kept, ok=not self.lost and await self._saver.save(self._job, encode(kept, what="save", limit=MAX_BYTES))
+            merged, ok=not self.lost and await self._saver.save(self._job, encode(merged, what="save", limit=MAX_BYTES))
         )
 
     def save_now(self, **values: Any) -> None:
         """As `save`, for a synchronous handler."""
-        kept = {**self._saved, **values}
+        merged = {**self._saved, **values}
         self._settled(
-            kept, ok=not self.lost and self._saver.save_now(self._job, encode(kept, what="save", limit=MAX_BYTES))
+            merged, ok=not self.lost and self._saver.save_now(self._job, encode(merged, what="save", limit=MAX_BYTES))
         )
 
-    def _settled(self, kept: dict[str, Any], *, ok: bool) -> None:
+    def _settled(self, merged: dict[str, Any], *, ok: bool) -> None:
         if not ok:
             self.lost = True
             raise LeaseLost(self._job.id, self._job.fence)
-        self._saved = kept
+        self._saved = merged
 
 
 class _InMemory:

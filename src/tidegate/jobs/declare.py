@@ -39,23 +39,25 @@ def retention_of(said: Mapping[str, Mapping[str, Duration]] | None) -> dict[str,
         raise TypeError(
             f"retention must be a dict by queue or None, got {said!r:.60}; did you mean {{'*': {{'done': '7d'}}}}?"
         )
-    found: dict[str, dict[StoredState, float]] = {}
-    for queue, kept in (said or {}).items():
+    retention: dict[str, dict[StoredState, float]] = {}
+    for queue, durations in (said or {}).items():
         if queue != ANY:
             valid_name(queue, field="retention")
-        if not isinstance(kept, Mapping):
-            raise TypeError(f"retention[{queue!r}]: {kept!r:.60} is no mapping; give {{'done': '7d', 'failed': '30d'}}")
-        unknown = [state for state in kept if state not in _FINAL]
+        if not isinstance(durations, Mapping):
+            raise TypeError(
+                f"retention[{queue!r}]: {durations!r:.60} is no mapping; give {{'done': '7d', 'failed': '30d'}}"
+            )
+        unknown = [state for state in durations if state not in _FINAL]
         if unknown:
             raise ValueError(
                 f"retention[{queue!r}]: {unknown[0]!r} is no state that a job ends in; give some of: "
                 + ", ".join(_FINAL)
             )
-        found[queue] = {
+        retention[queue] = {
             StoredState(state): seconds(time, field=f"retention[{queue!r}][{str(state)!r}]")
-            for state, time in kept.items()
+            for state, time in durations.items()
         }
-    return found
+    return retention
 
 
 # -- types of job functions ------------------------------------------------------------------------------------------
@@ -278,7 +280,7 @@ def _check_aliases(aliases: Sequence[str]) -> None:
 
 
 def _check_key(key: object, what: str, other: str) -> None:
-    names = isinstance(key, tuple) and bool(key) and all(isinstance(each, str) for each in key)
+    names = isinstance(key, tuple) and bool(key) and all(isinstance(name, str) for name in key)
     if key is None or isinstance(key, str) or names or callable(key):
         return
     raise TypeError(

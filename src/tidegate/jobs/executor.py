@@ -73,11 +73,11 @@ class ExecutorSlots:
 
     def unstarted(self, claimed_before: float | None = None) -> list[Attempt]:
         """Removes and returns buffered attempts, or only those claimed before a time. Stops prefetching."""
-        out = [each for each in self._buffer if claimed_before is None or each.claimed < claimed_before]
-        for each in out:
-            self._buffer.remove(each)
+        attempts = [attempt for attempt in self._buffer if claimed_before is None or attempt.claimed < claimed_before]
+        for attempt in attempts:
+            self._buffer.remove(attempt)
             self._quick = 0
-        return out
+        return attempts
 
     async def broken(self) -> None:
         """Waits for ever, and raises when a slot fails. Its job would otherwise stay under a lease that is renewed."""
@@ -244,16 +244,16 @@ class InFlightJobs(Holder):
         taken, self.ended = _one_each(self.ended)
         return taken
 
-    def settled(self, each: FinishedAttempt) -> None:
-        self.attempts.pop((each.outcome.job.id, each.outcome.job.fence), None)
+    def settled(self, finished: FinishedAttempt) -> None:
+        self.attempts.pop((finished.outcome.job.id, finished.outcome.job.fence), None)
 
-    def unwritable(self, each: FinishedAttempt) -> FinishedAttempt:
+    def unwritable(self, finished: FinishedAttempt) -> FinishedAttempt:
         """The outcome to write instead of one that the store rejects."""
-        job = each.outcome.job
+        job = finished.outcome.job
         kind = self._kinds.get(job.kind)
         fault = CORE["unexpected"].fault("settle", reach=Reach.SELF)
         policy = outcome.KindPolicy() if kind is None else kind.policy
-        return FinishedAttempt(outcome.after_fault(job, fault, policy, self._worker.rng()), each.note)
+        return FinishedAttempt(outcome.after_fault(job, fault, policy, self._worker.rng()), finished.note)
 
     def room(self, ended: int = 0) -> int:
         """How many jobs may be claimed after the *ended* ones are settled."""
@@ -297,7 +297,7 @@ def _one_each(ended: list[FinishedAttempt]) -> tuple[list[FinishedAttempt], list
     seen: set[int] = set()
     now: list[FinishedAttempt] = []
     later: list[FinishedAttempt] = []
-    for each in ended:
-        (later if each.outcome.job.id in seen else now).append(each)
-        seen.add(each.outcome.job.id)
+    for finished in ended:
+        (later if finished.outcome.job.id in seen else now).append(finished)
+        seen.add(finished.outcome.job.id)
     return now, later

@@ -35,17 +35,17 @@ def job(tx: Tx, id_: int) -> list[WaitReason]:
 
     A running job whose worker has disappeared has a reason, too: it is rescued when its lease ends.
     """
-    found = actions.get(tx, id_)
-    if found is None:
+    current = actions.get(tx, id_)
+    if current is None:
         raise NotFound(f"there is no job {id_}")
-    stage, now = StoredState(found.stage), now_of(tx)
+    stage, now = StoredState(current.stage), now_of(tx)
     if stage is StoredState.RUNNING:
-        return list(_lost_worker(tx, found, now))
+        return list(_lost_worker(tx, current, now))
     if stage.state.final:
         return []
-    reasons = [*explain.of_queue(tx, found.queue, now), *explain.of_target(tx, found.target, found.lane, now)]
-    reasons += [*_itself(tx, found, now), *_cycle(tx, found.queue, now), *_no_worker(tx, found.queue, now)]
-    return in_order(reasons) or [_alone(found) if found.suspect else _next(tx, found)]
+    reasons = [*explain.of_queue(tx, current.queue, now), *explain.of_target(tx, current.target, current.lane, now)]
+    reasons += [*_itself(tx, current, now), *_cycle(tx, current.queue, now), *_no_worker(tx, current.queue, now)]
+    return in_order(reasons) or [_alone(current) if current.suspect else _next(tx, current)]
 
 
 def next_cycle(tx: Tx, queue: str) -> float | None:
@@ -218,10 +218,10 @@ def begin(tx: Tx, name: str, by: str, key: str | None = None) -> TargetTest:
         raise Rejected(f"{name} is paused by {row.paused_by}; resume it first")
     shut = row.breaker.state == OPEN and not (row.breaker.until is not None and row.breaker.until <= now)
     held = _held(tx, name, key, now)
-    found = _candidate(tx, name, key, held, shut=shut)
-    if found is None:
+    candidate = _candidate(tx, name, key, held, shut=shut)
+    if candidate is None:
         raise Rejected(_nothing_to_test(row, held, key, shut=shut))
-    hold = held.get(found.lane)
+    hold = held.get(candidate.lane)
     if hold is not None and hold.probe:
         raise Rejected(f"job {hold.probe} is trying it already")
     after = row.breaker
@@ -229,16 +229,16 @@ def begin(tx: Tx, name: str, by: str, key: str | None = None) -> TargetTest:
         after = breaker.half_open(row.breaker, now)
         target_actions.move_breaker(tx, name, row.breaker, after, by, TESTED)
     if hold is not None:
-        _let_probe(tx, name, found.lane, now)
-    if not found.ready:
-        actions.run_now(tx, found.id, str(by))
-    lane = found.lane or None
-    table.append_event(tx, "target", name, TESTED, str(by), key_text=lane, fields={"job": found.id})
+        _let_probe(tx, name, candidate.lane, now)
+    if not candidate.ready:
+        actions.run_now(tx, candidate.id, str(by))
+    lane = candidate.lane or None
+    table.append_event(tx, "target", name, TESTED, str(by), key_text=lane, fields={"job": candidate.id})
     if not shut:
         place, was = AuditSubject(subject="target", name=name, lane=lane), "" if hold is None else hold.reason
         audit.append_entry(tx, by, TESTED, place, was={"state": was}, became={"state": "a job tries it"})
-    waits = [why for why in job(tx, found.id) if why.reason is not WaitsFor.NEXT]
-    return TargetTest(target=name, key=found.lane, job=found.id, breaker=after.state, waits=waits)
+    waits = [why for why in job(tx, candidate.id) if why.reason is not WaitsFor.NEXT]
+    return TargetTest(target=name, key=candidate.lane, job=candidate.id, breaker=after.state, waits=waits)
 
 
 def _held(tx: Tx, name: str, key: str | None, now: float) -> dict[str, StoredKeyHealth]:

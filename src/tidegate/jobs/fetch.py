@@ -75,15 +75,15 @@ def suspect(
     """
     sharing = FairShare(tx, gates, request)
     open_fronts = {front.place for front in ready_targets if gates.admits(front)}
-    for each in job_claim.suspects(tx, request.cycle):
-        lane = each.lane
+    for candidate in job_claim.suspects(tx, request.cycle):
+        lane = candidate.lane
         if (lane.queue, lane.target) not in open_fronts or not sharing.is_open(lane):
             continue
-        if duty is not None and not duty.includes(lane.queue, each.waited):
+        if duty is not None and not duty.includes(lane.queue, candidate.waited):
             continue
         if not gates.request_depth(lane.target) or gates.left(lane.target) <= 0:
             continue
-        if not alone or sharing.take_suspect(lane, each.id):
+        if not alone or sharing.take_suspect(lane, candidate.id):
             return sharing.taken
     return None
 
@@ -182,11 +182,11 @@ class FairShare:
 
     def _open_keys(self, ready_target: ReadyTarget, limit: int) -> list[ReadyKey]:
         """The next keys that are open, up to *limit*, in one round over all keys."""
-        found: list[ReadyKey] = []
+        keys: list[ReadyKey] = []
         for lane in self._walk(ready_target):
             if self.is_open(lane):
-                found.append(lane)
-                if len(found) >= limit:
+                keys.append(lane)
+                if len(keys) >= limit:
                     break
                 continue
             self._gates.wake_at(lane.hold_until)
@@ -194,7 +194,7 @@ class FairShare:
             if self._held >= _MAX_HELD:
                 self._cut_short(ready_target, lane)
                 break
-        return found
+        return keys
 
     def is_open(self, ready_key: ReadyKey) -> bool:
         return ready_key.hold is None or (ready_key.hold_until is not None and ready_key.hold_until <= self._gates.now)
@@ -296,11 +296,11 @@ def fetch(
     tx: Tx, gates: ClaimGates, ended: Sequence[FinishedAttempt], request: FetchRequest, now: float, schema: Schema
 ) -> FetchResult:
     """Settles the *ended* attempts, then claims. All of it is one transaction."""
-    settled = settle(tx, [each.outcome for each in ended], request.worker)
+    settled = settle(tx, [finished.outcome for finished in ended], request.worker)
     late = {id(outcome) for outcome in settled.late}  # by identity: a job may have an old and a new attempt here
-    counted = [each for each in ended if id(each.outcome) not in late]
-    for each in counted:
-        for write in each.writes:
+    counted = [finished for finished in ended if id(finished.outcome) not in late]
+    for finished in counted:
+        for write in finished.writes:
             tx.query(write.name, write.params)
     if late:
         job_claim.survive(tx, request.worker)
@@ -317,8 +317,8 @@ def fetch(
     ready_targets = ready.targets if ready.targets and schema.fits(tx, ready.migrations) else []
     # Locks targets after jobs, and all in one statement, to avoid deadlocks between workers.
     gate_tx = gates.turn(tx, request.worker, now)
-    gate_tx.lock_rows({each.outcome.job.target for each in counted}, ready_targets)
-    gate_tx.note([(each.outcome, each.note) for each in counted])
+    gate_tx.lock_rows({finished.outcome.job.target for finished in counted}, ready_targets)
+    gate_tx.note([(finished.outcome, finished.note) for finished in counted])
     if ready_targets:
         _claim(tx, gates, gate_tx, ready_targets, request, done, suspects=ready.suspects)
     done.events, done.asks, done.opens_at = gate_tx.events, gate_tx.asks, gate_tx.opens_at

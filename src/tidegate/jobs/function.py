@@ -278,8 +278,8 @@ class _Enqueues(Generic[P, R]):
         made = self._queue.run_in_transaction(work, self._options.connection)
         return Enqueued(made, created=True, _queue=self._queue, _result=self._put.result)
 
-    def _handles(self, found: Iterable[insert.InsertResult]) -> list[Enqueued[R]]:
-        return [Enqueued(each.id, each.created, self._queue, self._put.result) for each in found]
+    def _handles(self, results: Iterable[insert.InsertResult]) -> list[Enqueued[R]]:
+        return [Enqueued(result.id, result.created, self._queue, self._put.result) for result in results]
 
     def _many(self, calls: Iterable[Call], after_each: Sequence[Iterable[Parent] | Parent] | None) -> list[NewJob]:
         if isinstance(calls, (str, bytes, Mapping)):
@@ -377,7 +377,7 @@ class JobFunction(_Enqueues[P, R]):
         own open connection, or the transaction of `db.write`.
         """
         due_at, due_in = _moment(due)
-        said = Options(
+        options = Options(
             queue=None if queue is None else self._queue.known_queue(queue),
             due_at=due_at,
             due_in=due_in,
@@ -386,7 +386,7 @@ class JobFunction(_Enqueues[P, R]):
             unique=unique,
             connection=connection,
         )
-        return ConfiguredJob(self._queue, self.kind, self._put, said)
+        return ConfiguredJob(self._queue, self.kind, self._put, options)
 
     def new_job(self, /, *args: P.args, **kwargs: P.kwargs) -> NewJob:
         """The job for these arguments, for the caller to insert in its own transaction."""

@@ -290,19 +290,19 @@ class ClaimGateTx:
             if outcome.job.target in self._gates.rules:
                 by_target[outcome.job.target].append((outcome, note))
         open_keys = KeyHealthTx(self._tx, self.now, self._gates.rng, self._happened, self.events)
-        for target, said in sorted(by_target.items()):
+        for target, batch in sorted(by_target.items()):
             rules = self._gates.rules[target]
             if rules.breaker is not None:
-                results = [(note.ok, note.generation) for _, note in said if note is not None and note.ok is not None]
+                results = [(note.ok, note.generation) for _, note in batch if note is not None and note.ok is not None]
                 before = self._advanced(rules, self._rows[target].breaker)
                 self._move(target, before, target_breaker.record_results(before, rules.breaker, results, self.now))
             if rules.capacity is not None:
-                known = [outcome for outcome, _ in said if not outcome.keep_place]
+                known = [outcome for outcome, _ in batch if not outcome.keep_place]
                 back = [(outcome.job.id, outcome.accepted) for outcome in known]
                 self._fill(
                     target, capacity.record_settled(self._filling(target), rules.capacity.limits, back, self.now)
                 )
-            if open_keys.note(rules, said) and rules.breaker is not None:
+            if open_keys.note(rules, batch) and rules.breaker is not None:
                 before = self._rows[target].breaker
                 self._move(target, before, target_breaker.restart_limit(before, self.now))
 

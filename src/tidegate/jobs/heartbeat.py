@@ -70,10 +70,10 @@ def _went_back(tx: Tx, dialect: Dialect, worker: str, last: HeartbeatMark, held:
 
 def _lacks(tx: Tx, dialect: Dialect, worker: str, held: Sequence[Claimed]) -> bool:
     """Whether the database lacks a committed lease. Another worker could then get the same fence or job ID."""
-    leases = [{"id": each.id, "fence": each.fence} for each in held]
+    leases = [{"id": job.id, "fence": job.fence} for job in held]
     if tx.query_many("unknown_leases", leases, {"worker": worker}):
         return True
-    newest = max((each.id for each in held), default=0)
+    newest = max((job.id for job in held), default=0)
     return dialect is Dialect.POSTGRES and newest > int(tx.query("last_id_postgres")[0][0])
 
 
@@ -163,18 +163,18 @@ class Heartbeat:
         worker.store.checks.add(self._check)
         self._tell(heard.beaten.put_right)
         self._offset = heard.now - self._ours()
-        alive = {each.id: each for each in heard.renewed}
+        alive = {renewal.id: renewal for renewal in heard.renewed}
         for attempt in held:
-            found = alive.get(attempt.job.id)
-            if found is None:
+            renewed = alive.get(attempt.job.id)
+            if renewed is None:
                 # An attempt that has ended may have been settled meanwhile. If not, settling reports the loss.
                 if not attempt.ended and attempt.key in worker.in_flight.attempts and attempt.stop != "lost":
                     _log.warning("lease_lost job=%s fence=%s", *attempt.key)
                     attempt.interrupt("lost")
                 continue
-            if found.extended:
+            if renewed.extended:
                 attempt.deadline = sent + worker.policy.lease
-            if found.stop_asked:
+            if renewed.stop_asked:
                 attempt.request_cancel()
             if attempt.job.queue in heard.paused:
                 attempt.context.stopping = True
@@ -188,14 +188,14 @@ class Heartbeat:
         """Checks a newly connected server for a rollback, before any lease on it counts."""
         last, worker = self._must_be_known(), self._worker
         held = [attempt.job for attempt in self._held()]
-        found = None if last is None else check(tx, worker.store.dialect, worker.id, last, held)
-        if found is not None:
-            self._put_right[found.epoch] = found.requeued
+        rollback = None if last is None else check(tx, worker.store.dialect, worker.id, last, held)
+        if rollback is not None:
+            self._put_right[rollback.epoch] = rollback.requeued
 
-    def _tell(self, found: Restored | None) -> None:
+    def _tell(self, rollback: Restored | None) -> None:
         """Logs each rollback once, after the repair is committed."""
-        if found is not None:
-            self._put_right[found.epoch] = found.requeued
+        if rollback is not None:
+            self._put_right[rollback.epoch] = rollback.requeued
         while self._put_right:
             epoch, requeued = self._put_right.popitem()
             hint = "it lacks its last commits; no lease from before holds"

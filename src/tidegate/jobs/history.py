@@ -70,7 +70,7 @@ def _named(scope: str, found: Figured) -> dict[tuple[str, str], dict[str, Any]]:
 
 def looks_since(tx: Tx, since: float) -> list[int]:
     """The slots since then that have rollups. A name without a rollup in such a slot had no counters."""
-    return [each.at for each in read(tx, *_LOOKED, since)]
+    return [rollup.at for rollup in read(tx, *_LOOKED, since)]
 
 
 def at_this_moment(tx: Tx, scope: str, name: str, now: float) -> Mapping[str, Any] | None:
@@ -269,7 +269,7 @@ def beats(tx: Tx, names: Sequence[str]) -> dict[str, list[CallCounts | None]]:
 
 def _history(tx: Tx, scope: str, name: str, span: str, made: Callable[[Rollup, Rollup, int], P]) -> History[P]:
     now, start, step = _looked_at(tx, span)
-    known = {each.at: each for each in read(tx, scope, name, start)}
+    known = {rollup.at: rollup for rollup in read(tx, scope, name, start)}
     figures = at_this_moment(tx, scope, name, now)
     return _points(known, figures, looks_since(tx, start), (now, start, step), scope, made)
 
@@ -319,7 +319,7 @@ def _point(old: Rollup, new: Rollup, at: int) -> Point:
 
 
 def _calls(old: Rollup, new: Rollup, at: int) -> CallCounts:
-    good, bad, rejected = (_grown(*each) for each in zip(old.figures["calls"], new.figures["calls"], strict=True))
+    good, bad, rejected = (_grown(*pair) for pair in zip(old.figures["calls"], new.figures["calls"], strict=True))
     return CallCounts(at=at, good=good, bad=bad, rejected=rejected)
 
 

@@ -79,7 +79,7 @@ class InFlightAttempts:
     def admits_others(self, holder: Holder) -> bool:
         """Whether other jobs may be claimed: no suspect runs, and no other worker waits to start one."""
         with self._lock:
-            return not (self._waiting - {holder}) and not any(each.suspect for each in self._others(holder))
+            return not (self._waiting - {holder}) and not any(attempt.suspect for attempt in self._others(holder))
 
     def wait_to_be_alone(self, holder: Holder, *, waits: bool) -> None:
         """Records whether a worker waits to run a suspect alone."""
@@ -92,8 +92,8 @@ class InFlightAttempts:
             others = list(self._others(holder))
             holder.attempts[attempt.key] = attempt
             if attempt.suspect:
-                return not any(_may_crash(each, now) for each in others)
-            return not any(each.suspect for each in others)
+                return not any(_may_crash(other, now) for other in others)
+            return not any(other.suspect for other in others)
 
     def _others(self, holder: Holder) -> Iterator[Attempt]:
         """Unfinished attempts, except those whose handlers started this worker."""
@@ -102,8 +102,8 @@ class InFlightAttempts:
         while outer is not None:
             enclosing.add(outer)
             outer = outer.outer
-        for each in self._holders | {holder}:
-            for attempt in list(each.attempts.values()):
+        for other in self._holders | {holder}:
+            for attempt in list(other.attempts.values()):
                 if not attempt.ended and attempt not in enclosing:
                     yield attempt
 

@@ -32,18 +32,21 @@ class InsertResult(NamedTuple):
 def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[InsertResult]:
     """Inserts jobs in the caller's transaction. Returns one result per job, in order."""
     states = _states(tx, jobs)
-    waits_for = [[each for each in sorted(set(job.parents)) if states[each] is not StoredState.DONE] for job in jobs]
+    waits_for = [
+        [parent_id for parent_id in sorted(set(job.parents)) if states[parent_id] is not StoredState.DONE]
+        for job in jobs
+    ]
     rows = [_row(job, len(waits_for[i])) for i, job in enumerate(jobs)]
     plain = [i for i, job in enumerate(jobs) if job.unique_key is None]
     unique = [i for i, job in enumerate(jobs) if job.unique_key is not None]
     made: Made = []
-    found = _plain(tx, jobs, rows, plain, made) | _unique(tx, jobs, rows, unique, made)
-    orphans = _linked(tx, jobs, waits_for, states, found) if states else []
+    results = _plain(tx, jobs, rows, plain, made) | _unique(tx, jobs, rows, unique, made)
+    orphans = _linked(tx, jobs, waits_for, states, results) if states else []
     settle.add(tx, Counter(made))
     for child, queue, parent in orphans:
         message = orphaned(parent, states[parent])
         fail_queued(tx, [(child, queue, "blocked", 0)], PARENT_FAILED, message, "parent")
-    return [found[i] for i in range(len(jobs))]
+    return [results[i] for i in range(len(jobs))]
 
 
 def enqueue_one(tx: Tx, job: NewJob) -> InsertResult:
@@ -97,36 +100,36 @@ def _plain(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], ma
     new = tx.query_many("enqueue", [rows[i] for i in wanted])
     if len(new) != len(wanted):
         raise StoreError(f"{len(wanted)} jobs were put in, {len(new)} came back")
-    found = {}
+    results = {}
     for i, (id_, _, _, state) in zip(wanted, sorted(new), strict=True):  # ids are assigned in the order of the rows
-        found[i] = InsertResult(id_, created=True)
+        results[i] = InsertResult(id_, created=True)
         made.append((jobs[i].queue, state))
-    return found
+    return results
 
 
 def _unique(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], made: Made) -> dict[int, InsertResult]:
     """Inserts jobs without a duplicate. A key that occurs twice in one call is one job."""
-    found: dict[int, InsertResult] = {}
+    results: dict[int, InsertResult] = {}
     for _ in range(_TRIES):
-        missing = [i for i in wanted if i not in found]
+        missing = [i for i in wanted if i not in results]
         if not missing:
-            return found
+            return results
         first = {(jobs[i].kind, jobs[i].unique_key): i for i in reversed(missing)}
         given = tx.query_many("enqueue", [rows[i] for i in sorted(first.values())])
         new = {(kind, key): id_ for id_, kind, key, _ in given}
         made += [(jobs[first[kind, key]].queue, state) for _, kind, key, state in given]
         keys = [{"kind": kind, "unique_key": key} for kind, key in first if (kind, key) not in new]
-        twins = {(kind, key): id_ for id_, kind, key in tx.query_many("twins", keys)} if keys else {}
+        duplicates = {(kind, key): id_ for id_, kind, key in tx.query_many("twins", keys)} if keys else {}
         for i in missing:
             key = (jobs[i].kind, jobs[i].unique_key)
             if key in new:
-                found[i] = InsertResult(new[key], created=first[key] == i)
-            elif key in twins:
-                found[i] = InsertResult(twins[key], created=False)
-    missing = [i for i in wanted if i not in found]
+                results[i] = InsertResult(new[key], created=first[key] == i)
+            elif key in duplicates:
+                results[i] = InsertResult(duplicates[key], created=False)
+    missing = [i for i in wanted if i not in results]
     if missing:
         raise _fleeting(jobs[missing[0]])
-    return found
+    return results
 
 
 def _linked(
@@ -134,11 +137,11 @@ def _linked(
     jobs: Sequence[NewJob],
     waits_for: Sequence[Sequence[int]],
     states: dict[int, StoredState],
-    found: dict[int, InsertResult],
+    results: dict[int, InsertResult],
 ) -> list[tuple[int, str, int]]:
     """Links new children to their parents. Returns (child, queue, parent) for parents that failed or were cancelled."""
-    new = [i for i, job in enumerate(jobs) if job.parents and found[i].created]
-    links = [{"parent": parent, "child": found[i].id} for i in new for parent in sorted(set(jobs[i].parents))]
+    new = [i for i, job in enumerate(jobs) if job.parents and results[i].created]
+    links = [{"parent": parent, "child": results[i].id} for i in new for parent in sorted(set(jobs[i].parents))]
     if links:
         tx.query_many("link", links)
     adopted = Counter(parent for i in new for parent in waits_for[i])
@@ -146,7 +149,7 @@ def _linked(
         tx.query_many("adopt_children", [{"id": parent, "n": n} for parent, n in sorted(adopted.items())])
     ended = (StoredState.FAILED, StoredState.CANCELLED)
     dead = [(i, next((wait for wait in waits_for[i] if states[wait] in ended), None)) for i in new]
-    return [(found[i].id, jobs[i].queue, parent) for i, parent in dead if parent is not None]
+    return [(results[i].id, jobs[i].queue, parent) for i, parent in dead if parent is not None]
 
 
 def _fleeting(job: NewJob) -> StoreError:
@@ -213,10 +216,10 @@ class InsertBatcher(BatchLeader[NewJob]):
             for piece in batch:
                 self._perform([piece])
         else:
-            for piece, each in zip(batch, taken, strict=True):
-                piece.result = each
+            for piece, result in zip(batch, taken, strict=True):
+                piece.result = result
 
     def _taken_back(self, others: list[BatchItem[NewJob, Any]]) -> list[BatchItem[NewJob, Any]]:
-        for each in (each for each in others if each.result is None and each.error is None):
-            each.error = StoreBusy("the thread that put the job in was interrupted; it may be there")
+        for item in (item for item in others if item.result is None and item.error is None):
+            item.error = StoreBusy("the thread that put the job in was interrupted; it may be there")
         return []

@@ -109,4 +109,4 @@ def _well(
 
 def _worst(faults: Sequence[tuple[Fault, Claimed]]) -> tuple[Fault, Claimed]:
     """The fault to apply: a fatal one if there is one, else that of the job claimed last."""
-    return max(faults, key=lambda each: (each[0].fatal, each[1].claimed_at))
+    return max(faults, key=lambda pair: (pair[0].fatal, pair[1].claimed_at))

@@ -109,13 +109,13 @@ def targets(
         raise ValueError(f"state: {state!r} is not allowed; give one of: {', '.join(TARGETS)}")
     after = _place(cursor)
     part = name.casefold()
-    found = [
+    rows = [
         stands
         for stands in by_urgency(reports.standings(tx))
         if state in ("", stands.token) and part in stands.name.casefold() and place(stands) > after
     ]
-    items = found[:limit]
-    return ResultPage([stands.report() for stands in items], _cursor(place(items[-1])) if len(found) > limit else None)
+    items = rows[:limit]
+    return ResultPage([stands.report() for stands in items], _cursor(place(items[-1])) if len(rows) > limit else None)
 
 
 def by_urgency(found: list[StatusRow]) -> list[StatusRow]:
@@ -240,22 +240,22 @@ class Triaged:
 
 def triage_failures(tx: Tx, codes: Mapping[str, Code], now: float) -> list[Triaged]:
     """The most recent failure groups, by bucket and then newest first."""
-    found = settle.groups(tx, MAX_GROUPS)
-    names = [each.failure for each in found]
+    groups = settle.groups(tx, MAX_GROUPS)
+    names = [group.failure for group in groups]
     jobs = settle.jobs_in_groups(tx, names, MAX_FAILED_COUNTED + 1)
     trends, able = settle.by_hour(tx, names, now), settle.retriable(tx, names, MAX_FAILED_COUNTED)
     rows = []
-    for each in found:
-        failed, queued = (Count(min(n, MAX_FAILED_COUNTED), capped=n > MAX_FAILED_COUNTED) for n in jobs[each.failure])
-        needs = bucket(each.code, codes.get(each.code), *jobs[each.failure])
+    for group in groups:
+        failed, queued = (Count(min(n, MAX_FAILED_COUNTED), capped=n > MAX_FAILED_COUNTED) for n in jobs[group.failure])
+        needs = bucket(group.code, codes.get(group.code), *jobs[group.failure])
         rows.append(
             Triaged(
-                group=each,
+                group=group,
                 bucket=needs,
                 failed=failed,
                 queued=queued,
-                retriable=failed.capped or each.failure in able,
-                trend=trends[each.failure],
+                retriable=failed.capped or group.failure in able,
+                trend=trends[group.failure],
             )
         )
     order = list(BUCKETS)

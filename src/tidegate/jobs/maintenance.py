@@ -69,8 +69,8 @@ class Maintenance:
     async def rescue_and_expire(self) -> int:
         """Rescues jobs whose lease ended and fails expired ones. Returns how many."""
         touched = 0
-        while found := await self._worker.at_store(self._rescue_lost):
-            touched += found
+        while count := await self._worker.at_store(self._rescue_lost):
+            touched += count
         if touched:
             self._worker.wake.signal_new_work()
         return touched
@@ -93,9 +93,9 @@ class Maintenance:
         worker, worked = self._worker, False
         for id_ in await worker.at_store(table.running):
             try:
-                found = await worker.at_store(partial(table.run_batch, id_=id_, holder=worker.id))
+                operation = await worker.at_store(partial(table.run_batch, id_=id_, holder=worker.id))
             except UniqueTaken:
-                found = await worker.at_store(partial(table.run_singly, id_=id_, holder=worker.id))
+                operation = await worker.at_store(partial(table.run_singly, id_=id_, holder=worker.id))
             except StoreError:
                 raise
             except Exception:
@@ -104,7 +104,7 @@ class Maintenance:
                 says = "something went wrong; the log of the worker says more"
                 await worker.at_store(partial(table.end, id_=id_, state=table.FAILED, says=says))
                 continue
-            worked |= found is not None
+            worked |= operation is not None
         if worked:
             worker.wake.signal_new_work()
         return worked
@@ -149,13 +149,13 @@ class Maintenance:
 
     def _prune(self, tx: Tx) -> bool:
         """Prunes old jobs. Each queue has its own leader, because only workers that serve it know its retention."""
-        worker, said = self._worker, self._worker.policy.retention
+        worker, retention = self._worker, self._worker.policy.retention
         now = now_of(tx)
         slices = [
-            actions.prune(tx, queue, stage, worker.store.older_than(kept, now), _BATCH_SIZE)
+            actions.prune(tx, queue, stage, worker.store.older_than(seconds, now), _BATCH_SIZE)
             for queue in sorted(worker.queues | worker.batch_only_queues)
             if self.try_lead(tx, f"retention {queue}")
-            for stage, kept in {**RETENTION, **said.get("*", {}), **said.get(queue, {})}.items()
+            for stage, seconds in {**RETENTION, **retention.get("*", {}), **retention.get(queue, {})}.items()
         ]
         return _BATCH_SIZE in slices
 

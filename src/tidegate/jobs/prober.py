@@ -40,7 +40,7 @@ class Prober:
         self._tasks: set[asyncio.Task[None]] = set()
         self._next_suspicion: dict[str, float] = {}
         # Each probe has a thread, so that one that hangs does not block the others.
-        questions = [each for rules in gates.rules.values() for each in (rules.probe, rules.capacity) if each]
+        questions = [probe for rules in gates.rules.values() for probe in (rules.probe, rules.capacity) if probe]
         self._pool = DaemonPool(max(1, len(questions)), "tidegate-ask")
         self._hanging: set[str] = set()  # probes whose threads have not returned
 

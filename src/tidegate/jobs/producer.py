@@ -83,9 +83,9 @@ class Producer:
         """Runs one fetch. Returns None when it failed and the outcomes were settled one by one instead."""
         ended = self._in_flight.take_ended()
         now = self._worker.clock.monotonic()
-        wish = self._request(len(ended), now)
+        request = self._request(len(ended), now)
         try:
-            done = await self._run_fetch(ended, wish)
+            done = await self._run_fetch(ended, request)
         except BaseException as error:
             self._in_flight.ended = ended + self._in_flight.ended
             self._unknown_until = self._worker.clock.monotonic() + _UNKNOWN_OUTCOME_SECONDS
@@ -93,15 +93,15 @@ class Producer:
                 raise
             await self._one_by_one()
             return None
-        if wish.adopt:
+        if request.adopt:
             self._next_adopt = now + _ADOPT_EVERY
-        if wish.check_cancellations:
+        if request.check_cancellations:
             self._next_cancel_check = now + self._worker.policy.listen_every
-        if wish.promote:
+        if request.promote:
             self._next_due = done.next_due
-        if wish.room and len(done.claimed) < wish.room:
+        if request.room and len(done.claimed) < request.room:
             self._next_poll = now + self._worker.policy.poll_every  # no more jobs; a signal ends the wait
-        for key in wish.cleared:
+        for key in request.cleared:
             if key in self._in_flight.attempts:
                 self._in_flight.attempts[key].suspect = False
         self._in_flight.in_flight.wait_to_be_alone(self._in_flight, waits=done.waits_to_be_alone)
@@ -132,7 +132,7 @@ class Producer:
             check_cancellations=held > 0 and now >= self._next_cancel_check,
             cycle=worker.cycle,
             alone=self._in_flight.in_flight.admits_suspect(self._in_flight, now),
-            cleared=tuple(each.key for each in self._in_flight.clearable()),
+            cleared=tuple(attempt.key for attempt in self._in_flight.clearable()),
         )
 
     async def _run_fetch(self, ended: list[FinishedAttempt], request: FetchRequest) -> FetchResult:
@@ -144,22 +144,24 @@ class Producer:
 
         The bad one is replaced by a failure.
         """
-        leased, worker = self._in_flight, self._worker
-        ended, leased.ended = leased.ended, []
-        wish = FetchRequest(worker=worker.id, queues=worker.queues, room=0, lease=worker.policy.lease, promote=False)
-        for each in ended:
-            if not await self._alone(each, wish) and not await self._alone(leased.unwritable(each), wish):
-                leased.settled(each)
+        in_flight, worker = self._in_flight, self._worker
+        ended, in_flight.ended = in_flight.ended, []
+        request = FetchRequest(worker=worker.id, queues=worker.queues, room=0, lease=worker.policy.lease, promote=False)
+        for finished in ended:
+            if not await self._alone(finished, request) and not await self._alone(
+                in_flight.unwritable(finished), request
+            ):
+                in_flight.settled(finished)
                 # Its lease expires. Adopting the job again under that lease would run it twice.
-                self._given_up.add((each.outcome.job.id, each.outcome.job.fence))
+                self._given_up.add((finished.outcome.job.id, finished.outcome.job.fence))
 
-    async def _alone(self, each: FinishedAttempt, request: FetchRequest) -> bool:
+    async def _alone(self, finished: FinishedAttempt, request: FetchRequest) -> bool:
         try:
-            self._after([each], await self._run_fetch([each], request), self._worker.clock.monotonic())
+            self._after([finished], await self._run_fetch([finished], request), self._worker.clock.monotonic())
         except (StoreBusy, StoreFull):
-            self._in_flight.ended.append(each)
+            self._in_flight.ended.append(finished)
         except Exception:
-            _log.exception("outcome_not_written job=%s ending=%s", each.outcome.job.id, each.outcome.ending)
+            _log.exception("outcome_not_written job=%s ending=%s", finished.outcome.job.id, finished.outcome.ending)
             return False
         return True
 
@@ -169,13 +171,13 @@ class Producer:
         self._cursor = done.cursor
         now = self._worker.heartbeat.store_now()
         late = {id(outcome) for outcome in done.settled.late}
-        for each in ended:
-            self._in_flight.settled(each)
-            self._count(each, late=id(each.outcome) in late)
-            if each.after is not None and id(each.outcome) not in late:
-                _call(each.after, each.outcome.job)
-            if each.outcome.wait is not None:
-                self._due_at(now + each.outcome.wait)
+        for finished in ended:
+            self._in_flight.settled(finished)
+            self._count(finished, late=id(finished.outcome) in late)
+            if finished.after is not None and id(finished.outcome) not in late:
+                _call(finished.after, finished.outcome.job)
+            if finished.outcome.wait is not None:
+                self._due_at(now + finished.outcome.wait)
         if done.opens_at is not None:
             self._due_at(done.opens_at)
         self._gates.tell(done.events)
@@ -188,17 +190,17 @@ class Producer:
                 self._in_flight.start(job, done, sent)
         if done.asked:
             asked = set(done.asked)
-            for attempt in [each for each in self._in_flight.attempts.values() if each.job.id in asked]:
+            for attempt in [held for held in self._in_flight.attempts.values() if held.job.id in asked]:
                 attempt.request_cancel()
 
-    def _count(self, each: FinishedAttempt, *, late: bool) -> None:
-        tally, ending = self._worker.stats, each.outcome.ending
+    def _count(self, finished: FinishedAttempt, *, late: bool) -> None:
+        stats, ending = self._worker.stats, finished.outcome.ending
         if late:
-            tally.lost += 1
-            _log.warning("lease_lost job=%s fence=%s", each.outcome.job.id, each.outcome.job.fence)
+            stats.lost += 1
+            _log.warning("lease_lost job=%s fence=%s", finished.outcome.job.id, finished.outcome.job.fence)
             return
-        setattr(tally, ending, getattr(tally, ending) + 1)
-        tally.held += each.held
+        setattr(stats, ending, getattr(stats, ending) + 1)
+        stats.held += finished.held
 
 
 def _call(after: Callable[[], object], job: Claimed) -> None:

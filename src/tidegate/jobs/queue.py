@@ -299,7 +299,7 @@ class Queue(WorkerRunner):
         *lost_code*: the code of a job that fails because its workers crashed. *max_crashes*: how many worker crashes
         while the job ran alone make it fail.
         """
-        said = JobOptions(
+        options = JobOptions(
             queue=queue,
             name=name,
             aliases=aliases,
@@ -318,19 +318,19 @@ class Queue(WorkerRunner):
             lost_code=lost_code,
             max_crashes=max_crashes,
         )
-        said.policy()
+        options.policy()
         if fn is not None:
-            return self._declared_job(said, fn, sys._getframe(1).f_locals)
+            return self._declared_job(options, fn, sys._getframe(1).f_locals)
 
         # Types that are declared inside a function can be resolved only with its locals.
-        return lambda fn: self._declared_job(said, fn, sys._getframe(1).f_locals)
+        return lambda fn: self._declared_job(options, fn, sys._getframe(1).f_locals)
 
     def _declared_job(
-        self, said: JobOptions, fn: Callable[..., Any], scope: Mapping[str, Any]
+        self, options: JobOptions, fn: Callable[..., Any], scope: Mapping[str, Any]
     ) -> JobFunction[..., Any]:
-        made = said.declared(self, fn, scope)
-        self._add(made.kind, said.target, said.aliases)
-        return made
+        declared = options.declared(self, fn, scope)
+        self._add(declared.kind, options.target, options.aliases)
+        return declared
 
     def _add(self, kind: JobKind, target: Target | None, aliases: Sequence[str]) -> None:
         if kind.name in self._kinds:
@@ -422,9 +422,9 @@ class Queue(WorkerRunner):
     def insert(self, job: NewJob, connection: Any = None) -> InsertResult:
         """Inserts *job*, or finds its duplicate; see `run_in_transaction` for *connection*."""
         if connection is None and job.alone and self.store.dialect is Dialect.POSTGRES:
-            taken = self._batcher.put(job)
+            result = self._batcher.put(job)
             self.notify_workers()
-            return taken
+            return result
         return self.run_in_transaction(lambda tx: insert.enqueue_one(tx, job), connection)
 
     async def ainsert(self, job: NewJob, connection: Any = None) -> InsertResult:

@@ -163,17 +163,17 @@ def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
         if what in STAGES:
             counts[queue] |= {what: n} if n else {}  # omits zeros, whether or not they are summed up
     paused = {name: (until, by) for name, _, until, by in tx.query("queue_rows") if until is not None and now < until}
-    there = [worker for worker in workers(tx) if worker.there and not worker.outdated]
-    found = []
+    active = [worker for worker in workers(tx) if worker.there and not worker.outdated]
+    reports = []
     for name in sorted({*counts, *paused}):
         until, by = paused.get(name, (None, None))
-        at_work = sum(name in worker.queues for worker in there)
+        at_work = sum(name in worker.queues for worker in active)
         first = first_ready(tx, name) if ages and counts[name].get("ready") else []
         eldest = next(iter(first), None)
         held = holding(tx, first)
         # While all jobs are held, the rate says nothing about the time to drain.
         goes_on = not first or any(held.get(job.target) in (None, "full") for job in first)
-        found.append(
+        reports.append(
             QueueReport(
                 name=name,
                 jobs=counts[name],
@@ -185,17 +185,17 @@ def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
                 rate=_rate(tx, name, now) if ages and goes_on else None,
             )
         )
-    return found
+    return reports
 
 
 def holding(tx: Tx, jobs: Iterable[JobSummary]) -> dict[str, str]:
     """Why ready jobs wait, by target: "shut", "paused" or "full"."""
     now = now_of(tx)
     names = sorted({job.target for job in jobs if job.stage == StoredState.READY and job.target})
-    found = {name: row for name in names if (row := table.target(tx, name)) is not None}
-    paused = {name for name, row in found.items() if row.paused_until is not None and now < row.paused_until}
-    shut = {name for name, row in found.items() if row.breaker.state == OPEN}
-    taken = {name for name, row in found.items() if full(row, now) is not None}
+    rows = {name: row for name in names if (row := table.target(tx, name)) is not None}
+    paused = {name for name, row in rows.items() if row.paused_until is not None and now < row.paused_until}
+    shut = {name for name, row in rows.items() if row.breaker.state == OPEN}
+    taken = {name for name, row in rows.items() if full(row, now) is not None}
     return {**dict.fromkeys(taken, "full"), **dict.fromkeys(shut, "shut"), **dict.fromkeys(paused, "paused")}
 
 
@@ -250,7 +250,7 @@ class JobReport:
 
 
 def job(tx: Tx, id_: int) -> JobReport:
-    found = actions.get(tx, id_)
-    if found is None:
+    current = actions.get(tx, id_)
+    if current is None:
         raise NotFound(f"there is no job {id_}")
-    return JobReport(found, actions.events(tx, id_), explain.job(tx, id_))
+    return JobReport(current, actions.events(tx, id_), explain.job(tx, id_))

@@ -46,7 +46,7 @@ class JobQuery:
         return self.earliest > 0 or self.latest < NEVER
 
     def most(self, n: int, candidates: int) -> int:
-        """How many rows to scan for *n* results. With a date, some more, because id order is only roughly time order."""
+        """How many rows to scan for *n* results. With a date some more, as id order is only roughly time order."""
         return max(n, candidates) + (_ROUGHLY if self.dated else 0)
 
     def fits(self, row: Row) -> bool:
@@ -237,7 +237,7 @@ class SearchPlans:
             tried = way.look(tx, before, n, max(candidates, n))
             if len(tried.rows) >= n or not tried.floor:
                 return tried
-            best = min(best, tried, key=lambda each: each.floor)
+            best = min(best, tried, key=lambda page: page.floor)
         return best
 
     def counted(self, tx: Tx, n: int) -> tuple[int, bool]:

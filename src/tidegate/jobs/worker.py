@@ -175,7 +175,7 @@ class Worker:
             waiting = asyncio.create_task(stop.wait())
             waiting.add_done_callback(lambda _: self.wake.signal_finished())
             try:
-                others = [self.maintenance.run(), self.prober.run(), *(each(self) for each in self._more)]
+                others = [self.maintenance.run(), self.prober.run(), *(task(self) for task in self._more)]
                 await self._beside(self._pump(stop, self.policy.grace), *others)
             finally:
                 waiting.cancel()
@@ -207,10 +207,10 @@ class Worker:
         await self._publish()
         await self.heartbeat.try_to_beat()  # before the first claim: it also reads the store's clock
         always = (self.heartbeat.run(), self.heartbeat.watch(), self.in_flight.slots.broken())
-        beside = {asyncio.create_task(alway) for alway in (*always, *others)}
+        background = {asyncio.create_task(coroutine) for coroutine in (*always, *others)}
         pump = asyncio.create_task(main)
         try:
-            done, _ = await asyncio.wait({pump, *beside}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait({pump, *background}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         except BaseException:
@@ -219,9 +219,9 @@ class Worker:
             await self._hurry()
             raise
         finally:
-            for task in beside:
+            for task in background:
                 task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await asyncio.gather(*background, return_exceptions=True)
             await self.in_flight.slots.close()
             await self.prober.close()
             await self.heartbeat.sign_off()
@@ -242,7 +242,7 @@ class Worker:
             _log.exception("leases_not_given_back n=%s", len(self.in_flight.attempts))
 
     async def _pump(self, stop: asyncio.Event, grace: float) -> None:
-        patience = _RETRY_DELAYS[0]
+        delay = _RETRY_DELAYS[0]
         ending: Shutdown | None = None
         while True:
             if stop.is_set():
@@ -259,26 +259,26 @@ class Worker:
                 await self.clock.asleep(_BATCH_WAIT)  # lets more attempts finish, so that one fetch settles them
             try:
                 await self._producer.fetch_once()
-                patience = _RETRY_DELAYS[0]
+                delay = _RETRY_DELAYS[0]
             except StoreError as error:
                 _log.warning("store_unavailable error=%s", type(error).__name__)
-                await self._rest(patience, stop, ending)
-                patience = min(patience * 2, _RETRY_DELAYS[1])
+                await self._rest(delay, stop, ending)
+                delay = min(delay * 2, _RETRY_DELAYS[1])
 
     async def _cycle(self, stop: asyncio.Event) -> None:
-        patience = _RETRY_DELAYS[0]
+        delay = _RETRY_DELAYS[0]
         while True:
             self.wake.take()
             self.stopping = stop.is_set()
             try:
                 done = await self._producer.fetch_once()
-                patience = _RETRY_DELAYS[0]
+                delay = _RETRY_DELAYS[0]
             except StoreError as error:
                 if not self.in_flight.any_good:
                     raise
                 _log.warning("store_unavailable error=%s", type(error).__name__)
-                await self.clock.asleep(patience)
-                patience = min(patience * 2, _RETRY_DELAYS[1])
+                await self.clock.asleep(delay)
+                delay = min(delay * 2, _RETRY_DELAYS[1])
                 continue
             busy = bool(self.in_flight.attempts) or self.prober.busy or self._must_wait(done)
             if done is not None and not done.claimed and not done.failed_fast and not busy:
@@ -296,13 +296,13 @@ class Worker:
         """Whether the schema is newer than this worker. If so, it claims nothing and finishes its jobs."""
         return self.schema.too_new is not None
 
-    async def _rest(self, patience: float, stop: asyncio.Event, ending: Shutdown | None) -> None:
+    async def _rest(self, delay: float, stop: asyncio.Event, ending: Shutdown | None) -> None:
         """Waits before the next try at the store. Returns early when *stop* is set."""
         if ending is not None:
-            await self.clock.asleep(min(patience, 0.5))
+            await self.clock.asleep(min(delay, 0.5))
             return
         try:
-            await asyncio.wait_for(stop.wait(), patience)
+            await asyncio.wait_for(stop.wait(), delay)
         except TimeoutError:
             return
 

@@ -61,9 +61,9 @@ def read(
     """
     paused = None if row.paused_until is None or row.paused_until <= now else (row.paused_until, row.paused_by or "")
     resting = {
-        each.lane: CooldownOrder(each.rest.until, each.rest.by or "", each.rest.reason or "")
-        for each in table.resting(tx, row.name)
-        if each.rest.disabled and each.rest.by != AUTO and (each.rest.until is None or each.rest.until > now)
+        key.lane: CooldownOrder(key.rest.until, key.rest.by or "", key.rest.reason or "")
+        for key in table.resting(tx, row.name)
+        if key.rest.disabled and key.rest.by != AUTO and (key.rest.until is None or key.rest.until > now)
     }
     if after is None:
         last = table.last_event(tx, row.name)
@@ -137,8 +137,8 @@ def write_notice(tx: Tx, event: Event) -> Notice | None:
     if event.notice is None:
         return None
     row = _row(event, event.notice)
-    found = outbox.record_target_notice(tx, row) or outbox.record_recovery(tx, row)
-    return None if found is None else replace(event.notice, episode=found.episode)
+    recorded = outbox.record_target_notice(tx, row) or outbox.record_recovery(tx, row)
+    return None if recorded is None else replace(event.notice, episode=recorded.episode)
 
 
 def resolve_notice(tx: Tx, event: Event) -> None:

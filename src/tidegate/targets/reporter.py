@@ -114,12 +114,12 @@ class Reporter:
         if event.kind not in _UNREPORTED_KINDS and event.target in self._targets:
             self._put(_PendingEvent(event))
 
-    def _put(self, told: _PendingEvent) -> None:
+    def _put(self, pending: _PendingEvent) -> None:
         if len(self._events) >= _MAX_PENDING:
             self.dropped += 1
-            _heard(told)
+            _heard(pending)
             return
-        self._events.append(told)
+        self._events.append(pending)
         self._start()
         self._news.set()
 
@@ -164,7 +164,7 @@ class Reporter:
         store.close()
 
     def _report(self) -> None:
-        told = [*self._late, *(self._events.popleft() for _ in range(len(self._events)))]
+        events = [*self._late, *(self._events.popleft() for _ in range(len(self._events)))]
         self._late = []
         summaries = self._summaries()
         try:
@@ -172,12 +172,12 @@ class Reporter:
                 self._store = self._opened()
             self._adopt(self._store)
             asked_at = time.monotonic()
-            written, ordered = self._store.write(lambda tx: self._write(tx, told, summaries, asked_at))
+            written, ordered = self._store.write(lambda tx: self._write(tx, events, summaries, asked_at))
         except Exception as error:
-            self._not_written(told, error)
+            self._not_written(events, error)
         else:
-            for each in written:
-                _heard(each)
+            for notice in written:
+                _heard(notice)
             for name, what in ordered.items():
                 follow = self._follows[name]()
                 if follow is not None:
@@ -187,13 +187,13 @@ class Reporter:
                     except Exception:  # for example a user's keys that cannot be compared; other targets continue
                         _log.exception("orders_not_followed target=%s", name)
 
-    def _not_written(self, told: list[_PendingEvent], error: Exception) -> None:
+    def _not_written(self, events: list[_PendingEvent], error: Exception) -> None:
         """Publishes the notices and keeps them for the next report. Other events are dropped and counted."""
-        notices = [each for each in told if each.notice is not None]
+        notices = [pending for pending in events if pending.notice is not None]
         for notice in notices:
             _heard(notice)
         self._late = [replace(notice, bus=None) for notice in notices[-_MAX_LATE:]]
-        lost = len(told) - len(self._late)
+        lost = len(events) - len(self._late)
         self.dropped += lost
         _log.warning("report_dropped transitions=%s error=%s", lost, type(error).__name__)
         if not isinstance(error, StoreError):
@@ -231,7 +231,7 @@ class Reporter:
         return found
 
     def _write(
-        self, tx: Tx, told: list[_PendingEvent], summaries: dict[str, dict[str, Any]], asked_at: float
+        self, tx: Tx, events: list[_PendingEvent], summaries: dict[str, dict[str, Any]], asked_at: float
     ) -> tuple[list[_PendingEvent], dict[str, RemoteOrders]]:
         """Writes events and summaries. Returns the notices to publish, and the operator orders by target."""
         me = this_program()
@@ -247,13 +247,13 @@ class Reporter:
             if name in self._follows
         }
         new: list[_PendingEvent | None] = []
-        for each in told:
-            if each.notice is None:
-                _happened(tx, each.event, me)
-            elif (known := ordered.get(each.event.target)) is None or not known.dealt_with(
-                key_text(each.event.key), each.heard_at
+        for pending in events:
+            if pending.notice is None:
+                _happened(tx, pending.event, me)
+            elif (known := ordered.get(pending.event.target)) is None or not known.dealt_with(
+                key_text(pending.event.key), pending.heard_at
             ):
-                new.append(_written(tx, each))
+                new.append(_written(tx, pending))
         for name, summary in summaries.items():
             others = said[name]
             kept = {
@@ -261,7 +261,7 @@ class Reporter:
             }
             kept[me] = {**summary, "at": now, "dropped": self.dropped}
             tx.query("target_report", {"name": name, "summary": json.dumps(kept, default=str)})
-        return [each for each in new if each is not None], ordered
+        return [pending for pending in new if pending is not None], ordered
 
 
 def _happened(tx: Tx, event: Event, me: str) -> None:
@@ -281,21 +281,21 @@ def _happened(tx: Tx, event: Event, me: str) -> None:
     remote_control.resolve_notice(tx, event)
 
 
-def _written(tx: Tx, told: _PendingEvent) -> _PendingEvent | None:
+def _written(tx: Tx, pending: _PendingEvent) -> _PendingEvent | None:
     """The recorded notice; None when it is a duplicate."""
-    notice = remote_control.write_notice(tx, told.event)
-    return None if notice is None else replace(told, event=replace(told.event, notice=notice))
+    notice = remote_control.write_notice(tx, pending.event)
+    return None if notice is None else replace(pending, event=replace(pending.event, notice=notice))
 
 
 def _told_before(tx: Tx, target: str) -> list[tuple[str, str | None]]:
     """The keys and operations with an open notice, or with one whose recovery was not sent."""
-    still = [(each.lane, each.operation or None) for each in outbox.open_of(tx, target)]
+    still = [(notice.lane, notice.operation or None) for notice in outbox.open_of(tx, target)]
     return [*still, *((lane, None) for lane in outbox.unanswered_notices(tx, target))]
 
 
-def _heard(told: _PendingEvent) -> None:
-    if told.bus is not None:
-        told.bus.publish(told.event)
+def _heard(pending: _PendingEvent) -> None:
+    if pending.bus is not None:
+        pending.bus.publish(pending.event)
 
 
 _reporters: dict[str, Reporter] = {}

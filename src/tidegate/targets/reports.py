@@ -112,9 +112,13 @@ def standings(tx: Tx, name: str | None = None) -> list[StatusRow]:
     for row in tx.query("holds_added_up", {"target": name or ""}):
         held[row[0]].append(HeldKeys(*row))
     running = {target: int(n) for target, n in tx.query("running_by_target")}
-    untold = {row[0] for row in rows if not table.has_moved(row) and row[0] not in running}
-    untold -= {row[0] for row in tx.query_many("targets_tried", [{"name": each} for each in sorted(untold)])}
-    return [_stands(row, held.get(row[0], ()), running.get(row[0], 0), now, tried=row[0] not in untold) for row in rows]
+    untried = {row[0] for row in rows if not table.has_moved(row) and row[0] not in running}
+    untried -= {
+        row[0] for row in tx.query_many("targets_tried", [{"name": untried_name} for untried_name in sorted(untried)])
+    }
+    return [
+        _stands(row, held.get(row[0], ()), running.get(row[0], 0), now, tried=row[0] not in untried) for row in rows
+    ]
 
 
 def _stands(raw: Row, held: Sequence[HeldKeys], running: int, now: float, *, tried: bool) -> StatusRow:
@@ -157,12 +161,12 @@ class TargetDetail:
 
 
 def one(tx: Tx, name: str, limit: int = 50) -> TargetDetail:
-    found = next(iter(standings(tx, name)), None)
-    if found is None:
+    row_status = next(iter(standings(tx, name)), None)
+    if row_status is None:
         raise NotFound(f"there is no target {name!r}")
     keys = [hold for hold in table.holds_of(tx, name, limit) if hold.reason != table.NOT_HELD]
-    report, known = found.report(), {hold.lane for hold in keys}
-    theirs = {row.lane: row for row in _of_programs(report, found.now) if row.lane not in known}
+    report, known = row_status.report(), {hold.lane for hold in keys}
+    theirs = {row.lane: row for row in _of_programs(report, row_status.now) if row.lane not in known}
     events = table.events(tx, "target", name, limit)
     keys = [*keys, *theirs.values()][:limit]
     return TargetDetail(report, explain.target(tx, name, ""), keys, events, frozenset(theirs))
@@ -170,15 +174,15 @@ def one(tx: Tx, name: str, limit: int = 50) -> TargetDetail:
 
 def _of_programs(report: TargetReport, now: float) -> Iterator[StoredKeyHealth]:
     """The unhealthy keys that running programs report."""
-    there = (program for program in report.programs.values() if now - program.get("at", 0.0) < PROGRAM_GONE)
-    for each in (each for said in there for each in said.get("keys", ())):
+    running = (program for program in report.programs.values() if now - program.get("at", 0.0) < PROGRAM_GONE)
+    for key in (key for said in running for key in said.get("keys", ())):
         yield StoredKeyHealth(
             target=report.name,
-            lane=each["key"],
-            reason=each["reason"],
-            since=each["since"],
-            until=each["until"],
-            failures=each["failures"],
-            code=each["code"],
-            message=each["message"],
+            lane=key["key"],
+            reason=key["reason"],
+            since=key["since"],
+            until=key["until"],
+            failures=key["failures"],
+            code=key["code"],
+            message=key["message"],
         )

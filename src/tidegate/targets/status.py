@@ -56,9 +56,9 @@ class TargetStatus:
 
 def standing(row: TargetRow, held: Sequence[HeldKeys], now: float, *, tried: bool) -> TargetStatus:
     """The most urgent status that applies. *tried*: whether a call is known to have been made."""
-    found = [*_paused(row, now), *_breaker(row, now), *(_held(keys, now) for keys in held)]
-    found += [*of_programs(row, now, tried=tried), _well(row, now, tried=tried)]
-    return min(found, key=lambda each: URGENCY[each.token])
+    candidates = [*_paused(row, now), *_breaker(row, now), *(_held(keys, now) for keys in held)]
+    candidates += [*of_programs(row, now, tried=tried), _well(row, now, tried=tried)]
+    return min(candidates, key=lambda status: URGENCY[status.token])
 
 
 def _paused(row: TargetRow, now: float) -> Iterator[TargetStatus]:
@@ -129,14 +129,14 @@ def _ordered_by(keys: HeldKeys) -> str | None:
 
 def of_programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[TargetStatus]:
     """The status that each program reports which guards the target."""
-    said = list(json.loads(row.summary).values()) if row.summary else []
-    there = [each for each in said if now - each.get("at", 0.0) < PROGRAM_GONE]
-    if said and not there and not tried:
-        last = max(each.get("at", 0.0) for each in said)
+    reports = list(json.loads(row.summary).values()) if row.summary else []
+    running = [report for report in reports if now - report.get("at", 0.0) < PROGRAM_GONE]
+    if reports and not running and not tried:
+        last = max(report.get("at", 0.0) for report in reports)
         yield TargetStatus("silent", TARGETS["silent"].line(age=format_duration(now - last)), last)
-    for each in there:
-        token, failures = _of_program(each)
-        codes, until = each.get("codes") or [], each.get("until")
+    for report in running:
+        token, failures = _of_program(report)
+        codes, until = report.get("codes") or [], report.get("until")
         lines = TARGETS[token].lines
         situation = "program_until" if until is not None and "program_until" in lines else "program"
         line = TARGETS[token].line(
@@ -145,17 +145,19 @@ def of_programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[TargetSt
             when=ahead(until, now),
             code=in_brackets(codes[0] if len(codes) == 1 else None),
         )
-        yield TargetStatus(token, line, each.get("since") or each.get("at"), until)
+        yield TargetStatus(token, line, report.get("since") or report.get("at"), until)
 
 
-def _of_program(said: Mapping[str, Any]) -> tuple[str, int]:
+def _of_program(report: Mapping[str, Any]) -> tuple[str, int]:
     """The status token for one program's report, and the consecutive failures of its breakers."""
-    breakers: Sequence[Mapping[str, Any]] = list(said.get("breakers", {}).values())
+    breakers: Sequence[Mapping[str, Any]] = list(report.get("breakers", {}).values())
     states = {breaker.get("state") for breaker in breakers}
     failures = max((int(breaker.get("consecutive_failures", 0)) for breaker in breakers), default=0)
-    tokens = {_OF_REASON[HoldReason(reason)] for reason in said.get("reasons", ()) if HoldReason(reason) in _OF_REASON}
+    tokens = {
+        _OF_REASON[HoldReason(reason)] for reason in report.get("reasons", ()) if HoldReason(reason) in _OF_REASON
+    }
     tokens |= {token for state, token in ((OPEN, "open"), (HALF_OPEN, "probing")) if state in states}
-    if said.get("unhealthy") and not tokens:
+    if report.get("unhealthy") and not tokens:
         tokens.add("degraded")
     # Prefers `calls`, the total: `requests` restarts with every interval.
     called = not breakers or any(breaker.get("calls", breaker.get("requests", 1)) for breaker in breakers)
@@ -191,5 +193,5 @@ def full(row: TargetRow, now: float) -> int | None:
 
 
 def _rules(row: TargetRow) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(row.rules) if row.rules else {}
-    return found
+    rules: dict[str, Any] = json.loads(row.rules) if row.rules else {}
+    return rules

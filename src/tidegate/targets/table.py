@@ -142,8 +142,8 @@ def hold(tx: Tx, target_name: str, key_text: str) -> StoredKeyHealth | None:
 def lock_holds(tx: Tx, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], StoredKeyHealth]:
     """Locks the rows of these keys. Returns them by target and key."""
     wanted = [{"wanted_target": name, "wanted_lane": lane} for name, lane in sorted(set(places))]
-    found = [_hold(row) for row in tx.query_many("holds_locked", wanted)]
-    return {(row.target, row.lane): row for row in found}
+    rows = [_hold(row) for row in tx.query_many("holds_locked", wanted)]
+    return {(row.target, row.lane): row for row in rows}
 
 
 def holds_of(tx: Tx, target_name: str, limit: int = 1000) -> list[StoredKeyHealth]:

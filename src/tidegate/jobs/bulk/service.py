@@ -82,23 +82,21 @@ ACTIONS: Mapping[str, BulkActionRule] = {
 
 def preview(tx: Tx, action: str, job_filter: Filter) -> Count:
     """How many jobs the action would change; *capped* above the maximum of one bulk action."""
-    found = matching(tx, action, job_filter)
-    return Count(min(len(found), MAX_AT_ONCE), capped=len(found) > MAX_AT_ONCE)
+    ids = matching(tx, action, job_filter)
+    return Count(min(len(ids), MAX_AT_ONCE), capped=len(ids) > MAX_AT_ONCE)
 
 
 def matching(tx: Tx, action: str, job_filter: Filter, limit: int = MAX_AT_ONCE) -> list[int]:
     """The ids of matching jobs that allow the action, oldest first; only slightly more than *limit*."""
-    found: list[int] = []
+    ids: list[int] = []
     for state in _states(action, job_filter):
         cursor: str | None = None
-        while len(found) <= limit:
+        while len(ids) <= limit:
             page = listing.jobs(tx, replace(job_filter, state=state), cursor=cursor, limit=_PAGE_SIZE)
-            found += [
-                id_ for id_, able in actions.of_jobs(tx, (job.id for job in page.items)).items() if action in able
-            ]
+            ids += [id_ for id_, able in actions.of_jobs(tx, (job.id for job in page.items)).items() if action in able]
             if (cursor := page.next) is None:
                 break
-    return sorted(found)
+    return sorted(ids)
 
 
 def _states(action: str, job_filter: Filter) -> tuple[str, ...]:
@@ -198,7 +196,7 @@ def run(
 
 def outcome(tx: Tx, one: BulkOperation) -> BulkOutcome:
     """The outcome so far. Jobs that a cancelled action did not reach do not count as matched."""
-    left = [each.job for each in table.items(tx, one.id, refused_only=True, limit=MAX_LEFT)]
+    left = [item.job for item in table.items(tx, one.id, refused_only=True, limit=MAX_LEFT)]
     return BulkOutcome(one.done, one.changed, tuple(sorted(left)), one.id, one.state)
 
 
@@ -222,16 +220,18 @@ def cancel(tx: Tx, id_: int, by: str) -> BulkOperation:
 
 
 def require(tx: Tx, id_: int) -> BulkOperation:
-    found = table.get(tx, id_)
-    if found is None:
+    operation = table.get(tx, id_)
+    if operation is None:
         raise NotFound(_missing(id_))
-    return found
+    return operation
 
 
 def list_operations(tx: Tx, *, cursor: str | None = None, limit: int = 50) -> ResultPage[BulkOperation]:
     """Bulk actions, newest first."""
-    found = table.list_operations(tx, limit + 1, base.read_cursor(cursor, "b"))
-    return ResultPage(found[:limit], base.write_cursor("b", found[limit - 1].id) if len(found) > limit else None)
+    operations = table.list_operations(tx, limit + 1, base.read_cursor(cursor, "b"))
+    return ResultPage(
+        operations[:limit], base.write_cursor("b", operations[limit - 1].id) if len(operations) > limit else None
+    )
 
 
 def items(
@@ -240,8 +240,8 @@ def items(
     """The outcomes of its jobs, in the order of execution. Their number is limited."""
     require(tx, id_)
     after = base.read_cursor(cursor, "i", -1)
-    found = table.items(tx, id_, refused_only=refused_only, after=after, limit=limit + 1)
-    return ResultPage(found[:limit], base.write_cursor("i", found[limit - 1].at) if len(found) > limit else None)
+    rows = table.items(tx, id_, refused_only=refused_only, after=after, limit=limit + 1)
+    return ResultPage(rows[:limit], base.write_cursor("i", rows[limit - 1].at) if len(rows) > limit else None)
 
 
 def _missing(id_: int) -> str:
