@@ -130,7 +130,7 @@ _MIN_WAIT = 0.001  # seconds: a wait that is no spin
 
 
 class Worker:
-    """Runs jobs until it is told to stop. One per event loop; any number on any number of hosts."""
+    """Runs jobs until it is stopped. There is one per event loop, and any number of them over any number of hosts."""
 
     def __init__(
         self,
