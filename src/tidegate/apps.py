@@ -1,6 +1,9 @@
-"""Applications: what one adds to a server, and how it reads the server's database.
+"""The interface of applications: settings, tables, jobs, routes and pages as values.
 
-from tidegate.apps import App, Every, Page
+from tidegate.apps import App, Page, ScheduledJob
+
+The server finds an application by its entry point in the group `tidegate.apps`. Installing it creates its tables, then
+calls `capacity`, `jobs` and `schedules`. `routes` and `pages` are called when the server is built.
 """
 
 from __future__ import annotations
@@ -41,11 +44,6 @@ __all__ = [
 ]
 
 
-# What an application is: its settings, tables, jobs, routes and pages, as values that the server puts together.
-#
-# The server finds it by its entry point in the group `tidegate.apps`. Nothing of an application runs before it is
-# installed: first its tables, then `capacity`, `jobs` and `schedules`; `routes` and `pages` when the server is built.
-
 _NAME = re.compile(r"[a-z][a-z0-9]{1,19}")
 _PATH = re.compile(r"(/[a-z0-9{}_.-]+)+")
 
@@ -54,7 +52,7 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledJob:
-    """A job that is put in at each tick of a cron expression, once over all workers; see `Queue.schedule`."""
+    """A job that is inserted at each tick of a cron expression, once over all workers; see `Queue.schedule`."""
 
     cron: str
     job: JobFunction[..., Any]
@@ -63,9 +61,9 @@ class ScheduledJob:
     zone: str = "UTC"
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: `Page[Settings](...)` could not be called on Python 3.11
+@dataclass(frozen=True, kw_only=True)  # no slots: on Python 3.11 they break `Page[Settings](...)`
 class Page(Generic[S]):
-    """A page in the navigation. *show* answers a GET; a page without a title is reachable, and not listed."""
+    """A page. *show* responds to GET. A page without a title is not in the navigation."""
 
     path: str
     show: Callable[[Request, Installed[S]], Response]
@@ -78,10 +76,10 @@ class Page(Generic[S]):
 
 
 class AppSimulator(Protocol):
-    """Stands in for the services of an application on a loopback port, as `tidegate.testing.Simulator` does."""
+    """Simulates the services of an application on a loopback port, as `tidegate.testing.Simulator` does."""
 
     def start(self) -> str:
-        """The address that it listens on."""
+        """Starts the simulator and returns its URL."""
 
     def stop(self) -> None: ...
 
@@ -90,48 +88,48 @@ class AppSimulator(Protocol):
 
     @property
     def control_url(self) -> str:
-        """Where a person makes its weather, while it runs."""
+        """The page on which a user switches outages on and off."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
     """A simulator, and the settings that make the application call it instead of the real services.
 
-    *use* says what a person can do with it, for the start of the server; `{url}` in it is its address.
+    *use*: instructions that the server prints at start. `{url}` in it is replaced by the simulator's URL.
     """
 
     simulator: AppSimulator
-    settings: Callable[[str], Mapping[str, Any]]  # of the address
+    settings: Callable[[str], Mapping[str, Any]]  # a function of the simulator's URL
     use: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusStrip:
-    """A line above every page, for what everybody must know who looks at any of them.
+    """A banner above every page.
 
-    *mark* says in a word or two what this server is; the title of every page begins with it.
+    *mark*: one or two words for this server. The title of every page begins with it.
     """
 
     mark: str
     title: str
     text: str = ""
-    links: Sequence[tuple[str, str]] = ()  # paths of pages, each with the words that lead there
+    links: Sequence[tuple[str, str]] = ()  # path and text of each link
     tone: str = "busy"
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: `App[Settings](...)` could not be called on Python 3.11
+@dataclass(frozen=True, kw_only=True)  # no slots: on Python 3.11 they break `App[Settings](...)`
 class App(Generic[S]):
-    """One application. Every field but the name may be left out.
+    """One application. Only the name is required.
 
-    *settings* is a pydantic model; its fields are the section of that name in the settings. *package* is where
-    `statements.sql` and `migrations/` are found, unless they are given. *commands* names a click command as
-    "module:attribute", so that it is imported only when it is called. A page whose path ends in `/{id}` is that of one
-    key of its targets, where these are numbers, and one that ends in `/{key}` that of any key: notices lead there.
+    *settings*: a pydantic model for the section with the application's name. *package*: contains `statements.sql` and
+    `migrations/`, unless they are given. *commands*: a click command as "module:attribute", imported on first use. A
+    page whose path ends in `/{id}` shows one numeric key of its targets, one that ends in `/{key}` any key. Notices
+    link to it.
     """
 
     name: str
     title: str = ""
-    about: str = ""  # one line, for people
+    about: str = ""  # one line for users
     settings: type[S] | None = None
     codes: Sequence[Code] = ()
     package: str | None = None
@@ -144,13 +142,11 @@ class App(Generic[S]):
     pages: Sequence[Page[S]] = ()
     commands: str | None = None
     simulator: Callable[[], Simulated] | None = None
-    metrics: Callable[[Installed[S]], Iterable[Metric]] | None = None  # for `/metrics`; StoreError: without them
-    advice: Callable[[S], Iterable[str]] | None = None  # what could be set better, in sentences, for `doctor`
-    strip: Callable[[Installed[S]], StatusStrip | None] | None = (
-        None  # above every page; asked for each, so it must be quick
-    )
-    targets: Sequence[str] = ()  # those that its pages tell of: a notice of one leads there
-    help: str = ""  # the path of its page that says what to do when something is wrong; listed on the page Help
+    metrics: Callable[[Installed[S]], Iterable[Metric]] | None = None  # for `/metrics`; omitted on StoreError
+    advice: Callable[[S], Iterable[str]] | None = None  # suggestions for better settings, for `doctor`
+    strip: Callable[[Installed[S]], StatusStrip | None] | None = None  # called for every page, so it must be fast
+    targets: Sequence[str] = ()  # targets that its pages show; notices of them link there
+    help: str = ""  # the path of its troubleshooting page, which the page Help lists
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -163,24 +159,24 @@ class App(Generic[S]):
 
     @property
     def shown(self) -> str:
-        """Its name for people."""
+        """Its name for users."""
         return self.title or self.name.capitalize()
 
     @property
     def home(self) -> Page[S] | None:
-        """The first page of it that the menu names; None when it has none."""
+        """Its first page in the navigation; None when it has none."""
         return next((page for page in self.pages if page.title), None)
 
 
 def _passing() -> Callable[[], Secrets]:
-    """A key that is gone with the process."""
+    """A random key that is not stored."""
     made = Secrets(secrets.token_bytes(32))
     return lambda: made
 
 
 @dataclass(slots=True, kw_only=True)
 class Installed(Generic[S]):
-    """An application at work: what its functions are given."""
+    """An installed application: the argument of its functions."""
 
     app: App[S]
     settings: S
@@ -188,15 +184,15 @@ class Installed(Generic[S]):
     db: Db
     codes: CodeBook
     capacity: Mapping[str, Capacity] = field(default_factory=dict)  # by target, for `Target(capacity=...)`
-    jobs: Any = None  # what its function `jobs` returned: the kinds of job that routes and schedules put in
-    closing: ExitStack = field(default_factory=ExitStack)  # takes what is to be closed at the end, such as a client
+    jobs: Any = None  # the result of its function `jobs`: the job functions for routes and schedules
+    closing: ExitStack = field(default_factory=ExitStack)  # resources to close at the end, such as a client
     key: Callable[[], Secrets] = field(default_factory=_passing, repr=False)
 
     @property
     def secrets(self) -> Secrets:
-        """What encrypts and signs with the key of the server, which is made when it is first needed.
+        """Encrypts and signs with the key of the server, which is created on first use.
 
-        Without a server, each start has a key of its own.
+        Without a server, each start has a new key.
         """
         return self.key()
 
@@ -204,33 +200,33 @@ class Installed(Generic[S]):
 def install(
     app: App[S], queue: Queue, settings: S | None = None, key: Callable[[], Secrets] | None = None
 ) -> Installed[S]:
-    """Declares the tables, jobs and schedules of *app* on *queue*; without *settings*, it has its defaults.
+    """Declares the tables, jobs and schedules of *app* on *queue*. *settings* default to the model's defaults.
 
-    *key* gives what its `secrets` are made with.
+    *key*: a function that returns the key for its `secrets`.
     """
     values = settings if settings is not None else app.settings() if app.settings is not None else None
-    there = Installed[S](
+    installed = Installed[S](
         app=app,
-        settings=values,  # type: ignore[arg-type]  # None is what an application without settings has
+        settings=values,  # type: ignore[arg-type]  # None for an application without settings
         queue=queue,
         db=queue.db(app.name, _package(app), statements=app.statements, migrations=app.migrations),
         codes=CORE.extend(*app.codes),
         key=key or _passing(),
     )
     if app.capacity is not None:
-        there.capacity = app.capacity(there)
+        installed.capacity = app.capacity(installed)
     if app.jobs is not None:
-        there.jobs = app.jobs(there)
-    for schedule in app.schedules(there) if app.schedules is not None else ():
+        installed.jobs = app.jobs(installed)
+    for schedule in app.schedules(installed) if app.schedules is not None else ():
         queue.schedule(schedule.cron, schedule.job, schedule.args, name=schedule.name, zone=schedule.zone)
-    return there
+    return installed
 
 
 def _package(app: App[Any]) -> str | None:
     return None if app.statements is not None and app.migrations is not None else app.package
 
 
-# The applications that are installed, found by their entry points.
+# -- entry points ----------------------------------------------------------------------------------------------------
 
 GROUP = "tidegate.apps"
 SIMULATORS = "tidegate.simulators"
@@ -238,27 +234,27 @@ _PACKAGE = re.compile(r"[A-Za-z0-9._-]+")
 
 
 def known() -> dict[str, EntryPoint]:
-    """The applications that can be used, by name; none is imported."""
-    return {name: each for name, each in _all().items() if not _wants(each)}
+    """The installed applications whose requirements are met, by name. Imports none of them."""
+    return {name: point for name, point in _all().items() if not _wants(point)}
 
 
 def lacking() -> dict[str, str]:
-    """The applications that need more than is installed, by name, and what to install."""
-    return {name: install for name, each in _all().items() if (install := _wants(each))}
+    """The applications with missing requirements, by name, and what to install."""
+    return {name: install for name, point in _all().items() if (install := _wants(point))}
 
 
 def _all() -> dict[str, EntryPoint]:
-    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda each: each.name)}
+    return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda entry: entry.name)}
 
 
-def _wants(each: EntryPoint) -> str:
-    """The extras that an entry point names (`feeds = "module:app [feeds]"`), for pip; empty when all is there."""
-    extras = "|".join(map(re.escape, each.extras))
-    if each.dist is None or not extras:
+def _wants(point: EntryPoint) -> str:
+    """The missing extras of an entry point (`feeds = "module:app [feeds]"`), for pip; empty if all are installed."""
+    extras = "|".join(map(re.escape, point.extras))
+    if point.dist is None or not extras:
         return ""
-    wanted = [line for line in each.dist.requires or () if re.search(rf"""extra == ['"]({extras})['"]""", line)]
-    names = [found[0] for line in wanted if (found := _PACKAGE.match(line))]
-    return "" if all(map(_there, names)) else f"{each.dist.name}[{','.join(each.extras)}]"
+    wanted = [line for line in point.dist.requires or () if re.search(rf"""extra == ['"]({extras})['"]""", line)]
+    names = [match[0] for line in wanted if (match := _PACKAGE.match(line))]
+    return "" if all(map(_there, names)) else f"{point.dist.name}[{','.join(point.extras)}]"
 
 
 def _there(package: str) -> bool:
@@ -270,13 +266,13 @@ def _there(package: str) -> bool:
 
 
 def load(name: str) -> App[Any]:
-    """One application; NotFound when there is none of that name, ValueError when it is none."""
-    found = known()
-    if name not in found and (install := lacking().get(name)):
+    """Imports one application. Raises NotFound, or ValueError if the entry point is not an `App` of that name."""
+    apps = known()
+    if name not in apps and (install := lacking().get(name)):
         raise NotFound(f"the application {name!r} needs more than is installed: pip install '{install}'")
-    if name not in found:
-        raise NotFound(f"there is no application {name!r}; there are: {', '.join(found) or 'none'}")
-    app = found[name].load()
+    if name not in apps:
+        raise NotFound(f"there is no application {name!r}; there are: {', '.join(apps) or 'none'}")
+    app = apps[name].load()
     if not isinstance(app, App) or app.name != name:
         raise ValueError(f"the entry point {name!r} must name an App with that name, not {app!r}")
     return app
@@ -286,8 +282,8 @@ def load(name: str) -> App[Any]:
 
 
 def simulated(app: App[Any]) -> Simulated | None:
-    """The simulated services of an application: its own, or those of an entry point; None where there are none."""
+    """The simulated services of an application, from the application or from an entry point; None without any."""
     if app.simulator is not None:
         return app.simulator()
-    found = next(iter(entry_points(group=SIMULATORS, name=app.name)), None)
-    return None if found is None else cast("Simulated", found.load()())
+    point = next(iter(entry_points(group=SIMULATORS, name=app.name)), None)
+    return None if point is None else cast("Simulated", point.load()())

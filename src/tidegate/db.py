@@ -1,4 +1,4 @@
-"""An application's own tables and statements, beside the jobs: same database, same rules, one transaction if wanted."""
+"""The tables and named statements of an application, in the database of the jobs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tidegate.store.clock_steps import SHIFTS, is_behind
 from tidegate.store.migrate import Migration, migrate, migrations_in
 from tidegate.store.sql import Dialect, bodies, statements
 
-# What an application's SQL may do: tables under its own name, plain values, nothing to the tables of others.
+# -- rules for an application's SQL ----------------------------------------------------------------------------------
+# It may create and change only tables whose names begin with the application's name.
 
 _TEXT = re.compile(r"'(?:[^']|'')*'")
 _COMMENT = re.compile(r"--[^\n]*")
@@ -43,7 +44,7 @@ _TYPES = frozenset(_PLAIN)
 
 @lru_cache(4096)  # an application is installed once for each queue
 def parameters_of(body: str) -> frozenset[str]:
-    """The parameters that a statement needs; `:now` is filled in."""
+    """The parameters of a statement, without `:now`, which the store supplies."""
     bare = _bare(body)
     columns = [part.split()[0] for spec in _COLUMNS.findall(bare) for part in spec.split(",") if part.split()]
     return frozenset({*_PARAMETER.findall(_COLUMNS.sub("", bare)), *columns}) - {"now"}
@@ -51,7 +52,7 @@ def parameters_of(body: str) -> frozenset[str]:
 
 @lru_cache(4096)
 def writes(body: str) -> bool:
-    """Whether a statement changes something, or keeps it still for somebody who will."""
+    """Whether a statement changes or locks rows."""
     return _WRITES.search(_bare(body)) is not None
 
 
@@ -65,7 +66,7 @@ def check_migration(app: str, migration: Migration) -> None:
 
 def check_values(name: str, needed: AbstractSet[str], given: Mapping[str, Any]) -> None:
     if given.keys() == needed and _TYPES.issuperset(map(type, given.values())):
-        return  # as nearly always; a thousand rows are checked in a moment
+        return  # the fast path, for batches of a thousand rows
     unknown = sorted(given.keys() - needed)
     if unknown:
         raise TypeError(f"{name}: there is no parameter {unknown[0]!r}; it has {', '.join(sorted(needed)) or 'none'}")
@@ -73,7 +74,7 @@ def check_values(name: str, needed: AbstractSet[str], given: Mapping[str, Any]) 
     if missing:
         raise TypeError(f"{name}: it needs the parameter {missing[0]!r}")
     for key, value in given.items():
-        # The databases disagree about everything else: a bool is a number for one and none for the other.
+        # SQLite and PostgreSQL differ on all other types: a bool is a number only in SQLite.
         if isinstance(value, bool) or not isinstance(value, _PLAIN):
             raise TypeError(f"{name}: {key}={value!r:.60} is no plain value; give a number, a text, bytes or None")
 
@@ -88,7 +89,7 @@ def _own(app: str, what: str, sql: str) -> None:
 
 
 def _bare(sql: str) -> str:
-    """SQL without texts and comments."""
+    """SQL without string literals and comments."""
     return _COMMENT.sub("", _TEXT.sub("''", sql))
 
 
@@ -100,21 +101,21 @@ _TAKEN = ("tg", "tidegate", "pg", "sqlite", "information_schema")
 
 
 class DbTx:
-    """An open transaction of an application. As `connection=` of an enqueue, it takes the job in, too."""
+    """An open transaction of an application. Pass it as `connection=` to enqueue a job in the same transaction."""
 
     __slots__ = ("_db", "took_in", "tx")
 
     def __init__(self, db: Db, tx: Tx) -> None:
         self._db = db
         self.tx = tx
-        self.took_in = False  # a job was put in with it, or one was changed
+        self.took_in = False  # a job was inserted or changed in it
 
     def all(self, name: str, /, **params: Any) -> list[Row]:
         """The rows of a statement."""
         return self.run(self._db.bind(name, **params))
 
     def run(self, bound: BoundStatement) -> list[Row]:
-        """The rows of a statement with its values, as `Db.bind` gives it; it may be of another application's tables."""
+        """The rows of a bound statement; see `Db.bind`. It may belong to another application."""
         return self.tx.query(bound.name, bound.params)
 
     def one(self, name: str, /, **params: Any) -> Row | None:
@@ -122,21 +123,21 @@ class DbTx:
         return next(iter(self.all(name, **params)), None)
 
     def many(self, name: str, rows: Sequence[Mapping[str, Any]], /, **params: Any) -> list[Row]:
-        """One statement over a table of parameters (`{rows ...}`)."""
+        """Runs one statement over a table of parameters (`{rows ...}`)."""
         for row in rows:
             self._db.check(name, {**params, **row} if params else row)
         return self.tx.query_many(self._db.full_name(name), list(rows), params)
 
     def tell(self, notice: Notice) -> bool:
-        """Writes a notice with whatever else is written here; False when people know it already.
+        """Records a notice in this transaction. Returns False when it is a duplicate.
 
-        One of the kind `recovered` ends what is open of its key, and is told only if something was.
+        A notice of the kind `recovered` resolves the open notices of its key, and is sent only if there was one.
         """
         lane = "" if notice.key is None else str(notice.key)
         return outbox.record_target_notice(self.tx, outbox.of_target(notice, lane)) is not None
 
     def settled(self, target: str, key: object) -> None:
-        """A person has dealt with a key: the notices that are open of it have ended."""
+        """Resolves the open notices of a key after a user has fixed it."""
         outbox.acknowledge_recovered(self.tx, target, str(key))
 
     def noted(
@@ -149,16 +150,16 @@ class DbTx:
         was: Mapping[str, Any] | None = None,
         became: Mapping[str, Any] | None = None,
     ) -> None:
-        """Writes down what a person did, for the page Activity, with whatever else is written here.
+        """Appends an audit entry in this transaction. The page Activity shows it.
 
-        *by*: as `current_user` names them, or `me` of a command. *action* is such as `target_paused`.
+        *by*: the user, as `current_user` or a command's `me` returns it. *action*: for example `target_paused`.
         """
         place = audit.AuditSubject(subject="target", name=target, lane=None if key is None else str(key))
         audit.append_entry(self.tx, by, action, place, was=was, became=became)
 
 
 class Db:
-    """The named statements of one application, and its migrations.
+    """The named statements and migrations of one application.
 
     db = q.db("convert", package="tidegate_apps.convert")       # its statements.sql, its migrations/0001_....sql
     rows = db.all("files_of", owner=7)
@@ -175,10 +176,10 @@ class Db:
         migrations: Source | None = None,
         written: Callable[[], None] | None = None,
     ) -> None:
-        """*statements*: a file or its text; *migrations*: a folder. Both are found in *package*, if that is given.
+        """*statements*: a file or its text. *migrations*: a folder. Both default to those of *package*.
 
-        ValueError when a name of a table does not begin with that of the application, or when a statement writes to
-        somebody else's. With a function as *store*, the database is opened when it is first needed.
+        If *store* is a function, the first use opens the database. Raises ValueError when a statement or migration
+        changes a table whose name does not begin with the application's name.
         """
         self.app = _checked_name(app)
         home = None if package is None else files(package)
@@ -195,15 +196,15 @@ class Db:
         if not callable(store):
             self.attach(store)
 
-    # -- asking --------------------------------------------------------------------------------------------------
+    # -- running statements --------------------------------------------------------------------------------------
 
     @staticmethod
     def containing(text: str) -> str:
-        """What finds *text* anywhere, whatever signs are in it: for `name like :pattern escape '!'`."""
+        """The LIKE pattern for *text* anywhere in a value: `name like :pattern escape '!'`."""
         return "%" + text.replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
 
     def all(self, name: str, /, **params: Any) -> list[Row]:
-        """The rows of a statement, in a transaction of its own."""
+        """Runs a statement in its own transaction and returns its rows."""
         bound = self.bind(name, **params)
         store = self._store()
         run = store.write if writes(self._bodies[name]) else store.read
@@ -214,11 +215,14 @@ class Db:
         return next(iter(self.all(name, **params)), None)
 
     def read(self, work: Callable[[DbTx], T]) -> T:
-        """Runs *work* in one transaction that sees one state of the database."""
+        """Runs *work* in one read transaction, which sees a consistent snapshot."""
         return self._store().read(lambda tx: work(DbTx(self, tx)))
 
     def write(self, work: Callable[[DbTx], T]) -> T:
-        """Runs *work* in one transaction; when this returns it is on disk. It may be run again: no effects outside."""
+        """Runs *work* in one transaction, which is on disk when this returns.
+
+        The store may run *work* more than once, so it must have no other side effects.
+        """
         last: DbTx | None = None
 
         def run(tx: Tx) -> T:
@@ -228,7 +232,7 @@ class Db:
 
         result = self._store().write(run)
         if last is not None and last.took_in:
-            self._written()  # else no worker has anything new to do
+            self._written()  # wakes the workers only if a job has changed
         return result
 
     async def aall(self, name: str, /, **params: Any) -> list[Row]:
@@ -240,7 +244,7 @@ class Db:
         return await _elsewhere(lambda: self.write(work))
 
     def bind(self, name: str, /, **params: Any) -> BoundStatement:
-        """A statement with its values, for `Done(writes=[...])`: it is run when the job is settled, or not at all."""
+        """Binds a statement to values, for `Done(writes=[...])`. It runs in the transaction that settles the job."""
         self.check(name, params)
         return BoundStatement(self.full_name(name), params)
 
@@ -253,14 +257,14 @@ class Db:
         return f"{self.app}.{name}"
 
     def check(self, name: str, params: Mapping[str, Any]) -> None:
-        """KeyError or TypeError for a statement or a parameter that is not there, or is no plain value."""
+        """Raises KeyError for an unknown statement, and TypeError for a wrong parameter or value."""
         self.full_name(name)
         check_values(f"{self.app}.{name}", self._parameters[name], params)
 
     # -- opening -------------------------------------------------------------------------------------------------
 
     def attach(self, store: Store) -> None:
-        """The database was opened: it gets the tables, and learns the statements."""
+        """Migrates the tables and registers the statements at an open store."""
         with self._lock:
             if self._attached is store:
                 return
@@ -268,7 +272,7 @@ class Db:
             store.add(statements(self._text, store.dialect, f"{self.app}."))
             self._attached = store
             if any(name.startswith(SHIFTS) for name in self._bodies) and store.read(lambda tx: is_behind(tx, self.app)):
-                store.write(store.check_clock)  # its times follow the steps that others have found
+                store.write(store.check_clock)  # applies clock steps that were detected earlier to its times
 
     def _store(self) -> Store:
         store = self._open()
@@ -304,7 +308,7 @@ def _text(source: Source | None) -> str:
 
 
 def _if_there(folder: Traversable) -> Traversable | None:
-    """An application that keeps nothing of its own has no migrations."""
+    """The folder, or None for an application without tables."""
     return folder if folder.is_dir() else None
 
 

@@ -1,7 +1,4 @@
-"""How a state is shown: icon, word and a line that says why, never a colour alone; one table for page, API and CLI.
-
-*icon* names a shape, *tone* a colour beside it. *lines* are the templates of the reason by situation, '' the usual one.
-"""
+"""Labels of states for page, API and CLI: icon, word and reason, so that colour is never the only sign."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from tidegate.guard.breaker_policy import OpenedBy, TripReason
 
 @dataclass(frozen=True, slots=True)
 class StateLabel:
-    """One state as people see it."""
+    """The label of one state. *lines* are templates of the reason by situation; '' is the usual one."""
 
     word: str
     icon: str
@@ -23,12 +20,12 @@ class StateLabel:
     lines: Mapping[str, str]
 
     def line(self, situation: str = "", /, **values: Any) -> str:
-        """The reason, one line with a full stop."""
+        """The reason in one line, with a full stop."""
         text = self.lines[situation].format(**values)
         return text[:1].upper() + text[1:]
 
 
-# In the order of their urgency: where several are true of a target, the first is told.
+# In order of urgency: if several apply to a target, the first is shown.
 TARGETS: Mapping[str, StateLabel] = {
     "action": StateLabel("Needs you", "alert", "bad", {
         "": "{who} refused: {said} A person must act, and then clear it.",
@@ -105,7 +102,7 @@ JOBS: Mapping[str, StateLabel] = {
     "cancelled": StateLabel("Cancelled", "stop", "calm", {"": "cancelled {age} ago."}),
 }  # fmt: skip
 
-# What opened a breaker, as the half of a sentence; what a person did is told by their name.
+# Why a breaker opened, as a clause. If an operator opened it, their name is shown instead.
 _OPENED: Mapping[str, str] = {
     OpenedBy.RATIO: "{failures} of {requests} calls failed",
     OpenedBy.RULE: "its own rule opened it, at {failures} of {requests} failed calls",
@@ -126,14 +123,14 @@ _UNITS = ((86400, "day"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 def format_duration(seconds: float, *, nearest: bool = False) -> str:
-    """A span of time for people: 40 s, 12 min, 3 h, 2 days; in whole ones, or nearly."""
+    """A duration in one unit: 40 s, 12 min, 3 h, 2 days. Rounds down, or to the *nearest* unit."""
     whole = max(1, round(seconds))
-    size, unit = next(each for each in _UNITS if whole >= each[0])
+    size, unit = next(entry for entry in _UNITS if whole >= entry[0])
     return _of_unit(math.floor(whole / size + 0.5 * nearest), unit)
 
 
 def spell_duration(seconds: float) -> str:
-    """The same in two units, for those who wait: 1 min 30 s, 2 h 5 min."""
+    """A duration in up to two units, for countdowns: 1 min 30 s, 2 h 5 min."""
     rest, parts = max(1, math.ceil(seconds)), list[str]()
     for size, unit in _UNITS:
         n, rest = divmod(rest, size)
@@ -146,7 +143,7 @@ def _of_unit(n: int, unit: str) -> str:
 
 
 def ahead(moment: float | None, now: float) -> str:
-    """When that is: in 12 min, or now."""
+    """The time until *moment*: "in 12 min" or "now"."""
     return "now" if moment is None or moment <= now else f"in {format_duration(moment - now, nearest=True)}"
 
 
@@ -160,7 +157,7 @@ def many(n: int, what: str) -> str:
 
 
 def opened_because(why: TripReason | None, run: int) -> str:
-    """What opened a breaker; *run* is its failures in a row, all that is known of one that an older program opened."""
+    """Why a breaker opened. *run*: its consecutive failures, used if the rule was not recorded."""
     if why is None or why.rule not in _OPENED:
         return failed_so_often(run)
     return _OPENED[why.rule].format(failures=why.failures, requests=why.requests)

@@ -1,4 +1,4 @@
-"""Puts the server together: settings, store, applications, page, workers and simulators meet here and nowhere else."""
+"""The composition root of the server: settings, queue, applications, web page, workers and simulators."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ if TYPE_CHECKING:
     from tidegate.settings import Loaded
 
 
-# The workers of a server, on a thread and a loop of their own: a handler that blocks its loop stops no page.
-
 _log = logger("tidegate.server")
 
-_RESTART_SECONDS = 5.0  # seconds before work that broke is begun again
+_RESTART_SECONDS = 5.0  # before workers that raised are started again
 
 
 class WorkerThread:
-    """Runs *work*, which ends when its event is set, and begins it again if it breaks."""
+    """Runs *work* on its own thread and loop until its event is set, and restarts it if it raises.
+
+    The separate loop keeps the page responsive when a handler blocks.
+    """
 
     def __init__(
         self, work: Callable[[asyncio.Event], Awaitable[object]], *, restart_seconds: float = _RESTART_SECONDS
@@ -56,7 +57,7 @@ class WorkerThread:
         self._thread.start()
 
     def ask(self) -> None:
-        """Asks it to end; returns at once."""
+        """Requests the end of the work without waiting for it."""
         self._asked.set()
         with self._lock:
             if self._stop is not None:
@@ -64,7 +65,7 @@ class WorkerThread:
                 loop.call_soon_threadsafe(stop.set)
 
     def join(self, seconds: float) -> bool:
-        """Whether it has ended within that time."""
+        """Waits for the end. Returns False if the thread still runs after *seconds*."""
         self._thread.join(seconds)
         return not self._thread.is_alive()
 
@@ -72,7 +73,7 @@ class WorkerThread:
         while not self._asked.is_set():
             try:
                 run_loop(self._main())
-            except BaseException:  # a cancellation or an exit that came through must not leave a server without workers
+            except BaseException:  # even a cancellation or SystemExit must not leave the server without workers
                 _log.exception("engine_broke again_in=%s", self._restart_seconds)
                 self._asked.wait(self._restart_seconds)
 
@@ -84,7 +85,7 @@ class WorkerThread:
             if not self._asked.is_set():
                 await self._work(stop)
         finally:
-            with self._lock:  # nobody may call a loop that is about to be closed
+            with self._lock:  # `ask` must not call a loop that is about to close
                 self._stop = None
 
 
@@ -93,63 +94,65 @@ ALL = "*"  # every application, every queue
 
 @dataclass(slots=True, kw_only=True)
 class Assembled:
-    """Everything that works together, declared and not yet running."""
+    """The parts of a server, declared but not running."""
 
     loaded: Loaded
     queue: Queue
     telling: NoticeDispatcher
     apps: list[Installed[Any]] = field(default_factory=list)
-    simulators: dict[str, AppSimulator] = field(default_factory=dict)  # those that run, by application
-    uses: dict[str, str] = field(default_factory=dict)  # what a person can do with them
-    visitor: str = ""  # as whom uploads of people without a name count; empty: each browser is somebody else
+    simulators: dict[str, AppSimulator] = field(default_factory=dict)  # running ones, by application
+    uses: dict[str, str] = field(default_factory=dict)  # instructions for users, by application
+    visitor: str = ""  # the owner of anonymous uploads; empty: each browser is its own owner
 
     @property
     def works(self) -> bool:
-        """Whether there is any kind of job to work on."""
+        """Whether any job is declared."""
         return bool(self.queue.queues())
 
 
 def there_are() -> tuple[list[App[Any]], dict[str, str]]:
-    """The applications that are installed, and why those that cannot be used cannot."""
-    found, broken = list[App[Any]](), dict[str, str]()
+    """The installed applications, and the errors of those that cannot be loaded, by name."""
+    apps, broken = list[App[Any]](), dict[str, str]()
     for name in known():
         try:
-            found.append(load(name))
-        except Exception as error:  # an application that nobody wants to run must not keep the others from it
+            apps.append(load(name))
+        except Exception as error:  # one broken application must not stop the others
             broken[name] = f"{type(error).__name__}: {error}"
-    return found, broken
+    return apps, broken
 
 
 @contextlib.contextmanager
 def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool | None = None) -> Iterator[Assembled]:
-    """Declares the jobs of those that are to run on one queue. With *simulators*, they call those instead.
+    """Installs the enabled *apps* on one queue. With *simulators*, they call simulated services.
 
-    None is as the settings say: no command calls a real service where they name simulators.
+    None means as the settings say, so that no command calls a real service where they enable simulators.
     """
     values = loaded.values
     simulators = values.simulators if simulators is None else simulators
     with contextlib.ExitStack() as stack:
         retention = values.retention.by_queue()
         queue = stack.enter_context(Queue(values.url, listen_url=values.listen_url or None, retention=retention))
-        apps_there: list[Installed[Any]] = []
-        there = Assembled(loaded=loaded, queue=queue, telling=_telling(loaded, queue, apps_there), apps=apps_there)
+        installed_apps: list[Installed[Any]] = []
+        parts = Assembled(
+            loaded=loaded, queue=queue, telling=_telling(loaded, queue, installed_apps), apps=installed_apps
+        )
         key = functools.cache(lambda: secrets_of(loaded))
-        for app in (each for each in apps if each.name in loaded.apps):
+        for app in (candidate for candidate in apps if candidate.name in loaded.apps):
             settings = loaded.app(app.name)
             if simulators and (simulated := simulated_services(app)) is not None:
                 url = simulated.simulator.start()
                 stack.callback(simulated.simulator.stop)
-                there.simulators[app.name] = simulated.simulator
-                there.uses[app.name] = simulated.use.replace("{url}", url)
+                parts.simulators[app.name] = simulated.simulator
+                parts.uses[app.name] = simulated.use.replace("{url}", url)
                 settings = _changed(settings, simulated.settings(url))
             installed = install(app, queue, settings, key)
             stack.push(installed.closing)
-            there.apps.append(installed)
-        yield there
+            parts.apps.append(installed)
+        yield parts
 
 
 def _telling(loaded: Loaded, queue: Queue, apps: Sequence[Installed[Any]]) -> NoticeDispatcher:
-    """What tells people through the channels of the settings, beside every worker."""
+    """The dispatcher for the channels of the settings, as a background task of every worker."""
     values = loaded.values
 
     def path(row: NoticeRow) -> str:
@@ -157,9 +160,11 @@ def _telling(loaded: Loaded, queue: Queue, apps: Sequence[Installed[Any]]) -> No
 
         return place_of(row, apps) or "/notices"
 
-    made = NoticeDispatcher(queue, values.channels.all(), values.notices.policy(), address=values.address, path=path)
-    queue.add_background_task(made.run)
-    return made
+    dispatcher = NoticeDispatcher(
+        queue, values.channels.all(), values.notices.policy(), address=values.address, path=path
+    )
+    queue.add_background_task(dispatcher.run)
+    return dispatcher
 
 
 def _changed(settings: Any, values: Any) -> Any:
@@ -167,7 +172,7 @@ def _changed(settings: Any, values: Any) -> Any:
 
 
 def _merged(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """*values* before *settings*, table by table: what a simulator says nothing of stays as it was set."""
+    """Merges *values* over *settings*, table by table. A setting that the simulator does not name stays."""
     tables = {
         name: _merged(settings[name], value)
         for name, value in values.items()
@@ -177,21 +182,21 @@ def _merged(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str,
 
 
 def secrets_of(loaded: Loaded) -> Secrets:
-    """The key of this server, made at the first start."""
+    """The secret key of this server, created at the first start."""
     given = loaded.values.secret_key.get_secret_value()
     return Secrets(given) if given else Secrets.in_file(Path(loaded.values.secret_key_file))
 
 
 class NobodyYet(TidegateError):
-    """Others could reach the server, and nobody has a password."""
+    """The server is reachable from other machines, and no user has a password."""
 
 
 class WrongQueues(TidegateError):
-    """The settings name queues that no worker could work on."""
+    """The settings name queues that no worker could serve."""
 
 
 def check_reach(parts: Assembled) -> None:
-    """NobodyYet when the server would be open to strangers."""
+    """Raises NobodyYet when the server would be open to strangers."""
     host = parts.loaded.values.server.host
     if host != "localhost" and not ip_address(host).is_loopback and not parts.queue.store.read(users.anybody):
         raise NobodyYet(
@@ -201,11 +206,11 @@ def check_reach(parts: Assembled) -> None:
 
 
 def worked_on(parts: Assembled) -> frozenset[str] | None:
-    """The queues of the settings, and what tells people; None for all. WrongQueues when no worker could begin."""
-    said = parts.loaded.values.worker.queues
-    if ALL in said:
+    """The queues of the settings and the queue of notices; None for all. Raises WrongQueues."""
+    names = parts.loaded.values.worker.queues
+    if ALL in names:
         return None
-    queues = frozenset(said) | ({OWN_QUEUE} & parts.queue.queues())
+    queues = frozenset(names) | ({OWN_QUEUE} & parts.queue.queues())
     try:
         parts.queue.check_queues(queues)
     except ValueError as error:
@@ -214,11 +219,11 @@ def worked_on(parts: Assembled) -> frozenset[str] | None:
 
 
 def serve(parts: Assembled, at: socket.socket, *, work: bool = True, ready: Callable[[str], None]) -> None:
-    """Serves page and API on that socket, and works on the jobs, until SIGTERM or SIGINT; then ends gently."""
+    """Serves page and API on the socket, and runs workers, until SIGTERM or SIGINT. Then it shuts down gracefully."""
     from tidegate.web.app import build
     from tidegate.web.connections import LAST_ANSWERS, HttpServer, url_of
 
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # what it says at INFO is said here
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)  # its INFO lines duplicate ours
     app = build(_site(parts))
     server, engine = HttpServer(app), _engine(parts, work=work)
     longest = WorkerPolicy(grace=parts.loaded.values.worker.grace).longest_stop
@@ -239,7 +244,7 @@ def serve(parts: Assembled, at: socket.socket, *, work: bool = True, ready: Call
             asked.cancel()
             _log.info("server_stopping")
             engine.ask()
-            app.state.closing.set()  # streams end by themselves; nothing else would end them
+            app.state.closing.set()  # makes event streams end; nothing else would
             server.should_exit = True
             await answering
             if not await asyncio.to_thread(engine.join, longest):
@@ -252,7 +257,7 @@ def serve(parts: Assembled, at: socket.socket, *, work: bool = True, ready: Call
 
 
 def _engine(parts: Assembled, *, work: bool) -> WorkerThread:
-    """The workers; where they run elsewhere, what tells people, so that it is also told when there are none."""
+    """The workers. If they run in another process, only notices, so that an operator hears when no worker runs."""
     worker, own = parts.loaded.values.worker, frozenset({OWN_QUEUE} & parts.queue.queues())
     if not parts.works or (not work and not own):
         return WorkerThread(parts.telling.run)
@@ -272,7 +277,7 @@ def _site(parts: Assembled) -> Any:
         telling=parts.telling,
         apps=tuple(parts.apps),
         version=__version__,
-        config=lambda: [each.as_json() for each in parts.loaded.effective()],
+        config=lambda: [setting.as_json() for setting in parts.loaded.effective()],
         simulated={name: simulator.url for name, simulator in parts.simulators.items()},
         hosts=(*parts.loaded.values.server.names, parts.loaded.values.server.host),
         trusted_proxies=parts.loaded.values.server.trusted_proxies,
@@ -282,9 +287,9 @@ def _site(parts: Assembled) -> Any:
 
 
 def _issuers(loaded: Loaded) -> list[Issuer]:
-    """Whose tokens are believed: our own, and those of the public key in the settings."""
-    said = loaded.values.jwt
+    """The trusted issuers of tokens: this server, and the owner of the public key in the settings."""
+    jwt = loaded.values.jwt
     own = [Issuer.own(secrets_of(loaded).derived("jwt"))]
-    if not said.public_key:
+    if not jwt.public_key:
         return own
-    return [*own, Issuer.of_public_key(said.public_key, said.issuer, said.audience)]
+    return [*own, Issuer.of_public_key(jwt.public_key, jwt.issuer, jwt.audience)]

@@ -1,4 +1,4 @@
-"""Functions in limited, reused child processes, for input that strangers send.
+"""Runs functions in limited, reused child processes, for untrusted input.
 
 from tidegate import children
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tidegate.children.calls import run, run_now
     from tidegate.children.pool import ChildError, Children, Limits
 else:
-    # The same for the running program. Type checkers do not read it, so they still report an unknown name.
-    # A child process imports a module of this package, and must not load the rest.
+    # Imports each name on first use. Type checkers skip this branch, so they still report an unknown name.
+    # A child process imports one module of this package, and must not load the rest.
     from tidegate._lazy import lazy_names
 
     __getattr__, __dir__ = lazy_names(

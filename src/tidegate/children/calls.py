@@ -1,4 +1,4 @@
-"""Calls of a function in a child process."""
+"""Calls a function in a child process."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _signature = lru_cache(maxsize=256)(signature_of)
 
 @lru_cache(maxsize=1)
 def _pool_of(pid: int) -> Children:  # noqa: ARG001 - what it is cached by
-    """The children of this very process: those of a process that forked are not ours to talk to."""
+    """The child processes of this process. After a fork, those of the parent must not be used."""
     return Children(max(2, os.cpu_count() or 2))
 
 
@@ -34,10 +34,11 @@ async def run(fn: Callable[[A], R], args: A, limits: Limits = ..., *, among: Chi
 @overload
 async def run(fn: str, args: object, limits: Limits = ..., *, among: Children | None = ...) -> Any: ...
 async def run(fn: Any, args: Any, limits: Limits = DEFAULT, *, among: Children | None = None) -> Any:
-    """What *fn* returns for *args*, run in a child; ChildError when it fails there, or when the child does not live.
+    """Runs *fn* with *args* in a child process and returns its result. Raises ChildError if it or the child fails.
 
-    *fn* is a function at the top level of a module, or its place: "package.module:function", which this process then
-    need not import. Arguments and result travel as JSON: plain values, dataclasses, bytes. Cancelling kills the child.
+    *fn* is a function at the top level of a module, or its import path "package.module:function", which this process
+    then does not import. Arguments and result are sent as JSON: plain values, dataclasses, bytes. Cancelling kills the
+    child.
     """
     call = _call(fn, args, limits)
     return _result(fn, await (among or _pool_of(os.getpid())).run(call))
@@ -52,7 +53,7 @@ def run_now(fn: Callable[[A], R], args: A, limits: Limits = ..., *, among: Child
 @overload
 def run_now(fn: str, args: object, limits: Limits = ..., *, among: Children | None = ...) -> Any: ...
 def run_now(fn: Any, args: Any, limits: Limits = DEFAULT, *, among: Children | None = None) -> Any:
-    """As `run`, for a program without a loop."""
+    """As `run`, for a program without an event loop."""
     call = _call(fn, args, limits)
     return _result(fn, (among or _pool_of(os.getpid())).run_now(call))
 
@@ -67,5 +68,5 @@ def _call(fn: Callable[..., Any] | str, args: object, limits: Limits) -> ChildCa
 
 
 def _result(fn: Callable[..., Any] | str, answer: Frame) -> Any:
-    found = result_of(answer)
-    return found if isinstance(fn, str) else _signature(fn).result.decode(answer[1])
+    result = result_of(answer)
+    return result if isinstance(fn, str) else _signature(fn).result.decode(answer[1])

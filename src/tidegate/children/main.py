@@ -1,6 +1,6 @@
-"""The main program of a child process: runs one handler after the other, within limits, until its parent is gone.
+"""The main program of a child process: runs handlers within limits until its parent closes the pipe.
 
-Its parent is told how a handler ended, in JSON; nothing that comes from here is ever unpickled there.
+It sends outcomes as JSON. The parent never unpickles data of a child.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ from tidegate.children.protocol import Frame
 from tidegate.serialization import encode
 from tidegate.serialization.arguments import Signature, signature_of, sole_serial
 
-_MAIN = "__tidegate_main__"  # the name of a script that is imported again: not __main__, so its guard holds
-_MAX_FRAME = 1 << 30  # the parent is trusted
-_ORPHAN = 1.0  # seconds that a handler may go on when nobody waits for it any more
+_MAIN = "__tidegate_main__"  # the module name of a script that is imported again, so `if __name__ == "__main__"` holds
+_MAX_FRAME = 1 << 30  # bytes; the parent is trusted
+_ORPHAN = 1.0  # seconds that a handler may run after its parent has gone
 
 
 class _Home:
     """The pipes to the parent."""
 
     def __init__(self) -> None:
-        # Handlers print, and read what they should not: the pipes move away, and 0 and 1 become harmless.
+        # A handler may print or read stdin. The pipes get other descriptors, so that it cannot disturb the protocol.
         self._in, self._out = os.dup(0), os.dup(1)
         nothing = os.open(os.devnull, os.O_RDONLY)
         os.dup2(nothing, 0)
@@ -57,7 +57,7 @@ class _Home:
 
 
 def _end_group() -> None:
-    """Ends this process and what its handlers have started."""
+    """Kills this process and the processes that its handlers started."""
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpgrp(), signal.SIGKILL)
     os._exit(1)
@@ -72,7 +72,7 @@ def main() -> None:
         try:
             answer = _handled(fields, body, home)
         except BaseException as error:
-            _limit(None, None)  # room to say what went wrong
+            _limit(None, None)  # frees memory and CPU time to report the error
             answer = _raised(error, fields["call"])
         _limit(None, None)
         home.tell(*answer)
@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def _limit(memory: int | None, cpu: float | None) -> None:
-    """Soft limits, so that they can be moved for each call; the processor's time is counted from the very start."""
+    """Sets soft limits, which can change for each call. CPU time counts from the start of the process."""
     _soft(resource.RLIMIT_AS, memory)
     used = resource.getrusage(resource.RUSAGE_SELF)
     _soft(resource.RLIMIT_CPU, None if cpu is None else math.ceil(used.ru_utime + used.ru_stime + cpu))
@@ -112,10 +112,10 @@ def _lookup(place: str) -> tuple[Any, Signature]:
 def _handled(fields: dict[str, Any], body: str, home: _Home) -> tuple[dict[str, Any], str]:
     declared, signature = _lookup(fields["call"])
     fn = inspect.unwrap(declared)
-    home.tell({"begun": True})  # importing its module is not the handler's work
+    home.tell({"begun": True})  # the import of its module does not count against the limits
     _limit(fields["memory"], fields["cpu"])
     parameters, said = signature.parameters, fields["context"]
-    if said is None:  # no job, but a function with one value
+    if said is None:  # a function with one argument, not a job
         if parameters.context is not None:
             raise TypeError("this function wants a Context, and only a job has one")
         result = fn(sole_serial(signature).decode(body))
@@ -128,14 +128,14 @@ def _handled(fields: dict[str, Any], body: str, home: _Home) -> tuple[dict[str, 
         result = asyncio.run(_awaited(result))
     writes: list[Any] = []
     unsent = False
-    lifecycle = sys.modules.get("tidegate.jobs.outcome")  # who never imported it returns no Done
+    lifecycle = sys.modules.get("tidegate.jobs.outcome")  # a handler that did not import it cannot return Done
     if lifecycle is not None and isinstance(result, lifecycle.Done):
         result = lifecycle.from_child(result)
         writes, unsent = [[write.name, dict(write.params)] for write in result.writes], result.unsent
         result = result.result
     try:
         text = signature.result.encode(result, what="result", limit=fields["most"])
-    except TypeError:  # other than announced
+    except TypeError:  # not the annotated type
         text = encode(result, what="result", limit=fields["most"])
     return {"end": "done", "writes": json.loads(encode(writes, what="writes")), "unsent": unsent}, text
 
@@ -168,7 +168,7 @@ class _Saver:
 
 
 def _raised(error: BaseException, place: str) -> tuple[dict[str, Any], str]:
-    """How a handler ended that did not return."""
+    """The outcome of a handler that raised."""
     from tidegate.errors import Held, LeaseLost
     from tidegate.faults.codes import CORE
     from tidegate.jobs.outcome import Again, Fail
@@ -179,15 +179,25 @@ def _raised(error: BaseException, place: str) -> tuple[dict[str, Any], str]:
             said = {"end": "memory"}
         case Again():
             said = {
-                "end": "again", "delay": error.delay, "keep_attempt": error.keep_attempt, "code": error.code,
-                "message": error.message, "status": error.status, "ladder": error.ladder,
-                "keep_place": error.keep_place, "fault": _told(error.fault),
-            }  # fmt: skip
+                "end": "again",
+                "delay": error.delay,
+                "keep_attempt": error.keep_attempt,
+                "code": error.code,
+                "message": error.message,
+                "status": error.status,
+                "ladder": error.ladder,
+                "keep_place": error.keep_place,
+                "fault": _told(error.fault),
+            }
         case Fail():
             said = {
-                "end": "fail", "code": error.code, "message": error.message, "status": error.status,
-                "keep_place": error.keep_place, "fault": _told(error.fault),
-            }  # fmt: skip
+                "end": "fail",
+                "code": error.code,
+                "message": error.message,
+                "status": error.status,
+                "keep_place": error.keep_place,
+                "fault": _told(error.fault),
+            }
         case Held():
             said = {"end": "held", "target": error.target, "reason": error.reason, "retry_after": error.retry_after}
         case LeaseLost():
@@ -204,7 +214,7 @@ def _raised(error: BaseException, place: str) -> tuple[dict[str, Any], str]:
 
 
 def _told(fault: Any) -> dict[str, Any] | None:
-    """A fault as the parent reads it."""
+    """A fault as JSON for the parent."""
     return None if fault is None else {**fault.as_json(), "detail": fault.detail}
 
 
@@ -212,7 +222,7 @@ def _told(fault: Any) -> dict[str, Any] | None:
 
 
 def find(place: str) -> Any:
-    """What stands at `module:name`, or at `/path/of/a/script.py:name`."""
+    """Imports the object at `module:name` or `/path/of/a/script.py:name`."""
     where, _, name = place.rpartition(":")
     thing: Any = _script(where) if where.endswith(".py") else importlib.import_module(where)
     for part in name.split("."):

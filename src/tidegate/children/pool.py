@@ -1,4 +1,4 @@
-"""Work in limited, reused child processes: one hostile input must stop neither the worker nor its heartbeats."""
+"""A pool of limited, reused child processes, so that hostile input stops neither the worker nor its heartbeats."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from tidegate.threads import DaemonPool
 from tidegate.validation import whole
 
 _MB = 1 << 20
-_FIELDS = _MB  # room for what stands beside an answer
+_FIELDS = _MB  # bytes for the fields of a response, in addition to its body
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one call in a child process may use; None: as much as there is.
+    """The resource limits of one call in a child process; None means unlimited.
 
     Limits(memory_mb=256, cpu="5s", time="30s")
     """
 
-    memory_mb: int | None = 512  # of addresses, which Python itself and every library need some of
-    cpu: Duration | None = 60  # time of the processor, in whole seconds
-    time: Duration | None = 300  # by the clock, from start to end
-    answer_mb: int = 16  # of JSON
+    memory_mb: int | None = 512  # address space, including that of Python and its libraries
+    cpu: Duration | None = 60  # CPU time, in whole seconds
+    time: Duration | None = 300  # elapsed time
+    answer_mb: int = 16  # size of the response as JSON
 
     def __post_init__(self) -> None:
         if self.memory_mb is not None:
@@ -52,7 +52,7 @@ DEFAULT = Limits()
 
 
 class ChildError(TidegateError):
-    """Work in a child process failed there, or with it; `fault` says what it means."""
+    """A call in a child process failed, or the child did. `fault` has the classification."""
 
     def __init__(self, fault: Fault) -> None:
         super().__init__(fault)
@@ -68,7 +68,7 @@ class ChildError(TidegateError):
 
 @dataclass(slots=True)
 class ChildCall:
-    """One call: what is run, on what, within which limits."""
+    """One call: the function, its arguments and limits."""
 
     place: str
     body: str
@@ -80,13 +80,13 @@ class ChildCall:
     stopped: bool = field(default=False, init=False)
 
     def begin(self, child: Child) -> bool:
-        """False when it was stopped before."""
+        """Assigns the child. Returns False when the call was already stopped."""
         with self._lock:
             self._child = child
             return not self.stopped
 
     def stop(self) -> None:
-        """Ends the child that runs it, or keeps it from being run; from any thread."""
+        """Kills the child that runs the call, or prevents its start. Call it from any thread."""
         with self._lock:
             self.stopped = True
             if self._child is not None:
@@ -98,9 +98,9 @@ class ChildCall:
 
 
 class Children:
-    """Up to *most* child processes, started when they are needed, and used again.
+    """Up to *limit* child processes, started on demand and reused.
 
-    Each is replaced after *calls_each* calls, or when one of them went wrong; whom nobody needs for *idle* ends.
+    A child is replaced after *calls_each* calls or after a failure. An unused child ends after *idle*.
     """
 
     def __init__(self, limit: int, *, calls_each: int = 100, idle: Duration = 60) -> None:
@@ -116,7 +116,7 @@ class Children:
         self._closed = False
 
     async def run(self, call: ChildCall) -> Frame:
-        """How the call ended; ChildError when the child did not live to tell. Cancelling it kills the child."""
+        """Runs the call and returns its outcome. Raises ChildError if the child dies. Cancelling kills the child."""
         loop = asyncio.get_running_loop()
         if self._closed:
             raise ChildError(CORE["cancelled"].fault("child"))
@@ -127,21 +127,27 @@ class Children:
             raise
 
     def run_now(self, call: ChildCall) -> Frame:
-        """As `run`, for a thread that can wait."""
+        """As `run`, blocking."""
         limits = call.limits
         fields = {
-            "call": call.place, "context": call.context, "cpu": limits.cpu, "most": limits.answer_mb * _MB,
+            "call": call.place,
+            "context": call.context,
+            "cpu": limits.cpu,
+            "most": limits.answer_mb * _MB,
             "memory": None if limits.memory_mb is None else limits.memory_mb * _MB,
-        }  # fmt: skip
+        }
         child, well = self._take(), False
         try:
             if self._closed or not call.begin(child):
                 well = True
                 raise ChildError(CORE["cancelled"].fault("child"))
             answer = child.ask(
-                fields, call.body, within=limits.time, max_bytes=limits.answer_mb * _MB + _FIELDS,  # type: ignore[arg-type]
+                fields,
+                call.body,
+                within=limits.time,  # type: ignore[arg-type]
+                max_bytes=limits.answer_mb * _MB + _FIELDS,
                 reply=lambda saved: {"saved": call.save is not None and call.save(saved)},
-            )  # fmt: skip
+            )
             well = answer[0].get("end") != "memory"
             return answer
         except ChildCrashed as death:
@@ -153,7 +159,7 @@ class Children:
             self._put_back(child, well=well)
 
     def close(self) -> None:
-        """Ends all of them at once; calls that still run end in a ChildError."""
+        """Ends all children. Running calls raise ChildError."""
         with self._lock:
             self._closed = True
             free, self._free = self._free, []
@@ -162,14 +168,14 @@ class Children:
             for child in self._busy:
                 child.kill()
         for child in free:
-            child.hang_up()  # all of them at once, so that they end at the same time
+            child.hang_up()  # first all of them, so that they end in parallel
         for child in free:
             child.close()
         self._threads.shutdown()
 
     @property
     def pids(self) -> frozenset[int]:
-        """The processes that there are."""
+        """The process IDs of all children."""
         with self._lock:
             return frozenset(child.pid for child in (*self._free, *self._busy))
 
@@ -180,7 +186,7 @@ class Children:
                 if self._closed:
                     raise ChildError(CORE["cancelled"].fault("child"))
                 while self._free:
-                    child = self._free.pop()  # the one used last: the others may end
+                    child = self._free.pop()  # the most recently used one, so that the others become idle
                     if child.alive:
                         self._busy.add(child)
                         return child
@@ -214,7 +220,7 @@ class Children:
             self._reaper.start()
 
     def _reap(self) -> None:
-        """Ends the children that nobody has needed for a while."""
+        """Ends the children that were idle for too long."""
         before = SYSTEM.monotonic() - self._idle
         with self._lock:
             self._reaper = None
@@ -237,7 +243,7 @@ def start() -> Child:
 
 
 def place_of(fn: Callable[..., Any]) -> str:
-    """Where a child finds *fn*: `module:name`, or `/path/script.py:name` in a script; ValueError when it cannot."""
+    """The import path of *fn* for a child: `module:name`, or `/path/script.py:name`. Raises ValueError."""
     inner = inspect.unwrap(fn)
     name = inner.__qualname__
     if "<" in name:  # <locals>, <lambda>
@@ -253,16 +259,21 @@ def place_of(fn: Callable[..., Any]) -> str:
     return f"{Path(file).resolve()}:{name}"
 
 
-def fault_in(said: dict[str, Any]) -> Fault:
-    """The fault that a child speaks of; nothing of it is taken on trust."""
+def fault_in(fields: dict[str, Any]) -> Fault:
+    """Parses the fault in a child's response, which is not trusted."""
     try:
-        retry_after, status = said.get("retry_after"), said.get("status")
+        retry_after, status = fields.get("retry_after"), fields.get("status")
         return Fault(
-            code=str(said["code"])[:64], reason=Reason(said["reason"]), reach=Reach(said["reach"]),
-            level=Level(said["level"]), message=str(said["message"])[:500], advice=str(said["advice"])[:500],
-            rule=str(said["rule"])[:200], detail=str(said["detail"])[:2000],
+            code=str(fields["code"])[:64],
+            reason=Reason(fields["reason"]),
+            reach=Reach(fields["reach"]),
+            level=Level(fields["level"]),
+            message=str(fields["message"])[:500],
+            advice=str(fields["advice"])[:500],
+            rule=str(fields["rule"])[:200],
+            detail=str(fields["detail"])[:2000],
             status=status if isinstance(status, int) else 0,
             retry_after=float(retry_after) if isinstance(retry_after, (int, float)) else None,
-        )  # fmt: skip
+        )
     except (KeyError, TypeError, ValueError):
         return CORE["child_died"].fault("child", detail="it answered with something else")

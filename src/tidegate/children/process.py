@@ -1,4 +1,4 @@
-"""One child process, and the pipes to it. Calls wait; any thread may kill it."""
+"""One child process and its pipes. Calls block; any thread may kill it."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from tidegate.children.protocol import BadFrame, Frame
 from tidegate.clock import SYSTEM
 
 _BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); from tidegate.children.main import main; main()"
-_EXIT_TIMEOUT = 0.5  # seconds that an idle child has to end by itself
-_START_TIMEOUT = 60.0  # seconds that it has for itself and for the imports of a handler
-_END_TIMEOUT = 10.0  # seconds: a killed process is gone at once, unless the system itself hangs
+_EXIT_TIMEOUT = 0.5  # seconds that an idle child has to exit
+_START_TIMEOUT = 60.0  # seconds for the start and the imports of a handler
+_END_TIMEOUT = 10.0  # seconds; a killed process ends immediately unless the system hangs
 
 Reply = Callable[[str], dict[str, Any]]
 
 
 class ChildCrashed(Exception):
-    """The child is gone; says how."""
+    """The child has ended unexpectedly. The message says how."""
 
 
 class ChildTimeout(Exception):
-    """The child had no more time, of the clock or of the processor, and is gone."""
+    """The child exceeded its elapsed or CPU time, and has ended."""
 
 
 class Child:
-    """A Python of its own: its own process group, three file descriptors, and what our `sys.path` can import."""
+    """A Python process with its own process group, three file descriptors and the parent's `sys.path`."""
 
     def __init__(self) -> None:
         self.calls = 0
         self.idle_since = 0.0
         self._lock = threading.Lock()
         self._reaped = False
-        path = [each or str(Path.cwd()) for each in sys.path]
-        # -P: a script's folder is not searched, our own path is set instead. What it prints goes where our errors go.
+        path = [entry or str(Path.cwd()) for entry in sys.path]
+        # -P: the script's folder is not searched; _BOOT sets the parent's path. Its output goes to the parent's stderr.
         self._process = subprocess.Popen(  # noqa: S603 - Python itself, with a program of ours
             [sys.executable, "-P", "-c", _BOOT, json.dumps(path)], stdin=PIPE, stdout=PIPE, process_group=0
         )
@@ -60,11 +60,14 @@ class Child:
 
     @property
     def alive(self) -> bool:
-        """Whether an idle child is still there; one that says something unasked counts as gone."""
+        """Whether an idle child still runs. One that sends unexpected data counts as ended."""
         return not _poll(self._out, select.POLLIN, 0)
 
     def ask(self, fields: dict[str, Any], body: str, *, within: float | None, max_bytes: int, reply: Reply) -> Frame:
-        """The child's answer; Died or ChildTimeout when there is none. *reply* answers what it asks on the way."""
+        """Sends a call and returns the response. Raises ChildCrashed or ChildTimeout.
+
+        *reply* serves the requests that the child makes during the call.
+        """
         self.calls += 1
         limit, end = _START_TIMEOUT, SYSTEM.monotonic() + _START_TIMEOUT
         try:
@@ -88,30 +91,30 @@ class Child:
             raise self._death() from None
 
     def kill(self) -> None:
-        """Ends it at once, and whatever it has started in its group; from any thread."""
+        """Kills the child and its process group. Call it from any thread."""
         with self._lock:
             self._kill()
 
     def hang_up(self) -> None:
-        """Tells an idle child to end."""
+        """Closes the pipe, which makes an idle child exit."""
         with contextlib.suppress(OSError):
             self._pipes[0].close()
 
     def close(self) -> None:
-        """Lets an idle child end by itself, or ends it; returns when it is gone."""
+        """Lets an idle child exit, or kills it. Returns when it has ended."""
         self.hang_up()
         _poll(self._out, select.POLLIN, _EXIT_TIMEOUT)
         self._end()
         self._pipes[1].close()
 
     def _kill(self) -> None:
-        # Never after it was waited for: its number may be somebody else's by then.
+        # Never after `wait`: another process may have the pid by then.
         if not self._reaped:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def _end(self) -> int:
-        """Its status. One that is ending already keeps it, and what it started does not outlive it."""
+        """Kills the process group and returns the exit status. A child that is already exiting keeps its status."""
         with self._lock:
             self._kill()
             code = self._process.wait(_END_TIMEOUT)
@@ -147,7 +150,7 @@ def _ready(fd: int, event: int, end: float) -> None:
 
 
 def _poll(fd: int, event: int, timeout: float) -> bool:
-    """Whether something happens on *fd* within so many seconds; its end counts, too."""
+    """Whether *fd* becomes ready or is closed within *timeout* seconds."""
     poll = select.poll()
     poll.register(fd, event)
     return bool(poll.poll(None if timeout == math.inf else math.ceil(timeout * 1000)))

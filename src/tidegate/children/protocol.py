@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-# What a worker and its child processes say to each other: a few fields as JSON, and a body that is JSON already.
+# A frame has fields, which are encoded as JSON, and a body, which is already JSON.
 
 _LENGTH = struct.Struct(">I")
 Fields = Mapping[str, Any]
@@ -16,7 +16,7 @@ Frame = tuple[dict[str, Any], str]
 
 
 class BadFrame(Exception):
-    """What came through the pipe is no frame: whoever writes there has lost its mind, or something else wrote."""
+    """The data in the pipe is not a valid frame."""
 
 
 def pack_frame(fields: Fields, body: str = "") -> bytes:
@@ -38,7 +38,7 @@ def unpack_frame(payload: bytes) -> Frame:
 
 
 def receive_frame(read: Callable[[int], bytes], limit: int) -> Frame:
-    """The next frame; *read* gives up to so many bytes and none at the end, which is an EOFError here."""
+    """Reads the next frame. *read* returns up to a number of bytes. Raises EOFError at the end of the pipe."""
     (length,) = _LENGTH.unpack(_exactly(read, _LENGTH.size))
     if length > limit:
         raise BadFrame(f"a frame of {length} bytes")
@@ -46,7 +46,7 @@ def receive_frame(read: Callable[[int], bytes], limit: int) -> Frame:
 
 
 def send_frame(fd: int, frame: bytes) -> None:
-    """Writes all of it to a pipe that blocks."""
+    """Writes a frame to a blocking pipe."""
     rest = memoryview(frame)
     while rest:
         rest = rest[os.write(fd, rest) :]
@@ -62,7 +62,7 @@ def _exactly(read: Callable[[int], bytes], size: int) -> bytes:
     return bytes(found)
 
 
-# Whether this process is a child that runs handlers, and what it must not do then.
+# -- restrictions of a child process ---------------------------------------------------------------------------------
 
 _state = {"child": False, "importing": ""}
 
@@ -72,12 +72,12 @@ def mark() -> None:
 
 
 def importing(file: str) -> None:
-    """*file* is being imported for the handler that is in it; empty when that is over."""
+    """Records which script the child is importing; empty for none."""
     _state["importing"] = file
 
 
 def refuse_at_import(what: str) -> None:
-    """RuntimeError while a script is imported again by a child: it would do once more what its first run does."""
+    """Raises RuntimeError while a child imports a script, which would otherwise repeat its actions."""
     if _state["importing"]:
         raise RuntimeError(
             f"{what} while a child process imports {_state['importing']}: put what the script does under "

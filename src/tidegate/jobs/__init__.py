@@ -1,4 +1,4 @@
-"""Queues and jobs: what a worker runs, and what a caller can ask about it.
+"""Durable jobs: queues, job functions, handles and outcomes.
 
 from tidegate.jobs import Enqueued, JobState, Queue
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tidegate.jobs.worker_runner import Drained
     from tidegate.store.base import BoundStatement
 else:
-    # The same for the running program. Type checkers do not read it, so they still report an unknown name.
+    # Imports each name on first use. Type checkers skip this branch, so they still report an unknown name.
     from tidegate._lazy import lazy_names
 
     __getattr__, __dir__ = lazy_names(

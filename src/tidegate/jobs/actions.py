@@ -17,8 +17,6 @@ from tidegate.store.base import Tx, now_of
 from tidegate.targets import table
 from tidegate.targets.actions import meant_name, pause_detail, record_action
 
-# What people ask of jobs and do to them.
-
 
 def get(tx: Tx, id_: int) -> Job | None:
     rows = tx.query("job", {"id": id_})
@@ -30,29 +28,27 @@ def events(tx: Tx, id_: int) -> list[JobEvent]:
     job = get(tx, id_)
     if job is None:
         return []
-    found = [JobEvent("queued", job.created_at, 0, 0)]
+    history = [JobEvent("queued", job.created_at, 0, 0)]
     for kind, at, attempt, fence, began, code, status, message, actor in tx.query("events", {"job": id_}):
         if kind == "refused":
-            found.clear()  # it never was in the queue
+            history.clear()  # it never was in the queue
         if began is not None:
-            found.append(JobEvent("processing", began, attempt, fence, actor=actor))
+            history.append(JobEvent("processing", began, attempt, fence, actor=actor))
         duration = None if began is None else max(0.0, at - began)
-        found.append(JobEvent(kind, at, attempt, fence, code, status, message, actor, duration))
+        history.append(JobEvent(kind, at, attempt, fence, code, status, message, actor, duration))
     if job.claimed_at is not None:
-        found.append(JobEvent("processing", job.claimed_at, job.attempt, job.fence, actor=job.lease_by))
-    # What happened while an attempt ran, or after others had begun, is kept beside that attempt.
-    return sorted(found, key=lambda event: (event.at, event.fence, event.kind != "processing"))
+        history.append(JobEvent("processing", job.claimed_at, job.attempt, job.fence, actor=job.lease_by))
+    # Events are stored by attempt. Sorting puts those that overlap with other attempts in order.
+    return sorted(history, key=lambda event: (event.at, event.fence, event.kind != "processing"))
 
 
 def requeue_job(tx: Tx, id_: int, actor: str) -> bool:
-    """A failed or cancelled job queued again, with the children that failed because of it; False when it is neither.
+    """Queues a failed or cancelled job again, with the children that failed because of it.
 
-    Also False when it was refused at intake, or barred: what it would need was not kept, or is gone.
-
-    It waits for its parents as it did at first, also for one that has failed: that one must be retried, too.
-    UniqueTaken when a twin has taken its place.
+    The job waits for its parents again, also for one that has failed, which must be retried, too. Returns False in any
+    other state, and when a retry is forbidden. Raises UniqueTaken when a duplicate holds its unique key.
     """
-    parents = tx.query("parents_of", {"child": id_})  # before the job itself: whoever locks several goes by their ids
+    parents = tx.query("parents_of", {"child": id_})  # lock in id order: parents before the job
     rows = tx.query("job_state", {"id": id_})
     if not rows or rows[0][1] not in ("failed", "cancelled"):
         return False
@@ -71,9 +67,9 @@ def requeue_job(tx: Tx, id_: int, actor: str) -> bool:
 
 
 def cancel_job(tx: Tx, id_: int, actor: str) -> str | None:
-    """'cancelled' when it was queued, 'asked' when it runs and was told to stop.
+    """Cancels a job. Returns 'cancelled' if it was queued, 'asked' if it runs and its handler must stop first.
 
-    None when it is final or unknown, or of a kind that cannot be cancelled.
+    Returns None when it is final, unknown or not cancellable.
     """
     rows = tx.query("job_state", {"id": id_})
     if not rows or StoredState(rows[0][1]).state.final:
@@ -94,7 +90,7 @@ def cancel_job(tx: Tx, id_: int, actor: str) -> str | None:
 
 
 def run_now(tx: Tx, id_: int, actor: str) -> bool:
-    """A job whose time has not come may go now; False when it does not wait for its time."""
+    """Makes a scheduled job ready now. Returns False when it does not wait for a time."""
     rows = tx.query("bring_forward", {"id": id_})
     if rows:
         _note(tx, [id_], "brought_forward", actor)
@@ -103,26 +99,26 @@ def run_now(tx: Tx, id_: int, actor: str) -> bool:
 
 
 def delete_job(tx: Tx, id_: int) -> bool:
-    """Removes a final job with its history, and frees its unique.
+    """Removes a final job with its history, and releases its unique key.
 
-    False when it is not final, or an unfinished job needs its result.
+    Returns False when it is not final, or an unfinished child needs its result.
     """
     return bool(_remove(tx, [id_], pruned=False))
 
 
 def needed_by(tx: Tx, id_: int) -> int | None:
-    """A job that has not ended and depends on this one; None when there is none."""
+    """An unfinished child of this job; None when there is none."""
     rows = tx.query("unfinished_children", {"id": id_})
     return int(rows[0][0]) if rows else None
 
 
 def release_unique(tx: Tx, id_: int) -> bool:
-    """Frees the unique of a final job, which stays; False when it is not final, or holds none."""
+    """Releases the unique key of a final job. Returns False when it is not final, or holds none."""
     return bool(tx.query("free_unique", {"id": id_}))
 
 
 def forbid_retry(tx: Tx, id_: int, actor: str) -> bool:
-    """Keeps a final job from being retried by anybody; False when it is not final, or barred already."""
+    """Forbids retries of a final job. Returns False when it is not final, or retries are already forbidden."""
     rows = tx.query("job_state", {"id": id_})
     if not rows or not StoredState(rows[0][1]).state.final or rows[0][4]:
         return False
@@ -131,9 +127,9 @@ def forbid_retry(tx: Tx, id_: int, actor: str) -> bool:
 
 
 def prune(tx: Tx, queue: str, stage: StoredState, before: float, limit: int) -> int:
-    """Removes a slice of old final jobs; returns how many, so that the caller knows if there may be more.
+    """Removes a batch of old final jobs. Returns how many, so that the caller knows if there may be more.
 
-    A job that an unfinished job depends on stays.
+    A job with an unfinished child stays.
     """
     old = tx.query("old_jobs", {"queue": queue, "state": str(stage), "before": before, "n": limit})
     return _remove(tx, [row[0] for row in old], pruned=True)
@@ -146,7 +142,7 @@ def _remove(tx: Tx, ids: Iterable[int], *, pruned: bool) -> int:
     if not rows:
         return 0
     tx.query("forgotten", {"id": str(max(row[0] for row in rows))})
-    # A child that a person has queued again waits for a parent that can no longer be retried.
+    # A child that was retried would wait for ever for a parent that can no longer be retried.
     orphaning = [id_ for id_, _, state, children in rows if children and state != "done"]
     fail_children(tx, {id_: f"Job {id_}, which it waits for, was forgotten." for id_ in orphaning})
     gone = [{"id": row[0]} for row in rows]
@@ -168,19 +164,18 @@ def _revive_children(tx: Tx, parent: int, actor: str) -> None:
 
 
 def _note(tx: Tx, ids: Iterable[int], kind: str, actor: str) -> None:
-    tx.query_many("action_events", [
-        {"id": id_, "kind": kind, "code": None, "message": None, "actor": actor} for id_ in ids
-    ])  # fmt: skip
+    tx.query_many(
+        "action_events", [{"id": id_, "kind": kind, "code": None, "message": None, "actor": actor} for id_ in ids]
+    )
 
 
-# What people do to jobs: each checked first, each an event with its actor.
-#
-# All of it happens in the caller's transaction. NotFound and Refused say why nothing was done.
+# -- actions on one job ----------------------------------------------------------------------------------------------
+# They run in the caller's transaction and write an event with the actor. They raise NotFound or Rejected.
 
 
 def retry(tx: Tx, job: int, by: str) -> None:
-    """Queues a failed or cancelled job again: attempts restart, history stays."""
-    found = _require_job(tx, job)
+    """Queues a failed or cancelled job again: attempts restart, the history stays."""
+    current = _require_job(tx, job)
     if try_retry(tx, job, by):
         return
     kinds = {event.kind for event in events(tx, job)}
@@ -188,11 +183,11 @@ def retry(tx: Tx, job: int, by: str) -> None:
         raise Rejected(f"job {job} was refused before it was queued, and cannot be retried; put it in anew")
     if "barred" in kinds:
         raise Rejected(f"what job {job} would need is gone, and it cannot be retried; put it in anew")
-    raise Rejected(f"job {job} is {found.state}; only a failed or cancelled job can be retried")
+    raise Rejected(f"job {job} is {current.state}; only a failed or cancelled job can be retried")
 
 
 def try_retry(tx: Tx, job: int, by: str) -> bool:
-    """As `retry`; False when it cannot be."""
+    """As `retry`, but returns False where `retry` raises Rejected."""
     was = _before(tx, job, by)
     if not requeue_job(tx, job, str(by)):
         return False
@@ -201,16 +196,16 @@ def try_retry(tx: Tx, job: int, by: str) -> bool:
 
 
 def cancel(tx: Tx, job: int, by: str) -> str:
-    """'cancelled', or 'asked' when it runs and its handler was told."""
-    found = _require_job(tx, job)
+    """Cancels a job. Returns 'cancelled', or 'asked' if it runs and its handler must stop first."""
+    current = _require_job(tx, job)
     done = try_cancel(tx, job, by)
     if done is None:
-        raise Rejected(why_not_cancelled(found))
+        raise Rejected(why_not_cancelled(current))
     return done
 
 
 def try_cancel(tx: Tx, job: int, by: str) -> str | None:
-    """As `cancel`; None when it cannot be."""
+    """As `cancel`, but returns None where `cancel` raises Rejected."""
     was = _before(tx, job, by)
     done = cancel_job(tx, job, str(by))
     if done is not None:
@@ -225,46 +220,47 @@ def why_not_cancelled(job: Job) -> str:
 
 
 def forget(tx: Tx, job: int, by: str) -> None:
-    """Removes a final job with its history, and frees its unique. Refused while an unfinished job needs its result."""
-    found = _require_job(tx, job)
+    """Removes a final job with its history. Raises Rejected while an unfinished child needs its result."""
+    current = _require_job(tx, job)
     if not delete_job(tx, job):
         child = needed_by(tx, job)
-        if found.state.final and child is not None:
+        if current.state.final and child is not None:
             raise Rejected(
                 f"job {child} has not ended and needs the result of job {job}; cancel it first, or wait for it"
             )
-        raise Rejected(f"job {job} is {found.state}; only a job that has ended can be forgotten")
-    # Its own history is gone with it, so its queue's tells of it.
-    table.append_event(tx, "queue", found.queue, "job_forgotten", str(by), fields={"job": job, "kind": found.kind})
-    was = {"state": str(found.state), "code": found.error_code, "kind": found.kind}
+        raise Rejected(f"job {job} is {current.state}; only a job that has ended can be forgotten")
+    # The job's history is deleted, so the event goes to its queue.
+    table.append_event(tx, "queue", current.queue, "job_forgotten", str(by), fields={"job": job, "kind": current.kind})
+    was = {"state": str(current.state), "code": current.error_code, "kind": current.kind}
     _did(tx, by, audit.FORGOTTEN, job, was, {"state": "gone"})
 
 
 def _require_job(tx: Tx, job: int) -> Job:
-    found = get(tx, job)
-    if found is None:
+    current = get(tx, job)
+    if current is None:
         raise NotFound(f"there is no job {job}")
-    return found
+    return current
 
 
 def _did(tx: Tx, by: str, action: str, job: int, was: Mapping[str, Any], became: Mapping[str, Any]) -> None:
-    """What a person did to one job. What a program does to its own jobs is in their history, and nowhere else."""
+    """Appends an audit entry if a user acted. The actions of a program are only in the job's history."""
     if isinstance(by, Actor):
         audit.append_entry(tx, by, action, AuditSubject(subject="job", name=str(job)), was=was, became=became)
 
 
 def _before(tx: Tx, job: int, by: str) -> dict[str, Any]:
-    found = get(tx, job) if isinstance(by, Actor) else None
-    return {} if found is None else {"state": str(found.state), "code": found.error_code or found.last_code}
+    current = get(tx, job) if isinstance(by, Actor) else None
+    return {} if current is None else {"state": str(current.state), "code": current.error_code or current.last_code}
 
 
-# What a person may do to a job as it stands: one rule for buttons, for bulk actions and for their counts.
+# -- allowed actions -------------------------------------------------------------------------------------------------
+# One rule for buttons, bulk actions and their counts.
 
 RETRY, CANCEL, FORGET = "retry", "cancel", "forget"
 
 
 def actions_of(stage: str, *, cancellable: bool, retry_forbidden: bool) -> tuple[str, ...]:
-    """The actions, the most useful first. *barred*: what it would need to run was not kept, or is gone."""
+    """The allowed actions for a state, the most useful first. *retry_forbidden*: its input was not kept."""
     if not StoredState(stage).state.final:
         return (CANCEL,) if cancellable else ()
     return (
@@ -273,7 +269,7 @@ def actions_of(stage: str, *, cancellable: bool, retry_forbidden: bool) -> tuple
 
 
 def of_jobs(tx: Tx, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
-    """The actions of each job that is there."""
+    """The allowed actions of each existing job."""
     rows = tx.query_many("doable", [{"id": id_} for id_ in ids])
     return {
         int(id_): actions_of(stage, cancellable=bool(cancellable), retry_forbidden=bool(barred))
@@ -285,7 +281,7 @@ def of_jobs(tx: Tx, ids: Iterable[int]) -> dict[int, tuple[str, ...]]:
 
 
 def pause_queue(tx: Tx, name: str, until: Until, by: str, known: Collection[str] = ()) -> float:
-    """No job of this queue is claimed until then; returns when that is. *known*: queues that may have no job yet."""
+    """Stops claims from a queue until *until*. Returns that time. *known*: queues that may have no job yet."""
     _require_queue(tx, name, known)
     now = now_of(tx)
     end = ahead(until, now)
@@ -326,6 +322,6 @@ def _paused_until(tx: Tx, name: str) -> float | None:
 
 
 def _require_queue(tx: Tx, name: str, known: Collection[str]) -> None:
-    there = {queue for queue, _ in settle.read(tx)} | set(known)
-    if name not in there:
-        raise NotFound(f"there is no queue {name!r}{meant_name(name, there)}")
+    queues = {queue for queue, _ in settle.read(tx)} | set(known)
+    if name not in queues:
+        raise NotFound(f"there is no queue {name!r}{meant_name(name, queues)}")

@@ -31,80 +31,98 @@ from tidegate.process import is_interruptible
 from tidegate.serialization.arguments import Bound, Hook
 from tidegate.store.base import BoundStatement
 
-# A job whose handler runs in a child process: what the child is told, and what its answer means here.
+# -- child processes -------------------------------------------------------------------------------------------------
 
 _BAD_ANSWER = CORE["child_died"].fault("child", detail="it answered with something else")
 
 
 def call_of(kind: JobKind, args: str, context: Context) -> ChildCall:
-    """The call that runs a job; it saves under the lease of *context*."""
+    """The call that runs a job in a child process. It saves under the lease of *context*."""
     job: Claimed = context._job
     told = {"job": dataclasses.astuple(job), "store_id": context._store_id, "parents": dict(context.parent_results)}
     return ChildCall(kind.place, args, kind.limits, told, lambda saved: context._saver.save_now(job, saved))
 
 
 def result_of(answer: Frame, job: Claimed | None = None) -> Any:
-    """What the handler returned, or raised: the same as if it had run here."""
-    said, text = answer
+    """Returns or raises what the handler in the child did, as if it had run in this process."""
+    fields, text = answer
     try:
-        match said.get("end"):
+        match fields.get("end"):
             case "done":
-                writes = [BoundStatement(str(name), dict(params)) for name, params in said["writes"]]
+                writes = [BoundStatement(str(name), dict(params)) for name, params in fields["writes"]]
                 result = json.loads(text)
-                return Done(result, writes, unsent=bool(said["unsent"])) if writes or said["unsent"] else result
+                return Done(result, writes, unsent=bool(fields["unsent"])) if writes or fields["unsent"] else result
             case "again":
                 raise Again(
-                    float(said["delay"]), ladder=bool(said["ladder"]), keep_attempt=bool(said["keep_attempt"]),
-                    keep_place=bool(said["keep_place"]), code=said["code"], message=str(said["message"]),
-                    status=said["status"], fault=_fault(said),
-                )  # fmt: skip
+                    float(fields["delay"]),
+                    ladder=bool(fields["ladder"]),
+                    keep_attempt=bool(fields["keep_attempt"]),
+                    keep_place=bool(fields["keep_place"]),
+                    code=fields["code"],
+                    message=str(fields["message"]),
+                    status=fields["status"],
+                    fault=_fault(fields),
+                )
             case "fail":
                 raise Fail(
-                    str(said["code"]), str(said["message"]), keep_place=bool(said["keep_place"]),
-                    status=said["status"], fault=_fault(said),
-                )  # fmt: skip
+                    str(fields["code"]),
+                    str(fields["message"]),
+                    keep_place=bool(fields["keep_place"]),
+                    status=fields["status"],
+                    fault=_fault(fields),
+                )
             case "held":
-                raise Held(str(said["target"]), None, str(said["reason"]), 0.0, None, said["retry_after"])
+                raise Held(str(fields["target"]), None, str(fields["reason"]), 0.0, None, fields["retry_after"])
             case "lost" if job is not None:
                 raise LeaseLost(job.id, job.fence)
             case "memory":
                 raise ChildError(CORE["child_memory"].fault("child"))
             case "fault":
-                raise ChildError(fault_in(said["fault"]))
+                raise ChildError(fault_in(fields["fault"]))
     except (KeyError, TypeError, ValueError) as error:
         raise ChildError(_BAD_ANSWER) from error
     raise ChildError(_BAD_ANSWER)
 
 
-def _fault(said: dict[str, Any]) -> Fault | None:
-    return None if said["fault"] is None else fault_in(said["fault"])
+def _fault(fields: dict[str, Any]) -> Fault | None:
+    return None if fields["fault"] is None else fault_in(fields["fault"])
 
 
 def is_current(task: asyncio.Task[None] | None) -> bool:
-    """Whether *task* runs at this moment; not when its coroutine is closed because the loop is gone."""
+    """Whether *task* is running. It is not if Python closes its coroutine after the loop has ended."""
     try:
         return task is asyncio.current_task()
     except RuntimeError:
         return False
 
 
-# One attempt at one job: runs its handler and says how it ended.
+# -- attempts --------------------------------------------------------------------------------------------------------
 
 _log = logger("tidegate.worker")
 
-# A queue may hold kinds that this worker does not know (a newer program put them in): another worker may.
+# Seconds before a job of an unknown kind is claimed again, first and at most. A newer program may know its kind.
 _UNKNOWN_WAIT = (60.0, 3600.0)
 ARGUMENTS_MISMATCH = "arguments_mismatch"
-# A hold that only a person can end is asked about this often; one that ends at once must not make the job spin.
+# Seconds before a held job runs again: if the hold has no end, and at least (so that a short hold does not spin).
 _NO_END, _LEAST_HOLD = 60.0, 0.05
 
 
 class Attempt:
-    """A claimed job, from its claim to its settling."""
+    """A claimed job, until it is settled."""
 
     __slots__ = (
-        "claimed", "context", "deadline", "ended", "generation", "job", "kind", "outer", "stop", "suspect", "task",
-    )  # fmt: skip
+        "claimed",
+        "context",
+        "deadline",
+        "ended",
+        "generation",
+        "job",
+        "kind",
+        "outer",
+        "stop",
+        "suspect",
+        "task",
+    )
 
     def __init__(
         self, job: Claimed, kind: JobKind | None, context: Context, generation: int, claimed: float, lease: float
@@ -114,12 +132,12 @@ class Attempt:
         self.context = context
         self.generation = generation
         self.claimed = claimed  # monotonic, before the claim was sent
-        self.deadline = claimed + lease  # until then the lease is surely ours
-        self.ended = False  # its outcome is known, and waits to be settled
-        self.stop: str | None = None  # why it was told to stop: "person", "shutdown", "fenced" or "lost"
+        self.deadline = claimed + lease  # monotonic; until then this worker certainly holds the lease
+        self.ended = False  # its outcome is known but not settled
+        self.stop: str | None = None  # why it was interrupted: "person", "shutdown", "fenced" or "lost"
         self.task: asyncio.Task[None] | None = None
-        self.suspect = bool(job.suspect)  # until it is cleared: it must run alone
-        self.outer: Attempt | None = None  # in whose handler its worker runs
+        self.suspect = bool(job.suspect)  # it must run alone until it is cleared
+        self.outer: Attempt | None = None  # the attempt whose handler started this worker
 
     @property
     def lost_code(self) -> str:
@@ -127,16 +145,16 @@ class Attempt:
 
     @property
     def key(self) -> tuple[int, int]:
-        """A job that was lost and taken again is another attempt, and the old one may still be at work."""
+        """ID and fence. A job that was lost and claimed again is another attempt, and the old one may still run."""
         return self.job.id, self.job.fence
 
     def request_cancel(self) -> None:
-        """By a person."""
+        """Interrupts the attempt because a user cancelled the job."""
         if self.stop is None and not self.ended:
             self.interrupt("person")
 
     def interrupt(self, why: str) -> None:
-        """Tells the handler to stop: an `async def` is cancelled, a child killed, a `def` must ask `job.cancelled`."""
+        """Stops the handler: cancels an `async def`, kills a child process. A `def` must check `job.cancelled`."""
         gone = why in ("fenced", "lost")
         if self.stop is None or gone:
             self.stop = why
@@ -149,7 +167,7 @@ class Attempt:
 async def run(
     attempt: Attempt, executors: Executors, rules: TargetRules | None, roll: Callable[[], float]
 ) -> FinishedAttempt | None:
-    """How the attempt ended; None when its lease is lost and there is nothing to say. *rules*: of its target."""
+    """Runs the attempt. Returns None when its lease is lost and nothing is to be settled. *rules*: of its target."""
     job, kind = attempt.job, attempt.kind
     if kind is None:
         _log.error("unknown_kind queue=%s kind=%s job=%s", job.queue, job.kind, job.id)
@@ -166,9 +184,9 @@ async def run(
 
 
 def abandon(attempt: Attempt, rules: TargetRules | None, roll: float) -> FinishedAttempt | None:
-    """How an attempt ended whose handler let a GeneratorExit out."""
+    """The outcome of an attempt whose handler raised GeneratorExit; None if the loop has ended."""
     if attempt.kind is None or attempt.task is None or not is_current(attempt.task):
-        return None  # the loop is closed, and its coroutines with it
+        return None
     return _raised(attempt, attempt.kind, GeneratorExit(), rules, roll)
 
 
@@ -179,9 +197,9 @@ async def _call(attempt: Attempt, kind: JobKind, executors: Executors) -> Any:
     except Exception as error:
         raise _Misfit(str(error)) from error
     if kind.verify is not None and context.retried:
-        found = await _verified(kind.verify, kind.verify_is_async, parameters.complete(bound), context, executors)
-        if found is not None:
-            return found
+        verified = await _verified(kind.verify, kind.verify_is_async, parameters.complete(bound), context, executors)
+        if verified is not None:
+            return verified
     if kind.colour == "async":
         return await parameters.call(kind.handler, bound, context)
     if kind.colour == "process":
@@ -190,23 +208,23 @@ async def _call(attempt: Attempt, kind: JobKind, executors: Executors) -> Any:
 
 
 async def _verified(verify: Hook, is_async: bool, bound: Bound, context: Context, executors: Executors) -> Any:
-    """What the hook found of an earlier attempt; None when there is nothing. `Done()` when it found no value."""
+    """The result of an earlier attempt that the *verify* hook found, `Done()` if it has no value, or None."""
     if is_async:
         return await verify(bound, context)
-    found = await executors.handler(lambda: verify(bound, context))
-    return await found if inspect.isawaitable(found) else found
+    result = await executors.handler(lambda: verify(bound, context))
+    return await result if inspect.isawaitable(result) else result
 
 
 class _Misfit(Exception):
-    """The stored arguments do not fit the function: another version of the program stored them."""
+    """The stored arguments do not fit the function: another version of the program has stored them."""
 
 
 def _single(error: BaseException) -> BaseException:
-    """What a group of one is about; a group of holds is the longest of them."""
+    """Unwraps an exception group with one exception. Of a group of holds, returns the longest."""
     while isinstance(error, BaseExceptionGroup):
         inner = error.exceptions
-        if len(inner) > 1 and all(isinstance(each, Held) for each in inner):
-            return max(inner, key=lambda each: getattr(each, "retry_after", None) or _NO_END)
+        if len(inner) > 1 and all(isinstance(hold, Held) for hold in inner):
+            return max(inner, key=lambda hold: getattr(hold, "retry_after", None) or _NO_END)
         if len(inner) > 1:
             return error
         error = inner[0]
@@ -242,13 +260,13 @@ def _raised(
             return _stopped(attempt)
     fault = _fault_of(error, pack)
     if fault.reason is Reason.CANCELLED and attempt.stop is not None:
-        return _stopped(attempt)  # the handler turned its cancellation into an error of its own
+        return _stopped(attempt)  # the handler converted its cancellation into another exception
     outcome = job_outcome.after_fault(job, fault, kind.policy, roll, gated=rules is not None)
     return _faulted(attempt, outcome, fault, error)
 
 
 def _ended_from_outside() -> bool:
-    """Whether the loop ends with all its tasks, and not the handler by itself."""
+    """Whether the task was cancelled from outside, for example by the end of the loop, and not by the handler."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
@@ -269,16 +287,16 @@ def _fault_of(error: BaseException, rule_pack: Pack | None) -> Fault:
         detail = f"the handler raised {type(error).__name__}, which is not an Exception"
         return unexpected.fault("handler", reach=Reach.SELF, detail=detail)
     try:
-        found = classify(error, rule_pack)
+        fault = classify(error, rule_pack)
     except Exception:
-        _log.exception("classifier_failed")  # a rule of the user's own
-        found = None
-    # None: the answer was a good one, but the handler could not go on. Its own bug, tried again like any unknown fault.
-    return found or unexpected.fault("handler", reach=Reach.SELF)
+        _log.exception("classifier_failed")  # in a rule of the user
+        fault = None
+    # None: the response was good, but the handler failed. That is a bug of the handler, retried as an unknown fault.
+    return fault or unexpected.fault("handler", reach=Reach.SELF)
 
 
 def _finished(attempt: Attempt, kind: JobKind, result: Any) -> FinishedAttempt | None:
-    # Also when the lease may be lost: the store decides, and records a result that came too late.
+    # Even if the lease may be lost: the store decides, and records a late result.
     writes: tuple[Any, ...] = ()
     unsent, after = False, None
     if isinstance(result, Done):
@@ -318,7 +336,7 @@ def _faulted(attempt: Attempt, outcome: AttemptOutcome, fault: Fault, error: Bas
 
 
 def _well(fault: Fault | None) -> bool | None:
-    """What a fault says about the health of its target."""
+    """Whether the fault shows a healthy target (True), a failing one (False) or neither (None)."""
     counts = None if fault is None else fault.counts_as_failure
     return None if counts is None else not counts
 

@@ -1,4 +1,4 @@
-"""Taking jobs: which lanes have some, claiming, leases, and what happens to those that were lost."""
+"""Claims jobs, renews leases and rescues jobs whose lease was lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BATCH_SIZE = 500
 
 @dataclass(frozen=True, slots=True)
 class DrainSnapshot:
-    """What a cycle may take: nothing that came after the job *newest*, or fell due after it *began*."""
+    """The jobs of a drain: inserted up to the job *newest*, and due before it *began*."""
 
     newest: int
     began: float
@@ -26,7 +26,7 @@ class DrainSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ReadyTarget:
-    """A queue and a target with ready jobs, and what the store says of their gates. The fields are the columns."""
+    """A queue and a target with ready jobs, and the state of their gates. The fields are the columns."""
 
     queue: str
     target: str
@@ -42,7 +42,7 @@ class ReadyTarget:
 
 @dataclass(frozen=True, slots=True)
 class ReadyKey:
-    """One key of a front, with ready jobs, and what holds it."""
+    """One key of a target with ready jobs, and its hold."""
 
     queue: str
     target: str
@@ -53,7 +53,7 @@ class ReadyKey:
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """A ready job that must run alone, and for how many seconds it has been ready."""
+    """A ready job that must run alone, and how long it has been ready, in seconds."""
 
     id: int
     lane: ReadyKey
@@ -62,7 +62,7 @@ class Suspect:
 
 @dataclass(frozen=True, slots=True)
 class WorkerAtWork:
-    """A worker that claims jobs, its process (host and pid), and the queues that it serves."""
+    """An active worker, its process (host and pid), and the queues that it serves."""
 
     id: str
     process: tuple[str, int]
@@ -71,11 +71,11 @@ class WorkerAtWork:
 
 @dataclass(frozen=True, slots=True)
 class RoundRobinCursor:
-    """Whose turn it is: the front that was served last, and in each front the lane that was."""
+    """The target that was served last, and in each target the key that was served last."""
 
     front: tuple[str, str] = ("", "")
     lanes: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    cuts: int = 0  # turns in a row that met more held lanes than one turn walks past
+    cuts: int = 0  # consecutive fetches that met more held keys than one fetch skips
 
 
 START = RoundRobinCursor()
@@ -85,7 +85,7 @@ _MAX_SUSPECTS = 1000
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What is ready, how many migrations the schema has, and whether any job must run alone."""
+    """Targets with ready jobs, the number of applied migrations, and whether any job must run alone."""
 
     targets: list[ReadyTarget]
     migrations: int
@@ -96,31 +96,31 @@ NOTHING_READY = Ready([], 0, suspects=False)
 
 
 def promote(tx: Tx) -> int:
-    """Makes waiting jobs ready whose time has come."""
+    """Makes a batch of due jobs ready. Returns how many."""
     rows = tx.query("promote", {"n": _BATCH_SIZE})
     settle.count_moves(tx, Counter((queue, "waiting", "ready") for (queue,) in rows))
     return len(rows)
 
 
 def next_due(tx: Tx) -> float | None:
-    """When the next waiting job is due."""
+    """When the next waiting job is due; None if none waits."""
     found: float | None = tx.query("next_due")[0][0]
     return found
 
 
 def ready(tx: Tx, queues: Iterable[str]) -> Ready:
-    """Every queue and target with ready jobs, of these queues. Each costs one look, whatever it holds."""
-    wanted = "\n".join(("", *sorted(queues), ""))  # no name has a line break in it
+    """Every target of these queues with ready jobs. Each costs one index lookup, however many jobs it has."""
+    wanted = "\n".join(("", *sorted(queues), ""))  # a queue name has no line break
     rows = tx.query("fronts", {"queues": wanted, "sep": "\n", "most": _MAX_FRONTS})
     migrations, suspects = rows[0][-2:] if rows else (0, 0)
     return Ready([ReadyTarget(*row[:-2]) for row in rows], migrations, suspects=bool(suspects))
 
 
 def ready_keys(tx: Tx, ready_target: ReadyTarget, after: str | None, limit: int) -> list[ReadyKey]:
-    """The next lanes of a front, after one of them or from the first on."""
+    """The next keys of a target, after *after* or from the first one."""
     place = {"queue": ready_target.queue, "target": ready_target.target}
     if after is None:
-        # Most have one lane, and to walk through it costs three times as much.
+        # Most targets have one key, and the general query costs three times as much.
         first, last, *hold = tx.query("only_lane", place)[0]
         if first == last:
             return [] if first is None else [ReadyKey(ready_target.queue, ready_target.target, first, *hold)]
@@ -131,7 +131,7 @@ def ready_keys(tx: Tx, ready_target: ReadyTarget, after: str | None, limit: int)
 def claim(
     tx: Tx, ready_key: ReadyKey, n: int, worker: str, lease: float, snapshot: DrainSnapshot | None = None
 ) -> list[Claimed]:
-    """Up to *n* ready jobs of a lane, under a lease, the most urgent and oldest first; in a *cycle*, what it takes."""
+    """Claims up to *n* ready jobs of a key, by priority and age; with *snapshot*, only jobs of that drain."""
     wanted = {"queue": ready_key.queue, "target": ready_key.target, "lane": ready_key.lane, "n": n}
     if snapshot is None:
         picked = tx.query("pick", wanted)
@@ -148,26 +148,26 @@ def suspects(tx: Tx, snapshot: DrainSnapshot | None) -> Iterator[Suspect]:
 
 
 def workers_at_work(tx: Tx, seconds: float) -> tuple[list[WorkerAtWork], float]:
-    """Workers that claim jobs and were seen within *seconds*, the oldest first; and the time."""
+    """Active workers with a heartbeat within *seconds*, the oldest first, and the store's time."""
     rows = tx.query("workers_at_work", {"seconds": seconds})
     found = [WorkerAtWork(id_, (host, pid), frozenset(json.loads(queues))) for id_, host, pid, queues, _ in rows]
     return found, rows[0][-1] if rows else 0.0
 
 
 def claim_suspect(tx: Tx, ready_key: ReadyKey, id_: int, worker: str, lease: float) -> list[Claimed]:
-    """One ready job that must run alone, unless another worker takes it just now."""
+    """Claims one suspect, unless another worker is claiming it."""
     return _take(tx, ready_key, tx.query("pick_suspect", {"id": id_}), worker, lease)
 
 
 def clear_suspects(tx: Tx, keys: Sequence[tuple[int, int]]) -> None:
-    """Suspects, by id and fence, that have run alone for long enough."""
+    """Clears suspects, by id and fence, that have run alone for long enough."""
     tx.query_many("clear_suspects", [{"id": id_, "fence": fence} for id_, fence in keys])
 
 
 def _take(tx: Tx, ready_key: ReadyKey, picked: Sequence[Row], worker: str, lease: float) -> list[Claimed]:
     if not picked:
         return []
-    # In SQLite a statement that may write several rows copies each page first, in case that it fails in the middle.
+    # One row per statement: SQLite journals every page of a multi-row statement, in case it fails halfway.
     rows = tx.query_many("claim", [{"id": id_} for (id_,) in picked], {"worker": worker, "lease": lease})
     found = sorted((Claimed(*row) for row in rows), key=lambda job: (-job.priority, job.id))
     settle.count_moves(tx, {(ready_key.queue, "ready", "running"): len(found)})
@@ -175,13 +175,13 @@ def _take(tx: Tx, ready_key: ReadyKey, picked: Sequence[Row], worker: str, lease
 
 
 def mine(tx: Tx, worker: str) -> list[Claimed]:
-    """Every job that this worker holds, also those whose claim it never heard of."""
+    """Every job under a lease of this worker, including claims whose response was lost."""
     return [Claimed(*row) for row in tx.query("mine", {"worker": worker})]
 
 
 @dataclass(frozen=True, slots=True)
 class Renewed:
-    """A lease that is still ours; not *extended* when somebody held its row just then: it ends when it did before."""
+    """A lease that this worker still holds. It is not *extended* if another transaction had locked its row."""
 
     id: int
     lease_until: float
@@ -190,7 +190,7 @@ class Renewed:
 
 
 def renew(tx: Tx, jobs: Sequence[Claimed], lease: float) -> list[Renewed]:
-    """Longer leases; a job that does not come back is lost."""
+    """Extends leases. A job that is missing from the result is lost."""
     rows = tx.query_many("renew", [{"id": job.id, "fence": job.fence} for job in jobs], {"lease": lease})
     found = [Renewed(id_, until, bool(asked)) for id_, until, asked in rows]
     if len(found) < len(jobs):
@@ -203,31 +203,32 @@ def renew(tx: Tx, jobs: Sequence[Claimed], lease: float) -> list[Renewed]:
 
 
 def save(tx: Tx, id_: int, fence: int, saved: str) -> bool:
-    """Keeps something for the next attempt; False when the lease is lost."""
+    """Saves values for the next attempt. Returns False when the lease is lost."""
     return bool(tx.query("save", {"id": id_, "fence": fence, "saved": saved}))
 
 
 class LostRule(NamedTuple):
-    """The code of jobs of a kind that fail with their workers, and how many deaths alone that takes."""
+    """The code of jobs of a kind that fail because workers crashed, and how many crashes while alone that takes."""
 
     code: str
     max_crashes: int = DEFAULT_CRASHES
 
 
 def rescue_lost(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, LostRule], lease: float) -> int:
-    """Takes jobs back from workers that were not heard of in time; *rule* is for kinds that are not in *of_kinds*.
+    """Rescues a batch of jobs whose lease has ended. *rule* applies to kinds that are not in *of_kinds*.
 
-    They are ready again, as suspects; failed when too many workers died while they ran alone or when they have no
-    attempt left; cancelled when a person asked. Before a death fails its job, the worker has another *lease* in seconds
-    to come back: while the store was away, no worker could be heard of.
+    A rescued job is ready again, as a suspect. It fails when too many workers crashed while it ran alone, or when no
+    attempt is left. It is cancelled when a user has cancelled it. Before a crash fails the job, its worker has another
+    *lease* seconds to return, because no heartbeat arrives while the store is down.
     """
     found = tx.query("lost_leases", {"n": _BATCH_SIZE})
     lost = [_Lost(*(*row, of_kinds.get(row[-2], rule).max_crashes)) for row in found]
     if not lost:
         return 0
-    tx.query_many("lease_lost", [
-        {"job": each.id, "fence": each.fence, "worker": each.lease_by, "alone": each.suspect} for each in lost
-    ])  # fmt: skip
+    tx.query_many(
+        "lease_lost",
+        [{"job": each.id, "fence": each.fence, "worker": each.lease_by, "alone": each.suspect} for each in lost],
+    )
     awaited = [{"id": each.id, "fence": each.fence} for each in lost if each.awaited]
     tx.query_many("wait_for_worker", awaited, {"lease": lease})
     lost = [each for each in lost if not each.awaited]
@@ -235,22 +236,43 @@ def rescue_lost(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, Los
     rows = []
     for each in lost:
         failed = each.stage is StoredState.FAILED
-        rows.append({
-            "id": each.id, "fence": each.fence, "outcome": str(each.stage), "crash": int(each.crash),
-            "code": codes[each.id] if failed else None, "message": _why(each, message) if failed else None,
-        })  # fmt: skip
+        rows.append(
+            {
+                "id": each.id,
+                "fence": each.fence,
+                "outcome": str(each.stage),
+                "crash": int(each.crash),
+                "code": codes[each.id] if failed else None,
+                "message": _why(each, message) if failed else None,
+            }
+        )
     taken = {id_: (target, kind) for id_, target, kind in tx.query_many("take_back", rows)}
     lost = [each for each in lost if each.id in taken]
-    settle.record_failures(tx, [
-        FailedJob(each.id, *taken[each.id], codes[each.id], _why(each, message))
-        for each in lost
-        if each.stage is StoredState.FAILED
-    ])  # fmt: skip
-    tx.query_many("attempt_events", [
-        {"job": each.id, "fence": each.fence, "kind": str(OutcomeKind.LOST), "attempt": each.attempt,
-         "began_at": each.claimed_at, "code": codes[each.id], "status": None, "message": None, "actor": each.lease_by}
-        for each in lost
-    ])  # fmt: skip
+    settle.record_failures(
+        tx,
+        [
+            FailedJob(each.id, *taken[each.id], codes[each.id], _why(each, message))
+            for each in lost
+            if each.stage is StoredState.FAILED
+        ],
+    )
+    tx.query_many(
+        "attempt_events",
+        [
+            {
+                "job": each.id,
+                "fence": each.fence,
+                "kind": str(OutcomeKind.LOST),
+                "attempt": each.attempt,
+                "began_at": each.claimed_at,
+                "code": codes[each.id],
+                "status": None,
+                "message": None,
+                "actor": each.lease_by,
+            }
+            for each in lost
+        ],
+    )
     ends = [
         {"id": each.id, "kind": str(each.stage), "code": codes[each.id], "message": None, "actor": "sweeper"}
         for each in lost
@@ -267,13 +289,13 @@ def rescue_lost(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, Los
 
 
 def _why(lost: _Lost, killed: str) -> str:
-    """Why a lost job is not tried again."""
+    """Why a lost job is not retried."""
     return killed if lost.convicted else NO_ATTEMPT_LEFT
 
 
 @dataclass(frozen=True, slots=True)
 class _Lost:
-    """An attempt whose worker was not heard of in time. The order of the fields is that of the columns."""
+    """An attempt whose lease has ended. The fields are in the order of the columns."""
 
     id: int
     queue: str
@@ -287,12 +309,12 @@ class _Lost:
     stop_asked: int
     children: int
     kind: str
-    survived: int | None  # None: that it is lost was not noted before
+    survived: int | None  # None: the loss was not recorded before
     max_crashes: int
 
     @property
     def crash(self) -> bool:
-        """Whether it counts as one: the job ran alone, and its worker has not come back."""
+        """Whether it counts as a crash: the job ran alone, and its worker has not returned."""
         return bool(self.suspect) and not self.survived
 
     @property
@@ -301,12 +323,12 @@ class _Lost:
 
     @property
     def awaited(self) -> bool:
-        """Whether its worker may still come back: nothing but its death would fail the job."""
+        """Whether to wait for its worker, because only the crash would fail the job."""
         return self.survived is None and self.stage is StoredState.FAILED and self.attempt < self.most_attempts
 
     @property
     def stage(self) -> StoredState:
-        """What becomes of its job."""
+        """The next state of the job."""
         if self.stop_asked:
             return StoredState.CANCELLED
         if self.convicted or self.attempt >= self.most_attempts:
@@ -315,7 +337,7 @@ class _Lost:
 
 
 def survive(tx: Tx, worker: str) -> None:
-    """The process of a worker lives: what was counted when leases of it ended was no crash."""
+    """Takes back the crashes that were counted for a worker whose leases ended, but whose process is alive."""
     while rows := tx.query("survived_leases", {"worker": worker, "n": _BATCH_SIZE}):
         tx.query_many("survive", [{"job": job, "fence": fence} for job, fence, _, _ in rows])
         counted = Counter[int]()
@@ -324,19 +346,22 @@ def survive(tx: Tx, worker: str) -> None:
             if taken_back:
                 counted[job] += alone
                 newest[job] = fence, alone
-        tx.query_many("uncount_crashes", [
-            {"id": job, "crashes": counted[job], "fence": fence, "alone": alone}
-            for job, (fence, alone) in newest.items()
-        ])  # fmt: skip
+        tx.query_many(
+            "uncount_crashes",
+            [
+                {"id": job, "crashes": counted[job], "fence": fence, "alone": alone}
+                for job, (fence, alone) in newest.items()
+            ],
+        )
 
 
 def expire(tx: Tx, code: str, message: str) -> int:
-    """Fails queued jobs that are too old to be of use, a slice at a time."""
+    """Fails a batch of queued jobs that have expired."""
     return fail_queued(tx, tx.query("too_old", {"n": _BATCH_SIZE}), code, message, "clock")
 
 
 def fail_queued(tx: Tx, rows: Sequence[Row], code: str, message: str, actor: str) -> int:
-    """Fails queued jobs, given as (id, queue, stage, children), with their event, their numbers and their children."""
+    """Fails queued jobs, given as (id, queue, stage, children), with events and counters. Fails their children, too."""
     if not rows:
         return 0
     given = [{"id": row[0]} for row in rows]

@@ -1,4 +1,4 @@
-"""What a handler knows of the job it works on."""
+"""The context of an attempt, for its handler."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tidegate.errors import LeaseLost
 from tidegate.jobs.job import Claimed
 from tidegate.serialization import MAX_BYTES, encode
 
-_TURN_SECONDS = 3600.0  # seconds
-_BEFORE_TICK = 2.0  # seconds before the minute in which a schedule puts in the next
+_TURN_SECONDS = 3600.0
+_BEFORE_TICK = 2.0  # seconds before the minute in which a schedule inserts the next job
 
 
 class Saver(Protocol):
-    """Keeps what a handler saves, under the lease; False when that is lost."""
+    """Stores the values that a handler saves, under the lease. Returns False when the lease is lost."""
 
     async def save(self, job: Claimed, saved: str) -> bool: ...
 
@@ -24,7 +24,7 @@ class Saver(Protocol):
 
 
 class Context:
-    """One attempt of one job, for a handler that has a parameter with this annotation.
+    """One attempt of one job. A handler receives it in the parameter with this annotation.
 
     @q.job
     async def send(job: Context, to: str) -> None:
@@ -39,12 +39,12 @@ class Context:
         self._saver = saver
         self._saved: dict[str, Any] = json.loads(job.saved) if job.saved else {}
         self.parent_results = parent_results
-        self.cancelled = False  # a person asked to stop, or the worker stops, or the lease is gone
-        # The worker is to end, or the queue is paused: work that could go on for long ends where nothing is half done.
+        self.cancelled = False  # a user cancelled the job, the worker stops, or the lease is lost
+        # The worker stops, or the queue is paused: a long-running handler returns at the next consistent point.
         self.stopping = False
-        # It is `drain` that waits: work that would go on for ever ends when nothing is left to do.
+        # The worker drains: a handler without an end returns when no work is left.
         self.in_cycle = False
-        self.lost = False  # the lease is gone, or soon may be: touch nothing outside any more
+        self.lost = False  # the lease is lost or about to expire: make no more external calls
 
     @property
     def id(self) -> int:
@@ -52,71 +52,71 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        """1 for the first dispatch."""
+        """The number of the attempt, from 1."""
         return self._job.attempt
 
     @property
     def deaths(self) -> int:
-        """How many attempts before this one were cut short because their worker died."""
+        """How many earlier attempts ended because their worker crashed."""
         return self._job.deaths
 
     @property
     def fence(self) -> int:
-        """Grows with every claim; give it to a service that can refuse an older one."""
+        """The fencing token. It grows with every claim; pass it to a service that can reject an older one."""
         return self._job.fence
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this job, and for no other job."""
+        """A key that all attempts of this job share, and no other job has."""
         return f"tidegate-{self._store_id}-{self._job.id}"
 
     @property
     def deadline(self) -> float | None:
-        """When the job is of no use any more, UNIX time."""
+        """When the job expires, UNIX time; None if it does not."""
         return self._job.expires_at
 
     @property
     def retried(self) -> bool:
-        """Whether it was claimed before, so that an earlier attempt may have sent something."""
-        # Not the attempt: that starts again when a person retries the job.
+        """Whether the job was claimed before, so that an earlier attempt may have sent something."""
+        # A manual retry resets the attempt number, but not the fence.
         return self._job.fence > 1
 
     @property
     def saved(self) -> Mapping[str, Any]:
-        """What an earlier attempt saved."""
+        """The values that this and earlier attempts saved."""
         return self._saved
 
     @staticmethod
     def end_of_turn(now: float) -> float:
-        """When work without an end that begins *now* makes room for a fresh job: in an hour, just before a full minute.
+        """When a handler without an end that starts *now* returns: in an hour, just before a full minute.
 
-        A schedule of every minute puts the next one in then, and nothing waits.
+        A schedule that runs every minute then inserts the next job without a gap.
         """
         return (now + _TURN_SECONDS) // 60 * 60 + 60 - _BEFORE_TICK
 
     async def save(self, **values: Any) -> None:
-        """Keeps small values for the next attempt, under the lease; raises LeaseLost when that is gone."""
-        kept = {**self._saved, **values}
+        """Saves small values for the next attempt. Raises LeaseLost when the lease is lost."""
+        merged = {**self._saved, **values}
         self._settled(
-            kept, ok=not self.lost and await self._saver.save(self._job, encode(kept, what="save", limit=MAX_BYTES))
+            merged, ok=not self.lost and await self._saver.save(self._job, encode(merged, what="save", limit=MAX_BYTES))
         )
 
     def save_now(self, **values: Any) -> None:
-        """As `save`, for a handler that is a plain `def`."""
-        kept = {**self._saved, **values}
+        """As `save`, for a synchronous handler."""
+        merged = {**self._saved, **values}
         self._settled(
-            kept, ok=not self.lost and self._saver.save_now(self._job, encode(kept, what="save", limit=MAX_BYTES))
+            merged, ok=not self.lost and self._saver.save_now(self._job, encode(merged, what="save", limit=MAX_BYTES))
         )
 
-    def _settled(self, kept: dict[str, Any], *, ok: bool) -> None:
+    def _settled(self, merged: dict[str, Any], *, ok: bool) -> None:
         if not ok:
             self.lost = True
             raise LeaseLost(self._job.id, self._job.fence)
-        self._saved = kept
+        self._saved = merged
 
 
 class _InMemory:
-    """Keeps what a handler saves that runs without a queue."""
+    """The saver of a handler that is called without a queue."""
 
     async def save(self, job: Claimed, saved: str) -> bool:
         return True
@@ -126,10 +126,27 @@ class _InMemory:
 
 
 def local_context(kind: str) -> Context:
-    """The Context of a plain call: its first attempt, which no database knows. It saves in memory."""
+    """The Context of a direct call: a first attempt that is not in the database. It saves in memory."""
     job = Claimed(
-        id=0, queue="", kind=kind, target="", lane="", priority=0, attempt=1, most_attempts=1, deaths=0, suspect=0,
-        fence=1, lease_until=0.0, claimed_at=0.0, args="{}", saved=None, parents=0, children=0, created_at=0.0,
-        expires_at=None, last_code=None,
-    )  # fmt: skip
+        id=0,
+        queue="",
+        kind=kind,
+        target="",
+        lane="",
+        priority=0,
+        attempt=1,
+        most_attempts=1,
+        deaths=0,
+        suspect=0,
+        fence=1,
+        lease_until=0.0,
+        claimed_at=0.0,
+        args="{}",
+        saved=None,
+        parents=0,
+        children=0,
+        created_at=0.0,
+        expires_at=None,
+        last_code=None,
+    )
     return Context(job, f"local-{uuid.uuid4().hex}", {}, _InMemory())

@@ -1,4 +1,4 @@
-"""Declares kinds of jobs: options, retention and the types of functions."""
+"""Job declarations: options, retention and the types of job functions."""
 
 from __future__ import annotations
 
@@ -27,88 +27,90 @@ if TYPE_CHECKING:
     from tidegate.jobs.queue import Queue
 
 
-# How long final jobs are kept, as users say it.
+# -- retention -------------------------------------------------------------------------------------------------------
 
-ANY = "*"  # a queue of which nothing else is said
+ANY = "*"  # every queue that has no entry
 _FINAL = tuple(str(state) for state in JobState if state.final)
 
 
 def retention_of(said: Mapping[str, Mapping[str, Duration]] | None) -> dict[str, dict[StoredState, float]]:
-    """Seconds by queue ("*": all others) and state; ValueError for a state that is not final, or for no duration."""
+    """Seconds by queue ("*": all others) and state. Raises ValueError for a non-final state or a bad duration."""
     if not (said is None or isinstance(said, Mapping)):
         raise TypeError(
             f"retention must be a dict by queue or None, got {said!r:.60}; did you mean {{'*': {{'done': '7d'}}}}?"
         )
-    found: dict[str, dict[StoredState, float]] = {}
-    for queue, kept in (said or {}).items():
+    retention: dict[str, dict[StoredState, float]] = {}
+    for queue, durations in (said or {}).items():
         if queue != ANY:
             valid_name(queue, field="retention")
-        if not isinstance(kept, Mapping):
-            raise TypeError(f"retention[{queue!r}]: {kept!r:.60} is no mapping; give {{'done': '7d', 'failed': '30d'}}")
-        unknown = [state for state in kept if state not in _FINAL]
+        if not isinstance(durations, Mapping):
+            raise TypeError(
+                f"retention[{queue!r}]: {durations!r:.60} is no mapping; give {{'done': '7d', 'failed': '30d'}}"
+            )
+        unknown = [state for state in durations if state not in _FINAL]
         if unknown:
             raise ValueError(
                 f"retention[{queue!r}]: {unknown[0]!r} is no state that a job ends in; give some of: "
                 + ", ".join(_FINAL)
             )
-        found[queue] = {
+        retention[queue] = {
             StoredState(state): seconds(time, field=f"retention[{queue!r}][{str(state)!r}]")
-            for state, time in kept.items()
+            for state, time in durations.items()
         }
-    return found
+    return retention
 
 
-# Types of functions that can be jobs.
+# -- types of job functions ------------------------------------------------------------------------------------------
 
 R = TypeVar("R")
 Out_co = TypeVar("Out_co", covariant=True)
-# What picks values out of the arguments: the name of a parameter, several names, or a function of arguments.
+# Selects values from the arguments: a parameter's name, several names, or a function of arguments.
 Key = str | tuple[str, ...] | Callable[..., Hashable]
 
 
 class KeywordContext0(Protocol[Out_co]):
-    """A function that takes the Context by keyword only. No type can leave out such a parameter.
+    """A function that takes the Context by keyword only. The type system cannot remove such a parameter.
 
-    One class for each number of other parameters without a default: mypy loses its way in a union of them.
+    There is one class for each number of other required parameters, because mypy does not infer through their union.
     """
 
     def __call__(self, *, job: Context) -> Out_co: ...
 
 
 class KeywordContext1(Protocol[Out_co]):
-    """The same, with one more parameter that has no default."""
+    """As `KeywordContext0`, with one required parameter."""
 
     def __call__(self, a: Any, /, *, job: Context) -> Out_co: ...
 
 
 class KeywordContext2(Protocol[Out_co]):
-    """The same with two."""
+    """As `KeywordContext0`, with two required parameters."""
 
     def __call__(self, a: Any, b: Any, /, *, job: Context) -> Out_co: ...
 
 
 class KeywordContext3(Protocol[Out_co]):
-    """The same with three."""
+    """As `KeywordContext0`, with three required parameters."""
 
     def __call__(self, a: Any, b: Any, c: Any, /, *, job: Context) -> Out_co: ...
 
 
-# What an `async def` returns: a `Done`, or a value that may be inside of one.
+# The return types of an `async def`: a `Done`, or a value or a `Done` of it.
 AsyncDone = Coroutine[Any, Any, Done[R]]
 AsyncValue = Coroutine[Any, Any, R | Done[R]]
 
 
-# Declaring a kind of job: everything that is said about it is checked before the first one is put in.
+# -- options ---------------------------------------------------------------------------------------------------------
 
 P = ParamSpec("P")
 A = TypeVar("A")
 
 
 class JobDecorator(Protocol):
-    """What `q.job(...)` returns: it turns a function into a job.
+    """The decorator that `q.job(...)` returns.
 
-    Type checkers see the parameters of `enqueue` where the Context comes first, or where there is none. A parameter
-    before the Context loses its name, and a Context that is given by keyword hides all of them.
+    Type checkers know the parameters of `enqueue` if the Context comes first or is absent. A parameter before the
+    Context loses its name. A keyword-only Context hides all parameters.
     """
 
     @overload
@@ -177,7 +179,7 @@ class JobDecorator(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobOptions:
-    """All that can be said of a kind; see `Queue.job`."""
+    """The options of a kind, checked at declaration; see `Queue.job`."""
 
     queue: str = "default"
     name: str | None = None
@@ -247,7 +249,7 @@ class JobOptions:
         )
 
     def declared(self, queue: Queue, fn: Callable[..., Any], scope: Mapping[str, Any]) -> JobFunction[..., Any]:
-        """The job that *fn* is from now on."""
+        """Builds the job function for *fn*. *scope* resolves its annotations."""
         signature = signature_of(fn, scope, whole=True)
         kind = JobKind(
             name=valid_name(self.name or f"{self.queue}.{fn.__name__}", field="name"),
@@ -278,7 +280,7 @@ def _check_aliases(aliases: Sequence[str]) -> None:
 
 
 def _check_key(key: object, what: str, other: str) -> None:
-    names = isinstance(key, tuple) and bool(key) and all(isinstance(each, str) for each in key)
+    names = isinstance(key, tuple) and bool(key) and all(isinstance(name, str) for name in key)
     if key is None or isinstance(key, str) or names or callable(key):
         return
     raise TypeError(
@@ -310,5 +312,5 @@ def _encode_result(serial: Serial, result: Any) -> str | None:
         return None
     try:
         return serial.encode(result, what="result", limit=MAX_BYTES)
-    except TypeError:  # other than announced, and the work is done: kept if JSON can hold it at all
+    except TypeError:  # not the annotated type, but the work is done: store it if it is JSON at all
         return encode(result, what="result", limit=MAX_BYTES)

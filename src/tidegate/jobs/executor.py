@@ -26,14 +26,15 @@ if TYPE_CHECKING:
     from tidegate.jobs.worker import Worker
 
 
-# So many attempts at a time. What was claimed ahead waits its turn; no task is made per job.
+# -- slots -----------------------------------------------------------------------------------------------------------
+# A slot is one task that runs many attempts, because a task per job costs more. Prefetched jobs wait in a buffer.
 
-_SHORT_JOB_SECONDS = 0.075  # seconds: only jobs shorter than this are worth claiming ahead
-_SHORT_JOBS_NEEDED = 8  # so many of them, before it is believed
+_SHORT_JOB_SECONDS = 0.075  # only jobs shorter than this are worth prefetching
+_SHORT_JOBS_NEEDED = 8  # consecutive short jobs before the worker prefetches
 
 
 class ExecutorSlots:
-    """Runs attempts, at most *most* at once."""
+    """Runs up to *limit* attempts at the same time."""
 
     def __init__(self, limit: int, run: Callable[[Attempt], Awaitable[None]]) -> None:
         self._limit, self._run = limit, run
@@ -46,16 +47,16 @@ class ExecutorSlots:
 
     @property
     def prefetch_limit(self) -> int:
-        """How many jobs may be claimed beyond those that can run: none where they would wait behind slow ones."""
+        """How many jobs to claim beyond those that can run. None if they would wait for slow jobs."""
         return self._limit if self._quick >= _SHORT_JOBS_NEEDED else 0
 
     @property
     def fed(self) -> bool:
-        """Whether the next slot that becomes free has something to do."""
+        """Whether a job is buffered for the next free slot."""
         return bool(self._buffer)
 
     def took(self, seconds: float) -> None:
-        """How long an attempt took."""
+        """Records the duration of an attempt."""
         self._quick = self._quick + 1 if seconds < _SHORT_JOB_SECONDS else 0
 
     def put(self, attempt: Attempt) -> None:
@@ -71,15 +72,15 @@ class ExecutorSlots:
             task.add_done_callback(self._gone)
 
     def unstarted(self, claimed_before: float | None = None) -> list[Attempt]:
-        """Takes out what waits for a slot; with a moment, only what was claimed before it, which is then too much."""
-        out = [each for each in self._buffer if claimed_before is None or each.claimed < claimed_before]
-        for each in out:
-            self._buffer.remove(each)
+        """Removes and returns buffered attempts, or only those claimed before a time. Stops prefetching."""
+        attempts = [attempt for attempt in self._buffer if claimed_before is None or attempt.claimed < claimed_before]
+        for attempt in attempts:
+            self._buffer.remove(attempt)
             self._quick = 0
-        return out
+        return attempts
 
     async def broken(self) -> None:
-        """For ever; raises when a slot breaks, which would leave its job under a lease that is renewed and renewed."""
+        """Waits for ever, and raises when a slot fails. Its job would otherwise stay under a lease that is renewed."""
         self._failure = asyncio.get_running_loop().create_future()
         await self._failure
 
@@ -87,7 +88,7 @@ class ExecutorSlots:
         self._closed = True
         for task in self._tasks:
             task.cancel()
-        # A handler that swallows its cancellation must not keep the worker from ending.
+        # A handler that suppresses its cancellation must not prevent the worker's end.
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=0.1)
 
@@ -113,17 +114,17 @@ class ExecutorSlots:
                     raise
 
 
-# What a worker has under leases, from the claim to the outcome: begun in a slot, ended, or given back.
+# -- jobs in flight --------------------------------------------------------------------------------------------------
 
 _log = logging.getLogger("tidegate.worker")
 
-_BUFFERED = 1.0  # seconds that a job may wait for a slot here, while another worker may be free
-_COMPANY_WAIT = 1.0  # seconds that a job waits which another worker of the process left no place for
-_SAVE_AGAIN = 0.05  # seconds between tries to save at a store that does not answer
+_BUFFERED = 1.0  # seconds that a job may wait for a slot before another worker may have it
+_COMPANY_WAIT = 1.0  # seconds that a job is delayed because of a suspect in the same process
+_SAVE_AGAIN = 0.05  # seconds between tries to save while the store does not respond
 
 
 class InFlightJobs(Holder):
-    """The attempts of one worker. Every claim comes in here, and leaves as an outcome to be settled."""
+    """The attempts of one worker. Every claim enters here and leaves as an outcome to settle."""
 
     def __init__(
         self,
@@ -133,14 +134,14 @@ class InFlightJobs(Holder):
         store_id: str,
         in_flight: InFlightAttempts,
     ) -> None:
-        super().__init__()  # its attempts are everything under a lease of ours, until it is settled
+        super().__init__()
         self._worker, self._kinds, self._gates, self._store_id = worker, kinds, gates, store_id
         self.in_flight = in_flight
         self.slots = ExecutorSlots(worker.policy.concurrency, self._attempt)
         self.ended: list[FinishedAttempt] = []  # to be settled
 
     def start(self, job: Claimed, done: FetchResult, sent: float) -> None:
-        """Begins an attempt at a job that was just claimed, or buffers it until a slot is free."""
+        """Starts an attempt of a claimed job, or buffers it until a slot is free."""
         parents = trying.parent_results(done.parent_results.get(job.id, {}))
         context = Context(job, self._store_id, parents, self)
         context.in_cycle = self._worker.cycle is not None
@@ -159,12 +160,13 @@ class InFlightJobs(Holder):
         """Suspects that have run alone for long enough."""
         now = self._worker.clock.monotonic()
         return [
-            attempt for attempt in self.attempts.values()
+            attempt
+            for attempt in self.attempts.values()
             if attempt.suspect and not attempt.ended and now >= attempt.claimed + seconds_alone(attempt.job.deaths)
-        ]  # fmt: skip
+        ]
 
     async def _attempt(self, attempt: Attempt) -> None:
-        """What a slot does with an attempt."""
+        """Runs one attempt in a slot."""
         worker = self._worker
         began = worker.clock.monotonic()
         ended = self._unstarted(attempt, began)
@@ -178,7 +180,7 @@ class InFlightJobs(Holder):
                 ended = trying.abandon(attempt, rules, worker.rng())
                 if ended is not None:
                     self._end(attempt, ended)
-                raise  # python closes this coroutine, too; its slot goes on
+                raise  # Python closes this coroutine, too; the slot continues
             finally:
                 attempt.task = None
             if attempt.stop is not None and task is not None:
@@ -193,7 +195,7 @@ class InFlightJobs(Holder):
             worker.wake.signal_finished()
 
     def _unstarted(self, attempt: Attempt, now: float) -> FinishedAttempt | None:
-        """Why an attempt is over before it has begun."""
+        """The outcome of an attempt that must not start; None if it may."""
         job = attempt.job
         if attempt.stop == "person":
             return FinishedAttempt(outcome.cancelled(job, unsent=True))
@@ -213,23 +215,23 @@ class InFlightJobs(Holder):
         if ended.note is not None and ended.note.fault is not None:
             self._worker.prober.on_fault(ended.note.target, ended.note.fault)
         if self._worker.cycle is not None and ended.outcome.stage is StoredState.READY:
-            # In a cycle each job has one turn: what is ready again waits for the next one.
+            # A drain runs each job once. A job that is ready again waits for the next drain.
             ended = replace(ended, outcome=replace(ended.outcome, stage=StoredState.WAITING, wait=0.0))
         self.ended.append(ended)
         self._worker.wake.signal_finished()
 
     def _release(self, attempt: Attempt, *, wait: float | None = None) -> None:
-        """Ends an attempt that has not begun; the job gets its attempt back."""
+        """Ends an attempt that has not started. It does not count."""
         self._end(attempt, FinishedAttempt(outcome.released(attempt.job, unsent=True, wait=wait)))
 
     def release_unstarted(self, *, all_of_it: bool = False) -> None:
-        """What was claimed ahead and found no slot in time: another worker may be free."""
+        """Releases prefetched jobs that got no slot in time, because another worker may be free."""
         limit = None if all_of_it else self._worker.clock.monotonic() - _BUFFERED
         for attempt in self.slots.unstarted(limit):
             self._release(attempt)
 
     def release_all(self) -> None:
-        """Gives back what has not ended in time. A thread cannot be stopped: what it still does counts no more."""
+        """Releases the jobs whose handlers did not end in time. A thread cannot be stopped, but its result is late."""
         for attempt in list(self.attempts.values()):
             if not attempt.ended:
                 _log.warning("handler_hangs kind=%s job=%s", attempt.job.kind, attempt.job.id)
@@ -238,30 +240,30 @@ class InFlightJobs(Holder):
                 )
 
     def take_ended(self) -> list[FinishedAttempt]:
-        """What is to be settled, one outcome per job: one that was lost and taken again may have ended twice."""
+        """The outcomes to settle, one per job. A job that was lost and claimed again may have two; one waits."""
         taken, self.ended = _one_each(self.ended)
         return taken
 
-    def settled(self, each: FinishedAttempt) -> None:
-        self.attempts.pop((each.outcome.job.id, each.outcome.job.fence), None)
+    def settled(self, finished: FinishedAttempt) -> None:
+        self.attempts.pop((finished.outcome.job.id, finished.outcome.job.fence), None)
 
-    def unwritable(self, each: FinishedAttempt) -> FinishedAttempt:
-        """What is written instead of an outcome that the store refuses."""
-        job = each.outcome.job
+    def unwritable(self, finished: FinishedAttempt) -> FinishedAttempt:
+        """The outcome to write instead of one that the store rejects."""
+        job = finished.outcome.job
         kind = self._kinds.get(job.kind)
         fault = CORE["unexpected"].fault("settle", reach=Reach.SELF)
         policy = outcome.KindPolicy() if kind is None else kind.policy
-        return FinishedAttempt(outcome.after_fault(job, fault, policy, self._worker.rng()), each.note)
+        return FinishedAttempt(outcome.after_fault(job, fault, policy, self._worker.rng()), finished.note)
 
     def room(self, ended: int = 0) -> int:
-        """How many jobs may be claimed, once so many that have *ended* are settled."""
+        """How many jobs may be claimed after the *ended* ones are settled."""
         if self._worker.outdated or not self.in_flight.admits_others(self):
             return 0
         ahead = self.slots.prefetch_limit if self._worker.cycle is None else 0
         return max(0, self._worker.policy.concurrency + ahead - len(self.attempts) + ended)
 
     async def save(self, job: Claimed, saved: str) -> bool:
-        """Keeps what a handler saves; a store that is away for a moment is waited for, as long as the lease lasts."""
+        """Saves values of a handler. Retries while the store is unavailable and the lease lasts."""
         while True:
             try:
                 return await self._worker.at_store(lambda tx: claim.save(tx, job.id, job.fence, saved))
@@ -281,7 +283,7 @@ class InFlightJobs(Holder):
 
     @property
     def any_good(self) -> bool:
-        """Whether a lease of ours may still be good."""
+        """Whether this worker may still hold a lease."""
         now = self._worker.clock.monotonic()
         return any(now < attempt.deadline for attempt in self.attempts.values())
 
@@ -291,11 +293,11 @@ class InFlightJobs(Holder):
 
 
 def _one_each(ended: list[FinishedAttempt]) -> tuple[list[FinishedAttempt], list[FinishedAttempt]]:
-    """One outcome per job, and the rest."""
+    """Splits outcomes into one per job and the rest."""
     seen: set[int] = set()
     now: list[FinishedAttempt] = []
     later: list[FinishedAttempt] = []
-    for each in ended:
-        (later if each.outcome.job.id in seen else now).append(each)
-        seen.add(each.outcome.job.id)
+    for finished in ended:
+        (later if finished.outcome.job.id in seen else now).append(finished)
+        seen.add(finished.outcome.job.id)
     return now, later

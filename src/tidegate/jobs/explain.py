@@ -21,35 +21,35 @@ from tidegate.targets import breaker, explain, table
 from tidegate.targets.explain import WaitReason, WaitsFor, in_order, soon
 from tidegate.targets.table import StoredKeyHealth, TargetRow
 
-# Why is this not running, and when will it? Everything is read from the store, so that any process can answer.
+# -- wait reasons ----------------------------------------------------------------------------------------------------
+# They are read from the store alone, so that any process can explain a job.
 
-CYCLE = "cycle "  # before the name of a queue, in the store: when its next cycle begins
-# A worker that has not been heard of for so long is not there.
-WORKER_GONE = 35.0
+CYCLE = "cycle "  # key prefix of the store value with the next drain of a queue
+WORKER_GONE = 35.0  # seconds without a heartbeat after which a worker counts as stopped
 _MAX_COUNTED = 1000
-_ENDED = {"failed": "has failed", "cancelled": "was cancelled"}  # what a parent may be without being done
+_ENDED = {"failed": "has failed", "cancelled": "was cancelled"}  # final states of a parent that block its children
 
 
 def job(tx: Tx, id_: int) -> list[WaitReason]:
-    """Why a job is not running, the first reason first; empty when it runs or has ended.
+    """Why a job is not running, the most important reason first; empty when it runs or has ended.
 
-    A job whose worker has disappeared does not run: it is taken back when its lease ends.
+    A running job whose worker has disappeared has a reason, too: it is rescued when its lease ends.
     """
-    found = actions.get(tx, id_)
-    if found is None:
+    current = actions.get(tx, id_)
+    if current is None:
         raise NotFound(f"there is no job {id_}")
-    stage, now = StoredState(found.stage), now_of(tx)
+    stage, now = StoredState(current.stage), now_of(tx)
     if stage is StoredState.RUNNING:
-        return list(_lost_worker(tx, found, now))
+        return list(_lost_worker(tx, current, now))
     if stage.state.final:
         return []
-    reasons = [*explain.of_queue(tx, found.queue, now), *explain.of_target(tx, found.target, found.lane, now)]
-    reasons += [*_itself(tx, found, now), *_cycle(tx, found.queue, now), *_no_worker(tx, found.queue, now)]
-    return in_order(reasons) or [_alone(found) if found.suspect else _next(tx, found)]
+    reasons = [*explain.of_queue(tx, current.queue, now), *explain.of_target(tx, current.target, current.lane, now)]
+    reasons += [*_itself(tx, current, now), *_cycle(tx, current.queue, now), *_no_worker(tx, current.queue, now)]
+    return in_order(reasons) or [_alone(current) if current.suspect else _next(tx, current)]
 
 
 def next_cycle(tx: Tx, queue: str) -> float | None:
-    """When the next cycle of a queue begins; None where nobody works on it in cycles."""
+    """When the next drain of a queue starts; None if the queue is not batch-only."""
     return next((float(value) for (value,) in tx.query("store_value", {"name": CYCLE + queue})), None)
 
 
@@ -62,27 +62,38 @@ def _itself(tx: Tx, found: Job, now: float) -> Iterator[WaitReason]:
         if dead:
             said = f"It waits for job {dead[0][0]}, which {dead[0][1]}; retry that one."
         yield WaitReason(
-            reason=WaitsFor.DEPENDENCY, subject=f"job {open_parents[0][0]}" if open_parents else f"job {found.id}",
-            since=found.created_at, until=None, ended_by=EndedBy.PERSON if dead else EndedBy.JOB, message=said,
-        )  # fmt: skip
+            reason=WaitsFor.DEPENDENCY,
+            subject=f"job {open_parents[0][0]}" if open_parents else f"job {found.id}",
+            since=found.created_at,
+            until=None,
+            ended_by=EndedBy.PERSON if dead else EndedBy.JOB,
+            message=said,
+        )
     if found.stage == StoredState.WAITING and now < found.due_at:
         tried = f"Attempt {found.attempt} of {found.most_attempts} ended" if found.attempt else "It was put off"
         code = f" ({found.last_code})" if found.last_code else ""
         said = f"It is due {soon(found.due_at - now)}."
         yield WaitReason(
-            reason=WaitsFor.SCHEDULED, subject=f"job {found.id}", since=found.last_at or found.created_at,
-            until=found.due_at, ended_by=EndedBy.TIME,
+            reason=WaitsFor.SCHEDULED,
+            subject=f"job {found.id}",
+            since=found.last_at or found.created_at,
+            until=found.due_at,
+            ended_by=EndedBy.TIME,
             message=said if not found.last_at else f"{tried}{code}. {said}",
-        )  # fmt: skip
+        )
 
 
 def _cycle(tx: Tx, queue: str, now: float) -> Iterator[WaitReason]:
     at = next_cycle(tx, queue)
     if at is not None and now < at:
         yield WaitReason(
-            reason=WaitsFor.SCHEDULED, subject=f"queue {queue}", since=None, until=at, ended_by=EndedBy.TIME,
+            reason=WaitsFor.SCHEDULED,
+            subject=f"queue {queue}",
+            since=None,
+            until=at,
+            ended_by=EndedBy.TIME,
             message=f"The queue {queue} is worked on in cycles; the next one begins {soon(at - now)}.",
-        )  # fmt: skip
+        )
 
 
 def _no_worker(tx: Tx, queue: str, now: float) -> Iterator[WaitReason]:
@@ -100,16 +111,24 @@ def _no_worker(tx: Tx, queue: str, now: float) -> Iterator[WaitReason]:
     if old:
         said = f"The workers of the queue {queue} are older than the database; update and restart them."
     yield WaitReason(
-        reason=WaitsFor.NO_WORKER, subject=f"queue {queue}", since=seen, until=None, ended_by=EndedBy.WORKER,
+        reason=WaitsFor.NO_WORKER,
+        subject=f"queue {queue}",
+        since=seen,
+        until=None,
+        ended_by=EndedBy.WORKER,
         message=said,
-    )  # fmt: skip
+    )
 
 
 def _alone(found: Job) -> WaitReason:
     return WaitReason(
-        reason=WaitsFor.RUNS_ALONE, subject=f"job {found.id}", since=found.last_at, until=None,
-        ended_by=EndedBy.WORKER, message="Its worker died while it ran. It runs alone, once a worker is free for that.",
-    )  # fmt: skip
+        reason=WaitsFor.RUNS_ALONE,
+        subject=f"job {found.id}",
+        since=found.last_at,
+        until=None,
+        ended_by=EndedBy.WORKER,
+        message="Its worker died while it ran. It runs alone, once a worker is free for that.",
+    )
 
 
 def _lost_worker(tx: Tx, found: Job, now: float) -> Iterator[WaitReason]:
@@ -118,30 +137,45 @@ def _lost_worker(tx: Tx, found: Job, now: float) -> Iterator[WaitReason]:
         return
     ends = f"ends {soon(found.lease_until - now)}" if now < found.lease_until else "has ended"
     yield WaitReason(
-        reason=WaitsFor.NO_WORKER, subject=f"job {found.id}", since=seen, until=found.lease_until,
+        reason=WaitsFor.NO_WORKER,
+        subject=f"job {found.id}",
+        since=seen,
+        until=found.lease_until,
         ended_by=EndedBy.TIME,
         message=f"Its worker {found.lease_by} does not respond. Its lease {ends}; then another worker takes the job.",
-    )  # fmt: skip
+    )
 
 
 def _next(tx: Tx, found: Job) -> WaitReason:
-    before = int(tx.query("ready_before", {
-        "queue": found.queue, "target": found.target, "lane": found.lane, "priority": found.priority,
-        "id": found.id, "n": _MAX_COUNTED + 1,
-    })[0][0])  # fmt: skip
+    before = int(
+        tx.query(
+            "ready_before",
+            {
+                "queue": found.queue,
+                "target": found.target,
+                "lane": found.lane,
+                "priority": found.priority,
+                "id": found.id,
+                "n": _MAX_COUNTED + 1,
+            },
+        )[0][0]
+    )
     count = f"more than {_MAX_COUNTED}" if before > _MAX_COUNTED else str(before)
     said = "It is next in line." if not before else f"It is in line; {count} others go first."
     return WaitReason(
-        reason=WaitsFor.NEXT, subject=f"job {found.id}", since=max(found.due_at, found.created_at), until=None,
-        ended_by=EndedBy.WORKER, message=said,
-    )  # fmt: skip
+        reason=WaitsFor.NEXT,
+        subject=f"job {found.id}",
+        since=max(found.due_at, found.created_at),
+        until=None,
+        ended_by=EndedBy.WORKER,
+        message=said,
+    )
 
 
-# Testing a target now: one job that waits behind it goes at once, and shows whether it is well again.
-#
-# What the gates would allow later is allowed now, and nothing more: an open breaker is half-open, a held key has its
-# one probe. A pause stays, because a person ordered it; capacity, rate and concurrency stay, because they tell nothing
-# of its health.
+# -- target tests ----------------------------------------------------------------------------------------------------
+# A test runs one waiting job now, to see whether the target has recovered. It allows only what the gates would allow
+# later: an open breaker becomes half-open, and a held key gets its single probe. A pause stays, because an operator
+# ordered it. Capacity, rate and concurrency stay, because they do not depend on health.
 
 TESTED = "target_tested"
 _MAX_LANES = 1000
@@ -149,7 +183,7 @@ _MAX_LANES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetTest:
-    """The job that tries a target next; *waits* is what still stands before it, empty when it goes at once."""
+    """The job that tests a target. *waits*: why it still waits; empty when it can run now."""
 
     target: str
     key: str
@@ -159,7 +193,7 @@ class TargetTest:
 
     @property
     def says(self) -> str:
-        """What comes of it, for people."""
+        """The result as a sentence for users."""
         who = f"key {self.key} of {self.target}" if self.key else self.target
         if not self.waits:
             return f"Job {self.job} tries {who} now."
@@ -178,16 +212,16 @@ class _Candidate:
 
 
 def begin(tx: Tx, name: str, by: str, key: str | None = None) -> TargetTest:
-    """Lets one job of a target, or of one key of it, go now. Refused when nothing holds it, or nothing can test it."""
+    """Lets one job of a target or key run now. Raises Rejected when nothing holds it, or no job waits."""
     row, now = target_actions.require_target(tx, name)
     if row.paused_until is not None and now < row.paused_until:
         raise Rejected(f"{name} is paused by {row.paused_by}; resume it first")
     shut = row.breaker.state == OPEN and not (row.breaker.until is not None and row.breaker.until <= now)
     held = _held(tx, name, key, now)
-    found = _candidate(tx, name, key, held, shut=shut)
-    if found is None:
+    candidate = _candidate(tx, name, key, held, shut=shut)
+    if candidate is None:
         raise Rejected(_nothing_to_test(row, held, key, shut=shut))
-    hold = held.get(found.lane)
+    hold = held.get(candidate.lane)
     if hold is not None and hold.probe:
         raise Rejected(f"job {hold.probe} is trying it already")
     after = row.breaker
@@ -195,32 +229,33 @@ def begin(tx: Tx, name: str, by: str, key: str | None = None) -> TargetTest:
         after = breaker.half_open(row.breaker, now)
         target_actions.move_breaker(tx, name, row.breaker, after, by, TESTED)
     if hold is not None:
-        _let_probe(tx, name, found.lane, now)
-    if not found.ready:
-        actions.run_now(tx, found.id, str(by))
-    lane = found.lane or None
-    table.append_event(tx, "target", name, TESTED, str(by), key_text=lane, fields={"job": found.id})
+        _let_probe(tx, name, candidate.lane, now)
+    if not candidate.ready:
+        actions.run_now(tx, candidate.id, str(by))
+    lane = candidate.lane or None
+    table.append_event(tx, "target", name, TESTED, str(by), key_text=lane, fields={"job": candidate.id})
     if not shut:
         place, was = AuditSubject(subject="target", name=name, lane=lane), "" if hold is None else hold.reason
         audit.append_entry(tx, by, TESTED, place, was={"state": was}, became={"state": "a job tries it"})
-    waits = [why for why in job(tx, found.id) if why.reason is not WaitsFor.NEXT]
-    return TargetTest(target=name, key=found.lane, job=found.id, breaker=after.state, waits=waits)
+    waits = [why for why in job(tx, candidate.id) if why.reason is not WaitsFor.NEXT]
+    return TargetTest(target=name, key=candidate.lane, job=candidate.id, breaker=after.state, waits=waits)
 
 
 def _held(tx: Tx, name: str, key: str | None, now: float) -> dict[str, StoredKeyHealth]:
-    """The lanes of a target that are held, or the one that is asked for if it is."""
+    """The held keys of a target, or only *key* if it is held."""
     one = None if key is None else table.hold(tx, name, key)
     rows = table.holds_of(tx, name, _MAX_LANES) if key is None else [] if one is None else [one]
     return {
-        row.lane: row for row in rows
+        row.lane: row
+        for row in rows
         if row.reason != table.NOT_HELD and not (row.until is not None and row.until <= now)
-    }  # fmt: skip
+    }
 
 
 def _candidate(
     tx: Tx, name: str, key: str | None, held: Mapping[str, StoredKeyHealth], *, shut: bool
 ) -> _Candidate | None:
-    """A job that is ready, of a lane that nothing else holds if there is one; else one that waits after a failure."""
+    """The job for a test: a ready one, preferably of a key that is not held; else one that waits for a retry."""
     lanes = [place for place in _ready(tx, name, key) if shut or place[1] in held]
     for queue, lane in sorted(lanes, key=lambda place: place[1] in held):
         rows = tx.query("first_ready", {"queue": queue, "target": name, "lane": lane})
@@ -234,7 +269,7 @@ def _candidate(
 
 
 def _ready(tx: Tx, name: str, key: str | None) -> Iterator[tuple[str, str]]:
-    """Where jobs of a target may be ready: queue and lane."""
+    """Queues and keys in which jobs of a target may be ready."""
     for (queue, stage), n in sorted(settle.read(tx).items()):
         if stage == "ready" and n:
             if key is not None:
@@ -245,7 +280,7 @@ def _ready(tx: Tx, name: str, key: str | None) -> Iterator[tuple[str, str]]:
 
 
 def _let_probe(tx: Tx, name: str, key_text: str, now: float) -> None:
-    """The time of a hold is over: one job may prove that the lane is well."""
+    """Ends the wait of a hold now, so that one job can be the probe."""
     row = table.lock_holds(tx, [(name, key_text)]).get((name, key_text))
     if row is not None:
         rest = replace(row.rest, until=now) if row.rest.disabled else row.rest

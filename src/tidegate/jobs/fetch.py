@@ -18,28 +18,29 @@ from tidegate.jobs.settle import Settled, settle
 from tidegate.store.base import BoundStatement, Row, Tx
 from tidegate.store.migrate import Schema
 
-# Who gets the free slots of a worker: fair over queues and targets, then over the keys of each, as the gates allow.
+# -- fair share ------------------------------------------------------------------------------------------------------
+# Free slots are divided fairly over queues and targets, then over the keys of each, as far as the gates allow.
 
-_KEYS_PER_READ = 128  # lanes of one look into the index
-_MAX_HELD = 2048  # held lanes that one turn walks past; the next turn goes on from there
-_MAX_CUTS = 4  # turns in a row that do so without a pause
+_KEYS_PER_READ = 128
+_MAX_HELD = 2048  # held keys that one fetch skips; the next fetch continues after them
+_MAX_CUTS = 4  # consecutive fetches that stop there and are repeated without a pause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClaimRequest:
-    """What a worker can take, and under which lease."""
+    """How many jobs a worker can take, and under which lease."""
 
     worker: str
     lease: float
-    room: int  # jobs that it has use for
-    slots: int  # jobs that it can begin at once
+    room: int  # jobs that it can hold, including prefetched ones
+    slots: int  # jobs that it can start immediately
     rounds: RoundRobinCursor
-    cycle: DrainSnapshot | None = None  # nothing but what that may take
+    cycle: DrainSnapshot | None = None  # in a drain: claim only jobs of this snapshot
 
 
 @dataclass(slots=True)
 class Claims:
-    """What was claimed, of which generation of its breaker, and whose turn it is next."""
+    """Claimed jobs, the breaker generation of each, and where the next fetch continues."""
 
     rounds: RoundRobinCursor
     jobs: list[Claimed] = field(default_factory=list)
@@ -47,7 +48,7 @@ class Claims:
 
 
 def claim(tx: Tx, gates: ClaimGateTx, ready_targets: Sequence[ReadyTarget], request: ClaimRequest) -> Claims:
-    """Each front that is open gets its share, and what some do not need goes to the others."""
+    """Claims a fair share for each target that is open. What one does not need goes to the others."""
     sharing = FairShare(tx, gates, request)
     hungry = [front for front in _after(ready_targets, request.rounds.front) if gates.admits(front)]
     while hungry and sharing.left > 0:
@@ -67,38 +68,39 @@ def suspect(
     alone: bool,
     duty: SuspectDuty | None,
 ) -> Claims | None:
-    """The first suspect that may go; without a job when it must wait to run *alone*, and None when there is none.
+    """Claims the first suspect whose gates are open. Returns None if there is none.
 
-    It goes before everything else, as it was claimed before that. Without *duty* any suspect may be claimed.
+    The result has no job if the suspect must wait until it can run *alone*. Suspects go first, because they were
+    claimed before all other jobs. Without *duty* the worker may claim any suspect.
     """
     sharing = FairShare(tx, gates, request)
     open_fronts = {front.place for front in ready_targets if gates.admits(front)}
-    for each in job_claim.suspects(tx, request.cycle):
-        lane = each.lane
+    for candidate in job_claim.suspects(tx, request.cycle):
+        lane = candidate.lane
         if (lane.queue, lane.target) not in open_fronts or not sharing.is_open(lane):
             continue
-        if duty is not None and not duty.includes(lane.queue, each.waited):
+        if duty is not None and not duty.includes(lane.queue, candidate.waited):
             continue
         if not gates.request_depth(lane.target) or gates.left(lane.target) <= 0:
             continue
-        if not alone or sharing.take_suspect(lane, each.id):
+        if not alone or sharing.take_suspect(lane, candidate.id):
             return sharing.taken
     return None
 
 
 class SuspectDuty:
-    """Which suspects this worker makes way for: a few processes do, so that the others go on with their work."""
+    """Which suspects this worker stops other claims for. Only a few processes do, so that the others keep working."""
 
     def __init__(self, tx: Tx, request: ClaimRequest) -> None:
-        # A worker whose jobs were taken back was not seen for the time of a lease.
+        # A worker whose jobs were rescued has sent no heartbeat for the duration of a lease.
         self._workers, self._now = job_claim.workers_at_work(tx, request.lease)
         self._process = next((worker.process for worker in self._workers if worker.id == request.worker), None)
 
     def includes(self, queue: str, waited: float) -> bool:
-        """Whether it does for a suspect of *queue* that has *waited* so many seconds."""
+        """Whether this process runs a suspect of *queue* that has *waited* for this many seconds."""
         processes = list(dict.fromkeys(worker.process for worker in self._workers if queue in worker.queues))
         if self._process not in processes:
-            return True  # its own heartbeat is late
+            return True  # this worker's own heartbeat is late
         return runs_suspects(processes.index(self._process), len(processes), waited, self._now)
 
 
@@ -107,11 +109,11 @@ class FairShare:
         self._tx, self._gates, self._request = tx, gates, request
         self.left, self._slots = request.room, request.slots
         self.taken = Claims(request.rounds)
-        self._held = 0  # lanes walked past
-        self._single: set[tuple[str, str]] = set()  # fronts with one lane: there is nobody to take turns with
+        self._held = 0  # held keys skipped
+        self._single: set[tuple[str, str]] = set()  # targets with one key, which need no cursor
 
     def serve(self, ready_target: ReadyTarget, sharers: int) -> bool:
-        """Claims the share of one front; True when it may have more than that."""
+        """Claims the share of one target. Returns True when it may have more jobs than that."""
         share = math.ceil(self.left / sharers)
         room = self._gates.left(ready_target.target)
         limit = min(share, room, self._slots) if self._gates.gated(ready_target.target) else min(share, room)
@@ -153,7 +155,7 @@ class FairShare:
         )
 
     def take_suspect(self, ready_key: ReadyKey, id_: int) -> bool:
-        """Claims that one job; False when another worker takes it just now."""
+        """Claims one suspect. Returns False when another worker is claiming it."""
         worker, lease = self._request.worker, self._request.lease
         return bool(self._take(ready_key, lambda: job_claim.claim_suspect(self._tx, ready_key, id_, worker, lease)))
 
@@ -179,12 +181,12 @@ class FairShare:
         self.taken.rounds = replace(self.taken.rounds, lanes=open_keys)
 
     def _open_keys(self, ready_target: ReadyTarget, limit: int) -> list[ReadyKey]:
-        """The next lanes whose jobs may go, at most so many, going round once."""
-        found: list[ReadyKey] = []
+        """The next keys that are open, up to *limit*, in one round over all keys."""
+        keys: list[ReadyKey] = []
         for lane in self._walk(ready_target):
             if self.is_open(lane):
-                found.append(lane)
-                if len(found) >= limit:
+                keys.append(lane)
+                if len(keys) >= limit:
                     break
                 continue
             self._gates.wake_at(lane.hold_until)
@@ -192,13 +194,13 @@ class FairShare:
             if self._held >= _MAX_HELD:
                 self._cut_short(ready_target, lane)
                 break
-        return found
+        return keys
 
     def is_open(self, ready_key: ReadyKey) -> bool:
         return ready_key.hold is None or (ready_key.hold_until is not None and ready_key.hold_until <= self._gates.now)
 
     def _cut_short(self, ready_target: ReadyTarget, ready_key: ReadyKey) -> None:
-        """So many are held that the next turn must go on from here: at once, but not for ever."""
+        """Ends the scan after too many held keys. The next fetch continues here, a few times without a pause."""
         self._served(ready_target, ready_key)
         rounds, cuts = self.taken.rounds, self._request.rounds.cuts
         if cuts < _MAX_CUTS:
@@ -214,7 +216,7 @@ class FairShare:
                 self._single.add(ready_target.place)
             for lane in batch:
                 if lane.lane in seen:
-                    return  # once round
+                    return  # the round is complete
                 seen.add(lane.lane)
                 yield lane
             if len(batch) == _KEYS_PER_READ:
@@ -226,76 +228,79 @@ class FairShare:
 
 
 def _after(ready_targets: Sequence[ReadyTarget], last: tuple[str, str]) -> list[ReadyTarget]:
-    """Beginning behind the one that was served last, in our own order: that of a database depends on its language."""
+    """The targets in order, starting after the one that was served last.
+
+    The order is Python's, because the order of a database depends on its collation.
+    """
     ordered = sorted(ready_targets, key=lambda front: front.place)
     at = next((i for i, front in enumerate(ordered) if front.place > last), 0)
     return [*ordered[at:], *ordered[:at]]
 
 
-# One turn of a worker at the store: settle what has ended and claim what may go, in one transaction.
+# -- fetch -----------------------------------------------------------------------------------------------------------
 
-_CLOCK_SLACK = 0.05  # seconds that the store's clock may differ from what we take it for
-_MAX_ENDED = 500  # jobs that one turn ends without trying them
+_CLOCK_SLACK = 0.05  # seconds that the worker's estimate of the store's clock may be off
+_MAX_ENDED = 500  # jobs per target that one fetch fails fast
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedAttempt:
-    """An attempt that is over: what is written of it, what it says of its target, what the application adds."""
+    """A finished attempt: its outcome, its verdict on the target, and the application's own writes."""
 
     outcome: AttemptOutcome
     note: TargetVerdict | None = None
     writes: tuple[BoundStatement, ...] = ()
-    held: bool = False  # a gate inside the handler was shut
-    after: Callable[[], object] | None = None  # of the application, to be called after the commit
+    held: bool = False  # a guard inside the handler raised Held
+    after: Callable[[], object] | None = None  # the application's callback, called after the commit
 
 
 @dataclass(slots=True)
 class FetchResult:
-    """What one turn did."""
+    """The result of one fetch."""
 
     settled: Settled
     claimed: list[Claimed] = field(default_factory=list)
-    mine: list[Claimed] = field(default_factory=list)  # everything under leases of this worker, if it asked
-    asked: list[int] = field(default_factory=list)  # running jobs that a person wants stopped
+    mine: list[Claimed] = field(default_factory=list)  # all jobs under leases of this worker, if requested
+    asked: list[int] = field(default_factory=list)  # running jobs that a user cancelled
     generations: dict[int, int] = field(default_factory=dict)  # of the breaker, by job
     parent_results: dict[int, dict[int, str | None]] = field(default_factory=dict)  # JSON, by job and parent
-    events: list[Event] = field(default_factory=list)  # of gates, to be told after the commit
-    asks: list[DepthRequest] = field(default_factory=list)  # targets that must say how full they are
+    events: list[Event] = field(default_factory=list)  # to publish after the commit
+    asks: list[DepthRequest] = field(default_factory=list)  # targets whose depth must be read first
     cursor: RoundRobinCursor = START
     next_due: float | None = None
-    opens_at: float | None = None  # when a gate that held something may open
+    opens_at: float | None = None  # when a gate that held jobs may open
     failed_fast: int = 0
-    waits_to_be_alone: bool = False  # a suspect is ready, and something else is in flight: nothing was claimed
+    waits_to_be_alone: bool = False  # a suspect is ready and other jobs are in flight, so nothing was claimed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchRequest:
-    """What a worker wants of a turn."""
+    """What a worker requests of one fetch."""
 
     worker: str
     queues: frozenset[str]
     room: int
     lease: float
-    slots: int = 0  # of the room: what can be begun at once
+    slots: int = 0  # of the room: jobs that can start immediately
     cursor: RoundRobinCursor = START
     promote: bool = True
-    adopt: bool = False  # an earlier turn may have claimed jobs that we never heard of
-    given_up: frozenset[tuple[int, int]] = frozenset()  # attempts that were begun, and are left to their leases
-    check_cancellations: bool = False  # hear whom a person wants stopped
-    cycle: DrainSnapshot | None = None  # of a worker that works for one cycle: what that may take
-    alone: bool = True  # nothing is in flight that a suspect must not run beside
+    adopt: bool = False  # an earlier fetch may have committed claims whose response was lost
+    given_up: frozenset[tuple[int, int]] = frozenset()  # started attempts whose leases are left to expire
+    check_cancellations: bool = False
+    cycle: DrainSnapshot | None = None  # in a drain: claim only jobs of this snapshot
+    alone: bool = True  # a suspect would run alone
     cleared: tuple[tuple[int, int], ...] = ()  # suspects, by id and fence, that have run alone for long enough
 
 
 def fetch(
     tx: Tx, gates: ClaimGates, ended: Sequence[FinishedAttempt], request: FetchRequest, now: float, schema: Schema
 ) -> FetchResult:
-    """Settles, then claims. Nothing of it counts unless all of it is committed."""
-    settled = settle(tx, [each.outcome for each in ended], request.worker)
-    late = {id(outcome) for outcome in settled.late}  # of one job there may be an old attempt and a new one
-    counted = [each for each in ended if id(each.outcome) not in late]
-    for each in counted:
-        for write in each.writes:
+    """Settles the *ended* attempts, then claims. All of it is one transaction."""
+    settled = settle(tx, [finished.outcome for finished in ended], request.worker)
+    late = {id(outcome) for outcome in settled.late}  # by identity: a job may have an old and a new attempt here
+    counted = [finished for finished in ended if id(finished.outcome) not in late]
+    for finished in counted:
+        for write in finished.writes:
             tx.query(write.name, write.params)
     if late:
         job_claim.survive(tx, request.worker)
@@ -310,10 +315,10 @@ def fetch(
         done.next_due = _promote(tx, now)
     ready = job_claim.ready(tx, request.queues) if request.room > 0 else NOTHING_READY
     ready_targets = ready.targets if ready.targets and schema.fits(tx, ready.migrations) else []
-    # Targets are kept still after jobs, and all at once: two workers never wait for each other crosswise.
+    # Locks targets after jobs, and all in one statement, to avoid deadlocks between workers.
     gate_tx = gates.turn(tx, request.worker, now)
-    gate_tx.lock_rows({each.outcome.job.target for each in counted}, ready_targets)
-    gate_tx.note([(each.outcome, each.note) for each in counted])
+    gate_tx.lock_rows({finished.outcome.job.target for finished in counted}, ready_targets)
+    gate_tx.note([(finished.outcome, finished.note) for finished in counted])
     if ready_targets:
         _claim(tx, gates, gate_tx, ready_targets, request, done, suspects=ready.suspects)
     done.events, done.asks, done.opens_at = gate_tx.events, gate_tx.asks, gate_tx.opens_at
@@ -321,7 +326,7 @@ def fetch(
 
 
 def _promote(tx: Tx, now: float) -> float | None:
-    """Makes ready what is due; returns when the next one is. A look costs a hundredth of a statement that writes."""
+    """Promotes due jobs and returns when the next one is due. Reads first: a read costs a hundredth of a write."""
     due = job_claim.next_due(tx)
     if due is None or due > now + _CLOCK_SLACK:
         return due
@@ -330,7 +335,7 @@ def _promote(tx: Tx, now: float) -> float | None:
 
 
 def _adopt(tx: Tx, request: FetchRequest, done: FetchResult) -> None:
-    """Everything that this worker holds, with fresh leases: when those that it never heard of began, nobody knows."""
+    """Returns all jobs of this worker and renews their leases, because the start of unknown leases is unknown."""
     done.mine = [job for job in job_claim.mine(tx, request.worker) if (job.id, job.fence) not in request.given_up]
     job_claim.renew(tx, done.mine, request.lease)
     done.parent_results |= {job.id: _parents_of(tx, job.id) for job in done.mine if job.parents}
@@ -352,7 +357,7 @@ def _claim(
             gate_tx.rejected(front.target, ended)
             done.failed_fast += ended
             if ended >= _MAX_ENDED:
-                gate_tx.wake_at(gate_tx.now + 0.001)  # there may be more of them
+                gate_tx.wake_at(gate_tx.now + 0.001)  # there may be more
     terms = ClaimRequest(
         worker=request.worker,
         lease=request.lease,
@@ -365,7 +370,7 @@ def _claim(
     done.waits_to_be_alone = taken is not None and not taken.jobs
     if taken is None:
         taken = claim(tx, gate_tx, ready_targets, terms)
-        if suspects and request.alone and not taken.jobs:  # it has nothing else to do
+        if suspects and request.alone and not taken.jobs:  # an idle worker runs any suspect
             taken = suspect(tx, gate_tx, ready_targets, terms, alone=True, duty=None) or taken
     done.claimed, done.generations, done.cursor = taken.jobs, taken.generations, taken.rounds
     done.parent_results |= {job.id: _parents_of(tx, job.id) for job in taken.jobs if job.parents}
@@ -374,7 +379,7 @@ def _claim(
 def _claim_suspect(
     tx: Tx, gates: ClaimGateTx, ready_targets: Sequence[ReadyTarget], request: ClaimRequest, *, alone: bool
 ) -> Claims | None:
-    # Nobody else works on the jobs of a cycle.
+    # In a drain no other process runs these jobs.
     duty = SuspectDuty(tx, request) if request.cycle is None else None
     return suspect(tx, gates, ready_targets, request, alone=alone, duty=duty)
 
@@ -384,7 +389,7 @@ def _parents_of(tx: Tx, child: int) -> dict[int, str | None]:
 
 
 def _fail_fast(tx: Tx, gates: ClaimGates, ready_target: ReadyTarget) -> int:
-    """Ends what is queued behind an open breaker, as its target asks; with the code that its kind has for that."""
+    """Fails the jobs of a fail-fast target whose breaker is open, with the code of their kind. Returns the count."""
     by_kind: defaultdict[str, list[Row]] = defaultdict(list)
     for *row, kind in tx.query(
         "front_jobs", {"queue": ready_target.queue, "target": ready_target.target, "n": _MAX_ENDED}

@@ -28,12 +28,9 @@ if TYPE_CHECKING:
     from tidegate.jobs.queue import Queue
 
 
-# A kind of job: its handler, and everything that was said about it when it was declared.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobKind:
-    """One declared kind."""
+    """A declared kind of job: its handler and its options."""
 
     name: str
     queue: str
@@ -46,26 +43,26 @@ class JobKind:
     verify: Hook | None = None
     verify_is_async: bool = False
     cancellable: bool = True
-    place: str = ""  # where a child process finds the handler
+    place: str = ""  # the import path of the handler, for a child process
     limits: Limits = DEFAULT  # of a child process
-    fail_fast_code: str = "overloaded"  # of a job that is not tried, because its target is shut
-    lost_code: str = WORKER_LOST  # of a job whose work was cut short too often
-    max_crashes: int = DEFAULT_CRASHES  # deaths of workers while it ran alone that fail it
+    fail_fast_code: str = "overloaded"  # of a job that is not tried because its target fails fast
+    lost_code: str = WORKER_LOST  # of a job that fails because its workers crashed
+    max_crashes: int = DEFAULT_CRASHES  # worker crashes while it ran alone that make it fail
 
 
-# A job that was put in, as a handle that tells what has become of it.
+# -- handles ---------------------------------------------------------------------------------------------------------
 
 R = TypeVar("R")
 
-_MAX_IDS = 2**63  # what a database can count to
-_FIRST, _LONGEST, _GROWTH = 0.005, 0.25, 1.5  # seconds between two looks
+_MAX_IDS = 2**63  # the range of a database integer
+_FIRST, _LONGEST, _GROWTH = 0.005, 0.25, 1.5  # seconds between two polls
 
 
 @dataclass(slots=True, unsafe_hash=True)
 class Enqueued(Generic[R]):
-    """The job that stands for what was asked; `created` is False when it is a twin that was there already.
+    """The handle of a job. `created` is False if `enqueue` found a duplicate instead of inserting.
 
-    Nobody changes one; a frozen class would take three times as long to make it.
+    Treat it as immutable: a frozen dataclass takes three times as long to construct.
     """
 
     id: int
@@ -74,20 +71,20 @@ class Enqueued(Generic[R]):
     _result: Serial = field(repr=False, compare=False)
 
     def get(self) -> Job:
-        """The job as it stands; NotFound when it is gone."""
+        """The current job. Raises NotFound when it was removed."""
         return self._queue.get(self.id)
 
     def state(self) -> JobState:
         return self._queue.row(self.id).state
 
     def result(self, timeout: Duration | None = None) -> R:
-        """What the function returned, with its type. It waits for the end of the job, as a worker must run it.
+        """Waits until a worker has run the job, and returns the function's result with its type.
 
         print(job.result(timeout="30s"))
 
-        JobFailed when it failed, JobCancelled, JobForgotten when it was removed, TimeoutError when it is not finished
-        within *timeout*. Without one it waits as long as it takes. On a running event loop: RuntimeError, use
-        `await job.aresult(...)`.
+        Raises JobFailed, JobCancelled, JobForgotten when the job was removed, and TimeoutError when it is not finished
+        within *timeout* (the default is to wait without a limit). Raises RuntimeError on a running event loop; use
+        `await job.aresult(...)` there.
         """
         no_loop("job.aresult")
         looks = _Looks(self._queue.clock, timeout)
@@ -110,9 +107,9 @@ class Enqueued(Generic[R]):
         return self._value(job)
 
     async def wait(self, timeout: Duration | None = None) -> Job:
-        """The job, once it is done, failed or cancelled; TimeoutError when it is not within *timeout*.
+        """Waits until a worker has ended the job, and returns it: done, failed or cancelled.
 
-        It runs nothing: a worker must do that, here or elsewhere.
+        Raises TimeoutError when the job has not ended within *timeout*.
         """
         looks = _Looks(self._queue.clock, timeout)
         if self.created:  # a look at once finds nothing, and is in the way of the worker that begins it
@@ -128,7 +125,7 @@ class Enqueued(Generic[R]):
             raise JobForgotten(self.id) from None
 
     def _value(self, job: Job) -> R:
-        """What a final job returned; raises where it returned nothing."""
+        """The decoded result of a final job. Raises JobCancelled or JobFailed."""
         if job.state is JobState.CANCELLED:
             raise JobCancelled(job.id)
         if job.state is JobState.FAILED:
@@ -138,7 +135,7 @@ class Enqueued(Generic[R]):
 
 
 class _Looks:
-    """When to look at a job again, until its time is over."""
+    """The intervals at which a caller polls a job, up to a timeout."""
 
     __slots__ = ("_clock", "_end", "_pause", "_timeout")
 
@@ -148,11 +145,11 @@ class _Looks:
         self._pause = _FIRST
 
     def first(self) -> float:
-        """Seconds until the first look."""
+        """Seconds until the first poll."""
         return self._pause if self._end is None else max(0.0, min(self._pause, self._end - self._clock.monotonic()))
 
     def pause(self, job: Job) -> float:
-        """Seconds until the next look; TimeoutError when the time is over."""
+        """Seconds until the next poll. Raises TimeoutError at the timeout."""
         left = self._pause if self._end is None else min(self._pause, self._end - self._clock.monotonic())
         if left <= 0:
             raise TimeoutError(f"job {job.id} is still {job.state} after {self._timeout}")
@@ -161,7 +158,7 @@ class _Looks:
 
 
 def no_loop(instead: str) -> None:
-    """RuntimeError on a running event loop, which would be blocked."""
+    """Raises RuntimeError on a running event loop, which the caller would block."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -170,7 +167,7 @@ def no_loop(instead: str) -> None:
 
 
 def id_of(job: Enqueued[R] | int, *, field: str = "job") -> int:
-    """The number of a job, however it was given."""
+    """The ID of a job that the caller gave as a handle or as an ID."""
     if isinstance(job, Enqueued):
         return job.id
     if isinstance(job, bool) or not isinstance(job, int):
@@ -180,22 +177,22 @@ def id_of(job: Enqueued[R] | int, *, field: str = "job") -> int:
     return job
 
 
-# A declared job: the function itself, and how to put work in for it.
+# -- enqueueing ------------------------------------------------------------------------------------------------------
 
 P = ParamSpec("P")
 Due = Duration | datetime | None
 Parent = Enqueued[Any] | int
-# The arguments of one call as a value: a tuple of positional ones, or a dict by name.
+# The arguments of one call: a tuple of positional ones, or a dict by name.
 Call = tuple[Any, ...] | dict[str, Any]
 
-_A_DATE = 1e9  # nobody waits for thirty years: such a number is UNIX time
-_MAX_KEY_LENGTH = 200  # what an index can hold is bounded, and what a page can show
+_A_DATE = 1e9  # a larger number is UNIX time: as a delay it would be over thirty years
+_MAX_KEY_LENGTH = 200  # characters, so that an index can hold it and a page can show it
 _AS_DECLARED: Any = object()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobInserter:
-    """How the jobs of a kind are put in."""
+    """How arguments of a kind become a new job: encoding, key, unique key and expiry."""
 
     parameters: Parameters
     result: Serial
@@ -208,7 +205,7 @@ class JobInserter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What is said of one job beside its arguments, checked."""
+    """The validated options of one `enqueue`."""
 
     queue: str | None = None  # None: as declared
     due_at: float | None = None
@@ -223,23 +220,23 @@ _NO_OPTIONS = Options()
 
 
 class _Enqueues(Generic[P, R]):
-    """Puts jobs of one kind in, with these options."""
+    """Inserts jobs of one kind with the given options."""
 
     def __init__(self, queue: Queue, kind: JobKind, put: JobInserter, options: Options) -> None:
         self._queue, self.kind, self._put, self._options = queue, kind, put, options
 
     def enqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
-        """Puts one job in; when this returns it is on disk. TypeError when the arguments do not fit the function.
+        """Inserts one job. It is on disk when this returns. Raises TypeError when the arguments do not fit.
 
-        With `options(connection=...)` it is on disk when you commit.
+        With `options(connection=...)` the job is on disk when you commit.
         """
         new = self._new(self._put.parameters.bind(args, kwargs), self._options)
         id_, created = self._queue.insert(new, self._options.connection)
         return Enqueued(id_, created, self._queue, self._put.result)
 
     async def aenqueue(self, /, *args: P.args, **kwargs: P.kwargs) -> Enqueued[R]:
-        """As `enqueue`, without blocking the loop, except on a connection of yours to SQLite: it is used here."""
-        # What is asked for is checked and read off here, before anybody can change it.
+        """As `enqueue`, without blocking the loop. With your own SQLite connection it blocks."""
+        # Encodes the arguments before the first await, so that later changes by the caller have no effect.
         new = self._new(self._put.parameters.bind(args, kwargs), self._options)
         id_, created = await self._queue.ainsert(new, self._options.connection)
         return Enqueued(id_, created, self._queue, self._put.result)
@@ -247,12 +244,12 @@ class _Enqueues(Generic[P, R]):
     def enqueue_many(
         self, calls: Iterable[Call], *, after_each: Sequence[Iterable[Parent] | Parent] | None = None
     ) -> list[Enqueued[R]]:
-        """Puts many jobs in, in one transaction: all of them or none.
+        """Inserts many jobs in one transaction: all of them or none.
 
         send.enqueue_many([("ada@example.org",), {"to": "bob@example.org", "urgent": True}])
 
-        Each call is a tuple of arguments, or a dict of arguments by name. *after_each* has the parents of each job, in
-        order.
+        Each call is a tuple of arguments, or a dict of arguments by name. *after_each*: the parents of each job, in
+        the same order.
         """
         jobs = self._many(calls, after_each)
         return self._handles(
@@ -262,14 +259,14 @@ class _Enqueues(Generic[P, R]):
     async def aenqueue_many(
         self, calls: Iterable[Call], *, after_each: Sequence[Iterable[Parent] | Parent] | None = None
     ) -> list[Enqueued[R]]:
-        """As `enqueue_many`, without blocking the loop, except on a connection of yours to SQLite."""
+        """As `enqueue_many`, without blocking the loop. With your own SQLite connection it blocks."""
         jobs = self._many(calls, after_each)
         return self._handles(
             await self._queue.arun_in_transaction(partial(insert.enqueue, jobs=jobs), self._options.connection)
         )
 
     def refuse(self, call: Call, code: str, message: str = "") -> Enqueued[R]:
-        """Records a job that failed at intake: it is never tried, and holds no unique.
+        """Inserts a job that has already failed. It is never tried and holds no unique key.
 
         send.refuse(("ada@example.org",), "bad_request", "There is no such address.")
         """
@@ -281,8 +278,8 @@ class _Enqueues(Generic[P, R]):
         made = self._queue.run_in_transaction(work, self._options.connection)
         return Enqueued(made, created=True, _queue=self._queue, _result=self._put.result)
 
-    def _handles(self, found: Iterable[insert.InsertResult]) -> list[Enqueued[R]]:
-        return [Enqueued(each.id, each.created, self._queue, self._put.result) for each in found]
+    def _handles(self, results: Iterable[insert.InsertResult]) -> list[Enqueued[R]]:
+        return [Enqueued(result.id, result.created, self._queue, self._put.result) for result in results]
 
     def _many(self, calls: Iterable[Call], after_each: Sequence[Iterable[Parent] | Parent] | None) -> list[NewJob]:
         if isinstance(calls, (str, bytes, Mapping)):
@@ -303,7 +300,7 @@ class _Enqueues(Generic[P, R]):
 
     def _new(self, bound: Bound, options: Options) -> NewJob:
         put, kind = self._put, self.kind
-        encoded = put.parameters.encode(bound, put.max_bytes)  # before functions of the user's see what does not fit
+        encoded = put.parameters.encode(bound, put.max_bytes)  # rejects bad arguments before the user's hooks see them
         unique = options.unique
         if put.key is not None or (put.unique is not None and unique is _AS_DECLARED):
             bound = put.parameters.complete(bound)
@@ -328,14 +325,14 @@ class _Enqueues(Generic[P, R]):
 
 
 class ConfiguredJob(_Enqueues[P, R]):
-    """A job with options: `enqueue`, `aenqueue`, `enqueue_many`, `aenqueue_many` and `refuse` use them."""
+    """A job function with options, which `enqueue` and the other methods apply."""
 
     def __repr__(self) -> str:
         return f"<job {self.kind.name} with options>"
 
 
 class JobFunction(_Enqueues[P, R]):
-    """Calling it runs the function here and now; `enqueue` puts a job in."""
+    """A declared job. Calling it runs the function directly; `enqueue` inserts a job."""
 
     def __init__(self, queue: Queue, kind: JobKind, put: JobInserter) -> None:
         super().__init__(queue, kind, put, _NO_OPTIONS)
@@ -343,9 +340,9 @@ class JobFunction(_Enqueues[P, R]):
         self.__signature__ = put.parameters.signature
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
-        """What the function returns: nothing is queued. Where it wants a Context it is given a local one.
+        """Runs the function directly and returns its result. Nothing is queued.
 
-        That one is at its first attempt, and keeps in memory what is saved.
+        A function with a Context parameter receives a local context at its first attempt, which saves in memory.
         """
         parameters = self.kind.parameters
         if parameters.context is None:
@@ -357,7 +354,7 @@ class JobFunction(_Enqueues[P, R]):
 
     @property
     def pack(self) -> Pack | None:
-        """The rules of its target."""
+        """The rule pack of its target, if it has one."""
         return self._queue.pack_of(self.kind)
 
     def options(
@@ -370,17 +367,17 @@ class JobFunction(_Enqueues[P, R]):
         queue: str | None = None,
         connection: Any = None,
     ) -> ConfiguredJob[P, R]:
-        """This job with options for what is put in.
+        """Returns this job with options for `enqueue`.
 
         send.options(due="5m", priority=5).enqueue("ada@example.org")
 
-        *due*: not before that time (a datetime, UNIX time), or not for that long (30, "5m", a timedelta). The higher
-        *priority* goes first, from -1000 to 1000. *after*: jobs that must be done first. *unique*: a value that takes
-        the place of what the declaration would make of the arguments, or None for a job that may have twins. *queue*:
-        another queue than the declared one. *connection*: your own open connection, or the transaction of `db.write`.
+        *due*: the earliest time (a datetime, UNIX time) or a delay (30, "5m", a timedelta). *priority*: from -1000 to
+        1000, higher first. *after*: parents, jobs that must be done first. *unique*: a value that replaces the declared
+        unique key, or None for a job that may have duplicates. *queue*: replaces the declared queue. *connection*: your
+        own open connection, or the transaction of `db.write`.
         """
         due_at, due_in = _moment(due)
-        said = Options(
+        options = Options(
             queue=None if queue is None else self._queue.known_queue(queue),
             due_at=due_at,
             due_in=due_in,
@@ -389,17 +386,17 @@ class JobFunction(_Enqueues[P, R]):
             unique=unique,
             connection=connection,
         )
-        return ConfiguredJob(self._queue, self.kind, self._put, said)
+        return ConfiguredJob(self._queue, self.kind, self._put, options)
 
     def new_job(self, /, *args: P.args, **kwargs: P.kwargs) -> NewJob:
-        """The row of a job that a transaction of the caller's is to insert."""
+        """The job for these arguments, for the caller to insert in its own transaction."""
         return self._new(self._put.parameters.bind(args, kwargs), _NO_OPTIONS)
 
     def scheduled(self, call: Call | Callable[[datetime], Call]) -> Callable[[datetime], NewJob]:
-        """How the job of a tick is made: from the same arguments each time, or from a function of its time."""
+        """A function that makes the job of a tick, from fixed arguments or from a function of the tick's time."""
         bind = self._put.parameters.bind_call
         if not callable(call):
-            self._new(bind(call, field="args"), _NO_OPTIONS)  # what does not fit is refused now, not at a tick
+            self._new(bind(call, field="args"), _NO_OPTIONS)  # rejects bad arguments now, not at the first tick
         return lambda tick: self._new(bind(call(tick) if callable(call) else call, field="args"), _NO_OPTIONS)
 
 
@@ -410,7 +407,7 @@ def _ids(parents: Iterable[Parent] | Parent, field: str) -> tuple[int, ...]:
 
 
 def _moment(due: Due) -> tuple[float | None, float | None]:
-    """A time, or how long from now: how late it is says the store, as it does when it looks for what is due."""
+    """Splits *due* into a UNIX time or a delay in seconds. The store adds the delay to its own clock."""
     if due is None:
         return None, None
     if isinstance(due, datetime):
@@ -421,12 +418,12 @@ def _moment(due: Due) -> tuple[float | None, float | None]:
 
 
 def lane_of(key: Hashable) -> str:
-    """A key of a target as the store has it."""
+    """The text of a target's key, as stored."""
     return _short(key, "key")
 
 
 def _short(value: Hashable, what: str) -> str:
-    """A key as text that an index can hold; a long one as its digest."""
+    """A key as text that fits into an index. A long one becomes its digest."""
     plain = what == "key" and isinstance(value, str) and value.isprintable()
     text = str(value) if plain else encode(value, what=what)
     if len(text) <= _MAX_KEY_LENGTH:

@@ -1,4 +1,4 @@
-"""The gates before a claim, and what the end of an attempt does to them. Runs inside the store's transaction."""
+"""Gates of targets: they limit claims, and finished attempts update them, inside the store's transaction."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _WORKER = "worker"
 
 @dataclass(frozen=True, slots=True)
 class DepthRequest:
-    """Somebody must find out how full a target is before more can be sent."""
+    """A target whose depth must be read before more jobs are claimed."""
 
     target: str
     who: str
 
 
 class ClaimGates:
-    """The gates of one worker's targets. All state is in the store; this holds only the numbers."""
+    """The gates of one worker's targets. This holds the policies; the state is in the store."""
 
     def __init__(
         self,
@@ -50,9 +50,9 @@ class ClaimGates:
         bus: Bus = DEFAULT,
     ) -> None:
         self.rules = dict(rules)
-        self.fail_fast = fail_fast or {}  # the code of jobs that are not tried, by kind
-        self.cycle = 0.0  # what was observed before is too old
-        self.probing_targets: set[str] = set()  # targets whose health is being asked for at this moment
+        self.fail_fast = fail_fast or {}  # the code of jobs that fail fast, by kind
+        self.cycle = 0.0  # when the drain began; an older depth must be read again
+        self.probing_targets: set[str] = set()  # targets whose probe is running
         self.rng = rng
         self._bus = bus
         self._asked = 0
@@ -62,9 +62,9 @@ class ClaimGates:
         return CORE if pack is None else pack.code_book
 
     def publish(self, tx: Tx) -> list[Event]:
-        """Leaves the numbers in the store, so that whoever only sees that can explain and show them.
+        """Writes the policies to the store, so that other processes can explain and show them.
 
-        Returns what there is to tell: a breaker that an earlier program left open without an end gets one.
+        Returns events: a breaker that waits for a probe is half-opened if its target has no probe any more.
         """
         gate_tx = self.turn(tx, "", 0.0)
         for rules in self.rules.values():
@@ -78,7 +78,7 @@ class ClaimGates:
         return ClaimGateTx(self, tx, worker, now)
 
     def tell(self, events: Iterable[Event]) -> None:
-        """After the commit: to the log, and to whoever listens in this process."""
+        """Logs and publishes events in this process, after the commit."""
         for event in events:
             if event.kind is EventKind.BREAKER_STATE_CHANGED:
                 _log.info("breaker_state_changed name=%s from=%s to=%s", event.target, *_ends(event))
@@ -90,35 +90,36 @@ class ClaimGates:
 
 
 class ClaimGateTx:
-    """The gates during one transaction: rows are read and kept still once, and written when they change."""
+    """The gates during one transaction. Rows are locked once, and written when they change."""
 
     def __init__(self, gates: ClaimGates, tx: Tx, worker: str, now: float) -> None:
         self._gates, self._tx, self._worker = gates, tx, worker
         self.now = now
         self.events: list[Event] = []
         self.asks: list[DepthRequest] = []
-        self.opens_at: float | None = None  # when to look again, as far as a gate can tell
+        self.opens_at: float | None = None  # the earliest time at which a closed gate may open
         self._rows: dict[str, TargetRow] = {}
         self._left: dict[str, int] = {}
-        self._climbing: set[str] = set()  # targets that have come back, where only that limits them
+        self._climbing: set[str] = set()  # targets that only the adaptive limit after an outage limits
         self._wants_ask: set[str] = set()
 
     def lock_rows(self, noted: Iterable[str], ready_targets: Sequence[ReadyTarget]) -> None:
-        """Reads the rows that may change in this turn. A target that is shut is not even waited for."""
+        """Locks the rows that may change in this transaction, except those of closed gates, to avoid lock waits."""
         rules = self._gates.rules
         names = {name for name in noted if name in rules and rules[name].limited}
         names |= {
-            front.target for front in ready_targets
+            front.target
+            for front in ready_targets
             if front.target in rules and rules[front.target].limited and not self._shut(front)
-        }  # fmt: skip
+        }
         self._rows, now = table.lock_targets(self._tx, names)
         if now is not None:
-            self.now = now  # the same clock that the claims are stamped with
+            self.now = now  # the store's clock, which also stamps the claims
 
     # -- before a claim ------------------------------------------------------------------------------------------
 
     def admits(self, ready_target: ReadyTarget) -> bool:
-        """Whether any job of this queue and target may go now, as far as the whole of them is concerned."""
+        """Whether the gates of the queue and the target are open. The gates of keys are checked later."""
         for paused_until in (ready_target.queue_paused_until, ready_target.paused_until):
             if paused_until is not None and self.now < paused_until:
                 self.wake_at(paused_until)
@@ -129,24 +130,24 @@ class ClaimGateTx:
         return self.left(ready_target.target) > 0 or self.wants_ask(ready_target.target)
 
     def fails_fast(self, ready_target: ReadyTarget) -> bool:
-        """Whether jobs of this queue and target are ended instead of waiting for the breaker."""
+        """Whether jobs of this target fail instead of waiting, because its breaker is open."""
         rules = self._gates.rules.get(ready_target.target)
         return rules is not None and rules.when_open == "fail-fast" and self._open(ready_target)
 
     def rejected(self, target: str, n: int) -> None:
-        """So many jobs were ended because the breaker is open."""
+        """Counts *n* jobs that failed fast."""
         if target in self._rows:
             before = self._rows[target].breaker
             self._move(target, before, target_breaker.record_rejected(before, n))
 
     def left(self, target: str) -> int:
-        """How many jobs of a target may still be claimed in this turn."""
+        """How many more jobs of a target may be claimed in this transaction."""
         if target not in self._left:
             self._left[target] = self._room(target)
         return self._left[target]
 
     def gated(self, target: str) -> bool:
-        """Whether what is claimed must be sent at once: its gate may shut at any moment."""
+        """Whether the target has gates. Its jobs are not prefetched, because a gate may close at any moment."""
         rules = self._gates.rules.get(target)
         return rules is not None and rules.limited
 
@@ -155,11 +156,11 @@ class ClaimGateTx:
         return 0 if row is None else row.breaker.generation
 
     def wants_ask(self, target: str) -> bool:
-        """Whether nothing but the question how full it is stands before its jobs."""
+        """Whether only an unknown depth holds its jobs."""
         return target in self._wants_ask
 
     def request_depth(self, target: str) -> bool:
-        """There is a job that could go: now the question how full the target is makes sense. False: it must wait."""
+        """Requests the depth if it is unknown, now that a job is ready. Returns False if the job must wait for it."""
         if not self.wants_ask(target):
             return True
         self._wants_ask.discard(target)
@@ -169,13 +170,13 @@ class ClaimGateTx:
         return False
 
     def probe(self, target: str, key_text: str) -> bool:
-        """Reserves the one probe of a lane whose time is over."""
+        """Reserves the single probe of a key whose hold has ended."""
         until = self.now + cooldown.PROBE_TIME
         place = {"target": target, "lane": key_text}
         return bool(self._tx.query("hold_probe", {**place, "until": until, "at": self.now}))
 
     def probing(self, target: str, key_text: str, taken: Sequence[Claimed]) -> None:
-        """Says which job the probe is; without one it is free again."""
+        """Stores which job is the probe, or releases the reservation if no job was claimed."""
         place = {"target": target, "lane": key_text}
         if taken:
             self._tx.query("hold_probe_is", {**place, "job": taken[0].id})
@@ -183,7 +184,7 @@ class ClaimGateTx:
             self._tx.query("hold_unprobe", {**place, "job": 0})
 
     def claimed(self, target: str, taken: Sequence[Claimed]) -> None:
-        """So many jobs were taken: the rate has paid for them, and they may fill the target."""
+        """Charges claimed jobs to the rate, the capacity and the limits of their target."""
         rules = self._gates.rules.get(target)
         if rules is None or not taken or target not in self._rows:
             return
@@ -202,7 +203,7 @@ class ClaimGateTx:
             self._fill(target, capacity.record_claims(self._filling(target), rules.capacity.limits, places, self.now))
 
     def _held_back(self, target: str) -> None:
-        """No place is left, and jobs are ready: more would have gone, had more been allowed."""
+        """Records that the adaptive limit was the bottleneck, which allows it to grow."""
         before = self._rows[target].breaker
         after = target_breaker.mark_limited(before)
         if after != before:
@@ -223,7 +224,7 @@ class ClaimGateTx:
         if row is not None and row.breaker.state != OPEN:
             return False
         if ready_target.breaker_until is None:
-            return ready_target.target in self._gates.rules  # else nobody here knows of it, or would ever end it
+            return ready_target.target in self._gates.rules  # an undeclared target has no probe that could end this
         return self.now < ready_target.breaker_until
 
     def _room(self, target: str) -> int:
@@ -241,7 +242,7 @@ class ClaimGateTx:
         places = self._places(rules, breaker)
         n = min(places, self._tokens(rules, row.paid_until))
         if rules.capacity is not None and n > 0:
-            # A clock that was set back would find every answer older than the cycle, and ask again and again.
+            # After a clock step backwards, every depth would be older than the drain, and be read again and again.
             self._gates.cycle = min(self._gates.cycle, self.now)
             room = capacity.send_allowance(self._filling(target), rules.capacity.limits, self.now, self._gates.cycle)
             if room.ask:
@@ -255,7 +256,7 @@ class ClaimGateTx:
         return n
 
     def _places(self, rules: TargetRules, breaker: StoredBreaker) -> int:
-        """What breaker and concurrency allow."""
+        """How many jobs the breaker and the concurrency limit allow."""
         opening = breaker.state == CLOSED and target_breaker.is_ramping(breaker, rules.concurrency, self.now)
         if breaker.state == CLOSED and rules.concurrency is None and not opening:
             return UNLIMITED
@@ -270,7 +271,7 @@ class ClaimGateTx:
         return max(0, min(n, allowed - under_way))
 
     def _tokens(self, rules: TargetRules, paid: float | None) -> int:
-        """How many calls the rate allows at this moment."""
+        """How many calls the rate limit allows now."""
         if rules.rate is None:
             return UNLIMITED
         n, paid_until = 0, rules.rate.used(paid, self.now)
@@ -283,32 +284,32 @@ class ClaimGateTx:
     # -- after an attempt ----------------------------------------------------------------------------------------
 
     def note(self, ended: Sequence[tuple[AttemptOutcome, TargetVerdict | None]]) -> None:
-        """What a batch of attempts says: one change of each target's row, and of each lane that is not well."""
+        """Applies a batch of attempts: one change for each target, and one for each unhealthy key."""
         by_target: defaultdict[str, list[tuple[AttemptOutcome, TargetVerdict | None]]] = defaultdict(list)
         for outcome, note in ended:
             if outcome.job.target in self._gates.rules:
                 by_target[outcome.job.target].append((outcome, note))
         open_keys = KeyHealthTx(self._tx, self.now, self._gates.rng, self._happened, self.events)
-        for target, said in sorted(by_target.items()):
+        for target, batch in sorted(by_target.items()):
             rules = self._gates.rules[target]
             if rules.breaker is not None:
-                results = [(note.ok, note.generation) for _, note in said if note is not None and note.ok is not None]
+                results = [(note.ok, note.generation) for _, note in batch if note is not None and note.ok is not None]
                 before = self._advanced(rules, self._rows[target].breaker)
                 self._move(target, before, target_breaker.record_results(before, rules.breaker, results, self.now))
             if rules.capacity is not None:
-                known = [outcome for outcome, _ in said if not outcome.keep_place]
+                known = [outcome for outcome, _ in batch if not outcome.keep_place]
                 back = [(outcome.job.id, outcome.accepted) for outcome in known]
                 self._fill(
                     target, capacity.record_settled(self._filling(target), rules.capacity.limits, back, self.now)
                 )
-            if open_keys.note(rules, said) and rules.breaker is not None:
+            if open_keys.note(rules, batch) and rules.breaker is not None:
                 before = self._rows[target].breaker
                 self._move(target, before, target_breaker.restart_limit(before, self.now))
 
     # -- rows ----------------------------------------------------------------------------------------------------
 
     def move(self, target: str, change: Callable[[StoredBreaker], StoredBreaker], by: str = _WORKER) -> None:
-        """A change beside those of jobs, such as a probe makes."""
+        """Changes a breaker outside a fetch, for example after a probe."""
         if target not in self._rows:
             self._rows, now = table.lock_targets(self._tx, [target])
             self.now = self.now if now is None else now
@@ -316,12 +317,12 @@ class ClaimGateTx:
         self._move(target, before, change(before), by)
 
     def end_opening(self, rules: TargetRules) -> None:
-        """Its breaker is open for a probe that nobody asks any more: calls find out how it is."""
+        """Ends an open breaker that waits for a probe its target no longer has."""
         end = target_breaker.close if rules.breaker is None else target_breaker.half_open
         self.move(rules.name, lambda row: end(row, self.now))
 
     def fill(self, target: str, change: Callable[[FillLevel, float], FillLevel]) -> None:
-        """A change that an answer about its depth makes."""
+        """Changes the fill level of a target after its depth was read."""
         self._rows, now = table.lock_targets(self._tx, [target])
         self.now = self.now if now is None else now
         self._fill(target, change(self._filling(target), self.now))
@@ -329,7 +330,7 @@ class ClaimGateTx:
     def _advanced(self, rules: TargetRules, before: StoredBreaker) -> StoredBreaker:
         after = target_breaker.advance(before, self.now)
         if rules.breaker is None and after.state == HALF_OPEN:
-            # A person opened it, or a program that had one. Nobody counts what its calls would prove.
+            # An operator or an earlier program opened it. Without a policy, half-open calls are not counted.
             after = target_breaker.close(before, self.now)
         self._move(rules.name, before, after)
         return after

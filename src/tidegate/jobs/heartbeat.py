@@ -24,16 +24,15 @@ if TYPE_CHECKING:
     from tidegate.jobs.worker import Worker
 
 
-# Heartbeats of workers, and how a database is found out that went back in time by itself.
-#
-# A server may be replaced by one that lacks the last commits, a file by an older copy of it. A worker knows which of
-# its beats were committed, and which leases it was given. A database that does not know one of them is treated as one
-# that was put back: no lease from before matches.
+# -- database rollback -----------------------------------------------------------------------------------------------
+# A failover may promote a server that lacks the last commits, and a file may be replaced by an older copy. A worker
+# knows which of its heartbeats and leases were committed. A database that lacks one of them is treated as restored from
+# a backup: no earlier lease is valid.
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatMark:
-    """One that was committed, and how often the database had been put back by then."""
+    """The number of a committed heartbeat, and the restore epoch of the database at that time."""
 
     number: int
     epoch: int = 0
@@ -41,20 +40,20 @@ class HeartbeatMark:
 
 class HeartbeatResult(NamedTuple):
     beat: HeartbeatMark
-    put_right: Restored | None  # the database had gone back, and this worker was the first to see it
+    put_right: Restored | None  # the database was rolled back, and this worker detected it first
 
 
 def beat(
     tx: Tx, dialect: Dialect, worker: Params, number: int, last: HeartbeatMark | None, held: Sequence[Claimed] = ()
 ) -> HeartbeatResult:
-    """Says that a worker lives. Its numbers rise with each try; *last* is the last that it knows to be committed."""
+    """Writes a heartbeat. *number* grows with each try; *last* is the last one that is known to be committed."""
     put_right = None if last is None else check(tx, dialect, worker["id"], last, held)
     tx.query("worker_seen", {**worker, "beat": number})
     return HeartbeatResult(HeartbeatMark(number, _known(tx, worker["id"]).epoch), put_right)
 
 
 def check(tx: Tx, dialect: Dialect, worker: str, last: HeartbeatMark, held: Sequence[Claimed] = ()) -> Restored | None:
-    """Puts a database right that does not know the last beat or a lease of a worker, unless another has done so."""
+    """Repairs a database that lacks the last heartbeat or a lease of a worker, unless another worker has done so."""
     if _went_back(tx, dialect, worker, last, held):
         tx.lock_migrations()
         if _went_back(tx, dialect, worker, last, held):
@@ -64,17 +63,17 @@ def check(tx: Tx, dialect: Dialect, worker: str, last: HeartbeatMark, held: Sequ
 
 def _went_back(tx: Tx, dialect: Dialect, worker: str, last: HeartbeatMark, held: Sequence[Claimed]) -> bool:
     known = _known(tx, worker)
-    if known.epoch != last.epoch:  # whoever puts a database back counts the epoch up, and removes the workers
+    if known.epoch != last.epoch:  # a restore increments the epoch and removes the workers
         return known.epoch < last.epoch
     return known.number < last.number or _lacks(tx, dialect, worker, held)
 
 
 def _lacks(tx: Tx, dialect: Dialect, worker: str, held: Sequence[Claimed]) -> bool:
-    """Whether a lease that was committed is not known: another worker could be given the same fence, or the same id."""
-    leases = [{"id": each.id, "fence": each.fence} for each in held]
+    """Whether the database lacks a committed lease. Another worker could then get the same fence or job ID."""
+    leases = [{"id": job.id, "fence": job.fence} for job in held]
     if tx.query_many("unknown_leases", leases, {"worker": worker}):
         return True
-    newest = max((each.id for each in held), default=0)
+    newest = max((job.id for job in held), default=0)
     return dialect is Dialect.POSTGRES and newest > int(tx.query("last_id_postgres")[0][0])
 
 
@@ -83,18 +82,18 @@ def _known(tx: Tx, worker: str) -> HeartbeatMark:
     return HeartbeatMark(int(number or 0), int(epoch or 0))
 
 
-# Keeps a worker's leases: renews them, hears of cancellations, and stops what it can no longer be sure of.
+# -- heartbeat -------------------------------------------------------------------------------------------------------
 
 _log = logging.getLogger("tidegate.worker")
 
-_RETRY_SECONDS = 1.0  # seconds: how soon a failed heartbeat is tried again, and how often leases are looked at
-_LOOP_DELAY_LIMIT = 1.0  # seconds that the loop may stand still before it is said
-_MARK_LIFETIME = 3600.0  # seconds in which the store must know a beat; who is silent for a day is forgotten
+_RETRY_SECONDS = 1.0  # before a failed heartbeat is retried, and between two checks of the leases
+_LOOP_DELAY_LIMIT = 1.0  # seconds that the loop may be blocked before a warning
+_MARK_LIFETIME = 3600.0  # seconds in which the store must know a heartbeat; it prunes silent workers after a day
 
 
 @dataclass(frozen=True, slots=True)
 class _HeartbeatReading:
-    """What a heartbeat brought."""
+    """What a heartbeat read from the store."""
 
     beaten: HeartbeatResult
     renewed: list[Renewed]
@@ -107,21 +106,22 @@ class Heartbeat:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        # From a clock of ours to the store's. Where that is its own, a step of our wall clock must not seem to be one.
+        # The local clock from which store time is estimated. If the store has its own clock, a step of the local wall
+        # clock must not shift the estimate.
         self._ours = worker.clock.monotonic if worker.store.keeps_time else worker.clock.now
-        self._offset = worker.clock.now() - self._ours()  # until the store is heard of
+        self._offset = worker.clock.now() - self._ours()  # until the first heartbeat
         self._heard = True  # the last heartbeat reached the store
-        self._beats = 0  # that were tried
-        self._last: tuple[HeartbeatMark, float, float] | None = None  # that reached the store, and when, by two clocks
+        self._beats = 0  # heartbeats tried
+        self._last: tuple[HeartbeatMark, float, float] | None = None  # last committed: mark, monotonic and wall time
         self._signed_off = False
-        self._put_right: dict[int, int] = {}  # by epoch: jobs that were queued again, since the store had gone back
+        self._put_right: dict[int, int] = {}  # jobs that were queued again after a rollback, by epoch
 
     def store_now(self) -> float:
-        """The store's clock, as well as we know it."""
+        """The estimated time of the store's clock."""
         return self._ours() + self._offset
 
     async def run(self) -> None:
-        """Renews what is held, for ever."""
+        """Sends heartbeats for ever."""
         while True:
             every = self._worker.policy.renew_every
             await self._worker.clock.asleep(every if self._heard else min(_RETRY_SECONDS, every))
@@ -136,7 +136,7 @@ class Heartbeat:
             _log.warning("heartbeat_failed error=%s", type(error).__name__)
 
     async def watch(self) -> None:
-        """Looks at the leases, for ever. Apart from the heartbeat, which may hang when the store does."""
+        """Checks the leases for ever. This is separate from `run`, which hangs when the store does."""
         worker = self._worker
         often = max(0.05, min(_RETRY_SECONDS, worker.policy.margin / 2))
         seldom = max(often, min(2 * often, (worker.policy.lease - worker.policy.margin) / 3))
@@ -151,7 +151,7 @@ class Heartbeat:
             worker.in_flight.release_unstarted()
 
     async def beat(self) -> None:
-        """One renewal of everything that is held."""
+        """Renews all leases once, and applies cancellations and pauses."""
         worker = self._worker
         held = self._held()
         jobs = [attempt.job for attempt in held]
@@ -163,46 +163,46 @@ class Heartbeat:
         worker.store.checks.add(self._check)
         self._tell(heard.beaten.put_right)
         self._offset = heard.now - self._ours()
-        alive = {each.id: each for each in heard.renewed}
+        alive = {renewal.id: renewal for renewal in heard.renewed}
         for attempt in held:
-            found = alive.get(attempt.job.id)
-            if found is None:
-                # One that has ended was perhaps settled meanwhile; if it was not, its settling will tell.
+            renewed = alive.get(attempt.job.id)
+            if renewed is None:
+                # An attempt that has ended may have been settled meanwhile. If not, settling reports the loss.
                 if not attempt.ended and attempt.key in worker.in_flight.attempts and attempt.stop != "lost":
                     _log.warning("lease_lost job=%s fence=%s", *attempt.key)
                     attempt.interrupt("lost")
                 continue
-            if found.extended:
+            if renewed.extended:
                 attempt.deadline = sent + worker.policy.lease
-            if found.stop_asked:
+            if renewed.stop_asked:
                 attempt.request_cancel()
             if attempt.job.queue in heard.paused:
                 attempt.context.stopping = True
 
     def _held(self) -> list[Attempt]:
-        """What may still be ours: of a job that was lost and taken again, only the newer attempt."""
+        """Attempts that may still hold a lease: of a job that was lost and claimed again, only the newer one."""
         newest = {attempt.job.id: attempt for attempt in sorted(self._worker.in_flight.attempts.values(), key=_fence)}
         return [attempt for attempt in newest.values() if attempt.stop != "lost"]
 
     def _check(self, tx: Tx) -> None:
-        """Whether the server that is there now knows what the one before did: no lease counts before that is sure."""
+        """Checks a newly connected server for a rollback, before any lease on it counts."""
         last, worker = self._must_be_known(), self._worker
         held = [attempt.job for attempt in self._held()]
-        found = None if last is None else check(tx, worker.store.dialect, worker.id, last, held)
-        if found is not None:
-            self._put_right[found.epoch] = found.requeued
+        rollback = None if last is None else check(tx, worker.store.dialect, worker.id, last, held)
+        if rollback is not None:
+            self._put_right[rollback.epoch] = rollback.requeued
 
-    def _tell(self, found: Restored | None) -> None:
-        """Once, when it is sure to be committed."""
-        if found is not None:
-            self._put_right[found.epoch] = found.requeued
+    def _tell(self, rollback: Restored | None) -> None:
+        """Logs each rollback once, after the repair is committed."""
+        if rollback is not None:
+            self._put_right[rollback.epoch] = rollback.requeued
         while self._put_right:
             epoch, requeued = self._put_right.popitem()
             hint = "it lacks its last commits; no lease from before holds"
             _log.error("database_went_back epoch=%s queued_again=%s hint=%s", epoch, requeued, hint)
 
     def _must_be_known(self) -> HeartbeatMark | None:
-        """The last beat, unless it is long ago. A machine that sleeps counts that by one of its clocks only."""
+        """The last heartbeat, unless it is too old. While a machine sleeps, only one of the two clocks may run."""
         if self._last is None:
             return None
         beat, sent, at = self._last
@@ -211,21 +211,31 @@ class Heartbeat:
 
     def _renew(self, tx: Tx, held: list[Claimed], number: int, last: HeartbeatMark | None) -> _HeartbeatReading:
         worker = self._worker
-        if self._signed_off:  # its row is gone, and would seem to be lost by a database that went back
+        if self._signed_off:  # its row is deleted, which would look like a rollback
             raise StoreError("a heartbeat was held up until its worker had signed off")
         worker.store.check_clock(tx)
-        beaten = beat(tx, worker.store.dialect, {
-            "id": worker.id, "host": socket.gethostname(), "pid": os.getpid(),
-            "queues": json.dumps(sorted(worker.queues | worker.batch_only_queues)), "stopping": int(worker.stopping),
-            "outdated": int(worker.outdated),
-        }, number, last, held)  # fmt: skip
+        beaten = beat(
+            tx,
+            worker.store.dialect,
+            {
+                "id": worker.id,
+                "host": socket.gethostname(),
+                "pid": os.getpid(),
+                "queues": json.dumps(sorted(worker.queues | worker.batch_only_queues)),
+                "stopping": int(worker.stopping),
+                "outdated": int(worker.outdated),
+            },
+            number,
+            last,
+            held,
+        )
         claim.survive(tx, worker.id)
         now = float(tx.query("clock")[0][0])
         paused = {name for name, _, until, _ in tx.query("queue_rows") if until is not None and now < until}
         return _HeartbeatReading(beaten, claim.renew(tx, held, worker.policy.lease), now, paused)
 
     def _self_fence(self) -> None:
-        """Stops attempts whose lease may end before it is renewed: nobody else must find them still at work."""
+        """Interrupts attempts whose lease may end before it is renewed, so that no other worker runs them twice."""
         worker = self._worker
         surely = worker.clock.monotonic() + worker.policy.margin
         for attempt in list(worker.in_flight.attempts.values()):

@@ -15,9 +15,9 @@ from tidegate.jobs.settle import BUCKETS
 from tidegate.store.base import Tx, now_of
 from tidegate.targets import table
 
-# What the past looked like: the numbers of each queue and breaker, put down every five minutes.
-#
-# They are read off what is added up anyway, so a job costs nothing more for it. After a day only whole hours are kept.
+# -- rollups ---------------------------------------------------------------------------------------------------------
+# The counters of each queue and breaker are stored every five minutes, so a job costs nothing extra. After a day only
+# full hours are kept.
 
 SLOT = 300
 HOUR = 3600
@@ -37,25 +37,30 @@ _QUEUED = ("blocked", "waiting", "ready")
 
 @dataclass(frozen=True, slots=True)
 class Rollup:
-    """The numbers of one queue or target at the end of a slot."""
+    """The counters of one queue or target at the end of a slot."""
 
     at: int
     figures: Mapping[str, Any]
 
 
 def slot_of(now: float) -> int:
-    """The end of the last whole slot."""
+    """The end of the last complete slot."""
     return math.floor(now / SLOT) * SLOT
 
 
 def take(tx: Tx, now: float) -> int:
-    """Puts the numbers down under the slot that has just ended, unless somebody has; returns the slot."""
+    """Stores the rollups of the slot that has just ended, unless another worker has. Returns the slot."""
     at = slot_of(now)
     if not looks_since(tx, at):
         found = {_LOOKED: {}, **_named(QUEUE, _queues(tx, now)), **_named(TARGET, _targets(tx))}
-        tx.query_many("rollups_put", [
-            {"scope": scope, "name": name, "figures": json.dumps(figures)} for (scope, name), figures in found.items()
-        ], {"at": at})  # fmt: skip
+        tx.query_many(
+            "rollups_put",
+            [
+                {"scope": scope, "name": name, "figures": json.dumps(figures)}
+                for (scope, name), figures in found.items()
+            ],
+            {"at": at},
+        )
     return at
 
 
@@ -64,12 +69,12 @@ def _named(scope: str, found: Figured) -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def looks_since(tx: Tx, since: float) -> list[int]:
-    """The slots since then under which somebody has put numbers down. Who has none there had none."""
-    return [each.at for each in read(tx, *_LOOKED, since)]
+    """The slots since then that have rollups. A name without a rollup in such a slot had no counters."""
+    return [rollup.at for rollup in read(tx, *_LOOKED, since)]
 
 
 def at_this_moment(tx: Tx, scope: str, name: str, now: float) -> Mapping[str, Any] | None:
-    """The numbers as they stand; None when there are none yet."""
+    """The current counters of a queue or target; None when there are none yet."""
     return (_queues(tx, now, name) if scope == QUEUE else _targets(tx, name)).get(name)
 
 
@@ -79,7 +84,7 @@ def read(tx: Tx, scope: str, name: str, since: float) -> list[Rollup]:
 
 
 def hours(tx: Tx, scope: str, names: Sequence[str], since: float) -> dict[str, dict[int, Mapping[str, Any]]]:
-    """The numbers of several queues or targets at each whole hour since then, by name and hour."""
+    """The counters of several queues or targets at each full hour since then, by name and hour."""
     found: dict[str, dict[int, Mapping[str, Any]]] = {name: {} for name in names}
     given = [{"name": name} for name in found]
     for name, at, figures in tx.query_many("rollups_hours", given, {"scope": scope, "since": math.floor(since)}):
@@ -88,7 +93,7 @@ def hours(tx: Tx, scope: str, names: Sequence[str], since: float) -> dict[str, d
 
 
 def all_of(tx: Tx, scope: str, since: float, step: int) -> dict[str, dict[int, Rollup]]:
-    """The numbers of all queues or all targets since then at the ends of slots of *step*, by name and time."""
+    """The counters of all queues or targets since then at the ends of slots of *step* seconds, by name and time."""
     found: dict[str, dict[int, Rollup]] = {}
     for name, at, figures in tx.query("rollups_all", {"scope": scope, "since": math.floor(since), "step": step}):
         found.setdefault(name, {})[int(at)] = Rollup(int(at), json.loads(figures))
@@ -96,17 +101,17 @@ def all_of(tx: Tx, scope: str, since: float, step: int) -> dict[str, dict[int, R
 
 
 def now_of_queues(tx: Tx, now: float) -> Figured:
-    """The numbers of all queues as they stand."""
+    """The current counters of all queues."""
     return _queues(tx, now)
 
 
 def now_of_targets(tx: Tx) -> Figured:
-    """The numbers of all targets as they stand."""
+    """The current counters of all targets."""
     return _targets(tx)
 
 
 def prune(tx: Tx, older_than: Callable[[float], float], limit: int) -> int:
-    """Thins out a slice of what is older than a day, and removes what is older than a week."""
+    """Removes a batch of rollups: those older than a day except full hours, and all those past their retention."""
     ends = {"fine_before": math.floor(older_than(FINE_RETENTION)), "hours_before": math.floor(older_than(RETENTION))}
     return len(tx.query("rollups_prune", {**ends, "n": limit}))
 
@@ -136,24 +141,26 @@ def _targets(tx: Tx, only: str | None = None) -> Figured:
     return {row.name: {"calls": list(row.breaker.totals)} for row in found if any(row.breaker.totals)}
 
 
-# How a queue or a target did over the last day or week, from what was put down meanwhile.
+# -- charts ----------------------------------------------------------------------------------------------------------
 
-# How far back, in slots of how many seconds.
+# Length and slot of each span, in seconds.
 SPANS: Mapping[str, tuple[int, int]] = {
-    "3h": (3 * HOUR, SLOT), "24h": (24 * HOUR, 3 * SLOT), "7d": (7 * 24 * HOUR, HOUR),
-}  # fmt: skip
+    "3h": (3 * HOUR, SLOT),
+    "24h": (24 * HOUR, 3 * SLOT),
+    "7d": (7 * 24 * HOUR, HOUR),
+}
 BEATS = 24  # hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One slot of a queue. Nobody put anything down for a slot that is missing: nothing ran then."""
+    """One slot of a queue. A missing slot means that no worker ran."""
 
     at: int  # its end
     attempts: int
     bad: int  # of these
     gave_up: int
-    p95: float | None  # seconds that an attempt took; None when there was none
+    p95: float | None  # duration of an attempt in seconds; None when there was none
     depth: int  # at the end of the slot
     oldest: float
 
@@ -171,9 +178,9 @@ class CallCounts:
 P = TypeVar("P", Point, CallCounts)
 
 
-@dataclass(frozen=True, kw_only=True)  # no slots: it is generic
+@dataclass(frozen=True, kw_only=True)  # no slots: on Python 3.11 they break generic classes
 class History(Generic[P]):
-    """The slots of one queue or target, the oldest first; the last one is not over yet."""
+    """The slots of one queue or target, oldest first. The last one is incomplete."""
 
     start: int
     end: int
@@ -190,19 +197,19 @@ class History(Generic[P]):
 
 
 def of_queue(tx: Tx, name: str, span: str = "24h") -> History[Point]:
-    """ValueError when the span is none of the table's."""
+    """The history of one queue. Raises ValueError for a span that is not in `SPANS`."""
     return _history(tx, QUEUE, name, span, _point)
 
 
 def of_queues(tx: Tx, span: str = "24h") -> tuple[History[Point], dict[str, History[Point]]]:
-    """All queues together, and each by its name."""
+    """The history of all queues together, and of each by name."""
     now, start, step = _looked_at(tx, span)
     known = all_of(tx, QUEUE, start, step)
     standing = now_of_queues(tx, now)
     every = looks_since(tx, start)
     looks = [at for at in every if at % step == 0]
     first = _first_of_the_last(every, now, step)
-    if first is not None and first % step:  # it was begun in the midst of a slot of this length
+    if first is not None and first % step:  # the rollups started in the middle of a slot
         looks = sorted([*looks, first])
         for name, rows in all_of(tx, QUEUE, first, 1).items():
             known.setdefault(name, {}).update({at: row for at, row in rows.items() if at == first})
@@ -217,13 +224,13 @@ def of_queues(tx: Tx, span: str = "24h") -> tuple[History[Point], dict[str, Hist
 
 
 def _first_of_the_last(looks: Sequence[int], now: float, step: int) -> int | None:
-    """When numbers were first put down in the slot that runs, or in the one before it; None when they were not."""
+    """The first rollup in the current slot, or else in the one before it; None when there is none."""
     begun = slot_of(now) // step * step
     return next((at for since in (begun, begun - step) for at in looks if at >= since), None)
 
 
 def _summed(figures: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The numbers of several queues as if they were one."""
+    """The sum of the counters of several queues."""
     if not figures:
         return NOTHING[QUEUE]
     found: dict[str, Any] = {name: sum(figure[name] for figure in figures) for name in ("depth", "gave_up", "bad")}
@@ -237,12 +244,12 @@ def of_target(tx: Tx, name: str, span: str = "24h") -> History[CallCounts]:
 
 
 def beats(tx: Tx, names: Sequence[str]) -> dict[str, list[CallCounts | None]]:
-    """The last 24 hours of several targets, hour by hour, the oldest first; None where nobody put numbers down.
+    """The last 24 hours of several targets, hour by hour, oldest first; None for an hour without rollups.
 
-    Only of those that were called in that time, as far as a breaker stands before them.
+    It includes only targets with a breaker that were called in that time.
     """
     now = now_of(tx)
-    last = math.floor(now / HOUR) * HOUR  # the hour that is not over yet
+    last = math.floor(now / HOUR) * HOUR  # the start of the current hour
     ends = [last + HOUR * (n - BEATS + 1) for n in range(BEATS + 1)]
     looked = set(looks_since(tx, ends[0]))
     nothing, standing = NOTHING[TARGET], now_of_targets(tx)
@@ -262,13 +269,13 @@ def beats(tx: Tx, names: Sequence[str]) -> dict[str, list[CallCounts | None]]:
 
 def _history(tx: Tx, scope: str, name: str, span: str, made: Callable[[Rollup, Rollup, int], P]) -> History[P]:
     now, start, step = _looked_at(tx, span)
-    known = {each.at: each for each in read(tx, scope, name, start)}
+    known = {rollup.at: rollup for rollup in read(tx, scope, name, start)}
     figures = at_this_moment(tx, scope, name, now)
     return _points(known, figures, looks_since(tx, start), (now, start, step), scope, made)
 
 
 def _looked_at(tx: Tx, span: str) -> tuple[float, int, int]:
-    """Now, when the span begins, and the length of its slots."""
+    """The current time, the start of the span, and the length of its slots."""
     if span not in SPANS:
         raise ValueError(f"span: {span!r} is not allowed; give one of {', '.join(SPANS)}")
     back, step = SPANS[span]
@@ -284,15 +291,15 @@ def _points(
     scope: str,
     made: Callable[[Rollup, Rollup, int], P],
 ) -> History[P]:
-    """The slots between what was put down, and the one that runs, whose *figures* are those of this moment."""
+    """The slots between rollups, and the current slot, which ends in the current *figures*."""
     now, start, step = when
-    begun = slot_of(now) // step * step  # the slot that is not over yet
+    begun = slot_of(now) // step * step  # the start of the current slot
     rows = [known.get(at) or Rollup(at, NOTHING[scope]) for at in looks]
     whole = [row for row in rows if row.at % step == 0]
     points = [made(old, new, new.at) for old, new in pairwise(whole) if new.at - old.at == step]
     first = _first_of_the_last(looks, now, step)
     if first is not None and figures is not None:
-        # Of the slot that runs, or of one that ended a moment ago, nothing is put down.
+        # The current slot has no rollup at its end yet, nor may one that has just ended.
         end = begun + step if first >= begun else begun
         points.append(made(next(row for row in rows if row.at == first), Rollup(end, figures), end))
     return History(start=start, end=begun + step, step=step, points=points)
@@ -312,17 +319,17 @@ def _point(old: Rollup, new: Rollup, at: int) -> Point:
 
 
 def _calls(old: Rollup, new: Rollup, at: int) -> CallCounts:
-    good, bad, rejected = (_grown(*each) for each in zip(old.figures["calls"], new.figures["calls"], strict=True))
+    good, bad, rejected = (_grown(*pair) for pair in zip(old.figures["calls"], new.figures["calls"], strict=True))
     return CallCounts(at=at, good=good, bad=bad, rejected=rejected)
 
 
 def _grown(before: int, after: int) -> int:
-    """What was added; after a restore from a backup the count may be lower than it was."""
+    """The increase of a counter. After a restore from a backup it may be lower than before."""
     return max(0, after - before)
 
 
 def _quantile(took: Sequence[int], q: float) -> float | None:
-    """The bound of the bucket that the quantile lies in; of the last one, its lower bound."""
+    """The upper bound of the bucket with the quantile; for the last bucket, its lower bound."""
     sums = list(accumulate(took))
     if not sums[-1]:
         return None

@@ -1,4 +1,4 @@
-"""Inserts jobs: unique jobs, parents, and batches of several threads."""
+"""Inserts jobs, with unique keys and parents, and batches the inserts of several threads."""
 
 from __future__ import annotations
 
@@ -15,41 +15,42 @@ from tidegate.jobs.settle import PARENT_FAILED, FailedJob, orphaned
 from tidegate.store.base import Store, Tx
 from tidegate.store.group_commit import BatchItem, BatchLeader, fail
 
-# Putting jobs in: one or many, with twins and parents, in the caller's transaction.
-
 Made = list[tuple[str, str]]  # queue and stage of each new job
 Rows = Sequence[dict[str, object]]
 
-# A twin may end between the insert that met it and the look for it; then the insert is tried again.
+# A duplicate may end between the insert that it blocked and the lookup. Then the insert is tried again.
 _TRIES = 3
 
 
 class InsertResult(NamedTuple):
-    """The job that now stands for what was asked: a new one, or its twin."""
+    """The ID of the new job, or of its duplicate."""
 
     id: int
     created: bool
 
 
 def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[InsertResult]:
-    """One answer per job, in order. Everything is written, or nothing."""
+    """Inserts jobs in the caller's transaction. Returns one result per job, in order."""
     states = _states(tx, jobs)
-    waits_for = [[each for each in sorted(set(job.parents)) if states[each] is not StoredState.DONE] for job in jobs]
+    waits_for = [
+        [parent_id for parent_id in sorted(set(job.parents)) if states[parent_id] is not StoredState.DONE]
+        for job in jobs
+    ]
     rows = [_row(job, len(waits_for[i])) for i, job in enumerate(jobs)]
     plain = [i for i, job in enumerate(jobs) if job.unique_key is None]
     unique = [i for i, job in enumerate(jobs) if job.unique_key is not None]
     made: Made = []
-    found = _plain(tx, jobs, rows, plain, made) | _unique(tx, jobs, rows, unique, made)
-    orphans = _linked(tx, jobs, waits_for, states, found) if states else []
+    results = _plain(tx, jobs, rows, plain, made) | _unique(tx, jobs, rows, unique, made)
+    orphans = _linked(tx, jobs, waits_for, states, results) if states else []
     settle.add(tx, Counter(made))
     for child, queue, parent in orphans:
         message = orphaned(parent, states[parent])
         fail_queued(tx, [(child, queue, "blocked", 0)], PARENT_FAILED, message, "parent")
-    return [found[i] for i in range(len(jobs))]
+    return [results[i] for i in range(len(jobs))]
 
 
 def enqueue_one(tx: Tx, job: NewJob) -> InsertResult:
-    """The same for one job. When it stands alone, as most do, there is nothing to look up and to sort."""
+    """Inserts one job. Most have no unique key and no parents, and take a shorter path."""
     if not job.alone:
         return enqueue(tx, [job])[0]
     id_, state = tx.query("enqueue_one", _own(job))[0]
@@ -58,11 +59,17 @@ def enqueue_one(tx: Tx, job: NewJob) -> InsertResult:
 
 
 def refuse(tx: Tx, job: NewJob, code: str, message: str) -> int:
-    """A job that failed before it was queued; it holds no unique."""
+    """Inserts a job that has already failed. It holds no unique key. Returns its ID."""
     row = {
-        "queue": job.queue, "kind": job.kind, "target": job.target, "lane": job.lane, "args": job.args,
-        "most_attempts": job.most_attempts, "code": code, "message": message,
-    }  # fmt: skip
+        "queue": job.queue,
+        "kind": job.kind,
+        "target": job.target,
+        "lane": job.lane,
+        "args": job.args,
+        "most_attempts": job.most_attempts,
+        "code": code,
+        "message": message,
+    }
     made = int(tx.query("refuse", row)[0][0])
     tx.query_many(
         "action_events", [{"id": made, "kind": "refused", "code": code, "message": message, "actor": "intake"}]
@@ -74,7 +81,7 @@ def refuse(tx: Tx, job: NewJob, code: str, message: str) -> int:
 
 
 def _states(tx: Tx, jobs: Sequence[NewJob]) -> dict[int, StoredState]:
-    """The parents of all of them, kept still, and where each stands."""
+    """Locks the parents of all jobs and returns their states. Raises ValueError for an unknown one."""
     parents = sorted({parent for job in jobs for parent in job.parents})
     if not parents:
         return {}
@@ -93,36 +100,36 @@ def _plain(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], ma
     new = tx.query_many("enqueue", [rows[i] for i in wanted])
     if len(new) != len(wanted):
         raise StoreError(f"{len(wanted)} jobs were put in, {len(new)} came back")
-    found = {}
-    for i, (id_, _, _, state) in zip(wanted, sorted(new), strict=True):  # ids are given out in the order of the rows
-        found[i] = InsertResult(id_, created=True)
+    results = {}
+    for i, (id_, _, _, state) in zip(wanted, sorted(new), strict=True):  # ids are assigned in the order of the rows
+        results[i] = InsertResult(id_, created=True)
         made.append((jobs[i].queue, state))
-    return found
+    return results
 
 
 def _unique(tx: Tx, jobs: Sequence[NewJob], rows: Rows, wanted: Sequence[int], made: Made) -> dict[int, InsertResult]:
-    """Inserts what has no twin; a key that stands twice in one call is one job."""
-    found: dict[int, InsertResult] = {}
+    """Inserts jobs without a duplicate. A key that occurs twice in one call is one job."""
+    results: dict[int, InsertResult] = {}
     for _ in range(_TRIES):
-        missing = [i for i in wanted if i not in found]
+        missing = [i for i in wanted if i not in results]
         if not missing:
-            return found
+            return results
         first = {(jobs[i].kind, jobs[i].unique_key): i for i in reversed(missing)}
         given = tx.query_many("enqueue", [rows[i] for i in sorted(first.values())])
         new = {(kind, key): id_ for id_, kind, key, _ in given}
         made += [(jobs[first[kind, key]].queue, state) for _, kind, key, state in given]
         keys = [{"kind": kind, "unique_key": key} for kind, key in first if (kind, key) not in new]
-        twins = {(kind, key): id_ for id_, kind, key in tx.query_many("twins", keys)} if keys else {}
+        duplicates = {(kind, key): id_ for id_, kind, key in tx.query_many("twins", keys)} if keys else {}
         for i in missing:
             key = (jobs[i].kind, jobs[i].unique_key)
             if key in new:
-                found[i] = InsertResult(new[key], created=first[key] == i)
-            elif key in twins:
-                found[i] = InsertResult(twins[key], created=False)
-    missing = [i for i in wanted if i not in found]
+                results[i] = InsertResult(new[key], created=first[key] == i)
+            elif key in duplicates:
+                results[i] = InsertResult(duplicates[key], created=False)
+    missing = [i for i in wanted if i not in results]
     if missing:
         raise _fleeting(jobs[missing[0]])
-    return found
+    return results
 
 
 def _linked(
@@ -130,11 +137,11 @@ def _linked(
     jobs: Sequence[NewJob],
     waits_for: Sequence[Sequence[int]],
     states: dict[int, StoredState],
-    found: dict[int, InsertResult],
+    results: dict[int, InsertResult],
 ) -> list[tuple[int, str, int]]:
-    """Links new children to their parents; returns those whose parent will not be done: child, queue, parent."""
-    new = [i for i, job in enumerate(jobs) if job.parents and found[i].created]
-    links = [{"parent": parent, "child": found[i].id} for i in new for parent in sorted(set(jobs[i].parents))]
+    """Links new children to their parents. Returns (child, queue, parent) for parents that failed or were cancelled."""
+    new = [i for i, job in enumerate(jobs) if job.parents and results[i].created]
+    links = [{"parent": parent, "child": results[i].id} for i in new for parent in sorted(set(jobs[i].parents))]
     if links:
         tx.query_many("link", links)
     adopted = Counter(parent for i in new for parent in waits_for[i])
@@ -142,7 +149,7 @@ def _linked(
         tx.query_many("adopt_children", [{"id": parent, "n": n} for parent, n in sorted(adopted.items())])
     ended = (StoredState.FAILED, StoredState.CANCELLED)
     dead = [(i, next((wait for wait in waits_for[i] if states[wait] in ended), None)) for i in new]
-    return [(found[i].id, jobs[i].queue, parent) for i, parent in dead if parent is not None]
+    return [(results[i].id, jobs[i].queue, parent) for i, parent in dead if parent is not None]
 
 
 def _fleeting(job: NewJob) -> StoreError:
@@ -151,33 +158,41 @@ def _fleeting(job: NewJob) -> StoreError:
 
 def _row(job: NewJob, parents_open: int) -> dict[str, object]:
     return {
-        **_own(job), "unique_key": job.unique_key, "unique_while": job.unique_while, "parents": len(set(job.parents)),
+        **_own(job),
+        "unique_key": job.unique_key,
+        "unique_while": job.unique_while,
+        "parents": len(set(job.parents)),
         "parents_open": parents_open,
-    }  # fmt: skip
+    }
 
 
 def _own(job: NewJob) -> dict[str, object]:
-    """What a job says of itself alone, checked."""
+    """The validated columns that do not depend on other jobs."""
     for field, value in (("due_at", job.due_at), ("due_in", job.due_in), ("expires_in", job.expires_in)):
         if value is not None and not math.isfinite(value):
             raise ValueError(f"{field}: {value} is no moment")
     if "\0" in job.lane:
         raise ValueError(f"key: {job.lane!r:.60} has a NUL in it, which no database keeps")
     return {
-        "queue": job.queue, "kind": job.kind, "target": job.target, "lane": job.lane, "priority": job.priority,
-        "due_at": job.due_at, "due_in": job.due_in, "expires_in": job.expires_in, "args": job.args,
-        "most_attempts": job.most_attempts, "cancellable": int(job.cancellable),
-    }  # fmt: skip
-
-
-# Jobs that several threads put in one by one go to the database in one statement.
+        "queue": job.queue,
+        "kind": job.kind,
+        "target": job.target,
+        "lane": job.lane,
+        "priority": job.priority,
+        "due_at": job.due_at,
+        "due_in": job.due_in,
+        "expires_in": job.expires_in,
+        "args": job.args,
+        "most_attempts": job.most_attempts,
+        "cancellable": int(job.cancellable),
+    }
 
 
 class InsertBatcher(BatchLeader[NewJob]):
-    """For a database where every statement is a journey. What one of them does wrong does not touch the others.
+    """Combines the inserts of several threads into one statement, to save round trips. An error affects only its job.
 
-    Only for jobs that stand alone: one with a unique key waits for the transaction that has put its twin in, and
-    all the others would wait with it.
+    Only for jobs without a unique key and parents: a unique job may wait for the transaction of its duplicate, and the
+    whole batch would wait with it.
     """
 
     def __init__(self, store: Store) -> None:
@@ -185,7 +200,7 @@ class InsertBatcher(BatchLeader[NewJob]):
         self._store = store
 
     def put(self, job: NewJob) -> InsertResult:
-        """When this returns, the job is on disk."""
+        """Inserts a job. It is on disk when this returns."""
         piece: BatchItem[NewJob, InsertResult] = BatchItem(job)
         return self._led(piece)
 
@@ -194,17 +209,17 @@ class InsertBatcher(BatchLeader[NewJob]):
         try:
             taken = self._store.write(lambda tx: enqueue(tx, jobs))
         except Exception as error:
-            # What may have been committed after all must not be put in again.
+            # After StoreBusy the batch may be committed, so it must not be inserted again.
             if len(batch) == 1 or isinstance(error, StoreBusy):
                 fail(batch, error)
                 return
             for piece in batch:
                 self._perform([piece])
         else:
-            for piece, each in zip(batch, taken, strict=True):
-                piece.result = each
+            for piece, result in zip(batch, taken, strict=True):
+                piece.result = result
 
     def _taken_back(self, others: list[BatchItem[NewJob, Any]]) -> list[BatchItem[NewJob, Any]]:
-        for each in (each for each in others if each.result is None and each.error is None):
-            each.error = StoreBusy("the thread that put the job in was interrupted; it may be there")
+        for item in (item for item in others if item.result is None and item.error is None):
+            item.error = StoreBusy("the thread that put the job in was interrupted; it may be there")
         return []

@@ -1,4 +1,4 @@
-"""Durable work, as values: what is asked for, what is held under a lease, and how an attempt ended."""
+"""The values of a job: states, new and claimed jobs, outcomes and events."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from enum import StrEnum
 from typing import Any
 
 DEFAULT_ATTEMPTS = 10
-DEFAULT_CRASHES = 3  # deaths of workers while a job ran alone that fail it
+DEFAULT_CRASHES = 3  # worker crashes while a job ran alone that make it fail
 NO_ATTEMPT_LEFT = "The work stopped before it was finished, and no attempt is left."
 
 
 class JobState(StrEnum):
-    """The life of a job, as users see it."""
+    """The states of a job that users see."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -28,7 +28,7 @@ class JobState(StrEnum):
 
 
 class StoredState(StrEnum):
-    """The same, as the database keeps it: a queued job waits for a parent, for a time, or for nothing."""
+    """The states of a job in the database. A queued job is blocked by a parent, waits for a time, or is ready."""
 
     BLOCKED = "blocked"
     WAITING = "waiting"
@@ -47,7 +47,7 @@ class StoredState(StrEnum):
         )
 
 
-# The bits of `unique_while` in the schema.
+# The bits of the column `unique_while`.
 _BITS = {
     JobState.QUEUED: 1,
     JobState.RUNNING: 2,
@@ -59,10 +59,10 @@ _LIVE = _BITS[JobState.QUEUED] | _BITS[JobState.RUNNING]
 
 
 def while_mask(states: AbstractSet[str]) -> int:
-    """The states in which a unique is held, as the schema keeps them; ValueError for a word that is no state.
+    """The bit mask of the states in which a job holds its unique key. Raises ValueError for an unknown state.
 
-    Queued and running are always among them: a job goes to and fro between the two by itself, and must not meet a twin
-    there that came while it did not hold its place.
+    The states must include queued and running. A job moves between the two, and a duplicate that was inserted while it
+    did not hold the key would conflict with it.
     """
     try:
         mask = sum(_BITS[JobState(state)] for state in set(states))
@@ -76,7 +76,7 @@ def while_mask(states: AbstractSet[str]) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class NewJob:
-    """A job that is asked for. Nobody changes one; a frozen class would take three times as long to make it."""
+    """A job to insert. Treat it as immutable: a frozen dataclass takes three times as long to construct."""
 
     queue: str
     kind: str
@@ -85,8 +85,8 @@ class NewJob:
     lane: str = ""
     priority: int = 0
     due_at: float | None = None
-    due_in: float | None = None  # seconds by the store's clock, from when it is put in
-    expires_in: float | None = None  # as due_in
+    due_in: float | None = None  # seconds after the insert, by the store's clock
+    expires_in: float | None = None  # seconds after the insert, by the store's clock
     most_attempts: int = DEFAULT_ATTEMPTS
     unique_key: str | None = None
     unique_while: int = 0
@@ -95,13 +95,13 @@ class NewJob:
 
     @property
     def alone(self) -> bool:
-        """It can have no twin, and waits for nobody."""
+        """Whether the job cannot have a duplicate and has no parents."""
         return self.unique_key is None and not self.parents
 
 
 @dataclass(frozen=True, slots=True)
 class Claimed:
-    """A job under a lease. The order of the fields is that of the claim's columns."""
+    """A job under a lease. The fields are in the order of the claim's columns."""
 
     id: int
     queue: str
@@ -126,7 +126,7 @@ class Claimed:
 
 
 class OutcomeKind(StrEnum):
-    """How an attempt ended, as its event says."""
+    """How an attempt ended. The value is the kind of its event."""
 
     DONE = "done"
     AGAIN = "again"
@@ -138,15 +138,15 @@ class OutcomeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttemptOutcome:
-    """What is to be written when an attempt ends, under its lease."""
+    """What settling an attempt writes, under its lease."""
 
     job: Claimed
     ending: OutcomeKind
     stage: StoredState
-    wait: float | None = None  # seconds until it may be claimed again
-    refund: bool = False  # nothing was sent: the attempt is given back
-    accepted: bool = False  # the target has it: it counts there until it is seen
-    keep_place: bool = False  # the target may have accepted it: it counts there for a while
+    wait: float | None = None  # seconds until the job may be claimed again
+    refund: bool = False  # nothing was sent, so the attempt does not count
+    accepted: bool = False  # the target has accepted it: it counts against the capacity until the depth shows it
+    keep_place: bool = False  # the target may have accepted it: it counts against the capacity for a while
     result: str | None = None  # JSON
     code: str | None = None
     status: int | None = None
@@ -155,9 +155,9 @@ class AttemptOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as it stands. The order of the fields is that of the columns.
+    """A job as stored. The fields are in the order of the columns.
 
-    `args`, `result` and `saved` are JSON as the store keeps them, and plain values in what a `Queue` gives to users.
+    In the store, `args`, `result` and `saved` are JSON text. In a job that a `Queue` returns, they are plain values.
     """
 
     id: int
@@ -202,14 +202,14 @@ class Job:
         return StoredState(self.stage).state
 
     def read(self) -> Job:
-        """The same, with what its JSON stands for."""
+        """A copy with the JSON fields decoded."""
         saved, result = (None if text is None else json.loads(text) for text in (self.saved, self.result))
         return replace(self, args=json.loads(self.args), saved=saved, result=result)
 
 
 @dataclass(frozen=True, slots=True)
 class JobEvent:
-    """One thing that happened to a job."""
+    """One entry in the history of a job."""
 
     kind: str
     at: float
@@ -224,6 +224,13 @@ class JobEvent:
     def as_json(self) -> dict[str, Any]:
         ms = None if self.duration is None else round(self.duration * 1000)
         return {
-            "kind": self.kind, "at": self.at, "attempt": self.attempt, "fence": self.fence, "code": self.code,
-            "status": self.status, "message": self.message, "actor": self.actor, "duration_ms": ms,
-        }  # fmt: skip
+            "kind": self.kind,
+            "at": self.at,
+            "attempt": self.attempt,
+            "fence": self.fence,
+            "code": self.code,
+            "status": self.status,
+            "message": self.message,
+            "actor": self.actor,
+            "duration_ms": ms,
+        }

@@ -1,4 +1,4 @@
-"""What the ends of attempts make of the lanes of their targets, inside the store's transaction."""
+"""Updates the health of keys from finished attempts, inside the store's transaction."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tidegate.targets import key_health, table
 
 @dataclass(frozen=True, slots=True)
 class TargetVerdict:
-    """What one attempt says about its target: True well, False ill, None nothing; and its fault."""
+    """The verdict of one attempt on its target: healthy (True), failing (False) or unknown (None), and its fault."""
 
     target: str
     lane: str
@@ -29,18 +29,18 @@ class TargetVerdict:
 
 
 class KeyHealthTx:
-    """The lanes during one transaction."""
+    """The health of keys during one transaction."""
 
     def __init__(
         self, tx: Tx, now: float, rng: Callable[[], float], happened: Callable[..., None], events: list[Event]
     ) -> None:
         self._tx, self._now, self._rng = tx, now, rng
-        self._happened, self._events = happened, events  # what is written, and what is told after the commit
+        self._happened, self._events = happened, events  # written now, and published after the commit
 
     def note(self, rules: TargetRules, said: Sequence[tuple[AttemptOutcome, TargetVerdict | None]]) -> bool:
-        """What a batch says of the lanes of one target: one change of each that is not well.
+        """Applies a batch of attempts to the keys of one target.
 
-        True when everything of the target was held, because its jobs have no keys, and is not any more.
+        Returns True when the whole target was held, because its jobs have no key, and has recovered.
         """
         back = False
         by_lane: defaultdict[str, list[tuple[AttemptOutcome, TargetVerdict | None]]] = defaultdict(list)
@@ -79,7 +79,7 @@ class KeyHealthTx:
         return changed.row
 
     def _notify(self, kind: NoticeKind, row: table.StoredKeyHealth, fault: Fault | None) -> None:
-        """Tells people, if nobody has told them of this episode yet."""
+        """Records a notice, unless one was recorded for this episode."""
         began = row.rest.disabled_at if kind is NoticeKind.DISABLED else row.since
         about = Subject(row.target, row.lane, None, self._now if began is None else began)
         notice = publisher.of(kind, about, fault)
@@ -91,7 +91,7 @@ class KeyHealthTx:
             )
 
     def _unprobed(self, target: str, key_text: str, jobs: Sequence[int]) -> None:
-        """A probe that came back and proved nothing leaves its place to the next one."""
+        """Releases the probe of an attempt that proved nothing, so that another job can be the probe."""
         for job in jobs:
             self._tx.query("hold_unprobe", {"target": target, "lane": key_text, "job": job})
 
@@ -99,7 +99,7 @@ class KeyHealthTx:
 def _well(
     row: table.StoredKeyHealth, rules: TargetRules, batch: Sequence[tuple[AttemptOutcome, TargetVerdict | None]]
 ) -> bool:
-    """Whether one of the batch shows that the lane is well: it went well, and began after the last failure."""
+    """Whether an attempt of the batch proves the key healthy: it succeeded, and started after the last failure."""
     return any(
         (note.ok and not note.fault) or (note.fault is not None and key_health.is_answer(note.fault, rules))
         for outcome, note in batch
@@ -108,5 +108,5 @@ def _well(
 
 
 def _worst(faults: Sequence[tuple[Fault, Claimed]]) -> tuple[Fault, Claimed]:
-    """A fatal one before others; else the one whose call was let through last."""
-    return max(faults, key=lambda each: (each[0].fatal, each[1].claimed_at))
+    """The fault to apply: a fatal one if there is one, else that of the job claimed last."""
+    return max(faults, key=lambda pair: (pair[0].fatal, pair[1].claimed_at))

@@ -21,23 +21,21 @@ from tidegate.store.base import ResultPage, Tx, now_of
 from tidegate.targets import reports
 from tidegate.targets.reports import StatusRow, TargetReport
 
-# Lists of jobs and targets, a page at a time, and how many there are without counting them all.
-
 T = TypeVar("T")
 
 MAX_COUNTED = 10_000
 STATES = ("queued", *STAGES)
-_MARK = "j"  # of the cursors of jobs
+_MARK = "j"  # the prefix of job cursors
 _MAX_CHOICES = 300  # kinds or codes that a filter offers
-_SLACK = 5.0  # seconds by which a job may have a smaller id than one that was made before it
+_SLACK = 5.0  # seconds by which the order of ids and of creation times may differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """Which jobs; an empty text stands for any.
+    """A filter for jobs. An empty text matches any value.
 
-    *state* is a stage, or queued for blocked, waiting and ready together; *code* is that of the last failure, *failure*
-    the group that it belongs to. *older* and *younger* are seconds since the job was made, at least and at most.
+    *state*: a stored state, or "queued" for blocked, waiting and ready. *code*: of the last failure. *failure*: the
+    failure group. *older* and *younger*: the minimum and maximum age in seconds.
     """
 
     queue: str = ""
@@ -58,14 +56,14 @@ class Filter:
                 raise ValueError(f"{name}: {value!r} is not allowed; give seconds, 0 or more")
 
     def as_json(self) -> dict[str, Any]:
-        """What is asked for, without what is not."""
+        """The fields that are set."""
         found = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in found.items() if value not in ("", None)}
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many there are; *capped*: at least so many."""
+    """A count. If *capped*, it is a lower bound."""
 
     n: int
     capped: bool = False
@@ -80,10 +78,9 @@ class Count:
 def jobs(
     tx: Tx, job_filter: Filter, *, cursor: str | None = None, limit: int = 50, effort: Effort = USUAL
 ) -> ResultPage[JobSummary]:
-    """The jobs that match, the newest first. ValueError for a cursor that is none.
+    """The matching jobs, newest first. Raises ValueError for an invalid cursor.
 
-    A page may be short, even empty, and still have a next one: what matches is rare, and only so much is looked at for
-    one page.
+    A page may be short or empty and still have a next one, because one page scans a limited number of rows.
     """
     search = _search(tx, job_filter, slack=_SLACK)
     before = min(base.read_cursor(cursor, _MARK), search.below)
@@ -94,7 +91,7 @@ def jobs(
 
 
 def count(tx: Tx, job_filter: Filter, limit: int = MAX_COUNTED, effort: Effort = USUAL) -> Count:
-    """How many match, counted no further than *most*; at least so many when they are too rare to be counted."""
+    """The number of matching jobs, counted up to *limit*; a lower bound if matches are too rare to count them all."""
     narrow = (job_filter.kind, job_filter.target, job_filter.code, job_filter.failure)
     if not (any(narrow) or job_filter.older is not None or job_filter.younger is not None):
         states = {"": STAGES, "queued": QUEUED}.get(job_filter.state, (job_filter.state,))
@@ -107,17 +104,18 @@ def count(tx: Tx, job_filter: Filter, limit: int = MAX_COUNTED, effort: Effort =
 def targets(
     tx: Tx, *, state: str = "", name: str = "", cursor: str | None = None, limit: int = 50
 ) -> ResultPage[TargetReport]:
-    """Those that need attention first, then by name. *state* is a token; *name* is a part of the name."""
+    """Targets by urgency, then by name. *state*: a status token. *name*: a part of the name."""
     if state and state not in TARGETS:
         raise ValueError(f"state: {state!r} is not allowed; give one of: {', '.join(TARGETS)}")
     after = _place(cursor)
     part = name.casefold()
-    found = [
-        stands for stands in by_urgency(reports.standings(tx))
+    rows = [
+        stands
+        for stands in by_urgency(reports.standings(tx))
         if state in ("", stands.token) and part in stands.name.casefold() and place(stands) > after
-    ]  # fmt: skip
-    items = found[:limit]
-    return ResultPage([stands.report() for stands in items], _cursor(place(items[-1])) if len(found) > limit else None)
+    ]
+    items = rows[:limit]
+    return ResultPage([stands.report() for stands in items], _cursor(place(items[-1])) if len(rows) > limit else None)
 
 
 def by_urgency(found: list[StatusRow]) -> list[StatusRow]:
@@ -125,18 +123,18 @@ def by_urgency(found: list[StatusRow]) -> list[StatusRow]:
 
 
 def place(stands: StatusRow) -> tuple[int, str]:
-    """Where it stands in the list."""
+    """The sort key of a target: urgency, then name."""
     return URGENCY[stands.token], stands.name
 
 
 def kinds(tx: Tx) -> list[str]:
-    """The kinds of jobs that have ended, and of the newest ones."""
+    """The kinds of ended jobs and of the newest jobs."""
     ended = {kind for _, kind in tx.query("list_places", {"queue": "", "most": _MAX_CHOICES})}
     return sorted(ended | {row[0] for row in tx.query("list_newest_kinds", {"n": _MAX_CHOICES})})
 
 
 def codes(tx: Tx) -> list[str]:
-    """The codes of the last failures of all jobs that are kept."""
+    """The codes of the last failures of all jobs."""
     return [row[0] for row in tx.query("list_codes", {"most": _MAX_CHOICES})]
 
 
@@ -179,13 +177,13 @@ def _cursor(where: tuple[int, str]) -> str:
     return base64.urlsafe_b64encode(f"{where[0]}:{where[1]}".encode()).decode().rstrip("=")
 
 
-# What failed, as a person sorts it: groups of the same failure, and what each of them needs.
+# -- failures --------------------------------------------------------------------------------------------------------
 
-MAX_GROUPS = 100  # groups that are looked at
+MAX_GROUPS = 100
 MAX_FAILED_COUNTED = 1000  # jobs of one group
-_PERSONS = (Reason.AUTH, Reason.QUOTA, Reason.CONFIG)  # what no waiting cures
+_PERSONS = (Reason.AUTH, Reason.QUOTA, Reason.CONFIG)  # an operator must act; retries do not help
 
-# In the order in which somebody should look at them: token -> (word, icon, tone, what it is)
+# In order of urgency: token -> (label, icon, tone, description)
 BUCKETS: Mapping[str, tuple[str, str, str, str]] = {
     "needs_you": ("Needs you", "alert", "bad", "Waiting does not cure these: a person must change something."),
     "unclassified": (
@@ -207,50 +205,65 @@ BUCKETS: Mapping[str, tuple[str, str, str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triaged:
-    """One group, with its jobs and the bucket that it belongs to."""
+    """A failure group with its job counts and its bucket."""
 
     group: FailureGroup
     bucket: str
-    failed: Count  # jobs that failed for good
-    queued: Count  # jobs that are tried again
-    retriable: bool  # whether one of those that failed can be retried
-    trend: Sequence[int]  # how often in each of the last 24 hours
+    failed: Count  # failed jobs
+    queued: Count  # jobs that wait for a retry
+    retriable: bool  # whether a failed job can be retried
+    trend: Sequence[int]  # failures in each of the last 24 hours
 
     @property
     def who(self) -> str:
-        """Whom it is about: a target, or a kind of job that has none."""
+        """The target, or the kind of job if it has no target."""
         return self.group.target or self.group.kind
 
     def as_json(self) -> dict[str, Any]:
         group = self.group
         return {
-            "failure": group.failure, "bucket": self.bucket, "target": group.target or None, "kind": group.kind,
-            "code": group.code, "message": group.message, "count": group.n, "first_at": group.first_at,
-            "last_at": group.last_at, "jobs_failed": self.failed.n, "jobs_queued": self.queued.n,
-            "jobs_are_capped": self.failed.capped or self.queued.capped, "trend": list(self.trend),
-        }  # fmt: skip
+            "failure": group.failure,
+            "bucket": self.bucket,
+            "target": group.target or None,
+            "kind": group.kind,
+            "code": group.code,
+            "message": group.message,
+            "count": group.n,
+            "first_at": group.first_at,
+            "last_at": group.last_at,
+            "jobs_failed": self.failed.n,
+            "jobs_queued": self.queued.n,
+            "jobs_are_capped": self.failed.capped or self.queued.capped,
+            "trend": list(self.trend),
+        }
 
 
 def triage_failures(tx: Tx, codes: Mapping[str, Code], now: float) -> list[Triaged]:
-    """The groups that were met last, those first that need somebody, then the newest."""
-    found = settle.groups(tx, MAX_GROUPS)
-    names = [each.failure for each in found]
+    """The most recent failure groups, by bucket and then newest first."""
+    groups = settle.groups(tx, MAX_GROUPS)
+    names = [group.failure for group in groups]
     jobs = settle.jobs_in_groups(tx, names, MAX_FAILED_COUNTED + 1)
     trends, able = settle.by_hour(tx, names, now), settle.retriable(tx, names, MAX_FAILED_COUNTED)
     rows = []
-    for each in found:
-        failed, queued = (Count(min(n, MAX_FAILED_COUNTED), capped=n > MAX_FAILED_COUNTED) for n in jobs[each.failure])
-        needs = bucket(each.code, codes.get(each.code), *jobs[each.failure])
-        rows.append(Triaged(
-            group=each, bucket=needs, failed=failed, queued=queued, retriable=failed.capped or each.failure in able,
-            trend=trends[each.failure],
-        ))  # fmt: skip
+    for group in groups:
+        failed, queued = (Count(min(n, MAX_FAILED_COUNTED), capped=n > MAX_FAILED_COUNTED) for n in jobs[group.failure])
+        needs = bucket(group.code, codes.get(group.code), *jobs[group.failure])
+        rows.append(
+            Triaged(
+                group=group,
+                bucket=needs,
+                failed=failed,
+                queued=queued,
+                retriable=failed.capped or group.failure in able,
+                trend=trends[group.failure],
+            )
+        )
     order = list(BUCKETS)
     return sorted(rows, key=lambda row: (order.index(row.bucket), -row.group.last_at))
 
 
 def bucket(name: str, code: Code | None, failed: int, queued: int) -> str:
-    """What somebody has to do about failures of a code, with so many jobs that failed or are tried again."""
+    """The bucket of a failure code, by the number of its failed and queued jobs."""
     if not failed + queued:
         return "over"
     if name == "unexpected":

@@ -1,4 +1,4 @@
-"""What somebody must do now and then: take back lost leases, expire; and, one for all, prune and add up."""
+"""Periodic maintenance: every worker rescues and expires jobs, and the leader prunes rows and sums up counters."""
 
 from __future__ import annotations
 
@@ -24,15 +24,14 @@ _log = logger("tidegate.worker")
 _DAY = 86400.0
 RETENTION = {StoredState.DONE: 7 * _DAY, StoredState.FAILED: 30 * _DAY, StoredState.CANCELLED: 30 * _DAY}
 EVENT_RETENTION = 30 * _DAY  # of queues and targets
-NOTICE_RETENTION = 30 * _DAY  # after they have ended
-_WORKER_RETENTION = _DAY  # after they were seen last
+NOTICE_RETENTION = 30 * _DAY  # after they are resolved
+_WORKER_RETENTION = _DAY  # after the last heartbeat
 _BATCH_SIZE = 200
-_KEY_BATCH_SIZE = 1000  # that are looked at together
-_BATCH_PAUSE = 0.1  # seconds between two slices, while there are more
-_MAX_SLICES = 50  # that one cycle removes
-_PRUNE_EVERY = (
-    6  # sweeps from one look for what is old to the next: it is kept for days, and a look costs many statements
-)
+_KEY_BATCH_SIZE = 1000  # keys that one pass checks
+_BATCH_PAUSE = 0.1  # seconds between two batches, while there are more
+_MAX_SLICES = 50  # batches per drain
+# Runs between two prunes: rows are kept for days, and a prune costs many statements.
+_PRUNE_EVERY = 6
 
 
 class Maintenance:
@@ -40,14 +39,14 @@ class Maintenance:
 
     def __init__(self, worker: Worker) -> None:
         self._worker = worker
-        self._put_down = 0  # the slot whose numbers were last put down
-        self._until_old = 0  # sweeps before the next look for what is old
-        self._held_from = ("", "")  # the lane that was looked at last
+        self._put_down = 0  # the last slot with a rollup
+        self._until_old = 0  # runs before the next prune
+        self._held_from = ("", "")  # the key that was checked last
 
     async def run(self) -> None:
-        """For ever."""
+        """Runs the maintenance for ever."""
         worker = self._worker
-        wait = worker.policy.sweep_every * worker.rng()  # not all workers at the same moment
+        wait = worker.policy.sweep_every * worker.rng()  # spreads the workers over time
         while True:
             await worker.clock.asleep(wait)
             wait = worker.policy.sweep_every * (0.75 + worker.rng() / 2)
@@ -59,7 +58,7 @@ class Maintenance:
                 _log.warning("sweep_failed error=%s", type(error).__name__)
 
     async def tidy(self) -> None:
-        """What else `run` does, once: for a program that works in cycles alone. Of very much, only some at a time."""
+        """Prunes and sums up once, for a program that only drains, up to a number of batches."""
         try:
             for _ in range(_MAX_SLICES):
                 if not await self._tidied():
@@ -68,16 +67,16 @@ class Maintenance:
             _log.warning("sweep_failed error=%s", type(error).__name__)
 
     async def rescue_and_expire(self) -> int:
-        """Takes back what was lost and ends what is too old; returns how many jobs that were."""
+        """Rescues jobs whose lease ended and fails expired ones. Returns how many."""
         touched = 0
-        while found := await self._worker.at_store(self._rescue_lost):
-            touched += found
+        while count := await self._worker.at_store(self._rescue_lost):
+            touched += count
         if touched:
             self._worker.wake.signal_new_work()
         return touched
 
     async def _tidied(self) -> bool:
-        """Adds up, and now and then removes what is old; True when there is more to do."""
+        """Sums up, and periodically prunes. Returns True when there is more to do."""
         old = self._until_old <= 0
         more = await self._worker.at_store(lambda tx: self._tidied_in(tx, old=old))
         if old and not more:
@@ -90,22 +89,22 @@ class Maintenance:
         return (old and self._prune(tx)) | self.acquire_leadership(tx, old=old)
 
     async def continue_bulk_actions(self) -> bool:
-        """One slice of each bulk action that nobody works on any more; True when there was one."""
+        """Runs one batch of each bulk action that no other process is running. Returns True when there was one."""
         worker, worked = self._worker, False
         for id_ in await worker.at_store(table.running):
             try:
-                found = await worker.at_store(partial(table.run_batch, id_=id_, holder=worker.id))
+                operation = await worker.at_store(partial(table.run_batch, id_=id_, holder=worker.id))
             except UniqueTaken:
-                found = await worker.at_store(partial(table.run_singly, id_=id_, holder=worker.id))
+                operation = await worker.at_store(partial(table.run_singly, id_=id_, holder=worker.id))
             except StoreError:
                 raise
             except Exception:
-                # One that nobody can do must not end every worker that tries.
+                # A bulk action that always fails must not end every worker that tries it.
                 _log.exception("bulk_failed id=%s", id_)
                 says = "something went wrong; the log of the worker says more"
                 await worker.at_store(partial(table.end, id_=id_, state=table.FAILED, says=says))
                 continue
-            worked |= found is not None
+            worked |= operation is not None
         if worked:
             worker.wake.signal_new_work()
         return worked
@@ -122,7 +121,7 @@ class Maintenance:
         return taken + (claim.expire(tx, old.name, old.message) if sure else 0)
 
     def acquire_leadership(self, tx: Tx, *, old: bool) -> bool:
-        """What one worker does for all, also with what is *old*; True when there is more of it."""
+        """Does the leader's work if this worker leads; prunes if *old*. Returns True when there is more to do."""
         worker = self._worker
         if not self.try_lead(tx, "sweeper"):
             return False
@@ -149,14 +148,14 @@ class Maintenance:
         return more or idle > 0 or _BATCH_SIZE in slices
 
     def _prune(self, tx: Tx) -> bool:
-        """Removes old jobs, of each queue one worker that serves it: only they know how long its program keeps them."""
-        worker, said = self._worker, self._worker.policy.retention
+        """Prunes old jobs. Each queue has its own leader, because only workers that serve it know its retention."""
+        worker, retention = self._worker, self._worker.policy.retention
         now = now_of(tx)
         slices = [
-            actions.prune(tx, queue, stage, worker.store.older_than(kept, now), _BATCH_SIZE)
+            actions.prune(tx, queue, stage, worker.store.older_than(seconds, now), _BATCH_SIZE)
             for queue in sorted(worker.queues | worker.batch_only_queues)
             if self.try_lead(tx, f"retention {queue}")
-            for stage, kept in {**RETENTION, **said.get("*", {}), **said.get(queue, {})}.items()
+            for stage, seconds in {**RETENTION, **retention.get("*", {}), **retention.get(queue, {})}.items()
         ]
         return _BATCH_SIZE in slices
 

@@ -1,4 +1,4 @@
-"""How an attempt ends: what the handler said, what its kind allows, and so what is written. Pure."""
+"""Outcomes of attempts: what handlers return or raise, and the rules that turn it into a state. No I/O."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from tidegate.faults.fault import Fault, Reach
 from tidegate.guard.backoff import Backoff
 from tidegate.jobs.job import DEFAULT_ATTEMPTS, NO_ATTEMPT_LEFT, AttemptOutcome, Claimed, OutcomeKind, StoredState
 
-# Retry-After is believed up to this.
-MAX_RETRY_AFTER = 3600.0
+MAX_RETRY_AFTER = 3600.0  # seconds; a longer Retry-After is cut to this
 WORKER_LOST = "worker_lost"
 
 R_co = TypeVar("R_co", covariant=True)
@@ -23,18 +22,18 @@ _MAX_CODE_LENGTH = 64  # characters
 
 
 def _word(code: object, *, field: str) -> str:
-    """A code is counted by and sought: a word of somebody's own, and never a sentence."""
+    """Validates a code. Jobs are counted and searched by code, so it must be a word, not a sentence."""
     if not isinstance(code, str) or not 0 < len(code) <= _MAX_CODE_LENGTH or any(map(str.isspace, code)):
         raise ValueError(f"{field}: {code!r:.80} is no code; give a word, and the sentence as its message")
     return code
 
 
 class Again(Exception):
-    """Raised by a handler: not now. With *keep_attempt* nothing was sent, and the attempt is given back.
+    """Raised by a handler to run the job again after *delay*.
 
-    With *keep_place* the target may have accepted it all the same: it goes on to count where a capacity is kept. With
-    *ladder* it waits as its kind does after a fault. *code*, *message* and *status* are what is remembered of this
-    attempt; *fault* is what that says about the target, if anything.
+    *ladder*: wait by the kind's backoff instead. *keep_attempt*: nothing was sent, so the attempt does not count.
+    *keep_place*: the target may have accepted the request, so it still counts against its capacity. *code*, *message*
+    and *status* describe the attempt in the history. *fault*: the fault of the target, if there was one.
     """
 
     def __init__(
@@ -67,11 +66,10 @@ class Again(Exception):
 
 
 class Fail(Exception):
-    """Raised by a handler: this job can never succeed. *code* is a word for programs, *message* a line for people.
+    """Raised by a handler to fail the job without a retry. *code* is a word for programs, *message* a line for users.
 
-    *fault* is what that says about its target, if anything.
-
-    With *keep_place* the target may have accepted it all the same: it goes on to count where a capacity is kept.
+    *keep_place*: the target may have accepted the request, so it still counts against its capacity. *fault*: the fault
+    of the target, if there was one.
     """
 
     def __init__(
@@ -105,11 +103,11 @@ def _fail(code: str, message: str, kept: dict[str, Any]) -> Fail:
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[R_co]):
-    """Returned by a handler: its result, and statements of the application for the settle's own transaction.
+    """Returned by a handler: its result, and the application's statements for the transaction that settles the job.
 
-    With *unsent* there was nothing to send any more: that proves nothing of its target, and takes no place there.
-    *after* is called once that transaction is committed, on the worker's loop, and so must not wait for anything. It is
-    called at most once: never when the lease was lost, and not when the worker ends, or loses the database, in between.
+    *unsent*: the handler sent nothing, so the target's health and capacity do not change. *after*: called on the
+    worker's loop after the commit, so it must not block. It is called once or not at all: not when the lease was lost,
+    and not when the worker ends or loses the database in between.
     """
 
     result: R_co | None = None
@@ -124,7 +122,7 @@ class Done(Generic[R_co]):
 
 
 def from_child(result: Any) -> Any:
-    """What a handler in a child process returned; TypeError when it wants more than can be sent from there."""
+    """Checks the result of a handler in a child process. Raises TypeError for `Done.after`, which cannot be sent."""
     if isinstance(result, Done) and result.after is not None:
         raise TypeError("Done.after: a child process never hears of the commit; give it in a job without `process`")
     return result
@@ -132,7 +130,7 @@ def from_child(result: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindPolicy:
-    """What a kind of job allows."""
+    """The retry policy of a kind."""
 
     attempts: int = DEFAULT_ATTEMPTS
     per_code: Mapping[str, int] = field(default_factory=dict)
@@ -140,7 +138,7 @@ class KindPolicy:
     max_retry_after: float = MAX_RETRY_AFTER
 
     def allows(self, job: Claimed, code: str) -> bool:
-        """Whether there may be another attempt after this one; a job also keeps what it was promised when it came."""
+        """Whether the policy allows another attempt, within the limit that was stored with the job."""
         return job.attempt < min(job.most_attempts, self.attempts, self.per_code.get(code, self.attempts))
 
 
@@ -149,25 +147,30 @@ def done(job: Claimed, result: str | None, *, unsent: bool = False) -> AttemptOu
 
 
 def cancelled(job: Claimed, *, unsent: bool = False) -> AttemptOutcome:
-    """A person cancelled it while it ran: its target may have accepted it all the same, unless nothing was sent."""
+    """A user cancelled the running job. Unless nothing was sent, the target may have accepted the request."""
     return AttemptOutcome(job=job, ending=OutcomeKind.CANCELLED, stage=StoredState.CANCELLED, keep_place=not unsent)
 
 
 def released(
     job: Claimed, *, unsent: bool, wait: float | None = None, code: str | None = None, lost_code: str = WORKER_LOST
 ) -> AttemptOutcome:
-    """Not finished by this worker: for another one, with its attempt back when nothing was sent; or it was its last."""
+    """Returns the job to the queue. The attempt does not count if it is *unsent*; else the last attempt fails it."""
     if not unsent and job.attempt >= job.most_attempts:
         return replace(failed(job, lost_code, NO_ATTEMPT_LEFT), keep_place=True)
     stage = StoredState.WAITING if wait else StoredState.READY
     return AttemptOutcome(
-        job=job, ending=OutcomeKind.GIVEN_BACK, stage=stage, wait=wait or None, refund=unsent, keep_place=not unsent,
+        job=job,
+        ending=OutcomeKind.GIVEN_BACK,
+        stage=stage,
+        wait=wait or None,
+        refund=unsent,
+        keep_place=not unsent,
         code=code,
-    )  # fmt: skip
+    )
 
 
 def again(job: Claimed, wish: Again, policy: KindPolicy, roll: float = 0.5) -> AttemptOutcome:
-    """As the handler asked; it has failed when that was its last attempt."""
+    """The outcome of a raised `Again`: another attempt, or a failure if none is left."""
     if not wish.keep_attempt and not policy.allows(job, wish.code or ""):
         text = wish.message or f"It asked for another attempt, and {job.attempt} are all it may have."
         return replace(failed(job, wish.code or "unexpected", text, wish.status), keep_place=wish.keep_place)
@@ -192,20 +195,20 @@ def failed(job: Claimed, code: str, message: str, status: int | None = None) -> 
 
 
 def not_started(job: Claimed, code: str, message: str) -> AttemptOutcome:
-    """Too old to be of use before it was begun, or no attempt is left: nothing is sent."""
+    """Fails a job before its handler starts: it has expired, or no attempt is left."""
     return AttemptOutcome(
         job=job, ending=OutcomeKind.FAILED, stage=StoredState.FAILED, refund=True, code=code, message=message or code
     )
 
 
 def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float, *, gated: bool = True) -> AttemptOutcome:
-    """The attempt ended in *fault*: again by the ladder, failed for good, or held for as long as its gate is shut.
+    """The outcome of an attempt that ended in *fault*: a retry, a failure, or a release until the target's gate opens.
 
-    *gated*: whether there is a gate before its target, if it has one; its program may have lost it since.
+    *gated*: whether this program still declares the target of the job.
     """
     status = fault.status or None
     if job.target and gated and fault.fatal and fault.reach in (Reach.CREDENTIAL, Reach.TARGET):
-        # The gate of its lane is shut now, and a person must open it: the job is not to blame and waits there.
+        # The gate of its key is closed until an operator opens it. The job did not cause this, so it waits.
         return released(job, unsent=True, code=fault.code)
     if fault.fatal or not policy.allows(job, fault.code):
         return failed(job, fault.code, fault.message, status)
@@ -222,5 +225,5 @@ def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float, *, 
 
 
 def _failures(job: Claimed) -> int:
-    """How many attempts have failed before this one: a ladder is not climbed by those that a crash cut short."""
+    """How many attempts failed before this one. Crashed attempts do not lengthen the backoff."""
     return max(0, job.attempt - job.deaths - 1)

@@ -1,4 +1,4 @@
-"""What a worker asks a target beside its jobs: how full it is before a send, and whether it is well again."""
+"""Probes of targets: the depth before a send, and the health while a breaker is open."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _PROBER = "probe"
 
 
 class Prober:
-    """The questions of one worker. Over all workers only one asks the same at a time: a lease in the store says who."""
+    """Runs the probes of one worker. A lease in the store lets only one worker probe a target at a time."""
 
     def __init__(self, worker: Worker, gates: ClaimGates) -> None:
         self._worker, self._gates = worker, gates
         self._tasks: set[asyncio.Task[None]] = set()
         self._next_suspicion: dict[str, float] = {}
-        # Each question has a thread: one that hangs holds up no other, and is not asked on top of that.
-        questions = [each for rules in gates.rules.values() for each in (rules.probe, rules.capacity) if each]
+        # Each probe has a thread, so that one that hangs does not block the others.
+        questions = [probe for rules in gates.rules.values() for probe in (rules.probe, rules.capacity) if probe]
         self._pool = DaemonPool(max(1, len(questions)), "tidegate-ask")
-        self._hanging: set[str] = set()  # questions in threads that have not come back
+        self._hanging: set[str] = set()  # probes whose threads have not returned
 
     @property
     def busy(self) -> bool:
-        """Whether an answer is awaited."""
+        """Whether a probe is running."""
         return bool(self._tasks)
 
     async def close(self) -> None:
@@ -55,7 +55,7 @@ class Prober:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._pool.shutdown()
 
-    # -- how full is it? -----------------------------------------------------------------------------------------
+    # -- depth ---------------------------------------------------------------------------------------------------
 
     def ask(self, asks: Iterable[DepthRequest]) -> None:
         for ask in asks:
@@ -80,15 +80,15 @@ class Prober:
     async def _fill(self, target: str, change: Callable[[FillLevel, float], FillLevel]) -> None:
         await self._at_gates(lambda gates: gates.fill(target, change))
 
-    # -- is it well again? ---------------------------------------------------------------------------------------
+    # -- health --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Asks the probes of targets whose breaker is open, for ever."""
+        """Probes targets whose breaker is open, for ever."""
         await asyncio.gather(*(self._watch(rules) for rules in self._probed()))
         await asyncio.Event().wait()
 
     async def once(self) -> None:
-        """The same, once: for a cycle."""
+        """Probes targets whose breaker is open, once, for a drain."""
         await asyncio.gather(*(self._probe(rules) for rules in self._probed()))
 
     def _probed(self) -> list[TargetRules]:
@@ -114,7 +114,7 @@ class Prober:
         return bool(tx.query("lead", {"name": f"probe:{rules.name}", "holder": self._worker.id, "lease": lease}))
 
     async def _answers(self, rules: TargetRules) -> bool:
-        """Whether the probe succeeds; it may fail, hang or answer with an error."""
+        """Whether the probe succeeds. It may raise, hang or return an error response."""
         if rules.probe is None:
             return False
         try:
@@ -128,7 +128,7 @@ class Prober:
         return fault is None
 
     def on_fault(self, target: str, fault: Fault) -> None:
-        """A job has failed: if its target wants so, the probe is asked at once, and nothing is claimed meanwhile."""
+        """Probes a target after a failed job if its policy says so. No job of it is claimed meanwhile."""
         rules = self._gates.rules.get(target)
         if rules is None or not rules.suspects(fault) or target in self._gates.probing_targets:
             return
@@ -147,7 +147,7 @@ class Prober:
             self._gates.probing_targets.discard(rules.name)
             self._worker.wake.signal_new_work()
 
-    # -- small things --------------------------------------------------------------------------------------------
+    # -- running probes ------------------------------------------------------------------------------------------
 
     def _start(self, question: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(self._finished(question))
@@ -174,7 +174,7 @@ class Prober:
         worker.wake.signal_new_work()
 
     async def _call(self, fn: Callable[[], Any], question: str) -> Any:
-        """Calls a function of the user's, `def` or `async def`, within the time that a question may take."""
+        """Calls a probe function of the user, `def` or `async def`, with a timeout."""
         async with asyncio.timeout(DEPTH_TIMEOUT * 0.8):
             if inspect.iscoroutinefunction(fn):
                 return await fn()

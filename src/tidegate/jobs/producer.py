@@ -1,4 +1,4 @@
-"""Decides when a worker fetches, and the signal that wakes it."""
+"""The producer of a worker: when it fetches, what it does with the result, and the signal that wakes it."""
 
 from __future__ import annotations
 
@@ -20,16 +20,14 @@ if TYPE_CHECKING:
     from tidegate.jobs.worker import Worker
 
 
-# When a worker goes to the store, what it brings there, and what it takes home.
-
 _log = logger("tidegate.worker")
 
-_UNKNOWN_OUTCOME_SECONDS = 15.0  # seconds after a turn whose outcome is unknown: its claims may show up late
-_ADOPT_EVERY = 1.0  # seconds between two looks for those
+_UNKNOWN_OUTCOME_SECONDS = 15.0  # a fetch whose commit is unknown may show its claims this much later
+_ADOPT_EVERY = 1.0  # seconds between two checks for such claims
 
 
 class Producer:
-    """The turns of one worker at the store: each settles what has ended and claims what there is room for."""
+    """Runs the fetches of one worker. Each settles finished attempts and claims as many jobs as there is room for."""
 
     def __init__(self, worker: Worker, gates: ClaimGates) -> None:
         self._worker, self._in_flight, self._gates = worker, worker.in_flight, gates
@@ -42,14 +40,14 @@ class Producer:
         self._unknown_until = -math.inf
         self._said_outdated = False
 
-    # -- when ----------------------------------------------------------------------------------------------------
+    # -- when to fetch -------------------------------------------------------------------------------------------
 
     def news(self) -> None:
-        """There may be something to claim."""
+        """Makes the next fetch claim now: there may be new work."""
         self._next_poll = -math.inf
 
     def should_fetch(self) -> bool:
-        """Whether a turn would do something."""
+        """Whether a fetch has something to do now."""
         now = self._worker.clock.monotonic()
         if (
             self._in_flight.ended
@@ -60,7 +58,7 @@ class Producer:
         return not self._worker.stopping and self._in_flight.room() > 0 and self._due(now)
 
     def next_fetch_in(self) -> float:
-        """Seconds until a turn may do something without news."""
+        """Seconds until the next fetch if no signal arrives."""
         now = self._worker.clock.monotonic()
         waits = [self._worker.policy.poll_every]
         if self._in_flight.attempts:
@@ -79,15 +77,15 @@ class Producer:
     def _due_at(self, moment: float) -> None:
         self._next_due = moment if self._next_due is None else min(moment, self._next_due)
 
-    # -- a turn --------------------------------------------------------------------------------------------------
+    # -- one fetch -----------------------------------------------------------------------------------------------
 
     async def fetch_once(self) -> FetchResult | None:
-        """One turn; None when all of its time went to what could not be written."""
+        """Runs one fetch. Returns None when it failed and the outcomes were settled one by one instead."""
         ended = self._in_flight.take_ended()
         now = self._worker.clock.monotonic()
-        wish = self._request(len(ended), now)
+        request = self._request(len(ended), now)
         try:
-            done = await self._run_fetch(ended, wish)
+            done = await self._run_fetch(ended, request)
         except BaseException as error:
             self._in_flight.ended = ended + self._in_flight.ended
             self._unknown_until = self._worker.clock.monotonic() + _UNKNOWN_OUTCOME_SECONDS
@@ -95,15 +93,15 @@ class Producer:
                 raise
             await self._one_by_one()
             return None
-        if wish.adopt:
+        if request.adopt:
             self._next_adopt = now + _ADOPT_EVERY
-        if wish.check_cancellations:
+        if request.check_cancellations:
             self._next_cancel_check = now + self._worker.policy.listen_every
-        if wish.promote:
+        if request.promote:
             self._next_due = done.next_due
-        if wish.room and len(done.claimed) < wish.room:
-            self._next_poll = now + self._worker.policy.poll_every  # nothing more for now; news ends the wait
-        for key in wish.cleared:
+        if request.room and len(done.claimed) < request.room:
+            self._next_poll = now + self._worker.policy.poll_every  # no more jobs; a signal ends the wait
+        for key in request.cleared:
             if key in self._in_flight.attempts:
                 self._in_flight.attempts[key].suspect = False
         self._in_flight.in_flight.wait_to_be_alone(self._in_flight, waits=done.waits_to_be_alone)
@@ -112,7 +110,7 @@ class Producer:
         return done
 
     def _say_if_outdated(self) -> None:
-        """Once: from then on this worker claims nothing."""
+        """Logs once that the schema is newer than this worker, which claims nothing from then on."""
         if self._worker.outdated and not self._said_outdated:
             self._said_outdated = True
             hint = "it claims nothing more, and settles what it has; update and restart it"
@@ -134,7 +132,7 @@ class Producer:
             check_cancellations=held > 0 and now >= self._next_cancel_check,
             cycle=worker.cycle,
             alone=self._in_flight.in_flight.admits_suspect(self._in_flight, now),
-            cleared=tuple(each.key for each in self._in_flight.clearable()),
+            cleared=tuple(attempt.key for attempt in self._in_flight.clearable()),
         )
 
     async def _run_fetch(self, ended: list[FinishedAttempt], request: FetchRequest) -> FetchResult:
@@ -142,39 +140,44 @@ class Producer:
         return await self._worker.at_store(lambda tx: fetch(tx, self._gates, ended, request, now, self._worker.schema))
 
     async def _one_by_one(self) -> None:
-        """Something that ended cannot be written, and keeps the others from it: each alone, and that one without."""
-        leased, worker = self._in_flight, self._worker
-        ended, leased.ended = leased.ended, []
-        wish = FetchRequest(worker=worker.id, queues=worker.queues, room=0, lease=worker.policy.lease, promote=False)
-        for each in ended:
-            if not await self._alone(each, wish) and not await self._alone(leased.unwritable(each), wish):
-                leased.settled(each)
-                # Its lease ends by itself; to begin it again under that would be worse.
-                self._given_up.add((each.outcome.job.id, each.outcome.job.fence))
+        """Settles outcomes one by one after a batch failed, so that one bad outcome does not block the others.
 
-    async def _alone(self, each: FinishedAttempt, request: FetchRequest) -> bool:
+        The bad one is replaced by a failure.
+        """
+        in_flight, worker = self._in_flight, self._worker
+        ended, in_flight.ended = in_flight.ended, []
+        request = FetchRequest(worker=worker.id, queues=worker.queues, room=0, lease=worker.policy.lease, promote=False)
+        for finished in ended:
+            if not await self._alone(finished, request) and not await self._alone(
+                in_flight.unwritable(finished), request
+            ):
+                in_flight.settled(finished)
+                # Its lease expires. Adopting the job again under that lease would run it twice.
+                self._given_up.add((finished.outcome.job.id, finished.outcome.job.fence))
+
+    async def _alone(self, finished: FinishedAttempt, request: FetchRequest) -> bool:
         try:
-            self._after([each], await self._run_fetch([each], request), self._worker.clock.monotonic())
+            self._after([finished], await self._run_fetch([finished], request), self._worker.clock.monotonic())
         except (StoreBusy, StoreFull):
-            self._in_flight.ended.append(each)
+            self._in_flight.ended.append(finished)
         except Exception:
-            _log.exception("outcome_not_written job=%s ending=%s", each.outcome.job.id, each.outcome.ending)
+            _log.exception("outcome_not_written job=%s ending=%s", finished.outcome.job.id, finished.outcome.ending)
             return False
         return True
 
-    # -- what it brought -----------------------------------------------------------------------------------------
+    # -- after a fetch -------------------------------------------------------------------------------------------
 
     def _after(self, ended: list[FinishedAttempt], done: FetchResult, sent: float) -> None:
         self._cursor = done.cursor
         now = self._worker.heartbeat.store_now()
         late = {id(outcome) for outcome in done.settled.late}
-        for each in ended:
-            self._in_flight.settled(each)
-            self._count(each, late=id(each.outcome) in late)
-            if each.after is not None and id(each.outcome) not in late:
-                _call(each.after, each.outcome.job)
-            if each.outcome.wait is not None:
-                self._due_at(now + each.outcome.wait)
+        for finished in ended:
+            self._in_flight.settled(finished)
+            self._count(finished, late=id(finished.outcome) in late)
+            if finished.after is not None and id(finished.outcome) not in late:
+                _call(finished.after, finished.outcome.job)
+            if finished.outcome.wait is not None:
+                self._due_at(now + finished.outcome.wait)
         if done.opens_at is not None:
             self._due_at(done.opens_at)
         self._gates.tell(done.events)
@@ -187,42 +190,39 @@ class Producer:
                 self._in_flight.start(job, done, sent)
         if done.asked:
             asked = set(done.asked)
-            for attempt in [each for each in self._in_flight.attempts.values() if each.job.id in asked]:
+            for attempt in [held for held in self._in_flight.attempts.values() if held.job.id in asked]:
                 attempt.request_cancel()
 
-    def _count(self, each: FinishedAttempt, *, late: bool) -> None:
-        tally, ending = self._worker.stats, each.outcome.ending
+    def _count(self, finished: FinishedAttempt, *, late: bool) -> None:
+        stats, ending = self._worker.stats, finished.outcome.ending
         if late:
-            tally.lost += 1
-            _log.warning("lease_lost job=%s fence=%s", each.outcome.job.id, each.outcome.job.fence)
+            stats.lost += 1
+            _log.warning("lease_lost job=%s fence=%s", finished.outcome.job.id, finished.outcome.job.fence)
             return
-        setattr(tally, ending, getattr(tally, ending) + 1)
-        tally.held += each.held
+        setattr(stats, ending, getattr(stats, ending) + 1)
+        stats.held += finished.held
 
 
 def _call(after: Callable[[], object], job: Claimed) -> None:
     try:
         after()
-    except Exception:  # of the application; what is settled stays so, and the worker has others to settle
+    except Exception:  # the application's callback failed; the outcome is committed, and others are left to settle
         _log.exception("after_raised kind=%s job=%s", job.kind, job.id)
 
 
-# Wakes a worker when there is something to do: from this process at once, from others as the store can tell.
-
-
 class WakeSignal:
-    """An event that any thread may set. It tells a poke (something ended here) from news (something may be there)."""
+    """Wakes the loop of a worker. It distinguishes finished attempts from signals that there may be new work."""
 
     def __init__(self, watch: Callable[[Callable[[], None], threading.Event], None] | None = None) -> None:
-        self._watch = watch  # blocks in a thread of its own, and calls back when another process wrote something
+        self._watch = watch  # blocks in its own thread, and calls back when another process has written
         self._loop: asyncio.AbstractEventLoop | None = None
         self._event = asyncio.Event()
         self._news = False
-        self._asked = False  # the loop was asked to look, and has not yet
+        self._asked = False  # a callback is scheduled on the loop and has not run yet
 
     @contextlib.asynccontextmanager
     async def listening(self, *, others: bool = True) -> AsyncIterator[None]:
-        """Hears the news of this process, and of *others*, while the block runs."""
+        """Receives signals of this process, and of *others*, while the block runs."""
         self._asked = False
         self._loop = loop = asyncio.get_running_loop()
         stop = threading.Event()
@@ -241,11 +241,11 @@ class WakeSignal:
                 await loop.run_in_executor(None, thread.join, 2)
 
     def signal_finished(self) -> None:
-        """Something ended on the loop; from its own thread."""
+        """Signals that an attempt has finished. Call it on the loop's thread."""
         self._event.set()
 
     def signal_new_work(self) -> None:
-        """There may be something new to do; from any thread."""
+        """Signals that there may be new work. Call it from any thread."""
         loop = self._loop
         if loop is None or self._asked:
             return
@@ -259,13 +259,13 @@ class WakeSignal:
         self._event.set()
 
     def take(self) -> bool:
-        """Whether there was news; from now on there is none."""
+        """Whether new work was signalled. Resets both signals."""
         was, self._news = self._news, False
         self._event.clear()
         return was
 
     async def wait(self, timeout: float | None) -> None:
-        """Until it is set, or so many seconds."""
+        """Waits for a signal, or for *timeout* seconds."""
         if self._event.is_set():
             return
         with contextlib.suppress(TimeoutError):

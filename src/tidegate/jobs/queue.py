@@ -1,4 +1,4 @@
-"""Durable jobs on SQLite, or on PostgreSQL by changing the URL."""
+"""The queue: declares jobs, inserts them and opens the database (SQLite or PostgreSQL, by URL)."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ T = TypeVar("T")
 
 _log = logger("tidegate.queue")
 
-_OPENINGS = 3  # times that a database is opened which went away meanwhile
+_OPENINGS = 3  # attempts to open a database that restarts meanwhile
 
 
 class Queue(WorkerRunner):
-    """Jobs that survive a crash: leases, dedupe, dependencies, and claims that pass the gates of their targets.
+    """A durable job queue with leases, unique jobs, dependencies and gates per target.
 
     q = Queue("sqlite:///jobs.db")                  # or postgresql://...
 
@@ -94,15 +94,15 @@ class Queue(WorkerRunner):
         clock: Clock = SYSTEM,
         tuning: Tuning | None = None,
     ) -> None:
-        """The database is opened when it is first needed, so that a module can declare jobs and be imported anywhere.
+        """Checks the options. The first use opens the database, so importing a module that declares jobs does not.
 
-        *queues*: more queues than the declared jobs name, for `options(queue=...)`; workers serve them, too.
-        *retention*: how long final jobs are kept, by queue and state: {"mail": {"done": "1d"}}. "*" is for all other
-        queues. The default is 7 days for done jobs and 30 days for others.
-        *max_args*: bytes of JSON that the arguments of a job may have.
-        *listen_url*: a direct connection to a PostgreSQL that *url* reaches through a pooler; without it, workers poll.
+        *queues*: queues that no declared job names, for `options(queue=...)`. Workers serve them, too.
+        *retention*: how long final jobs are kept, by queue and state: {"mail": {"done": "1d"}}. "*" means all other
+        queues. The default is 7 days for done jobs and 30 days for failed and cancelled ones.
+        *max_args*: the maximum size of a job's arguments, in bytes of JSON.
+        *listen_url*: a direct connection to PostgreSQL where *url* goes through a pooler. Without it, workers poll.
         *driver*: the SQLite library, "apsw" or "sqlite3".
-        *inline*: without threads, for virtual time. *tuning* has what only tests and Tidegate itself change.
+        *inline*: run without threads, for virtual time. *tuning*: values that only tests and Tidegate change.
         """
         check_url(url, driver)
         validation.clock(clock)
@@ -131,14 +131,14 @@ class Queue(WorkerRunner):
         self._in_flight = InFlightAttempts() if inline else THIS_PROCESS
         self._lock = threading.Lock()
         self._store: Store | None = None
-        self._process = 0  # that opened it
+        self._process = 0  # the pid that opened the store
         self._store_id = ""
         self._batcher: InsertBatcher
         self._closed = False
 
     @property
     def store(self) -> Store:
-        """The database, opened and brought up to date."""
+        """The database, opened and migrated on first use."""
         if self._store is None:
             with self._lock:
                 if self._closed:
@@ -146,7 +146,7 @@ class Queue(WorkerRunner):
                 if self._store is None:
                     self._store, self._process = self._opened(), os.getpid()
         if self._process != os.getpid():
-            # Two processes on one connection would read each other's answers.
+            # Two processes on one connection would read each other's responses.
             raise StoreError("the queue was used before a fork; use it in the child only, or make another one there")
         return self._store
 
@@ -158,7 +158,10 @@ class Queue(WorkerRunner):
         statements: Source | None = None,
         migrations: Source | None = None,
     ) -> Db:
-        """The tables and statements of an application, in this database; see `Db`. Asked again, it is the same."""
+        """Returns the tables and statements of an application in this database; see `Db`.
+
+        Later calls for the same application return the same object.
+        """
         given = (package, statements, migrations)
         if app in self._dbs and given in ((None, None, None), self._dbs_given[app]):
             return self._dbs[app]
@@ -175,7 +178,7 @@ class Queue(WorkerRunner):
 
     # -- declaring -----------------------------------------------------------------------------------------------
 
-    # The same as `JobDecorator`, for a decorator without parentheses.
+    # The overloads of `JobDecorator`, for a decorator without parentheses.
     @overload
     def job(self, fn: Callable[Concatenate[Context, P], AsyncDone[R]], /) -> JobFunction[P, R]: ...
     @overload
@@ -279,41 +282,55 @@ class Queue(WorkerRunner):
         lost_code: str = WORKER_LOST,
         max_crashes: int = DEFAULT_CRASHES,
     ) -> Any:
-        """Makes a job of a function. It takes ordinary parameters, and a `Context` where it has one as an annotation.
+        """Declares a function as a job. A parameter annotated with `Context` receives the attempt's context.
 
         @q.job(attempts=5)
         async def send(to: str, subject: str = "hello", *, urgent: bool = False) -> Receipt: ...
 
-        *name*: of the kind in the database; keep it when the function is renamed. *aliases*: kinds of jobs that were
-        stored under other names. *target*: its gates are passed before a claim; *key* says which part of it. *unique*:
-        what makes two jobs the same while they are in one of the states of *while_* (queued and running by default).
-        *key* and *unique* are the name of a parameter, several names, or a function that takes some of the arguments by
-        name; `unique=True` means all arguments, and a function that returns None says that this job is not unique.
-        *attempts* in all, or fewer after some codes (*per_code*), *backoff* between them. *verify* looks before an
-        attempt that follows another one, takes arguments as *key* does, and returns what it found, or None. *process*:
-        in a child process with these limits. *expires*: of no use after so long. *fail_fast_code*: of jobs that are not
-        tried, where the target fails fast. *lost_code*: of jobs whose worker was lost once too often. *max_crashes*:
-        deaths of workers while a job ran alone that fail it.
+        *name*: the kind in the database. Keep it when you rename the function. *aliases*: other kind names under which
+        jobs are stored. *target*: the service that the job calls. A claim passes its gates. *key*: the part of the
+        target. *unique*: what makes two jobs duplicates while one is in a state of *while_* (queued and running by
+        default). *key* and *unique* are a parameter's name, a tuple of names, or a function that takes some of the
+        arguments by name. `unique=True` means all arguments. A function that returns None makes the job not unique.
+        *attempts*: the maximum, with lower limits by code in *per_code* and *backoff* between attempts. *verify*: runs
+        before every attempt but the first and returns the result of an earlier attempt, or None. It takes arguments as
+        *key* does. *process*: run in a child process, with these limits. *expires*: fail the job if it is still queued
+        after this duration. *fail_fast_code*: the code of a job that is not tried because its target fails fast.
+        *lost_code*: the code of a job that fails because its workers crashed. *max_crashes*: how many worker crashes
+        while the job ran alone make it fail.
         """
-        said = JobOptions(
-            queue=queue, name=name, aliases=aliases, target=target, key=key, unique=unique, while_=while_,
-            attempts=attempts, per_code=per_code or {}, backoff=backoff, verify=verify, process=process,
-            expires=expires, cancellable=cancellable, fail_fast_code=fail_fast_code, lost_code=lost_code,
+        options = JobOptions(
+            queue=queue,
+            name=name,
+            aliases=aliases,
+            target=target,
+            key=key,
+            unique=unique,
+            while_=while_,
+            attempts=attempts,
+            per_code=per_code or {},
+            backoff=backoff,
+            verify=verify,
+            process=process,
+            expires=expires,
+            cancellable=cancellable,
+            fail_fast_code=fail_fast_code,
+            lost_code=lost_code,
             max_crashes=max_crashes,
-        )  # fmt: skip
-        said.policy()
+        )
+        options.policy()
         if fn is not None:
-            return self._declared_job(said, fn, sys._getframe(1).f_locals)
+            return self._declared_job(options, fn, sys._getframe(1).f_locals)
 
-        # Types that are declared inside a function are known only there.
-        return lambda fn: self._declared_job(said, fn, sys._getframe(1).f_locals)
+        # Types that are declared inside a function can be resolved only with its locals.
+        return lambda fn: self._declared_job(options, fn, sys._getframe(1).f_locals)
 
     def _declared_job(
-        self, said: JobOptions, fn: Callable[..., Any], scope: Mapping[str, Any]
+        self, options: JobOptions, fn: Callable[..., Any], scope: Mapping[str, Any]
     ) -> JobFunction[..., Any]:
-        made = said.declared(self, fn, scope)
-        self._add(made.kind, said.target, said.aliases)
-        return made
+        declared = options.declared(self, fn, scope)
+        self._add(declared.kind, options.target, options.aliases)
+        return declared
 
     def _add(self, kind: JobKind, target: Target | None, aliases: Sequence[str]) -> None:
         if kind.name in self._kinds:
@@ -328,14 +345,14 @@ class Queue(WorkerRunner):
         self._kinds.update(dict.fromkeys((kind.name, *aliases), kind))
 
     def known_queue(self, queue: str) -> str:
-        """A queue that a job is put into by an option. The workers of this process work on it, too."""
+        """Validates a queue that `options(queue=...)` names. The workers of this process serve it from now on."""
         if queue not in self._more_queues and queue not in self.queues():
             self._more_queues.add(valid_name(queue, field="queue"))
-            _log.warning("queue_not_declared queue=%s", queue)  # workers elsewhere do not know it
+            _log.warning("queue_not_declared queue=%s", queue)  # workers of other processes do not serve it
         return queue
 
     def pack_of(self, kind: JobKind) -> Pack | None:
-        """The rules of a kind's target."""
+        """The rule pack of the kind's target, if it has one."""
         rules = self._targets.get(kind.target)
         return None if rules is None else rules.rule_pack
 
@@ -344,16 +361,23 @@ class Queue(WorkerRunner):
         return CORE if pack is None else pack.code_book
 
     def fault_of_job(self, job: Job) -> Fault:
-        """Why a job failed."""
+        """The fault that made *job* fail."""
         kind, code = self._kinds.get(job.kind), job.error_code or "unexpected"
         known = (CORE if kind is None else self.code_book(kind)).get(code)
         message, status, detail = job.error_message or "", job.last_status or 0, job.last_message or ""
         if known is not None:
             return replace(known.fault("job", status=status, detail=detail), message=message or known.message)
-        return Fault(  # a code of the handler's own
-            code=code, reason=Reason.ITEM, reach=Reach.ITEM, level=Level.WARN, message=message, advice="", rule="job",
-            status=status, detail=detail,
-        )  # fmt: skip
+        return Fault(  # a code that the handler chose
+            code=code,
+            reason=Reason.ITEM,
+            reach=Reach.ITEM,
+            level=Level.WARN,
+            message=message,
+            advice="",
+            rule="job",
+            status=status,
+            detail=detail,
+        )
 
     def schedule(
         self,
@@ -364,13 +388,13 @@ class Queue(WorkerRunner):
         name: str | None = None,
         zone: str = "UTC",
     ) -> None:
-        """Puts a job in at each tick of a cron expression ("0 * * * *"), once over all workers, as long as one runs.
+        """Inserts a job at each tick of a cron expression ("0 * * * *"), once over all workers, while one runs.
 
         q.schedule("0 * * * *", send, ("ada@example.org",))
 
-        *args* are the arguments of the call, a tuple or a dict by name, or a function of the tick's time. Ticks that
-        nobody was there for are made up for by one. *name* tells two schedules of one kind and expression
-        apart; a changed name is a new schedule.
+        *args*: the arguments of the call as a tuple or a dict by name, or a function of the tick's time. If no worker
+        ran at several ticks, the next worker inserts one job for all of them. *name* distinguishes two schedules of one
+        kind and expression. A changed name is a new schedule.
         """
         made = Schedule(
             name=valid_name(name or f"{job.kind.name} {expression}".strip(), field="name"),
@@ -382,10 +406,10 @@ class Queue(WorkerRunner):
             raise ValueError(f"name: there is a schedule {made.name!r} already; give this one another name")
         self._schedules[made.name] = made
 
-    # -- putting in ----------------------------------------------------------------------------------------------
+    # -- inserting -----------------------------------------------------------------------------------------------
 
     def run_in_transaction(self, work: Callable[[Tx], T], connection: Any = None) -> T:
-        """Runs *work* in a transaction of its own, or on the user's open connection; wakes the workers."""
+        """Runs *work* in a new transaction and wakes the workers, or runs it on the caller's open *connection*."""
         if connection is None:
             result = self.store.write(work)
             self.notify_workers()
@@ -396,35 +420,35 @@ class Queue(WorkerRunner):
         return work(self.store.join_transaction(connection))
 
     def insert(self, job: NewJob, connection: Any = None) -> InsertResult:
-        """The job that now stands for it; see `put`."""
+        """Inserts *job*, or finds its duplicate; see `run_in_transaction` for *connection*."""
         if connection is None and job.alone and self.store.dialect is Dialect.POSTGRES:
-            taken = self._batcher.put(job)
+            result = self._batcher.put(job)
             self.notify_workers()
-            return taken
+            return result
         return self.run_in_transaction(lambda tx: insert.enqueue_one(tx, job), connection)
 
     async def ainsert(self, job: NewJob, connection: Any = None) -> InsertResult:
-        """As `insert`, without blocking the loop; except on the user's own connection to SQLite.
+        """As `insert`, without blocking the loop.
 
-        That belongs to the thread that opened it.
+        On the caller's own SQLite connection it blocks: only the thread that opened the connection may use it.
         """
         if connection is not None and self.store.dialect is Dialect.SQLITE:
             return self.insert(job, connection)
         return await self.run_blocking(lambda: self.insert(job, connection))
 
     async def arun_in_transaction(self, work: Callable[[Tx], T], connection: Any = None) -> T:
-        """As `put`, without blocking the loop; see `ainsert`."""
+        """As `run_in_transaction`, without blocking the loop; see `ainsert` for the exception."""
         if connection is not None and self.store.dialect is Dialect.SQLITE:
             return self.run_in_transaction(work, connection)
         return await self.run_blocking(lambda: self.run_in_transaction(work, connection))
 
     def older_than(self, age: Duration) -> float:
-        """The UNIX time before which everything is at least *age* old: for deleting what is old.
+        """The UNIX time before which every row is at least *age* old, for deleting old rows.
 
         db.all("prune", before=q.older_than("30d"))
 
-        A step of the clock is not elapsed time. Returns 0 while nobody can know how much time has passed: for ten
-        minutes after a start on a clock that is ahead of the last heartbeat.
+        A step of the clock does not count as elapsed time. Returns 0 while the elapsed time is unknown: for ten minutes
+        after a start on a clock that is ahead of the last heartbeat.
         """
         wanted = seconds(age, field="age")
         if self.store.dialect is Dialect.SQLITE:
@@ -432,20 +456,20 @@ class Queue(WorkerRunner):
         return min(self.clock.older_than(wanted), self.store.write(lambda tx: _older_than(self.store, tx, wanted)))
 
     def notify_workers(self) -> None:
-        """There may be something new to do."""
+        """Wakes the workers of this process and of others: there may be new jobs."""
         for wake in self._wakes:
             wake.signal_new_work()
         if self._store is not None:
             self._store.announce()
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
-        """Runs *work*, which waits for the database, without blocking the loop."""
+        """Runs *work*, which waits for the database, in a thread; on the loop if the queue is inline."""
         return work() if self.inline else await asyncio.get_running_loop().run_in_executor(None, work)
 
     # -- opening and closing -------------------------------------------------------------------------------------
 
     def queues(self) -> frozenset[str]:
-        """The names of the queues that jobs are declared for, or that `queues` lists."""
+        """The queues of declared jobs, and those of the constructor's *queues*."""
         return frozenset(kind.queue for kind in self._kinds.values()) | self._more_queues
 
     def _database(self) -> Store:
@@ -471,7 +495,7 @@ class Queue(WorkerRunner):
                 for db in self._dbs.values():
                     db.attach(store)
             except StoreBusy:
-                # A database that restarts just now is no reason not to start; each step may be repeated.
+                # The database may be restarting. Each step is idempotent.
                 store.close()
                 if not left:
                     raise

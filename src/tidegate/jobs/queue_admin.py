@@ -1,4 +1,4 @@
-"""The operator's part of a queue: actions on jobs and on targets."""
+"""Operator actions of a queue: on jobs, queues and targets."""
 
 from __future__ import annotations
 
@@ -24,14 +24,12 @@ from tidegate.targets import actions, explain, table
 from tidegate.targets.explain import WaitReason
 from tidegate.targets.table import TargetEvent
 
-# A target whose state is in the store: what people ask of it and do to it, for all workers at once.
-
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapacityStatus:
-    """What a target with a capacity said of itself: *depth* of *cap*, and *own* sends that do not show there yet."""
+    """The fill level of a target: *depth* of *cap*, and *own* sends that the depth does not include yet."""
 
     depth: int
     own: int
@@ -40,33 +38,34 @@ class CapacityStatus:
 
 
 class QueueTargetKey:
-    """One key of a target of jobs."""
+    """Operator actions on one key of a job target."""
 
     def __init__(self, target: QueueTarget, key: Hashable) -> None:
         self._target, self._key = target, lane_of(key)
 
     def explain(self) -> list[WaitReason]:
-        """What stands before its jobs; empty when nothing does."""
+        """Why its jobs wait; empty when nothing holds them."""
         return self._target.ask(lambda tx: explain.target(tx, self._target.name, self._key))
 
     def clear(self, by: str = "person", *, noted: bool = True) -> bool:
-        """Forgets all state of the key, as after new credentials: its jobs go at once. False when there was none.
+        """Removes all state of the key, for example after new credentials, so that its jobs can run now.
 
-        *noted*: whether it is an action of its own on the page Activity, and not a part of one.
+        Returns False when there was none. *noted*: whether the audit log gets an entry; False as part of another
+        action.
         """
         return self._target.act(lambda tx: actions.clear_key(tx, self._target.name, self._key, by, noted=noted))
 
     def disable(self, until: Until | None = None, by: str = "person", reason: str = "manual") -> None:
-        """No job of this key until then, or until `enable()`."""
+        """Stops claims of jobs with this key until *until*, or until `enable()`."""
         self._target.act(lambda tx: actions.disable_key(tx, self._target.name, self._key, by, until, reason))
 
     def enable(self, by: str = "person") -> bool:
-        """Ends a rest, whoever ordered it; False when there was none."""
+        """Ends a cooldown, automatic or manual. Returns False when there was none."""
         return self._target.act(lambda tx: actions.enable_key(tx, self._target.name, self._key, by))
 
 
 class QueueTarget:
-    """A target of jobs, by name.
+    """Operator actions on a job target, for all workers. Its state is in the store.
 
     q.target("spotify").pause("2h", by="ada")
     q.target("spotify").key(7).clear()
@@ -76,15 +75,15 @@ class QueueTarget:
         self._queue, self.name, self._declared = queue, name, declared
 
     def key(self, key: Hashable) -> QueueTargetKey:
-        """The part of it that the jobs with this key belong to."""
+        """One key of the target."""
         return QueueTargetKey(self, key)
 
     def explain(self) -> list[WaitReason]:
-        """What stands before all of its jobs, and those without a key; empty when nothing does."""
+        """Why all of its jobs wait, or those without a key; empty when nothing holds them."""
         return self.ask(lambda tx: explain.target(tx, self.name, ""))
 
     def fullness(self) -> CapacityStatus | None:
-        """How full it was when it was last asked, and what was sent since; None when it was never asked."""
+        """The last observed depth and the sends since; None when the depth was never read."""
 
         def read(tx: Tx) -> CapacityStatus | None:
             row = table.target(tx, self.name)
@@ -98,7 +97,7 @@ class QueueTarget:
         return self.ask(read)
 
     def pause(self, until: Until, by: str = "person") -> float:
-        """No job of it is claimed until then; returns when that is."""
+        """Stops claims of its jobs until *until*. Returns that time, UNIX time."""
         return self.act(lambda tx: actions.pause_target(tx, self.name, until, by))
 
     def resume(self, by: str = "person") -> bool:
@@ -106,15 +105,15 @@ class QueueTarget:
         return self.act(lambda tx: actions.resume_target(tx, self.name, by))
 
     def force(self, state: str, until: Until | None = None, by: str = "person") -> str:
-        """Opens its breaker until a time, or closes it now; returns the state that it had."""
+        """Opens its breaker until a time, or closes it now. Returns the previous state."""
         return self.act(lambda tx: actions.force_breaker(tx, self.name, state, by, until))
 
     def reset(self, by: str = "person") -> str:
-        """Closes its breaker and forgets its counts; returns the state that it had."""
+        """Closes its breaker and resets its counts. Returns the previous state."""
         return self.act(lambda tx: actions.reset_breaker(tx, self.name, by))
 
     def events(self, limit: int = 100) -> list[TargetEvent]:
-        """What happened to it, the newest first."""
+        """Its events, newest first."""
         return self.ask(lambda tx: table.events(tx, "target", self.name, limit))
 
     def ask(self, work: Callable[[Tx], T]) -> T:
@@ -126,19 +125,17 @@ class QueueTarget:
         return self._queue.run_in_transaction(work)
 
     def _known(self) -> None:
-        """One that is declared here exists, even if no worker has been there yet."""
+        """Creates the row of a declared target that no worker has used yet."""
         name, store = self.name, self._queue.store
         if self._declared and store.read(lambda tx: table.target(tx, name)) is None:
             store.write(lambda tx: tx.query("target_new", {"name": name}))
 
 
-# What people ask of a queue's jobs and targets, and do to them.
-
 JobRef = Enqueued[Any] | int
 
 
 class QueueAdmin(ABC):
-    """The half of a queue that is not about putting in and working."""
+    """The part of a queue that reads jobs and acts on jobs and targets."""
 
     _kinds: Mapping[str, JobKind]
     _targets: Mapping[str, TargetRules]
@@ -150,39 +147,42 @@ class QueueAdmin(ABC):
 
     @abstractmethod
     def run_in_transaction(self, work: Callable[[Tx], T], connection: Any = None) -> T:
-        """Runs *work* in a transaction; wakes the workers."""
+        """Runs *work* in a transaction and wakes the workers."""
 
     @abstractmethod
     def notify_workers(self) -> None:
-        """There may be something new to do."""
+        """Wakes the workers: there may be new jobs."""
 
     @abstractmethod
     def queues(self) -> frozenset[str]:
-        """The names of the queues that jobs are declared for."""
+        """The queues of declared jobs."""
 
     def get(self, job: JobRef) -> Job:
-        """The job as it stands; NotFound when there is none."""
+        """The current job, with decoded values. Raises NotFound."""
         return self.row(job).read()
 
     def row(self, job: JobRef) -> Job:
-        """As `get`, with its JSON as it is kept."""
+        """As `get`, with its values as stored JSON."""
         found = self.store.read(lambda tx: job_actions.get(tx, id_of(job)))
         if found is None:
             raise NotFound(f"there is no job {id_of(job)}")
         return found
 
     def events(self, job: JobRef) -> list[JobEvent]:
-        """What happened to it, oldest first."""
+        """The history of a job, oldest first."""
         return self.store.read(lambda tx: job_actions.events(tx, id_of(job)))
 
     def retry(self, job: JobRef, by: str = "person") -> bool:
-        """Queues a failed job again: attempts restart, history stays. False when it has not failed, or is barred."""
+        """Queues a failed job again: attempts restart, the history stays.
+
+        Returns False when it has not failed, or must not be retried.
+        """
         return self.run_in_transaction(lambda tx: job_actions.try_retry(tx, id_of(job), by))
 
     def cancel(self, job: JobRef, by: str = "person") -> str | None:
-        """'cancelled', or 'asked' when it runs and its handler was told, or None when it has ended.
+        """Cancels a job. Returns 'cancelled', 'asked' when it runs and its handler must stop first, or None if ended.
 
-        Refused when jobs of its kind cannot be cancelled.
+        Raises Rejected when jobs of its kind cannot be cancelled.
         """
         found = self.row(job)
         done = self.run_in_transaction(lambda tx: job_actions.try_cancel(tx, found.id, by))
@@ -191,9 +191,9 @@ class QueueAdmin(ABC):
         return done
 
     def forget(self, job: JobRef, by: str = "person", *, connection: Any = None) -> bool:
-        """Removes a final job with its history, and frees its unique.
+        """Removes a final job with its history, and releases its unique key.
 
-        False when it has not ended, or when it is done and a job that depends on it has not ended.
+        Returns False when it has not ended, or when it is done and one of its children has not ended.
         """
 
         def work(tx: Tx) -> bool:
@@ -206,30 +206,30 @@ class QueueAdmin(ABC):
         return self.run_in_transaction(work, connection)
 
     def release_unique(self, job: JobRef, *, connection: Any = None) -> bool:
-        """Frees the unique of a final job whose result is gone, so that the same may be put in again.
+        """Releases the unique key of a final job, for example when its result was deleted and must be made again.
 
-        The job stays, with its history. False when it has not ended, or holds none.
+        The job and its history stay. Returns False when it has not ended, or holds no unique key.
         """
         return self.run_in_transaction(lambda tx: job_actions.release_unique(tx, id_of(job)), connection)
 
     def forbid_retry(self, job: JobRef, by: str = "", *, connection: Any = None) -> bool:
-        """Keeps a final job whose input is gone from being retried: what it needs must be put in anew.
+        """Forbids retries of a final job, for example when its input was deleted.
 
-        The job stays, with its history. False when it has not ended, or is barred already.
+        The job and its history stay. Returns False when it has not ended, or retries are already forbidden.
         """
         return self.run_in_transaction(lambda tx: job_actions.forbid_retry(tx, id_of(job), by), connection)
 
     def explain(self, job: JobRef) -> list[WaitReason]:
-        """Why it is not running, the first reason first; empty when it runs or has ended.
+        """Why a job is not running, the most important reason first; empty when it runs or has ended.
 
-        A running job whose worker has disappeared has a reason, too: it waits for the end of its lease.
+        A running job whose worker has disappeared has a reason, too: it waits until its lease ends.
         """
         return self.store.read(lambda tx: job_explain.job(tx, id_of(job)))
 
     def retry_many(self, expected: int | None = None, *, by: str = "person", **which: str) -> BulkOutcome:
-        """Retries the failed jobs of a *queue*, *kind*, *target* or *code*, if they are as many as *expected*.
+        """Retries the failed jobs of a *queue*, *kind*, *target* or *code*, if their count equals *expected*.
 
-        Without a number it only counts them.
+        Without *expected* it only counts them.
         """
         wanted = Filter(**which)  # type: ignore[arg-type]
         if expected is None:
@@ -239,7 +239,7 @@ class QueueAdmin(ABC):
         return found
 
     def pause(self, queue: str, until: Until, by: str = "person") -> float:
-        """No job of this queue is claimed until then ("2h", a datetime, UNIX time); returns when that is."""
+        """Stops claims from *queue* until *until* ("2h", a datetime, UNIX time). Returns that time, UNIX time."""
         return self.run_in_transaction(lambda tx: job_actions.pause_queue(tx, queue, until, by, self.queues()))
 
     def resume(self, queue: str, by: str = "person") -> bool:
@@ -247,5 +247,5 @@ class QueueAdmin(ABC):
         return self.run_in_transaction(lambda tx: job_actions.resume_queue(tx, queue, by, self.queues()))
 
     def target(self, name: str) -> QueueTarget:
-        """A target of jobs, for all workers at once: to pause, to clear a key of, to reset its breaker."""
+        """Operator actions on a target of this queue's jobs; see `QueueTarget`."""
         return QueueTarget(self, name, declared=name in self._targets)

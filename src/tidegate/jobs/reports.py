@@ -23,7 +23,7 @@ from tidegate.targets.status import full
 
 
 class JobLabelInput(Protocol):
-    """What must be known of a job to say how it is."""
+    """The fields of a job that its label needs."""
 
     @property
     def stage(self) -> str: ...
@@ -42,7 +42,7 @@ class JobLabelInput(Protocol):
 
 
 def job_token(job: JobLabelInput) -> str:
-    """The row of `JOBS` that is true of a job."""
+    """The token of a job's label in `JOBS`."""
     if job.stage == StoredState.WAITING:
         return "retrying" if job.attempt or job.code else "scheduled"
     if job.stage == StoredState.READY:
@@ -51,7 +51,7 @@ def job_token(job: JobLabelInput) -> str:
 
 
 def job_reason(job: JobLabelInput, now: float, held: str = "") -> str:
-    """Why a job is as it is, in one line; *held*: what `holding` found before its target."""
+    """The reason for a job's state in one line. *held*: the result of `holding` for its target."""
     token, situation = job_token(job), ""
     if job.stage == StoredState.READY and job.target:
         situation = held or "target"
@@ -59,28 +59,33 @@ def job_reason(job: JobLabelInput, now: float, held: str = "") -> str:
         situation = "refused"
     since = job.due_at if job.finished_at is None else job.finished_at
     return JOBS[token].line(
-        situation, attempt=job.attempt, most=job.most_attempts, target=job.target, code=in_brackets(job.code),
-        age=format_duration(now - since), when=ahead(job.due_at, now),
-    )  # fmt: skip
+        situation,
+        attempt=job.attempt,
+        most=job.most_attempts,
+        target=job.target,
+        code=in_brackets(job.code),
+        age=format_duration(now - since),
+        when=ahead(job.due_at, now),
+    )
 
 
 STAGES = tuple(str(stage) for stage in StoredState)
 _QUEUED = ("blocked", "waiting", "ready")
-_LATELY, _MAX_LATELY = 300.0, 500  # seconds, and jobs: what the rate of a queue is read off
+_LATELY, _MAX_LATELY = 300.0, 500  # the window of a queue's rate, in seconds and in jobs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueReport:
-    """One queue: how many jobs in which state, and whether it is paused."""
+    """One queue: job counts by state, pause, workers and rate."""
 
     name: str
     jobs: dict[str, int]
     paused_until: float | None = None
     paused_by: str | None = None
     workers: int = 0
-    oldest: float | None = None  # seconds that the job has waited that waits longest, of those that could go
-    oldest_job: int | None = None  # that job
-    rate: float | None = None  # jobs done in a minute, lately
+    oldest: float | None = None  # wait time in seconds of the oldest ready job
+    oldest_job: int | None = None
+    rate: float | None = None  # recently done jobs per minute
 
     @property
     def waiting(self) -> int:
@@ -88,7 +93,7 @@ class QueueReport:
 
     @property
     def drained_in(self) -> float | None:
-        """Seconds until nothing is left, at the rate of late; None when nothing was done lately."""
+        """Seconds until the queue is empty at the recent rate; None when no job was done recently."""
         return self.waiting / self.rate * 60 if self.rate else None
 
     def as_json(self) -> dict[str, Any]:
@@ -119,7 +124,7 @@ class JobSummary:
 
     @property
     def token(self) -> str:
-        """Of `words.JOBS`."""
+        """The token of its label in `labels.JOBS`."""
         return job_token(self)
 
     @property
@@ -127,7 +132,7 @@ class JobSummary:
         return labels.JOBS[self.token].word
 
     def reason(self, now: float, held: Mapping[str, str] | None = None) -> str:
-        """Why it is as it is, in one line; *held*: what `holding` found before targets."""
+        """The reason for its state in one line. *held*: the result of `holding`."""
         return job_reason(self, now, (held or {}).get(self.target, ""))
 
     def as_json(self) -> dict[str, Any]:
@@ -151,45 +156,51 @@ class WorkerReport:
 
 
 def queues(tx: Tx, *, ages: bool = True) -> list[QueueReport]:
-    """Every queue that has or had jobs, or was paused; without *ages* it does not say how long they wait."""
+    """Every queue that has or had jobs, or is paused. *ages*: whether to compute wait times and rates."""
     now = now_of(tx)
     counts: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for (queue, what), n in settle.read(tx).items():
         if what in STAGES:
-            counts[queue] |= {what: n} if n else {}  # a state that was left is not said, added up or not
+            counts[queue] |= {what: n} if n else {}  # omits zeros, whether or not they are summed up
     paused = {name: (until, by) for name, _, until, by in tx.query("queue_rows") if until is not None and now < until}
-    there = [worker for worker in workers(tx) if worker.there and not worker.outdated]
-    found = []
+    active = [worker for worker in workers(tx) if worker.there and not worker.outdated]
+    reports = []
     for name in sorted({*counts, *paused}):
         until, by = paused.get(name, (None, None))
-        at_work = sum(name in worker.queues for worker in there)
+        at_work = sum(name in worker.queues for worker in active)
         first = first_ready(tx, name) if ages and counts[name].get("ready") else []
         eldest = next(iter(first), None)
         held = holding(tx, first)
-        # While they are all held, nobody knows when there will be none left.
+        # While all jobs are held, the rate says nothing about the time to drain.
         goes_on = not first or any(held.get(job.target) in (None, "full") for job in first)
-        found.append(QueueReport(
-            name=name, jobs=counts[name], paused_until=until, paused_by=by, workers=at_work,
-            oldest=None if eldest is None else max(0.0, now - eldest.due_at),
-            oldest_job=None if eldest is None else eldest.id,
-            rate=_rate(tx, name, now) if ages and goes_on else None,
-        ))  # fmt: skip
-    return found
+        reports.append(
+            QueueReport(
+                name=name,
+                jobs=counts[name],
+                paused_until=until,
+                paused_by=by,
+                workers=at_work,
+                oldest=None if eldest is None else max(0.0, now - eldest.due_at),
+                oldest_job=None if eldest is None else eldest.id,
+                rate=_rate(tx, name, now) if ages and goes_on else None,
+            )
+        )
+    return reports
 
 
 def holding(tx: Tx, jobs: Iterable[JobSummary]) -> dict[str, str]:
-    """What stands before the jobs of a target, for those that could go otherwise: "shut", "paused" or "full"."""
+    """Why ready jobs wait, by target: "shut", "paused" or "full"."""
     now = now_of(tx)
     names = sorted({job.target for job in jobs if job.stage == StoredState.READY and job.target})
-    found = {name: row for name in names if (row := table.target(tx, name)) is not None}
-    paused = {name for name, row in found.items() if row.paused_until is not None and now < row.paused_until}
-    shut = {name for name, row in found.items() if row.breaker.state == OPEN}
-    taken = {name for name, row in found.items() if full(row, now) is not None}
+    rows = {name: row for name in names if (row := table.target(tx, name)) is not None}
+    paused = {name for name, row in rows.items() if row.paused_until is not None and now < row.paused_until}
+    shut = {name for name, row in rows.items() if row.breaker.state == OPEN}
+    taken = {name for name, row in rows.items() if full(row, now) is not None}
     return {**dict.fromkeys(taken, "full"), **dict.fromkeys(shut, "shut"), **dict.fromkeys(paused, "paused")}
 
 
 def first_ready(tx: Tx, queue: str) -> list[JobSummary]:
-    """Those few that could go and were made first, in the order in which they were due: each may have been put off."""
+    """The first ready jobs by id, sorted by due time, because each may have been delayed."""
     ids = [{"id": row[0]} for row in tx.query("ready_oldest", {"queue": queue, "n": 20})]
     return sorted((JobSummary(*row) for row in tx.query_many("list_rows", ids)), key=lambda line: line.due_at)
 
@@ -204,16 +215,23 @@ def workers(tx: Tx) -> list[WorkerReport]:
     now = now_of(tx)
     return [
         WorkerReport(
-            id=id_, host=host, pid=pid, started_at=started, seen_at=seen, queues=json.loads(names),
-            stopping=bool(stopping), outdated=bool(outdated), there=now - seen <= WORKER_GONE,
+            id=id_,
+            host=host,
+            pid=pid,
+            started_at=started,
+            seen_at=seen,
+            queues=json.loads(names),
+            stopping=bool(stopping),
+            outdated=bool(outdated),
+            there=now - seen <= WORKER_GONE,
         )
         for id_, host, pid, started, seen, names, stopping, outdated in tx.query("workers")
-    ]  # fmt: skip
+    ]
 
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """One job with its history, and why it waits if it does."""
+    """One job with its history and its wait reasons."""
 
     job: Job
     events: list[JobEvent]
@@ -224,13 +242,15 @@ class JobReport:
         for name in ("args", "saved", "result"):
             about[name] = shown_json(about[name])
         return {
-            **about, "state": str(self.job.state), "events": [event.as_json() for event in self.events],
+            **about,
+            "state": str(self.job.state),
+            "events": [event.as_json() for event in self.events],
             "waits_for": [why.as_json() for why in self.reasons],
-        }  # fmt: skip
+        }
 
 
 def job(tx: Tx, id_: int) -> JobReport:
-    found = actions.get(tx, id_)
-    if found is None:
+    current = actions.get(tx, id_)
+    if current is None:
         raise NotFound(f"there is no job {id_}")
-    return JobReport(found, actions.events(tx, id_), explain.job(tx, id_))
+    return JobReport(current, actions.events(tx, id_), explain.job(tx, id_))

@@ -1,7 +1,7 @@
-"""Copies of a database, and what must change in one that is put back.
+"""Backup and restore.
 
-Between the copy and now, workers have claimed jobs and ids were given out that the copy knows nothing of. So every
-fence and the next id jump ahead: no lease and no id from then can ever match something new.
+After the backup, workers claimed jobs and got ids that the backup does not have. A restore therefore moves every fence
+and the next id far ahead, so that no lost lease or id can match a new one.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ JUMP = 1_000_000_000
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    epoch: int  # how often this database was put back
-    requeued: int  # jobs that ran when the copy was made
+    epoch: int  # how often this database was restored
+    requeued: int  # jobs that were running at the time of the backup
 
 
 def backup(store: Store, file: Path, *, replace: bool = False, stages: Stages = unwatched) -> None:
-    """Writes a consistent copy while others write; it appears whole or not at all."""
+    """Writes a consistent backup while the database is in use. The file appears complete or not at all."""
     if not isinstance(store, SqliteStore):
         raise Rejected("a backup of PostgreSQL is made by its own tools: pg_dump, or a base backup")
     _refuse_itself(Path(store.url.removeprefix("sqlite:///")), file)
@@ -59,10 +59,10 @@ def backup(store: Store, file: Path, *, replace: bool = False, stages: Stages = 
 def restore(
     path: Path, file: Path, now: Callable[[], float], driver: str | None = None, *, stages: Stages = unwatched
 ) -> Restored:
-    """Puts a copy back in the place of a SQLite database, also under the eyes of workers that have it open.
+    """Restores a SQLite database from a backup, also while workers have it open.
 
-    The copy is checked, brought up to date and prepared beside the database, and then taken over in one transaction.
-    A file that is damaged is kept under another name; who has it open must be started again.
+    The backup is checked, migrated and prepared in a draft file, and then copied over in one transaction. A damaged
+    database is kept under another name, and the processes that have it open must be restarted.
     """
     if not _is_database(file):
         raise Rejected(f"{file} is no SQLite database")
@@ -100,7 +100,7 @@ def _opened(draft: Path, file: Path, now: Callable[[], float], driver: str | Non
 
 
 def _is_usable(path: Path, driver: str) -> bool:
-    """Whether there is a database that a copy can be written into."""
+    """Whether the existing database can be overwritten in place."""
     if not path.exists() or not path.stat().st_size:
         return False
     try:
@@ -133,18 +133,19 @@ def _prepared(store: SqliteStore, file: Path) -> Restored:
 
 
 def restored(tx: Tx, dialect: Dialect) -> Restored:
-    """What must change in a database that was put back, before anybody works on it."""
-    tx.lock_migrations()  # it takes its time with many jobs
+    """Prepares a restored database before workers use it: fences, ids, running jobs, breakers and workers."""
+    tx.lock_migrations()  # takes long with many jobs
     if dialect is Dialect.POSTGRES:
-        tx.execute("lock table tg_job in exclusive mode")  # workers may be at work, where it went back by itself
+        tx.execute("lock table tg_job in exclusive mode")  # after a failover, workers may be running
     tx.query("restored_fences", {"step": JUMP})
     tx.query("restored_ids_sqlite" if dialect is Dialect.SQLITE else "restored_ids_postgres", {"step": JUMP})
     tx.query("restored_notices")
     tx.query("restored_deliveries")
     running = tx.query("restored_running")
-    tx.query_many("action_events", [
-        {"id": id_, "kind": "restored", "code": None, "message": None, "actor": "restore"} for id_, _ in running
-    ])  # fmt: skip
+    tx.query_many(
+        "action_events",
+        [{"id": id_, "kind": "restored", "code": None, "message": None, "actor": "restore"} for id_, _ in running],
+    )
     settle.count_moves(tx, Counter((queue, "running", "ready") for _, queue in running))
     _half_open(tx)
     for name in ("restored_probes", "restored_leaders", "restored_workers"):
@@ -153,7 +154,7 @@ def restored(tx: Tx, dialect: Dialect) -> Restored:
 
 
 def _half_open(tx: Tx) -> None:
-    """How the targets are by now, nobody knows: a few jobs find out."""
+    """Half-opens open breakers, because the current health of their targets is unknown."""
     names = [row.name for row in table.targets(tx) if row.breaker.state == OPEN]
     rows, now = table.lock_targets(tx, names)
     for name, row in rows.items():
@@ -161,7 +162,7 @@ def _half_open(tx: Tx) -> None:
 
 
 def wrong_with(store: Store) -> list[str]:
-    """What is wrong with a database; empty when all is well. Counts every job: it takes its time."""
+    """The problems of a database; empty when there are none. It counts every job, so it is slow."""
     found = store.check() if isinstance(store, SqliteStore) else []
     return found or store.read(_wrong)
 
@@ -179,7 +180,7 @@ def _wrong(tx: Tx) -> list[str]:
 
 
 def _refuse_itself(path: Path, file: Path) -> None:
-    # A file that is put in its place is not the one that others have open; and a copy of it lacks what is in its log.
+    # Replacing the file would not affect open connections, and a plain copy lacks the commits in the WAL.
     if path.exists() and file.exists() and path.samefile(file):
         raise Rejected(f"{file} is the database itself; name another file")
 

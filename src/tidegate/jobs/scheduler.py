@@ -1,4 +1,4 @@
-"""Jobs by the clock: one worker of all puts them in, each tick once, and of ticks that were missed only the last."""
+"""Cron schedules: one worker inserts the job of each tick. Of missed ticks, only the last is made up for."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 _log = logger("tidegate.worker")
 
-_POLL_INTERVAL = 3.0  # seconds between two looks, at the most
-_SET_BACK = 600.0  # seconds: a clock that is so far behind what it was begins anew, else no tick is had twice
+_POLL_INTERVAL = 3.0  # maximum seconds between two checks, because clocks can step
+_SET_BACK = 600.0  # after a larger step backwards the schedule restarts; after a smaller one no tick repeats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """One kind of job, by a cron expression."""
+    """A cron expression and the job to insert at each tick."""
 
     name: str
     expression: str
@@ -35,7 +35,7 @@ class Schedule:
     make: Callable[[datetime], NewJob]  # the job of a tick
 
     def __post_init__(self) -> None:
-        """ValueError for an expression that is none, or that never comes."""
+        """Raises ValueError for an invalid expression, or one that never matches."""
         try:
             self.after(datetime.now(self.zone))
         except StopIteration:
@@ -53,7 +53,7 @@ class Schedule:
         return datetime.fromtimestamp(moment, self.zone)
 
 
-# It counts in whole seconds. Several schedules share an expression, and several workers look at the same second.
+# Cached by whole seconds: several schedules share an expression, and several workers check the same second.
 @lru_cache(256)
 def _after(expression: str, zone: tzinfo, second: int) -> datetime:
     found: datetime = next(_ticks(expression, datetime.fromtimestamp(second, zone)))
@@ -62,7 +62,7 @@ def _after(expression: str, zone: tzinfo, second: int) -> datetime:
 
 @lru_cache(256)
 def _last(expression: str, zone: tzinfo, second: int) -> datetime | None:
-    # Backwards it leaves out the moment itself.
+    # CronSim in reverse excludes the moment itself.
     return next(_ticks(expression, datetime.fromtimestamp(second + 1, zone), reverse=True), None)
 
 
@@ -80,7 +80,7 @@ def _ticks(expression: str, moment: datetime, *, reverse: bool = False) -> Any:
 
 
 def zone_of(name: str) -> ZoneInfo:
-    """A time zone by its name; ValueError when there is none."""
+    """A time zone by name. Raises ValueError when it is unknown."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError) as error:
@@ -88,7 +88,7 @@ def zone_of(name: str) -> ZoneInfo:
 
 
 def run_scheduler(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine[Any, Any, None]]:
-    """What a worker runs beside its jobs, for ever."""
+    """The background task of a worker that inserts scheduled jobs, for ever."""
 
     async def run(worker: Worker) -> None:
         told: dict[str, datetime] = {}
@@ -97,7 +97,7 @@ def run_scheduler(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine
             wait = _POLL_INTERVAL
             try:
                 now = worker.heartbeat.store_now()
-                if worker.outdated or looked - _SET_BACK < now < soonest:  # nobody sleeps until then: clocks step
+                if worker.outdated or looked - _SET_BACK < now < soonest:  # sleeps in short steps: clocks can step
                     await worker.clock.asleep(_POLL_INTERVAL if worker.outdated else min(_POLL_INTERVAL, soonest - now))
                     continue
                 found = await worker.at_store(lambda tx: tick(tx, schedules))
@@ -109,7 +109,7 @@ def run_scheduler(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine
                     _log.info("schedule_fired names=%s", ",".join(found.fired))
                     worker.wake.signal_new_work()
                     worker.store.announce()
-                # By the store's own clock at that look: a tick that ours takes for over may be ahead there.
+                # Uses the store's time: by the local estimate, a tick may be over that is still ahead in the store.
                 looked, soonest = (
                     found.at,
                     min(schedule.after(schedule.at(found.at)).timestamp() for schedule in schedules),
@@ -125,7 +125,7 @@ def run_scheduler(schedules: Sequence[Schedule]) -> Callable[[Worker], Coroutine
 
 @dataclass(frozen=True, slots=True)
 class FailedTick:
-    """A schedule whose job could not be made, by a function of the user's. Its tick is still to be had."""
+    """A schedule whose user function raised. Its tick is tried again."""
 
     name: str
     due: datetime
@@ -134,7 +134,7 @@ class FailedTick:
 
 @dataclass(slots=True)
 class Ticked:
-    """What one look found *at* a moment: the names of those that fired, and those that could not."""
+    """The result of one check: the schedules that fired and those that failed."""
 
     at: float
     fired: list[str] = field(default_factory=list)
@@ -142,7 +142,7 @@ class Ticked:
 
 
 def tick(tx: Tx, schedules: Sequence[Schedule]) -> Ticked:
-    """Puts in what is due and nobody else has put in."""
+    """Inserts the jobs of due ticks that no other worker has inserted."""
     now = float(tx.query("clock")[0][0])
     ticked = Ticked(now)
     ticked.fired += [schedule.name for schedule in schedules if _fire(tx, schedule, now, ticked.failed)]
@@ -152,8 +152,7 @@ def tick(tx: Tx, schedules: Sequence[Schedule]) -> Ticked:
 def _fire(tx: Tx, schedule: Schedule, now: float, failed: list[FailedTick]) -> bool:
     rows = tx.query("schedule_last", {"name": schedule.name})
     if not rows or rows[0][0] > now + _SET_BACK:
-        # Seen for the first time, or for the first time since the clock was set back: what lies before is not its
-        # business.
+        # A new schedule, or the first check since the clock was set back: earlier ticks do not count.
         tx.query("schedule_begin", {"name": schedule.name, "at": now})
         return False
     due = schedule.last(schedule.at(now))
@@ -164,7 +163,7 @@ def _fire(tx: Tx, schedule: Schedule, now: float, failed: list[FailedTick]) -> b
     except Exception as error:
         failed.append(FailedTick(schedule.name, due, error))
         return False
-    # No worker leads: each knows the schedules of its own program only. Who writes the tick has it.
+    # There is no leader, because each worker knows only its program's schedules. The first to write the tick inserts.
     if not tx.query("schedule_tick", {"name": schedule.name, "at": due.timestamp()}):
         return False
-    return any(each.created for each in insert.enqueue(tx, [job]))  # a twin that is at work is no news
+    return any(each.created for each in insert.enqueue(tx, [job]))  # a duplicate needs no wake-up

@@ -1,4 +1,4 @@
-"""Searches jobs: picks an index for each filter."""
+"""Searches jobs: chooses the indexes for a filter and limits the scan."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, Protocol
 from tidegate.jobs import settle
 from tidegate.store.base import END, Row, Tx
 
-# What is looked for among the jobs, and the ways to find it, each by an index of its own.
+# -- plans -----------------------------------------------------------------------------------------------------------
 
 FINAL = ("done", "failed", "cancelled")
 LIVE = ("ready", "waiting", "blocked", "running")
 QUEUED = ("ready", "waiting", "blocked")
 
 NEVER = 1e18
-_MAX_LIVE = 5000  # candidates that are brought here to be looked at
+_MAX_LIVE = 5000  # rows of live jobs that are filtered here
 _ROUGHLY = 500
 _CREATED, _CODE = 7, 11  # columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobQuery:
-    """What is looked for, with its times turned into ids."""
+    """A filter whose times are converted to id ranges."""
 
     queue: str = ""
     state: str = ""
@@ -31,9 +31,9 @@ class JobQuery:
     target: str = ""
     code: str = ""
     failure: str = ""
-    above: int = 0  # ids are larger than this one
-    below: int = END  # and smaller than that one
-    earliest: float = 0.0  # when they were made
+    above: int = 0  # exclusive
+    below: int = END  # exclusive
+    earliest: float = 0.0  # creation time
     latest: float = NEVER
 
     @property
@@ -46,11 +46,11 @@ class JobQuery:
         return self.earliest > 0 or self.latest < NEVER
 
     def most(self, n: int, candidates: int) -> int:
-        """How many to look at for *n*; with a date some more, because ids say only roughly when."""
+        """How many rows to scan for *n* results. With a date some more, as id order is only roughly time order."""
         return max(n, candidates) + (_ROUGHLY if self.dated else 0)
 
     def fits(self, row: Row) -> bool:
-        """Whether a row has the code and the age."""
+        """Whether a row has the requested code and age."""
         return bool((not self.code or row[_CODE] == self.code) and self.earliest <= row[_CREATED] <= self.latest)
 
     def states(self, among: Sequence[str]) -> list[str]:
@@ -62,25 +62,25 @@ class JobQuery:
 
 @dataclass(frozen=True, slots=True)
 class SearchPage:
-    """Rows, the newest first, that are complete down to *floor*; 0: to the end."""
+    """Rows, newest first, complete down to the id *floor*; 0 means to the end."""
 
     rows: list[Row]
     floor: int = 0
 
 
 class SearchPlan(Protocol):
-    """One way to find all that match."""
+    """One way to find all matching jobs."""
 
     def look(self, tx: Tx, before: int, n: int, candidates: int) -> SearchPage:
-        """The next *n* at most, of so many *candidates* where each must be looked at."""
+        """Up to *n* next rows. If each row must be filtered, scans up to *candidates* rows."""
 
     def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
-        """How many there are, counted no further than *n*, and the floor to which they were."""
+        """The number of matches, counted up to *n*, and the floor of the scan."""
 
 
 @dataclass(frozen=True, slots=True)
 class IndexScan:
-    """One index in the order of ids. *narrowed*: each candidate must be looked at."""
+    """A scan of one index in id order. *narrowed*: each row must be filtered."""
 
     name: str
     search: JobQuery
@@ -106,7 +106,7 @@ class IndexScan:
 
 @dataclass(frozen=True, slots=True)
 class FinalScan:
-    """Jobs that have ended, by queue, kind and state."""
+    """A scan of final jobs by queue, kind and state."""
 
     search: JobQuery
     places: Sequence[Mapping[str, str]]
@@ -134,7 +134,7 @@ class FinalScan:
 
 @dataclass(frozen=True, slots=True)
 class LiveScan:
-    """Jobs that have not ended, state by state and queue by queue, where there are any; each question is asked once."""
+    """A scan of live jobs by state and queue, where the counters show any. Results are cached."""
 
     search: JobQuery
     totals: Mapping[tuple[str, str], int]
@@ -181,7 +181,7 @@ class LiveScan:
 
 @dataclass(frozen=True, slots=True)
 class UnionPlan:
-    """Parts that together hold all that match."""
+    """Plans that together find all matching jobs."""
 
     parts: Sequence[SearchPlan]
 
@@ -197,22 +197,21 @@ class UnionPlan:
 
 
 def _reached(rows: Sequence[Row], n: int, floor: int) -> int:
-    """How far down the rows are complete: to the last of them when there may be more."""
+    """The floor of a result: the last row's id when there may be more rows."""
     return max(floor, int(rows[-1][0])) if len(rows) >= n else floor
 
 
-# How jobs that match a filter are found: by which index, and how far to look before giving up for this time.
-#
-# What many jobs match is among the newest: a short look there comes first. What few match has an index: jobs that have
-# ended, by queue, kind and state, by target or by code; jobs that have not, by state. Each part says how far down it
-# is complete; only what lies above the highest of these floors is shown, so that no order of reading can leave a gap.
+# -- choice of plans -------------------------------------------------------------------------------------------------
+# Frequent matches are among the newest jobs, so a short scan of these comes first. Rare matches have an index: final
+# jobs by queue, kind and state, by target or by code; live jobs by state. Each plan reports the floor down to which it
+# is complete. Only rows above the highest floor are returned, so that no page has a gap.
 
-MAX_PLACES = 1000  # pairs of queue and kind that are looked through one by one
+MAX_PLACES = 1000  # pairs of queue and kind that are scanned one by one
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How many candidates are looked at before another way is tried, and before it is enough for this time."""
+    """How many rows a plan scans before the next plan is tried, and before the search ends."""
 
     short: int = 2000
     long: int = 20_000
@@ -223,14 +222,14 @@ USUAL = Effort()
 
 @dataclass(frozen=True, slots=True)
 class SearchPlans:
-    """*short* is for what many match, and gives up early; the others are for what few match, the best one first."""
+    """*short* is for frequent matches and ends early. *others* are for rare matches, best first."""
 
     short: SearchPlan
     others: Sequence[SearchPlan]
     effort: Effort = USUAL
 
     def found(self, tx: Tx, before: int, n: int) -> SearchPage:
-        """The next *n*, by the first way that has them or comes to the end; fewer when none does within its steps."""
+        """Up to *n* next rows, by the first plan that finds them all or reaches the end."""
         tries = [(way, self.effort.short) for way in (self.short, *self.others)]
         tries += [(way, self.effort.long) for way in self.others or [self.short]]
         best = SearchPage([], before)
@@ -238,11 +237,11 @@ class SearchPlans:
             tried = way.look(tx, before, n, max(candidates, n))
             if len(tried.rows) >= n or not tried.floor:
                 return tried
-            best = min(best, tried, key=lambda each: each.floor)
+            best = min(best, tried, key=lambda page: page.floor)
         return best
 
     def counted(self, tx: Tx, n: int) -> tuple[int, bool]:
-        """How many there are, and whether that is the least: more than *n*, or not all of them were looked at."""
+        """The number of matches, and whether it is a lower bound: more than *n*, or not all rows were scanned."""
         short, enough = self.effort.short, n + self.effort.short
         tries = [(self.short, enough), *((way, short) for way in self.others)]
         tries[2:2] = [(way, enough) for way in self.others[:1]]
@@ -256,8 +255,8 @@ class SearchPlans:
 
 
 def ways(tx: Tx, search: JobQuery, effort: Effort = USUAL) -> SearchPlans:
-    """The ways that make sense for a search."""
-    if search.failure:  # nothing else is as narrow
+    """The plans for a search."""
+    if search.failure:  # the most selective index
         return SearchPlans(IndexScan("list_of_failure", search, narrowed=_narrowed(search, "failure")), (), effort)
     totals = settle.read(tx)
     live = LiveScan(search, totals)
@@ -275,14 +274,14 @@ def ways(tx: Tx, search: JobQuery, effort: Effort = USUAL) -> SearchPlans:
 
 
 def _narrowed(search: JobQuery, by: str) -> bool:
-    """Whether more is asked than this one thing."""
+    """Whether the search has other conditions than *by*."""
     return search.dated or any(
         getattr(search, name) for name in ("queue", "state", "kind", "target", "code") if name != by
     )
 
 
 def _places(tx: Tx, search: JobQuery, totals: Mapping[tuple[str, str], int]) -> list[dict[str, str]] | None:
-    """Each queue, kind and state in which jobs may have ended; None when there are too many to look at each."""
+    """Each queue, kind and state with final jobs; None when there are too many to scan one by one."""
     states = search.states(FINAL)
     if search.kind:
         queues = [search.queue] if search.queue else sorted({queue for queue, _ in totals})

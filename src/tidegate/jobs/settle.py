@@ -13,27 +13,28 @@ from tidegate.jobs.job import AttemptOutcome, OutcomeKind, StoredState
 from tidegate.store.base import Row, Tx
 from tidegate.validation import storable
 
-# How many jobs there are, without counting them: every change appends its difference, the leader adds them up.
+# -- counters --------------------------------------------------------------------------------------------------------
+# Jobs are not counted by query. Every change appends a difference, and the leader sums the differences up.
 
-# Seconds that an attempt may take to be counted there; what takes longer is counted behind the last one.
+# The upper bounds of the duration histogram, in seconds. Longer attempts go into one more bucket.
 BUCKETS = (0.01, 0.05, 0.1, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0)
-# What only grows has "total" in its name, so that nobody takes it for a stage.
+# Monotonic counters have "total" in their name, which distinguishes them from states.
 FAILED, TOOK, TOOK_ALL = "failed_total:", "took_total:", "took_us_total"
 RETRIED, EXPIRED = "manual_retry_total", "lease_expired_total"
 DELIVERY = "delivery_total:"  # of notices, by outcome and channel
-BAD = "bad_total"  # attempts that were made and did not succeed
+BAD = "bad_total"  # attempts that failed or asked for another attempt
 _TOOK = tuple(f"{TOOK}{n}" for n in range(len(BUCKETS) + 1))
 
 
 def add(tx: Tx, changes: Counter[tuple[str, str]]) -> None:
-    """Differences by (queue, stage)."""
+    """Adds differences by (queue, counter)."""
     rows = [{"queue": queue, "what": stage, "delta": delta} for (queue, stage), delta in changes.items() if delta]
     if rows:
         tx.query_many("tally", rows)
 
 
 def count_moves(tx: Tx, moves: Mapping[tuple[str, str, str], int]) -> None:
-    """So many jobs of (queue, from this stage, to that one)."""
+    """Counts jobs that changed state, by (queue, old state, new state)."""
     changes: Counter[tuple[str, str]] = Counter()
     for (queue, old, new), n in moves.items():
         changes[queue, old] -= n
@@ -42,12 +43,12 @@ def count_moves(tx: Tx, moves: Mapping[tuple[str, str, str], int]) -> None:
 
 
 def count_failures(tx: Tx, codes: Counter[tuple[str, str]]) -> None:
-    """Failures by (queue, code), which only grow."""
+    """Counts failures by (queue, code)."""
     add(tx, Counter({(queue, FAILED + code): n for (queue, code), n in codes.items()}))
 
 
 def count_durations(spans: Iterable[tuple[str, float]]) -> Counter[tuple[str, str]]:
-    """Differences for attempts by (queue, seconds): one more in a bucket each, and their sum in microseconds."""
+    """Counter differences for attempts given as (queue, seconds): histogram buckets, and the sum in microseconds."""
     by_queue: dict[str, list[float]] = {}
     for queue, span in spans:
         by_queue.setdefault(queue, []).append(span if span > 0 else 0.0)
@@ -70,7 +71,7 @@ def read(tx: Tx) -> dict[tuple[str, str], int]:
 
 
 def fold_counters(tx: Tx) -> int:
-    """Adds up what was appended; returns how many rows it took away. Only the leader does this."""
+    """Sums up the appended differences. Returns how many rows it replaced. Only the leader does this."""
     rows = tx.query("tally_take")
     totals: Counter[tuple[str, str]] = Counter()
     for queue, what, delta in rows:
@@ -79,16 +80,17 @@ def fold_counters(tx: Tx) -> int:
     return len(rows)
 
 
-# Failures as groups: those that are the same one, counted, and found again when somebody acts on all of them.
+# -- failure groups --------------------------------------------------------------------------------------------------
+# Identical failures are grouped by target, code and message, so that an operator can act on all of them.
 
 HOUR = 3600
-HOURLY_RETENTION = 26
-_BATCH_SIZE = 5000  # notes that are added up at once
+HOURLY_RETENTION = 26  # hours
+_BATCH_SIZE = 5000  # failures that one transaction sums up
 
 
 @dataclass(frozen=True, slots=True)
 class FailedJob:
-    """A job whose attempt went badly, or that will never have one."""
+    """A job whose attempt failed, or that failed without an attempt."""
 
     id: int
     target: str
@@ -99,20 +101,20 @@ class FailedJob:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailureGroup:
-    """Failures that are the same one, since *first_at*."""
+    """Identical failures since *first_at*."""
 
     failure: str
     target: str
     kind: str  # of the last of them
     code: str
-    message: str  # without what varies
+    message: str  # without variable parts such as numbers
     first_at: float
     last_at: float
     n: int
 
 
 def record_failures(tx: Tx, failed: Sequence[FailedJob]) -> None:
-    """Says of each job which group it belongs to, and counts it there."""
+    """Assigns each job to its failure group and counts it there."""
     if not failed:
         return
     groups: Counter[tuple[str, str, str, str, str]] = Counter()
@@ -122,25 +124,39 @@ def record_failures(tx: Tx, failed: Sequence[FailedJob]) -> None:
         rows.append({"id": each.id, "failure": name})
         groups[name, each.target, each.kind, each.code, normalise(each.message)] += 1
     tx.query_many("job_failure", sorted(rows, key=lambda row: row["id"]))
-    tx.query_many("failure_notes", [
-        {"failure": name, "target": target, "kind": kind, "code": code, "message": message, "n": n}
-        for (name, target, kind, code, message), n in groups.items()
-    ])  # fmt: skip
+    tx.query_many(
+        "failure_notes",
+        [
+            {"failure": name, "target": target, "kind": kind, "code": code, "message": message, "n": n}
+            for (name, target, kind, code, message), n in groups.items()
+        ],
+    )
 
 
 def fold_failures(tx: Tx) -> bool:
-    """Adds up what was noted; True when there is more of it. Only the leader does this."""
+    """Sums up a batch of recorded failures. Returns True when there are more. Only the leader does this."""
     rows = tx.query("failure_notes_take", {"n": _BATCH_SIZE})
     if rows:
         hours: Counter[tuple[str, int]] = Counter()
         for failure, _, _, _, _, at, n in rows:
             hours[failure, _hour(at)] += n
         found = _together(rows)
-        tx.query_many("failure_add", [
-            {"failure": each.failure, "target": each.target, "kind": each.kind, "code": each.code,
-             "message": each.message, "first_at": each.first_at, "last_at": each.last_at, "n": each.n}
-            for each in found
-        ])  # fmt: skip
+        tx.query_many(
+            "failure_add",
+            [
+                {
+                    "failure": each.failure,
+                    "target": each.target,
+                    "kind": each.kind,
+                    "code": each.code,
+                    "message": each.message,
+                    "first_at": each.first_at,
+                    "last_at": each.last_at,
+                    "n": each.n,
+                }
+                for each in found
+            ],
+        )
         tx.query_many(
             "failure_hours_add", [{"failure": name, "hour": hour, "n": n} for (name, hour), n in hours.items()]
         )
@@ -148,7 +164,7 @@ def fold_failures(tx: Tx) -> bool:
 
 
 def groups(tx: Tx, limit: int) -> list[FailureGroup]:
-    """Those that were met last, the newest first, with what is not added up yet."""
+    """The most recent failure groups, newest first, including failures that are not summed up yet."""
     known = [
         FailureGroup(
             failure=row[0],
@@ -167,20 +183,20 @@ def groups(tx: Tx, limit: int) -> list[FailureGroup]:
 
 
 def jobs_in_groups(tx: Tx, names: Iterable[str], limit: int) -> dict[str, tuple[int, int]]:
-    """How many jobs of each group failed for good, and how many are tried again, counted no further than *most*."""
+    """How many jobs of each group have failed, and how many are queued for a retry, each counted up to *limit*."""
     rows = tx.query_many("failure_jobs", [{"failure": name} for name in names], {"n": limit})
     return {name: (int(failed), int(queued)) for name, failed, queued in rows}
 
 
 def retriable(tx: Tx, names: Iterable[str], limit: int) -> frozenset[str]:
-    """The groups of which a failed job can be retried, of the first *most* of each."""
+    """The groups with a failed job that can be retried, among the first *limit* jobs of each."""
     return frozenset(
         row[0] for row in tx.query_many("failure_retriable", [{"failure": name} for name in names], {"n": limit})
     )
 
 
 def by_hour(tx: Tx, names: Iterable[str], now: float, hours: int = 24) -> dict[str, list[int]]:
-    """How often each was met in each of the last hours, the oldest first."""
+    """The failures of each group in each of the last hours, oldest first."""
     last = _hour(now)
     found = {name: [0] * hours for name in names}
     rows = tx.query_many("failure_hours", [{"failure": name} for name in found], {"since": last - hours * HOUR})
@@ -193,7 +209,7 @@ def by_hour(tx: Tx, names: Iterable[str], now: float, hours: int = 24) -> dict[s
 
 
 def prune(tx: Tx, older_than: Callable[[float], float], kept: float, limit: int) -> int:
-    """Removes a slice of the groups that were last met *kept* seconds ago, and of hours that nobody looks at."""
+    """Removes a batch of groups without a failure for *kept* seconds, and of hours past their retention."""
     gone = tx.query("failures_prune", {"before": older_than(kept), "n": limit})
     hours = tx.query("failure_hours_prune", {"before": _hour(older_than(HOURLY_RETENTION * HOUR)), "n": limit})
     return max(len(gone), len(hours))
@@ -208,42 +224,47 @@ def _together(rows: Iterable[Row], known: dict[str, FailureGroup] | None = None)
     for failure, target, kind, code, message, at, n in rows:
         old = found.get(failure)
         found[failure] = FailureGroup(
-            failure=failure, target=target, kind=kind, code=code, message=message,
-            first_at=at if old is None else min(old.first_at, at), last_at=at if old is None else max(old.last_at, at),
+            failure=failure,
+            target=target,
+            kind=kind,
+            code=code,
+            message=message,
+            first_at=at if old is None else min(old.first_at, at),
+            last_at=at if old is None else max(old.last_at, at),
             n=n if old is None else old.n + n,
-        )  # fmt: skip
+        )
     return [found[name] for name in sorted(found)]
 
 
-# Ending attempts, in batches, under their leases.
+# -- settling --------------------------------------------------------------------------------------------------------
 
 PARENT_FAILED = "parent_failed"
 _MAX_TEXT = 2000
-# Attempts that came to an end of their own: how long they took says something.
+# Attempts that were not interrupted: only their duration is counted.
 _WENT_BADLY = (OutcomeKind.AGAIN, OutcomeKind.FAILED)
 _MADE = (OutcomeKind.DONE, *_WENT_BADLY)
 _MET_A_FAULT = (
     *_WENT_BADLY,
     OutcomeKind.GIVEN_BACK,
-)  # given back with a code: a person must act before it is tried again
+)  # released with a code: an operator must act before the next attempt
 
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """Which jobs were ended, and which outcomes came too late: their jobs belong to somebody else."""
+    """Settled jobs, and late outcomes: their lease was lost, and another worker may hold the job."""
 
     counted: frozenset[int]
     late: tuple[AttemptOutcome, ...]
 
 
 def settle(tx: Tx, outcomes: Sequence[AttemptOutcome], worker: str) -> Settled:
-    """Writes how attempts ended, their events and their numbers; a late one changes nothing but its event."""
+    """Writes outcomes, events and counters. A late outcome writes only an event."""
     if not outcomes:
         return Settled(frozenset(), ())
     first: dict[tuple[int, int], AttemptOutcome] = {}
-    for outcome in outcomes:  # an attempt ends once; a second word about it is too late
+    for outcome in outcomes:  # an attempt ends once; a second outcome is late
         first.setdefault((outcome.job.id, outcome.job.fence), outcome)
-    # In order of their ids, like everybody who locks several jobs: two at once must not meet crosswise.
+    # Lock in id order, like all code that locks several jobs, to avoid deadlocks.
     rows = tx.query_many("settle", [_row(first[key]) for key in sorted(first)])
     ended = [(first[id_, fence], StoredState(state), children) for id_, fence, state, children, _ in rows]
     counted = {id(outcome) for outcome, _, _ in ended}
@@ -255,17 +276,24 @@ def settle(tx: Tx, outcomes: Sequence[AttemptOutcome], worker: str) -> Settled:
         (o.job.queue, FAILED + (_text(o.code) or "")) for o, stage, _ in ended if stage is StoredState.FAILED
     )
     changes.update((o.job.queue, BAD) for o, _, _ in ended if o.ending in _WENT_BADLY and not o.refund)
-    changes.update(count_durations([
-        (outcome.job.queue, row[-1] - outcome.job.claimed_at)
-        for (outcome, _, _), row in zip(ended, rows, strict=True)
-        if not outcome.refund and outcome.ending in _MADE
-    ]))  # fmt: skip
+    changes.update(
+        count_durations(
+            [
+                (outcome.job.queue, row[-1] - outcome.job.claimed_at)
+                for (outcome, _, _), row in zip(ended, rows, strict=True)
+                if not outcome.refund and outcome.ending in _MADE
+            ]
+        )
+    )
     add(tx, changes)
-    record_failures(tx, [
-        FailedJob(o.job.id, o.job.target, o.job.kind, _text(o.code) or "", _text(o.message) or "")
-        for o, stage, _ in ended
-        if o.code and o.ending in _MET_A_FAULT and stage is not StoredState.CANCELLED
-    ])  # fmt: skip
+    record_failures(
+        tx,
+        [
+            FailedJob(o.job.id, o.job.target, o.job.kind, _text(o.code) or "", _text(o.message) or "")
+            for o, stage, _ in ended
+            if o.code and o.ending in _MET_A_FAULT and stage is not StoredState.CANCELLED
+        ],
+    )
     end_children(tx, {o.job.id: stage for o, stage, children in ended if children and stage.state.final})
     if late:
         _note_late(tx, late, worker)
@@ -273,7 +301,7 @@ def settle(tx: Tx, outcomes: Sequence[AttemptOutcome], worker: str) -> Settled:
 
 
 def end_children(tx: Tx, ended: Mapping[int, StoredState]) -> None:
-    """What the end of parents means for those that wait for them, and for theirs."""
+    """Unblocks the children of done parents, and fails the descendants of failed or cancelled ones."""
     done = [parent for parent, stage in ended.items() if stage is StoredState.DONE]
     if done:
         _free(tx, done)
@@ -283,19 +311,22 @@ def end_children(tx: Tx, ended: Mapping[int, StoredState]) -> None:
 
 
 def orphaned(parent: int, stage: StoredState) -> str:
-    """What is said of a child whose parent has ended otherwise than done."""
+    """The error message of a child whose parent has failed or was cancelled."""
     return f"Job {parent}, which it waits for, {'was cancelled' if stage is StoredState.CANCELLED else 'has failed'}."
 
 
 def fail_children(tx: Tx, whys: Mapping[int, str]) -> None:
-    """Fails those that wait for parents which will not be done, and those that wait for these; *whys* by parent."""
+    """Fails the children of parents that will not be done, and all their descendants. *whys*: messages by parent."""
     while whys:
         given = [{"parent": parent, "why": whys[parent]} for parent in sorted(whys)]
         rows = tx.query_many("fail_children", given, {"code": PARENT_FAILED})
-        tx.query_many("action_events", [
-            {"id": child, "kind": "failed", "code": PARENT_FAILED, "message": message, "actor": "parent"}
-            for child, _, _, message, _, _ in rows
-        ])  # fmt: skip
+        tx.query_many(
+            "action_events",
+            [
+                {"id": child, "kind": "failed", "code": PARENT_FAILED, "message": message, "actor": "parent"}
+                for child, _, _, message, _, _ in rows
+            ],
+        )
         record_failures(
             tx, [FailedJob(id_, target, kind, PARENT_FAILED, text) for id_, _, _, text, target, kind in rows]
         )
@@ -311,37 +342,58 @@ def _free(tx: Tx, parents: Iterable[int]) -> None:
 
 
 def _note_late(tx: Tx, late: Sequence[AttemptOutcome], worker: str) -> None:
-    """Says so in the history, but not when the answer to an earlier settle of the very same was lost on the way."""
+    """Records late outcomes in the history, unless the same outcome was settled and only the response was lost."""
     keys = {(outcome.job.id, outcome.job.fence): outcome for outcome in reversed(late)}
     rows = tx.query_many("attempt_rows", [{"job": job, "fence": fence} for job, fence in keys])
     kinds = {(job, fence): kind for job, fence, kind in rows}
-    tx.query_many("stale_results", [
-        {"id": job, "fence": fence, "attempt": outcome.job.attempt, "code": _text(outcome.code),
-         "message": str(outcome.ending), "actor": worker}
-        for (job, fence), outcome in keys.items()
-        if kinds.get((job, fence)) not in (str(outcome.ending), str(OutcomeKind.CANCELLED))
-    ])  # fmt: skip
+    tx.query_many(
+        "stale_results",
+        [
+            {
+                "id": job,
+                "fence": fence,
+                "attempt": outcome.job.attempt,
+                "code": _text(outcome.code),
+                "message": str(outcome.ending),
+                "actor": worker,
+            }
+            for (job, fence), outcome in keys.items()
+            if kinds.get((job, fence)) not in (str(outcome.ending), str(OutcomeKind.CANCELLED))
+        ],
+    )
 
 
 def _row(outcome: AttemptOutcome) -> dict[str, object]:
     status = outcome.status
     return {
-        "id": outcome.job.id, "fence": outcome.job.fence, "outcome": str(outcome.stage), "wait": outcome.wait,
-        "refund": int(outcome.refund), "result": outcome.result, "code": _text(outcome.code),
-        "status": status if status is not None and 0 <= status < 1_000_000 else None, "message": _text(outcome.message),
-    }  # fmt: skip
+        "id": outcome.job.id,
+        "fence": outcome.job.fence,
+        "outcome": str(outcome.stage),
+        "wait": outcome.wait,
+        "refund": int(outcome.refund),
+        "result": outcome.result,
+        "code": _text(outcome.code),
+        "status": status if status is not None and 0 <= status < 1_000_000 else None,
+        "message": _text(outcome.message),
+    }
 
 
 def _event(outcome: AttemptOutcome, stage: StoredState, worker: str) -> dict[str, object]:
     job, row = outcome.job, _row(outcome)
-    stopped = stage is StoredState.CANCELLED  # a person asked for it, whatever the handler said
+    stopped = stage is StoredState.CANCELLED  # a user cancelled the job, whatever the handler returned
     return {
-        "job": job.id, "fence": job.fence, "kind": str(OutcomeKind.CANCELLED if stopped else outcome.ending),
-        "attempt": job.attempt, "began_at": job.claimed_at, "code": row["code"], "status": row["status"],
-        "message": row["message"], "actor": worker,
-    }  # fmt: skip
+        "job": job.id,
+        "fence": job.fence,
+        "kind": str(OutcomeKind.CANCELLED if stopped else outcome.ending),
+        "attempt": job.attempt,
+        "began_at": job.claimed_at,
+        "code": row["code"],
+        "status": row["status"],
+        "message": row["message"],
+        "actor": worker,
+    }
 
 
 def _text(text: str | None) -> str | None:
-    """Whatever a handler raised: one bad character must not keep a whole batch out."""
+    """A text that every database accepts: one bad character must not fail a whole batch."""
     return None if text is None else storable(text, _MAX_TEXT)

@@ -1,4 +1,4 @@
-"""Where blocking work of a worker goes: threads, or right here when everything runs on one virtual loop."""
+"""Executors for the blocking work of a worker: threads, or inline for virtual time."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ T = TypeVar("T")
 
 
 class Executors(Protocol):
-    """Runs blocking functions for a coroutine that waits for them."""
+    """Runs blocking functions for coroutines."""
 
     async def store(self, work: Callable[[], T]) -> T:
-        """Work at the database."""
+        """Runs database work."""
 
     async def beat(self, work: Callable[[], T]) -> T:
-        """The same, for what must not wait behind other work: leases end while it does."""
+        """Runs a heartbeat, which must not wait for other work, because leases end meanwhile."""
 
     async def handler(self, work: Callable[[], T]) -> T:
-        """A `def` handler of the user's."""
+        """Runs a synchronous handler."""
 
     async def process(self, kind: JobKind, args: str, context: Context) -> Any:
-        """A handler that runs in a child process; *args* are JSON. Cancelling it kills the child."""
+        """Runs a handler in a child process. *args* are JSON. Cancelling it kills the child."""
 
     def close(self) -> None: ...
 
 
 class ThreadExecutors:
-    """A few threads for the database, one for the heartbeat, as many as may be needed for handlers."""
+    """Two threads for the database, one for the heartbeat, and one per handler."""
 
     def __init__(self, handlers: int) -> None:
         self._store = DaemonPool(2, "tidegate-store")
         self._beat = DaemonPool(1, "tidegate-beat")
         self._handlers = DaemonPool(max(1, handlers), "tidegate-handler")
         self._limit = max(1, handlers)
-        self._children: Children | None = None  # made for the first who needs them
+        self._children: Children | None = None  # created on first use
 
     async def store(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._store, work)
@@ -71,7 +71,7 @@ class ThreadExecutors:
 
 
 class InlineExecutors:
-    """No threads: for simulation, where one seed must repeat a run exactly."""
+    """Runs everything on the loop, for simulations that a seed must reproduce exactly."""
 
     async def store(self, work: Callable[[], T]) -> T:
         await asyncio.sleep(0)

@@ -31,21 +31,19 @@ from tidegate.logs import logger
 from tidegate.store.base import Store, Tx
 from tidegate.store.migrate import Schema, core_migrations
 
-# The numbers of a worker, and what it has done.
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPolicy:
-    """The numbers of a worker."""
+    """Limits and intervals of a worker, in seconds except for `concurrency`."""
 
     concurrency: int = 20
     lease: float = 30.0
     renew_every: float = 10.0
-    margin: float = 5.0  # stops touching the outside so long before the lease ends
-    poll_every: float = 1.0  # looks even if nobody woke it
+    margin: float = 5.0  # a handler is interrupted this long before its lease ends
+    poll_every: float = 1.0  # maximum time between fetches if no signal arrives
     sweep_every: float = 5.0
-    listen_every: float = 1.0  # between two looks for jobs that a person wants stopped
-    grace: float = 20.0  # how long running handlers may finish after a stop
+    listen_every: float = 1.0  # time between checks for cancelled jobs
+    grace: float = 20.0  # time that running handlers have to finish after a stop
     retention: Mapping[str, Mapping[StoredState, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -62,33 +60,30 @@ class WorkerPolicy:
 
     @property
     def unwind(self) -> float:
-        """Seconds that a cancelled handler has to clean up, before its job is given back without it."""
+        """Seconds that a cancelled handler has to clean up before its job is released."""
         return min(5.0, max(0.5, self.grace / 4))
 
     @property
     def longest_stop(self) -> float:
-        """Seconds after which a stop is over, whatever hangs."""
+        """The maximum duration of a shutdown in seconds, even if handlers hang."""
         return self.grace + self.unwind + 2.0
 
 
 @dataclass(slots=True)
 class WorkerStats:
-    """What a worker has done."""
+    """How many attempts of a worker ended in each outcome."""
 
     done: int = 0
     again: int = 0
     failed: int = 0
     cancelled: int = 0
     given_back: int = 0
-    held: int = 0  # of those given back: a gate inside the handler was shut
+    held: int = 0  # of those given back: a guard inside the handler raised Held
     lost: int = 0
 
 
-# The stop of one worker, step by step.
-
-
 class Shutdown:
-    """No more claims; then handlers are cancelled; then they are left alone; then it is over."""
+    """The shutdown of a worker: stop claiming, cancel handlers after the grace, release their jobs, give up."""
 
     def __init__(self, worker: Worker, grace: float) -> None:
         self._worker = worker
@@ -135,7 +130,7 @@ _MIN_WAIT = 0.001  # seconds: a wait that is no spin
 
 
 class Worker:
-    """Runs jobs until it is told to stop. One per event loop; any number on any number of hosts."""
+    """Runs jobs until it is stopped. There is one per event loop, and any number of them over any number of hosts."""
 
     def __init__(
         self,
@@ -158,14 +153,14 @@ class Worker:
         self.id = f"{socket.gethostname()[:40]}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self.policy, self.queues = policy, queues
         self.batch_only_queues = (
-            batch_only_queues  # queues that its jobs work on, a cycle at a time; it claims nothing of them itself
+            batch_only_queues  # queues that only `drain` claims from; this worker only maintains them
         )
         self.store, self.clock, self.executors, self.wake, self.rng = store, clock, executors, wake, rng
         self.stats = WorkerStats()
         self.stopping = False
-        self.cycle: DrainSnapshot | None = None  # what it may take, when it works for one cycle
+        self.cycle: DrainSnapshot | None = None  # set while the worker drains
         self._gates = gates
-        self._more = background_tasks  # what else runs for as long as it works
+        self._more = background_tasks
         self.kinds = kinds
         self.schema = schema or Schema(core_migrations())
         self.in_flight = InFlightJobs(self, kinds, gates, store_id, in_flight or InFlightAttempts())
@@ -175,25 +170,25 @@ class Worker:
         self.prober = Prober(self, gates)
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Until *stop* is set; then finishes or gives back what it holds. So it does when it is cancelled, in haste."""
+        """Works until *stop* is set, then finishes or releases its jobs. A cancelled worker releases them at once."""
         async with self.wake.listening():
             waiting = asyncio.create_task(stop.wait())
             waiting.add_done_callback(lambda _: self.wake.signal_finished())
             try:
-                others = [self.maintenance.run(), self.prober.run(), *(each(self) for each in self._more)]
+                others = [self.maintenance.run(), self.prober.run(), *(task(self) for task in self._more)]
                 await self._beside(self._pump(stop, self.policy.grace), *others)
             finally:
                 waiting.cancel()
 
     async def drain(self, stop: asyncio.Event | None = None) -> WorkerStats:
-        """One cycle: every job that is there and may go, once, and what that frees; then it returns.
+        """Runs every job once that is ready now, and the children that this unblocks. Then it returns.
 
-        After a *stop* nothing more is claimed, and what was begun ends as it would.
+        After *stop* the worker claims nothing more, and running jobs finish normally.
         """
         await self.maintenance.rescue_and_expire()
         await self.clock.asleep(
             _CLOCK_MARGIN
-        )  # what an earlier cycle saw is older than this one, on a virtual clock, too
+        )  # so that observations of an earlier drain are older than this one, also on a virtual clock
         self.cycle = await self.at_store(_begin_cycle)
         self._gates.cycle = self.cycle.began
         async with self.wake.listening(others=False):
@@ -204,18 +199,18 @@ class Worker:
         return self.stats
 
     async def _beside(self, main: Coroutine[Any, Any, None], *others: Coroutine[Any, Any, None]) -> None:
-        """Runs *main* with the heartbeat beside it; when one of them breaks, all end, and loudly."""
+        """Runs *main*, the heartbeat and *others*. If one of them raises, all of them end and the error propagates."""
         with self.in_flight.in_flight.joined(self.in_flight):
             await self._work_beside(main, others)
 
     async def _work_beside(self, main: Coroutine[Any, Any, None], others: Sequence[Coroutine[Any, Any, None]]) -> None:
         await self._publish()
-        await self.heartbeat.try_to_beat()  # before the first claim: it also brings the store's clock
+        await self.heartbeat.try_to_beat()  # before the first claim: it also reads the store's clock
         always = (self.heartbeat.run(), self.heartbeat.watch(), self.in_flight.slots.broken())
-        beside = {asyncio.create_task(alway) for alway in (*always, *others)}
+        background = {asyncio.create_task(coroutine) for coroutine in (*always, *others)}
         pump = asyncio.create_task(main)
         try:
-            done, _ = await asyncio.wait({pump, *beside}, return_when=asyncio.FIRST_COMPLETED)
+            done, _ = await asyncio.wait({pump, *background}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()
         except BaseException:
@@ -224,9 +219,9 @@ class Worker:
             await self._hurry()
             raise
         finally:
-            for task in beside:
+            for task in background:
                 task.cancel()
-            await asyncio.gather(*beside, return_exceptions=True)
+            await asyncio.gather(*background, return_exceptions=True)
             await self.in_flight.slots.close()
             await self.prober.close()
             await self.heartbeat.sign_off()
@@ -238,7 +233,7 @@ class Worker:
             _log.warning("numbers_not_published error=%s", type(error).__name__)
 
     async def _hurry(self) -> None:
-        """Gives back what it can before it ends for a reason that cannot wait."""
+        """Releases all jobs without a grace period, before the worker ends with an error."""
         now = asyncio.Event()
         now.set()
         try:
@@ -247,7 +242,7 @@ class Worker:
             _log.exception("leases_not_given_back n=%s", len(self.in_flight.attempts))
 
     async def _pump(self, stop: asyncio.Event, grace: float) -> None:
-        patience = _RETRY_DELAYS[0]
+        delay = _RETRY_DELAYS[0]
         ending: Shutdown | None = None
         while True:
             if stop.is_set():
@@ -261,29 +256,29 @@ class Worker:
                 await self.wake.wait(max(_MIN_WAIT, min(step, self._producer.next_fetch_in())))
                 continue
             if ending is None and self.in_flight.slots.fed:
-                await self.clock.asleep(_BATCH_WAIT)  # more will end meanwhile, and be settled with it
+                await self.clock.asleep(_BATCH_WAIT)  # lets more attempts finish, so that one fetch settles them
             try:
                 await self._producer.fetch_once()
-                patience = _RETRY_DELAYS[0]
+                delay = _RETRY_DELAYS[0]
             except StoreError as error:
                 _log.warning("store_unavailable error=%s", type(error).__name__)
-                await self._rest(patience, stop, ending)
-                patience = min(patience * 2, _RETRY_DELAYS[1])
+                await self._rest(delay, stop, ending)
+                delay = min(delay * 2, _RETRY_DELAYS[1])
 
     async def _cycle(self, stop: asyncio.Event) -> None:
-        patience = _RETRY_DELAYS[0]
+        delay = _RETRY_DELAYS[0]
         while True:
             self.wake.take()
             self.stopping = stop.is_set()
             try:
                 done = await self._producer.fetch_once()
-                patience = _RETRY_DELAYS[0]
+                delay = _RETRY_DELAYS[0]
             except StoreError as error:
                 if not self.in_flight.any_good:
                     raise
                 _log.warning("store_unavailable error=%s", type(error).__name__)
-                await self.clock.asleep(patience)
-                patience = min(patience * 2, _RETRY_DELAYS[1])
+                await self.clock.asleep(delay)
+                delay = min(delay * 2, _RETRY_DELAYS[1])
                 continue
             busy = bool(self.in_flight.attempts) or self.prober.busy or self._must_wait(done)
             if done is not None and not done.claimed and not done.failed_fast and not busy:
@@ -292,22 +287,22 @@ class Worker:
                 await self.wake.wait(self.policy.poll_every)
 
     def _must_wait(self, done: FetchResult | None) -> bool:
-        """Whether jobs of this cycle wait for other workers of the process, so that a suspect can run alone."""
+        """Whether jobs of this drain wait for other workers of the process, so that a suspect can run alone."""
         held_up = done is not None and done.waits_to_be_alone
         return not self.stopping and (held_up or not self.in_flight.in_flight.admits_others(self.in_flight))
 
     @property
     def outdated(self) -> bool:
-        """The schema is newer than this worker: it claims nothing, and goes on with what it has."""
+        """Whether the schema is newer than this worker. If so, it claims nothing and finishes its jobs."""
         return self.schema.too_new is not None
 
-    async def _rest(self, patience: float, stop: asyncio.Event, ending: Shutdown | None) -> None:
-        """Waits before the store is asked again; a stop is heard at once."""
+    async def _rest(self, delay: float, stop: asyncio.Event, ending: Shutdown | None) -> None:
+        """Waits before the next try at the store. Returns early when *stop* is set."""
         if ending is not None:
-            await self.clock.asleep(min(patience, 0.5))
+            await self.clock.asleep(min(delay, 0.5))
             return
         try:
-            await asyncio.wait_for(stop.wait(), patience)
+            await asyncio.wait_for(stop.wait(), delay)
         except TimeoutError:
             return
 
@@ -316,7 +311,7 @@ class Worker:
 
 
 def _begin_cycle(tx: Tx) -> DrainSnapshot:
-    """Makes ready what is due. What comes or falls due later is for the next cycle, also when others make it ready."""
+    """Promotes due jobs and takes the snapshot. Jobs that are inserted or due later belong to the next drain."""
     while claim.promote(tx):
         pass
     return DrainSnapshot(int(tx.query("newest")[0][0]), float(tx.query("clock")[0][0]))

@@ -1,4 +1,4 @@
-"""Working on a queue's jobs: until a stop, or one cycle."""
+"""Runs workers on a queue: until a stop, or for one drain."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ from tidegate.store.clock import SteadyClock
 from tidegate.store.migrate import Migration, Schema
 from tidegate.validation import valid_name, whole
 
-# With everything on one loop no other process writes, and a day of virtual time has many seconds.
+# An inline queue has no other writers, and frequent polls would slow down simulated days.
 _ALONE = {"poll_every": 30.0, "sweep_every": 30.0}
 
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """What one cycle of `drain` did."""
+    """The result of one `drain`, in jobs."""
 
     done: int
     again: int
     failed: int
-    held: int  # a gate is shut: before the claim, or one inside the handler
-    remaining: int  # not final: held, waiting for a time or a parent, or put in meanwhile
+    held: int  # by a gate before the claim, or by a guard inside the handler
+    remaining: int  # not final: held, waiting for a time or a parent, or inserted meanwhile
 
 
 class WorkerRunner(QueueAdmin):
-    """The half of a queue that runs what was put in."""
+    """The part of a queue that runs jobs."""
 
     clock: SteadyClock
     inline: bool
@@ -59,9 +59,9 @@ class WorkerRunner(QueueAdmin):
     _background_tasks: list[Callable[[], Coroutine[Any, Any, None]]]
 
     def set_retention(self, queue: str, **kept: Duration) -> None:
-        """How long the final jobs of a queue are kept (done="90d", failed="90d"), where the settings name it not.
+        """Sets how long final jobs of a queue are kept (done="90d", failed="90d"), unless the settings name the queue.
 
-        For an application whose files outlive what is usual for jobs.
+        For an application whose files are kept longer than jobs usually are.
         """
         said = retention_of({queue: kept})
         self._retention = {**said, **self._retention}
@@ -74,7 +74,7 @@ class WorkerRunner(QueueAdmin):
         stop: asyncio.Event | None = None,
         **numbers: Any,
     ) -> WorkerStats:
-        """Works until *stop* is set, or the task is cancelled."""
+        """Runs a worker until *stop* is set or the task is cancelled."""
         stop = stop or asyncio.Event()
         worker, wake, threads = self._worker(concurrency, queues, numbers, cycle=False)
         try:
@@ -87,7 +87,7 @@ class WorkerRunner(QueueAdmin):
     def run_worker(
         self, concurrency: int = 20, *, queues: AbstractSet[str] | None = None, **numbers: Any
     ) -> WorkerStats:
-        """Works until SIGTERM or SIGINT; a second signal ends the process at once."""
+        """Runs a worker until SIGTERM or SIGINT. A second signal ends the process immediately."""
         no_loop("q.arun_worker")
         watchdog = Watchdog(WorkerPolicy(concurrency=concurrency, **numbers).longest_stop)
 
@@ -104,10 +104,9 @@ class WorkerRunner(QueueAdmin):
     async def adrain(
         self, queue: str | None = None, *, concurrency: int = 20, stop: asyncio.Event | None = None
     ) -> Drained:
-        """One cycle: every job that is there and may go now has one turn; then it returns what it did.
+        """Runs every job once that is ready now, and returns the counts.
 
-        What is put in meanwhile, and what is to be tried again, is for the next cycle. A *stop* ends it between two
-        jobs.
+        Jobs that are inserted meanwhile, and retries, wait for the next drain. *stop* ends the drain between two jobs.
         """
         names = None if queue is None else {valid_name(queue, field="queue")}
         worker, wake, threads = self._worker(concurrency, names, {}, cycle=True)
@@ -120,20 +119,20 @@ class WorkerRunner(QueueAdmin):
         return Drained(done.done, done.again, done.failed, done.held + shut, remaining)
 
     def drain(self, queue: str | None = None, *, concurrency: int = 20) -> Drained:
-        """As `adrain`, for a program without a loop."""
+        """As `adrain`, for a program without an event loop."""
         no_loop("q.adrain")
         return run_loop(self.adrain(queue, concurrency=concurrency))
 
     def add_background_task(self, run: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Every worker of this queue also runs that, for as long as it works."""
+        """Makes every worker of this queue run *run* while it works."""
         self._background_tasks.append(run)
 
     def batch_only(self, queue: str) -> None:
-        """The jobs of this queue are worked on by `drain` alone: a worker that runs takes none of them."""
+        """Reserves the jobs of *queue* for `drain`. A running worker does not claim them."""
         self._batch_only_queues.add(valid_name(queue, field="queue"))
 
     def next_cycle(self, queue: str, at: float) -> None:
-        """Says when the next cycle of such a queue begins, UNIX time, for whoever asks why its jobs wait."""
+        """Stores when the next drain of a batch-only queue starts (UNIX time), so that `explain` can show it."""
         self.store.write(lambda tx: tx.query("cycle_at", {"name": explain.CYCLE + queue, "value": repr(float(at))}))
 
     def _worker(
@@ -153,23 +152,33 @@ class WorkerRunner(QueueAdmin):
         if self._schedules:
             more.append(run_scheduler(list(self._schedules.values())))
         worker = Worker(
-            self.store, self._kinds, self._gates(), clock=self.clock, executors=threads, wake=wake,
-            policy=policy, queues=wanted - cycled, store_id=self._store_id, batch_only_queues=cycled,
-            rng=self._rng, background_tasks=more, schema=Schema(self._migrations()),
+            self.store,
+            self._kinds,
+            self._gates(),
+            clock=self.clock,
+            executors=threads,
+            wake=wake,
+            policy=policy,
+            queues=wanted - cycled,
+            store_id=self._store_id,
+            batch_only_queues=cycled,
+            rng=self._rng,
+            background_tasks=more,
+            schema=Schema(self._migrations()),
             in_flight=self._in_flight,
-        )  # fmt: skip
+        )
         return worker, wake, threads
 
     @abstractmethod
     def _migrations(self) -> list[Migration]:
-        """The schema that this program knows: the core's, and that of its applications."""
+        """The migrations that this program knows: the core's and those of its applications."""
 
     def check_queues(self, queues: AbstractSet[str]) -> None:
-        """ValueError when no worker could begin on these queues: one is not declared, or there is nothing to do."""
+        """Raises ValueError when no worker could serve these queues: one is not declared, or all are batch-only."""
         self._wanted(queues, cycle=False)
 
     def _wanted(self, queues: AbstractSet[str] | None, *, cycle: bool) -> tuple[frozenset[str], frozenset[str]]:
-        """What a worker works on, and which of these it leaves to cycles."""
+        """The queues that a worker serves, and those of them that it leaves to `drain`."""
         if isinstance(queues, str):
             raise TypeError(f"queues: {queues!r} is a text; give a set of names, such as {{{queues!r}}}")
         if not self._kinds:
@@ -196,7 +205,7 @@ def _without_worker(run: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[W
 
 
 def _left(tx: Tx, queues: frozenset[str], cycle: DrainSnapshot | None) -> tuple[int, int]:
-    """How many jobs of a cycle a shut gate has left where they were, and how many are not final in all."""
+    """How many jobs of a drain a closed gate has held, and how many jobs are not final."""
     totals = settle.read(tx)
     ready = sum(totals.get((queue, "ready"), 0) - _came_later(tx, queue, cycle) for queue in queues)
     open_ = ("blocked", "waiting", "ready", "running")

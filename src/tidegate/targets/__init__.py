@@ -1,1 +1,1 @@
-"""Health of targets as rows, shared by all workers and shown to operators."""
+"""The health of targets in the store: all workers share it, and operators see and change it."""

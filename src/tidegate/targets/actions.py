@@ -1,7 +1,4 @@
-"""What people do to queues, targets and their keys: each checked first, each an event with its actor.
-
-All of it happens in the caller's transaction. NotFound and Refused say why nothing was done.
-"""
+"""Operator actions on targets and keys, in the caller's transaction. Each writes an event with its actor."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ RESET = "breaker_reset"
 
 
 def pause_target(tx: Tx, name: str, until: Until, by: str) -> float:
-    """No job of this target is claimed until then; returns when that is."""
+    """Stops claims of this target's jobs until *until*. Returns that time, UNIX time."""
     row, now = require_target(tx, name)
     end = ahead(until, now)
     tx.query("target_pause", {"name": name, "until": end, "actor": str(by)})
@@ -61,7 +58,7 @@ def resume_target(tx: Tx, name: str, by: str) -> bool:
 
 
 def force_breaker(tx: Tx, name: str, state: str, by: str, until: Until | None = None) -> str:
-    """Opens a breaker until a time, or closes it now; returns the state that it had."""
+    """Opens a breaker until a time, or closes it now. Returns the previous state."""
     row, now = require_target(tx, name)
     before = row.breaker
     if state == OPEN:
@@ -77,7 +74,7 @@ def force_breaker(tx: Tx, name: str, state: str, by: str, until: Until | None = 
 
 
 def reset_breaker(tx: Tx, name: str, by: str, *, noted: bool = True) -> str:
-    """Closes a breaker and forgets its counts, with no ramp: everything may go at once; returns the state it had."""
+    """Closes a breaker and resets its counts, without a ramp. Returns the previous state."""
     row, now = require_target(tx, name)
     before = row.breaker
     after = replace(breaker.close(before, now), closed_at=None, adaptive_limit=None)
@@ -86,7 +83,7 @@ def reset_breaker(tx: Tx, name: str, by: str, *, noted: bool = True) -> str:
 
 
 def move_breaker(tx: Tx, name: str, before: StoredBreaker, after: StoredBreaker, by: str, action: str) -> None:
-    """Writes what a person made of a breaker, with its event. *action* is what they did; empty: a part of something."""
+    """Writes an operator's change of a breaker and its event. *action*: of the audit entry; empty for no entry."""
     table.put_breaker(tx, name, before, after)
     fields = {"name": name, "from": before.state, "to": after.state, "until": after.until}
     kind = str(EventKind.BREAKER_STATE_CHANGED) if before.state != after.state else RESET
@@ -97,7 +94,7 @@ def move_breaker(tx: Tx, name: str, before: StoredBreaker, after: StoredBreaker,
 
 
 def require_target(tx: Tx, name: str) -> tuple[TargetRow, float]:
-    """Its row, kept still until the end, and the store's clock; NotFound with a suggestion."""
+    """Locks the row of a target. Returns it and the store's time. Raises NotFound with a suggestion."""
     if table.target(tx, name) is None:
         there = [row.name for row in table.targets(tx)]
         raise NotFound(f"there is no target {name!r}{meant_name(name, there)}")
@@ -109,10 +106,10 @@ def require_target(tx: Tx, name: str) -> tuple[TargetRow, float]:
 
 
 def clear_key(tx: Tx, target: str, key: str, by: str, *, noted: bool = True) -> bool:
-    """Forgets all state of a key, as after new credentials: its jobs go at once. False when there was none.
+    """Removes all state of a key, for example after new credentials, so that its jobs can run now.
 
-    What is under way still uses the old ones, so its failures count no more. *noted*: whether it is an action of its
-    own for those who read who did what, and not a part of one.
+    Running jobs still use the old credentials, so their failures do not count. *noted*: whether the audit log gets an
+    entry; False as part of another action. Returns False when there was no state.
     """
     require_target(tx, target)
     row = table.lock_holds(tx, [(target, key)]).get((target, key))
@@ -124,12 +121,12 @@ def clear_key(tx: Tx, target: str, key: str, by: str, *, noted: bool = True) -> 
         record_action(tx, by, EventKind.TARGET_CLEARED, _key(target, key), {}, _held(row), {"state": "cleared"})
     else:
         table.append_event(tx, "target", target, str(EventKind.TARGET_CLEARED), str(by), key_text=key, fields={})
-    # A program that guards it by itself has no row; that people were told of trouble shows that there was some.
+    # A program that guards the target has no row here. An open notice shows that the key was unhealthy.
     return bool(told) or (row is not None and not row.empty)
 
 
 def disable_key(tx: Tx, target: str, key: str, by: str, until: Until | None = None, reason: str = "manual") -> None:
-    """No job of this key until then, or until `enable_key`."""
+    """Stops claims of jobs with this key until *until*, or until `enable_key`."""
     require_target(tx, target)
     now = now_of(tx)
     end = None if until is None else ahead(until, now)
@@ -148,7 +145,7 @@ def disable_key(tx: Tx, target: str, key: str, by: str, until: Until | None = No
 
 
 def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
-    """Ends a rest, whoever ordered it; False when there was none. A fatal fault needs `clear_key`."""
+    """Ends a cooldown, automatic or manual. Returns False when there was none. A fatal fault needs `clear_key`."""
     require_target(tx, target)
     row = table.lock_holds(tx, [(target, key)]).get((target, key))
     if row is None or not row.rest.disabled:
@@ -163,7 +160,7 @@ def enable_key(tx: Tx, target: str, key: str, by: str) -> bool:
     return True
 
 
-# -- what is written down of it --------------------------------------------------------------------------------------
+# -- events and audit entries ----------------------------------------------------------------------------------------
 
 
 def record_action(
@@ -175,7 +172,7 @@ def record_action(
     was: Mapping[str, Any],
     became: Mapping[str, Any],
 ) -> None:
-    """The event of a queue or a target, and who did it from where."""
+    """Writes the event of a queue or a target, and the audit entry."""
     table.append_event(tx, place.subject, place.name, str(kind), str(by), key_text=place.lane, fields=fields)
     audit.append_entry(tx, by, str(kind), place, was=was, became=became)
 
@@ -189,7 +186,7 @@ def pause_detail(until: float | None, now: float) -> dict[str, Any]:
 
 
 def _held(row: StoredKeyHealth | None) -> dict[str, Any]:
-    """How a key was before somebody changed it."""
+    """The state of a key before a change, for the audit entry."""
     if row is None or row.reason == table.NOT_HELD:
         return {"state": "free"}
     state = "disabled" if row.rest.disabled else row.reason

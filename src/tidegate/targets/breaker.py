@@ -1,7 +1,7 @@
-"""A breaker whose state is a row, so that all workers of all hosts agree. Pure: a row and what happened in, a row out.
+"""The breaker of a target as a row that all workers share. Pure functions from row to row.
 
-The numbers and the meaning are those of `Breaker`; counting happens when a batch of attempts is settled. How many calls
-are under way is read off the running jobs, never kept in a counter that a crash could leave wrong.
+The policy is that of `Breaker`. Results are counted when a batch of attempts is settled. Calls in flight are counted
+from the running jobs, because a crash could leave a stored counter wrong.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from tidegate.guard.limits import UNLIMITED, AdaptiveLimit, ramp_limit, ramps_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredBreaker:
-    """The breaker of one target, as the store keeps it."""
+    """The stored breaker of one target."""
 
     state: str = CLOSED
     generation: int = 0
     since: float = 0.0
-    until: float | None = None  # open without an end: a probe ends it
+    until: float | None = None  # None while open: only a probe or an operator ends it
     closed_at: float | None = None
     buckets: tuple[tuple[float, int, int], ...] = ()  # began, requests, failures
-    run: int = 0  # failures in a row
+    run: int = 0  # consecutive failures
     good: int = 0  # successes while half-open
-    by: str | None = None  # who forced it open; only time or a person ends that
-    totals: tuple[int, int, int] = (0, 0, 0)  # successes, failures and rejected calls since it was first met
-    transitions: tuple[tuple[str, str, int], ...] = ()  # from, to, how often since then
-    adaptive_limit: AdaptiveLimit | None = None  # closed again, and not yet known to bear everything
-    opened: TripReason | None = None  # why it is open; None when it is not, or was opened by an older program
-    tripped_at: float | None = None  # while it is not closed: when it was closed for the last time
+    by: str | None = None  # the operator who forced it open; only time or an operator ends that
+    totals: tuple[int, int, int] = (0, 0, 0)  # successes, failures and rejected calls since the first call
+    transitions: tuple[tuple[str, str, int], ...] = ()  # from, to, count since the first call
+    adaptive_limit: AdaptiveLimit | None = None  # limits concurrency after an outage until full load is proven
+    opened: TripReason | None = None  # why it is open; None if it is not open, or the reason was not recorded
+    tripped_at: float | None = None  # while it is not closed: when it left the closed state
 
     def dump(self) -> str:
         kept: dict[str, object] = {"buckets": self.buckets, "run": self.run, "good": self.good, "totals": self.totals}
@@ -57,39 +57,48 @@ class StoredBreaker:
         good, bad, rejected = kept.get("totals", (0, 0, 0))
         moves = tuple((str(old), str(new), int(n)) for old, new, n in kept.get("moves", ()))
         return cls(
-            state=state, generation=generation, since=since, until=until, closed_at=closed_at, buckets=buckets,
-            run=int(kept.get("run", 0)), good=int(kept.get("good", 0)), by=kept.get("by"),
-            totals=(int(good), int(bad), int(rejected)), transitions=moves,
+            state=state,
+            generation=generation,
+            since=since,
+            until=until,
+            closed_at=closed_at,
+            buckets=buckets,
+            run=int(kept.get("run", 0)),
+            good=int(kept.get("good", 0)),
+            by=kept.get("by"),
+            totals=(int(good), int(bad), int(rejected)),
+            transitions=moves,
             adaptive_limit=AdaptiveLimit.load(kept["climb"]) if "climb" in kept else None,
-            opened=TripReason.load(kept.get("opened")), tripped_at=kept.get("tripped_at"),
-        )  # fmt: skip
+            opened=TripReason.load(kept.get("opened")),
+            tripped_at=kept.get("tripped_at"),
+        )
 
 
 def advance(row: StoredBreaker, now: float) -> StoredBreaker:
-    """The row after what time alone has decided."""
+    """Applies transitions that depend only on time."""
     if row.state == OPEN and row.until is not None and now >= row.until:
         return half_open(row, now)
     if row.closed_at is not None and row.closed_at > now:
-        row = replace(row, closed_at=now)  # the clock was set back: else one at a time until it is there again
+        row = replace(row, closed_at=now)  # after a clock step backwards, the ramp would stay at its minimum
     if row.adaptive_limit is not None and (step := limits.advance(row.adaptive_limit, now)) != row.adaptive_limit:
         return replace(row, adaptive_limit=step)
     return row
 
 
 def concurrency_limit(row: StoredBreaker, limit: int | None, now: float) -> int:
-    """How many jobs may be under way; *limit* is what somebody has named."""
+    """How many jobs may run. *limit*: the configured concurrency, if any."""
     if limit is not None:
         return ramp_limit(limit, row.closed_at, now)
     return UNLIMITED if row.adaptive_limit is None else row.adaptive_limit.allowed(now)
 
 
 def is_ramping(row: StoredBreaker, limit: int | None, now: float) -> bool:
-    """Whether that is less than it will be, because the breaker was open not long ago."""
+    """Whether the limit is still reduced because the breaker was open recently."""
     return row.adaptive_limit is not None if limit is None else ramps_at(row.closed_at, now)
 
 
 def restart_limit(row: StoredBreaker, now: float) -> StoredBreaker:
-    """The row after everything was held for a while by something else, and is not any more."""
+    """Restarts the adaptive limit after another gate has held all jobs for a while."""
     return (
         replace(row, adaptive_limit=AdaptiveLimit(since=now))
         if row.state == CLOSED and row.adaptive_limit is None
@@ -98,19 +107,19 @@ def restart_limit(row: StoredBreaker, now: float) -> StoredBreaker:
 
 
 def mark_limited(row: StoredBreaker) -> StoredBreaker:
-    """The row after a turn in which there were more jobs than may be under way."""
+    """Records that more jobs were ready than the adaptive limit allowed."""
     if row.adaptive_limit is None or row.adaptive_limit.bound:
         return row
     return replace(row, adaptive_limit=limits.mark_limited(row.adaptive_limit))
 
 
 def endless(row: StoredBreaker) -> bool:
-    """Whether it is open until a probe ends that."""
+    """Whether it is open until a probe succeeds."""
     return row.state == OPEN and row.until is None and row.by is None
 
 
 def half_open_slots(row: StoredBreaker, policy: BreakerPolicy, under_way: int) -> int:
-    """How many calls may be let through at this moment; *under_way* counts those of this half-open state alone."""
+    """How many calls the breaker admits now. *under_way*: running calls of this half-open state only."""
     if row.state == OPEN:
         return 0
     if row.state == HALF_OPEN:
@@ -121,7 +130,7 @@ def half_open_slots(row: StoredBreaker, policy: BreakerPolicy, under_way: int) -
 def record_results(
     row: StoredBreaker, policy: BreakerPolicy, results: Sequence[tuple[bool, int]], now: float
 ) -> StoredBreaker:
-    """The row after results, each with the generation that let its call through; an older one is only counted."""
+    """Applies results, each with the generation that admitted its call. Older generations only add to the totals."""
     if not results:
         return row
     good, bad, rejected = row.totals
@@ -137,7 +146,7 @@ def record_results(
 
 
 def record_rejected(row: StoredBreaker, n: int) -> StoredBreaker:
-    """The row after *n* calls that were not made because it is open."""
+    """Counts *n* calls that were rejected because the breaker is open."""
     good, bad, before = row.totals
     return replace(row, totals=(good, bad, before + n)) if n else row
 
@@ -145,13 +154,19 @@ def record_rejected(row: StoredBreaker, n: int) -> StoredBreaker:
 def force_open(
     row: StoredBreaker, now: float, until: float | None, by: str | None = None, *, rule: OpenedBy = OpenedBy.PERSON
 ) -> StoredBreaker:
-    """Open because of *rule*; *by* is the person who ordered it."""
+    """Opens the breaker because of *rule*. *by*: the operator who ordered it."""
     seen = counts(row)
     why = TripReason(rule=rule, run=row.run, requests=seen.requests, failures=seen.failures)
     fresh = StoredBreaker(
-        state=OPEN, since=now, until=until, closed_at=row.closed_at, run=row.run, by=by, opened=why,
+        state=OPEN,
+        since=now,
+        until=until,
+        closed_at=row.closed_at,
+        run=row.run,
+        by=by,
+        opened=why,
         tripped_at=_tripped_at(row, now),
-    )  # fmt: skip
+    )
     return _following(row, fresh)
 
 
@@ -169,7 +184,7 @@ def close(row: StoredBreaker, now: float) -> StoredBreaker:
 
 
 def _following(row: StoredBreaker, fresh: StoredBreaker) -> StoredBreaker:
-    """The next generation after *row*, which keeps what is counted for ever."""
+    """The next generation after *row*. It keeps the totals and transition counts."""
     moves = {(old, new): n for old, new, n in row.transitions}
     if fresh.state != row.state:
         moves[row.state, fresh.state] = moves.get((row.state, fresh.state), 0) + 1
@@ -178,7 +193,7 @@ def _following(row: StoredBreaker, fresh: StoredBreaker) -> StoredBreaker:
 
 
 def record_probe(row: StoredBreaker, now: float) -> StoredBreaker:
-    """A health probe answered: open becomes half-open, unless a person forced it; never more than that."""
+    """Half-opens an open breaker after a successful probe, unless an operator forced it open."""
     return half_open(row, now) if row.state == OPEN and row.by is None else row
 
 
@@ -201,7 +216,7 @@ def _one(row: StoredBreaker, policy: BreakerPolicy, now: float, *, ok: bool) -> 
 
 
 def _broken(row: StoredBreaker, policy: BreakerPolicy) -> OpenedBy | None:
-    """The rule that opens it now, if one does."""
+    """The rule that trips the breaker now, if any."""
     if policy.too_long(row.run):
         return OpenedBy.CONSECUTIVE
     if policy.trip is not None:
@@ -210,13 +225,13 @@ def _broken(row: StoredBreaker, policy: BreakerPolicy) -> OpenedBy | None:
 
 
 def trip(row: StoredBreaker, policy: BreakerPolicy, now: float, rule: OpenedBy) -> StoredBreaker:
-    """Open for as long as the policy says, because of *rule*."""
+    """Opens the breaker because of *rule*, for the duration of the policy."""
     lasts = policy.open_after(now - _tripped_at(row, now))
     return force_open(row, now, None if policy.timeout is None else now + lasts, rule=rule)
 
 
 def _tripped_at(row: StoredBreaker, now: float) -> float:
-    """When the outage began that keeps it from being closed; a clock that was set back makes it no longer."""
+    """When the current outage began, but not after *now*, in case the clock was set back."""
     return now if row.state == CLOSED or row.tripped_at is None else min(row.tripped_at, now)
 
 

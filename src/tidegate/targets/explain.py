@@ -20,11 +20,9 @@ from tidegate.targets import breaker as target_breaker
 from tidegate.targets import status, table
 from tidegate.targets.table import StoredKeyHealth, TargetRow
 
-# A reason why something is not running, and every reason that there is.
-
 
 class WaitsFor(StrEnum):
-    """Reasons that no gate has: those of the job itself."""
+    """Reasons that are not gates: those of the job itself."""
 
     DEPENDENCY = "dependency"
     SCHEDULED = "scheduled"
@@ -33,62 +31,73 @@ class WaitsFor(StrEnum):
     NEXT = "next_in_line"
 
 
-# Every reason there is, in the order in which they are told.
+# All reasons, in the order in which they are shown.
 REASONS: tuple[HoldReason | WaitsFor, ...] = (*HoldReason, *WaitsFor)
 _ORDER = {reason: rank for rank, reason in enumerate(REASONS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitReason:
-    """One reason. Times are UNIX time; *until* is None when no time ends it."""
+    """One reason why jobs wait. Times are UNIX time; *until* is None when no time ends it."""
 
     reason: HoldReason | WaitsFor
     subject: str  # what it is about: "queue mail", "target spotify", "key 7 of spotify", "job 12"
     since: float | None
     until: float | None
     ended_by: EndedBy
-    message: str  # for people
+    message: str  # for users
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "reason": str(self.reason), "subject": self.subject, "since": self.since, "until": self.until,
-            "ended_by": str(self.ended_by), "message": self.message,
-        }  # fmt: skip
+            "reason": str(self.reason),
+            "subject": self.subject,
+            "since": self.since,
+            "until": self.until,
+            "ended_by": str(self.ended_by),
+            "message": self.message,
+        }
 
 
 def in_order(reasons: list[WaitReason]) -> list[WaitReason]:
-    """The first reason first."""
+    """The reasons, most important first."""
     return sorted(reasons, key=lambda why: _ORDER[why.reason])
 
 
 def soon(left: float) -> str:
-    """When that is: in 5 min."""
+    """The remaining time as text: in 5 min."""
     return f"in {spell_duration(left)}"
 
 
-# Which gates are shut before jobs, and until when: read from the store, said in words.
+# -- gates -----------------------------------------------------------------------------------------------------------
 
 
 def of_queue(tx: Tx, name: str, now: float) -> Iterator[WaitReason]:
-    """What stands before all jobs of a queue."""
+    """Why all jobs of a queue wait."""
     for _, since, until, by in tx.query("queue_row", {"name": name}):
         if until is not None and now < until:
             yield WaitReason(
-                reason=HoldReason.PAUSED, subject=f"queue {name}", since=since, until=until, ended_by=EndedBy.PERSON,
+                reason=HoldReason.PAUSED,
+                subject=f"queue {name}",
+                since=since,
+                until=until,
+                ended_by=EndedBy.PERSON,
                 message=f"The queue {name} was paused by {by}; it goes on {soon(until - now)}, or when it is resumed.",
-            )  # fmt: skip
+            )
 
 
 def of_target(tx: Tx, name: str, key: str | None, now: float) -> Iterator[WaitReason]:
-    """What stands before the jobs of a target, and of one key of it; nothing when a job has no target."""
+    """Why the jobs of a target and a key wait; empty for a job without a target."""
     row = table.target(tx, name) if name else None
     if row is not None and row.paused_until is not None and now < row.paused_until:
         left = soon(row.paused_until - now)
         yield WaitReason(
-            reason=HoldReason.PAUSED, subject=f"target {name}", since=row.paused_at, until=row.paused_until,
+            reason=HoldReason.PAUSED,
+            subject=f"target {name}",
+            since=row.paused_at,
+            until=row.paused_until,
             ended_by=EndedBy.PERSON,
             message=f"{name} was paused by {row.paused_by}; it goes on {left}, or when it is resumed.",
-        )  # fmt: skip
+        )
     hold = table.hold(tx, name, key) if key is not None else None
     if hold is not None:
         yield from _held(hold, now)
@@ -123,9 +132,13 @@ def _held(hold: StoredKeyHealth, now: float) -> Iterator[WaitReason]:
         if not hold.failures:
             message = f"Disabled by {hold.rest.by} ({hold.rest.reason}); {one} {soon(hold.until - now)}."
     yield WaitReason(
-        reason=HoldReason(hold.reason), subject=who, since=hold.since, until=hold.until, ended_by=ends,
+        reason=HoldReason(hold.reason),
+        subject=who,
+        since=hold.since,
+        until=hold.until,
+        ended_by=ends,
         message=message.strip(),
-    )  # fmt: skip
+    )
 
 
 def _breaker(row: TargetRow, rules: dict[str, Any], probing: int, now: float) -> Iterator[WaitReason]:
@@ -152,9 +165,13 @@ def _breaker(row: TargetRow, rules: dict[str, Any], probing: int, now: float) ->
     else:
         said = f"The breaker of {row.name} is open: {because}; a few jobs try it {soon(until - now)}."
     yield WaitReason(
-        reason=HoldReason.BREAKER, subject=f"target {row.name}", since=breaker.since, until=until, ended_by=ends,
+        reason=HoldReason.BREAKER,
+        subject=f"target {row.name}",
+        since=breaker.since,
+        until=until,
+        ended_by=ends,
         message=said,
-    )  # fmt: skip
+    )
 
 
 def _capacity(row: TargetRow, limits: CapacityLimits, now: float) -> Iterator[WaitReason]:
@@ -173,19 +190,27 @@ def _capacity(row: TargetRow, limits: CapacityLimits, now: float) -> Iterator[Wa
         sent = f", {own} more {'was' if own == 1 else 'were'} sent" if own else ""
         said = f"{row.name} is full: {known.depth} of {limits.cap}{sent}; it is asked again {soon(until - now)}."
     yield WaitReason(
-        reason=HoldReason.CAPACITY, subject=f"target {row.name}", since=since, until=until, ended_by=EndedBy.TIME,
+        reason=HoldReason.CAPACITY,
+        subject=f"target {row.name}",
+        since=since,
+        until=until,
+        ended_by=EndedBy.TIME,
         message=said,
-    )  # fmt: skip
+    )
 
 
 def _rate(row: TargetRow, rate: Rate, now: float) -> Iterator[WaitReason]:
     wait = rate.wait(rate.used(row.paid_until, now), now)
     if wait > 0:
         yield WaitReason(
-            reason=HoldReason.RATE, subject=f"target {row.name}", since=None, until=now + wait, ended_by=EndedBy.TIME,
+            reason=HoldReason.RATE,
+            subject=f"target {row.name}",
+            since=None,
+            until=now + wait,
+            ended_by=EndedBy.TIME,
             message=f"{row.name} gets at most {rate.count:g} calls in {_per(rate.spacing * rate.count)}; "
             f"the next one {soon(wait)}.",
-        )  # fmt: skip
+        )
 
 
 def _concurrency(row: TargetRow, limit: int | None, running: int, now: float) -> Iterator[WaitReason]:
@@ -194,29 +219,40 @@ def _concurrency(row: TargetRow, limit: int | None, running: int, now: float) ->
         return
     slowly = ", and grows slowly after an outage" if target_breaker.is_ramping(row.breaker, limit, now) else ""
     yield WaitReason(
-        reason=HoldReason.CONCURRENCY, subject=f"target {row.name}", since=None, until=None, ended_by=EndedBy.CALL,
+        reason=HoldReason.CONCURRENCY,
+        subject=f"target {row.name}",
+        since=None,
+        until=None,
+        ended_by=EndedBy.CALL,
         message=f"{running} jobs of {row.name} are under way; the limit is {allowed}{slowly}.",
-    )  # fmt: skip
+    )
 
 
-# How a target stands for a program, what holds its calls then, and who ends that if no time is set.
+# By the status that a program reports: the hold reason, and what ends the hold if no time is set.
 _OF_PROGRAM: Mapping[str, tuple[HoldReason, EndedBy]] = {
-    "action": (HoldReason.FATAL, EndedBy.PERSON), "paused": (HoldReason.PAUSED, EndedBy.PERSON),
-    "disabled": (HoldReason.COOLDOWN, EndedBy.PERSON), "limited": (HoldReason.RETRY_AFTER, EndedBy.TIME),
-    "degraded": (HoldReason.BACKOFF, EndedBy.TIME), "open": (HoldReason.BREAKER, EndedBy.TIME),
+    "action": (HoldReason.FATAL, EndedBy.PERSON),
+    "paused": (HoldReason.PAUSED, EndedBy.PERSON),
+    "disabled": (HoldReason.COOLDOWN, EndedBy.PERSON),
+    "limited": (HoldReason.RETRY_AFTER, EndedBy.TIME),
+    "degraded": (HoldReason.BACKOFF, EndedBy.TIME),
+    "open": (HoldReason.BREAKER, EndedBy.TIME),
     "probing": (HoldReason.BREAKER, EndedBy.PROBE),
-}  # fmt: skip
+}
 
 
 def of_programs(row: TargetRow, now: float) -> Iterator[WaitReason]:
-    """What stands before the calls of programs that guard a target by themselves."""
+    """Why the calls of programs that guard the target wait."""
     for program in status.of_programs(row, now, tried=True):
         if program.token in _OF_PROGRAM:
             reason, ends = _OF_PROGRAM[program.token]
             yield WaitReason(
-                reason=reason, subject=f"target {row.name}", since=program.since, until=program.next_try,
-                ended_by=ends if program.next_try is None else EndedBy.TIME, message=program.reason,
-            )  # fmt: skip
+                reason=reason,
+                subject=f"target {row.name}",
+                since=program.since,
+                until=program.next_try,
+                ended_by=ends if program.next_try is None else EndedBy.TIME,
+                message=program.reason,
+            )
 
 
 def _per(seconds: float) -> str:
@@ -232,7 +268,7 @@ def _times(failures: int) -> str:
 
 
 def target(tx: Tx, name: str, key: str | None = None) -> list[WaitReason]:
-    """What stands before the jobs of a target, or of one key of it, and before the calls of programs that guard it."""
+    """Why the jobs of a target or a key wait, and the calls of programs that guard it. Raises NotFound."""
     row = table.target(tx, name)
     if row is None:
         raise NotFound(f"there is no target {name!r}")

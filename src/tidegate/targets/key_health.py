@@ -1,6 +1,6 @@
-"""The health of one lane (a key of a target), as a row: what a failure and a success make of it. Pure.
+"""The health of one key as a row. Pure functions for failures and successes.
 
-The meaning is that of a guarded call: fatal before cooldown before backoff, and one probe when the time is over.
+The rules are those of a guarded call: fatal before cooldown before backoff, and one probe when the hold has ended.
 """
 
 from __future__ import annotations
@@ -20,37 +20,41 @@ from tidegate.targets.table import NOT_HELD, StoredKeyHealth
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """A lane's new row, and what there is to tell of it."""
+    """The new row of a key, and the events and notices of the change."""
 
     row: StoredKeyHealth
     news: tuple[tuple[EventKind, dict[str, Any]], ...] = ()
-    notices: tuple[NoticeKind, ...] = ()  # what people must be told
+    notices: tuple[NoticeKind, ...] = ()
 
 
 def is_answer(fault: Fault, rules: TargetRules) -> bool:
-    """Whether the fault shows that the service is well: it answered, and refused this one item."""
+    """Whether the fault proves the service healthy: it responded, and rejected this one item."""
     return fault.counts_as_failure is False and rules.cooldown is None
 
 
 def record_failure(
     row: StoredKeyHealth, rules: TargetRules, fault: Fault, *, claimed_at: float, now: float, roll: float
 ) -> Changed:
-    """One more failure, as far as it reaches; *claimed_at* tells a late one from a new one."""
+    """Applies a failure that reaches the key. *claimed_at* distinguishes a late failure from a new one."""
     cleared = not row.failures and row.failed_at > 0
     if cleared and claimed_at <= row.failed_at:
-        return Changed(row)  # it was made with the credentials that have been replaced since
+        return Changed(row)  # the attempt used credentials that were replaced since
     rest, change = _rested(row.rest, rules, fault, now)
     news: list[tuple[EventKind, dict[str, Any]]] = []
     told: list[NoticeKind] = []
     if change is CooldownChange.DISABLED:
         told.append(NoticeKind.DISABLED)
-        news.append((
-            EventKind.TARGET_DISABLED,
-            {
-                "reason": rest.reason, "by": rest.by, "run_length": rest.failing_count,
-                "consecutive_errors": row.failures + 1,
-            },
-        ))  # fmt: skip
+        news.append(
+            (
+                EventKind.TARGET_DISABLED,
+                {
+                    "reason": rest.reason,
+                    "by": rest.by,
+                    "run_length": rest.failing_count,
+                    "consecutive_errors": row.failures + 1,
+                },
+            )
+        )
     row = replace(row, rest=rest)
     if not _reaches_lane(rules, fault):
         return Changed(_reasoned(row, rules, fault=None), tuple(news), tuple(told))
@@ -59,9 +63,15 @@ def record_failure(
         return Changed(_held_late(row, rules, fault, now))
     wait = _wait(rules, fault, row.failures, roll)
     row = replace(
-        row, since=row.since if row.failures else now, until=now + wait, failed_at=now, failures=row.failures + 1,
-        code=fault.code, message=fault.message, probe=None,
-    )  # fmt: skip
+        row,
+        since=row.since if row.failures else now,
+        until=now + wait,
+        failed_at=now,
+        failures=row.failures + 1,
+        code=fault.code,
+        message=fault.message,
+        probe=None,
+    )
     row = _reasoned(row, rules, fault)
     if row.reason == HoldReason.FATAL and not row.told & Notified.FATAL:
         row = replace(row, told=row.told | Notified.FATAL)
@@ -74,7 +84,7 @@ def record_failure(
 
 
 def record_success(row: StoredKeyHealth, now: float) -> Changed:
-    """Ends the run of a lane, and its rest if the time of that has passed: a late answer does not undo it."""
+    """Clears the failures of a key, and its cooldown if that has ended. A late success does not end a cooldown."""
     rest, change = resting.record_success(row.rest, now)
     news: list[tuple[EventKind, dict[str, Any]]] = []
     if change is CooldownChange.ENABLED:
@@ -91,7 +101,7 @@ def record_success(row: StoredKeyHealth, now: float) -> Changed:
 def _rested(rest: CooldownState, rules: TargetRules, fault: Fault, now: float) -> tuple[CooldownState, CooldownChange]:
     if rules.cooldown is None:
         return rest, CooldownChange.NONE
-    if fault.own_bug:  # as a fault with `Reach.SELF`: it neither counts nor ends a run
+    if fault.own_bug:  # like `Reach.SELF`: it neither counts as a failure nor resets the count
         return resting.release_probe(rest), CooldownChange.NONE
     return resting.record_failure(rest, rules.cooldown, fault, now)
 
@@ -105,7 +115,7 @@ def _reaches_lane(rules: TargetRules, fault: Fault) -> bool:
 
 
 def _reasoned(row: StoredKeyHealth, rules: TargetRules, fault: Fault | None) -> StoredKeyHealth:
-    """The row with the first reason of the gate that holds it, and until when."""
+    """Sets the most important hold reason of the row, and its end."""
     if fault is not None and fault.fatal and not _governed(rules, fault):
         return replace(row, reason=str(HoldReason.FATAL))
     if fault is None and row.reason == HoldReason.FATAL:
@@ -121,9 +131,9 @@ def _reasoned(row: StoredKeyHealth, rules: TargetRules, fault: Fault | None) -> 
 
 
 def _held_late(row: StoredKeyHealth, rules: TargetRules, fault: Fault, now: float) -> StoredKeyHealth:
-    """The row after a failure that began before the last one was known: one outage, counted once.
+    """Applies a failure that started before the last one was known. It is the same outage, so it is not counted.
 
-    If the service asks for a longer wait, the lane is held for it. A fatal fault and a cooldown remain.
+    A longer Retry-After extends the hold. A fatal fault and a cooldown remain.
     """
     until = now + min(fault.retry_after or 0.0, rules.max_retry_after)
     if row.reason == HoldReason.FATAL or row.rest.disabled or row.until is None or until <= max(row.until, now):
@@ -133,22 +143,27 @@ def _held_late(row: StoredKeyHealth, rules: TargetRules, fault: Fault, now: floa
 
 
 def _at_cap(rules: TargetRules, failures: int) -> bool:
-    """Whether the wait has grown as long as it will, and people want to know."""
+    """Whether the backoff has reached its cap, and the policy wants a notice for that."""
     return rules.cap_notice and rules.backoff is not None and rules.backoff.at_cap(failures - 1)
 
 
 def _governed(rules: TargetRules, fault: Fault) -> bool:
-    """Whether a cooldown decides about this code, instead of the fatal state."""
+    """Whether the cooldown handles this code instead of the fatal state."""
     return rules.cooldown is not None and rules.cooldown.governs(fault.code)
 
 
 def _wait(rules: TargetRules, fault: Fault, failures: int, roll: float) -> float:
     return wait_after(
-        fault, failures, rules.backoff, roll, max_retry_after=rules.max_retry_after, reprobe_every=rules.reprobe_every,
+        fault,
+        failures,
+        rules.backoff,
+        roll,
+        max_retry_after=rules.max_retry_after,
+        reprobe_every=rules.reprobe_every,
         fatal=fault.fatal and not _governed(rules, fault),
-    )  # fmt: skip
+    )
 
 
 def fresh(target: str, key_text: str, now: float) -> StoredKeyHealth:
-    """A lane that nothing was kept of."""
+    """A key without state."""
     return StoredKeyHealth(target=target, lane=key_text, since=now, rest=FRESH)

@@ -1,4 +1,4 @@
-"""Operators control a target that a program guards: orders to it, and its notices."""
+"""Operator orders for a target that a program guards, and the notices of that program."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ from tidegate.targets import table
 from tidegate.targets.table import TargetRow
 from tidegate.validation import key_text
 
-# What people order of a target that a program guards by itself: the store has it as rows, and the program follows.
-#
-# A pause and a rest are states: whoever starts later finds them. To clear is an event: it ends what was known by then,
-# and nothing that came after it.
+# -- orders ----------------------------------------------------------------------------------------------------------
+# A pause and a cooldown are states in the store, which a program also finds when it starts later. Clearing a key is an
+# event: it removes the state from before it, and nothing later.
 
 
 @dataclass(frozen=True, slots=True)
 class CooldownOrder:
-    """A key that a person has disabled; *until* None: until somebody enables it."""
+    """A key that an operator has disabled; without *until*, until an operator enables it."""
 
     until: float | None
     by: str
@@ -38,17 +37,17 @@ class CooldownOrder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteOrders:
-    """What holds for one target at *now*, by the clock of the store. Keys are texts, as people write them."""
+    """The orders for one target at *now*, by the store's clock. Keys are texts, as operators write them."""
 
     now: float
     paused: tuple[float, str] | None = None  # until when, and by whom
     resting: Mapping[str, CooldownOrder] = field(default_factory=dict)
-    cleared: Mapping[str, float] = field(default_factory=dict)  # since the last look, and when
-    last: int = 0  # the event that was read last
-    asked_at: float = field(default_factory=time.monotonic)  # not after *now*: what is younger is never taken for older
+    cleared: Mapping[str, float] = field(default_factory=dict)  # keys cleared since the last read, and when
+    last: int = 0  # the last event that was read
+    asked_at: float = field(default_factory=time.monotonic)  # taken before *now*, so newer state never looks older
 
     def dealt_with(self, key: str, heard_at: float) -> bool:
-        """Whether a person has cleared *key* since something of it was heard, so that nobody else need hear of it."""
+        """Whether an operator cleared *key* after *heard_at*, so that the notice is obsolete."""
         at = self.cleared.get(key)
         return at is not None and heard_at <= self.asked_at - (self.now - at)
 
@@ -56,29 +55,32 @@ class RemoteOrders:
 def read(
     tx: Tx, row: TargetRow, now: float, asked_at: float, *, after: int | None, programs: Collection[str]
 ) -> RemoteOrders:
-    """*after*: the last event that was read; None: none was, and nothing is known that could be cleared.
+    """Reads the orders for a target. *after*: the last event that was read; None at the first read.
 
-    What *programs* cleared they have cleared for themselves.
+    A key that one of *programs* cleared is not an order.
     """
     paused = None if row.paused_until is None or row.paused_until <= now else (row.paused_until, row.paused_by or "")
     resting = {
-        each.lane: CooldownOrder(each.rest.until, each.rest.by or "", each.rest.reason or "")
-        for each in table.resting(tx, row.name)
-        if each.rest.disabled and each.rest.by != AUTO and (each.rest.until is None or each.rest.until > now)
+        key.lane: CooldownOrder(key.rest.until, key.rest.by or "", key.rest.reason or "")
+        for key in table.resting(tx, row.name)
+        if key.rest.disabled and key.rest.by != AUTO and (key.rest.until is None or key.rest.until > now)
     }
     if after is None:
         last = table.last_event(tx, row.name)
         return RemoteOrders(now=now, asked_at=asked_at, paused=paused, resting=resting, last=last)
     events = table.cleared_keys(tx, row.name, after)
     return RemoteOrders(
-        now=now, asked_at=asked_at, paused=paused, resting=resting,
+        now=now,
+        asked_at=asked_at,
+        paused=paused,
+        resting=resting,
         last=max((event.id for event in events), default=after),
         cleared={event.lane or "": event.at for event in events if event.actor not in programs},
-    )  # fmt: skip
+    )
 
 
 class RemoteControl:
-    """Does with one target of this process what people ordered. The store has the events of it already."""
+    """Applies operator orders to one target of this process. Their events are already in the store."""
 
     def __init__(self, pipeline: CallPipeline, cache: StaleCache) -> None:
         self._pipeline, self._stale_cache = pipeline, cache
@@ -87,7 +89,7 @@ class RemoteControl:
         self._heard = threading.Event()
 
     def heard(self, wait: float) -> bool:
-        """Whether the store was asked at least once; waits for that at most so long."""
+        """Whether orders were read at least once. Waits up to *wait* seconds for it."""
         return self._heard.wait(wait)
 
     def follow(self, orders: RemoteOrders) -> None:
@@ -117,27 +119,30 @@ class RemoteControl:
         self._heard.set()
 
     def _named(self, text: str, before: float | None = None) -> list[Hashable]:
-        """The keys that look so and have state; *before*: only those that have had it since then."""
-        return list({
-            key: None for key, _, state in self._pipeline.keys.unhealthy()
-            if key_text(key) == text and (before is None or state.since <= before)
-        })  # fmt: skip
+        """The unhealthy keys with this text; with *before*, only those unhealthy since then or earlier."""
+        return list(
+            {
+                key: None
+                for key, _, state in self._pipeline.keys.unhealthy()
+                if key_text(key) == text and (before is None or state.since <= before)
+            }
+        )
 
 
-# What a program that guards its calls by itself tells people, as rows of the store.
+# -- notices ---------------------------------------------------------------------------------------------------------
 
 
 def write_notice(tx: Tx, event: Event) -> Notice | None:
-    """Writes the notice of an event; None when people know it already, from whichever process."""
+    """Records the notice of an event. Returns None when any process has already recorded it."""
     if event.notice is None:
         return None
     row = _row(event, event.notice)
-    found = outbox.record_target_notice(tx, row) or outbox.record_recovery(tx, row)
-    return None if found is None else replace(event.notice, episode=found.episode)
+    recorded = outbox.record_target_notice(tx, row) or outbox.record_recovery(tx, row)
+    return None if recorded is None else replace(event.notice, episode=recorded.episode)
 
 
 def resolve_notice(tx: Tx, event: Event) -> None:
-    """What other events mean for the notices that are open."""
+    """Resolves or raises notices for an event that is not a notice."""
     lane = key_text(event.key)
     place = NoticeSubject(subject=outbox.TARGET, name=event.target, lane=lane)
     match event.kind:
@@ -157,7 +162,7 @@ def resolve_notice(tx: Tx, event: Event) -> None:
 def _row(event: Event, notice: Notice) -> NewNotice:
     user = None if event.user is None else key_text(event.user)
     new = outbox.of_target(notice, key_text(event.key), user)
-    # Our own network is nobody's target.
+    # The local network does not belong to a target.
     return replace(new, place=_this_machine(), user=None) if notice.kind is NoticeKind.OWN_LINK else new
 
 

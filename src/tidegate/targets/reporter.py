@@ -1,10 +1,8 @@
-"""A program that guards its calls by itself tells the store how its targets are, so that others can see it.
+"""Reports the health of a program's targets to the store, and reads operator orders for them.
 
-People order in the store what such a program does too: a pause, a rest of a key, an end of all that is held against it.
-A thread of its own writes and reads; what a call does is one append to a list. When the store is away, what was to be
-told is dropped and counted. Notices are rows first, and heard in this process when they are written: so nobody is told
-twice of what an earlier process, or another one, has told. While the store is away they are heard at once, and written
-later.
+A separate thread writes and reads, so a guarded call only appends to a list. While the store is unavailable,
+transitions are dropped and counted. A notice is recorded first and published in this process after that, so that two
+processes do not send it twice. While the store is unavailable, it is published immediately and recorded later.
 """
 
 from __future__ import annotations
@@ -38,13 +36,13 @@ _log = logger("tidegate.report")
 
 EVERY = 5.0  # seconds between two summaries
 _REPORT_DELAY = 0.5  # seconds between a transition and its report
-_MAX_PENDING = 1000  # transitions that wait to be told
-_PROCESS_TIMEOUT = 60.0  # a process that has told nothing for so long is left out
+_MAX_PENDING = 1000  # transitions that wait for the next report
+_PROCESS_TIMEOUT = 60.0  # seconds without a report after which a process is removed from the summary
 _FINAL_REPORT_TIMEOUT = 2.0  # seconds that the end of the program waits for the last report
-_MAX_LATE = 100  # notices that wait to be written
-_UNREPORTED_KINDS = frozenset({EventKind.CALL_FAILED, EventKind.NOTICE})  # a notice comes by itself
+_MAX_LATE = 100  # notices that wait to be recorded
+_UNREPORTED_KINDS = frozenset({EventKind.CALL_FAILED, EventKind.NOTICE})  # notices have their own path
 
-_FORKED_STORES: list[Store] = []  # of the process before a fork: to close them here would end what it has open
+_FORKED_STORES: list[Store] = []  # opened before a fork; closing them here would close the parent's connections
 
 Summary = Callable[[], dict[str, Any]]
 Adopt = Callable[[Iterable[tuple[str, str | None]]], None]
@@ -52,13 +50,13 @@ Follow = Callable[[RemoteOrders], None]
 
 
 def this_program() -> str:
-    """The name under which this process tells of its targets."""
+    """The name of this process in reports."""
     return f"{socket.gethostname()}-{os.getpid()}"
 
 
 @dataclass(frozen=True, slots=True)
 class _PendingEvent:
-    """Something to be written. A notice also has the bus where it is to be heard; None when it was."""
+    """An event to write. A notice also has the bus to publish it on; None if it was published."""
 
     event: Event
     bus: Bus | None = None
@@ -75,14 +73,14 @@ class Reporter:
     def __init__(self, url: str, every: float = EVERY) -> None:
         check_url(url)
         self.url = url
-        self.dropped = 0  # transitions that could not be told
+        self.dropped = 0  # transitions that could not be written
         self._every = every
         self._targets: dict[str, weakref.WeakMethod[Summary]] = {}
-        self._adopts: dict[str, weakref.WeakMethod[Adopt]] = {}  # of targets whose open notices were not looked up yet
+        self._adopts: dict[str, weakref.WeakMethod[Adopt]] = {}  # of targets whose open notices were not read yet
         self._follows: dict[str, weakref.WeakMethod[Follow]] = {}
-        self._read: dict[str, int] = {}  # the last order of each target that was read
+        self._read: dict[str, int] = {}  # the last order that was read, by target
         self._events: deque[_PendingEvent] = deque()
-        self._late: list[_PendingEvent] = []  # notices that were heard and not written
+        self._late: list[_PendingEvent] = []  # notices that were published but not recorded
         self._store: Store | None = None
         self._lock = threading.Lock()
         self._news = threading.Event()
@@ -93,9 +91,9 @@ class Reporter:
     def add(
         self, name: str, summary: Summary, bus: Bus, adopt: Adopt | None = None, follow: Follow | None = None
     ) -> None:
-        """Tells of one more target, for as long as it is there.
+        """Reports one more target while it exists.
 
-        *adopt* hears of what is open of it in the store, *follow* of what people order.
+        *adopt* receives the open notices of the target, *follow* the operator orders.
         """
         if follow is not None:
             self._follows[name] = weakref.WeakMethod(follow)
@@ -105,28 +103,28 @@ class Reporter:
             self._adopts[name] = weakref.WeakMethod(adopt)
         bus.attach(self.hear)
         self._start()
-        self._news.set()  # it waits for what people ordered before it calls anybody
+        self._news.set()  # the target waits for its orders before the first call
 
     def notices_for(self, bus: Bus) -> Callable[[Event], None]:
-        """Where a target sends its notices, instead of to the bus; never waits."""
+        """The sink for a target's notices, instead of the bus. It never blocks."""
         return lambda event: self._put(_PendingEvent(event, bus))
 
     def hear(self, event: Event) -> None:
-        """An event of this process; never waits."""
+        """Queues an event of this process for the next report. It never blocks."""
         if event.kind not in _UNREPORTED_KINDS and event.target in self._targets:
             self._put(_PendingEvent(event))
 
-    def _put(self, told: _PendingEvent) -> None:
+    def _put(self, pending: _PendingEvent) -> None:
         if len(self._events) >= _MAX_PENDING:
             self.dropped += 1
-            _heard(told)
+            _heard(pending)
             return
-        self._events.append(told)
+        self._events.append(pending)
         self._start()
         self._news.set()
 
     def close(self) -> None:
-        """Tells the last, and ends; a target that is added later, or one more event, begins anew."""
+        """Sends the last report and ends the thread. A later target or event starts it again."""
         self._stop.set()
         self._news.set()
         if self._thread is not None and self._process == os.getpid():
@@ -139,7 +137,7 @@ class Reporter:
         with self._lock:
             if self._process == os.getpid():
                 return
-            # The first time, after it was closed, or after a fork, which leaves threads and connections behind.
+            # At first use, after `close`, or after a fork, which does not copy threads.
             if self._process and self._store is not None:
                 _FORKED_STORES.append(self._store)
                 self._store = None
@@ -161,12 +159,12 @@ class Reporter:
             self._report()
         with self._lock:
             if self._stop is not stop or self._store is None:
-                return  # another thread has begun since, and goes on with the store
+                return  # a newer thread uses the store
             store, self._store = self._store, None
         store.close()
 
     def _report(self) -> None:
-        told = [*self._late, *(self._events.popleft() for _ in range(len(self._events)))]
+        events = [*self._late, *(self._events.popleft() for _ in range(len(self._events)))]
         self._late = []
         summaries = self._summaries()
         try:
@@ -174,35 +172,35 @@ class Reporter:
                 self._store = self._opened()
             self._adopt(self._store)
             asked_at = time.monotonic()
-            written, ordered = self._store.write(lambda tx: self._write(tx, told, summaries, asked_at))
+            written, ordered = self._store.write(lambda tx: self._write(tx, events, summaries, asked_at))
         except Exception as error:
-            self._not_written(told, error)
+            self._not_written(events, error)
         else:
-            for each in written:
-                _heard(each)
+            for notice in written:
+                _heard(notice)
             for name, what in ordered.items():
                 follow = self._follows[name]()
                 if follow is not None:
                     self._read[name] = what.last
                     try:
                         follow(what)
-                    except Exception:  # keys of the user's that cannot be compared, say; others go on
+                    except Exception:  # for example a user's keys that cannot be compared; other targets continue
                         _log.exception("orders_not_followed target=%s", name)
 
-    def _not_written(self, told: list[_PendingEvent], error: Exception) -> None:
-        """People hear of it all the same; what others see of it must wait, or is dropped."""
-        notices = [each for each in told if each.notice is not None]
+    def _not_written(self, events: list[_PendingEvent], error: Exception) -> None:
+        """Publishes the notices and keeps them for the next report. Other events are dropped and counted."""
+        notices = [pending for pending in events if pending.notice is not None]
         for notice in notices:
             _heard(notice)
         self._late = [replace(notice, bus=None) for notice in notices[-_MAX_LATE:]]
-        lost = len(told) - len(self._late)
+        lost = len(events) - len(self._late)
         self.dropped += lost
         _log.warning("report_dropped transitions=%s error=%s", lost, type(error).__name__)
         if not isinstance(error, StoreError):
             _log.error("report_failed", exc_info=error)
 
     def _adopt(self, store: Store) -> None:
-        """Tells new targets what people were told of them before, and what has not ended since."""
+        """Gives new targets their open notices."""
         for name, ref in list(self._adopts.items()):
             adopt = ref()
             if adopt is not None:
@@ -228,17 +226,17 @@ class Reporter:
                 continue
             try:
                 found[name] = summary()
-            except Exception:  # as above: the others are told all the same
+            except Exception:  # the other targets are reported
                 _log.exception("summary_failed target=%s", name)
         return found
 
     def _write(
-        self, tx: Tx, told: list[_PendingEvent], summaries: dict[str, dict[str, Any]], asked_at: float
+        self, tx: Tx, events: list[_PendingEvent], summaries: dict[str, dict[str, Any]], asked_at: float
     ) -> tuple[list[_PendingEvent], dict[str, RemoteOrders]]:
-        """Writes all of it; returns the notices that people must hear now, and what they order."""
+        """Writes events and summaries. Returns the notices to publish, and the operator orders by target."""
         me = this_program()
         now = now_of(tx)
-        # Targets are kept still before anything that another may wait for: workers do the same.
+        # Lock targets first, as workers do, to avoid deadlocks.
         rows, _ = table.lock_targets(tx, summaries)
         said = {name: json.loads(row.summary) if row.summary else {} for name, row in rows.items()}
         ordered = {
@@ -249,13 +247,13 @@ class Reporter:
             if name in self._follows
         }
         new: list[_PendingEvent | None] = []
-        for each in told:
-            if each.notice is None:
-                _happened(tx, each.event, me)
-            elif (known := ordered.get(each.event.target)) is None or not known.dealt_with(
-                key_text(each.event.key), each.heard_at
+        for pending in events:
+            if pending.notice is None:
+                _happened(tx, pending.event, me)
+            elif (known := ordered.get(pending.event.target)) is None or not known.dealt_with(
+                key_text(pending.event.key), pending.heard_at
             ):
-                new.append(_written(tx, each))
+                new.append(_written(tx, pending))
         for name, summary in summaries.items():
             others = said[name]
             kept = {
@@ -263,33 +261,41 @@ class Reporter:
             }
             kept[me] = {**summary, "at": now, "dropped": self.dropped}
             tx.query("target_report", {"name": name, "summary": json.dumps(kept, default=str)})
-        return [each for each in new if each is not None], ordered
+        return [pending for pending in new if pending is not None], ordered
 
 
 def _happened(tx: Tx, event: Event, me: str) -> None:
     fields = {**event.fields, **({} if event.fault is None else {"code": event.fault.code})}
-    tx.query("gate_event_at", {
-        "at": event.at, "subject": "target", "name": event.target, "kind": str(event.kind), "actor": me,
-        "lane": None if event.key is None else key_text(event.key), "fields": json.dumps(fields, default=str),
-    })  # fmt: skip
+    tx.query(
+        "gate_event_at",
+        {
+            "at": event.at,
+            "subject": "target",
+            "name": event.target,
+            "kind": str(event.kind),
+            "actor": me,
+            "lane": None if event.key is None else key_text(event.key),
+            "fields": json.dumps(fields, default=str),
+        },
+    )
     remote_control.resolve_notice(tx, event)
 
 
-def _written(tx: Tx, told: _PendingEvent) -> _PendingEvent | None:
-    """The notice as it was written; None when people know it already."""
-    notice = remote_control.write_notice(tx, told.event)
-    return None if notice is None else replace(told, event=replace(told.event, notice=notice))
+def _written(tx: Tx, pending: _PendingEvent) -> _PendingEvent | None:
+    """The recorded notice; None when it is a duplicate."""
+    notice = remote_control.write_notice(tx, pending.event)
+    return None if notice is None else replace(pending, event=replace(pending.event, notice=notice))
 
 
 def _told_before(tx: Tx, target: str) -> list[tuple[str, str | None]]:
-    """The keys and operations of which people know trouble, and not yet that it is over."""
-    still = [(each.lane, each.operation or None) for each in outbox.open_of(tx, target)]
+    """The keys and operations with an open notice, or with one whose recovery was not sent."""
+    still = [(notice.lane, notice.operation or None) for notice in outbox.open_of(tx, target)]
     return [*still, *((lane, None) for lane in outbox.unanswered_notices(tx, target))]
 
 
-def _heard(told: _PendingEvent) -> None:
-    if told.bus is not None:
-        told.bus.publish(told.event)
+def _heard(pending: _PendingEvent) -> None:
+    if pending.bus is not None:
+        pending.bus.publish(pending.event)
 
 
 _reporters: dict[str, Reporter] = {}

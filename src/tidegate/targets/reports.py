@@ -1,4 +1,4 @@
-"""What people see of targets, as values: how each stands, what holds it, and what happened to it."""
+"""Reports of targets: status, hold reasons, unhealthy keys and events."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tidegate.targets.table import StoredKeyHealth, TargetEvent, TargetRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetReport:
-    """One target: how it stands, its breaker, who paused it, and what programs of their own say of it."""
+    """The status of one target, its breaker, its pause, and the reports of programs that guard it."""
 
     name: str
-    token: str  # of `words.TARGETS`
+    token: str  # of `labels.TARGETS`
     word: str
     reason: str  # one line
     next_try: float | None
@@ -50,13 +50,13 @@ class TargetReport:
 
 
 def every(tx: Tx) -> list[TargetReport]:
-    """Every target that has ever been met, by name."""
+    """Every known target, by name."""
     return [stands.report() for stands in standings(tx)]
 
 
 @dataclass(frozen=True, slots=True)
 class StatusRow:
-    """How a target stands: the word for it, and what it says of itself when it is shown."""
+    """The status token of a target, and the raw row that is parsed only when it is shown."""
 
     name: str
     token: str
@@ -86,75 +86,103 @@ class StatusRow:
     def report(self) -> TargetReport:
         row, how, paused = self.row, self.how, self.paused
         return TargetReport(
-            name=row.name, token=how.token, word=TARGETS[how.token].word, reason=how.reason, next_try=how.next_try,
-            breaker=row.breaker.state, since=row.breaker.since, until=row.breaker.until,
+            name=row.name,
+            token=how.token,
+            word=TARGETS[how.token].word,
+            reason=how.reason,
+            next_try=how.next_try,
+            breaker=row.breaker.state,
+            since=row.breaker.since,
+            until=row.breaker.until,
             opened_by=None if row.breaker.opened is None else str(row.breaker.opened.rule),
-            paused_until=row.paused_until if paused else None, paused_by=row.paused_by if paused else None,
-            held_keys=self.held, running=self.running, rules=json.loads(row.rules) if row.rules else {},
+            paused_until=row.paused_until if paused else None,
+            paused_by=row.paused_by if paused else None,
+            held_keys=self.held,
+            running=self.running,
+            rules=json.loads(row.rules) if row.rules else {},
             programs=json.loads(row.summary) if row.summary else {},
-        )  # fmt: skip
+        )
 
 
 def standings(tx: Tx, name: str | None = None) -> list[StatusRow]:
-    """How every target stands, or the one of that name: a handful of queries, however many they are."""
+    """The status of every target, or of one. The number of queries does not depend on the number of targets."""
     now = now_of(tx)
     rows = tx.query("targets") if name is None else tx.query("target", {"name": name})
     held: defaultdict[str, list[HeldKeys]] = defaultdict(list)
     for row in tx.query("holds_added_up", {"target": name or ""}):
         held[row[0]].append(HeldKeys(*row))
     running = {target: int(n) for target, n in tx.query("running_by_target")}
-    untold = {row[0] for row in rows if not table.has_moved(row) and row[0] not in running}
-    untold -= {row[0] for row in tx.query_many("targets_tried", [{"name": each} for each in sorted(untold)])}
-    return [_stands(row, held.get(row[0], ()), running.get(row[0], 0), now, tried=row[0] not in untold) for row in rows]
+    untried = {row[0] for row in rows if not table.has_moved(row) and row[0] not in running}
+    untried -= {
+        row[0] for row in tx.query_many("targets_tried", [{"name": untried_name} for untried_name in sorted(untried)])
+    }
+    return [
+        _stands(row, held.get(row[0], ()), running.get(row[0], 0), now, tried=row[0] not in untried) for row in rows
+    ]
 
 
 def _stands(raw: Row, held: Sequence[HeldKeys], running: int, now: float, *, tried: bool) -> StatusRow:
     if held or not table.has_no_gates(raw):
         token = standing(table.target_of(raw), held, now, tried=tried).token
     else:
-        token = "ok" if tried else "new"  # as nearly all of them are
+        token = "ok" if tried else "new"  # the fast path, for almost all targets
     return StatusRow(raw[0], token, raw, held, running, tried, now)
 
 
 @dataclass(frozen=True, slots=True)
 class TargetDetail:
-    """One target, what holds it, which of its keys are not well, and what happened to it."""
+    """One target with its hold reasons, unhealthy keys and events."""
 
     report: TargetReport
     reasons: list[WaitReason]
     keys: list[StoredKeyHealth]
     events: list[TargetEvent]
-    of_programs: frozenset[str] = frozenset()  # the keys that no job uses: programs hold them by themselves
+    of_programs: frozenset[str] = frozenset()  # keys that only programs report, and no job uses
 
     def as_json(self) -> dict[str, Any]:
         keys = [
-            {"key": row.lane, "reason": row.reason, "since": row.since, "until": row.until, "failures": row.failures,
-             "code": row.code, "message": row.message}
+            {
+                "key": row.lane,
+                "reason": row.reason,
+                "since": row.since,
+                "until": row.until,
+                "failures": row.failures,
+                "code": row.code,
+                "message": row.message,
+            }
             for row in self.keys
-        ]  # fmt: skip
+        ]
         return {
-            **self.report.as_json(), "waits_for": [why.as_json() for why in self.reasons], "keys": keys,
+            **self.report.as_json(),
+            "waits_for": [why.as_json() for why in self.reasons],
+            "keys": keys,
             "events": [event.as_json() for event in self.events],
-        }  # fmt: skip
+        }
 
 
 def one(tx: Tx, name: str, limit: int = 50) -> TargetDetail:
-    found = next(iter(standings(tx, name)), None)
-    if found is None:
+    row_status = next(iter(standings(tx, name)), None)
+    if row_status is None:
         raise NotFound(f"there is no target {name!r}")
     keys = [hold for hold in table.holds_of(tx, name, limit) if hold.reason != table.NOT_HELD]
-    report, known = found.report(), {hold.lane for hold in keys}
-    theirs = {row.lane: row for row in _of_programs(report, found.now) if row.lane not in known}
+    report, known = row_status.report(), {hold.lane for hold in keys}
+    theirs = {row.lane: row for row in _of_programs(report, row_status.now) if row.lane not in known}
     events = table.events(tx, "target", name, limit)
     keys = [*keys, *theirs.values()][:limit]
     return TargetDetail(report, explain.target(tx, name, ""), keys, events, frozenset(theirs))
 
 
 def _of_programs(report: TargetReport, now: float) -> Iterator[StoredKeyHealth]:
-    """The keys that programs of their own hold, as those that are there say it."""
-    there = (program for program in report.programs.values() if now - program.get("at", 0.0) < PROGRAM_GONE)
-    for each in (each for said in there for each in said.get("keys", ())):
+    """The unhealthy keys that running programs report."""
+    running = (program for program in report.programs.values() if now - program.get("at", 0.0) < PROGRAM_GONE)
+    for key in (key for said in running for key in said.get("keys", ())):
         yield StoredKeyHealth(
-            target=report.name, lane=each["key"], reason=each["reason"], since=each["since"], until=each["until"],
-            failures=each["failures"], code=each["code"], message=each["message"],
-        )  # fmt: skip
+            target=report.name,
+            lane=key["key"],
+            reason=key["reason"],
+            since=key["since"],
+            until=key["until"],
+            failures=key["failures"],
+            code=key["code"],
+            message=key["message"],
+        )

@@ -1,4 +1,4 @@
-"""How a target stands: one token, one line, and when it is tried next. Pure: rows in, a value out."""
+"""The status of a target: token, reason and next try. Pure functions of rows."""
 
 from __future__ import annotations
 
@@ -15,26 +15,30 @@ from tidegate.labels import TARGETS, URGENCY, ahead, failed_so_often, format_dur
 from tidegate.targets import breaker as target_breaker
 from tidegate.targets.table import TargetRow
 
-PROGRAM_GONE = 60.0  # seconds after which a program that reports its targets is not there any more
+PROGRAM_GONE = 60.0  # seconds without a report after which a program counts as stopped
 
-# What holds a key, and how its target stands because of it.
+# The status token of a target, by the hold reason of a key.
 _OF_REASON = {
-    HoldReason.FATAL: "action", HoldReason.COOLDOWN: "disabled", HoldReason.RETRY_AFTER: "limited",
-    HoldReason.BACKOFF: "degraded", HoldReason.PAUSED: "paused", HoldReason.BREAKER: "open",
-}  # fmt: skip
+    HoldReason.FATAL: "action",
+    HoldReason.COOLDOWN: "disabled",
+    HoldReason.RETRY_AFTER: "limited",
+    HoldReason.BACKOFF: "degraded",
+    HoldReason.PAUSED: "paused",
+    HoldReason.BREAKER: "open",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class HeldKeys:
-    """The keys of a target that are held for one reason, added up. The fields are the columns."""
+    """The keys of a target that are held for one reason, aggregated. The fields are the columns."""
 
     target: str
     reason: str
     n: int
     since: float
-    until: float | None  # the first to be tried again; None: a person must act
-    failures: int  # the most of one key
-    code: str | None  # None: they differ
+    until: float | None  # the earliest next try; None: an operator must act
+    failures: int  # the maximum of one key
+    code: str | None  # None if they differ
     message: str | None
     key: str  # one of them
     rest: str | None  # JSON, of one of them
@@ -42,7 +46,7 @@ class HeldKeys:
 
 @dataclass(frozen=True, slots=True)
 class TargetStatus:
-    """How a target stands. *next_try* is None when no time is set, or nothing holds it."""
+    """The status of a target. *next_try* is None when no time is set, or nothing holds it."""
 
     token: str
     reason: str
@@ -51,10 +55,10 @@ class TargetStatus:
 
 
 def standing(row: TargetRow, held: Sequence[HeldKeys], now: float, *, tried: bool) -> TargetStatus:
-    """The most urgent of all that is true. *tried*: it is known that a call was made."""
-    found = [*_paused(row, now), *_breaker(row, now), *(_held(keys, now) for keys in held)]
-    found += [*of_programs(row, now, tried=tried), _well(row, now, tried=tried)]
-    return min(found, key=lambda each: URGENCY[each.token])
+    """The most urgent status that applies. *tried*: whether a call is known to have been made."""
+    candidates = [*_paused(row, now), *_breaker(row, now), *(_held(keys, now) for keys in held)]
+    candidates += [*of_programs(row, now, tried=tried), _well(row, now, tried=tried)]
+    return min(candidates, key=lambda status: URGENCY[status.token])
 
 
 def _paused(row: TargetRow, now: float) -> Iterator[TargetStatus]:
@@ -98,9 +102,14 @@ def _held(keys: HeldKeys, now: float) -> TargetStatus:
     elif keys.reason == HoldReason.COOLDOWN and by is not None:
         situation = "endless" if keys.until is None else "ordered"
     line = TARGETS[token].line(
-        situation, who=_who(keys, situation), code=in_brackets(keys.code), by=by, when=ahead(keys.until, now),
-        times=many(keys.failures, "time"), said=keys.message or f"{keys.code or 'several codes'}.",
-    )  # fmt: skip
+        situation,
+        who=_who(keys, situation),
+        code=in_brackets(keys.code),
+        by=by,
+        when=ahead(keys.until, now),
+        times=many(keys.failures, "time"),
+        said=keys.message or f"{keys.code or 'several codes'}.",
+    )
     return TargetStatus(token, line, keys.since, keys.until)
 
 
@@ -111,7 +120,7 @@ def _who(keys: HeldKeys, situation: str) -> str:
 
 
 def _ordered_by(keys: HeldKeys) -> str | None:
-    """The person who disabled a key; None when it was a policy, or there are several keys."""
+    """The operator who disabled a key; None when a policy did, or for several keys."""
     if keys.rest is None or keys.n > 1:
         return None
     by = json.loads(keys.rest).get("by")
@@ -119,34 +128,38 @@ def _ordered_by(keys: HeldKeys) -> str | None:
 
 
 def of_programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[TargetStatus]:
-    """What programs of their own say, which guard it by themselves."""
-    said = list(json.loads(row.summary).values()) if row.summary else []
-    there = [each for each in said if now - each.get("at", 0.0) < PROGRAM_GONE]
-    if said and not there and not tried:
-        last = max(each.get("at", 0.0) for each in said)
+    """The status that each program reports which guards the target."""
+    reports = list(json.loads(row.summary).values()) if row.summary else []
+    running = [report for report in reports if now - report.get("at", 0.0) < PROGRAM_GONE]
+    if reports and not running and not tried:
+        last = max(report.get("at", 0.0) for report in reports)
         yield TargetStatus("silent", TARGETS["silent"].line(age=format_duration(now - last)), last)
-    for each in there:
-        token, failures = _of_program(each)
-        codes, until = each.get("codes") or [], each.get("until")
+    for report in running:
+        token, failures = _of_program(report)
+        codes, until = report.get("codes") or [], report.get("until")
         lines = TARGETS[token].lines
         situation = "program_until" if until is not None and "program_until" in lines else "program"
         line = TARGETS[token].line(
-            situation if situation in lines else "", failed=failed_so_often(failures), when=ahead(until, now),
+            situation if situation in lines else "",
+            failed=failed_so_often(failures),
+            when=ahead(until, now),
             code=in_brackets(codes[0] if len(codes) == 1 else None),
-        )  # fmt: skip
-        yield TargetStatus(token, line, each.get("since") or each.get("at"), until)
+        )
+        yield TargetStatus(token, line, report.get("since") or report.get("at"), until)
 
 
-def _of_program(said: Mapping[str, Any]) -> tuple[str, int]:
-    """How a target stands for one program, and the failures in a row of its breakers."""
-    breakers: Sequence[Mapping[str, Any]] = list(said.get("breakers", {}).values())
+def _of_program(report: Mapping[str, Any]) -> tuple[str, int]:
+    """The status token for one program's report, and the consecutive failures of its breakers."""
+    breakers: Sequence[Mapping[str, Any]] = list(report.get("breakers", {}).values())
     states = {breaker.get("state") for breaker in breakers}
     failures = max((int(breaker.get("consecutive_failures", 0)) for breaker in breakers), default=0)
-    tokens = {_OF_REASON[HoldReason(reason)] for reason in said.get("reasons", ()) if HoldReason(reason) in _OF_REASON}
+    tokens = {
+        _OF_REASON[HoldReason(reason)] for reason in report.get("reasons", ()) if HoldReason(reason) in _OF_REASON
+    }
     tokens |= {token for state, token in ((OPEN, "open"), (HALF_OPEN, "probing")) if state in states}
-    if said.get("unhealthy") and not tokens:
+    if report.get("unhealthy") and not tokens:
         tokens.add("degraded")
-    # Of all time, where the program says so: the counts begin anew with every interval.
+    # Prefers `calls`, the total: `requests` restarts with every interval.
     called = not breakers or any(breaker.get("calls", breaker.get("requests", 1)) for breaker in breakers)
     return min(tokens or {"ok" if called else "new"}, key=URGENCY.__getitem__), failures
 
@@ -167,12 +180,12 @@ def _well(row: TargetRow, now: float, *, tried: bool) -> TargetStatus:
 
 
 def full(row: TargetRow, now: float) -> int | None:
-    """How many of its places are taken, when it said of late that there is room for nothing more; None otherwise."""
+    """How many of its slots are taken, if a recent depth shows that it is full; None otherwise."""
     numbers = _rules(row).get("capacity") if row.capacity is not None else None
     if numbers is None:
         return None
     known, limits = FillLevel.load(row.capacity), CapacityLimits(**numbers)
-    # Nobody asks it while there is nothing to send: what it said long ago may not be true any more.
+    # The depth is only read while jobs are ready, so an old value may be wrong.
     if known.depth is None or now - known.at > 2 * limits.every:
         return None
     taken = known.depth + len(capacity.own_sends(known, limits, now))
@@ -180,5 +193,5 @@ def full(row: TargetRow, now: float) -> int | None:
 
 
 def _rules(row: TargetRow) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(row.rules) if row.rules else {}
-    return found
+    rules: dict[str, Any] = json.loads(row.rules) if row.rules else {}
+    return rules

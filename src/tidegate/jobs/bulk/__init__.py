@@ -1,1 +1,1 @@
-"""The same action on many jobs."""
+"""Bulk actions: one action on many jobs."""

@@ -1,6 +1,6 @@
-"""The same thing done to many jobs: counted first, put down as a thing of its own, then done slice by slice.
+"""Bulk actions: preview, start, run in batches and cancel.
 
-Whoever asked for it does it, or waits while the server does; and when they are gone, the server or a worker goes on.
+The caller runs the batches, or the server does. If that process ends, the server or a worker continues.
 """
 
 from __future__ import annotations
@@ -21,30 +21,30 @@ from tidegate.store import base
 from tidegate.store.base import Progress, ResultPage, Store, Tx, unheard
 
 MAX_AT_ONCE = 100_000
-MAX_LEFT = 1000  # ids of jobs that were not changed, which an outcome names
+MAX_LEFT = 1000  # ids of unchanged jobs in an outcome
 _PAGE_SIZE = 5000
 
 
 @dataclass(frozen=True, slots=True)
 class BulkActionRule:
-    """What can be done to many: to jobs in which states, and to which of them if no state is asked for."""
+    """The states in which an action is allowed, and those it applies to by default."""
 
     states: tuple[str, ...]
     usual: tuple[str, ...]
-    only: str  # why not to others
+    only: str  # the error message for other states
     newest_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class BulkOutcome:
-    """What became of them. *left* were not changed: a twin has taken their place, or they are not as they were.
+    """The outcome of a bulk action. *left*: jobs that were not changed, for example because of a duplicate.
 
-    *bulk* is the id under which it is kept; None when nothing matched. *state* is running when another goes on with it.
+    *bulk*: the id of the bulk action; None when nothing matched. *state*: "running" when another process continues it.
     """
 
     matched: int
     changed: int = 0
-    left: tuple[int, ...] = ()  # the first of them
+    left: tuple[int, ...] = ()  # up to `MAX_LEFT`
     bulk: int | None = field(default=None, compare=False)
     state: str = field(default=table.DONE, compare=False)
 
@@ -57,7 +57,7 @@ class BulkOutcome:
 
 
 class OtherNumber(Rejected):
-    """Not so many match as were expected, or too many; nothing was done."""
+    """The number of matching jobs is not the expected one, or too large. Nothing was changed."""
 
     def __init__(self, message: str, matched: int, expected: int) -> None:
         super().__init__(message)
@@ -67,35 +67,36 @@ class OtherNumber(Rejected):
 ACTIONS: Mapping[str, BulkActionRule] = {
     "retry": BulkActionRule(("failed", "cancelled"), ("failed",), "only failed or cancelled jobs can be retried"),
     "cancel": BulkActionRule(
-        ("queued", "blocked", "waiting", "ready", "running"), ("queued", "running"),
+        ("queued", "blocked", "waiting", "ready", "running"),
+        ("queued", "running"),
         "only queued or running jobs can be cancelled",
-        newest_first=True,  # a job that waits for another ends with it, and would not be found any more
+        newest_first=True,  # children before parents: cancelling a parent fails its children
     ),
     "forget": BulkActionRule(
-        ("done", "failed", "cancelled"), ("done", "failed", "cancelled"), "only jobs that have ended can be forgotten",
+        ("done", "failed", "cancelled"),
+        ("done", "failed", "cancelled"),
+        "only jobs that have ended can be forgotten",
     ),
-}  # fmt: skip
+}
 
 
 def preview(tx: Tx, action: str, job_filter: Filter) -> Count:
-    """How many jobs it would be; *capped* when they are more than can be done at once."""
-    found = matching(tx, action, job_filter)
-    return Count(min(len(found), MAX_AT_ONCE), capped=len(found) > MAX_AT_ONCE)
+    """How many jobs the action would change; *capped* above the maximum of one bulk action."""
+    ids = matching(tx, action, job_filter)
+    return Count(min(len(ids), MAX_AT_ONCE), capped=len(ids) > MAX_AT_ONCE)
 
 
 def matching(tx: Tx, action: str, job_filter: Filter, limit: int = MAX_AT_ONCE) -> list[int]:
-    """The ids of the jobs that are meant and to which it may be done, the oldest first; not many more than *most*."""
-    found: list[int] = []
+    """The ids of matching jobs that allow the action, oldest first; only slightly more than *limit*."""
+    ids: list[int] = []
     for state in _states(action, job_filter):
         cursor: str | None = None
-        while len(found) <= limit:
+        while len(ids) <= limit:
             page = listing.jobs(tx, replace(job_filter, state=state), cursor=cursor, limit=_PAGE_SIZE)
-            found += [
-                id_ for id_, able in actions.of_jobs(tx, (job.id for job in page.items)).items() if action in able
-            ]
+            ids += [id_ for id_, able in actions.of_jobs(tx, (job.id for job in page.items)).items() if action in able]
             if (cursor := page.next) is None:
                 break
-    return sorted(found)
+    return sorted(ids)
 
 
 def _states(action: str, job_filter: Filter) -> tuple[str, ...]:
@@ -107,11 +108,11 @@ def _states(action: str, job_filter: Filter) -> tuple[str, ...]:
     return (job_filter.state,) if job_filter.state else about.usual
 
 
-# -- doing it --------------------------------------------------------------------------------------------------------
+# -- running ---------------------------------------------------------------------------------------------------------
 
 
 def holder() -> str:
-    """A name for one who works on them."""
+    """A unique name for a process that runs batches."""
     return f"bulk-{secrets.token_hex(6)}"
 
 
@@ -125,9 +126,10 @@ def begin(
     held_by: str = "",
     limit: int = MAX_AT_ONCE,
 ) -> BulkOperation | None:
-    """Puts it down, if as many match as *expected*; Refused if not, None when nothing matches and nothing should.
+    """Stores a bulk action if the number of matches equals *expected*. Raises OtherNumber if not.
 
-    *held_by* is at it from the start; else whoever looks first.
+    Returns None when nothing matches and nothing is expected. *held_by*: the process that runs it; the first to claim
+    it if empty.
     """
     ids = store.read(lambda tx: matching(tx, action, job_filter, limit))
     if len(ids) > limit:
@@ -152,7 +154,7 @@ def begin(
 
 
 def step(store: Store, id_: int, held_by: str) -> BulkOperation | None:
-    """Does the next slice of it; None when another is at it, or it is gone."""
+    """Runs the next batch. Returns None when another process runs it, or it does not exist."""
     try:
         return store.write(lambda tx: table.run_batch(tx, id_, held_by))
     except UniqueTaken:
@@ -169,9 +171,9 @@ def run(
     progress: Progress = unheard,
     limit: int = MAX_AT_ONCE,
 ) -> BulkOutcome:
-    """Does it to all that match, if they are as many as *expected*; Refused if not. *progress* hears how far it is.
+    """Runs a bulk action to its end if the number of matches equals *expected*. Raises OtherNumber if not.
 
-    What *progress* raises ends it between two slices: what is done is done, the rest is not.
+    *progress* is called after each batch. An exception from it cancels the remaining batches.
     """
     me = holder()
     one = begin(store, action, job_filter, by, expected=expected, held_by=me, limit=limit)
@@ -193,13 +195,13 @@ def run(
 
 
 def outcome(tx: Tx, one: BulkOperation) -> BulkOutcome:
-    """What became of it so far; what a cancelled one did not come to counts as not matched."""
-    left = [each.job for each in table.items(tx, one.id, refused_only=True, limit=MAX_LEFT)]
+    """The outcome so far. Jobs that a cancelled action did not reach do not count as matched."""
+    left = [item.job for item in table.items(tx, one.id, refused_only=True, limit=MAX_LEFT)]
     return BulkOutcome(one.done, one.changed, tuple(sorted(left)), one.id, one.state)
 
 
 def cancel(tx: Tx, id_: int, by: str) -> BulkOperation:
-    """Ends it after the slice that it is at: what is done is done, the rest is not. Refused when it has ended."""
+    """Cancels the remaining batches. Raises Rejected when the bulk action has ended."""
     one = table.lock_operation(tx, id_)
     if one is None:
         raise NotFound(_missing(id_))
@@ -214,30 +216,32 @@ def cancel(tx: Tx, id_: int, by: str) -> BulkOperation:
     return require(tx, id_)
 
 
-# -- looking at it ---------------------------------------------------------------------------------------------------
+# -- reading ---------------------------------------------------------------------------------------------------------
 
 
 def require(tx: Tx, id_: int) -> BulkOperation:
-    found = table.get(tx, id_)
-    if found is None:
+    operation = table.get(tx, id_)
+    if operation is None:
         raise NotFound(_missing(id_))
-    return found
+    return operation
 
 
 def list_operations(tx: Tx, *, cursor: str | None = None, limit: int = 50) -> ResultPage[BulkOperation]:
-    """The newest first."""
-    found = table.list_operations(tx, limit + 1, base.read_cursor(cursor, "b"))
-    return ResultPage(found[:limit], base.write_cursor("b", found[limit - 1].id) if len(found) > limit else None)
+    """Bulk actions, newest first."""
+    operations = table.list_operations(tx, limit + 1, base.read_cursor(cursor, "b"))
+    return ResultPage(
+        operations[:limit], base.write_cursor("b", operations[limit - 1].id) if len(operations) > limit else None
+    )
 
 
 def items(
     tx: Tx, id_: int, *, refused_only: bool = False, cursor: str | None = None, limit: int = 100
-) -> ResultPage[BulkItem]:  # fmt: skip
-    """What became of its jobs, in the order in which they were done. Of very many only some are kept."""
+) -> ResultPage[BulkItem]:
+    """The outcomes of its jobs, in the order of execution. Their number is limited."""
     require(tx, id_)
     after = base.read_cursor(cursor, "i", -1)
-    found = table.items(tx, id_, refused_only=refused_only, after=after, limit=limit + 1)
-    return ResultPage(found[:limit], base.write_cursor("i", found[limit - 1].at) if len(found) > limit else None)
+    rows = table.items(tx, id_, refused_only=refused_only, after=after, limit=limit + 1)
+    return ResultPage(rows[:limit], base.write_cursor("i", rows[limit - 1].at) if len(rows) > limit else None)
 
 
 def _missing(id_: int) -> str:

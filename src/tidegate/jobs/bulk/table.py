@@ -15,22 +15,21 @@ from tidegate.jobs.job import StoredState
 from tidegate.store.base import Row, Tx
 from tidegate.targets import table
 
-# The same thing done to many jobs, as rows: what was asked for, what is still to be done, what became of each job.
-#
-# What is to be done is kept in slices. A slice is removed in the transaction that does it, so a kill at any moment
-# leaves it done or not done, and whoever goes on does none twice.
+# -- rows ------------------------------------------------------------------------------------------------------------
+# The remaining jobs are stored in batches. A batch is deleted in the transaction that runs it, so no batch runs twice,
+# even if the process is killed.
 
 RUNNING, DONE, CANCELLED, FAILED = "running", "done", "cancelled", "failed"
 CHANGED, REFUSED = "changed", "refused"
 BATCH_SIZE = 100
-RETENTION = 30 * 86_400.0  # seconds after it has ended
-MAX_CHANGED, MAX_REFUSED = 1000, 10_000  # jobs of one of them whose outcome is kept
-LEASE = 10.0  # seconds after which somebody else goes on
+RETENTION = 30 * 86_400.0  # seconds after the end
+MAX_CHANGED, MAX_REFUSED = 1000, 10_000  # stored outcomes per bulk action
+LEASE = 10.0  # seconds after which another process continues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BulkOperation:
-    """One of them; *done* of *expected* jobs were looked at."""
+    """A bulk action. *done* of *expected* jobs were processed."""
 
     id: int
     action: str
@@ -56,7 +55,7 @@ class BulkOperation:
         return self.state == RUNNING
 
     def left(self, now: float) -> float:
-        """Seconds that it still takes, as it went so far; 0 when it has ended."""
+        """The estimated remaining seconds; 0 when it has ended."""
         if not self.running:
             return 0.0
         each = (now - self.started_at) / self.done if self.done else 0.001
@@ -65,7 +64,7 @@ class BulkOperation:
 
 @dataclass(frozen=True, slots=True)
 class BulkItem:
-    """What became of one job; *why* it was refused, or what else there is to say of it."""
+    """The outcome of one job, and *why* it was refused or a remark."""
 
     at: int
     job: int
@@ -74,14 +73,25 @@ class BulkItem:
 
 
 def new(tx: Tx, action: str, wanted: Mapping[str, Any], by: Actor, jobs: Sequence[int]) -> int:
-    """Writes down what is to be done to which jobs, in that order; returns its id."""
-    id_ = int(tx.query("bulk_new", {
-        "action": action, "filter": json.dumps(dict(wanted)), "actor": str(by), "origin": str(by.origin),
-        "reason": redact(by.reason), "expected": len(jobs),
-    })[0][0])  # fmt: skip
-    tx.query_many("bulk_parts_new", [
-        {"at": at, "jobs": json.dumps(list(jobs[at : at + BATCH_SIZE]))} for at in range(0, len(jobs), BATCH_SIZE)
-    ], {"bulk": id_})  # fmt: skip
+    """Stores a bulk action on these jobs, in this order. Returns its id."""
+    id_ = int(
+        tx.query(
+            "bulk_new",
+            {
+                "action": action,
+                "filter": json.dumps(dict(wanted)),
+                "actor": str(by),
+                "origin": str(by.origin),
+                "reason": redact(by.reason),
+                "expected": len(jobs),
+            },
+        )[0][0]
+    )
+    tx.query_many(
+        "bulk_parts_new",
+        [{"at": at, "jobs": json.dumps(list(jobs[at : at + BATCH_SIZE]))} for at in range(0, len(jobs), BATCH_SIZE)],
+        {"bulk": id_},
+    )
     return id_
 
 
@@ -91,29 +101,29 @@ def get(tx: Tx, id_: int) -> BulkOperation | None:
 
 
 def lock_operation(tx: Tx, id_: int) -> BulkOperation | None:
-    """As `get`, kept still until the end."""
+    """As `get`, and locks the row."""
     rows = tx.query("bulk_locked", {"id": id_})
     return _bulk(rows[0]) if rows else None
 
 
 def list_operations(tx: Tx, limit: int, before: int = 2**62) -> list[BulkOperation]:
-    """The newest first."""
+    """Bulk actions, newest first."""
     return [_bulk(row) for row in tx.query("bulks", {"before": before, "n": limit})]
 
 
 def running(tx: Tx) -> dict[int, int]:
-    """Those that are under way, the oldest first, and how many jobs of each are done."""
+    """The running bulk actions, oldest first, and how many jobs of each are done."""
     return {int(id_): int(done) for id_, done in tx.query("bulks_running")}
 
 
 def take(tx: Tx, id_: int) -> tuple[int, list[int]] | None:
-    """The next slice, with its place; None when nothing is left."""
+    """Removes the next batch and returns its position and jobs; None when nothing is left."""
     rows = tx.query("bulk_part_take", {"bulk": id_})
     return (int(rows[0][0]), json.loads(rows[0][1])) if rows else None
 
 
 def put_back(tx: Tx, id_: int, at: int, jobs: Sequence[int]) -> None:
-    """Each job of a slice as a slice of its own."""
+    """Stores each job of a batch as its own batch."""
     tx.query_many(
         "bulk_parts_new", [{"at": at + n, "jobs": json.dumps([job])} for n, job in enumerate(jobs)], {"bulk": id_}
     )
@@ -122,7 +132,7 @@ def put_back(tx: Tx, id_: int, at: int, jobs: Sequence[int]) -> None:
 def note(
     tx: Tx, one: BulkOperation, at: int, jobs: Sequence[int], refused: Mapping[int, str], told: Mapping[int, str]
 ) -> None:
-    """What became of a slice. *told*: what there is to say of jobs that were changed."""
+    """Stores the outcomes of a batch. *told*: remarks on changed jobs."""
     tx.query_many("bulk_items_put", list(_items(one, at, jobs, refused, told)), {"bulk": one.id})
     tx.query("bulk_far", {"id": one.id, "changed": len(jobs) - len(refused), "refused": len(refused)})
 
@@ -139,20 +149,20 @@ def _items(
 
 
 def end(tx: Tx, id_: int, state: str, says: str = "", by: str | None = None) -> bool:
-    """Nothing more of it is done; False when it has ended already."""
+    """Ends a bulk action. Returns False when it had already ended."""
     ended = bool(tx.query("bulk_end", {"id": id_, "state": state, "says": says, "ended_by": by}))
     tx.query("bulk_parts_drop", {"bulk": id_})
     return ended
 
 
 def items(tx: Tx, id_: int, *, refused_only: bool = False, after: int = -1, limit: int = 100) -> list[BulkItem]:
-    """In the order in which they were done."""
+    """The stored outcomes, in the order of execution."""
     name = "bulk_items_refused" if refused_only else "bulk_items"
     return [BulkItem(*row) for row in tx.query(name, {"bulk": id_, "after": after, "n": limit})]
 
 
 def prune(tx: Tx, before: float, limit: int) -> int:
-    """Removes a slice of those that ended before then."""
+    """Removes a batch of bulk actions that ended before then."""
     gone = [int(row[0]) for row in tx.query("bulks_prune", {"before": before, "n": limit})]
     for id_ in gone:
         tx.query("bulk_items_drop", {"bulk": id_})
@@ -160,7 +170,7 @@ def prune(tx: Tx, before: float, limit: int) -> int:
 
 
 def leads(tx: Tx, id_: int, holder: str) -> bool:
-    """Whether *holder* is the one who works on it; it stays so for a while."""
+    """Acquires or renews the lease on a bulk action. Returns False when another process holds it."""
     return bool(tx.query("lead", {"name": f"bulk {id_}", "holder": holder, "lease": LEASE}))
 
 
@@ -171,19 +181,30 @@ def release_lead(tx: Tx, id_: int, holder: str) -> None:
 def _bulk(row: Row) -> BulkOperation:
     id_, action, wanted, actor, origin, reason, state, expected, changed, refused, says, started, ended, by = row
     return BulkOperation(
-        id=int(id_), action=action, filter=json.loads(wanted), actor=actor, origin=origin, reason=reason, state=state,
-        expected=int(expected), changed=int(changed), refused=int(refused), says=says, started_at=started,
-        ended_at=ended, ended_by=by,
-    )  # fmt: skip
+        id=int(id_),
+        action=action,
+        filter=json.loads(wanted),
+        actor=actor,
+        origin=origin,
+        reason=reason,
+        state=state,
+        expected=int(expected),
+        changed=int(changed),
+        refused=int(refused),
+        says=says,
+        started_at=started,
+        ended_at=ended,
+        ended_by=by,
+    )
 
 
-# One slice of what is done to many jobs, in one transaction: by the server, a worker or a command, whoever leads.
+# -- batches ---------------------------------------------------------------------------------------------------------
 
 DUPLICATE = "another job has taken its place"
 GONE = "it is gone"
 TOLD_TO_STOP = "it runs, and was told to stop"
 
-# Jobs that were changed, with what there is to say of each.
+# Returns the changed jobs with a remark on each.
 Do = Callable[[Tx, Sequence[int], str], Mapping[int, str]]
 
 
@@ -200,7 +221,7 @@ def _forget(tx: Tx, ids: Sequence[int], by: str) -> Mapping[int, str]:
     queues = {id_: job.queue for id_ in ids if (job := actions.get(tx, id_)) is not None}
     gone = {id_: "" for id_ in queues if actions.delete_job(tx, id_)}
     for queue, n in sorted(Counter(queues[id_] for id_ in gone).items()):
-        # Their own history is gone with them, so their queue's tells of it.
+        # The jobs' history is deleted, so the event goes to their queue.
         table.append_event(tx, "queue", queue, "jobs_forgotten", by, fields={"jobs": n})
     return gone
 
@@ -209,9 +230,9 @@ DO: Mapping[str, Do] = {"retry": _retry, "cancel": _cancel, "forget": _forget}
 
 
 def run_batch(tx: Tx, id_: int, holder: str) -> BulkOperation | None:
-    """Does the next slice and says how far it is; None when another is at it, or there is no such bulk action.
+    """Runs the next batch. Returns None when another process runs the bulk action, or it does not exist.
 
-    UniqueTaken when the place of one of them is taken: nothing was done then, and `split` must come first.
+    Raises UniqueTaken when one job has a duplicate. Nothing was done then; call `run_singly`.
     """
     one = _mine(tx, id_, holder)
     if one is None or not one.running:
@@ -228,7 +249,7 @@ def run_batch(tx: Tx, id_: int, holder: str) -> BulkOperation | None:
 
 
 def run_singly(tx: Tx, id_: int, holder: str) -> BulkOperation | None:
-    """After UniqueTaken: each job of the slice alone, so that the others go; one that is alone is refused."""
+    """After UniqueTaken: splits the batch into single jobs, or refuses the job of a batch of one."""
     one = _mine(tx, id_, holder)
     part = None if one is None or not one.running else take(tx, id_)
     if one is None or part is None:
@@ -260,7 +281,7 @@ _STANDS = {
 
 
 def _why(tx: Tx, action: str, id_: int) -> str:
-    """Why it was not changed, as it stands now."""
+    """Why a job was not changed, by its current state."""
     rows = tx.query("job_state", {"id": id_})
     if not rows:
         return GONE
