@@ -90,7 +90,7 @@ async def dies(world: World, machine: Machine, job: Context) -> None:
     dice = world.dice_of(f"{job.id} {job.fence} dies")
     await asyncio.sleep(dice.uniform(0.1, 3))
     if machine not in world.machines:
-        return
+        await asyncio.sleep(3600)  # it is stopping already; a poisonous job never succeeds
     deaths, now = world.deaths, world.clock.monotonic()
     beside = [
         (id_, fence, at)
