@@ -15,7 +15,6 @@ from bench.row import Row, at_most
 from tidegate import Queue, net
 from tidegate.apps import Installed, install
 from tidegate_apps.feeds.app import app
-from tidegate_apps.feeds.client import Fetching
 from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.parsing import parse
 from tidegate_apps.feeds.poller import PollClock, Poller, PollPolicy
@@ -39,7 +38,7 @@ async def round_of(there: Installed[FeedsSettings], n: int) -> float:
     times = PollClock(now=queue.clock.now, monotonic=queue.clock.monotonic, older_than=queue.older_than)
     async with net.Client(user_agent="Bench/1", allow=NETWORKS, ports=None, keep=1000) as client:
         policy = PollPolicy(concurrency=AT_ONCE, paced=False)
-        poller = Poller(there.db, there.jobs.manager, Fetching(client.get, parse), times, policy)
+        poller = Poller(there.db, there.jobs.manager, client.get, parse, times, policy)
         began = clock()
         tally = await poller.run(lambda: False, drain=True)
         took = clock() - began

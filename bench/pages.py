@@ -110,7 +110,7 @@ def serving(url: str, folder: str) -> Iterator[Client]:
         "--json",
         "--port",
         "0",
-        "--url",
+        "--db",
         url,
     ]
     server = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)

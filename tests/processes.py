@@ -53,7 +53,7 @@ class Place:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
-        head = f'url = "sqlite:///{folder / "t.db"}"\napps = ["{app}"]\n[server]\nport = {self.port}\n'
+        head = f'db = "sqlite:///{folder / "t.db"}"\napps = ["{app}"]\n[server]\nport = {self.port}\n'
         (folder / "tidegate.toml").write_text(f"{head}[{app}]\n{toml(values)}\n")
         self._running: subprocess.Popen[str] | None = None
 

@@ -65,7 +65,7 @@ def content(root: Path = ROOT) -> str:
     rows = [
         Comparison(
             other=f"tenacity {retries['tenacity']['version']}",
-            gain="retries only failures that can pass, and stops during an outage",
+            gain="retries only temporary failures, and stops during an outage",
             measured=f"cost of a successful call: {_added(retries, 'Tidegate')} ns",
             measured_other=f"tenacity {_added(retries, 'tenacity')} ns",
             loss="hooks and stop conditions for every case",

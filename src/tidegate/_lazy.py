@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
 
 
 def lazy_names(
-    namespace: dict[str, Any], names_of: Mapping[str, tuple[str, ...]], submodules: tuple[str, ...] = ()
+    namespace: dict[str, object], names_of: Mapping[str, tuple[str, ...]], submodules: tuple[str, ...] = ()
 ) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
     """Return the `__getattr__` and `__dir__` of the module with *namespace*; *names_of* lists names by module."""
     package = namespace["__name__"]

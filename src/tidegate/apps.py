@@ -72,7 +72,7 @@ class Page(Generic[S]):
 
     def __post_init__(self) -> None:
         if not _PATH.fullmatch(self.path):
-            raise ValueError(f"path: {self.path!r} is no path of a page; give one such as '/weather'")
+            raise ValueError(f"path: {self.path!r} is not the path of a page; give one such as '/weather'")
 
 
 class AppSimulator(Protocol):
@@ -269,9 +269,9 @@ def load(name: str) -> App[Any]:
     """Imports one application. Raises NotFound, or ValueError if the entry point is not an `App` of that name."""
     apps = known()
     if name not in apps and (install := lacking().get(name)):
-        raise NotFound(f"the application {name!r} needs more than is installed: pip install '{install}'")
+        raise NotFound(f"the application {name!r} needs packages that are not installed; run: pip install '{install}'")
     if name not in apps:
-        raise NotFound(f"there is no application {name!r}; there are: {', '.join(apps) or 'none'}")
+        raise NotFound(f"there is no application {name!r}; installed: {', '.join(apps) or 'none'}")
     app = apps[name].load()
     if not isinstance(app, App) or app.name != name:
         raise ValueError(f"the entry point {name!r} must name an App with that name, not {app!r}")

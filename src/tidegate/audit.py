@@ -6,11 +6,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Self
+from typing import Self
 
 from tidegate.faults.redaction import redact
 from tidegate.store import base
 from tidegate.store.base import ResultPage, Row, Tx
+from tidegate.validation import JsonObject
 
 # Actions without a user are recorded under these names. No account may have one.
 SYSTEM_ACTORS = frozenset(
@@ -103,8 +104,8 @@ class AuditEntry:
     origin: str
     action: str
     place: AuditSubject
-    was: Mapping[str, Any]
-    became: Mapping[str, Any]
+    was: JsonObject
+    became: JsonObject
     reason: str
 
 
@@ -128,8 +129,8 @@ def append_entry(
     action: str,
     subject: AuditSubject,
     *,
-    was: Mapping[str, Any] | None = None,
-    became: Mapping[str, Any] | None = None,
+    was: JsonObject | None = None,
+    became: JsonObject | None = None,
 ) -> None:
     """Records an action of *by* in the transaction of the change."""
     actor = Actor.of(by)
@@ -274,7 +275,7 @@ class AuditLine:
     def after(self, moment: Callable[[float], str]) -> str:
         return format_state(self.deed.became, moment)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         deed = self.deed
         return {
             "id": deed.id,
@@ -307,7 +308,7 @@ def subject_name(subject: AuditSubject) -> str:
     return f"key {subject.lane} of {text}" if subject.lane else text
 
 
-def format_state(state: Mapping[str, Any], moment: Callable[[float], str]) -> str:
+def format_state(state: JsonObject, moment: Callable[[float], str]) -> str:
     """Describes a state in a few words. Empty if nothing is known."""
     parts = []
     for name, value in state.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import lru_cache
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 
 from tidegate import audit, outbox
 from tidegate.events import Notice
-from tidegate.store.base import BoundStatement, Row, Store, Tx
+from tidegate.store.base import BoundStatement, Params, Row, Store, Tx, rows_as, scalar_of
 from tidegate.store.clock_steps import SHIFTS, is_behind
 from tidegate.store.migrate import Migration, migrate, migrations_in
 from tidegate.store.sql import Dialect, bodies, statements
@@ -64,19 +65,19 @@ def check_migration(app: str, migration: Migration) -> None:
     _own(app, f"migration {migration.number:04}_{migration.name}", migration.text)
 
 
-def check_values(name: str, needed: AbstractSet[str], given: Mapping[str, Any]) -> None:
+def check_values(name: str, needed: AbstractSet[str], given: Params) -> None:
     if given.keys() == needed and _TYPES.issuperset(map(type, given.values())):
         return  # the fast path, for batches of a thousand rows
     unknown = sorted(given.keys() - needed)
     if unknown:
-        raise TypeError(f"{name}: there is no parameter {unknown[0]!r}; it has {', '.join(sorted(needed)) or 'none'}")
+        raise TypeError(f"{name}: unknown parameter {unknown[0]!r}; it has {', '.join(sorted(needed)) or 'none'}")
     missing = sorted(needed - given.keys())
     if missing:
-        raise TypeError(f"{name}: it needs the parameter {missing[0]!r}")
+        raise TypeError(f"{name}: the parameter {missing[0]!r} is missing; add it")
     for key, value in given.items():
         # SQLite and PostgreSQL differ on all other types: a bool is a number only in SQLite.
         if isinstance(value, bool) or not isinstance(value, _PLAIN):
-            raise TypeError(f"{name}: {key}={value!r:.60} is no plain value; give a number, a text, bytes or None")
+            raise TypeError(f"{name}: {key}={value!r:.60} is not a plain value; give a number, a text, bytes or None")
 
 
 @lru_cache(4096)
@@ -94,13 +95,48 @@ def _bare(sql: str) -> str:
 
 
 T = TypeVar("T")
+R = TypeVar("R")
 Source = str | Path | Traversable
 
 _APP = re.compile(r"(?!tg_|pg_|sqlite_)[a-z][a-z0-9_]{1,29}")
 _TAKEN = ("tg", "tidegate", "pg", "sqlite", "information_schema")
 
 
-class DbTx:
+class RowReader(ABC):
+    """Reads the rows of an application's statements as values."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def all(self, name: str, /, **params: object) -> list[Row]:
+        """The rows of a statement."""
+
+    def one(self, name: str, /, **params: object) -> Row | None:
+        """The first row of a statement; None when there is none."""
+        return next(iter(self.all(name, **params)), None)
+
+    def query_as(self, row: type[R], name: str, /, **params: object) -> list[R]:
+        """The rows of a statement as values of *row*: a NamedTuple or a dataclass with a field per column."""
+        return rows_as(row, name, self.all(name, **params))
+
+    def first(self, row: type[R], name: str, /, **params: object) -> R | None:
+        """The first row of a statement as a value of *row*; None when there is none."""
+        return next(iter(self.query_as(row, name, **params)), None)
+
+    def scalar(self, kind: Callable[[Any], T], name: str, /, **params: object) -> T:
+        """The first column of the first row, converted by *kind*: `db.scalar(int, "count_files", owner=7)`."""
+        return kind(self.all(name, **params)[0][0])
+
+    def scalar_or_none(self, kind: Callable[[Any], T], name: str, /, **params: object) -> T | None:
+        """As `scalar`; None without a row or a value."""
+        return scalar_of(kind, self.all(name, **params))
+
+    def scalars(self, kind: Callable[[Any], T], name: str, /, **params: object) -> list[T]:
+        """The first column of every row, converted by *kind*."""
+        return [kind(value) for value, *_ in self.all(name, **params)]
+
+
+class DbTx(RowReader):
     """An open transaction of an application. Pass it as `connection=` to enqueue a job in the same transaction."""
 
     __slots__ = ("_db", "took_in", "tx")
@@ -110,7 +146,7 @@ class DbTx:
         self.tx = tx
         self.took_in = False  # a job was inserted or changed in it
 
-    def all(self, name: str, /, **params: Any) -> list[Row]:
+    def all(self, name: str, /, **params: object) -> list[Row]:
         """The rows of a statement."""
         return self.run(self._db.bind(name, **params))
 
@@ -118,15 +154,15 @@ class DbTx:
         """The rows of a bound statement; see `Db.bind`. It may belong to another application."""
         return self.tx.query(bound.name, bound.params)
 
-    def one(self, name: str, /, **params: Any) -> Row | None:
-        """The first row of a statement; None when there is none."""
-        return next(iter(self.all(name, **params)), None)
-
-    def many(self, name: str, rows: Sequence[Mapping[str, Any]], /, **params: Any) -> list[Row]:
+    def many(self, name: str, rows: Sequence[Params], /, **params: object) -> list[Row]:
         """Runs one statement over a table of parameters (`{rows ...}`)."""
         for row in rows:
             self._db.check(name, {**params, **row} if params else row)
         return self.tx.query_many(self._db.full_name(name), list(rows), params)
+
+    def many_as(self, row: type[R], name: str, rows: Sequence[Params], /, **params: object) -> list[R]:
+        """As `many`, with the rows as values of *row*."""
+        return rows_as(row, name, self.many(name, rows, **params))
 
     def tell(self, notice: Notice) -> bool:
         """Records a notice in this transaction. Returns False when it is a duplicate.
@@ -147,8 +183,8 @@ class DbTx:
         target: str,
         key: object = None,
         *,
-        was: Mapping[str, Any] | None = None,
-        became: Mapping[str, Any] | None = None,
+        was: Mapping[str, object] | None = None,
+        became: Mapping[str, object] | None = None,
     ) -> None:
         """Appends an audit entry in this transaction. The page Activity shows it.
 
@@ -158,11 +194,11 @@ class DbTx:
         audit.append_entry(self.tx, by, action, place, was=was, became=became)
 
 
-class Db:
+class Db(RowReader):
     """The named statements and migrations of one application.
 
     db = q.db("convert", package="tidegate_apps.convert")       # its statements.sql, its migrations/0001_....sql
-    rows = db.all("files_of", owner=7)
+    files = db.query_as(FileRow, "files_of", owner=7)
     return Done(result, writes=[db.bind("set_result", id=7, path="a.xml")])
     """
 
@@ -203,16 +239,12 @@ class Db:
         """The LIKE pattern for *text* anywhere in a value: `name like :pattern escape '!'`."""
         return "%" + text.replace("!", "!!").replace("%", "!%").replace("_", "!_") + "%"
 
-    def all(self, name: str, /, **params: Any) -> list[Row]:
+    def all(self, name: str, /, **params: object) -> list[Row]:
         """Runs a statement in its own transaction and returns its rows."""
         bound = self.bind(name, **params)
         store = self._store()
         run = store.write if writes(self._bodies[name]) else store.read
         return run(lambda tx: tx.query(bound.name, bound.params))
-
-    def one(self, name: str, /, **params: Any) -> Row | None:
-        """The first row of a statement; None when there is none."""
-        return next(iter(self.all(name, **params)), None)
 
     def read(self, work: Callable[[DbTx], T]) -> T:
         """Runs *work* in one read transaction, which sees a consistent snapshot."""
@@ -235,15 +267,23 @@ class Db:
             self._written()  # wakes the workers only if a job has changed
         return result
 
-    async def aall(self, name: str, /, **params: Any) -> list[Row]:
+    async def aall(self, name: str, /, **params: object) -> list[Row]:
         """As `all`, without blocking the loop."""
         return await _elsewhere(lambda: self.all(name, **params))
+
+    async def aquery_as(self, row: type[R], name: str, /, **params: object) -> list[R]:
+        """As `query_as`, without blocking the loop."""
+        return await _elsewhere(lambda: self.query_as(row, name, **params))
+
+    async def afirst(self, row: type[R], name: str, /, **params: object) -> R | None:
+        """As `first`, without blocking the loop."""
+        return await _elsewhere(lambda: self.first(row, name, **params))
 
     async def awrite(self, work: Callable[[DbTx], T]) -> T:
         """As `write`, without blocking the loop."""
         return await _elsewhere(lambda: self.write(work))
 
-    def bind(self, name: str, /, **params: Any) -> BoundStatement:
+    def bind(self, name: str, /, **params: object) -> BoundStatement:
         """Binds a statement to values, for `Done(writes=[...])`. It runs in the transaction that settles the job."""
         self.check(name, params)
         return BoundStatement(self.full_name(name), params)
@@ -256,7 +296,7 @@ class Db:
             raise KeyError(f"there is no statement {name!r} of {self.app}; known: {known}")
         return f"{self.app}.{name}"
 
-    def check(self, name: str, params: Mapping[str, Any]) -> None:
+    def check(self, name: str, params: Params) -> None:
         """Raises KeyError for an unknown statement, and TypeError for a wrong parameter or value."""
         self.full_name(name)
         check_values(f"{self.app}.{name}", self._parameters[name], params)
@@ -315,5 +355,5 @@ def _if_there(folder: Traversable) -> Traversable | None:
 def _folder(source: Source) -> Traversable:
     folder = Path(source) if isinstance(source, str) else source
     if not folder.is_dir():
-        raise ValueError(f"migrations: {folder} is no folder")
+        raise ValueError(f"migrations: {folder} is not a folder; give the folder with the .sql files")
     return folder

@@ -36,7 +36,7 @@ def seconds(value: object, *, field: str = "duration", minimum: float = 0.0) -> 
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         number = value
     else:
-        raise TypeError(f"{field}: {value!r} is no duration; give {_ALLOWED}")
+        raise TypeError(f"{field}: {value!r} is not a duration; give {_ALLOWED}")
     if not minimum <= number <= MAX_SECONDS:  # also rejects NaN
         raise ValueError(
             f"{field}: {value!r} is not allowed; give {minimum:g} seconds or more, and finite (a hundred years)"
@@ -53,7 +53,7 @@ def _parse(text: str, field: str) -> float:
         total += float(part[1]) * _UNITS[part[2]]
         at = part.end()
     if not stripped or stripped[at:].strip():
-        raise ValueError(f"{field}: {text!r} is no duration; give {_ALLOWED}")
+        raise ValueError(f"{field}: {text!r} is not a duration; give {_ALLOWED}")
     return total
 
 
@@ -83,7 +83,7 @@ def ahead(until: Until, now: float, *, field: str = "until") -> float:
     elif type(until) in (int, float):
         moment = float(until)
     else:
-        raise TypeError(f"{field}: {until!r} is no time; give '2h', a timedelta, a datetime or UNIX time")
+        raise TypeError(f"{field}: {until!r} is not a time; give '2h', a timedelta, a datetime or UNIX time")
     if not now < moment <= now + MAX_SECONDS:
         raise ValueError(f"{field}: {until!r} is not allowed; give a time ahead of now, at most a hundred years")
     return moment
@@ -113,7 +113,7 @@ def moment(until: object, now: float, offset: Time) -> float:
         # Monotonic clocks do not reach the year 2001, so such a number is UNIX time.
         end = until - offset() if until > _A_DATE and now < _A_DATE else float(until)
     else:
-        raise TypeError(f"until: {until!r} is no time; give {_TIMES}")
+        raise TypeError(f"until: {until!r} is not a time; give {_TIMES}")
     if not math.isfinite(end) or end <= now:
         raise ValueError(f"until: {until!r} is not ahead of now ({now:g}); give {_TIMES}")
     return end
@@ -146,9 +146,9 @@ class Seconds(float):
         try:
             made = super().__new__(cls, seconds(float(value) if plain else value))  # type: ignore[arg-type]
         except (TypeError, ValueError) as error:
-            if "no duration" not in str(error):
+            if "not a duration" not in str(error):
                 raise ValueError(str(error).removeprefix("duration: ")) from None
-            raise ValueError(f"{value!r:.60} is no duration; give one such as 30s, 5m, 1h30m or 7d") from None
+            raise ValueError(f"{value!r:.60} is not a duration; give one such as 30s, 5m, 1h30m or 7d") from None
         made.written = value.strip() if isinstance(value, str) else _brief(float(made))
         return made
 
@@ -170,7 +170,7 @@ class Seconds(float):
         )
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, object]:
         return {"type": ["string", "number"], "description": "a duration: a number of seconds, or a text such as '3m'"}
 
 
@@ -193,9 +193,9 @@ def validate_url(value: str, give: str, *, login: bool = False) -> str:
         parts = urlsplit(text)
         fits = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:  # the original message may contain part of a password
-        raise ValueError(f"it is no address; give {give}") from None
+        raise ValueError(f"it is not a valid address; give {give}") from None
     if text and (not fits or parts.query or parts.fragment):
-        raise ValueError(f"it is no address; give {give}")
+        raise ValueError(f"it is not a valid address; give {give}")
     if "@" in parts.netloc and not login:
-        raise ValueError(f"give it without a name or a password: {give}")
+        raise ValueError(f"a URL with a name or a password is not allowed; give {give}")
     return text.rstrip("/")

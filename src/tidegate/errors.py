@@ -8,6 +8,7 @@
     │   └── JobForgotten        the job was removed, or never existed
     ├── JobFailed               the job failed
     ├── JobCancelled            the job was cancelled
+    ├── ResultMismatch          the stored result does not fit the annotation of the function
     ├── Rejected                the action is not possible in the current state
     ├── LeaseLost               another worker has the job; the result of this attempt is ignored
     └── StoreError              the database rejected the operation, or is not in the expected state
@@ -40,6 +41,7 @@ __all__ = [
     "LeaseLost",
     "NotFound",
     "Rejected",
+    "ResultMismatch",
     "SchemaTooNew",
     "StoreBusy",
     "StoreDamaged",
@@ -162,11 +164,16 @@ class JobForgotten(NotFound):
 class JobFailed(TidegateError):
     """The job whose result was requested failed. *fault* is the reason, as from `classify`."""
 
-    def __init__(self, job: int, kind: str, fault: Fault) -> None:
-        super().__init__(job, kind, fault)
+    # error_type, where: of an exception without a known meaning, its class and the last line of your code, such as
+    # `mail.py:12`. Only the log has its text.
+
+    def __init__(self, job: int, kind: str, fault: Fault, error_type: str = "", where: str = "") -> None:
+        super().__init__(job, kind, fault, error_type, where)
         self.job = job
         self.kind = kind
         self.fault = fault
+        self.error_type = error_type
+        self.where = where
 
     @property
     def code(self) -> str:
@@ -174,6 +181,24 @@ class JobFailed(TidegateError):
 
     def __str__(self) -> str:
         return f"job {self.job} ({self.kind}) failed with {self.fault.code}: {self.fault.message}"
+
+
+class ResultMismatch(TidegateError, ValueError):
+    """The stored result of a job does not fit the annotation of its function: another version has stored it."""
+
+    def __init__(self, job: int, kind: str, expected: str, stored: str, problem: str) -> None:
+        super().__init__(job, kind, expected, stored, problem)
+        self.job = job
+        self.kind = kind
+        self.expected = expected
+        self.stored = stored
+        self.problem = problem
+
+    def __str__(self) -> str:
+        return (
+            f"the result of job {self.job} ({self.kind}) must be {self.expected}, got {self.stored}: {self.problem};"
+            " read it with `job.get().result`, or annotate the function with a type that accepts it"
+        )
 
 
 class JobCancelled(TidegateError):

@@ -28,9 +28,8 @@ class RequestRow:
 
 def insert_request(tx: Tx, key: str, scope: str, digest: str, lease: float) -> int | None:
     """Returns the fence of a request that may be executed now, or None if the key is taken."""
-    place = {"key": key, "scope": scope}
-    rows = tx.query("request_begin", {**place, "digest": digest, "lease": lease, "kept": RETENTION})
-    return int(rows[0][0]) if rows else None
+    request = {"key": key, "scope": scope, "digest": digest, "lease": lease, "kept": RETENTION}
+    return tx.scalar_or_none(int, "request_begin", request)
 
 
 def load_request(tx: Tx, key: str, scope: str) -> RequestRow | None:
@@ -123,7 +122,9 @@ def begin(tx: Tx, key: str, scope: str, digest: str) -> StoredResponse | Request
     if row.status is None:
         raise InFlight(max(1.0, row.left))
     if row.body is None:
-        raise AnswerNotKept("this was carried out before; its answer was too long to be kept, so look at what it made")
+        raise AnswerNotKept(
+            "this request was carried out before, and its response is not stored; read the result with a GET request"
+        )
     return StoredResponse(row.status, row.headers, row.body)
 
 

@@ -11,7 +11,7 @@ import traceback
 from types import TracebackType
 from typing import Any, TextIO
 
-from tidegate.faults.redaction import redact
+from tidegate.faults.redaction import redact, redact_lines
 
 # -- loggers, safe with any handler of the user's program -----------------------------------------------------------
 
@@ -28,9 +28,8 @@ def logger(name: str) -> logging.Logger:
 
 
 def redacted_traceback(raised: Raised) -> str:
-    """Formats an exception like `traceback`, with the secrets of each line redacted."""
-    lines = "".join(traceback.format_exception(*raised)).splitlines()
-    text = "\n".join(redact(line) for line in lines)
+    """Formats an exception like `traceback`, with the secrets of each line, and those of several lines, redacted."""
+    text = "\n".join(redact_lines("".join(traceback.format_exception(*raised))))
     # The start and the end are more useful than the middle.
     return (
         text if len(text) <= _MAX_TRACEBACK else f"{text[: _MAX_TRACEBACK // 4]}\n…\n{text[-_MAX_TRACEBACK * 3 // 4 :]}"

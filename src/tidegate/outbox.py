@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from tidegate.events import Notice, NoticeKind
-from tidegate.store.base import Row, Tx
+from tidegate.store.base import Tx
 from tidegate.validation import storable
 
 TARGET, QUEUE, SERVER = "target", "queue", "server"  # the subjects of notices
@@ -101,8 +101,10 @@ def raise_notice(tx: Tx, new: NewNotice) -> bool:
 
 def resolve_notices(tx: Tx, subject: NoticeSubject, kinds: Iterable[str] = TROUBLES) -> float | None:
     """Resolves the open notices of a subject. Returns when the first of them began, or None without any."""
-    episodes = [row[0] for kind in kinds for row in tx.query("notice_end", {**subject.params(), "kind": str(kind)})]
-    return min(episodes, default=None)
+    where = subject.params()
+    return min(
+        (at for kind in kinds for at in tx.scalars(float, "notice_end", {**where, "kind": str(kind)})), default=None
+    )
 
 
 def record_target_notice(tx: Tx, new: NewNotice) -> NewNotice | None:
@@ -122,15 +124,18 @@ def record_target_notice(tx: Tx, new: NewNotice) -> NewNotice | None:
 def record_recovery(tx: Tx, new: NewNotice) -> NewNotice | None:
     """Writes the recovery of a key that a user has cleared, as by new credentials. None if no recovery is due."""
     where = {"subject": TARGET, "name": new.place.name, "lane": new.place.lane}
-    if new.kind != NoticeKind.RECOVERED or not (rows := tx.query("notice_unanswered_of", where)):
+    if new.kind != NoticeKind.RECOVERED:
         return None
-    new = replace(new, episode=rows[0][0])
+    episode = tx.scalar_or_none(float, "notice_unanswered_of", where)
+    if episode is None:
+        return None
+    new = replace(new, episode=episode)
     return new if raise_notice(tx, new) else None
 
 
 def unanswered_notices(tx: Tx, target: str, limit: int = 1000) -> list[str]:
     """Returns the keys that were reported, that a user has cleared, and that have had no success since."""
-    return [row[0] for row in tx.query("notices_unanswered", {"subject": TARGET, "name": target, "n": limit})]
+    return tx.scalars(str, "notices_unanswered", {"subject": TARGET, "name": target, "n": limit})
 
 
 def acknowledge_recovered(tx: Tx, target: str, key_text: str) -> int:
@@ -144,8 +149,7 @@ def _may_be_mailed(tx: Tx, target: str, key_text: str) -> None:
 
 
 def open_of(tx: Tx, target: str, limit: int = 1000) -> list[OpenNotice]:
-    rows: list[Row] = tx.query("notices_open_of", {"subject": TARGET, "name": target, "n": limit})
-    return [OpenNotice(*row) for row in rows]
+    return tx.query_as(OpenNotice, "notices_open_of", {"subject": TARGET, "name": target, "n": limit})
 
 
 def prune(tx: Tx, before: float, limit: int) -> int:

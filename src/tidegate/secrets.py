@@ -46,7 +46,9 @@ class Secrets:
             try:
                 _make(path)
             except OSError as error:
-                raise BadSecret(f"secret_key_file: {path.name} cannot be made ({error.strerror})") from error
+                raise BadSecret(
+                    f"secret_key_file: {path.name} cannot be created ({error.strerror}); give a writable path"
+                ) from error
         newest, *former = _read(path).split("\n")
         try:
             return cls(newest, former)
@@ -88,7 +90,7 @@ class Secrets:
         try:
             return MultiFernet([Fernet(key) for key in keys]).decrypt(kept.encode()).decode()
         except InvalidToken as error:
-            raise BadSecret("it was encrypted with another key; enter the secret again") from error
+            raise BadSecret("the secret was encrypted with a key that is missing; enter it again") from error
 
     def _mac(self, purpose: str, text: bytes) -> bytes:
         return hmac.digest(self.derived(f"sign {purpose}"), text, hashlib.sha256)
@@ -126,9 +128,13 @@ def _read(path: Path) -> str:
         mode = path.stat().st_mode
         text = "\n".join(line.strip() for line in path.read_text().splitlines() if line.strip())
     except OSError as error:
-        raise BadSecret(f"secret_key_file: {path.name} cannot be read ({error.strerror})") from error
+        raise BadSecret(
+            f"secret_key_file: {path.name} cannot be read ({error.strerror}); make it readable for this user"
+        ) from error
     except UnicodeDecodeError as error:
-        raise BadSecret(f"secret_key_file: {path.name} is no text; give a line such as 64 random hex digits") from error
+        raise BadSecret(
+            f"secret_key_file: {path.name} is not UTF-8 text; give one line, such as 64 random hex digits"
+        ) from error
     if stat.S_IMODE(mode) & 0o077:
         raise BadSecret(f"secret_key_file: others may read {path.name}; run: chmod 600 {path.name}")
     return text

@@ -27,6 +27,7 @@ from tidegate.notices.deliveries import NoticeRow
 from tidegate.notices.dispatcher import NoticeDispatcher
 from tidegate.process import Watchdog, on_signals, run_loop
 from tidegate.secrets import Secrets
+from tidegate.validation import JsonObject
 
 if TYPE_CHECKING:
     from tidegate.settings import Loaded
@@ -131,7 +132,7 @@ def assembled(loaded: Loaded, apps: Sequence[App[Any]], *, simulators: bool | No
     simulators = values.simulators if simulators is None else simulators
     with contextlib.ExitStack() as stack:
         retention = values.retention.by_queue()
-        queue = stack.enter_context(Queue(values.url, listen_url=values.listen_url or None, retention=retention))
+        queue = stack.enter_context(Queue(values.db, listen_url=values.listen_url or None, retention=retention))
         installed_apps: list[Installed[Any]] = []
         parts = Assembled(
             loaded=loaded, queue=queue, telling=_telling(loaded, queue, installed_apps), apps=installed_apps
@@ -171,7 +172,7 @@ def _changed(settings: Any, values: Any) -> Any:
     return None if settings is None else type(settings).model_validate(_merged(settings.model_dump(), values))
 
 
-def _merged(settings: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def _merged(settings: JsonObject, values: JsonObject) -> JsonObject:
     """Merges *values* over *settings*, table by table. A setting that the simulator does not name stays."""
     tables = {
         name: _merged(settings[name], value)
@@ -200,8 +201,8 @@ def check_reach(parts: Assembled) -> None:
     host = parts.loaded.values.server.host
     if host != "localhost" and not ip_address(host).is_loopback and not parts.queue.store.read(users.anybody):
         raise NobodyYet(
-            f"server.host: others reach {host}, and nobody has a password yet; "
-            "add somebody first: tidegate user add NAME --role admin"
+            f"server.host: {host} can be reached from other machines, and no user exists yet; "
+            "add one first: tidegate user add NAME --role admin"
         )
 
 

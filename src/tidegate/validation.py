@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from difflib import get_close_matches
 from hashlib import sha256
+from typing import Any
+
+JsonObject = Mapping[str, Any]  # deserialised JSON, before its fields are checked
+
+
+def similar(given: str, known: Iterable[str]) -> str | None:
+    """Returns the name that *given* is probably a typo of. Upper and lower case do not differ."""
+    names = {name.lower(): name for name in known}
+    close = get_close_matches(given.lower(), names, n=1, cutoff=0.7)
+    return names[close[0]] if close else None
+
 
 # -- arguments ------------------------------------------------------------------------------------------------------
 
@@ -15,7 +28,7 @@ _MAX_NAME_LENGTH = 200
 def valid_name(name: object, *, field: str) -> str:
     """Checks the name of a target or a breaker. It becomes a metric label, a log field and text on a page."""
     if not isinstance(name, str):
-        raise TypeError(f"{field}: {name!r:.60} is no text; give 1 to {_MAX_NAME_LENGTH} printable characters")
+        raise TypeError(f"{field}: {name!r:.60} is not a string; give 1 to {_MAX_NAME_LENGTH} printable characters")
     if not name or len(name) > _MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
         raise ValueError(
             f"{field}: {name!r} is not allowed; give 1 to {_MAX_NAME_LENGTH} printable characters, no space at the ends"
@@ -43,6 +56,26 @@ def function(value: object, *, field: str, of: str) -> None:
         raise TypeError(f"{field} must be a function that {of}, got {value!r:.60}")
 
 
+def parameters(value: Callable[..., Any], *given: object, field: str) -> None:
+    """Checks that it can be called with the arguments *given*."""
+    try:
+        signature = inspect.signature(value)
+    except (ValueError, TypeError):  # some functions written in C have none
+        return
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        count = f"{len(given)} argument{'' if len(given) == 1 else 's'}"
+        name = getattr(value, "__name__", type(value).__name__)
+        raise TypeError(f"{field} is called with {count}, got {name}{signature}: {error}") from None
+
+
+def did_you_mean(given: object, allowed: Collection[str]) -> str:
+    """Returns a suggestion for the end of a message. Empty if nothing is similar."""
+    close = get_close_matches(str(given), allowed, n=1)
+    return f"; did you mean {str(close[0])!r}?" if close else ""
+
+
 def clock(value: object, *, field: str = "clock") -> None:
     """Checks a clock for targets and queues. The clock of a `Breaker` is a function."""
     if not all(callable(getattr(value, name, None)) for name in ("now", "monotonic")):
@@ -58,7 +91,7 @@ def is_code(text: str) -> bool:
 def valid_code(code: object, *, field: str) -> str:
     """Checks a code, of the code book or of an application."""
     if not isinstance(code, str) or not is_code(code):
-        raise ValueError(f"{field}: {code!r:.80} is no code; give 2 to 64 letters, digits and underscores")
+        raise ValueError(f"{field}: {code!r:.80} is not a valid code; give 2 to 64 letters, digits and underscores")
     return code
 
 

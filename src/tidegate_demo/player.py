@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tidegate.apps import Installed
 from tidegate_demo.stage import DemoEnvironment, Facts
 from tidegate_demo.story import TROUBLES, Do, StoryStep, ended
 
@@ -108,7 +109,7 @@ class DemoRunner:
         self._thread = threading.Thread(target=self._run, name="tidegate-demo", daemon=True)
         self.facts = Facts()
 
-    def open(self, apps: Sequence[Any]) -> None:
+    def open(self, apps: Sequence[Installed[Any]]) -> None:
         self.environment.fill(apps)
         self._thread.start()
 

@@ -155,7 +155,7 @@ def add_albums(lidarr: Installed[Any], names: Sequence[str]) -> None:
         tx.all("add_user", user_id=LISTENER, at=lidarr.queue.clock.now())
         for name in names:
             band = {"user_id": LISTENER, "name": name, "name_key": key_of(name), "mbid": _id(name)}
-            artist = tx.all("add_artist", **band)[0][0]
+            artist = tx.scalar(int, "add_artist", **band)
             for title in _TITLES:
                 album = {"title": title, "name_key": key_of(title), "mbid": _id(f"{name} {title}")}
                 tx.all("add_album", user_id=LISTENER, artist_id=artist, **album)
@@ -261,7 +261,7 @@ class DemoEnvironment:
         names = list(Facts.__dataclass_fields__)[: len(row)]
         return Facts(
             **dict(zip(names, row, strict=True)),
-            watched=self["tautulli"].db.all("total")[0][0],
+            watched=self["tautulli"].db.scalar(int, "total"),
             lidarr_taken=0 if full is None else full.depth + full.own,
             lidarr_room=0 if full is None else full.cap,
         )

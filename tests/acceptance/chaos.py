@@ -1,6 +1,6 @@
 """Kills, pauses and stops worker processes at random moments while they work, then asks the checker.
 
-    python -m tests.acceptance.chaos --url sqlite:////tmp/chaos.db --kills 100 --pauses 5
+    python -m tests.acceptance.chaos --db sqlite:////tmp/chaos.db --kills 100 --pauses 5
 
 The seed is printed; with it the same moments are drawn again.
 """
@@ -216,7 +216,7 @@ def _finish(plan: Plan, people: Crew, run: Run) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--url", help="an empty database; a new SQLite file by default")
+    parser.add_argument("--db", help="an empty database; a new SQLite file by default")
     for name, default in (
         ("kills", 100),
         ("pauses", 0),
@@ -226,7 +226,7 @@ def main() -> int:
     ):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--jobs", type=int, default=0, help="enqueue at least this many")
-    parser.add_argument("--direct", default="", help="the URL past the pooler, if --url has pooled=true")
+    parser.add_argument("--direct", default="", help="the URL past the pooler, if --db has pooled=true")
     parser.add_argument("--lease", type=float, default=8.0)
     parser.add_argument("--every", type=float, default=0.1, help="seconds between two blows, on average")
     parser.add_argument("--longest", type=float, default=0.06, help="seconds that a job takes at most")

@@ -135,10 +135,10 @@ def _attempts(verdict: Verdict, id_: int, attempt: int, fence: int, ends: dict[i
     earlier = [at for at in begun if at != max(begun)]
     verdict.repeats += sum(ends.get(at) == "lost" for at in earlier)
     for at in earlier:
-        if ends.get(at) not in ("lost", "again", "given_back"):
+        if ends.get(at) not in ("lost", "again", "trial", "given_back"):
             wrong["work is repeated only after a lost attempt"].append(f"job {id_}, fence {at} ended {ends.get(at)}")
-    # What was begun or died counts, what was given back unbegun does not.
-    counted = sum(at in begun or kind != "given_back" for at, kind in ends.items())
+    # What was begun or died counts, what was given back unbegun or failed as a trial does not.
+    counted = sum(kind != "trial" and (at in begun or kind != "given_back") for at, kind in ends.items())
     if attempt != counted:
         wrong["attempts are counted exactly"].append(f"job {id_}: {attempt}, not {counted}; {ends}, {dict(begun)}")
 

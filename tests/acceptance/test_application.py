@@ -70,7 +70,7 @@ def served(weather: Weather) -> Iterator[tuple[str, str]]:
         if "stop with" in line:
             break
     try:
-        address = re.search(r"is at (http\S+)", said)
+        address = re.search(r"is running at (http\S+)", said)
         control = re.search(r"weather\b[^\n]*http\S+\s+[^\n]*?(http\S+)", said)
         assert address is not None, process.communicate(timeout=60)[1]
         assert control is not None, said
@@ -120,7 +120,7 @@ def test_it_is_served_with_its_jobs_routes_page_and_simulator(weather: Weather, 
         assert 'href="/weather"' in page.text
         assert "weather" in client.get("/targets").text
         assert "NO_CITY" in client.get("/help").text
-    assert "Paris  7.5" in weather.run("weather", "cities", "--url", "sqlite:///tidegate.db").splitlines()
+    assert "Paris  7.5" in weather.run("weather", "cities", "--db", "sqlite:///tidegate.db").splitlines()
 
 
 @pytest.mark.full

@@ -68,7 +68,7 @@ def test_a_service_as_the_unit_starts_it_is_green_to_the_doctor_and_stops_in_tim
     lines = unit(DEPLOY / "systemd" / "tidegate.service")
     state = tmp_path / "state"
     state.mkdir(mode=int(lines["StateDirectoryMode"][0], 8))
-    config = settings(tmp_path, f'url = "sqlite:///{state}/tidegate.db"\n[server]\nport = 0\n')
+    config = settings(tmp_path, f'db = "sqlite:///{state}/tidegate.db"\n[server]\nport = 0\n')
     program, *rest = shlex.split(lines["ExecStart"][0])
     assert program == "/opt/tidegate/bin/tidegate"
     service = subprocess.Popen(

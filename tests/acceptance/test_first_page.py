@@ -74,7 +74,7 @@ def test_a_guarded_call_shows_on_the_page_as_the_tutorial_says(tmp_path: Path) -
     (tmp_path / "tidegate.toml").write_text(f"apps = {json.dumps(theirs)}\n")
 
     with running(tmp_path, COMMAND, "serve", "--port", "0") as server:
-        address = re.search(r"http\S+", line_with(server, "is at"))
+        address = re.search(r"http\S+", line_with(server, "is running at"))
         assert address is not None
         assert line_with(server, "applications") in PAGE.read_text()
         with httpx2.Client(base_url=address[0], timeout=60) as client:

@@ -131,7 +131,7 @@ class Uploads:
 def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Uploads]:
     """A folder with thirty uploads, all in the file itself: the server that took them has ended."""
     folder = tmp_path_factory.mktemp("first")
-    with Server(folder, "--url", "sqlite:///jobs.db") as server:
+    with Server(folder, "--db", "sqlite:///jobs.db") as server:
         uploads = Uploads(server)
         for _ in range(30):
             assert uploads.put().status_code == 202
@@ -148,13 +148,13 @@ def before(first: tuple[Path, Uploads], tmp_path: Path) -> Uploads:
 
 
 def doctor(folder: Path) -> int:
-    asked = [COMMAND, "doctor", "--url", "sqlite:///jobs.db", "--json"]
+    asked = [COMMAND, "doctor", "--db", "sqlite:///jobs.db", "--json"]
     return subprocess.run(asked, cwd=folder, check=False, capture_output=True, timeout=120).returncode
 
 
 def starts(folder: Path) -> tuple[int, str]:
     """The exit code of a server that refuses to start, and why."""
-    command = [COMMAND, "serve", "--port", "0", "--url", "sqlite:///jobs.db"]
+    command = [COMMAND, "serve", "--port", "0", "--db", "sqlite:///jobs.db"]
     found = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, timeout=120)
     return found.returncode, found.stderr
 
@@ -163,7 +163,7 @@ def starts(folder: Path) -> tuple[int, str]:
 def test_a_server_that_loses_its_file_takes_nothing_says_so_and_does_not_begin_anew(
     tmp_path: Path, before: Uploads, harm: Callable[[Path], None]
 ) -> None:
-    with Server(tmp_path, "--url", "sqlite:///jobs.db") as server:
+    with Server(tmp_path, "--db", "sqlite:///jobs.db") as server:
         uploads = Uploads(server).go_on(before)
         assert uploads.put().status_code == 202
         taken = dict(uploads.taken)
@@ -187,7 +187,7 @@ def test_a_server_that_loses_its_file_takes_nothing_says_so_and_does_not_begin_a
 def test_damage_under_a_server_is_told_and_told_again_at_the_next_start(
     tmp_path: Path, before: Uploads, harm: Callable[[Path], None]
 ) -> None:
-    with Server(tmp_path, "--url", "sqlite:///jobs.db") as server:
+    with Server(tmp_path, "--db", "sqlite:///jobs.db") as server:
         uploads = Uploads(server).go_on(before)
 
         harm(tmp_path / "jobs.db")
@@ -222,7 +222,7 @@ def test_pages_that_were_flipped_while_it_was_down_are_told_or_every_upload_is_t
 ) -> None:
     flip(seed)(tmp_path / "jobs.db")
 
-    command = [COMMAND, "serve", "--port", "0", "--url", "sqlite:///jobs.db", "--json"]
+    command = [COMMAND, "serve", "--port", "0", "--db", "sqlite:///jobs.db", "--json"]
     with Running(tmp_path, *command, TIDEGATE_APPS='["convert"]') as server:
         if server.said:
             assert not Uploads(server).go_on(before).all_there()
@@ -231,13 +231,28 @@ def test_pages_that_were_flipped_while_it_was_down_are_told_or_every_upload_is_t
     assert doctor(tmp_path) == 1
 
 
-def test_an_empty_database_is_begun_when_a_person_says_so(tmp_path: Path, before: Uploads) -> None:
+def test_an_empty_database_is_begun_when_a_person_says_so_and_leaves_the_files_alone(
+    tmp_path: Path, before: Uploads
+) -> None:
     (tmp_path / "jobs.db").unlink()
     assert starts(tmp_path)[0] == 3
 
-    command = [COMMAND, "db", "migrate", "--new", "--url", "sqlite:///jobs.db"]
-    assert subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, timeout=120).returncode == 0
+    assert run(tmp_path, "db", "migrate", "--new") == 0
 
-    with Server(tmp_path, "--url", "sqlite:///jobs.db") as server:
+    files = sorted(tmp_path.glob("tidegate-files/*/*"))
+    assert len(files) >= len(before.taken)
+    with Server(tmp_path, "--db", "sqlite:///jobs.db") as server:
+        refused = Uploads(server).put()
+        assert (refused.status_code, refused.json()["code"]) == (503, "IO_ERROR")
+        assert doctor(tmp_path) == 1
+        assert run(tmp_path, "convert", "storage", "adopt") == 6
+        assert sorted(tmp_path.glob("tidegate-files/*/*")) == files
+
+        assert run(tmp_path, "convert", "storage", "adopt", "--yes") == 0
+
         assert Uploads(server).put().status_code == 202
-    assert before.taken
+
+
+def run(folder: Path, *command: str) -> int:
+    asked = [COMMAND, *command, "--db", "sqlite:///jobs.db"]
+    return subprocess.run(asked, cwd=folder, check=False, capture_output=True, timeout=120).returncode

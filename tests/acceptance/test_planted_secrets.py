@@ -58,7 +58,7 @@ class Place:
             [COMMAND, *line.split()], cwd=self.folder, env={**self.environ, **environ}, check=False, text=True,
             input=stdin, capture_output=True,
         )  # fmt: skip
-        self.sinks[f"$ tidegate {line.partition(' --url')[0]}"] = (run.stdout + run.stderr).encode()
+        self.sinks[f"$ tidegate {line.partition(' --db')[0]}"] = (run.stdout + run.stderr).encode()
         return run.stdout
 
     def ask(self, method: str, path: str, **more: Any) -> httpx2.Response:
@@ -72,7 +72,7 @@ class Place:
 @contextmanager
 def served(folder: Path, database: str) -> Iterator[Place]:
     with echo() as (at, mail):
-        (folder / "tidegate.toml").write_text(f'url = "{database}"\n{settings(at, mail)}')
+        (folder / "tidegate.toml").write_text(f'db = "{database}"\n{settings(at, mail)}')
         (folder / "tautulli.key").write_text(value("tautulli_key"))
         place = Place(folder, {**os.environ, "LIDARR_CANARY": value("lidarr_key"), "ECHO": at})
         with (folder / "log").open("w") as log:
@@ -128,8 +128,8 @@ def plant(place: Place) -> None:
     assert ask("GET", "/people").status_code == 200, "ada is in"
     away = "postgresql://ada:{}@127.0.0.1:1/none?connect_timeout=2"
     for command in ("jobs list", "doctor"):
-        place.run(f"{command} --url {away.format(v['flag'])}")
-    place.run("targets list", TIDEGATE_URL=away.format(v["variable"]))
+        place.run(f"{command} --db {away.format(v['flag'])}")
+    place.run("targets list", TIDEGATE_DB=away.format(v["variable"]))
 
 
 def look(place: Place, commands: tuple[str, ...]) -> None:

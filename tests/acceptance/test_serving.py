@@ -161,11 +161,11 @@ def test_without_work_it_serves_and_leaves_the_jobs_alone(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("args", "variables", "code", "says"),
     [
-        (("--host", "0.0.0.0"), {}, 3, "nobody has a password yet"),
-        (("--url", "mysql://x"), {}, 3, "url"),
+        (("--host", "0.0.0.0"), {}, 3, "no user exists yet"),
+        (("--db", "mysql://x"), {}, 3, "--db: 'mysql'"),
         ((), {"TIDEGATE_SERVER_PROT": "1"}, 3, "did you mean TIDEGATE_SERVER_PORT"),
         ((), {"TIDEGATE_APPS": "slwo"}, 3, "slow"),
-        (("--url", "postgresql://nobody@127.0.0.1:1/x"), {}, 4, "cannot be reached"),
+        (("--db", "postgresql://nobody@127.0.0.1:1/x"), {}, 4, "cannot be reached"),
     ],
     ids=["public", "url", "variable", "application", "database"],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import socket
 import sqlite3
 import time
@@ -323,9 +324,8 @@ def test_what_somebody_paused_and_forgot_is_a_warning(q: Queue, hours: float, wa
 
     found = found_in(q.url).get("targets.paused", [])
 
-    assert [each.fix for each in found] == (
-        ["tidegate targets resume 'my api'", "tidegate jobs resume mail"] if warned else []
-    )
+    commands = [["tidegate", "targets", "resume", "my api"], ["tidegate", "jobs", "resume", "mail"]]
+    assert [shlex.split(each.fix) for each in found] == (commands if warned else [])
     for each, tokens in zip(found, [("my api", "2 days", "ada"), ("mail", "2 days", "bob")], strict=False):
         assert names(each.fact, *tokens)
 

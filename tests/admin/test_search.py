@@ -7,10 +7,15 @@ from typing import Any, cast
 
 import pytest
 
+from tidegate.jobs.reports import JobSummary
 from tidegate.jobs.search import Effort, SearchPage, SearchPlans, UnionPlan
 from tidegate.store.base import Tx
 
 NO_STORE = cast(Tx, None)
+
+
+def line(id_: int) -> JobSummary:
+    return JobSummary(id_, "q", "k", "", "", "done", 0, 0.0, 0.0, 1, 1, None, 1.0)
 
 
 @dataclass
@@ -24,9 +29,9 @@ class Part:
     def look(self, tx: Any, before: int, n: int, candidates: int) -> SearchPage:
         seen = [id_ for id_ in reversed(self.ids) if id_ < before][: n if self.wanted is None else candidates]
         self.looked += len(seen)
-        rows = [(id_,) for id_ in seen if self.wanted is None or id_ in self.wanted][:n]
+        rows = [line(id_) for id_ in seen if self.wanted is None or id_ in self.wanted][:n]
         floor = seen[-1] if seen and seen[-1] > self.ids[0] else 0
-        return SearchPage(rows, max(floor, rows[-1][0]) if len(rows) >= n else floor)
+        return SearchPage(rows, max(floor, rows[-1].id) if len(rows) >= n else floor)
 
     def count(self, tx: Any, n: int, candidates: int) -> tuple[int, int]:
         found = self.look(tx, 10**9, n, candidates)
@@ -43,7 +48,7 @@ def listed(ways: SearchPlans, most: int) -> list[int]:
     before = 10**9
     while True:
         page = ways.found(NO_STORE, before, most)
-        found += [row[0] for row in page.rows]
+        found += [row.id for row in page.rows]
         if not page.floor:
             return found
         assert page.floor < before
@@ -77,7 +82,7 @@ def test_the_short_way_is_left_early_and_the_others_are_tried_in_their_order() -
 
     found = SearchPlans(short, [first, second], Effort(short=50, long=100)).found(NO_STORE, 10**9, 10)
 
-    assert [row[0] for row in found.rows] == [28, 26, 24, 22, 20, 18, 16, 14, 12, 10]
+    assert [row.id for row in found.rows] == [28, 26, 24, 22, 20, 18, 16, 14, 12, 10]
     assert (short.looked, first.looked) == (50, 50)
 
 
@@ -87,7 +92,7 @@ def test_when_no_way_is_enough_the_one_that_came_furthest_is_taken() -> None:
 
     found = SearchPlans(short, [first, second], Effort(short=50, long=100)).found(NO_STORE, 10**9, 10)
 
-    assert found == SearchPage([(390,)], 300)
+    assert found == SearchPage([line(390)], 300)
 
 
 def test_a_count_is_exact_as_soon_as_one_way_comes_to_the_end() -> None:

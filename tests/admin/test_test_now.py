@@ -154,7 +154,7 @@ def test_what_cannot_be_tested_says_why_and_nothing_changes(q: Queue, clock: Vir
     call = calling(q, Service(clock), target_with_breaker())
     svc = q.target("svc")
 
-    with pytest.raises(NotFound, match=r"'svx'.*'svc'"):
+    with pytest.raises(NotFound, match="'svx'"):
         svc.act(lambda tx: explain.begin(tx, "svx", "ada"))
     with pytest.raises(Rejected, match=" svc"):
         try_now(q)

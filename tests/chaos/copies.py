@@ -46,7 +46,7 @@ class Copies:
         try:
             newest = int(rows(self.url, "select coalesce(max(id), 0) from tg_job where state = 'done'")[0][0])
             if self.server is None:
-                self._tidegate("db", "backup", str(file), "--url", self.url)
+                self._tidegate("db", "backup", str(file), "--db", self.url)
             else:
                 self.server.tool("pg_dump", "-Fc", "-f", str(file), self.url)
         except (apsw.Error, psycopg.Error, subprocess.SubprocessError, RuntimeError) as error:
@@ -62,13 +62,13 @@ class Copies:
     def back_up(self, file: Path) -> bool:
         """A backup of SQLite's file that `restore` puts back; False when the database would not have it."""
         try:
-            self._tidegate("db", "backup", str(file), "--url", self.url)
+            self._tidegate("db", "backup", str(file), "--db", self.url)
         except (RuntimeError, subprocess.SubprocessError):
             return False
         return True
 
     def restore(self, file: Path) -> None:
-        self._tidegate("db", "restore", str(file), "--yes", "--url", self.url)
+        self._tidegate("db", "restore", str(file), "--yes", "--db", self.url)
 
     def _tidegate(self, *args: str) -> dict[str, Any]:
         return tidegate(*args, environment=self.environment())
@@ -93,7 +93,7 @@ class Copies:
         """The URL of one that was put back in a place of its own, and what is wrong with it."""
         url = self._restored(file)
         found = [f"damaged: {each}" for each in integrity(url)]
-        checked = self._tidegate("db", "check", "--json", "--url", url)
+        checked = self._tidegate("db", "check", "--json", "--db", url)
         if not checked["ok"]:
             found += [f"db check: {each}" for each in checked["wrong"]]
         if not rows(url, f"select 1 from tg_job where id = {newest} and state = 'done'") and newest:
@@ -107,14 +107,14 @@ class Copies:
     def _restored(self, file: Path) -> str:
         if self.server is None:
             url = f"sqlite:///{file}.db"
-            self._tidegate("db", "restore", str(file), "--yes", "--url", url)
+            self._tidegate("db", "restore", str(file), "--yes", "--db", url)
             return url
         name = file.name.replace("-", "_")
         self.server.tool("createdb", "--maintenance-db", self.url, name)
         url = self.server.url_of(name)
         self.server.tool("pg_restore", "--no-owner", "-d", url, str(file))
-        self._tidegate("db", "migrate", "--url", url)  # the copy may be older than the version that is rolled out
-        self._tidegate("db", "restore", "--yes", "--url", url)
+        self._tidegate("db", "migrate", "--db", url)  # the copy may be older than the version that is rolled out
+        self._tidegate("db", "restore", "--yes", "--db", url)
         return url
 
 

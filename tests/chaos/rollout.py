@@ -94,7 +94,7 @@ class Rollout:
     def _migrate(self) -> None:
         while not self.over.is_set():
             try:
-                tidegate("db", "migrate", "--url", self.url, environment=self.crew.environment)
+                tidegate("db", "migrate", "--db", self.url, environment=self.crew.environment)
             except (RuntimeError, subprocess.SubprocessError):
                 time.sleep(_AGAIN)  # the database is full, away or starting
             else:

@@ -81,7 +81,7 @@ def test_a_worker_of_before_a_restore_of_postgresql_settles_nothing_after_it(tmp
             stand_still(people, server.url)
             program.q.close()
             server.tool("pg_restore", "--clean", "--if-exists", "-d", server.url, str(tmp_path / "copy"))
-            assert tidegate("db", "restore", "--yes", "--url", server.url) == {"epoch": 1, "requeued": 0}
+            assert tidegate("db", "restore", "--yes", "--db", server.url) == {"epoch": 1, "requeued": 0}
             for fence in (1, *range(JUMP + 1, JUMP + 50)):  # a slow machine may lose leases
                 Path(f"{go}{fence}").touch()
             people.resume(everybody=True)

@@ -148,6 +148,10 @@ def fails(what: str) -> None:
     raise errors[what]
 
 
+def asks_for_its_context() -> int:
+    return Context.current().id
+
+
 def nested(_: None) -> int:
     return children.run_now(pid, None)
 

@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from tests.jobs import risky
+from tidegate import JobFailed
 from tidegate.children.pool import Limits
 from tidegate.clock import VirtualClock
 from tidegate.guard.backoff import Backoff
@@ -109,6 +110,25 @@ async def test_a_job_that_keeps_failing_in_its_child_has_a_code_that_says_how(
     assert (failed.state, failed.error_code) == ("failed", code)
     assert failed.attempt == (1 if code == "NOT_PDF" else 2)
     assert fine.state == "done"
+
+
+async def test_a_function_in_a_child_asks_for_the_current_context(q: Queue) -> None:
+    job = q.job(process=True)(risky.asks_for_its_context).enqueue()
+    async with worker(q):
+        assert (await finished(job)).result == job.id
+
+
+async def test_a_bug_in_a_child_is_shown_with_its_class_and_line(q: Queue) -> None:
+    job = q.job(process=True, attempts=1)(risky.fails).enqueue("bug")
+    async with worker(q):
+        await finished(job)
+
+    with pytest.raises(JobFailed) as failed:
+        await job.aresult()
+    file, _, line = failed.value.where.partition(":")
+    first = risky.fails.__code__.co_firstlineno
+    assert (failed.value.error_type, file) == ("KeyError", "risky.py")
+    assert first < int(line) < first + 30
 
 
 async def test_a_child_cannot_do_anything_after_the_commit_and_that_is_said(q: Queue) -> None:

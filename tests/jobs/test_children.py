@@ -178,7 +178,7 @@ def test_what_a_handler_says_by_raising_is_raised_here(pool: Children) -> None:
         (risky.leave, 0, "status 0"),
         (risky.crash, None, "killed by SIGSEGV"),
         (risky.killed, None, "killed by SIGKILL"),
-        (risky.babble, None, "answered"),
+        (risky.babble, None, "invalid response"),
     ],
 )
 def test_a_child_that_dies_costs_its_own_call_and_no_other(fn: Any, args: Any, detail: str, pool: Children) -> None:

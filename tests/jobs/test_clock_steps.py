@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.databases import BOTH, Database
-from tests.jobs.gating import play, queue_on, working
+from tests.jobs.gating import Refusal, play, queue_on, working
 from tests.store.jobs import rows
 from tidegate import Again, Capacity, Queue, Target, outbox
 from tidegate.clock import VirtualClock
@@ -184,6 +184,130 @@ def test_after_a_reboot_on_a_clock_that_is_ahead_nothing_is_deleted_for_ten_minu
             q.get(done)
 
 
+@pytest.mark.parametrize("has_boot_id", [True, False])
+@pytest.mark.parametrize("reboots", [1, 2])
+@pytest.mark.parametrize("corrected", ["by a reboot", "while it runs"])
+def test_a_clock_that_is_ahead_after_a_boot_expires_and_prunes_nothing_however_it_is_corrected(
+    db: Database, has_boot_id: bool, reboots: int, corrected: str
+) -> None:
+    if not db.sqlite:
+        pytest.skip("the server's clock counts, not the clock of a host that boots")
+    ran: list[str] = []
+
+    def declared(q: Queue) -> Any:
+        return _noting(q, ran, expires="1h", unique=lambda what: what, while_={"queued", "running", "done"})
+
+    def boot(at: float) -> VirtualClock:
+        clock = VirtualClock(at)
+        if not has_boot_id:
+            clock.boot_id = ""
+        return clock
+
+    def worked(clock: VirtualClock, seconds: float, before: float = 0.0) -> None:
+        """Works for some *seconds*, and corrects the clock before the last of them."""
+        with queue_on(db, clock) as q:
+            declared(q)
+
+            assert q.older_than("1d") == 0  # before the first transaction, too
+
+            async def main() -> None:
+                async with working(q):
+                    await asyncio.sleep(seconds - MINUTE)
+                    clock.step_wall(-before)
+                    await asyncio.sleep(MINUTE)
+
+            play(clock, main)
+
+    clock = boot(1_700_000_000.0)
+    with queue_on(db, clock) as q:
+        note = declared(q)
+        done = note.enqueue("done").id
+        play(clock, lambda: _work(q, 30))
+        lost = note.enqueue("lost").id
+        q.store.write(lambda tx: claim.claim(tx, ReadyKey("mail", "", ""), 1, "dead", 30.0))
+        delayed = note.options(due="5m").enqueue("delayed").id
+        later = note.options(due="50m").enqueue("later").id
+        clock.advance(20)
+        play(clock, lambda: _work(q, 1))
+    for n in range(reboots):
+        clock = boot(clock.now() + 10 + (8 * DAY if n == 0 else 0))
+        is_last = n == reboots - 1 and corrected == "while it runs"
+        worked(clock, 2 * MINUTE, 8 * DAY if is_last else 0)
+    if corrected == "by a reboot":
+        clock = boot(clock.now() + 10 - 8 * DAY)
+        worked(clock, MINUTE)
+    with queue_on(db, clock) as q:
+        note = declared(q)
+        assert note.enqueue("done").id == done
+        assert q.older_than("1d") > 0
+        # Within a minute after the correction. Delays are over by the clock that was ahead.
+        assert sorted(ran) == ["delayed", "done", "later", "lost"]
+        assert there(q, done, lost, delayed, later) == ["done"] * 4
+        play(clock, lambda: _work(q, 10 * MINUTE))
+        assert len(ran) == 4
+
+
+def test_a_lease_that_was_extended_on_a_clock_that_is_ahead_ends_soon_after_its_correction(db: Database) -> None:
+    if not db.sqlite:
+        pytest.skip("the server's clock counts, not the clock of a host that boots")
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+        lost = _noting(q, [], attempts=1).enqueue("lost").id
+        q.store.write(lambda tx: claim.claim(tx, ReadyKey("mail", "", ""), 1, "dead", 30.0))
+    ahead = VirtualClock(clock.now() + 8 * DAY)
+    with queue_on(db, ahead) as q:
+        _noting(q, [], attempts=1)
+
+        async def main() -> None:
+            async with working(q, sweep_every=5.0):
+                await asyncio.sleep(10)
+                assert (q.get(lost).lease_until or 0) > clock.now() + DAY
+                ahead.step_wall(-8 * DAY)
+                await asyncio.sleep(MINUTE)
+
+        play(ahead, main)
+        job = q.get(lost)
+        assert (job.state, job.error_code) == ("failed", "worker_lost")
+
+
+@pytest.mark.parametrize("probe", ["fails", "stops"])
+def test_a_hold_that_was_probed_on_a_clock_that_is_ahead_ends_in_time_after_its_correction(
+    db: Database, probe: str
+) -> None:
+    if not db.sqlite:
+        pytest.skip("the server's clock counts, not the clock of a host that boots")
+    calls: list[float] = []
+    target = Target("svc", breaker=None, backoff=None)
+
+    def boot(clock: VirtualClock, q: Queue) -> Any:
+        @q.job(queue="mail", name="call", target=target, key=lambda who: who)
+        async def call(who: str) -> None:
+            calls.append(clock.now())
+            if len(calls) == 2 and probe == "stops":
+                await asyncio.sleep(1000)
+            if len(calls) < 3:
+                raise Refusal(429, retry_after="40")
+
+        return call
+
+    clock = VirtualClock()
+    with queue_on(db, clock) as q:
+        called = boot(clock, q).enqueue("ada").id
+        play(clock, lambda: _work(q, 10))
+    assert len(calls) == 1
+    ahead = VirtualClock(clock.now() + 8 * DAY)
+    with queue_on(db, ahead) as q:
+        boot(ahead, q)
+        play(ahead, lambda: _work(q, 10))
+        assert len(calls) == 2
+        ahead.step_wall(-8 * DAY)
+        play(ahead, lambda: _work(q, 2 * MINUTE))
+
+        assert len(calls) == 3
+        assert there(q, called) == ["done"]
+        assert rows(q.store, "select count(*) from tg_hold") == [(0,)]
+
+
 def test_after_a_reboot_on_a_clock_that_is_behind_nothing_waits_for_it(db: Database) -> None:
     clock = VirtualClock()
     ran: list[str] = []
@@ -199,8 +323,8 @@ def test_after_a_reboot_on_a_clock_that_is_behind_nothing_waits_for_it(db: Datab
     assert ran == ["lost"]
 
 
-def _noting(q: Queue, ran: list[str]) -> Any:
-    @q.job(queue="mail", name="note")
+def _noting(q: Queue, ran: list[str], **declared: Any) -> Any:
+    @q.job(queue="mail", name="note", **declared)
     async def note(what: str) -> None:
         ran.append(what)
 

@@ -79,6 +79,9 @@ class FailingTx:
         self._fault.strike()
         return self._tx.query_many(name, rows, params)
 
+    query_as, query_many_as, first = Tx.query_as, Tx.query_many_as, Tx.first
+    scalar, scalar_or_none, scalars = Tx.scalar, Tx.scalar_or_none, Tx.scalars
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._tx, name)
 

@@ -21,7 +21,7 @@ from tidegate.store.base import Params, Row, Tx
 pytestmark = pytest.mark.parametrize("db", BOTH, indirect=True)
 
 
-class Watched:
+class Watched(Tx):
     """A transaction that notes which statements are run."""
 
     def __init__(self, tx: Tx) -> None:

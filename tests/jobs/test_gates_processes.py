@@ -24,7 +24,7 @@ PROCESSES = 4
 JOBS = 80
 WORKERS = "select id from tg_worker"
 # What tells something of the target; an attempt that was given back leaves its permit to the next one.
-CLAIMS = "select began_at, kind, actor from tg_event where began_at is not null and kind in ('done', 'again')"
+CLAIMS = "select began_at, kind, actor from tg_event where began_at is not null and kind in ('done', 'again', 'trial')"
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import logging
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import apsw
@@ -204,7 +203,7 @@ def test_a_worker_that_holds_a_job_with_an_id_that_was_never_given_out_finds_tha
         store.write(lambda tx: beat(tx, store.dialect, ABOUT, 1, None))
 
         def beats(number: int, id_: int) -> bool:
-            job = replace(held, id=id_)
+            job = held._replace(id=id_)
             return (
                 store.write(
                     lambda tx: beat(tx, store.dialect, ABOUT, number, HeartbeatMark(number - 1), [job])

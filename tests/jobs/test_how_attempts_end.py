@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -483,6 +484,78 @@ def test_a_handler_cannot_stop_the_loop_of_its_worker(tmp_path: Path, how: str) 
 
         assert in_engine(q, lambda: q.get(job).state.final).starts == 1
         assert q.get(job).state is (JobState.FAILED if how == "in the handler" else JobState.DONE)
+
+
+@pytest.mark.parametrize("all_", [True, False])
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_handler_that_cancels_all_tasks_ends_at_most_its_own_attempt(tmp_path: Path, all_: bool, waits: bool) -> None:
+    with Queue(f"sqlite:///{tmp_path / 'q.db'}") as q:
+        began, go_on = threading.Event(), threading.Event()
+
+        @q.job(name="bad", attempts=1)
+        async def bad(_: int) -> None:
+            assert await asyncio.to_thread(began.wait, 60)
+            for task in asyncio.all_tasks():
+                if all_ or task is not asyncio.current_task():
+                    task.cancel()
+            go_on.set()
+            if waits:
+                await asyncio.sleep(0.1)
+
+        @q.job(name="good", attempts=1)
+        async def good(n: int) -> int:
+            async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+                began.set()
+                waiting = group.create_task(asyncio.to_thread(go_on.wait, 60))
+            await asyncio.sleep(0.2)
+            return n if waiting.result() else 0
+
+        beside, job = good.enqueue(1), bad.enqueue(1)
+        ended = in_engine(q, lambda: q.get(job).state.final and q.get(beside).state.final)
+        assert ended.starts == 1
+        assert q.get(job).state is (JobState.FAILED if all_ and waits else JobState.DONE)
+        assert (beside.result(), q.get(beside).attempt) == (1, 1)
+
+        after = [good.enqueue(n) for n in range(30)]
+        assert in_engine(q, lambda: all(q.get(each).state.final for each in after)).starts == 1
+        assert [each.result() for each in after] == list(range(30))
+
+
+@pytest.mark.parametrize("end", ["stop", "cancel"])
+def test_a_worker_whose_handlers_cancelled_all_tasks_goes_on_until_it_is_stopped(
+    q: Queue, clock: VirtualClock, end: str
+) -> None:
+    spared: set[asyncio.Task[Any] | None] = set()
+
+    @q.job(name="bad")
+    async def bad(_: int) -> None:
+        for task in asyncio.all_tasks() - spared:
+            task.cancel()
+
+    @q.job(name="good")
+    async def good(n: int) -> int:
+        return n
+
+    async def main() -> None:
+        spared.add(asyncio.current_task())
+        stop = asyncio.Event()
+        worker = asyncio.create_task(q.arun_worker(stop=stop))
+        for n in range(5):
+            bad.enqueue(n)
+            await asyncio.sleep(30)
+            job = good.enqueue(n)
+            await asyncio.sleep(60)
+            assert (q.get(job).state, q.get(job).attempt) == (JobState.DONE, 1)
+        if end == "cancel":
+            worker.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await worker
+            return
+        stop.set()
+        assert (await worker).done == 10
+        assert worker.cancelling() == 0
+
+    clock.run(main())
 
 
 @dataclass

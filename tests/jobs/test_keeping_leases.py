@@ -102,6 +102,37 @@ def test_a_worker_that_fenced_itself_gives_the_job_back_when_nobody_took_it(q: Q
     assert kinds(q, put) == ["queued", "processing", "given_back", "processing", "done"]
 
 
+@pytest.mark.parametrize(
+    ("attempts", "state", "begins"), [(1, JobState.FAILED, 1), (2, JobState.DONE, 3), (3, JobState.DONE, 3)]
+)
+def test_an_outage_of_the_store_fails_only_a_job_with_a_single_attempt(
+    q: Queue, clock: VirtualClock, attempts: int, state: JobState, begins: int
+) -> None:
+    begun: list[float] = []
+
+    @q.job(attempts=attempts)
+    async def job(n: int) -> None:
+        begun.append(clock.monotonic())
+        await asyncio.sleep(1000 if len(begun) < 3 else 1)
+
+    put = job.enqueue(1)
+    flaky = Flaky(q.store)
+
+    async def main() -> None:
+        async with at_work(worker(q, job, store=flaky)):
+            for _ in range(2):
+                await asyncio.sleep(5)
+                flaky.away = True
+                await asyncio.sleep(40)
+                flaky.away = False
+                await asyncio.sleep(20)
+
+    clock.run(main())
+    found = q.get(put)
+    assert (found.state, len(begun)) == (state, begins)
+    assert found.error_code == ("worker_lost" if state is JobState.FAILED else None)
+
+
 def test_a_result_counts_as_long_as_nobody_else_took_the_job(q: Queue, clock: VirtualClock) -> None:
     @q.job()
     def slept(n: int, job: Context) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.databases import Database
+from tests.databases import BOTH, Database
 from tests.jobs.building import Flaky, at_work, worker
 from tests.jobs.gating import play, queue_on, working
 from tidegate import Queue
@@ -167,6 +167,30 @@ def test_a_suspect_behind_a_shut_gate_keeps_no_others_waiting(clock: VirtualCloc
         assert (q.get(id_).stage, q.get(id_).suspect) == ("ready", 1)
 
 
+@pytest.mark.parametrize("db", BOTH, indirect=True)
+@pytest.mark.parametrize("shut", ["queue", "key"])
+def test_no_number_of_suspects_behind_a_shut_gate_hides_another(clock: VirtualClock, db: Database, shut: str) -> None:
+    with queue_on(db, clock) as q:
+        target = Target("shop", clock=clock)
+
+        @q.job(name="held", queue="held" if shut == "queue" else "default", target=target, key=lambda n: "held")
+        async def held(n: int) -> None: ...
+
+        jobs = Watched(q, clock, target=target)
+        held.enqueue_many([(n,) for n in range(1100)])
+        id_ = jobs.put(0, 1.0)
+        q.store.write(lambda tx: tx.execute("update tg_job set deaths = 1, suspect = 1"))
+        if shut == "queue":
+            q.pause("held", "1h", by="ada")
+        else:
+            values = f"'shop', 'held', 'cooldown', {clock.now()}, {clock.now() + 3600}"
+            insert = f"insert into tg_hold (target, lane, reason, since, until) values ({values})"
+            q.store.write(lambda tx: tx.execute(insert))
+        jobs.work(20)
+
+        assert q.get(id_).state == JobState.DONE
+
+
 def test_a_concurrency_limit_holds_for_suspects_too(clock: VirtualClock, db: Database) -> None:
     with queue_on(db, clock) as q:
         jobs = Watched(q, clock, target=Target("narrow", clock=clock, concurrency=1))
@@ -306,6 +330,30 @@ def test_a_job_that_runs_alone_does_not_fail_because_the_store_was_away(
         play(clock, main)
         assert (q.get(put).state, q.get(put).deaths_alone) == (JobState.DONE, 0)
         assert len(began) == 6
+
+
+def test_a_database_that_is_away_does_not_use_up_the_last_attempt(db: Database, clock: VirtualClock) -> None:
+    with queue_on(db, clock) as q:
+
+        @q.job(attempts=1)
+        async def job(n: int) -> None:
+            await asyncio.sleep(20)
+
+        put = job.enqueue(1)
+        flaky = Flaky(q.store)
+
+        async def main() -> None:
+            async with at_work(worker(q, job, store=flaky)):
+                await asyncio.sleep(1)
+                for seconds in (28, 40):  # the lease is uncertain, and then lost
+                    flaky.away = True
+                    await asyncio.sleep(seconds)
+                    flaky.away = False
+                    await asyncio.sleep(6)
+                await asyncio.sleep(60)
+
+        play(clock, main)
+        assert (q.get(put).state, q.get(put).attempt) == (JobState.DONE, 1)
 
 
 def test_a_late_result_shows_that_its_worker_lives(clock: VirtualClock, db: Database) -> None:

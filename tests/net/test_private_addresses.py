@@ -6,7 +6,7 @@ import pytest
 
 from tests.net.serving import OK, PRIVATE, PUBLIC, Canary, client, free_port, names, redirect, serving
 from tidegate import classify, net
-from tidegate.net.pool import in_turns
+from tidegate.net.addresses import in_turns
 
 pytestmark = pytest.mark.req("FEED-13")
 

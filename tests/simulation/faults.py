@@ -19,6 +19,7 @@ EVERY = 90.0  # seconds between two faults, on average
 DAYS_EVERY = 2400.0  # the same of the steps of the wall clock by days
 DAY = 86400.0
 FAR_AHEAD = 20 * DAY  # as far as the music of a listener without a mark is found: it looks 30 days back
+REBOOTS_EVERY = 1800.0  # the same of reboots on a clock that is ahead
 SERVER_DIES = 4 * 3600.0  # the same of the deaths of the server; each takes half a second of ours
 
 Fault = Callable[["World", float], Coroutine[Any, Any, None]]
@@ -57,12 +58,14 @@ async def server_dies(world: World, end: float) -> None:
     dice = world.dice_of("server dies")
     while not world.calm and await world.rest(dice.expovariate(1 / SERVER_DIES), end):
         world.note("server dies")
-        world.server.queue.weather.delayed = 1.0
+        victim = world.server
+        victim.queue.weather.delayed = 1.0
         await world.rest(5, end)
-        world.server.dead = True
-        world.gone.append(world.server)
+        victim.dead = True
         await world.rest(dice.uniform(5, 240), end)
-        world.server = Server(world)
+        if world.server is victim:  # no reboot has replaced it meanwhile
+            world.gone.append(victim)
+            world.server = Server(world)
 
 
 async def stand_still(world: World, lasts: float) -> None:
@@ -150,6 +153,42 @@ async def step_by_days(world: World, end: float) -> None:
         if dice.random() < 0.5:  # it is set right again, before or after it is believed
             await world.rest(dice.uniform(5, 1200), end)
             _step(world, -by)
+
+
+async def reboots(world: World, end: float) -> None:
+    """The host of all processes boots on a clock that is ahead by days. It is corrected soon, or by another boot."""
+    dice = world.dice_of("reboots")
+    while await world.rest(dice.expovariate(1 / REBOOTS_EVERY), end):
+        by = dice.uniform(1, 400) * DAY
+        for ahead in (by, 0.0) if dice.random() < 0.5 else (by,):
+            await _reboot(world, ahead, dice.uniform(1, 100))
+            await world.rest(dice.uniform(5, 400), end)
+        if dice.random() < 0.5:
+            _step(world, -by)
+        else:
+            await _reboot(world, -by, dice.uniform(1, 100))
+
+
+async def _reboot(world: World, by: float, lasts: float) -> None:
+    world.note("reboot", by)
+    world.server.dead = True
+    end = world.clock.monotonic() + lasts
+    while world.machines or world.clock.monotonic() < end:  # one that was killed before may begin meanwhile
+        while world.machines:
+            victim = world.machines.pop()
+            world.gone.append(victim)
+            await victim.kill()
+        await asyncio.sleep(1)
+    world.gone.append(world.server)  # perhaps not the one of the beginning
+    for each in world.gone:
+        each.queue.weather.rebooted = each.queue.weather.dead = True
+    world.clock.boot_id = f"boot {world.clock.monotonic()}"
+    _step(world, by)
+    world.server = Server(world)
+    world.desk.close()
+    world.open_desk()  # a process keeps the id of its boot, so the old desk would count from the boot before
+    for n in range(2):
+        world.begin(f"b{n}")
 
 
 def set_right(world: World) -> None:

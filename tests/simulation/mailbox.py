@@ -21,7 +21,8 @@ CHANNELS = (
 POLICY = NoticePolicy(grace=120.0, group=120.0, steady=300.0)
 ILLS = ("down", "unavailable", "cuts")
 DELIVERIES = """
-select d.notice, d.channel, d.round_no, d.state, d.code, j.attempt, j.id, d.created_at
+select d.notice, d.channel, d.round_no, d.state, d.code, j.id, d.created_at,
+    (select count(*) from tg_event e where e.job = j.id and e.seq = 0)
 from tg_delivery d left join tg_job j on j.id = d.job order by 1, 2, 3
 """
 UNTOLD = """
@@ -66,9 +67,9 @@ class Mailbox:
 
     def wrong(self, rows: Rows, until: float, *, calm: bool) -> Iterator[str]:
         known = dict[tuple[str, str], tuple[Any, ...]]()
-        for notice, channel, round_no, state, code, attempt, job, at in rows(DELIVERIES):
+        for notice, channel, round_no, state, code, job, at, runs in rows(DELIVERIES):
             place = (channel, f"{notice}-{round_no}")
-            known[place] = (state, attempt)
+            known[place] = (state, runs)
             if state == "queued" and at < until:
                 yield f"notice {place} was never delivered: job {job}"
             if state == "delivered" and not self.came[place]:
@@ -76,10 +77,10 @@ class Mailbox:
             if state == "failed" and code is None:
                 yield f"notice {place} failed, and nobody knows why"
         for place, n in self.came.items():
-            state, attempt = known.get(place, (None, 0))
+            state, runs = known.get(place, (None, 0))  # trials of an outage are runs, and no attempts
             if state is None:
                 yield f"{place} came, and nobody was to be told"
             elif calm and n != 1 + self.cut[place] and state == "delivered":
                 yield f"{place} came {n} times, and {self.cut[place]} of them were cut"
-            elif n > (attempt or 0):
-                yield f"{place} came {n} times in {attempt} attempts"
+            elif n > runs:
+                yield f"{place} came {n} times in {runs} runs"

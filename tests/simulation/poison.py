@@ -39,7 +39,7 @@ class Deaths:
 
     put: list[int] = field(default_factory=list)
     kills: Counter[int] = field(default_factory=Counter)  # by poisonous job
-    fences: dict[int, set[int]] = field(default_factory=dict)  # of attempts that killed
+    last: dict[int, Machine] = field(default_factory=dict)  # the machine that each poisonous job killed last
     innocent: dict[tuple[int, int], tuple[Machine, float]] = field(default_factory=dict)  # under way: where, since when
     cost: set[tuple[int, int]] = field(default_factory=set)
     wrong: list[str] = field(default_factory=list)
@@ -102,9 +102,12 @@ async def dies(world: World, machine: Machine, job: Context) -> None:
     beside += [(*key, at) for key, (where, at) in deaths.innocent.items() if where is machine]
     deaths.cost.update((id_, fence) for id_, fence, _ in beside)
     young = [id_ for id_, _, at in beside if now - at < YOUNG]
-    if deaths.kills[job.id] and young and not machine.process.stops:
+    # A heartbeat that arrives after the death shows a living worker, which takes the suspicion away.
+    suspected = job.id in deaths.last and not deaths.last[job.id].queue.weather.heard_late
+    if suspected and young and not machine.process.stops:
         deaths.wrong.append(f"job {job.id} killed its worker once more, beside the jobs {young}")
     deaths.kills[job.id] += 1
+    deaths.last[job.id] = machine
     world.machines.remove(machine)
     world.gone.append(machine)
     world.note("dies", machine.name, job.id)

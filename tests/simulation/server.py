@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from tests.simulation.store_weather import OnWeather
+from tests.web.local import opened_by
 from tidegate.accounts.access import Issuer
 from tidegate.apps import Installed
 from tidegate.web.app import build
@@ -43,7 +44,7 @@ class Server:
             visitor="ada",
         )
         _ = self.queue.store  # opened here: in the thread of requests there is no loop
-        self._app = build(site)
+        self._app = opened_by(True, build(site))
         self._thread = ThreadPoolExecutor(1, "simulated-server")
         self._runner = asyncio.Runner()
         self.dead = False

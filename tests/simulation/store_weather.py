@@ -33,6 +33,8 @@ class Weather:
         self._store, self._dice, self._changed = store, dice, changed
         self._loop = asyncio.get_running_loop()
         self.dead = self.away = self.full = False
+        self.rebooted = False  # the host was: what was under way never arrives
+        self.heard_late = False  # something arrived after the process was gone, so it seemed to live
         self.unheard = 0.0  # how many of its commits are done and not heard of
         self.delayed = 0.0  # how many of its writes arrive when nobody waits for them any more
 
@@ -60,6 +62,9 @@ class Weather:
         self.unheard = self.delayed = 0.0
 
     def _arrived(self, work: Callable[[Tx], Any]) -> None:
+        if self.rebooted:
+            return
+        self.heard_late = self.heard_late or self.dead
         with contextlib.suppress(TidegateError):  # as it is refused, with nobody there to hear
             self._store.write(work)
 

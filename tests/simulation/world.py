@@ -89,7 +89,7 @@ class World:
     wrong: list[str] = field(default_factory=list)
     deaths: Deaths = field(default_factory=Deaths)  # by jobs that kill their worker
     server: Server = field(init=False)
-    desk: OnWeather = field(init=False)  # of an operator, whose database never fails
+    desk: OnWeather = field(init=False)  # of an operator, whose database never fails; it boots with the machines
     events: int = 0
     settled_at: dict[str, int] = field(default_factory=dict)  # seconds after nothing was broken any more
 
@@ -140,7 +140,7 @@ class World:
 
     async def _main(self) -> None:
         self.server = Server(self)
-        self.desk = OnWeather(self.url, self.dice_of("desk"), unchanged, clock=self.clock)
+        self.open_desk()
         for n in range(3 if self.seed % 5 == 0 else 2):
             self.begin(f"m{n}")
         end = self.end
@@ -153,7 +153,8 @@ class World:
             if not self.calm:
                 going.create_task(poison.live(self, end))
             if self.days and not self.calm:
-                going.create_task(faults.step_by_days(self, end))
+                steps = faults.reboots if self.seed % 3 == 0 else faults.step_by_days
+                going.create_task(steps(self, end))
             for part in self.parts:
                 going.create_task(part.live(end))
         self._mended()
@@ -194,6 +195,10 @@ class World:
         task = contextvars.Context().run(asyncio.get_running_loop().create_task, work)
         self._spawned.add(task)
         task.add_done_callback(self._spawned.discard)
+
+    def open_desk(self) -> None:
+        """Opens the desk, after a boot another one."""
+        self.desk = OnWeather(self.url, self.dice_of("desk"), unchanged, clock=self.clock)
 
     def begin(self, name: str) -> Machine:
         made = Machine(name, self)

@@ -35,8 +35,8 @@ class Household(DemoEnvironment):
     def _give_away(self, names: Sequence[str]) -> None:
         def write(tx: DbTx) -> None:
             for name in names:
-                for artist, _ in tx.all("artists_by_key", user_id=LISTENER, name_key=key_of(name)):
-                    for album, *_ in tx.all("albums_of_artist", artist_id=artist):
+                for artist in tx.scalars(int, "artists_by_key", user_id=LISTENER, name_key=key_of(name)):
+                    for album in tx.scalars(int, "albums_of_artist", artist_id=artist):
                         tx.all("remove_album", id=album)
                     tx.all("remove_artist", id=artist)
 

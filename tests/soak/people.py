@@ -67,7 +67,7 @@ def settings(folder: Path, url: str, port: int, simulated: Mapping[str, Mapping[
     kept = {"done": KEPT, "failed": KEPT, "cancelled": KEPT}
     said["retention"] = {**kept, **dict.fromkeys(_OWN_TIMES, kept)}
     said["server"] = {"port": port}
-    return toml({"url": url, "secret_key_file": str(folder / "tidegate.key"), **said})
+    return toml({"db": url, "secret_key_file": str(folder / "tidegate.key"), **said})
 
 
 @contextlib.contextmanager

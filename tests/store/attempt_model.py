@@ -96,7 +96,10 @@ class ModelJob:
         first = self.fence not in self.lost_leases
         lease = self.lost_leases.setdefault(self.fence, LostLease(self.worker, self.suspect))
         crash = self.suspect and not lease.survived
-        if first and not self.stop_asked and self.attempt < self.most_attempts and self.deaths_alone + crash >= 3:
+        last = self.attempt >= self.most_attempts
+        all_crashes = not lease.survived and self.deaths + 1 >= self.most_attempts + 3
+        fails = self.deaths_alone + crash >= 3 or (last and (self.most_attempts == 1 or all_crashes))
+        if first and not self.stop_asked and fails:
             self.lease_until = now + LEASE
             return False
         self._end(now, "lost", "worker_lost")
@@ -105,10 +108,11 @@ class ModelJob:
         self.deaths_alone += crash
         if self.stop_asked:
             self.state = "cancelled"
-        elif self.deaths_alone >= 3 or self.attempt >= self.most_attempts:
+        elif fails:
             self.state, self.error, self.last = "failed", "worker_lost", "worker_lost"
         else:
             self.state = "ready"
+            self.attempt -= last
         self.suspect = self.state == "ready"
         self.stop_asked = False
         if self.state != "ready":
@@ -121,7 +125,7 @@ class ModelJob:
             if lease.worker != worker or lease.survived:
                 continue
             lease.survived = True
-            if self.state in FINAL or self.holds(fence):
+            if self.state in FINAL or self.endings.get(fence) != "lost":
                 continue
             self.deaths_alone -= lease.counted
             if self.state == "ready" and self.fence == fence:

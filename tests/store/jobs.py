@@ -124,9 +124,11 @@ class Jobs:
         rule = claim.LostRule("worker_lost")
         return self.store.write(lambda tx: claim.rescue_lost(tx, rule, "Three times.", {}, LEASE))
 
-    def survive(self, worker: str = "w") -> None:
+    def survive(self, worker: str = "w", *, renews: Claimed | None = None) -> None:
         """A heartbeat of a worker that was not heard of for a while."""
-        self.store.write(lambda tx: claim.survive(tx, worker))
+        held = [] if renews is None else [renews]
+        self.renew(*held)
+        self.store.write(lambda tx: claim.survive(tx, worker, {(job.id, job.fence) for job in held}))
 
     def expire(self) -> int:
         return self.store.write(lambda tx: claim.expire(tx, "expired", "Too old."))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -55,6 +55,23 @@ update convert_file set result = :result where id = :id;
 """
 
 
+class FileRow(NamedTuple):
+    id: int
+    name: str
+    size: int
+    job: int | None
+
+
+class NewFile(NamedTuple):
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    name: str
+    result: str | None
+
+
 @pytest.fixture
 def migrations(tmp_path: Path) -> Path:
     folder = tmp_path / "migrations"
@@ -100,10 +117,40 @@ def test_many_rows_are_one_statement(app: Db) -> None:
     assert app.read(lambda tx: len(tx.all("files", least=0))) == 5
 
 
+def test_rows_are_values_of_a_named_tuple_or_a_dataclass(app: Db) -> None:
+    made = app.write(lambda tx: tx.many_as(NewFile, "add_many", [{"name": "a", "size": 1}, {"name": "b", "size": 2}]))
+
+    assert [row.id for row in made] == [1, 2]
+    assert [row.name for row in app.query_as(FileRow, "files", least=0)] == ["a", "b"]
+    assert app.first(FileResult, "file", id=2) == FileResult("b", None)
+    assert app.first(FileResult, "file", id=3) is None
+    assert app.read(lambda tx: tx.first(FileRow, "files", least=2)) == FileRow(2, "b", 2, None)
+
+
+def test_a_row_class_with_other_fields_than_columns_is_refused(app: Db) -> None:
+    app.all("add", name="a", size=1)
+
+    with pytest.raises(TypeError, match=r"files: .* 4 columns, .*NewFile"):
+        app.query_as(NewFile, "files", least=0)
+
+
+def test_a_scalar_is_converted_and_may_be_missing(app: Db) -> None:
+    app.write(lambda tx: tx.many("add_many", [{"name": "a", "size": 1}, {"name": "b", "size": 2}]))
+
+    assert app.scalar(str, "files", least=2) == "2"
+    assert app.scalars(float, "files", least=0) == [1.0, 2.0]
+    assert app.scalar_or_none(str, "file", id=1) == "a"
+    assert app.scalar_or_none(int, "files", least=9) is None
+    with pytest.raises(IndexError):
+        app.scalar(int, "files", least=9)
+
+
 async def test_the_loop_is_not_blocked(app: Db) -> None:
     await app.awrite(lambda tx: tx.all("add", name="a.pdf", size=1))
 
     assert len(await app.aall("files", least=0)) == 1
+    assert await app.aquery_as(FileRow, "files", least=0) == [FileRow(1, "a.pdf", 1, None)]
+    assert await app.afirst(FileRow, "files", least=2) is None
 
 
 def test_a_job_is_put_in_with_the_rows_it_is_about(q: Queue, app: Db) -> None:

@@ -62,8 +62,8 @@ def itself() -> list[Any]:
 
 
 BAD_ARGUMENTS: list[tuple[Any, type[Exception], str]] = [
-    ("not a song", TypeError, r"play\(song: Song\): song: 'not a song' is no Song"),
-    (Song("1"), TypeError, r"song\.id: '1' is no int"),  # type: ignore[arg-type]
+    ("not a song", TypeError, r"play\(song: Song\): song\b.*'not a song'"),
+    (Song("1"), TypeError, r"song\.id: '1' is not of type int"),  # type: ignore[arg-type]
     (Song(1, object()), TypeError, "song: .*object"),
     (Song(1, open), TypeError, "give plain values"),
     (Song(1, float("nan")), ValueError, "song: "),
@@ -124,7 +124,7 @@ def test_a_key_that_is_none_is_refused(q: Queue, said: dict[str, Any], says: str
     ("options", "says"),
     [
         ({"priority": 1001}, "priority: 1001 is not allowed"),
-        ({"due": "soon"}, "due: 'soon' is no duration"),
+        ({"due": "soon"}, "due: 'soon' is not a duration"),
         ({"after": [999]}, "after: .*999"),
     ],
     ids=["priority", "due", "after"],
@@ -149,7 +149,7 @@ def test_a_connection_of_the_wrong_driver_is_refused(db: Database, q: Queue, pla
     before = written(q)
 
     for other in others:
-        with pytest.raises(TypeError, match=f"the queue uses {db.driver or 'psycopg'}"):
+        with pytest.raises(TypeError, match=rf"\b{db.driver or 'psycopg'}\b"):
             play.options(connection=other).enqueue(GOOD)
     for other in others[2:]:
         other.close()
@@ -161,7 +161,7 @@ def test_a_connection_of_psycopg_is_none_of_sqlites(tmp_path: Any) -> None:
 
     with Queue(f"sqlite:///{tmp_path / 'jobs.db'}", driver="apsw") as q, schema() as url, psycopg.connect(url) as other:
         play = declared(q)
-        with pytest.raises(TypeError, match=r"\bpsycopg\b.*\bapsw\b"):
+        with pytest.raises(TypeError, match=r"\bapsw\b.*\bpsycopg\b"):
             play.options(connection=other).enqueue(GOOD)
         assert written(q)["tg_job"] == 0
 

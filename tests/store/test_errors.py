@@ -83,7 +83,7 @@ def test_a_statement_that_is_not_in_the_book_is_named(jobs: Jobs, name: str) -> 
 
 @EVERYWHERE
 def test_a_name_stands_once_in_the_book(jobs: Jobs) -> None:
-    with pytest.raises(ValueError, match="stands twice"):
+    with pytest.raises(ValueError, match="is defined twice"):
         statement(jobs.store, "claim", "select 1")
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.databases import EVERY, POSTGRES, Database
 from tests.store.jobs import LEASE, Clock, Jobs, new
 from tidegate.jobs import outcome
-from tidegate.jobs.job import NO_ATTEMPT_LEFT
+from tidegate.jobs.job import DEFAULT_CRASHES, NO_ATTEMPT_LEFT, Claimed
 
 EVERYWHERE = pytest.mark.parametrize("db", EVERY, indirect=True)
 
@@ -257,16 +257,98 @@ def test_a_suspect_is_cleared_when_an_attempt_comes_to_its_end_and_not_when_it_i
         assert (jobs.get(id_).deaths, jobs.get(id_).deaths_alone, jobs.get(id_).suspect) == (2, 0, 1)
 
 
-@pytest.mark.parametrize("attempts", [1, 2])
-def test_a_job_without_another_attempt_fails_with_its_worker(jobs: Jobs, attempts: int) -> None:
-    id_ = jobs.one(most_attempts=attempts)
+@EVERYWHERE
+@pytest.mark.parametrize("returns", [False, True])
+def test_a_job_with_one_attempt_fails_with_its_worker_and_never_runs_again(jobs: Jobs, returns: bool) -> None:
+    id_ = jobs.one(most_attempts=1)
+    held = jobs.take(id_)
+    jobs.clock.advance(LEASE + 1)
+    assert (jobs.take_back(), jobs.stage(id_)) == (0, "running")  # its worker may come back for one more lease
+    if returns:
+        jobs.survive()
+    jobs.clock.advance(LEASE + 1)
+    assert jobs.take_back() == 1
 
+    job = jobs.get(id_)
+    assert (job.stage, job.attempt, job.error_code, job.error_message) == ("failed", 1, "worker_lost", NO_ATTEMPT_LEFT)
+    jobs.survive()
+    assert (jobs.stage(id_), jobs.claim(), jobs.suspects()) == ("failed", [], [])
+    assert not jobs.settle(outcome.done(held, None)).counted
+
+
+@EVERYWHERE
+def test_a_job_with_one_attempt_goes_on_if_its_worker_returns_and_renews_the_lease(jobs: Jobs) -> None:
+    held = jobs.take(jobs.one(most_attempts=1))
+    jobs.clock.advance(LEASE + 1)
+    assert jobs.take_back() == 0
+    jobs.survive(renews=held)
+
+    assert jobs.settle(outcome.done(held, None)).counted
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("attempts", [2, 3])
+def test_the_death_of_a_worker_does_not_use_up_the_last_attempt(jobs: Jobs, attempts: int) -> None:
+    id_ = jobs.one(most_attempts=attempts)
     for _ in range(attempts):
         jobs.die(jobs.take(id_))
 
     job = jobs.get(id_)
-    assert (job.stage, job.attempt, job.error_code) == ("failed", attempts, "worker_lost")
+    assert (job.stage, job.attempt, job.suspect, job.deaths) == ("ready", attempts - 1, 1, attempts)
+    held = jobs.take(id_)
+    assert held.attempt == attempts
+    assert jobs.settle(outcome.done(held, None)).counted
+
+
+@EVERYWHERE
+@pytest.mark.parametrize("attempts", [2, 3])
+def test_a_job_that_only_crashes_workers_late_fails_after_its_attempts_and_its_crashes(
+    jobs: Jobs, attempts: int
+) -> None:
+    id_ = jobs.one(most_attempts=attempts)
+    for n in range(attempts + DEFAULT_CRASHES):
+        assert (jobs.stage(id_), jobs.get(id_).deaths) == ("ready", n)
+        held = jobs.take(id_)
+        jobs.clear(held)
+        jobs.die(held)
+
+    job = jobs.get(id_)
+    assert (job.stage, job.attempt, job.error_code, job.deaths_alone) == ("failed", attempts, "worker_lost", 0)
     assert job.error_message == NO_ATTEMPT_LEFT
+
+
+def _awaited(jobs: Jobs) -> Claimed:
+    """A job whose next crash fails it. Its worker, ada, is late, and has one more lease to come back."""
+    id_ = jobs.one(most_attempts=100)
+    for _ in range(3):
+        jobs.die(jobs.take(id_, "dead"))
+    held = jobs.take(id_, "ada")
+    jobs.clock.advance(LEASE + 1)
+    assert (jobs.take_back(), jobs.get(id_).deaths_alone) == (0, 2)
+    return held
+
+
+@EVERYWHERE
+def test_a_crash_that_was_not_counted_is_not_taken_back(jobs: Jobs) -> None:
+    held = _awaited(jobs)
+    jobs.settle(outcome.again(held, outcome.Again(5), outcome.KindPolicy(attempts=100)), worker="ada")
+
+    jobs.survive("ada")
+
+    assert jobs.get(held.id).deaths_alone == 2
+
+
+@EVERYWHERE
+def test_a_crash_counts_although_the_worker_had_once_been_late_in_the_same_attempt(jobs: Jobs) -> None:
+    held = _awaited(jobs)
+    jobs.survive("ada", renews=held)
+    for _ in range(3):
+        jobs.clock.advance(LEASE / 2)
+        jobs.survive("ada", renews=held)
+
+    jobs.die(held)
+
+    assert (jobs.stage(held.id), jobs.get(held.id).deaths_alone) == ("failed", 3)
 
 
 def test_deaths_are_counted_apart_from_failures(jobs: Jobs) -> None:

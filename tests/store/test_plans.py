@@ -36,7 +36,7 @@ WHOLE = {
 # What must find its rows by which index.
 BY_INDEX = {
     "pick": "tg_job_ready", "only_lane": "tg_job_ready", "fronts": "tg_job_ready", "lanes": "tg_job_ready",
-    "pick_in_cycle": "tg_job_ready", "ready_after": "tg_job_ready",
+    "pick_in_cycle": "tg_job_ready", "pick_trials": "tg_job_ready", "ready_after": "tg_job_ready",
     "front_jobs": "tg_job_ready",
     "promote": "tg_job_waiting", "next_due": "tg_job_waiting", "lost_leases": "tg_job_running",
     "mine": "tg_job_running",
@@ -232,6 +232,7 @@ def costs(db: Database) -> dict[str, int]:
     return {
         "pick": cost.of("pick", now=0.0, **lane, n=50),
         "pick_in_cycle": cost.of("pick_in_cycle", now=0.0, **lane, n=50, newest=2**62, began=0.0),
+        "pick_trials": cost.of("pick_trials", now=0.0, **lane, n=3, newest=None, began=None, among=20),
         "claim": cost.of("claim", now=0.0, id=first if db.sqlite else [first], worker="w", lease=LEASE),
         "only_lane": cost.of("only_lane", queue="q1", target="t1"),
         "lanes": cost.of("lanes", now=0.0, queue="q1", target="t1", fresh=1, after="", most=20),
@@ -261,6 +262,7 @@ def test_the_cost_of_a_claim_is_a_few_pages_for_each_job(filled: Database) -> No
     most = {
         "pick": 2000,
         "pick_in_cycle": 2500,
+        "pick_trials": 2000,
         "claim": 500,
         "only_lane": 120,
         "lanes": 3000,
@@ -273,6 +275,7 @@ def test_the_cost_of_a_claim_is_a_few_pages_for_each_job(filled: Database) -> No
         most = {
             "pick": 220,
             "pick_in_cycle": 220,
+            "pick_trials": 220,
             "claim": 60,
             "only_lane": 20,
             "lanes": 150,

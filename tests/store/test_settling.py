@@ -9,6 +9,7 @@ from tests.databases import EVERY
 from tests.store.jobs import LEASE, Jobs, new
 from tidegate.faults.codes import CORE
 from tidegate.guard.backoff import Backoff
+from tidegate.jobs import claim
 from tidegate.jobs import outcome as job_outcome
 from tidegate.jobs.job import AttemptOutcome, Claimed, OutcomeKind, StoredState
 from tidegate.jobs.outcome import Again, KindPolicy
@@ -47,6 +48,15 @@ OUTCOMES: dict[str, tuple[Callable[[Claimed], AttemptOutcome], str, int, float, 
         None,
         None,
         "rate_limited",
+    ),
+    "trial": (
+        lambda job: job_outcome.after_fault(job, CORE["timeout"].fault("test"), POLICY, 0.5, outage=60.0),
+        "waiting",
+        0,
+        10,
+        None,
+        None,
+        "timeout",
     ),
     "given back": (lambda job: job_outcome.released(job, unsent=False), "ready", 1, 0, None, None, None),
     "given back unsent": (lambda job: job_outcome.released(job, unsent=True), "ready", 0, 0, None, None, None),
@@ -123,7 +133,11 @@ def test_the_last_fault_has_no_status_of_an_earlier_one(jobs: Jobs, how: str, co
     jobs.promote()
     match how:
         case "lost":
-            jobs.die(jobs.take(id_))
+            jobs.take(id_)
+            counted = claim.LostRule("worker_lost", counts_every_attempt=True)
+            for _ in range(2):  # the second time, its worker might have come back and has not
+                jobs.clock.advance(LEASE + 1)
+                jobs.store.write(lambda tx: claim.rescue_lost(tx, counted, "Lost.", {}, LEASE))
         case "too old":
             jobs.expire()
         case _:

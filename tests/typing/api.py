@@ -95,6 +95,11 @@ async def recent(user_id: int, after: int) -> list[Play]:
     return []
 
 
+@spotify.guard
+def bare(name: str, *, most: int = 10) -> list[str]:
+    return []
+
+
 @spotify.key(7).guard(key=lambda name, **more: name, operation="lists")
 def playlists(name: str, *, most: int = 10) -> list[str]:
     return []

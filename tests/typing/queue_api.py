@@ -103,6 +103,12 @@ async def context_may_be_none(to: str, *, job: Context | None = None) -> bool:
 
 
 @q.job
+async def context_asked_for(to: str, subject: str = "hello", *, urgent: bool = False) -> bool:
+    assert_type(Context.current(), Context)
+    return urgent
+
+
+@q.job
 def context_second(to: str, context: Context) -> Done[int]:
     return Done(1)
 
@@ -117,6 +123,8 @@ def a_job_that_is_a_text(job: str) -> int:
     return 1
 
 
+assert_type(context_asked_for.enqueue("ada", urgent=True), Enqueued[bool])
+context_asked_for.enqueue("ada", urgnt=True)  # type: ignore[call-arg]
 assert_type(without_context.enqueue(Submission("artist", 1, "ada")), Enqueued[str])
 assert_type(plain.enqueue(1), Enqueued[list[int]])
 assert_type(plain_without_context.enqueue(b"x"), Enqueued[None])

@@ -32,17 +32,17 @@ PUBLIC_JOBS = """
 PUBLIC_APPS = "App Db DbTx ScheduledJob Installed Page Simulated StatusStrip validate_url install"
 PUBLIC_EVENTS = "Bus Event EventKind Notice NoticeKind Subscription subscribe"
 PUBLIC_ERRORS = """
-    BreakerOpen Held JobCancelled JobFailed JobForgotten LeaseLost NotFound Rejected SchemaTooNew StoreBusy
-    StoreDamaged StoreError StoreFull StoreMissing TidegateError TooManyRequests UniqueTaken
+    BreakerOpen Held JobCancelled JobFailed JobForgotten LeaseLost NotFound Rejected ResultMismatch SchemaTooNew
+    StoreBusy StoreDamaged StoreError StoreFull StoreMissing TidegateError TooManyRequests UniqueTaken
 """
 PUBLIC_RULES = """
     ANY PACKS Code Confirm ExceptionKind Level Pack Reach Reason Rule fanart lastfm lidarr musicbrainz navidrome
     openai spotify tautulli
 """
 PUBLIC_WEB = """
-    PUBLIC PortTaken Problem Permission HttpServer Site body_limit build client_network current_user form
-    listening_at requires not_signed_in number_of owner_session page problem redirect_with_flash url_of
-    current_principal
+    FormError FormErrorKind FormLimits FormPart HttpServer PUBLIC Permission PortTaken Problem Site body_limit build
+    client_networks current_principal current_user form listening_at not_signed_in number_of owner_session page
+    parse_boundary problem read_form redirect_with_flash require requires url_of
 """
 PACKAGES = [
     (tidegate, PUBLIC.split()),

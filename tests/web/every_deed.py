@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop
+from tests.web.local import LocalClient
 from tidegate import outbox, server
 from tidegate.accounts import access, users
 from tidegate.accounts.access import Issuer, Role
@@ -64,7 +65,7 @@ class Whole:
 
     def client(self) -> TestClient:
         """Ada at her browser. Without the lifespan of the server: nobody goes on with a bulk action."""
-        return TestClient(
+        return LocalClient(
             self.app,
             client=("127.0.0.1", 50000),
             base_url=HERE,

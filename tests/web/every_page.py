@@ -95,7 +95,7 @@ class Group:
 def config() -> list[dict[str, object]]:
     """Settings as a server would show them."""
     return [
-        {"key": "url", "value": "sqlite:///tidegate.db", "origin": "tidegate.toml"},
+        {"key": "db", "value": "sqlite:///tidegate.db", "origin": "tidegate.toml"},
         {"key": "server.host", "value": "127.0.0.1", "origin": "default"},
         {"key": "server.port", "value": 8321, "origin": "environment TIDEGATE_SERVER__PORT"},
         {"key": "worker.concurrency", "value": 20, "origin": "default"},

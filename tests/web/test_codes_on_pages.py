@@ -10,6 +10,7 @@ import pytest
 from fastapi import Request, Response
 from starlette.testclient import TestClient
 
+from tests.web.local import LocalClient
 from tidegate import Fail, Queue, Target, outbox
 from tidegate.apps import App, Installed, Page, install
 from tidegate.clock import VirtualClock
@@ -51,7 +52,7 @@ def pages(tmp_path: Path) -> Iterator[TestClient]:
             )
             q.store.write(lambda tx, told=told: outbox.raise_notice(tx, told))  # type: ignore[misc]
         q.drain()
-        with TestClient(
+        with LocalClient(
             build(Site(queue=q, apps=[install(app, q)])), client=("127.0.0.1", 50000), base_url=HERE
         ) as found:
             yield found

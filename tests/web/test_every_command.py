@@ -72,7 +72,7 @@ NONE: dict[str, str] = {
         "channels list", "explain job", "explain target", "user list", "token list", "db check", "db status",
         "config check", "config show", "doctor", "classify", "export alerts", "export grafana", "simulate",
         "feeds export", "feeds list", "lidarr list", "lidarr status", "music list", "music status", "tautulli ping",
-        "tautulli status",
+        "tautulli status", "completion",
     ), READS),
     "init": "there is no database yet",
     "demo": "it has one of its own",
@@ -106,7 +106,7 @@ def test_each_command_that_changes_something_leaves_one_line_or_says_why_none(
     assert not DEEDS.keys() & NONE.keys()
     with whole(tmp_path) as there:
         settings = tmp_path / "tidegate.toml"
-        own = f'url = "sqlite:///{tmp_path / "tidegate.db"}"\nsecret_key = "{"k" * 32}"\n'
+        own = f'db = "sqlite:///{tmp_path / "tidegate.db"}"\nsecret_key = "{"k" * 32}"\n'
         more = f'\n[channels.hook]\nkind = "webhook"\nurl = "{NOWHERE}/"\n'
         more += f'[lidarr]\nbase_url = "{NOWHERE}"\napi_key = "key"\n[tautulli]\nurl = "{NOWHERE}"\napi_key = "key"\n'
         settings.write_text(own + more)

@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE
 from tests.web.api.house import House, house, routes_of
+from tests.web.local import LocalClient
 
 PACKAGES = ("tidegate.web", *(f"tidegate_apps.{app}" for app in ("convert", "feeds", "lidarr", "music", "tautulli")))
 # As people write them, at the bounds of a type, and as no type has them.
@@ -41,7 +42,7 @@ def names() -> list[str]:
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[House, TestClient]]:
     with house(tmp_path_factory.mktemp("house")) as there:
-        client = TestClient(there.app, client=("127.0.0.1", 50000), base_url=HERE, raise_server_exceptions=False)
+        client = LocalClient(there.app, client=("127.0.0.1", 50000), base_url=HERE, raise_server_exceptions=False)
         yield there, client
 
 

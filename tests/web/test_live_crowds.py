@@ -7,7 +7,7 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableMapping
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,8 @@ from tests.web.api.building import Shop, listening, served
 from tests.web.crowd import crowds, measured
 from tests.web.following import QUICK, STREAM, following, paused, the
 from tidegate.web.live.hub import Subscriber
+from tidegate.web.live.stream import Stream
+from tidegate.web.middleware import CONNECTION
 from tidegate.web.site import LivePolicy
 
 
@@ -144,11 +146,22 @@ async def test_a_burst_of_news_drops_nobody(app: FastAPI) -> None:
 async def test_a_client_that_takes_nothing_for_too_long_is_cut_off(there: Shop) -> None:
     board, wire = served(there, live=replace(QUICK, behind=0.3)).state.live, Wire()
     await board.known()
-    client = board.subscribe(None, wire)
-    client.sending_since = time.monotonic()
-    await until(lambda: wire.cut)
+    began = time.monotonic()
 
-    assert time.monotonic() - client.sending_since >= 0.3
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            await asyncio.Event().wait()
+
+    async def receive() -> MutableMapping[str, Any]:
+        await until(lambda: wire.cut)
+        return {"type": "http.disconnect"}
+
+    async with asyncio.timeout(60):
+        await Stream(board, lambda _: board.subscribe(None, wire))({CONNECTION: wire}, receive, send)
+
+    assert wire.cut
+    assert time.monotonic() - began >= 0.3
+    assert not board.subscribers
     await board.stop()
 
 

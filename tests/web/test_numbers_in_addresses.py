@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
 from tests.web.api.house import routes_of
+from tests.web.local import LocalClient
 from tidegate import server
 from tidegate.settings import load
 from tidegate.web import number_of
@@ -39,11 +39,11 @@ def test_a_number_of_an_address_is_one_that_every_table_can_have(text: str, numb
 @pytest.mark.full
 def test_no_page_of_the_server_or_of_an_application_breaks_at_a_number_that_is_too_large(tmp_path: Path) -> None:
     apps, broken = server.there_are()
-    flags = {"url": f"sqlite:///{tmp_path / 'tidegate.db'}", "secret_key_file": str(tmp_path / "key")}
+    flags = {"db": f"sqlite:///{tmp_path / 'tidegate.db'}", "secret_key_file": str(tmp_path / "key")}
     loaded = load(flags=flags, environ={}, apps=apps, broken=broken)
     with server.assembled(loaded, apps) as there:
         app = build(Site(queue=there.queue, apps=tuple(there.apps)))
-        client = TestClient(app, client=("127.0.0.1", 50000), base_url=HERE, raise_server_exceptions=False)
+        client = LocalClient(app, client=("127.0.0.1", 50000), base_url=HERE, raise_server_exceptions=False)
         paths = {path for method, path, _ in routes_of(app) if method == "GET"}
         assert {"/feeds", "/music/library", "/lidarr/tracks", "/convert", "/tautulli", "/actions/{id_}"} <= paths
         # What the API takes is described, and tried by those who read the description.

@@ -19,6 +19,7 @@ from fastapi import Request, Response
 from starlette.testclient import TestClient
 
 from tests.text import message, names
+from tests.web.local import LocalClient
 from tidegate import Again, Fail, Queue, Target
 from tidegate.apps import App, Installed, Page, install
 from tidegate.clock import VirtualClock
@@ -42,7 +43,7 @@ class Parcel:
 
 
 def client(site: Site) -> TestClient:
-    return TestClient(build(site), client=("127.0.0.1", 50000), base_url=HERE, headers={"origin": HERE})
+    return LocalClient(build(site), client=("127.0.0.1", 50000), base_url=HERE, headers={"origin": HERE})
 
 
 @pytest.fixture
@@ -326,8 +327,8 @@ def test_a_message_is_said_once(pages: TestClient) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({}, "a pause has an end"), ({"lasts": "for ever"}, "is no duration"),
-        ({"until": "soon"}, "is no date and time"),
+        ({}, "a pause has an end"), ({"lasts": "for ever"}, "is not a duration"),
+        ({"until": "soon"}, "is not a date and time"),
         ({"until": "2020-01-01T00:00"}, "over already"), ({"lasts": "1000d"}, "more than a year"),
     ],
 )  # fmt: skip
@@ -342,7 +343,7 @@ def test_a_pause_without_a_good_end_changes_nothing(
 
 
 def test_every_link_and_form_stays_under_the_base_path(q: Queue) -> None:
-    with TestClient(build(Site(queue=q, base="/tg")), client=("127.0.0.1", 50000), base_url=HERE) as pages:
+    with LocalClient(build(Site(queue=q, base="/tg")), client=("127.0.0.1", 50000), base_url=HERE) as pages:
         for path in ("/", "/targets", "/targets/lidarr", "/queue", "/queue/lidarr", "/jobs/5", "/workers", "/notices",
                      "/settings", "/help", "/bulk?action=retry&state=failed", "/nothing"):  # fmt: skip
             text = pages.get(f"/tg{path}").text

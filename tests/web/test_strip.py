@@ -11,6 +11,7 @@ import pytest
 from fastapi import APIRouter, Depends, Response
 from starlette.testclient import TestClient
 
+from tests.web.local import LocalClient
 from tidegate import Queue, outbox
 from tidegate.admin import overview
 from tidegate.apps import App, Page, StatusStrip, install
@@ -29,7 +30,7 @@ def site(q: Queue, strip: Callable[[Any], StatusStrip | None] | None) -> Site:
 
 
 def client(found: Site) -> TestClient:
-    return TestClient(build(found), client=("127.0.0.1", 50000), base_url=HERE, headers={"origin": HERE})
+    return LocalClient(build(found), client=("127.0.0.1", 50000), base_url=HERE, headers={"origin": HERE})
 
 
 @pytest.mark.parametrize("path", ["/", "/queue", "/notices", "/help", "/nowhere", "/targets/nobody"])

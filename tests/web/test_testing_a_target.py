@@ -10,6 +10,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.text import message, names
+from tests.web.local import LocalClient
 from tidegate import Queue, Target
 from tidegate.targets import table
 from tidegate.web.app import build
@@ -33,7 +34,7 @@ def q(tmp_path: Path) -> Iterator[Queue]:
 
 @pytest.fixture
 def pages(q: Queue) -> TestClient:
-    return TestClient(build(Site(queue=q)), client=("127.0.0.1", 50000), base_url=HERE, headers={"origin": HERE})
+    return LocalClient(build(Site(queue=q)), client=("127.0.0.1", 50000), base_url=HERE, headers={"origin": HERE})
 
 
 def said(pages: TestClient, **fields: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
+from tests.web.local import LocalClient
 from tidegate import Queue
 from tidegate.clock import VirtualClock
 from tidegate.store.base import Tx
@@ -31,7 +31,7 @@ def mail(tmp_path: Path, clock: VirtualClock) -> Iterator[Queue]:
 
 
 def seen(q: Queue, path: str) -> str:
-    return TestClient(build(Site(queue=q)), client=("127.0.0.1", 50000), base_url=HERE).get(path).text
+    return LocalClient(build(Site(queue=q)), client=("127.0.0.1", 50000), base_url=HERE).get(path).text
 
 
 def test_only_of_jobs_that_could_go_it_is_said_when_none_is_left(mail: Queue, clock: VirtualClock) -> None:

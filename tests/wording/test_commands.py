@@ -106,7 +106,7 @@ db check
 db migrate
 db backup tidegate.db --replace
 db restore copy.db
-db restore --url postgresql://127.0.0.1:1/jobs
+db restore --db postgresql://127.0.0.1:1/jobs
 db restore none.db --yes
 channels test none
 user list
@@ -131,9 +131,9 @@ token jwt --role viewer --name ''
 
 OF_AN_EMPTY_FOLDER = """
 jobs list
-jobs list --url env:NOBODY
-jobs list --url sqlite:///none.db
-jobs list --url 'postgresql://nobody@127.0.0.1:1/none?connect_timeout=1'
+jobs list --db env:NOBODY
+jobs list --db sqlite:///none.db
+jobs list --db 'postgresql://nobody@127.0.0.1:1/none?connect_timeout=1'
 jobs lst
 usr list
 config check

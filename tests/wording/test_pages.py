@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from starlette.testclient import TestClient
 
 import tidegate
 from tests.apps.music.shown import PAGES as MUSIC_PAGES
 from tests.apps.music.shown import music_site
 from tests.web.every_deed import DEEDS, whole
 from tests.web.every_page import AWAY, BREAKING, EMPTY, JOBS, PAGES, a_job, config
+from tests.web.local import LocalClient
 from tests.web.seeding import END, seeded
 from tests.wording import catalogue
 from tidegate import Queue
@@ -44,7 +44,7 @@ def lines(page: str) -> Iterator[str]:
 def said(site: Site, pages: Mapping[str, str], seen: set[str]) -> dict[str, str]:
     """The lines of each page that no page before it has."""
     found: dict[str, str] = {}
-    with TestClient(
+    with LocalClient(
         build(site), base_url="http://localhost", raise_server_exceptions=False, client=("127.0.0.1", 50000)
     ) as client:
         for name, path in pages.items():

@@ -125,7 +125,7 @@ class Issuer:
             key = load_pem_public_key(pem.encode())
         except ValueError as error:
             raise ValueError(
-                "it is no public key in PEM form; give the text between BEGIN and END PUBLIC KEY"
+                "it is not a public key in PEM form; give the text between BEGIN and END PUBLIC KEY"
             ) from error
         match key:
             case RSAPublicKey():

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate import audit
 from tidegate.accounts.access import LOCAL, OF_PEOPLE, AuthMethod, Principal, Role
@@ -37,14 +37,14 @@ class AccountEvent:
     kind: str
     name: str
     actor: str
-    fields: Mapping[str, Any]
+    fields: Mapping[str, object]
 
     @property
     def text(self) -> str:
         """The event as the rest of a sentence after the name."""
         return KINDS[self.kind].format_map({"role": "", "was": "", "sessions": "", **self.fields})
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return asdict(self)
 
 
@@ -61,12 +61,13 @@ KINDS: Mapping[str, str] = {
 
 def note(tx: Tx, kind: str, name: str, actor: str, **fields: str) -> None:
     if kind not in KINDS:
-        raise ValueError(f"kind: {kind!r} is not one of: {', '.join(KINDS)}")
-    rows = tx.query("account_event", {"kind": kind, "name": name, "actor": str(actor), "fields": json.dumps(fields)})
+        raise ValueError(f"kind: {kind!r} is unknown; choose one of: {', '.join(KINDS)}")
+    event = {"kind": kind, "name": name, "actor": str(actor), "fields": json.dumps(fields)}
+    newest_id = tx.scalar(int, "account_event", event)
     place = AuditSubject(subject=kind.partition("_")[0], name=name)
     was, became = ({"role": fields[name]} if fields.get(name) else {} for name in ("was", "role"))
     audit.append_entry(tx, actor, kind, place, was=was, became=became)
-    tx.query("account_events_prune", {"before": rows[0][0] - _MAX_EVENTS})
+    tx.query("account_events_prune", {"before": newest_id - _MAX_EVENTS})
 
 
 def newest(tx: Tx, limit: int = 20) -> list[AccountEvent]:
@@ -96,7 +97,7 @@ class User:
     seen_at: float | None
     sessions: int
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return asdict(self)
 
 
@@ -112,15 +113,20 @@ class Token:
     ends_at: float | None
     used_at: float | None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return asdict(self)
+
+
+class _Credentials(NamedTuple):
+    role: str
+    password: str  # its digest
 
 
 # -- users -----------------------------------------------------------------------------------------------------------
 
 
 def users(tx: Tx) -> list[User]:
-    return [User(*row) for row in tx.query("users")]
+    return tx.query_as(User, "users")
 
 
 def anybody(tx: Tx) -> bool:
@@ -148,7 +154,7 @@ def check_new(name: str, role: str) -> Role:
 def check_first(role: str, *, somebody: bool) -> None:
     """Raises Rejected if the first user is not an admin. *somebody*: whether a user exists."""
     if role != Role.ADMIN and not somebody:
-        raise Rejected("the first user must be an admin, or nobody could add the others")
+        raise Rejected("the first user must be an admin, who can add the others; give the role admin")
 
 
 def set_password(tx: Tx, name: str, digest: str, by: str = LOCAL.name) -> None:
@@ -193,15 +199,15 @@ def remove_user(tx: Tx, name: str, by: str = LOCAL.name) -> None:
 
 def role_of(tx: Tx, name: str) -> str:
     """Returns the role of a user. Raises NotFound for an unknown user."""
-    rows = tx.query("user", {"name": name})
-    if not rows:
-        raise NotFound(f"there is no user {name!r}")
-    return str(rows[0][1])
+    user = tx.first(_Credentials, "user", {"name": name})
+    if user is None:
+        raise NotFound(f"there is no user {name!r}; list them with: tidegate user list")
+    return user.role
 
 
 def _keep_an_admin(tx: Tx, name: str) -> None:
-    if tx.query("admins") == [(name,)]:
-        raise Rejected(f"{name!r} is the last admin; make somebody else one first")
+    if tx.scalars(str, "admins") == [name]:
+        raise Rejected(f"{name!r} is the last admin; make another user admin first")
 
 
 def _check_name(name: object) -> None:
@@ -241,8 +247,8 @@ def fits(password: str, digest: str | None) -> bool:
 
 def kept_of(tx: Tx, name: str) -> str | None:
     """Returns the stored digest of a user's password."""
-    rows = tx.query("user", {"name": name})
-    return rows[0][2] if rows else None
+    user = tx.first(_Credentials, "user", {"name": name})
+    return None if user is None else user.password
 
 
 @cache
@@ -304,12 +310,12 @@ def add_token(tx: Tx, name: str, role: str, by: str, lasts: Duration | None = No
 
 
 def tokens(tx: Tx) -> list[Token]:
-    return [Token(*row) for row in tx.query("tokens")]
+    return tx.query_as(Token, "tokens")
 
 
 def remove_token(tx: Tx, name: str, by: str = LOCAL.name) -> None:
     if not tx.query("token_remove", {"name": name}):
-        raise NotFound(f"there is no token {name!r}")
+        raise NotFound(f"there is no token {name!r}; list them with: tidegate token list")
     note(tx, "token_removed", name, by)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
 
 from tidegate import rules
 from tidegate.faults.classification import classify
@@ -32,7 +31,7 @@ class Classification:
 
     fault: Fault | None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {"schema": SCHEMA, "good": self.fault is None, "fault": self.fault and self.fault.as_json()}
 
 

@@ -18,7 +18,7 @@ from tidegate.guard.breaker_state import OPEN
 from tidegate.jobs import reports
 from tidegate.jobs.explain import WORKER_GONE
 from tidegate.labels import NEED_YOU, format_duration, many
-from tidegate.notices import deliveries
+from tidegate.notices import deliveries, inbox
 from tidegate.store.base import Tx, now_of
 from tidegate.store.migrate import CORE, Migration, compare
 from tidegate.store.open import ReadOnlyStore, file_of, open_read_only
@@ -80,7 +80,7 @@ def database(
     if path is not None and (missing := _missing(path)):
         return [missing]
     if path is not None and not Path(path).exists():
-        fix = "tidegate serve (or tidegate db migrate) makes it; if it should be there, mend url in the settings"
+        fix = "tidegate serve (or tidegate db migrate) creates it; if it should exist, correct `db` in the settings"
         return [warn_finding("store.reachable", f"There is no database {path} yet.", fix)]
     findings: list[Finding] = []
     try:
@@ -103,7 +103,7 @@ def database(
         fix = "Is it started, and does url in the settings name it? tidegate config url"
         findings.append(error_finding("store.reachable", f"{shown}: {error}.", fix))
     except (StoreError, ValueError) as error:
-        fix = "Mend url in the settings; if the database is damaged: tidegate db check, tidegate db restore"
+        fix = "Correct `db` in the settings; if the database is damaged: tidegate db check, tidegate db restore"
         findings.append(error_finding("store.reachable", f"{shown} cannot be used: {str(error).rstrip('.')}.", fix))
     return findings
 
@@ -261,7 +261,7 @@ def _tried(key: str, url: str) -> Finding:
         places = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         fix = f"Is the name right? tidegate config {key}; if it is: does the resolver of this machine work?"
-        return error_finding("network.services", f"{key}: nobody knows the name {host}.", fix)
+        return error_finding("network.services", f"{key}: the name {host} cannot be resolved.", fix)
     problem = ""
     for family, kind, protocol, _, place in places:
         try:
@@ -314,14 +314,19 @@ def workers(tx: Tx) -> Iterator[Finding]:
     if n and now - float(first) > WORKER_GONE:
         ago = format_duration(now - first)
         fact = f"{many(int(n), 'job')} {'runs' if n == 1 else 'run'} under a lease that ended {ago} ago."
-        yield warn_finding("workers.leases", fact, "A worker takes them over by itself, once there is one.")
+        yield warn_finding("workers.leases", fact, "The next worker that starts takes them over.")
 
 
 def targets(tx: Tx) -> Iterator[Finding]:
     """Reports targets that need the operator, have been held for long, or are still paused."""
     now = now_of(tx)
     stands = target_reports.standings(tx)
-    findings = [*_limited(_fatal(stands)), *_limited(_open(stands, now)), *_limited(_paused(stands, tx, now))]
+    findings = [
+        *_limited(_fatal(stands)),
+        *_limited(_noticed(tx, stands)),
+        *_limited(_open(stands, now)),
+        *_limited(_paused(stands, tx, now)),
+    ]
     yield from findings
     if not findings:
         yield ok_finding(
@@ -333,8 +338,16 @@ def _fatal(stands: Iterable[StatusRow]) -> Iterator[Finding]:
     for stand in stands:
         if stand.how.token in NEED_YOU:
             name = stand.row.name
-            fix = f"Mend what it complains of, then clear it; tidegate targets show {quote(name)} says which key"
+            fix = f"Fix the cause, then clear it; tidegate targets show {quote(name)} names the key"
             yield error_finding("targets.fatal", f"{name} needs you. {stand.how.reason}", fix)
+
+
+def _noticed(tx: Tx, stands: Iterable[StatusRow]) -> Iterator[Finding]:
+    """Reports open errors of which the state of the targets says nothing, such as a missing storage."""
+    reported = {stand.row.name for stand in stands if stand.how.token in NEED_YOU}
+    for notice in inbox.urgent(tx, limit=_MAX_FINDINGS + 1):
+        if notice.kind == "fatal" and notice.subject == "target" and notice.name not in reported:
+            yield error_finding("targets.notice", f"{notice.title}. {notice.message}", notice.advice)
 
 
 def _open(stands: Iterable[StatusRow], now: float) -> Iterator[Finding]:

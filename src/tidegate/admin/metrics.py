@@ -136,7 +136,7 @@ def _queues(tx: Tx, now: float) -> list[QueueFigures]:
 
 
 def _queue(tx: Tx, name: str, tally: Mapping[str, int], now: float) -> QueueFigures:
-    oldest = tx.query("oldest_ready", {"queue": name}) if tally.get("ready", 0) > 0 else []
+    oldest = tx.scalar_or_none(float, "oldest_ready", {"queue": name}) if tally.get("ready", 0) > 0 else None
     return QueueFigures(
         name=name,
         depth=max(0, sum(tally.get(stage, 0) for stage in _QUEUED)),
@@ -145,7 +145,7 @@ def _queue(tx: Tx, name: str, tally: Mapping[str, int], now: float) -> QueueFigu
         durations=_durations(tally),
         manual_retries=tally.get(settle.RETRIED, 0),
         lease_expired=tally.get(settle.EXPIRED, 0),
-        oldest_age=max(0.0, now - oldest[0][0]) if oldest else 0.0,
+        oldest_age=0.0 if oldest is None else max(0.0, now - oldest),
     )
 
 

@@ -313,7 +313,7 @@ BOARDS: Mapping[str, tuple[str, Sequence[Panel]]] = {
                 lines=[("sum by (queue) (increase(tidegate_lease_expired_total[15m]))", "{{queue}}")],
             ),
             Panel(
-                title="Notices that nobody has read",
+                title="Unread notices",
                 about="On the page under Notices.",
                 kind="stat",
                 lines=[("max(tidegate_notices_unread)", "unread")],

@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 from urllib.parse import quote
 
 from tidegate.jobs import explain, listing
@@ -39,7 +38,7 @@ class ActionItem:
     action: str  # the label of the button
     count: int = 1
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -58,7 +57,7 @@ class Overview:
     tick: float | None = None
     healthy: bool = field(default=True)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         lists = {
             name: [item.as_json() for item in getattr(self, name)]
             for name in ("needs", "attention", "queues", "workers", "events")
@@ -213,7 +212,7 @@ def _reported(tx: Tx, statuses: Iterable[StatusRow]) -> Iterator[ActionItem]:
 
 
 def _unclassified(tx: Tx) -> Iterator[ActionItem]:
-    n = int(tx.query("unclassified_jobs", {"n": _MAX_COUNTED})[0][0])
+    n = tx.scalar(int, "unclassified_jobs", {"n": _MAX_COUNTED})
     if n:
         count = f"{_MAX_COUNTED:,} or more jobs" if n == _MAX_COUNTED else many(n, "job")
         yield ActionItem(
@@ -258,7 +257,7 @@ def _queues(tx: Tx, queues: Iterable[QueueReport], now: float) -> Iterator[Actio
             yield ActionItem(
                 kind="no_worker",
                 title=f"No worker for {queue.name}",
-                message=f"{many(n, 'job')} could go, and nobody works on this queue. Start one: tidegate worker.",
+                message=f"{many(n, 'job')} could run, and this queue has no worker. Start one: tidegate worker.",
                 subject=subject,
                 href="/workers",
                 action="See the workers",

@@ -62,7 +62,7 @@ def _call(fn: Callable[..., Any] | str, args: object, limits: Limits) -> ChildCa
     if isinstance(fn, str):
         module, _, name = fn.partition(":")
         if not module or not name:
-            raise ValueError(f"fn: {fn!r} is no place; give package.module:function")
+            raise ValueError(f"fn: {fn!r} is not the path of a function; give package.module:function")
         return ChildCall(fn, encode(args), limits)
     return ChildCall(place_of(fn), sole_serial(_signature(fn)).encode(args), limits)
 

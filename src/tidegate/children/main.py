@@ -117,10 +117,12 @@ def _handled(fields: dict[str, Any], body: str, home: _Home) -> tuple[dict[str, 
     parameters, said = signature.parameters, fields["context"]
     if said is None:  # a function with one argument, not a job
         if parameters.context is not None:
-            raise TypeError("this function wants a Context, and only a job has one")
+            raise TypeError("this function has a Context parameter, which only jobs get; run it as a job")
         result = fn(sole_serial(signature).decode(body))
     else:
-        context = None if parameters.context is None else _context(said, home)
+        context = None
+        if parameters.context is not None or "tidegate.jobs.context" in sys.modules:  # else it cannot use one
+            context = _context(said, home)
         result = parameters.call(fn, parameters.decode(body), context)
     if inspect.isawaitable(result):
         import asyncio
@@ -145,11 +147,13 @@ async def _awaited(result: Any) -> Any:
 
 
 def _context(said: dict[str, Any], home: _Home) -> Any:
-    from tidegate.jobs.context import Context
+    from tidegate.jobs.context import Context, enter
     from tidegate.jobs.job import Claimed
 
     parents = {int(parent): result for parent, result in said["parents"].items()}
-    return Context(Claimed(*said["job"]), said["store_id"], parents, _Saver(home))
+    context = Context(Claimed(*said["job"]), said["store_id"], parents, _Saver(home))
+    enter(context)
+    return context
 
 
 class _Saver:
@@ -171,6 +175,7 @@ def _raised(error: BaseException, place: str) -> tuple[dict[str, Any], str]:
     """The outcome of a handler that raised."""
     from tidegate.errors import Held, LeaseLost
     from tidegate.faults.codes import CORE
+    from tidegate.faults.origin import with_origin
     from tidegate.jobs.outcome import Again, Fail
 
     said: dict[str, Any]
@@ -206,10 +211,11 @@ def _raised(error: BaseException, place: str) -> tuple[dict[str, Any], str]:
             from tidegate.faults.classification import classify
 
             pack = getattr(_found[place][0], "pack", None) if place in _found else None
-            said = {"end": "fault", "fault": _told(classify(error, pack) or CORE["unexpected"].fault("handler"))}
+            fault = classify(error, pack) or CORE["unexpected"].fault("handler")
+            said = {"end": "fault", "fault": _told(with_origin(fault, error))}
         case _:
             fault = CORE["unexpected"].fault("handler", detail=f"the handler ended itself with {type(error).__name__}")
-            said = {"end": "fault", "fault": _told(fault)}
+            said = {"end": "fault", "fault": _told(with_origin(fault, error))}
     return said, ""
 
 

@@ -83,10 +83,10 @@ class Child:
                     return answer, text
         except TimeoutError:
             self.kill()
-            raise ChildTimeout(f"no answer within {limit:g} s") from None
+            raise ChildTimeout(f"no response within {limit:g} s") from None
         except BadFrame as error:
             self.kill()
-            raise ChildCrashed(f"it answered with something else: {error}") from error
+            raise ChildCrashed(f"the child sent an invalid response: {error}") from error
         except (EOFError, OSError):
             raise self._death() from None
 

@@ -16,7 +16,7 @@ def main() -> None:
             if error.name != "click":
                 raise
             sys.stderr.write(
-                "tidegate: the commands need one more package; install it with: pip install 'tidegate[cli]'\n"
+                "tidegate: the command needs the package click, which is missing; run: pip install 'tidegate[cli]'\n"
             )
             sys.exit(3)
         code = run()

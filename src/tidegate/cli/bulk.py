@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 import click
 
@@ -15,16 +14,24 @@ from tidegate.jobs.bulk.table import BulkItem, BulkOperation
 from tidegate.store.base import Tx
 
 
-@click.group(cls=CommandGroup)
+@click.group(
+    cls=CommandGroup,
+    epilog="""
+    tidegate bulk list
+    tidegate bulk show 7
+    """,
+)
 def bulk() -> None:
-    """Lists and shows what was done to many jobs at once, and cancels what is under way."""
+    """List, show and cancel bulk actions: one action on many jobs."""
 
 
-@bulk.command("list")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="At most so many.")
+@bulk.command("list", epilog="tidegate bulk list --limit 5")
+@click.option(
+    "--limit", default=20, show_default=True, type=click.IntRange(1, 1000), help="Maximum number of bulk actions."
+)
 @command_at_store
 def list_(limit: int, url: str, driver: str | None, as_json: bool) -> int:
-    """Lists them, the newest first."""
+    """List bulk actions, newest first."""
     with store_at(url, driver) as store:
         operations = store.read(lambda tx: service.list_operations(tx, limit=limit)).items
     say([_document(operation) for operation in operations], as_json, lambda: _rows(operations))
@@ -46,16 +53,16 @@ def _rows(operations: list[BulkOperation]) -> list[str]:
         )
         for operation in operations
     ]
-    return table(rows, head) or ["Nothing was done to many jobs at once in the last 30 days."]
+    return table(rows, head) or ["No bulk actions in the last 30 days."]
 
 
-@bulk.command()
+@bulk.command(epilog="tidegate bulk show 7 --all")
 @click.argument("bulk_id", type=NUMBER, metavar="ID")
-@click.option("--all", "everything", is_flag=True, help="Also jobs that were changed, not only the refused ones.")
-@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 20_000), help="At most so many jobs.")
+@click.option("--all", "everything", is_flag=True, help="Also list the changed jobs, not only the refused ones.")
+@click.option("--limit", default=100, show_default=True, type=click.IntRange(1, 20_000), help="Maximum number of jobs.")
 @command_at_store
 def show(bulk_id: int, everything: bool, limit: int, url: str, driver: str | None, as_json: bool) -> int:
-    """Shows how far one is, and which jobs were refused and why."""
+    """Show the progress of a bulk action, and which jobs it refused and why."""
 
     def read(tx: Tx) -> tuple[BulkOperation, list[BulkItem]]:
         return service.require(tx, bulk_id), service.items(tx, bulk_id, refused_only=not everything, limit=limit).items
@@ -91,12 +98,12 @@ def _words(operation: BulkOperation) -> str:
     return ", ".join(f"{name} {value}" for name, value in operation.filter.items()) or "any"
 
 
-@bulk.command()
+@bulk.command(epilog="tidegate bulk cancel 7 --reason 'wrong queue'")
 @click.argument("bulk_id", type=NUMBER, metavar="ID")
 @by_option
 @command_at_store
 def cancel(bulk_id: int, by: str, url: str, driver: str | None, as_json: bool) -> int:
-    """Ends one that is under way: what is done stays done, the rest is not."""
+    """Cancel a running bulk action. Jobs that it already changed stay changed."""
     with store_at(url, driver) as store:
         operation = store.write(lambda tx: service.cancel(tx, bulk_id, by))
         store.announce()
@@ -104,5 +111,5 @@ def cancel(bulk_id: int, by: str, url: str, driver: str | None, as_json: bool) -
     return Exit.OK
 
 
-def _document(operation: BulkOperation) -> dict[str, Any]:
+def _document(operation: BulkOperation) -> dict[str, object]:
     return {**asdict(operation), "filter": dict(operation.filter), "done": operation.done}

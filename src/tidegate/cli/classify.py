@@ -14,7 +14,7 @@ import click
 
 from tidegate.admin.classification import ObservedResponse, packs, verdict
 from tidegate.cli.exits import Exit
-from tidegate.cli.root import suggestion
+from tidegate.cli.root import Command, suggestion
 from tidegate.clock import SYSTEM
 from tidegate.durations import brief, seconds
 from tidegate.faults.fault import Fault, Reach, Reason
@@ -61,43 +61,43 @@ def headers_of(lines: list[str]) -> dict[str, str]:
 _WIDTH, _LABEL = 80, 16
 
 WHOSE = {
-    Reason.TRANSIENT: "the service's, and it may pass",
-    Reason.THROTTLED: "ours: we called too often",
-    Reason.OVERLOADED: "the service's: it has more to do than it can",
-    Reason.CANCELLED: "nobody's: we stopped the call ourselves",
-    Reason.AUTH: "the account's: it must be allowed again",
+    Reason.TRANSIENT: "the service's, probably for a short time",
+    Reason.THROTTLED: "the program's: it called too often",
+    Reason.OVERLOADED: "the service's: it is overloaded",
+    Reason.CANCELLED: "none: the program cancelled the call",
+    Reason.AUTH: "the account's: it must be authorised again",
     Reason.QUOTA: "the account's: its plan or its balance",
     Reason.CONFIG: "the operator's: a setting is wrong",
-    Reason.CONTRACT: "the service's or ours: we do not speak the same language",
-    Reason.ITEM: "of this one request alone",
+    Reason.CONTRACT: "the service's or the program's: they do not use the same protocol",
+    Reason.ITEM: "this request's",
 }
 REACHES = {
-    Reach.ITEM: "this one item; everything else goes on",
-    Reach.OPERATION: "this kind of call; others go on",
-    Reach.CREDENTIAL: "this account; others go on",
+    Reach.ITEM: "this item only",
+    Reach.OPERATION: "this kind of call only",
+    Reach.CREDENTIAL: "this account only",
     Reach.TARGET: "the whole service",
-    Reach.SELF: "our own machine; the service is not to blame",
+    Reach.SELF: "this machine; the service works",
 }
-_BREAKER = {True: "a failure", False: "a success: the service did answer", None: "neither a failure nor a success"}
+_BREAKER = {True: "a failure", False: "a success: the service responded", None: "neither a failure nor a success"}
 
 
 def lines(fault: Fault | None, evidence: object, rule_pack: Pack | None) -> Iterator[str]:
     """Format the verdict in up to 80 columns."""
     if fault is None:
         status = f" (status {evidence.status_code})" if isinstance(evidence, ObservedResponse) else ""
-        yield f"a good answer{status}"
+        yield f"a successful response{status}"
         return
     yield f"{fault.code}: {'fatal, a retry does not help' if fault.fatal else 'retriable'}"
     yield ""
     yield from _row("what happened", fault.message)
     yield from _row("what to do", fault.advice)
     yield from _row("whose fault", WHOSE[fault.reason])
-    yield from _row("reaches", REACHES[fault.reach])
+    yield from _row("affects", REACHES[fault.reach])
     if fault.retry_after is not None:
-        yield from _row("retry after", f"{brief(fault.retry_after)}, as the service asks")
+        yield from _row("retry after", f"{brief(fault.retry_after)}, as the service asked")
     yield from _row("for a breaker", _BREAKER[fault.counts_as_failure])
     yield from _row("in the log", str(fault.level))
-    yield from _row("decided by", f"{fault.rule}{' (no rule knew it)' if fault.unclassified else ''}")
+    yield from _row("decided by", f"{fault.rule}{' (no rule matched)' if fault.unclassified else ''}")
     yield from _unconfirmed_lines(fault, rule_pack)
 
 
@@ -106,7 +106,7 @@ def _unconfirmed_lines(fault: Fault, rule_pack: Pack | None) -> Iterator[str]:
         if rule.code == fault.code and rule.times > 1 and rule.probe is None:
             apart = f", at least {brief(seconds(rule.apart))} apart" if rule.apart else ""
             yield from _row(
-                "believed", f"by a target after {rule.times} sightings{apart}; until then as {rule.until_then}"
+                "confirmed", f"by a target after {rule.times} occurrences{apart}; until then {rule.until_then}"
             )
 
 
@@ -127,21 +127,26 @@ _PACKS = packs()
 
 def _pack(ctx: click.Context, param: click.Parameter, value: str | None) -> Pack | None:
     if value is not None and value not in _PACKS:
-        raise click.BadParameter(f"there is no pack {value!r}; {suggestion(value, list(_PACKS))}", ctx, param)
+        raise click.BadParameter(f"unknown rule pack {value!r}; {suggestion(value, list(_PACKS))}", ctx, param)
     return None if value is None else _PACKS[value]
 
 
-@click.command()
-@click.option("--status", type=click.IntRange(100, 599), help="The HTTP status of the answer.")
-@click.option(
-    "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="A header of the answer; may be repeated."
+@click.command(
+    cls=Command,
+    epilog="""
+    curl -si https://api.example.org/thing | tidegate classify
+    tidegate classify --status 429 --header 'Retry-After: 120' --rules spotify
+    tidegate classify --message 'connection reset by peer'
+    """,
 )
-@click.option("--body", help="The body of the answer.")
-@click.option("--body-file", metavar="FILE", help="A file with the body; - reads it from standard input.")
-@click.option("--url", default="", help="The address that was called: some rules look at its path.")
-@click.option("--message", help="The message of an exception, instead of an answer.")
+@click.option("--status", type=click.IntRange(100, 599), help="HTTP status of the response.")
+@click.option("--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Header of the response; repeatable.")
+@click.option("--body", help="Body of the response.")
+@click.option("--body-file", metavar="FILE", help="File with the body; - for standard input.")
+@click.option("--url", default="", help="URL that was called; some rules check its path.")
+@click.option("--message", help="Message of an exception, instead of a response.")
 @click.option(
-    "--rules", callback=_pack, metavar="PACK", help=f"Rules of one service, asked first: {', '.join(_PACKS)}."
+    "--rules", callback=_pack, metavar="PACK", help=f"Rules of one service, checked first: {', '.join(_PACKS)}."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.argument("dump", required=False, metavar="[DUMP]")
@@ -156,23 +161,18 @@ def classify(
     as_json: bool,
     dump: str | None,
 ) -> int:
-    """Says what an answer or an error message means, and which rule decided.
+    """Classify a response or an error message, and name the rule that decided.
 
-    DUMP is what `curl -i` printed: a file, or - for standard input, which is also read when nothing else is given.
-    With --status, - stands for the body on standard input.
+    DUMP is the output of `curl -i`: a file, or - for standard input, which is also read without any argument. With
+    --status, - is the body on standard input.
 
-    \b
-    curl -si https://api.example.org/thing | tidegate classify
-    tidegate classify --status 429 --header 'Retry-After: 120' --rules spotify
-    tidegate classify --message "connection reset by peer"
-
-    Exit code 0: a good answer; 1: a fault.
-    """  # noqa: D301 - the mark keeps the lines of an example apart
+    Exit code 0: a successful response; 1: a fault.
+    """
     _check_headers(headers)
     if message is not None:
         if status is not None or headers or url or dump is not None or body is not None or body_file is not None:
             raise click.UsageError(
-                "--message stands alone: leave out --status, --header, --url, --body, --body-file and the dump"
+                "--message was combined with parts of a response; give only the message, or only the response"
             )
         evidence: object = message
     elif status is not None:
@@ -180,7 +180,7 @@ def classify(
         evidence = ObservedResponse(status_code=status, headers=headers_of(list(headers)), content=content, url=url)
     else:
         if headers or body is not None or body_file is not None:
-            raise click.UsageError("a header or a body needs --status beside it, such as --status 200")
+            raise click.UsageError("a header or a body was given without a status; add one, such as --status 200")
         evidence = _dumped(dump, url)
     result = verdict(evidence, rules, SYSTEM.now())
     if as_json:
@@ -194,12 +194,12 @@ def classify(
 def _check_headers(headers: tuple[str, ...]) -> None:
     for header in headers:
         if ":" not in header.strip(": "):
-            raise click.UsageError(f"--header: {header!r} is no header; write it as 'Retry-After: 120'")
+            raise click.UsageError(f"--header: {header!r} is not a header; write it as 'Retry-After: 120'")
 
 
 def _body(body: str | None, body_file: str | None, dump: str | None) -> bytes:
     if sum(value is not None for value in (body, body_file, dump)) > 1:
-        raise click.UsageError("there is more than one body; give --body, --body-file or -, not two of them")
+        raise click.UsageError("more than one body was given; give one of --body, --body-file and -")
     if body is not None:
         return os.fsencode(body)  # the exact bytes from the shell, valid text or not
     source = body_file if body_file is not None else dump
@@ -209,12 +209,12 @@ def _body(body: str | None, body_file: str | None, dump: str | None) -> bytes:
 def _dumped(dump: str | None, url: str) -> ObservedResponse:
     if dump is None and sys.stdin.isatty():
         raise click.UsageError(
-            "there is nothing to classify; give --status, --message, or what `curl -i` printed on standard input"
+            "nothing to classify was given; give --status, --message, or the output of `curl -i` on standard input"
         )
     response = parse_dump(_read(dump or "-"))
     if response is None:
         raise click.UsageError(
-            "this is not what `curl -i` prints; its first line is to read like 'HTTP/1.1 503 Service Unavailable'"
+            "the input is not the output of `curl -i`; its first line must be like 'HTTP/1.1 503 Service Unavailable'"
         )
     return ObservedResponse(
         status_code=response.status_code, headers=response.headers, content=response.content, url=url
@@ -228,4 +228,6 @@ def _read(source: str) -> bytes:
         with Path(source).open("rb") as file:
             return file.read(_MAX_BODY)
     except OSError as error:
-        raise click.UsageError(f"{source}: it cannot be read ({error.strerror or type(error).__name__})") from error
+        raise click.UsageError(
+            f"{source} cannot be read ({error.strerror or type(error).__name__}); give an existing file, or -"
+        ) from error

@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 from collections import Counter
-from difflib import get_close_matches
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -17,7 +16,8 @@ from tidegate.cli import output
 from tidegate.cli.database import CliError, many, plain_mistakes, say, table
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import config_option, installed, load_settings
-from tidegate.cli.root import CommandGroup
+from tidegate.cli.root import Command, CommandGroup, uses_colour
+from tidegate.validation import similar
 
 if TYPE_CHECKING:
     from tidegate.settings import Effective, SettingsError
@@ -34,26 +34,35 @@ class ShowUnlessSaid(CommandGroup):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=ShowUnlessSaid, subcommand_metavar="[KEY | check]")
+@click.group(
+    cls=ShowUnlessSaid,
+    subcommand_metavar="[KEY | check]",
+    epilog="""
+    tidegate config
+    tidegate config server
+    tidegate config server.port
+    tidegate config check
+    """,
+)
 def config() -> None:
-    """Shows every setting that counts, and where it comes from: a flag, a variable, the file or the default.
+    """Show every setting and its source: a flag, a variable, the file or the default.
 
-    `tidegate config server` shows a section, `tidegate config server.port` one key with all that is known of it.
+    Name a section to show it, or one key to show everything about it.
     """
 
 
-@config.command()
+@config.command(epilog="tidegate config show server")
 @click.argument("key", required=False)
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def show(key: str | None, config: Path | None, as_json: bool) -> int:
-    """Shows every setting, those of a section, or one. Secrets are masked."""
+    """Show all settings, one section, or one key. Secrets are masked."""
     with plain_mistakes():
         loaded = load_settings(config)
     every = loaded.effective()
     settings = [setting for setting in every if key is None or setting.key == key or setting.key.startswith(f"{key}.")]
     if not settings and key is not None:
-        raise CliError(f"there is no key {key!r}{_suggestion(key, every)}", Exit.NOT_FOUND)
+        raise CliError(f"unknown key {key!r}{_suggestion(key, every)}", Exit.NOT_FOUND)
     is_single = len(settings) == 1 and settings[0].key == key
     if as_json:
         say(settings[0].as_json() if is_single else [setting.as_json() for setting in settings], as_json, list)
@@ -64,11 +73,11 @@ def show(key: str | None, config: Path | None, as_json: bool) -> int:
     return Exit.OK
 
 
-@config.command()
+@config.command(epilog="tidegate config check")
 @config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def check(config: Path | None, as_json: bool) -> int:
-    """Says whether the settings can be used, and every mistake in them. Exit code 3: they cannot."""
+    """Check the settings, and list every error. Exit code 3: there is one."""
     from tidegate.settings.location import SettingsError
 
     try:
@@ -79,15 +88,15 @@ def check(config: Path | None, as_json: bool) -> int:
     say(
         {"ok": True, "file": loaded.file, "apps": loaded.apps, "given": origins, "problems": []},
         as_json,
-        lambda: [f"The settings are fine: {_summary(origins)}."],
+        lambda: [f"The settings are valid: {_summary(origins)}."],
     )
     return Exit.OK
 
 
 def _summary(origins: Counter[str]) -> str:
     if not origins:
-        return "nothing is given, all are defaults"
-    return f"{many(origins.total(), 'value')} given, by {', '.join(f'{name} ({n})' for name, n in origins.items())}"
+        return "all values are defaults"
+    return f"{many(origins.total(), 'value')} set, by {', '.join(f'{name} ({n})' for name, n in origins.items())}"
 
 
 def _refused(error: SettingsError, as_json: bool) -> int:
@@ -99,10 +108,8 @@ def _refused(error: SettingsError, as_json: bool) -> int:
 def _suggestion(key: str, every: list[Effective]) -> str:
     names = {setting.key for setting in every} | {setting.key.rpartition(".")[0] for setting in every} - {""}
     ends = {name.rpartition(".")[2]: name for name in names}
-    close = get_close_matches(key, [*names, *config.commands], n=1) or [
-        ends[match] for match in get_close_matches(key, ends, n=1)
-    ]
-    return f"; did you mean {close[0]!r}?" if close else "; `tidegate config` shows them all"
+    close = similar(key, [*names, *config.commands]) or ends.get(similar(key, ends) or "")
+    return f"; did you mean {close!r}?" if close else "; list all keys with: tidegate config"
 
 
 def _about(setting: Effective, file: Path | None) -> list[str]:
@@ -119,7 +126,7 @@ def _about(setting: Effective, file: Path | None) -> list[str]:
 
 def _print(settings: list[Effective]) -> None:
     rows = [(setting.key, setting.value, setting.origin) for setting in settings]
-    if not (output.is_terminal() and _print_rich(rows)):
+    if not (output.is_terminal() and uses_colour() is None and _print_rich(rows)):
         for line in table(rows, _HEAD):
             click.echo(line)
 
@@ -134,9 +141,9 @@ def _print_rich(rows: list[tuple[str, str, str]]) -> bool:
     except ModuleNotFoundError:
         return False
     drawn = Table(*_HEAD, box=box.SIMPLE_HEAD, pad_edge=False)
-    for row in rows:
-        style = "dim" if row[2] == "default" else ""
-        drawn.add_row(*(Text(cell, style) for cell in row))
+    for name, value, source in rows:
+        style = "dim" if source == "default" else ""
+        drawn.add_row(*(Text(cell, style) for cell in (name, value, source)))
     Console(file=sys.stdout, highlight=False).print(drawn)
     return True
 
@@ -146,14 +153,20 @@ def _print_rich(rows: list[tuple[str, str, str]]) -> bool:
 _PRIVATE = 0o600  # users may add secrets
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    epilog="""
+    tidegate init
+    tidegate init /etc/tidegate
+    """,
+)
 @click.argument("path", type=click.Path(path_type=Path), required=False, default=Path("tidegate.toml"))
-@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--force", is_flag=True, help="Overwrite an existing file.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def init(path: Path, force: bool, as_json: bool) -> int:
-    """Writes a settings file with every key in it: what it is for, and its default, commented out.
+    """Write a settings file with every key, its description and its default, commented out.
 
-    PATH is ./tidegate.toml if it is not given; of a folder, it is the tidegate.toml in it.
+    PATH is ./tidegate.toml by default. If it is a folder, the file is tidegate.toml in it.
     """
     from tidegate.settings.location import FILE
 
@@ -165,7 +178,7 @@ def init(path: Path, force: bool, as_json: bool) -> int:
         text = sample(apps)
     _write(path, text, force=force)
     for name, reason in broken.items():
-        click.echo(f"tidegate: the application {name!r} is left out, it cannot be used: {reason}", err=True)
+        click.echo(f"tidegate: left out the application {name!r}, which cannot be used: {reason}", err=True)
     where = "" if path == Path(FILE) else f" --config {quote(str(path))}"
     steps = [f"tidegate {verb}{where}" for verb in ("config", "serve", "doctor")]
     say({"file": str(path), "next": steps}, as_json, lambda: _lines(path, steps))
@@ -177,9 +190,14 @@ def _write(path: Path, text: str, *, force: bool) -> None:
         with open(path, "w" if force else "x", encoding="utf-8", opener=_private) as file:
             file.write(text)
     except FileExistsError as error:
-        raise CliError(f"{path} is there already; --force writes over it", Exit.REFUSED) from error
+        raise CliError(
+            f"{path} already exists; overwrite it with --force, or give another path", Exit.REFUSED
+        ) from error
     except OSError as error:
-        raise CliError(f"{path} cannot be written ({(error.strerror or '').lower()})", Exit.CONFIGURATION) from error
+        raise CliError(
+            f"{path} cannot be written ({(error.strerror or '').lower()}); give a path that you can write to",
+            Exit.CONFIGURATION,
+        ) from error
 
 
 def _private(path: str, flags: int) -> int:
@@ -190,10 +208,10 @@ def _private(path: str, flags: int) -> int:
 
 
 def _lines(path: Path, steps: list[str]) -> list[str]:
-    purposes = ("shows what counts", "starts page, API and workers", "checks that all is well")
+    purposes = ("show every setting", "start the page, the API and a worker", "check the installation")
     width = max(map(len, steps))
     return [
-        f"Wrote {path}. Every line in it is a default; take the # away before those that you change.",
+        f"Wrote {path}. Every line is a default. To change one, remove its # and edit it.",
         "",
         "Next:",
         *(f"  {step:<{width}}  {what}" for step, what in zip(steps, purposes, strict=True)),

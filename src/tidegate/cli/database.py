@@ -6,7 +6,7 @@ import getpass
 import json
 import logging
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import wraps
@@ -60,6 +60,11 @@ _ENDS: tuple[tuple[type[Exception], Exit], ...] = (
 )
 
 
+def exit_code_of(kind: type[Exception]) -> Exit:
+    """Return the exit code of a command that such an error ends."""
+    return next(code for known, code in _ENDS if issubclass(kind, known))
+
+
 class CliError(click.ClickException):
     """One line for the user, and the exit code for the kind of error."""
 
@@ -69,7 +74,7 @@ class CliError(click.ClickException):
 
 
 def command_at_store(command: F) -> F:
-    """Add --config, --url, --driver and --json, and turn every error into one line with its exit code."""
+    """Add --config, --db, --driver and --json, and turn every error into one line with its exit code."""
 
     @wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -102,7 +107,8 @@ def _database(ctx: click.Context, _: click.Parameter, url: str | None) -> str:
     makes = hasattr(ctx.command.callback, _MAY_MAKE)
     if configured is None and not makes and (default_file is None or not default_file.exists()):
         raise click.UsageError(
-            "which database? Give --url, set TIDEGATE_URL, or write a settings file with: tidegate init", ctx
+            "this folder has no tidegate.db and no settings; give --db, set TIDEGATE_DB, or run: tidegate init",
+            ctx,
         )
     return configured or DEFAULT_URL
 
@@ -111,17 +117,19 @@ _CONFIG = "tidegate.cli.config"
 _MAY_MAKE = "may_make"
 NUMBER = click.IntRange(1, 2**63 - 1)  # id of a job or source, as large as a database allows
 _FILE = click.Path(path_type=Path, dir_okay=False)
-CONFIG_HELP = "The settings, if not ./tidegate.toml."
+CONFIG_HELP = "Settings file.  [default: ./tidegate.toml]"
+DB_HELP = "Database: sqlite:///jobs.db or postgresql://user@host/db.  [default: that of the settings]"
 _OPTIONS = (
     click.option("--config", type=_FILE, expose_value=False, is_eager=True, callback=_keep_config, help=CONFIG_HELP),
     click.option(
-        "--url",
-        envvar="TIDEGATE_URL",
+        "--db",
+        "url",
+        envvar="TIDEGATE_DB",
         show_envvar=True,
         callback=_database,
-        help="The database, if not that of the settings: sqlite:///jobs.db or postgresql://user@host/db.",
+        help=DB_HELP,
     ),
-    click.option("--driver", type=click.Choice(["apsw", "sqlite3"]), help="The SQLite library, if not the newer one."),
+    click.option("--driver", type=click.Choice(["apsw", "sqlite3"]), help="SQLite library.  [default: the newer one]"),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
 )
 
@@ -133,8 +141,10 @@ def by_option(command: F) -> F:
     def run(*args: Any, by: str, reason: str, **kwargs: Any) -> Any:
         return command(*args, by=Actor(user_actor(by), Origin.CLI, reason), **kwargs)
 
-    by_flag = click.option("--by", default=my_login, show_default="your login", metavar="NAME", help="Who does it.")
-    reason_flag = click.option("--reason", default="", metavar="TEXT", help="Why, for those who ask later.")
+    by_flag = click.option(
+        "--by", default=my_login, show_default="your login", metavar="NAME", help="Actor for the audit log."
+    )
+    reason_flag = click.option("--reason", default="", metavar="TEXT", help="Reason for the audit log.")
     return by_flag(reason_flag(run))  # type: ignore[return-value]
 
 
@@ -148,8 +158,7 @@ def plain_mistakes() -> Iterator[None]:
             click.echo(f"tidegate: {other}", err=True)
         raise CliError(str(last), Exit.CONFIGURATION) from error
     except (TidegateError, ValueError, TypeError) as error:
-        code = next(code for kind, code in _ENDS if isinstance(error, kind))
-        raise CliError(str(error), code) from error
+        raise CliError(str(error), exit_code_of(type(error))) from error
 
 
 def is_to_be_made(url: str, driver: str | None) -> bool:
@@ -182,13 +191,16 @@ def store_at(url: str, driver: str | None, *, bare: bool = False) -> Iterator[St
     if path is not None:
         require_expected(str(path))
     if path is not None and not path.exists():
-        raise CliError(f"there is no database {path}; `tidegate db migrate` makes it", Exit.NOT_FOUND)
+        raise CliError(f"the database {path} does not exist; create it with: tidegate db migrate", Exit.NOT_FOUND)
     # The error line reports an unreachable database. A log line would repeat it.
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
     store = open_store(url, now=SYSTEM.now, driver=driver)
     try:
         if not bare and pending(store):
-            raise CliError("its schema is not up to date; run `tidegate db migrate`", Exit.CONFIGURATION)
+            raise CliError(
+                f"the schema of {shown_url(url)} is not up to date; update it with: tidegate db migrate",
+                Exit.CONFIGURATION,
+            )
         if not bare:
             store.keep_steady(SteadyClock(SYSTEM))
         yield store
@@ -211,7 +223,7 @@ def say_if_new(url: str) -> None:
     """Announce that a command creates a database. In the wrong folder, the mistake would go unnoticed."""
     file = sqlite_path(url)
     if file is not None and not file.exists() and not marker_file(str(file)).exists():
-        click.echo(f"tidegate: there is no database {file} here yet; it is made now", err=True)
+        click.echo(f"tidegate: creating the database {file}, which does not exist yet", err=True)
 
 
 def shown_url(url: str) -> str:
@@ -221,13 +233,19 @@ def shown_url(url: str) -> str:
     return _PASSWORD.sub(r"\1...", shown)
 
 
+class StyledLine(str):
+    """A line with colours. What comes from outside in it has no control characters any more."""
+
+    __slots__ = ()
+
+
 def say(document: Any, as_json: bool, lines: Callable[[], list[str]]) -> None:
     """Print one JSON document, or lines for users."""
     if as_json:
         click.echo(json.dumps(document, indent=2, default=str))
         return
     for line in lines():
-        click.echo(printable(line))
+        click.echo(line if isinstance(line, StyledLine) else printable(line))
 
 
 @runtime_checkable
@@ -248,15 +266,26 @@ def show_what(
     return Exit.OK
 
 
-def table(rows: Sequence[tuple[str, ...]], head: tuple[str, ...]) -> list[str]:
-    """Return aligned columns. Nothing without rows."""
+_COLOURS = {"good": "green", "busy": "cyan", "warn": "yellow", "bad": "red"}
+
+
+def table(rows: Sequence[tuple[str, ...]], head: tuple[str, ...], tones: Mapping[str, str] | None = None) -> list[str]:
+    """Return aligned columns. Nothing without rows. *tones*: the tone of a state, which is in the column STATE."""
     if not rows:
         return []
     rows = [tuple(printable(cell).replace("\n", " ") for cell in row) for row in rows]
     widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (head, *rows)
-    ]
+    state = head.index("STATE") if tones else -1
+
+    def line(row: tuple[str, ...], style: Callable[[int, str], str]) -> StyledLine:
+        padded = "  ".join(style(i, cell) + " " * (widths[i] - len(cell)) for i, cell in enumerate(row))
+        return StyledLine(padded.rstrip())
+
+    def coloured(i: int, cell: str) -> str:
+        colour = _COLOURS.get(tones.get(cell, "")) if tones and i == state else None
+        return click.style(cell, fg=colour) if colour else cell
+
+    return [line(head, lambda _, cell: click.style(cell, bold=True)), *(line(row, coloured) for row in rows)]
 
 
 def printable(text: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -22,18 +21,26 @@ from tidegate.store.sqlite import SqliteStore
 from tidegate.store.sqlite_files import remove_marker
 
 
-@click.group(cls=CommandGroup)
+@click.group(
+    cls=CommandGroup,
+    epilog="""
+    tidegate db status
+    tidegate db backup copy.db
+    """,
+)
 def db() -> None:
-    """Brings a database up to date, copies it, puts a copy back, and checks it."""
+    """Migrate, check, back up and restore the database."""
 
 
-@db.command()
+@db.command(epilog="tidegate db migrate --db sqlite:///jobs.db")
 @click.option(
-    "--new", is_flag=True, help="SQLite: use the file that is there, or make an empty one, where another is expected."
+    "--new",
+    is_flag=True,
+    help="SQLite: use the existing file, or create an empty one, although another one is expected.",
 )
 @command_at_store
 def migrate(new: bool, url: str, driver: str | None, as_json: bool) -> int:
-    """Makes the database if there is none, and brings its schema up to date."""
+    """Create the database if it is missing, and update its schema."""
     check_url(url, driver)
     path = sqlite_path(url)
     if new and path is not None:
@@ -48,21 +55,25 @@ def migrate(new: bool, url: str, driver: str | None, as_json: bool) -> int:
         identify(store)
     finally:
         store.close()
-    say({"applied": done}, as_json, lambda: [f"applied {migration}" for migration in done] or ["It was up to date."])
+    say(
+        {"applied": done},
+        as_json,
+        lambda: [f"applied {migration}" for migration in done] or ["The schema is up to date."],
+    )
     return Exit.OK
 
 
 def _steps_done(work: InterruptibleWork) -> str:
-    return f"{work.done} of {many(work.total, 'step')} were applied; run it again for the others"
+    return f"{work.done} of {many(work.total, 'migration')} applied; run the command again for the others"
 
 
-@db.command()
+@db.command(epilog="tidegate db status")
 @command_at_store
 def status(url: str, driver: str | None, as_json: bool) -> int:
-    """Says what the database is, whether its schema is up to date, and what is in it. Exit code 1: it is not."""
+    """Show the database, whether its schema is up to date, and its contents. Exit code 1: it is not up to date."""
     with store_at(url, driver, bare=True) as store:
         missing = pending(store)
-        about: dict[str, Any] = {
+        about: dict[str, object] = {
             "url": shown_url(url),
             "database": str(store.dialect),
             **({"library": store.driver} if isinstance(store, SqliteStore) else {}),
@@ -74,18 +85,18 @@ def status(url: str, driver: str | None, as_json: bool) -> int:
     return Exit.NEGATIVE if missing else Exit.OK
 
 
-def _contents(store: Store) -> dict[str, Any]:
-    epoch = store.read(lambda tx: tx.query("store_value", {"name": "epoch"}))
+def _contents(store: Store) -> dict[str, object]:
+    epoch = store.read(lambda tx: tx.scalar_or_none(int, "store_value", {"name": "epoch"}))
     queues = store.read(reports.queues)
     workers = [worker for worker in store.read(reports.workers) if worker.there]
     return {
-        "epoch": int(epoch[0][0]) if epoch else 0,
+        "epoch": epoch or 0,
         "queues": {queue.name: queue.jobs for queue in queues},
         "workers": len(workers),
     }
 
 
-def _lines(about: dict[str, Any]) -> list[str]:
+def _lines(about: dict[str, object]) -> list[str]:
     lines = []
     for name, value in about.items():
         if isinstance(value, dict):
@@ -99,41 +110,43 @@ def _lines(about: dict[str, Any]) -> list[str]:
     return lines
 
 
-@db.command()
+@db.command(epilog="tidegate db backup copy.db")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--replace", is_flag=True, help="Write over a file that is there.")
+@click.option("--replace", is_flag=True, help="Overwrite an existing file.")
 @command_at_store
 def backup(file: Path, replace: bool, url: str, driver: str | None, as_json: bool) -> int:
-    """Copies a SQLite database into FILE, whole and consistent, while others write."""
-    watched = long_work(lambda _: "no copy was made", as_json=as_json)
+    """Copy a SQLite database to FILE. The copy is consistent even while other processes write."""
+    watched = long_work(lambda _: "no copy was written", as_json=as_json)
     with store_at(url, driver, bare=True) as store, watched as work:
         job_restore.backup(store, file, replace=replace, stages=work)
     say({"file": str(file), "bytes": file.stat().st_size}, as_json, lambda: [f"{file}: {file.stat().st_size} bytes"])
     return Exit.OK
 
 
-@db.command()
+@db.command(epilog="tidegate db restore copy.db --yes")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False)
-@click.option("--yes", is_flag=True, help="What is in the database now may go.")
+@click.option("--yes", is_flag=True, help="Confirm that the current data is discarded.")
 @command_at_store
 def restore(file: Path | None, yes: bool, url: str, driver: str | None, as_json: bool) -> int:
-    """Puts a copy back in the place of a SQLite database, or finishes a restore of PostgreSQL.
+    """Replace a SQLite database by a copy, or finish a restore of PostgreSQL.
 
-    PostgreSQL is restored with its own tools; run this without FILE afterwards, before a worker starts.
+    Restore PostgreSQL with its own tools. Then run this command without FILE, before a worker starts.
 
-    Leases from before are refused: every fence jumps ahead. What ran when the copy was made is queued again, and open
-    breakers are half-open.
+    Earlier leases are refused. Jobs that ran when the copy was made are queued again. Open breakers are half-open.
     """
     check_url(url, driver)
     path = sqlite_path(url)
     if path is None and file is not None:
-        raise CliError("PostgreSQL is restored with pg_restore; then run this without FILE", Exit.REFUSED)
+        raise CliError(
+            f"{file} cannot be restored into PostgreSQL by this command; use pg_restore, then run this without FILE",
+            Exit.REFUSED,
+        )
     if path is not None and file is None:
-        raise click.UsageError("give the FILE of the copy")
+        raise click.UsageError("no FILE was given; give the copy to restore")
     if not yes:
-        lost = "what is in the database now is lost by this"
-        taken = "whatever runs now loses its lease by this, and is queued again"
-        raise CliError(f"{taken if path is None else lost}; say --yes", Exit.REFUSED)
+        lost = f"this replaces all data in {path}"
+        taken = "this ends the lease of every running job and queues it again"
+        raise CliError(f"{taken if path is None else lost}; confirm with --yes", Exit.REFUSED)
     if path is not None and file is not None:
         with long_work(lambda _: "the database is as it was", as_json=as_json) as work:
             result = job_restore.restore(path, file, SYSTEM.now, driver, stages=work)
@@ -143,16 +156,16 @@ def restore(file: Path | None, yes: bool, url: str, driver: str | None, as_json:
     say(
         {"epoch": result.epoch, "requeued": result.requeued},
         as_json,
-        lambda: [f"Restored, epoch {result.epoch}; {many(result.requeued, 'job')} that ran queued again."],
+        lambda: [f"Restored (epoch {result.epoch}). Queued again: {many(result.requeued, 'running job')}."],
     )
     return Exit.OK
 
 
-@db.command()
+@db.command(epilog="tidegate db check")
 @command_at_store
 def check(url: str, driver: str | None, as_json: bool) -> int:
-    """Looks for damage, and counts every job. Exit code 1: something is wrong."""
+    """Check the database for damage, and count every job. Exit code 1: something is wrong."""
     with store_at(url, driver) as store:
         wrong = job_restore.wrong_with(store)
-    say({"ok": not wrong, "wrong": wrong}, as_json, lambda: wrong or ["All is well."])
+    say({"ok": not wrong, "wrong": wrong}, as_json, lambda: wrong or ["No problems found."])
     return Exit.NEGATIVE if wrong else Exit.OK

@@ -18,6 +18,7 @@ import click
 
 from tidegate.cli.database import CliError, plain_mistakes
 from tidegate.cli.exits import Exit
+from tidegate.cli.root import Command
 
 if TYPE_CHECKING:
     from tidegate.apps import App
@@ -82,21 +83,31 @@ _HOST = "127.0.0.1"
 _PREFIX = "tidegate-demo-"
 
 
-@click.command()
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=8321, show_default=True, help="The port; 0 takes a free one."
+@click.command(
+    cls=Command,
+    epilog="""
+    tidegate demo
+    tidegate demo --port 8400 --story off
+    """,
 )
-@click.option("--story", type=click.Choice(["on", "off"]), default="on", show_default=True, help="off: only buttons.")
 @click.option(
-    "--speed", type=click.FloatRange(0.1, 20), default=1.0, show_default=True, help="How much faster the story goes."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8321,
+    show_default=True,
+    help="Port to listen on; 0 for a free one.",
 )
-@click.option("--keep", is_flag=True, help="Keep the directory with the database, and say where it is.")
-@click.option("--json", "as_json", is_flag=True, help="Print where it is as one line of JSON.")
+@click.option(
+    "--story", type=click.Choice(["on", "off"]), default="on", show_default=True, help="off: only the buttons."
+)
+@click.option("--speed", type=click.FloatRange(0.1, 20), default=1.0, show_default=True, help="Speed of the story.")
+@click.option("--keep", is_flag=True, help="Keep the folder with the database, and print its path.")
+@click.option("--json", "as_json", is_flag=True, help="Print the URL as one line of JSON when ready.")
 def demo(port: int, story: str, speed: float, keep: bool, as_json: bool) -> int:
-    """Shows what Tidegate does while services fail: all applications, on simulated services of this machine.
+    """Show a demo: all applications, while their simulated services fail.
 
-    Open the address that it prints, and watch: a story of three minutes breaks one service after the other, and tells
-    on every page what happens. Then break something yourself. Ctrl-C ends it, and nothing is left.
+    Open the URL that it prints. A story of three minutes breaks one service after the other, and every page
+    explains what happens. Then break something yourself. Ctrl-C ends the demo and removes its files.
     """
     _check_installed()
     from tidegate_demo.player import DemoRunner, StoryPlayer
@@ -115,7 +126,7 @@ def _check_installed() -> None:
 
     missing = [name for name in _NEEDED if name not in known()]
     if missing:
-        needs = f"the demo needs more than is installed, for {', '.join(missing)}: pip install 'tidegate[all]'"
+        needs = f"the demo needs {', '.join(missing)}, which cannot be used here; run: pip install 'tidegate[all]'"
         raise CliError(needs, Exit.CONFIGURATION)
 
 
@@ -151,8 +162,8 @@ def settled(runner: DemoRunner, folder: Path, port: int) -> tuple[Loaded, list[A
     apps = [demo(runner), *runner.environment.services.under(installed_apps)]
     settings = folder / "tidegate.toml"
     settings.write_bytes((files(_PACKAGE) / "tidegate.toml").read_bytes())
-    flags: dict[str, Any] = {
-        "url": f"sqlite:///{folder / 'tidegate.db'}",
+    flags: dict[str, object] = {
+        "db": f"sqlite:///{folder / 'tidegate.db'}",
         "secret_key_file": str(folder / "tidegate.key"),
         "convert.storage": str(folder / "files"),
         "server.host": _HOST,
@@ -163,7 +174,7 @@ def settled(runner: DemoRunner, folder: Path, port: int) -> tuple[Loaded, list[A
 
 def _say(address: str, folder: Path, *, as_json: bool) -> None:
     lines = (
-        "Tidegate shows itself, on simulated services.",
+        "The demo of Tidegate is running on simulated services.",
         f"  open     {address}",
         f"  data     {folder}",
         "  stop with Ctrl-C",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections import Counter
 from collections.abc import Iterable
 from functools import partial
@@ -18,10 +17,10 @@ import click
 from tidegate.accounts import users
 from tidegate.admin import doctor as admin_doctor
 from tidegate.admin.doctor import CheckStatus, Finding, error_finding, ok_finding, warn_finding
-from tidegate.cli.database import many, plain_mistakes, printable, say
+from tidegate.cli.database import DB_HELP, many, plain_mistakes, printable, say
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import config_option, installed
-from tidegate.cli.output import is_terminal
+from tidegate.cli.root import Command
 from tidegate.clock import SYSTEM
 from tidegate.secrets import BadSecret, Secrets
 from tidegate.settings.location import SettingsProblem
@@ -36,17 +35,23 @@ if TYPE_CHECKING:
 _COLOURS = {CheckStatus.OK: "green", CheckStatus.WARN: "yellow", CheckStatus.ERROR: "red"}
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    epilog="""
+    tidegate doctor
+    tidegate doctor --network --strict
+    """,
+)
 @config_option
-@click.option("--url", help="The database, if not that of the settings.")
-@click.option("--driver", type=click.Choice(["apsw", "sqlite3"]), help="The SQLite library, if not the newer one.")
-@click.option("--network", is_flag=True, help="Also try to reach the services that the settings name.")
-@click.option("--strict", is_flag=True, help="A warning is exit code 1, too.")
+@click.option("--db", "url", help=DB_HELP)
+@click.option("--driver", type=click.Choice(["apsw", "sqlite3"]), help="SQLite library.  [default: the newer one]")
+@click.option("--network", is_flag=True, help="Also connect to the services in the settings.")
+@click.option("--strict", is_flag=True, help="Exit with code 1 for warnings, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def doctor(config: Path | None, url: str | None, driver: str | None, network: bool, strict: bool, as_json: bool) -> int:
-    """Checks settings, database, workers, targets and security. It only looks: nothing is changed.
+    """Check settings, database, workers, targets and security. Nothing is changed.
 
-    Each finding that is not well comes with its fix. Exit code 1: there is an error.
+    Each problem comes with its fix. Exit code 1: there is an error.
     """
     # A finding reports an unreachable database. A log line would repeat it.
     logging.getLogger("psycopg").addHandler(logging.NullHandler())
@@ -97,7 +102,7 @@ def _settings(
     from tidegate.settings import SettingsError, load
 
     try:
-        loaded = load(file=config, flags={"url": url}, apps=apps, broken=broken)
+        loaded = load(file=config, flags={"db": url}, apps=apps, broken=broken)
     except SettingsError as error:
         return None, [_problem(problem) for problem in error.problems]
     set_count = sum(setting.origin != "default" for setting in loaded.effective())
@@ -131,7 +136,7 @@ def _url(loaded: Loaded | None, config: Path | None, url: str | None) -> str | N
     from tidegate.settings.location import DEFAULT_URL
 
     if loaded is not None:
-        return loaded.values.url
+        return loaded.values.db
     try:
         located = url or store_url(config) or DEFAULT_URL
         check_url(located)
@@ -162,12 +167,10 @@ def _security(loaded: Loaded | None, url: str | None, *, signs_in: bool) -> list
                 ok_finding("security.bind", f"The server listens on {host}: only this machine can reach it.")
             )
         elif signs_in:
-            findings.append(
-                ok_finding("security.bind", f"The server listens on {host}: whoever reaches it must sign in.")
-            )
+            findings.append(ok_finding("security.bind", f"The server listens on {host}, and every user must sign in."))
         else:
             fact = (
-                f"The server is to listen on {host}, which others reach, and nobody has a password: it does not start."
+                f"server.host is {host}, which other machines can reach, and no user exists: the server does not start."
             )
             findings.append(error_finding("security.bind", fact, "tidegate user add NAME --role admin"))
         findings += _key(loaded)
@@ -198,10 +201,8 @@ def _lines(findings: list[Finding], errors: int, warnings: int) -> list[str]:
     if errors or warnings:
         parts = [many(n, what) for n, what in ((errors, "error"), (warnings, "warning")) if n]
         return [*lines, "", f"{', '.join(parts)}."]
-    return [*lines, "", "All is well."]
+    return [*lines, "", "No problems found."]
 
 
 def _mark(status: CheckStatus) -> str:
-    word = f"{status:<5}"
-    plain = not is_terminal() or "NO_COLOR" in os.environ
-    return word if plain else click.style(word, fg=_COLOURS[status], bold=status is not CheckStatus.OK)
+    return click.style(f"{status:<5}", fg=_COLOURS[status], bold=status is not CheckStatus.OK)

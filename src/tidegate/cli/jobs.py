@@ -23,6 +23,7 @@ from tidegate.jobs.bulk.service import BulkOutcome
 from tidegate.jobs.bulk.table import RUNNING
 from tidegate.jobs.listing import STATES, Count, Filter
 from tidegate.jobs.reports import JobReport, JobSummary, QueueReport
+from tidegate.labels import JOBS
 from tidegate.store.base import Store, Tx, now_of
 
 # -- actions -----------------------------------------------------------------------------------------------------------
@@ -37,14 +38,14 @@ FILTERS = (
         type=click.Choice(STATES),
         metavar="STATE",
         callback=lambda ctx, param, value: value or "",
-        help=f"In this state: {', '.join(STATES)}.",
+        help=f"Only jobs in this state: {', '.join(STATES)}.",
     ),
-    click.option("--queue", default="", help="Of this queue."),
-    click.option("--kind", default="", help="Of this kind."),
-    click.option("--target", default="", help="Of this target."),
-    click.option("--code", default="", help="Whose last failure has this code."),
-    click.option("--older", metavar="TIME", callback=duration, help="Made at least so long ago, such as 1h."),
-    click.option("--younger", metavar="TIME", callback=duration, help="Made at most so long ago, such as 1d."),
+    click.option("--queue", default="", help="Only jobs of this queue."),
+    click.option("--kind", default="", help="Only jobs of this kind."),
+    click.option("--target", default="", help="Only jobs of this target."),
+    click.option("--code", default="", help="Only jobs whose last failure has this code."),
+    click.option("--older", metavar="TIME", callback=duration, help="Only jobs older than this, such as 1h."),
+    click.option("--younger", metavar="TIME", callback=duration, help="Only jobs younger than this, such as 1d."),
 )
 
 
@@ -68,7 +69,7 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def action_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the ids, the filters, --expect, --by and the database options."""
-    expect = click.option("--expect", type=click.IntRange(0), help="Do it to all that match, if they are so many.")
+    expect = click.option("--expect", type=click.IntRange(0), help="Act on all matching jobs, if this is their number.")
     ids = click.argument("ids", type=NUMBER, nargs=-1, metavar="[ID]...")
     return ids(filter_options(expect(by_option(command_at_store(command)))))
 
@@ -88,9 +89,9 @@ def act(
     wanted = Filter(**which)
     chosen = wanted != Filter()
     if ids and (chosen or expect is not None):
-        raise click.UsageError("give ids, or a filter with --expect, not both")
+        raise click.UsageError("ids and a filter were given; give one of them")
     if not ids and not chosen:
-        raise click.UsageError("give the ids of jobs, or a filter such as --queue or --code")
+        raise click.UsageError("no jobs were given; give their ids, or a filter such as --queue or --code")
     if wanted.state:
         verb = replace(verb, which=f"{wanted.state} job")
     with store_at(url, driver) as store:
@@ -109,11 +110,11 @@ def act(
 
 def _counted(verb: Verb, count: Count, as_json: bool) -> int:
     if count.capped:
-        line = f"{count} {verb.which}s found; that is too many at once, narrow it down."
+        line = f"Found {count} {verb.which}s, which is too many for one action. Add a filter."
     elif not count.n:
         line = _nothing(verb)
     else:
-        line = f"{many(count.n, verb.which)} found; to {verb.name}, say --expect {count.n}."
+        line = f"Found {many(count.n, verb.which)}. To {verb.name}, add --expect {count.n}."
     _say(verb, BulkOutcome(count.n), as_json, lambda: [line], dry_run=True)
     return Exit.OK if count.n else Exit.NEGATIVE
 
@@ -125,10 +126,10 @@ def _outcome(verb: Verb, outcome: BulkOutcome) -> list[str]:
     if outcome.left:
         named = ", ".join(map(str, outcome.left[:_MAX_NAMED]))
         others = outcome.refused - _MAX_NAMED
-        lines.append(f"Left as they are: {named}{f' and {others:,} more' if others > 0 else ''}.")
+        lines.append(f"Not changed: {named}{f' and {others:,} more' if others > 0 else ''}.")
         lines.append(f"Why: tidegate bulk show {outcome.bulk}")
     if outcome.state == RUNNING:
-        lines.append(f"Somebody else goes on with it; how far it is: tidegate bulk show {outcome.bulk}")
+        lines.append(f"Another process continues it. Show its progress with: tidegate bulk show {outcome.bulk}")
     return lines
 
 
@@ -142,7 +143,7 @@ def _say(verb: Verb, outcome: BulkOutcome, as_json: bool, lines: Callable[[], li
 
 def _act_singly(store: Store, verb: Verb, ids: tuple[int, ...], by: str, as_json: bool) -> int:
     """Act on each job in its own transaction. The exit code is that of the first error."""
-    results: list[dict[str, Any]] = []
+    results: list[dict[str, object]] = []
     code = Exit.OK
     for job in ids:
         message, ended = _act_on_job(store, verb, job, by)
@@ -161,21 +162,27 @@ def _act_on_job(store: Store, verb: Verb, job: int, by: str) -> tuple[str, Exit]
     except Rejected as error:
         return str(error), Exit.REFUSED
     except UniqueTaken:
-        return "another job has taken its place", Exit.REFUSED
-    return "it runs, and was told to stop" if message == "asked" else "", Exit.OK
+        return "another job has its unique value now; cancel that one first", Exit.REFUSED
+    return "running; it was asked to stop" if message == "asked" else "", Exit.OK
 
 
-@click.group(cls=CommandGroup)
+@click.group(
+    cls=CommandGroup,
+    epilog="""
+    tidegate jobs list --state failed
+    tidegate jobs retry 12
+    """,
+)
 def jobs() -> None:
-    """Lists, shows, retries, cancels and forgets jobs, and pauses queues."""
+    """List, show, retry, cancel and forget jobs, and pause queues."""
 
 
-@jobs.command("list")
+@jobs.command("list", epilog="tidegate jobs list --state failed --queue mail --younger 1d")
 @filter_options
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="At most so many.")
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Maximum number of jobs.")
 @command_at_store
 def list_(limit: int, url: str, driver: str | None, as_json: bool, **which: Any) -> int:
-    """Lists jobs, the newest first."""
+    """List jobs, newest first."""
     wanted = Filter(**which)
     return show_what(lambda tx: listing.jobs(tx, wanted, limit=limit).items, _job_lines, url, driver, as_json=as_json)
 
@@ -196,13 +203,14 @@ def _job_lines(jobs: Sequence[JobSummary]) -> list[str]:
         )
         for job in jobs
     ]
-    return table(rows, head) or ["There is no such job."]
+    tones = {state: label.tone for state, label in JOBS.items()}
+    return table(rows, head, tones) or ["No jobs match."]
 
 
-@jobs.command()
+@jobs.command(epilog="tidegate jobs queues")
 @command_at_store
 def queues(url: str, driver: str | None, as_json: bool) -> int:
-    """Lists the queues, with how many jobs they have in which state."""
+    """List queues with their number of jobs in each state."""
     return show_what(reports.queues, _queue_lines, url, driver, as_json=as_json)
 
 
@@ -217,14 +225,14 @@ def _queue_lines(queues: list[QueueReport]) -> list[str]:
         )
         for queue in queues
     ]
-    return table(rows, head) or ["There is no queue."]
+    return table(rows, head) or ["No queues yet."]
 
 
-@jobs.command()
+@jobs.command(epilog="tidegate jobs show 12")
 @click.argument("job_id", type=NUMBER, metavar="ID")
 @command_at_store
 def show(job_id: int, url: str, driver: str | None, as_json: bool) -> int:
-    """Shows one job: its arguments, its history, and why it waits if it does."""
+    """Show one job: its arguments, its history, and why it waits."""
     return show_what(lambda tx: reports.job(tx, job_id), _detail, url, driver, as_json=as_json)
 
 
@@ -264,43 +272,61 @@ _CANCEL = Verb(name="cancel", one=actions.cancel, which="queued or running job",
 _FORGET = Verb(name="forget", one=actions.forget, which="ended job", doing="Forgetting", done="forgotten")
 
 
-@jobs.command()
+@jobs.command(
+    epilog="""
+    tidegate jobs retry 12 13
+    tidegate jobs retry --queue mail --code timeout
+    tidegate jobs retry --queue mail --code timeout --expect 240
+    """
+)
 @action_options
 def retry(**options: Any) -> int:
-    """Queues failed jobs again: the ones named, or all that match a filter.
+    """Queue failed jobs again: the ones you name, or all that match a filter.
 
-    With a filter the number is only told at first; give it back with --expect to retry them.
+    With a filter, the command first prints how many jobs match. Repeat it with that number as --expect.
     """
     return act(_RETRY, **options)
 
 
-@jobs.command()
+@jobs.command(
+    epilog="""
+    tidegate jobs cancel 12
+    tidegate jobs cancel --queue mail --expect 240
+    """
+)
 @action_options
 def cancel(**options: Any) -> int:
-    """Cancels jobs, the ones named or all that match a filter; one that runs is told to stop.
+    """Cancel jobs: the ones you name, or all that match a filter. A running job is asked to stop.
 
-    With a filter the number is only told at first; give it back with --expect to cancel them.
+    With a filter, the command first prints how many jobs match. Repeat it with that number as --expect.
     """
     return act(_CANCEL, **options)
 
 
-@jobs.command()
+@jobs.command(
+    epilog="""
+    tidegate jobs forget 12
+    tidegate jobs forget --state done --older 30d --expect 240
+    """
+)
 @action_options
 def forget(**options: Any) -> int:
-    """Removes jobs that have ended, with their history, and frees what they hold.
+    """Remove finished jobs with their history, and free their unique values.
 
-    With a filter the number is only told at first; give it back with --expect to forget them.
+    With a filter, the command first prints how many jobs match. Repeat it with that number as --expect.
     """
     return act(_FORGET, **options)
 
 
-@jobs.command()
+@jobs.command(epilog="tidegate jobs pause mail --for 2h")
 @click.argument("queue")
-@click.option("--for", "lasts", required=True, metavar="TIME", callback=duration, help="For how long, such as 2h.")
+@click.option(
+    "--for", "lasts", required=True, metavar="TIME", callback=duration, help="Duration of the pause, such as 2h."
+)
 @by_option
 @command_at_store
 def pause(queue: str, lasts: float, by: str, url: str, driver: str | None, as_json: bool) -> int:
-    """Claims no job of a queue for a time."""
+    """Pause a queue: no worker claims its jobs until then."""
 
     def work(tx: Tx) -> float:
         return actions.pause_queue(tx, queue, now_of(tx) + lasts, by)
@@ -311,15 +337,15 @@ def pause(queue: str, lasts: float, by: str, url: str, driver: str | None, as_js
     return Exit.OK
 
 
-@jobs.command()
+@jobs.command(epilog="tidegate jobs resume mail")
 @click.argument("queue")
 @by_option
 @command_at_store
 def resume(queue: str, by: str, url: str, driver: str | None, as_json: bool) -> int:
-    """Ends the pause of a queue."""
+    """End the pause of a queue."""
     with store_at(url, driver) as store:
         was = store.write(lambda tx: actions.resume_queue(tx, queue, by))
         store.announce()
-    message = f"The queue {queue} goes on." if was else f"The queue {queue} was not paused."
+    message = f"The queue {queue} is no longer paused." if was else f"The queue {queue} was not paused."
     say({"queue": queue, "was_paused": was}, as_json, lambda: [message])
     return Exit.OK if was else Exit.NEGATIVE

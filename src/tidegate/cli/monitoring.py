@@ -22,30 +22,35 @@ from tidegate.cli.database import (
 )
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import config_option, duration, load_settings
-from tidegate.cli.root import CommandGroup
+from tidegate.cli.root import Command, CommandGroup
 from tidegate.notices import deliveries as reports
 from tidegate.notices.deliveries import ChannelReport
 from tidegate.store.base import Tx, now_of
 
 
-@click.group(cls=CommandGroup)
+@click.group(cls=CommandGroup, epilog="tidegate export alerts --out rules.yml")
 def export() -> None:
-    """Writes rules for alerts and dashboards over the metrics of a server."""
+    """Export alert rules and dashboards for the metrics of a server."""
 
 
 _AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
-@export.command()
-@click.option("--page", default="http://127.0.0.1:8321", show_default=True, help="Where people reach the server.")
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="The file to write, instead of standard output.")
+@export.command(epilog="tidegate export alerts --page https://tidegate.example.org --out rules.yml")
+@click.option(
+    "--page",
+    default="http://127.0.0.1:8321",
+    show_default=True,
+    help="Public URL of the server; the alerts link to it.",
+)
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="File to write, instead of standard output.")
 @_AS_JSON
 def alerts(page: str, out: Path | None, as_json: bool) -> int:
-    """Writes the rules for alerts, as Prometheus loads them (rule_files)."""
+    """Export alert rules for Prometheus (rule_files)."""
     from tidegate.admin.monitoring import document, rules_file
 
     if not page.startswith(("http://", "https://")):
-        raise CliError(f"--page: {page!r} is no address; give one such as https://tidegate.example.org", Exit.USAGE)
+        raise CliError(f"--page: {page!r} is not a URL; give one such as https://tidegate.example.org", Exit.USAGE)
     if out is not None:
         _write({out: rules_file(page)}, as_json)
     else:
@@ -53,23 +58,30 @@ def alerts(page: str, out: Path | None, as_json: bool) -> int:
     return Exit.OK
 
 
-@export.command()
+@export.command(
+    epilog="""
+    tidegate export grafana queues > queues.json
+    tidegate export grafana --out dashboards
+    """
+)
 @click.argument("name", required=False)
-@click.option("-o", "--out", type=click.Path(path_type=Path), help="The folder to write all dashboards to.")
+@click.option("-o", "--out", type=click.Path(path_type=Path), help="Folder to write the dashboards to.")
 @_AS_JSON
 def grafana(name: str | None, out: Path | None, as_json: bool) -> int:
-    """Writes a dashboard for Grafana: targets, queues or workers; with --out, all of them or the one that is named."""
+    """Export a Grafana dashboard: targets, queues or workers. With --out, export all of them or the named one."""
     from tidegate.admin.monitoring import BOARDS, as_text, board
 
     if name is not None and name not in BOARDS:
-        raise CliError(f"there is no dashboard {name!r}; there are: {', '.join(BOARDS)}", Exit.USAGE)
+        raise CliError(f"unknown dashboard {name!r}; choose one of: {', '.join(BOARDS)}", Exit.USAGE)
     if out is not None:
         _write(
             {out / f"tidegate-{board_name}.json": as_text(board_name) for board_name in ([name] if name else BOARDS)},
             as_json,
         )
     elif name is None:
-        raise CliError(f"say which dashboard ({', '.join(BOARDS)}), or give a folder with --out", Exit.USAGE)
+        raise CliError(
+            f"no dashboard was named; name one of {', '.join(BOARDS)}, or give a folder with --out", Exit.USAGE
+        )
     else:
         say(board(name), as_json, lambda: as_text(name).splitlines())
     return Exit.OK
@@ -81,22 +93,36 @@ def _write(texts: Mapping[Path, str], as_json: bool) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise CliError(f"{path} cannot be written: {error.strerror}", Exit.NEGATIVE) from error
-    say({"files": [str(path) for path in texts]}, as_json, lambda: [f"wrote {path}" for path in texts])
+            raise CliError(
+                f"{path} cannot be written ({error.strerror}); give a path that you can write to", Exit.NEGATIVE
+            ) from error
+    say({"files": [str(path) for path in texts]}, as_json, lambda: [f"Wrote {path}." for path in texts])
 
 
 # -- activity ----------------------------------------------------------------------------------------------------------
 
 
-@click.command()
-@click.option("--actor", default="", help="By this one.")
-@click.option("--action", type=click.Choice(list(ACTIONS)), metavar="ACTION", help="What they did, as queue_paused.")
-@click.option("--origin", type=click.Choice(list(ORIGINS)), metavar="ORIGIN", help=f"From: {', '.join(ORIGINS)}.")
-@click.option("--subject", type=click.Choice(list(SUBJECTS)), metavar="SUBJECT", help=f"To a: {', '.join(SUBJECTS)}.")
-@click.option("--name", default="", help="To the one with this name.")
-@click.option("--older", metavar="TIME", callback=duration, help="At least so long ago, such as 1h.")
-@click.option("--younger", metavar="TIME", callback=duration, help="At most so long ago, such as 1d.")
-@click.option("--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="At most so many.")
+@click.command(
+    cls=Command,
+    epilog="""
+    tidegate activity --actor ada --younger 1d
+    tidegate activity --subject queue --name mail
+    """,
+)
+@click.option("--actor", default="", help="Only changes by this actor.")
+@click.option(
+    "--action", type=click.Choice(list(ACTIONS)), metavar="ACTION", help="Only this action, such as queue_paused."
+)
+@click.option("--origin", type=click.Choice(list(ORIGINS)), metavar="ORIGIN", help=f"Only from: {', '.join(ORIGINS)}.")
+@click.option(
+    "--subject", type=click.Choice(list(SUBJECTS)), metavar="SUBJECT", help=f"Only of a: {', '.join(SUBJECTS)}."
+)
+@click.option("--name", default="", help="Only of the subject with this name.")
+@click.option("--older", metavar="TIME", callback=duration, help="Only entries older than this, such as 1h.")
+@click.option("--younger", metavar="TIME", callback=duration, help="Only entries younger than this, such as 1d.")
+@click.option(
+    "--limit", default=20, show_default=True, type=click.IntRange(1, 10_000), help="Maximum number of entries."
+)
 @command_at_store
 def activity(
     actor: str,
@@ -111,7 +137,7 @@ def activity(
     driver: str | None,
     as_json: bool,
 ) -> int:
-    """Shows who did what, on the page, through the API, at the command line or in a program; the newest first."""
+    """List who changed what on the page, through the API, on the command line or in a program, newest first."""
 
     def read(tx: Tx) -> list[AuditLine]:
         now = now_of(tx)
@@ -135,7 +161,7 @@ def _activity_lines(entries: list[AuditLine]) -> list[str]:
         (when(entry.deed.at), entry.deed.actor, entry.deed.origin, entry.what, _change(entry), entry.deed.reason)
         for entry in entries
     ]
-    return table(rows, ("AT", "WHO", "FROM", "WHAT", "BEFORE -> AFTER", "REASON")) or ["Nobody did anything like that."]
+    return table(rows, ("AT", "WHO", "FROM", "WHAT", "BEFORE -> AFTER", "REASON")) or ["No entries match."]
 
 
 def _change(line: AuditLine) -> str:
@@ -146,20 +172,26 @@ def _change(line: AuditLine) -> str:
 # -- channels ----------------------------------------------------------------------------------------------------------
 
 
-@click.group(cls=CommandGroup)
+@click.group(
+    cls=CommandGroup,
+    epilog="""
+    tidegate channels list
+    tidegate channels test mail
+    """,
+)
 def channels() -> None:
-    """Lists where notices go beside the page, and tests one of them."""
+    """List notification channels, or test one."""
 
 
-@channels.command("list")
+@channels.command("list", epilog="tidegate channels list")
 @command_at_store
 def list_(url: str, driver: str | None, as_json: bool) -> int:
-    """Lists every channel, in order, with its last delivery."""
+    """List channels in order, with their last delivery."""
     return show_what(reports.channels, _channel_lines, url, driver, as_json=as_json)
 
 
 def _channel_lines(channels: list[ChannelReport]) -> list[str]:
-    head = ("CHANNEL", "KIND", "STATE", "IS TOLD", "LAST DELIVERY", "LAST TEST", "WHY")
+    head = ("CHANNEL", "KIND", "STATE", "RECEIVES", "LAST DELIVERY", "LAST TEST", "WHY")
     rows = [
         (
             channel.name,
@@ -172,16 +204,16 @@ def _channel_lines(channels: list[ChannelReport]) -> list[str]:
         )
         for channel in channels
     ]
-    return table(rows, head) or ["There is no channel but the page; name one in the settings: [channels.NAME]."]
+    return table(rows, head) or ["No channels; add one to the settings: [channels.NAME]."]
 
 
-@channels.command()
+@channels.command(epilog="tidegate channels test mail")
 @click.argument("name")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @by_option
 @config_option
 def test(name: str, config: Path | None, as_json: bool, by: str) -> int:
-    """Sends a test through a channel of the settings now, and says how that went."""
+    """Send a test message through a channel now, and print the result."""
     from tidegate.jobs.queue import Queue
     from tidegate.notices.dispatcher import NoticeDispatcher
 
@@ -189,13 +221,11 @@ def test(name: str, config: Path | None, as_json: bool, by: str) -> int:
         values = load_settings(config).values
         channels = values.channels.all()
         if any(channel.name == name for channel in channels):
-            say_if_new(values.url)
-        with Queue(values.url) as queue:
+            say_if_new(values.db)
+        with Queue(values.db) as queue:
             tested = NoticeDispatcher(queue, channels, address=values.address).test(name, by)
     fine = tested.fault is None
-    message = (
-        f"Delivered through {name}. Look whether it has come." if fine else f"{name} did not deliver: {tested.why}"
-    )
+    message = f"Delivered through {name}. Check that it arrived." if fine else f"{name} did not deliver: {tested.why}"
     code = None if tested.fault is None else tested.fault.code
     about = {"channel": name, "delivered": fine, "code": code, "why": tested.why}
     say(about, as_json, lambda: [message])

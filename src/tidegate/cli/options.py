@@ -14,7 +14,7 @@ import click
 
 from tidegate.audit import Actor, Origin, user_actor
 from tidegate.cli import database
-from tidegate.cli.database import CONFIG_HELP, CliError, my_login, plain_mistakes
+from tidegate.cli.database import CONFIG_HELP, DB_HELP, CliError, my_login, plain_mistakes
 from tidegate.cli.exits import Exit
 from tidegate.durations import seconds
 
@@ -55,7 +55,7 @@ def needs_server() -> None:
     needs_models()
     if not all(map(find_spec, ("fastapi", "uvicorn"))):
         raise CliError(
-            "the server needs more packages; install them with: pip install 'tidegate[server]'", Exit.CONFIGURATION
+            "the server needs packages that are not installed; run: pip install 'tidegate[server]'", Exit.CONFIGURATION
         )
 
 
@@ -65,13 +65,14 @@ def needs_models() -> None:
         import pydantic  # noqa: F401 - is it there?
     except ModuleNotFoundError as error:
         raise CliError(
-            "the settings need one more package; install it with: pip install 'tidegate[server]'", Exit.CONFIGURATION
+            "the settings need the package pydantic, which is not installed; run: pip install 'tidegate[server]'",
+            Exit.CONFIGURATION,
         ) from error
 
 
 _OPTIONS = (
     click.option("--config", type=click.Path(path_type=Path, dir_okay=False), help=CONFIG_HELP),
-    click.option("--url", help="The database, if not that of the settings."),
+    click.option("--db", help=DB_HELP),
     click.option("--json", "as_json", is_flag=True, help="Print one JSON document."),
 )
 
@@ -82,7 +83,7 @@ class AtServer:
 
     app: str
     config: Path | None = None
-    url: str | None = None
+    db: str | None = None
     as_json: bool = False
 
     @property
@@ -98,12 +99,13 @@ class AtServer:
 
         with plain_mistakes():
             apps, broken = server.there_are()
-            loaded = load(file=self.config, flags={"url": self.url} if self.url else None, apps=apps, broken=broken)
-            database.say_if_new(loaded.values.url)
+            loaded = load(file=self.config, flags={"db": self.db} if self.db else None, apps=apps, broken=broken)
+            database.say_if_new(loaded.values.db)
             with server.assembled(loaded, [app for app in apps if app.name == self.app]) as assembled:
                 if not assembled.apps:
                     raise CliError(
-                        f"the application {self.app} is not to run; add it to apps in the settings", Exit.CONFIGURATION
+                        f"the application {self.app} is switched off; add it to apps in the settings",
+                        Exit.CONFIGURATION,
                     )
                 yield assembled.apps[0]
 
@@ -113,11 +115,11 @@ class AtServer:
 
 
 def at_server(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add --config, --url and --json. The command gets them as an `AtServer`, before its own parameters."""
+    """Add --config, --db and --json. The command gets them as an `AtServer`, before its own parameters."""
 
     @click.pass_obj
-    def run(at: AtServer, /, config: Path | None, url: str | None, as_json: bool, **own: Any) -> Any:
-        return command(replace(at, config=config, url=url, as_json=as_json), **own)
+    def run(at: AtServer, /, config: Path | None, db: str | None, as_json: bool, **own: Any) -> Any:
+        return command(replace(at, config=config, db=db, as_json=as_json), **own)
 
     wrapped: Callable[..., Any] = update_wrapper(run, command)
     for option in reversed(_OPTIONS):
@@ -133,5 +135,5 @@ def duration(ctx: click.Context, param: click.Parameter, value: str | None) -> f
         return seconds(float(value) if value.replace(".", "", 1).isdigit() else value, field="it")
     except ValueError as error:
         raise click.BadParameter(
-            f"{value!r} is no time; give a number of seconds, or 30s, 5m, 1h30m, 2d", ctx, param
+            f"{value!r} is not a duration; give seconds, or a text such as 30s, 5m, 1h30m or 2d", ctx, param
         ) from error

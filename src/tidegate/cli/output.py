@@ -14,6 +14,7 @@ import click
 
 from tidegate.cli.database import CliError
 from tidegate.cli.exits import Exit
+from tidegate.cli.root import uses_colour
 from tidegate.store.base import Progress
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ Rows = list[list[str]]
 
 def table(head: list[str], rows: Rows) -> None:
     """Print a table, in colour on a terminal. The first column is a label, the others are numbers."""
-    if not (is_terminal() and _rich(head, rows)):
+    if not (is_terminal() and uses_colour() is None and _rich(head, rows)):
         for line in plain(head, rows):
             click.echo(line)
 

@@ -11,16 +11,18 @@ from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from tidegate import process
-from tidegate.cli.database import CONFIG_HELP, CliError, plain_mistakes, say, shown_url
+from tidegate.cli.database import CONFIG_HELP, DB_HELP, CliError, plain_mistakes, say, shown_url
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import load_settings, needs_models, needs_server
+from tidegate.cli.root import Command
 from tidegate.logs import write_log
 from tidegate.settings.location import FILE, FILE_VARIABLE
+from tidegate.validation import JsonObject
 
 if TYPE_CHECKING:
     from tidegate.jobs.queue import Queue
@@ -30,14 +32,21 @@ if TYPE_CHECKING:
 # -- serve -------------------------------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    epilog="""
+    tidegate serve
+    tidegate serve --port 8400 --simulators
+    tidegate serve --db postgresql://tidegate@db.lan/tidegate --no-work
+    """,
+)
 @click.option("--config", "file", type=click.Path(path_type=Path, dir_okay=False), help=CONFIG_HELP)
-@click.option("--url", help="The database: sqlite:///tidegate.db or postgresql://user@host/database.")
-@click.option("--host", help="The address to listen on.  [default: 127.0.0.1]")
-@click.option("--port", type=click.IntRange(0, 65535), help="The port; 0 takes a free one.  [default: 8321]")
+@click.option("--db", "url", help=DB_HELP)
+@click.option("--host", help="Address to listen on.  [default: 127.0.0.1]")
+@click.option("--port", type=click.IntRange(0, 65535), help="Port to listen on; 0 for a free one.  [default: 8321]")
 @click.option("--simulators", is_flag=True, help="Let the applications call simulated services.")
-@click.option("--json", "as_json", is_flag=True, help="Print where it is as one line of JSON.")
-@click.option("--no-work", is_flag=True, help="Serve only; workers run elsewhere.")
+@click.option("--json", "as_json", is_flag=True, help="Print the URL as one line of JSON when ready.")
+@click.option("--no-work", is_flag=True, help="Run no jobs; workers run elsewhere.")
 def serve(
     file: Path | None,
     url: str | None,
@@ -47,9 +56,9 @@ def serve(
     as_json: bool,
     no_work: bool,
 ) -> int:
-    """Serves the page and the API, and works on the jobs of the applications, until SIGTERM or SIGINT.
+    """Serve the page and the API, and run the jobs of the applications, until SIGTERM or SIGINT.
 
-    Everything it needs is one SQLite file, which it makes. With a postgresql:// URL, more workers may run on other
+    It needs one SQLite file, which it creates. With a postgresql:// URL, you can run more workers on other
     machines: `tidegate worker`.
     """
     needs_server()
@@ -58,7 +67,7 @@ def serve(
     from tidegate.web.connections import PortTaken, listening_at
 
     process.trim_regularly()
-    flags: dict[str, Any] = {"url": url, "server.host": host, "server.port": port, "simulators": simulators or None}
+    flags: JsonObject = {"db": url, "server.host": host, "server.port": port, "simulators": simulators or None}
     with plain_mistakes():
         apps, broken = server.there_are()
         set_flags = {key: value for key, value in flags.items() if value is not None}
@@ -83,7 +92,7 @@ def serve(
                 about = {
                     "version": __version__,
                     "address": address,
-                    "database": shown_url(values.url),
+                    "database": shown_url(values.db),
                     "applications": [app.app.name for app in assembled.apps],
                     "simulators": simulated,
                 }
@@ -94,9 +103,9 @@ def serve(
     return Exit.OK
 
 
-def _lines(about: dict[str, Any]) -> list[str]:
+def _lines(about: JsonObject) -> list[str]:
     return [
-        f"Tidegate {about['version']} is at {about['address']}",
+        f"Tidegate {about['version']} is running at {about['address']}",
         f"  database      {about['database']}",
         f"  applications  {', '.join(about['applications']) or 'none'}",
         *(line for name, simulator in about["simulators"].items() for line in _simulated(name, simulator)),
@@ -114,41 +123,57 @@ def _simulated(name: str, about: dict[str, str]) -> Iterator[str]:
 _CONCURRENCY = 20
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    epilog="""
+    tidegate worker
+    tidegate worker --db postgresql://tidegate@db.lan/tidegate
+    tidegate worker myapp.jobs:q --concurrency 50 --queues mail,reports
+    """,
+)
 @click.argument("source", metavar="[MODULE[:QUEUE]]", required=False)
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 10_000),
-    help="Jobs at the same time.  [default: 20, or as the settings say]",
+    help="Maximum number of concurrent jobs.  [default: 20, or that of the settings]",
 )
-@click.option("--queues", metavar="NAMES", help="Only these queues, with commas between them.")
-@click.option("--json", "as_json", is_flag=True, help="Print what it did as one JSON document when it ends.")
+@click.option("--queues", metavar="NAMES", help="Only these queues, separated by commas.")
+@click.option("--json", "as_json", is_flag=True, help="Print the totals as one JSON document at the end.")
 @click.option("--config", "file", type=click.Path(path_type=Path, dir_okay=False), help=CONFIG_HELP)
-def worker(source: str | None, concurrency: int | None, queues: str | None, as_json: bool, file: Path | None) -> int:
-    """Works on the jobs that a module declares, or on those of the installed applications, until SIGTERM or SIGINT.
+@click.option("--db", "url", help=DB_HELP)
+def worker(
+    source: str | None, concurrency: int | None, queues: str | None, as_json: bool, file: Path | None, url: str | None
+) -> int:
+    """Run the jobs that a module declares, or those of the installed applications, until SIGTERM or SIGINT.
 
-    MODULE:QUEUE names the Queue, such as myapp.jobs:q; the module alone is enough when it has only one. Without it,
-    the applications and the database are those of the settings. Run as many workers as you like, on PostgreSQL on as
-    many hosts. Concurrency and grace time are those of the settings, too, where there are any.
+    MODULE:QUEUE names the Queue, such as myapp.jobs:q. The module is enough if it has only one. Without a module,
+    the settings name the applications and the database. Run as many workers as you like, with PostgreSQL on any
+    number of hosts.
 
-    The first signal ends it gently: jobs under way may finish, the others are given back. A second one ends it at once.
+    After the first signal, running jobs may finish and the others are released. A second signal stops the worker
+    immediately.
     """
     names = None if queues is None else {name.strip() for name in queues.split(",") if name.strip()}
     if names is not None and not names:
-        raise click.UsageError("--queues: it names no queue; give one such as mail, or leave it out for all")
-    if source is not None and file is not None:
-        raise click.UsageError("--config is for the applications; a module has its own database, so give one of them")
+        raise click.UsageError(
+            f"--queues: {queues!r} names no queue; give names such as mail,reports, or leave it out for all queues"
+        )
+    if source is not None and (file is not None or url is not None):
+        option = "--config" if file is not None else "--db"
+        raise click.UsageError(
+            f"{option} is for applications, and {source} has its own database; leave one of them out"
+        )
     process.trim_regularly()
     with plain_mistakes():
         if source is not None:
             tally = _work_for_module(source, concurrency, names)
         else:
-            tally = _work_for_apps(file, concurrency, names)
+            tally = _work_for_apps(file, url, concurrency, names)
     done = asdict(tally)
     say(
         done,
         as_json,
-        lambda: [", ".join(f"{n} {what.replace('_', ' ')}" for what, n in done.items() if n) or "nothing"],
+        lambda: [", ".join(f"{n} {what.replace('_', ' ')}" for what, n in done.items() if n) or "no jobs"],
     )
     return Exit.OK
 
@@ -157,7 +182,9 @@ def _work(queue: Queue, concurrency: int, names: AbstractSet[str] | None, **numb
     with queue:
         queue.store.now()  # fail early if the database is unreachable
         shown = ", ".join(sorted(names or queue.queues()))
-        click.echo(f"working on {shown}, {concurrency} at a time; stop with SIGTERM or Ctrl-C", err=True)
+        click.echo(
+            f"Running the jobs of {shown}, up to {concurrency} at the same time. Stop with SIGTERM or Ctrl-C.", err=True
+        )
         return queue.run_worker(concurrency, queues=names, **numbers)
 
 
@@ -177,20 +204,20 @@ def _has_settings() -> bool:
     return named or FILE_VARIABLE in os.environ or Path(FILE).is_file()
 
 
-def _work_for_apps(file: Path | None, concurrency: int | None, names: AbstractSet[str] | None) -> WorkerStats:
+def _work_for_apps(
+    file: Path | None, url: str | None, concurrency: int | None, names: AbstractSet[str] | None
+) -> WorkerStats:
     needs_models()
     from tidegate import server
     from tidegate.settings import load
 
     apps, broken = server.there_are()
-    loaded = load(file=file, apps=apps, broken=broken)
+    loaded = load(file=file, flags={"db": url} if url else None, apps=apps, broken=broken)
     settings = loaded.values.worker
     write_log(loaded.values.log.level, loaded.values.log.format)
     with server.assembled(loaded, apps) as assembled:
         if not assembled.works:
-            raise CliError(
-                "no application that is installed has jobs; name a module, such as myapp.jobs:q", Exit.CONFIGURATION
-            )
+            raise CliError("no installed application has jobs; name a module, such as myapp.jobs:q", Exit.CONFIGURATION)
         try:
             wanted = server.worked_on(assembled) if names is None else names
         except server.WrongQueues as error:
@@ -204,31 +231,36 @@ def queue_of(source: str) -> Queue:
 
     module_name, _, name = source.partition(":")
     if not all(part.isidentifier() for part in module_name.split(".")):
-        raise CliError(f"{source!r} is no module; write it as myapp.jobs:q", Exit.USAGE)
+        raise CliError(f"{source!r} is not the name of a module; give one such as myapp.jobs:q", Exit.USAGE)
     if os.getcwd() not in sys.path:  # noqa: PTH109 - as `python -m` does
         sys.path.insert(0, os.getcwd())  # noqa: PTH109
     try:
         module = import_module(module_name)
     except ModuleNotFoundError as error:
         if f"{module_name}.".startswith(f"{error.name}."):
-            raise CliError(f"there is no module {module_name!r}", Exit.CONFIGURATION) from error
+            raise CliError(
+                f"the module {module_name!r} was not found; run this in the folder that contains it, or install it",
+                Exit.CONFIGURATION,
+            ) from error
         raise CliError(
-            f"{module_name}: it needs the module {error.name!r}, which is not there", Exit.CONFIGURATION
+            f"{module_name} imports the module {error.name!r}, which is not installed; install it", Exit.CONFIGURATION
         ) from error
     except Exception as error:
         raise CliError(
-            f"{module_name}: it cannot be imported ({type(error).__name__}: {error})", Exit.CONFIGURATION
+            f"{module_name} cannot be imported ({type(error).__name__}: {error}); fix the module", Exit.CONFIGURATION
         ) from error
     queues = {label: value for label, value in vars(module).items() if isinstance(value, Queue)}
     if name:
         if name not in queues:
-            raise CliError(f"{module_name} has no Queue called {name!r}{_known(queues)}", Exit.CONFIGURATION)
+            raise CliError(f"{module_name} has no Queue {name!r}; {_known(queues)}", Exit.CONFIGURATION)
         return queues[name]
     if len({id(value) for value in queues.values()}) != 1:
         how_many = "more than one Queue" if queues else "no Queue"
-        raise CliError(f"{module_name} has {how_many}{_known(queues)}", Exit.CONFIGURATION)
+        raise CliError(f"{module_name} has {how_many}; {_known(queues)}", Exit.CONFIGURATION)
     return next(iter(queues.values()))
 
 
 def _known(queues: dict[str, Queue]) -> str:
-    return f"; it has: {', '.join(sorted(queues))}" if queues else ""
+    return (
+        f"name one of: {', '.join(sorted(queues))}" if queues else "define one, such as q = Queue('sqlite:///jobs.db')"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,28 +13,30 @@ import click
 from tidegate.cli import options as cli_options
 from tidegate.cli.exits import Exit
 from tidegate.cli.options import duration
+from tidegate.cli.root import Command
 from tidegate.cli.simulate_play import PROFILES, PlayedSimulation, ProfileOptions, Scale, SimulationProfile, play, show
 from tidegate.faults.classification import classify
 from tidegate.faults.codes import CORE
 from tidegate.simulation import report
 from tidegate.simulation.chart import picture
+from tidegate.validation import JsonObject
 
 # -- tour --------------------------------------------------------------------------------------------------------------
 #
 # What the library does, in three outages.
 
 _WELCOME = """\
-Tidegate keeps a program working while the services it calls do not.
-Below, three services go down. Time is virtual, the gates are the real ones."""
+Tidegate keeps a program working while the services it calls fail.
+Below, three services fail. Time is virtual, the gates are the real ones."""
 
 _BACKOFF = """\
-Each failure doubles the wait. A person is told once when the wait is at its
-longest, and once when all is well again."""
+Each failure doubles the wait. Tidegate sends one notice when the wait is at its
+longest, and one after the recovery."""
 _BREAKER = """\
-Five failures in a row open the breaker. It lets a call try every two minutes,
-and closes after three good ones."""
+Five consecutive failures open the breaker. Every two minutes one call tests the
+service. Three successful ones close the breaker."""
 _OUTAGE_TEXT = """\
-No call is made before the time that the service named."""
+Tidegate makes no call before the time that the service asked for."""
 _STOPS: tuple[tuple[str, str, str, str, dict[str, float]], ...] = (
     ("1. A sync loop; the service is down for two hours", _BACKOFF, "sync", "2h down", {}),
     (
@@ -44,7 +46,13 @@ _STOPS: tuple[tuple[str, str, str, str, dict[str, float]], ...] = (
         "1h down",
         {"every": 10, "lasts": 7200},
     ),
-    ("3. 429: a service that asks for patience", _OUTAGE_TEXT, "sync", "1h 429 retry-after 20m", {"lasts": 10800}),
+    (
+        "3. A service responds with 429 and Retry-After",
+        _OUTAGE_TEXT,
+        "sync",
+        "1h 429 retry-after 20m",
+        {"lasts": 10800},
+    ),
 )
 
 
@@ -53,7 +61,7 @@ def guide(svg: str | None) -> None:
     click.echo(_WELCOME)
     verdict = classify(ConnectionRefusedError(111, "Connection refused"))
     if verdict is not None:
-        click.echo("\nFirst, each failure gets a meaning. What is 'connection refused'?")
+        click.echo("\nFirst, Tidegate classifies each failure. What is 'connection refused'?")
         click.echo(f"{verdict.code}, retriable: {verdict.message}\n{verdict.advice}")
     place = svg or str(Path(tempfile.mkdtemp(prefix="tidegate-")) / "outage.svg")
     for number, (title, text, profile, outage, times) in enumerate(_STOPS):
@@ -87,34 +95,42 @@ def _cooldowns(ctx: click.Context, param: click.Parameter, value: tuple[str, ...
         code, _, row = item.partition("=")
         times, _, rest = row.partition("/")
         if not times.isdecimal() or not int(times) or not rest:
-            raise click.BadParameter(f"{item!r} is not understood; {_COOLDOWN}", ctx, param)
+            raise click.BadParameter(f"{item!r} is not a cooldown; {_COOLDOWN}", ctx, param)
         if code not in CORE:
             from tidegate.cli.root import suggestion
 
-            raise click.BadParameter(f"there is no code {code!r}; {suggestion(code, list(CORE))}", ctx, param)
+            raise click.BadParameter(f"unknown code {code!r}; {suggestion(code, list(CORE))}", ctx, param)
         cooldowns[code] = (int(times), duration(ctx, param, rest) or 0.0)
     return cooldowns
 
 
 _OPTIONS = (
-    click.option("--base", metavar="TIME", callback=duration, help="Backoff: the first wait."),
-    click.option("--cap", metavar="TIME", callback=duration, help="Backoff: the longest wait."),
-    click.option("--factor", type=click.FloatRange(1, 1000), help="Backoff: by how much each wait grows."),
-    click.option("--jitter", type=click.FloatRange(0, 1), help="Backoff: give or take this share of a wait."),
-    click.option("--breaker/--no-breaker", default=None, help="With a breaker, or without."),
-    click.option("--consecutive", type=click.IntRange(1), help="Breaker: opens after so many failures in a row."),
-    click.option("--min-requests", type=click.IntRange(1), help="Breaker: fewer calls than this never open it."),
-    click.option("--failure-ratio", type=click.FloatRange(0, 1, min_open=True), help="Breaker: opens at this share."),
-    click.option("--interval", metavar="TIME", callback=duration, help="Breaker: it counts anew after this."),
+    click.option("--base", metavar="TIME", callback=duration, help="Backoff: first wait."),
+    click.option("--cap", metavar="TIME", callback=duration, help="Backoff: longest wait."),
+    click.option("--factor", type=click.FloatRange(1, 1000), help="Backoff: growth factor of the waits."),
+    click.option("--jitter", type=click.FloatRange(0, 1), help="Backoff: random part of a wait, plus or minus."),
+    click.option("--breaker/--no-breaker", default=None, help="Use a breaker, or none."),
+    click.option("--consecutive", type=click.IntRange(1), help="Breaker: consecutive failures that open it."),
+    click.option("--min-requests", type=click.IntRange(1), help="Breaker: minimum number of calls that can open it."),
+    click.option(
+        "--failure-ratio", type=click.FloatRange(0, 1, min_open=True), help="Breaker: ratio of failures that opens it."
+    ),
+    click.option(
+        "--interval", metavar="TIME", callback=duration, help="Breaker: interval after which it resets its counts."
+    ),
     click.option("--open-for", metavar="TIME", callback=duration, help="Breaker: how long it stays open."),
-    click.option("--max-open", metavar="TIME", callback=duration, help="Breaker: it grows with the outage to this."),
-    click.option("--breaker-per", type=click.Choice(["target", "key"]), help="Breaker: whose calls one counts."),
+    click.option(
+        "--max-open", metavar="TIME", callback=duration, help="Breaker: maximum open time; it grows with the outage."
+    ),
+    click.option(
+        "--breaker-per", type=click.Choice(["target", "key"]), help="Breaker: one per target, or one per key."
+    ),
     click.option(
         "--cooldown",
         metavar="CODE=TIMES/REST",
         multiple=True,
         callback=_cooldowns,
-        help="Rest after so many failures of one code, such as network=10/12h; may be repeated.",
+        help="Suspend after failures of one code, such as network=10/12h; repeatable.",
     ),
 )
 
@@ -126,11 +142,11 @@ def options(command: F) -> F:
     return command
 
 
-def chosen_options(profile: SimulationProfile, own: Mapping[str, Any]) -> SimulationProfile:
+def chosen_options(profile: SimulationProfile, own: JsonObject) -> SimulationProfile:
     """Return the profile with the options of the command line applied."""
     of_breaker = {name: own[option] for option, name in _OF_BREAKER.items() if own[option] is not None}
     if own["breaker"] is False and of_breaker:
-        raise click.UsageError("--no-breaker goes with no other number of the breaker; leave one of them out")
+        raise click.UsageError("--no-breaker was combined with an option of the breaker; remove one of them")
     try:
         return ProfileOptions(
             base=own["base"],
@@ -149,38 +165,46 @@ def chosen_options(profile: SimulationProfile, own: Mapping[str, Any]) -> Simula
 # -- simulate ----------------------------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    epilog="""
+    tidegate simulate
+    tidegate simulate --profile sync --outage '2h down'
+    tidegate simulate --profile tautulli --outage '1h 30% errors' --every 1s --for 2h
+    tidegate simulate --profile own --base 10s --cap 5m --breaker --consecutive 3 --svg outage.svg
+    """,
+)
 @click.option(
     "--profile",
     type=click.Choice(list(PROFILES)),
     default="requests",
-    help="Whose numbers; own starts with none.  [default: requests]",
+    help="Policy to simulate; own starts empty.  [default: requests]",
 )
 @click.option(
     "--outage",
     metavar="TEXT",
-    help="Such as '2h down', '2h hang', '2h 30% errors', '2h 503', '2h 429 retry-after 10m';"
-    " ending in 'at 1h' to say when; several with commas; none.",
+    help="What fails, such as '2h down', '2h hang', '2h 30% errors', '2h 503' or '2h 429 retry-after 10m'."
+    " Add 'at 1h' for its start. Separate several with commas; none for no outage.",
 )
 @click.option(
-    "--every", metavar="TIME", callback=cli_options.duration, help="The pause between two calls, such as 30s or 5m."
+    "--every", metavar="TIME", callback=cli_options.duration, help="Interval between two calls, such as 30s or 5m."
 )
 @click.option(
-    "--for", "lasts", metavar="TIME", callback=cli_options.duration, help="How long is played, such as 6h or 7d."
+    "--for", "lasts", metavar="TIME", callback=cli_options.duration, help="Length of the simulation, such as 6h or 7d."
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="The same seed gives the same result.")
 @click.option(
-    "--retry", type=click.IntRange(1, 101), default=1, show_default=True, help="Attempts of each call in all."
+    "--seed", type=int, default=1, show_default=True, help="Random seed; the same seed gives the same result."
 )
-@click.option("--probe", is_flag=True, help="A health probe, asked every 10 s, ends the open state instead of time.")
-@click.option("--keys", type=click.IntRange(0, 100_000), default=0, help="The calls belong to this many keys in turn.")
-@click.option("--failing-keys", type=click.IntRange(1), help="Only this many keys have the outage.  [default: all]")
+@click.option(
+    "--retry", type=click.IntRange(1, 101), default=1, show_default=True, help="Maximum attempts of each call."
+)
+@click.option("--probe", is_flag=True, help="End the open state by a health probe every 10 s, instead of by time.")
+@click.option("--keys", type=click.IntRange(0, 100_000), default=0, help="Number of keys that take turns.")
+@click.option("--failing-keys", type=click.IntRange(1), help="Number of keys with the outage.  [default: all]")
 @options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
-@click.option("--svg", metavar="FILE", help="Also draw the timeline into FILE.")
-@click.option(
-    "--tour", is_flag=True, help="A short tour of the library, in three outages; other options but --svg do not count."
-)
+@click.option("--svg", metavar="FILE", help="Also draw the timeline to FILE.")
+@click.option("--tour", is_flag=True, help="Show a tour of three outages; of the other options, only --svg counts.")
 def simulate(
     profile: str,
     outage: str | None,
@@ -196,15 +220,10 @@ def simulate(
     tour: bool,
     **own: Any,
 ) -> int:
-    """Plays an outage on a virtual clock, through the real gates, and shows what they do.
+    """Simulate an outage on a virtual clock, and compare the calls of Tidegate, of a plain loop and of retries.
 
-    \b
-    tidegate simulate --profile requests --outage "2h down"
-    tidegate simulate --profile tautulli --outage "1h 30% errors" --every 1s --for 2h
-    tidegate simulate --profile own --base 10s --cap 5m --breaker --consecutive 3 --svg outage.svg
-
-    A plain loop, which asks every time, and a loop of three tries are played beside it.
-    """  # noqa: D301 - the mark keeps the lines of an example apart
+    Tidegate's calls pass the real gates of a profile.
+    """
     if tour:
         guide(svg)
         return Exit.OK
@@ -220,7 +239,7 @@ def simulate(
         return Exit.OK
     show(played)
     if svg is not None:
-        click.echo(f"\nThe picture is in {svg}")
+        click.echo(f"\nWrote the picture to {svg}.")
     return Exit.OK
 
 
@@ -231,5 +250,5 @@ def draw(played: PlayedSimulation, svg: str) -> None:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise click.UsageError(
-            f"--svg: {svg} cannot be written ({reason}); give a file in a folder that is there"
+            f"--svg: {svg} cannot be written ({reason}); give a file in an existing folder"
         ) from error

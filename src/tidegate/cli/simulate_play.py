@@ -26,7 +26,7 @@ from tidegate.testing.simulation import simulate
 
 # -- timeline ----------------------------------------------------------------------------------------------------------
 
-LEGEND = "o answered  x failed  X many failed  * some of both  - held back"
+LEGEND = "o ok  x failed  X many failed  * some of both  - held"
 _LABEL = 12
 _MANY = 3  # failures in one slot
 
@@ -90,7 +90,7 @@ class SimulationProfile:
 
     name: str
     backoff: Backoff = NO_BACKOFF
-    breaker: Mapping[str, Any] | None = None
+    breaker: Mapping[str, object] | None = None
     cooldown: Cooldown | None = None
     target: ProfileName = "jobs"  # target profile to simulate
     breaker_per: BreakerPer = "target"
@@ -121,6 +121,16 @@ class SimulationProfile:
         return replace(self, probe=True, breaker=None if self.breaker is None else rules)
 
     @property
+    def longest_wait(self) -> float | None:
+        """Longest time between two attempts, in seconds. None if a probe ends the wait, or without a gate."""
+        breaker = {} if self.breaker is None or self.probe else {**_BREAKER, **self.breaker}
+        open_time = breaker.get("max_timeout") or breaker.get("timeout")
+        waits = [seconds(open_time)] if open_time else []
+        waits += [self.backoff.bound] if self.backoff != NO_BACKOFF else []
+        waits += [rest for _, rest in self.cooldown.rests.values()] if self.cooldown is not None else []
+        return max(waits) if waits else None
+
+    @property
     def says(self) -> list[str]:
         """Describe the policy, one gate per line."""
         lines = [_backoff(self.backoff)] if self.backoff != NO_BACKOFF else []
@@ -128,9 +138,9 @@ class SimulationProfile:
             per = " per key" if self.breaker_per == "key" else ""
             lines.append(_breaker({**_BREAKER, **self.breaker}, per, probe=self.probe))
         if self.cooldown is not None:
-            rests = (f"{code} {times}x: {brief(rest)}" for code, (times, rest) in self.cooldown.rests.items())
-            lines.append(f"cooldown {', '.join(rests)}")
-        return lines or ["no gate at all: give --base, --breaker or --cooldown"]
+            parts = (f"{code} {times}x: {brief(rest)}" for code, (times, rest) in self.cooldown.rests.items())
+            lines.append(f"cooldown {', '.join(parts)}")
+        return lines or ["no gate; add one with --base, --breaker or --cooldown"]
 
 
 PROFILES = {
@@ -174,7 +184,7 @@ class ProfileOptions:
     jitter: float | None = None
     breaker: bool | None = None
     breaker_per: BreakerPer | None = None
-    breaker_numbers: Mapping[str, Any] = field(default_factory=dict)
+    breaker_numbers: Mapping[str, object] = field(default_factory=dict)
     cooldown: Mapping[str, tuple[int, float]] = field(default_factory=dict)
 
     def over(self, profile: SimulationProfile) -> SimulationProfile:
@@ -197,7 +207,7 @@ class ProfileOptions:
         jitter = start.jitter if self.jitter is None else self.jitter
         return Backoff(base, cap=cap, factor=start.factor if self.factor is None else self.factor, jitter=jitter)
 
-    def _breaker(self, was: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    def _breaker(self, was: Mapping[str, object] | None) -> Mapping[str, object] | None:
         if self.breaker is False:
             return None
         if self.breaker is None and not self.breaker_numbers:
@@ -219,7 +229,7 @@ def _backoff(backoff: Backoff) -> str:
     return f"backoff {brief(backoff.base)}, {grows} up to {brief(backoff.cap)}, {jitter}"
 
 
-def _breaker(numbers: Mapping[str, Any], per: str, *, probe: bool) -> str:
+def _breaker(numbers: Mapping[str, object], per: str, *, probe: bool) -> str:
     run = f"{numbers['consecutive']} failures in a row, or " if numbers.get("consecutive") else ""
     within = brief(seconds(numbers.get("window") or numbers["interval"]))
     ends = "a health probe ends it" if probe else f"open for {brief(seconds(numbers['timeout']))}"
@@ -232,7 +242,7 @@ def _breaker(numbers: Mapping[str, Any], per: str, *, probe: bool) -> str:
 
 _WIDTH = 80
 _MAX_TOLD = 6
-HEAD = ["", "Tidegate", "a plain loop", "a loop of 3 tries"]
+HEAD = ["", "Tidegate", "plain loop", "3 attempts per call"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,12 +319,14 @@ def show(played: PlayedSimulation) -> None:
     click.echo()
     table(HEAD, report.rows(result))
     click.echo()
+    click.echo(textwrap.fill(report.trade(result, played.profile.longest_wait), _WIDTH))
+    click.echo()
     for line in strip(result, _WIDTH):
         click.echo(line)
     click.echo(f"{'':<12}{LEGEND}")
     if result.told:
         click.echo()
     for notice in result.told[:_MAX_TOLD]:
-        click.echo(f"{brief(notice.at):>8}  told: {notice.title}")
+        click.echo(f"{brief(notice.at):>8}  notice: {notice.title}")
     if len(result.told) > _MAX_TOLD:
         click.echo(f"{'':>8}  and {len(result.told) - _MAX_TOLD} more")

@@ -8,10 +8,10 @@ from math import isfinite
 
 from tidegate.errors import Held
 from tidegate.faults import heuristics
-from tidegate.faults.attribution import has_readable_text, is_own_bug
+from tidegate.faults.attribution import has_readable_text, is_own_bug, never_sent, reads_own_certificate
 from tidegate.faults.codes import CORE, CodeBook
 from tidegate.faults.evidence import Evidence, collect_evidence
-from tidegate.faults.exceptions import CODE_OF_KIND, OURS, ExceptionKind
+from tidegate.faults.exceptions import CODE_OF_KIND, OURS, UNSENT, ExceptionKind
 from tidegate.faults.fault import OWN_BUG, UNKNOWN, Fault, Reach
 from tidegate.faults.heuristics import retry_after
 from tidegate.faults.introspection import is_a, message_of, read, type_name
@@ -62,14 +62,30 @@ def classify(what: object, rules: Pack | Iterable[Rule] | None = None, *, now: f
         hinted = rule.asks_to_wait(evidence)
         return fault if hinted is None else replace(fault, retry_after=max(hinted, fault.retry_after or 0.0))
     code, decided = _general(evidence)
-    if decided == UNKNOWN and is_own_bug(what):
-        decided = OWN_BUG
-    return None if code is None else _fault(code_book, code, decided, evidence, now=now)
+    return None if code is None else _fault(code_book, code, _attributed(what, evidence, decided), evidence, now=now)
+
+
+def _attributed(what: object, evidence: Evidence, decided: str) -> str:
+    """Returns what decided, marked if it was a bug of the program: no request was sent, and no response was read."""
+    if decided == UNKNOWN:
+        return OWN_BUG if is_own_bug(what) else UNKNOWN
+    error, kind = evidence.error, evidence.kind
+    if error is None or evidence.status:
+        return decided
+    if (
+        (kind in UNSENT and never_sent(error))
+        or (kind is ExceptionKind.TLS and reads_own_certificate(error))
+        or (kind is None and is_own_bug(error))
+    ):
+        return f"{OWN_BUG}:{decided.partition(':')[2]}"
+    return decided
 
 
 def _general(evidence: Evidence) -> tuple[str | None, str]:
     # A good response inside an exception: the target did its part, whatever the program did with it.
     if evidence.status and (evidence.kind is None or evidence.status >= 300):
+        if evidence.status == 503 and heuristics.is_throttled(evidence.body):
+            return "rate_limited", "status:503"
         return status_code(evidence.status), f"status:{evidence.status}"
     if evidence.kind is not None:
         return CODE_OF_KIND[evidence.kind], f"kind:{evidence.kind}"

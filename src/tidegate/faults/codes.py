@@ -95,7 +95,7 @@ def wrong_reach(reason: Reason, reach: Reach) -> str:
 
 CodeSpec = tuple[str, str, str, str, str, str]
 
-_AGAIN = "Nothing to do: it is tried again by itself."
+_AGAIN = "Nothing to do: it is retried automatically."
 _RECONNECT = "Connect the account again, or enter new credentials."
 _OPERATOR = "The operator must correct the settings of this service."
 
@@ -135,7 +135,7 @@ _ROWS = (
     ("gone", "item", "item", "WARN", "The service has removed this for good.",
      "Remove the entry, or replace its address."),
     ("own_disk", "transient", "self", "ERROR", "There is no room left on our own disk.",
-     "Free some space; work goes on by itself."),
+     "Free some space; work then continues."),
     ("worker_lost", "transient", "self", "ERROR", "The worker stopped each time while this job ran alone.",
      "Look at the log of the workers; then retry it."),
     ("expired", "item", "item", "WARN", "It waited too long to be of use.", "Start it again if it is still wanted."),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tidegate.durations import Duration, seconds
-from tidegate.validation import whole
+from tidegate.validation import parameters, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,10 @@ class Confirm:
 
     def __post_init__(self) -> None:
         whole(self.times, field="Confirm.times")
-        if self.probe is not None and not callable(self.probe):
-            raise TypeError(f"Confirm.probe: {self.probe!r:.60} cannot be called; give a function of the key, or None")
+        if self.probe is not None:
+            if not callable(self.probe):
+                raise TypeError(f"Confirm.probe must be a function of the key or None, got {self.probe!r:.60}")
+            parameters(self.probe, "key", field="Confirm.probe")
         if self.fewer_than is not None:
             whole(self.fewer_than, field="Confirm.fewer_than", minimum=2)
         if self.good and self.becomes is not None:

@@ -168,11 +168,14 @@ NAMES: dict[str, dict[str, ExceptionKind | None]] = {
         "InvalidURL": ExceptionKind.BAD_URL,
         "NonHttpUrlClientError": ExceptionKind.BAD_URL,
         "RedirectClientError": ExceptionKind.REDIRECTS,
+        "InvalidUrlRedirectClientError": ExceptionKind.REDIRECTS,
+        "NonHttpUrlRedirectClientError": ExceptionKind.REDIRECTS,
         "TooManyRedirects": ExceptionKind.REDIRECTS,
         "ContentTypeError": ExceptionKind.NOT_JSON,
         "PayloadEncodingError": ExceptionKind.CUT,
         "HttpProcessingError": ExceptionKind.PROTOCOL,
     },
+    "botocore": {"ParamValidationError": ExceptionKind.BAD_REQUEST},
     "openai": {
         "APITimeoutError": ExceptionKind.TIMEOUT,
         "APIConnectionError": ExceptionKind.CONNECT,
@@ -238,6 +241,7 @@ STRENGTH = dict.fromkeys(ExceptionKind, 3) | {
 VAGUE = frozenset({ExceptionKind.CONNECT, ExceptionKind.PROTOCOL})
 
 OURS = frozenset({ExceptionKind.CANCELLED, ExceptionKind.HELD})
+UNSENT = frozenset({ExceptionKind.BAD_URL, ExceptionKind.BAD_REQUEST})  # the client refused to send the request
 
 # These may carry a status without meaning: of a response that could not be read, of the last redirect, or one that the
 # client invented for a response that is not HTTP.

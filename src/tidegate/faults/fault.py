@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 UNKNOWN = "unknown"  # the rule of a fault that no rule matched
-OWN_BUG = "own_bug"  # the same, raised by the program's own code
+OWN_BUG = "own_bug"  # the same, raised by the program's own code; "own_bug:bad_url" if the kind is known
 
 
 class Reason(StrEnum):
@@ -126,7 +126,7 @@ class Fault:
     @property
     def counts_as_failure(self) -> bool | None:
         """For a breaker: True a failure, False a success (the service responded), None neither."""
-        return None if self.rule == OWN_BUG else breaker_verdict(self.reason, self.reach)
+        return None if self.own_bug else breaker_verdict(self.reason, self.reach)
 
     @property
     def unclassified(self) -> bool:
@@ -136,9 +136,9 @@ class Fault:
     @property
     def own_bug(self) -> bool:
         """Whether a bug of the program raised it, such as a KeyError. It says nothing about the service."""
-        return self.rule == OWN_BUG
+        return self.rule.startswith(OWN_BUG)
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """Returns the fault for JSON, without the detail, which is only for the log."""
         return {
             "code": self.code,

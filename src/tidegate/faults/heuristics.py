@@ -95,6 +95,14 @@ def _stands_alone(word: str, text: str) -> bool:
     return False
 
 
+_THROTTLED = re.compile(rb"throttl|rate.?limit|slow.?down|too many requests|reduce your request rate", re.IGNORECASE)
+
+
+def is_throttled(body: bytes) -> bool:
+    """Whether a body asks to send fewer requests, as S3 does with a 503."""
+    return _THROTTLED.search(body) is not None
+
+
 # -- Retry-After ----------------------------------------------------------------------------------------------------
 
 _NUMBER = r"[0-9]{1,9}(?:\.[0-9]{1,6})?"

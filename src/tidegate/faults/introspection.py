@@ -118,6 +118,8 @@ BUGS: frozenset[type[BaseException]] = frozenset(
         NotImplementedError,
         RecursionError,
         ZeroDivisionError,
+        OverflowError,
+        StopIteration,
     }
 )
 _BUGS = frozenset(map(id, BUGS))  # by id, because a metaclass may make a class unhashable

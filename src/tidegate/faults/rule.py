@@ -17,6 +17,7 @@ from tidegate.faults.confirm import Confirm
 from tidegate.faults.evidence import Evidence
 from tidegate.faults.exceptions import ExceptionKind
 from tidegate.faults.fault import OWN_BUG, Reach
+from tidegate.validation import did_you_mean
 
 # -- rules ----------------------------------------------------------------------------------------------------------
 
@@ -49,7 +50,7 @@ class Rule:
     status: Statuses | None = None
     kind: ExceptionKind | tuple[ExceptionKind, ...] | None = None
     says: Said | Collection[Said] | None = None
-    json: Mapping[str, Any] = field(default_factory=dict)
+    json: Mapping[str, object] = field(default_factory=dict)
     text: str | tuple[str, ...] = ()
     header: Mapping[str, str] = field(default_factory=dict)
     path: str | tuple[str, ...] = ()
@@ -209,7 +210,7 @@ class Pack:
         self.rules = tuple(rules)
         for rule in self.rules:
             if not isinstance(rule, Rule):
-                raise TypeError(f"pack {name!r}: {rule!r:.60} is no Rule")
+                raise TypeError(f"pack {name!r}: rules must be a list of Rule, got {rule!r:.60} in it; give Rule(...)")
         self.codes = tuple(codes)
         self.confirm = tuple(confirm)
         self.says = says
@@ -230,7 +231,9 @@ class Pack:
         for policy in self.confirm:
             for code in (policy.code, policy.becomes, policy.until_then):
                 if code is not None and code not in self.code_book:
-                    raise ValueError(f"pack {name!r}, Confirm: there is no code {code!r} in the book")
+                    raise ValueError(
+                        f"pack {name!r}, Confirm: the code book has no {code!r}{did_you_mean(code, self.code_book)}"
+                    )
 
     def named(self, what: object, *, broad: bool = True) -> tuple[str, str] | None:
         """Returns the code that *faults* give this exception, and the rule that decided, or None.
@@ -305,7 +308,8 @@ class Pack:
         if rule.code is None:
             return
         if rule.code not in self.code_book:
-            raise ValueError(f"{where}: there is no code {rule.code!r} in the book")
+            hint = did_you_mean(rule.code, self.code_book)
+            raise ValueError(f"{where}: the code book has no {rule.code!r}{hint}")
         code = self.code_book[rule.code]
         if why := wrong_reach(code.reason, rule.reach or code.reach):
             raise ValueError(f"{where}: {why}")
@@ -318,7 +322,9 @@ def pack_of(rules: object, name: str, faults: Faults | None = None) -> Pack | No
     """Converts rules to a pack. A list of rules becomes a pack with this *name*, if it is valid."""
     if faults is not None:
         if not isinstance(faults, Mapping):
-            raise TypeError(f"faults must map classes of exceptions to codes, got {faults!r:.60}")
+            raise TypeError(
+                f"faults must map classes of exceptions to codes, got {faults!r:.60}; give {{KeyError: 'bad_answer'}}"
+            )
         return (pack_of(rules, name) or Pack(name if is_name(name) else "own", ())).with_faults(faults)
     if rules is None or isinstance(rules, Pack):
         return rules
@@ -333,7 +339,8 @@ def _check_fault(pack: str, kind: object, code: object, code_book: CodeBook) -> 
     if not isinstance(kind, type) or not issubclass(kind, BaseException):
         raise TypeError(f"pack {pack!r}: faults must map classes of exceptions to codes, got {kind!r:.60}")
     if code is not None and code not in code_book:
-        raise ValueError(f"pack {pack!r}: there is no code {code!r} in the book for {kind.__name__}")
+        hint = did_you_mean(code, code_book)
+        raise ValueError(f"pack {pack!r}: the code book has no {code!r}, given for {kind.__name__}{hint}")
 
 
 def _check_once(pack: str, what: str, names: list[str]) -> None:

@@ -18,12 +18,13 @@ from tidegate.faults.redaction import redact
 from tidegate.guard.backoff import ONCE, Retry
 from tidegate.guard.breaker import Breaker
 from tidegate.guard.functions import WrongFunctionKind, check_awaitable, refuse
-from tidegate.guard.key_health import Admission
+from tidegate.guard.key_health import THROTTLE, Admission
 from tidegate.guard.pipeline import CANCELLED, CallPipeline
 
 # -- state of a call ------------------------------------------------------------------------------------------------
 
 _log = logging.getLogger("tidegate.target")
+_MARGIN = 0.001  # seconds: a sleep may end a little early
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,13 @@ class CallAttempts:
         mark(what, fault)
         own = self.pipeline.settle(call, fault, what)
         pause = None if own or not may_repeat else self._pause(call, fault)
+        if pause is not None and self.pipeline.holds_throttled(fault):
+            # Recorded now, so that other calls wait too. The retry goes when the hold ends.
+            self._owed = None
+            self.pipeline.record(call, fault, own=False)
+            self.pause = self.pipeline.held_for(call) + pause + _MARGIN
+            self._tries += 1
+            return self.pause <= min(self.spec.retry.longest, self.left())
         if pause is not None:
             self._owed, self.pause = (call, fault), pause
             self._tries += 1
@@ -105,7 +113,12 @@ class CallAttempts:
             return None
         if math.isfinite(call.probe_until):
             return None  # a probe is one call
-        pause = self.spec.retry.pause(self._tries + 1, self.pipeline.roll(), fault.retry_after or 0.0)
+        roll, minimum = self.pipeline.roll(), fault.retry_after or 0.0
+        if self.pipeline.holds_throttled(fault):
+            minimum = 0.0  # the hold says how long
+        elif not minimum and fault.reason is Reason.THROTTLED:
+            minimum = THROTTLE.delay(self._tries, roll)
+        pause = self.spec.retry.pause(self._tries + 1, roll, minimum)
         return None if pause is None or pause > self.left() else pause
 
 
@@ -225,7 +238,7 @@ def call(
     attempts: CallAttempts,
     fn: Callable[..., R],
     args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    kwargs: Mapping[str, object],
     before: BaseException | None = None,
     *,
     plain: bool = False,
@@ -270,7 +283,7 @@ async def acall(
     attempts: CallAttempts,
     fn: Callable[..., Awaitable[R]],
     args: tuple[Any, ...],
-    kwargs: Mapping[str, Any],
+    kwargs: Mapping[str, object],
     before: BaseException | None = None,
 ) -> R:
     """Makes the guarded call `await fn(*args, **kwargs)`, within the deadline of the target."""

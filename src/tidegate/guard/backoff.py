@@ -23,7 +23,7 @@ class Add:
     def __post_init__(self) -> None:
         lo, hi = seconds(self.lo, field="Add.lo"), seconds(self.hi, field="Add.hi")
         if hi < lo:
-            raise ValueError(f"Add.hi: {self.hi!r} is below Add.lo ({self.lo!r})")
+            raise ValueError(f"Add.hi must be at least Add.lo ({self.lo!r}), got {self.hi!r}; give them in order")
         object.__setattr__(self, "lo", lo)
         object.__setattr__(self, "hi", hi)
 
@@ -54,7 +54,7 @@ class Backoff:
         self.base = seconds(base, field="Backoff.base")
         self.cap = seconds(cap, field="Backoff.cap")
         if self.cap < self.base:
-            raise ValueError(f"Backoff.cap: {cap!r} is below Backoff.base ({base!r})")
+            raise ValueError(f"Backoff.cap must be at least Backoff.base ({base!r}), got {cap!r}")
         self.factor = number(factor, field="Backoff.factor", minimum=1, maximum=1000)
         self.jitter = _jitter(jitter)
         self.steps = ()
@@ -63,7 +63,7 @@ class Backoff:
     def listed(cls, *waits: Duration, jitter: float | Add = 0.0) -> Backoff:
         """Creates a backoff from a list of delays. The last one repeats."""
         if not waits:
-            raise ValueError("Backoff.listed: give at least one wait")
+            raise ValueError("Backoff.listed needs at least one wait, got none; give Backoff.listed('5s', '15s')")
         steps = tuple(seconds(wait, field=f"Backoff.listed[{i}]") for i, wait in enumerate(waits))
         made = cls(steps[0], cap=max(steps), factor=1, jitter=jitter)
         made.steps = steps
@@ -150,7 +150,8 @@ class Retry:
 
         @api.guard(retry=Retry(attempts=3, base="100ms", cap="5s"))     # the same as retry=3
 
-    A longer Retry-After of the service is obeyed up to *cap*. Beyond it, the call is not retried.
+    A Retry-After of the service is a lower bound: a longer delay stays, a shorter one grows to it. If it is above
+    *cap*, the call is not retried. After a 429 without Retry-After the lower bound is 1 s, doubled for each next one.
     """
 
     attempts: int = 3
@@ -171,19 +172,23 @@ class Retry:
 
         *roll* in [0, 1) picks the jitter. *asked* is the Retry-After of the service.
         """
-        cap = seconds(self.cap)
-        if failed >= self.attempts or asked > cap:
+        if failed >= self.attempts or asked > self.longest:
             return None
-        longest: float = min(seconds(self.base) * _FACTOR ** min(failed - 1, 64), cap)
+        longest: float = min(seconds(self.base) * _FACTOR ** min(failed - 1, 64), self.longest)
         return max(longest * roll, asked)
+
+    @property
+    def longest(self) -> float:
+        """The *cap* in seconds."""
+        return seconds(self.cap)
 
 
 ONCE = Retry(attempts=1)
 
 
 def retry_of(given: object) -> Retry:
-    """Converts the *retry* option: a Retry, the total number of attempts, or None for one attempt."""
-    if given is None:
+    """Converts the *retry* option: a Retry, the total number of attempts, or None or False for one."""
+    if given is None or given is False:
         return ONCE
     if isinstance(given, Retry):
         return given

@@ -26,6 +26,7 @@ from tidegate.guard.breaker_policy import BreakerPolicy, StateChange, Verdict
 from tidegate.guard.breaker_registry import totals_for
 from tidegate.guard.breaker_state import CLOSED, OPEN, AdmitToken, BreakerMachine, HalfOpenPermit
 from tidegate.guard.functions import WrongFunctionKind, check_awaitable, refuse, require_async_kind
+from tidegate.validation import did_you_mean
 
 
 class Permit:
@@ -315,12 +316,12 @@ class Breaker:
         else:
             self.fail(ticket)
 
-    def fail(self, ticket: AdmitToken) -> None:
-        """Settles a failed call, and trips if the policy decides so."""
+    def fail(self, ticket: AdmitToken, began_at: float | None = None) -> None:
+        """Settles a failed call, and trips if the policy decides so. The open time grows from *began_at*."""
         if isinstance(ticket, CountWindow):
             with self._lock:
                 self._machine.fail(ticket)
-            self._check_trip(ticket)
+            self._check_trip(ticket, began_at)
         else:
             self._settle(ticket, self._machine.probe_failed)
 
@@ -341,11 +342,14 @@ class Breaker:
             step(probe, now)
         self._flush()
 
-    def _check_trip(self, window: CountWindow) -> None:
+    def _check_trip(self, window: CountWindow, began_at: float | None = None) -> None:
         """Trips the breaker if the failure just counted in *window* fulfils a rule."""
         now = self._clock()
         with self._lock:
+            was = self._machine.state
             counts = self._machine.check_trip(window, now)
+            if began_at is not None and was == CLOSED:
+                self._machine.count_open_from(began_at, now)
         # The user's rule runs outside the lock. Its result is valid only if the window is still current.
         if counts is not None and self.policy.custom_ready_to_trip(counts):
             with self._lock:
@@ -411,7 +415,8 @@ class Breaker:
         the breaker of a target, it may be UNIX time. A datetime is absolute.
         """
         if state not in (OPEN, CLOSED):
-            raise ValueError(f"state: {state!r} is not allowed; give 'open' or 'closed'")
+            hint = did_you_mean(state, ("open", "closed"))
+            raise ValueError(f"state: {state!r} is not allowed; give 'open' or 'closed'{hint}")
         now = self._clock()
         end = moment(until, now, self._offset)
         with self._lock:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from enum import StrEnum
-from typing import Any
 
 from tidegate.durations import Duration, seconds
 from tidegate.guard.breaker_counts import Counts
 from tidegate.logs import logger
-from tidegate.validation import number, share, valid_name, whole
+from tidegate.validation import JsonObject, number, share, valid_name, whole
 
 _log = logger("tidegate.breaker")
 
@@ -179,11 +178,11 @@ class TripReason:
     requests: int = 0
     failures: int = 0
 
-    def dump(self) -> dict[str, Any]:
+    def dump(self) -> JsonObject:
         return {**asdict(self), "rule": str(self.rule)}
 
     @classmethod
-    def load(cls, stored: Mapping[str, Any] | None) -> TripReason | None:
+    def load(cls, stored: JsonObject | None) -> TripReason | None:
         """Returns None for a rule that only a newer version knows."""
         if stored is None or stored.get("rule") not in _RULES:
             return None

@@ -125,6 +125,14 @@ class BreakerMachine:
             self.open(now)
         return None
 
+    def count_open_from(self, began_at: float, now: float) -> None:
+        """Lets a growing open time that begins *now* count from *began_at*, the start of the call that tripped it.
+
+        As after a trial, that is the last time at which the service is known to be down.
+        """
+        if self.state == OPEN and self.since == now and self.policy.max_timeout is not None and not self.forced:
+            self.until = max(began_at + self.policy.open_after(0), now)
+
     def speaks_of_now(self, window: CountWindow, now: float) -> bool:
         """Whether a result in *window* belongs to the current counts. Every change of state resets them."""
         return (window is self.window and now < window.ends) or window in self._buckets

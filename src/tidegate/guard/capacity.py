@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from tidegate.durations import Duration, seconds
 from tidegate.logs import logger
-from tidegate.validation import whole
+from tidegate.validation import did_you_mean, whole
 
 # -- fill level -----------------------------------------------------------------------------------------------------
 
@@ -242,9 +242,10 @@ class Capacity:
         every: Duration = "30s",
     ) -> None:
         if not callable(depth):
-            raise TypeError(f"Capacity.depth: {depth!r} cannot be called; give a function")
+            raise TypeError(f"Capacity.depth must be a function that returns the depth, got {depth!r:.60}")
         if ask not in ("each", "credits"):
-            raise ValueError(f"Capacity.ask: {ask!r} is not allowed; give 'each' or 'credits'")
+            hint = did_you_mean(ask, ("each", "credits"))
+            raise ValueError(f"Capacity.ask must be 'each' or 'credits', got {ask!r:.60}{hint}")
         self.depth = depth
         self.counts = counts
         self.limits = CapacityLimits(

@@ -9,6 +9,7 @@ from tidegate.durations import seconds
 from tidegate.faults.codes import CodeBook
 from tidegate.faults.confirm import Confirm
 from tidegate.faults.fault import Fault, Reach
+from tidegate.validation import did_you_mean
 
 _MAX_REMEMBERED = 10_000  # entries, for sightings and for successes each
 _IDLE = 86_400.0  # seconds after which an old sighting expires
@@ -30,7 +31,9 @@ class ConfirmationTracker:
             if code and code not in code_book
         ]
         if unknown:
-            raise ValueError(f"confirm: there is no code {unknown[0]!r} in the book of the target's rules")
+            raise ValueError(
+                f"confirm: the target's rules have no code {unknown[0]!r}{did_you_mean(unknown[0], code_book)}"
+            )
         self._code_book = code_book
         # Count, time of the last one that counted, time of the last one. Least recently seen first.
         self._sightings: OrderedDict[tuple[ConfirmationKey, str], tuple[int, float, float]] = OrderedDict()
@@ -89,10 +92,12 @@ class ConfirmationTracker:
 
     def forget(self, key: Hashable) -> None:
         """Forgets all state of the key, for example after the user reconnects."""
-        for sighting in [sighting for sighting in self._sightings if sighting[0][0] == key]:
-            del self._sightings[sighting]
-        for worked in [worked for worked in self._worked if worked[0] == key]:
-            del self._worked[worked]
+        for (observed_key, operation), code in [*self._sightings]:
+            if observed_key == key:
+                del self._sightings[(observed_key, operation), code]
+        for working_key, operation in [*self._worked]:
+            if working_key == key:
+                del self._worked[working_key, operation]
 
     def _sighted(self, policy: Confirm, confirmation_key: ConfirmationKey, now: float) -> int:
         self._expire(now)

@@ -23,7 +23,7 @@ class Cooldown:
 
     def __init__(self, rests: Mapping[str, tuple[int, Duration]], *, same: Mapping[str, str] | None = None) -> None:
         if not rests:
-            raise ValueError("Cooldown: give at least one code")
+            raise ValueError("Cooldown needs at least one code, got none; give {'not_found': (3, '48h')}")
         self.rests: Mapping[str, tuple[int, float]] = {code: _rest(code, row) for code, row in rests.items()}
         self.same: Mapping[str, str] = dict(same or {})
         for code, counted in self.same.items():
@@ -76,8 +76,9 @@ def _rest(code: str, row: object) -> tuple[int, float]:
         raise ValueError(
             f"Cooldown[{code!r}]: {row!r} is not allowed; give (failures in a row, rest), as in (3, '48h')"
         )
+    failures, rest = row
     field = f"Cooldown[{code!r}]"
-    return whole(row[0], field=field), seconds(row[1], field=field, minimum=0.001)
+    return whole(failures, field=field), seconds(rest, field=field, minimum=0.001)
 
 
 AUTO = "auto"

@@ -67,7 +67,7 @@ def guard_with_breaker(
         try:
             result = fn(*args, **kwargs)
         except BaseException as error:  # every exception is classified, and the breaker must count it
-            made = Admission(key, operation, clears=clears, ticket=epoch)
+            made = Admission(key, operation, clears=clears, ticket=epoch, began_at=now)
             attempts = CallAttempts(pipeline, CallSpec(key, operation, retry), made)
             if not failed(attempts, error):
                 raise
@@ -111,7 +111,7 @@ def _guard_async_with_breaker(
         try:
             result = await fn(*args, **kwargs)
         except BaseException as error:
-            made = Admission(key, operation, clears=clears, ticket=epoch)
+            made = Admission(key, operation, clears=clears, ticket=epoch, began_at=now)
             attempts = CallAttempts(pipeline, CallSpec(key, operation, retry), made)
             if not await afailed(attempts, error):
                 raise

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Hashable
 from types import CoroutineType
 from typing import Any, NoReturn, TypeGuard, cast
 
+from tidegate.validation import did_you_mean
+
 # -- sync or async --------------------------------------------------------------------------------------------------
 
 
@@ -40,7 +42,7 @@ def check_awaitable(result: object, whose: str = "breaker") -> None:
 
 # -- keys -----------------------------------------------------------------------------------------------------------
 
-KeyOf = Callable[[tuple[Any, ...], dict[str, Any]], Hashable]
+KeyOf = Callable[[tuple[Any, ...], dict[str, object]], Hashable]
 
 
 class Fixed:
@@ -51,7 +53,7 @@ class Fixed:
     def __init__(self, key: Hashable) -> None:
         self.key = key
 
-    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, object]) -> Hashable:
         return self.key
 
 
@@ -63,7 +65,7 @@ class CallableKey:
     def __init__(self, ask: Callable[..., Hashable]) -> None:
         self._ask = ask
 
-    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, object]) -> Hashable:
         key = self._ask(*args, **kwargs)
         try:
             hash(key)
@@ -75,9 +77,8 @@ class CallableKey:
 def check_function(fn: object) -> None:
     """TypeError if a guard around *fn* could not observe the outcome of a call."""
     if not callable(fn):
-        raise TypeError(
-            f"guard: {fn!r:.60} is no function; was the decorator written without its parentheses? @target.guard()"
-        )
+        hint = f"; did you mean guard(key={fn!r:.40})?" if isinstance(fn, str) else ""
+        raise TypeError(f"guard decorates a function, got {fn!r:.60}{hint}")
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise TypeError(f"guard: {named(fn)} yields, so a call of it proves nothing; guard what it calls")
 
@@ -100,14 +101,19 @@ def key_getter(fn: Callable[..., Any], key: str | Callable[..., Hashable] | None
     parameters = list(inspect.signature(fn).parameters.values())
     at = next((i for i, parameter in enumerate(parameters) if parameter.name == key), None)
     if at is None:
-        raise TypeError(f"key: {getattr(fn, '__qualname__', fn)!r} has no parameter {key!r}")
+        names = [parameter.name for parameter in parameters]
+        allowed = f"one of {', '.join(map(repr, names))}" if names else "left out, for there are none"
+        raise TypeError(
+            f"key must be a parameter of {getattr(fn, '__qualname__', fn)}, {allowed}, got {key!r:.60}"
+            f"{did_you_mean(key, names)}"
+        )
     if parameters[at].kind in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD):
         raise TypeError(f"key: {key!r} takes any number of arguments; name a single parameter")
     default = None if parameters[at].default is inspect.Parameter.empty else parameters[at].default
     by_position = parameters[at].kind is not inspect.Parameter.KEYWORD_ONLY
     by_name = parameters[at].kind is not inspect.Parameter.POSITIONAL_ONLY
 
-    def get_key(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Hashable:
+    def get_key(args: tuple[Any, ...], kwargs: dict[str, object]) -> Hashable:
         named = by_name and key in kwargs
         value = kwargs[key] if named else args[at] if by_position and at < len(args) else default
         try:

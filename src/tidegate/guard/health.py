@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.faults.fault import Fault
 from tidegate.guard.breaker import Breaker
@@ -83,7 +82,7 @@ _RANKS = {CLOSED: 0, HALF_OPEN: 1, OPEN: 2}
 _MAX_KEYS = 50  # keys in a summary
 
 
-def summary_of(pipeline: CallPipeline, unhealthy: Sequence[Health]) -> dict[str, Any]:
+def summary_of(pipeline: CallPipeline, unhealthy: Sequence[Health]) -> dict[str, object]:
     """Returns the status for the store. *unhealthy* has all failing keys and operations."""
     holds = [health.hold for health in unhealthy if health.hold is not None]
     of_keys = [] if pipeline.key_breakers is None else pipeline.key_breakers.all()
@@ -108,9 +107,9 @@ def summary_of(pipeline: CallPipeline, unhealthy: Sequence[Health]) -> dict[str,
     }
 
 
-def _held_keys(unhealthy: Iterable[Health]) -> dict[str, dict[str, Any]]:
+def _held_keys(unhealthy: Iterable[Health]) -> dict[str, dict[str, object]]:
     """Returns the hold of each key, or else of one of its operations."""
-    keys: dict[str, dict[str, Any]] = {}
+    keys: dict[str, dict[str, object]] = {}
     for health in unhealthy:
         if health.hold is not None:
             keys.setdefault(

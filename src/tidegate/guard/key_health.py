@@ -19,6 +19,8 @@ from tidegate.guard.hold import EndedBy, Hold, HoldReason
 _IDLE = 86_400.0  # seconds after which an idle run is forgotten
 _IDLE_TOLD = 7 * _IDLE  # the same if a notice was sent or a cooldown counts the run
 _ASKED = (Reason.THROTTLED, Reason.OVERLOADED)
+# The wait after a 429 without Retry-After, if the target has no backoff. A success ends the growth.
+THROTTLE = Backoff(1, cap=60, factor=2, jitter=0.25)
 
 
 class Notified(IntFlag):
@@ -36,10 +38,11 @@ class KeyHealth:
     Mutable and small, because there may be a million of them, and each failure changes one.
     """
 
-    __slots__ = ("failures", "fatal", "fault", "parts", "rest", "since", "notified", "until")
+    __slots__ = ("failures", "fatal", "fault", "parts", "rest", "since", "notified", "throttles", "until")
 
     def __init__(self, now: float) -> None:
         self.failures = 0  # consecutive
+        self.throttles = 0  # those of them because of throttling
         self.fatal = False  # the last fault holds further calls
         self.fault: Fault | None = None  # the last one
         self.since = now  # start of the episode
@@ -126,13 +129,14 @@ class KeyHealth:
         if not self.failures:
             self.since = now
         self.failures += 1
+        self.throttles += fault.reason is Reason.THROTTLED
         self.fault = fault
         self.fatal = fatal
         self.until = now + wait
 
     def record_late_failure(self, fault: Fault, until: float) -> None:
         """Records another failure of the same outage. It does not count, but no call goes before *until*."""
-        if until <= self.until or not fault.retry_after:
+        if until <= self.until:
             return
         self.until = until
         if not self.fatal:
@@ -146,7 +150,7 @@ class KeyHealth:
     def recover(self) -> Notified:
         """Ends the run after a success. Returns the notices that were sent."""
         sent, self.notified = self.notified, Notified.NOTHING
-        self.failures = 0
+        self.failures = self.throttles = 0
         self.fatal = False
         self.until = -math.inf
         return sent
@@ -161,17 +165,23 @@ def wait_after(
     max_retry_after: float,
     reprobe_every: float | None,
     fatal: bool,
+    throttles: int | None = None,
 ) -> float:
     """Returns the seconds until the next call after *fault*, which is failure *failures* + 1 of its run.
 
-    Without a *backoff* it is only the Retry-After of the service.
+    Without a *backoff* it is only the Retry-After of the service. If the service asks to slow down without one, it is
+    `THROTTLE`, after *throttles* such failures. None: then the wait is 0.
     """
     if fatal:
         # Only the user can renew credentials. Quota and configuration may be fixed elsewhere, so a call checks from
         # time to time.
         return reprobe_every if reprobe_every and fault.reason in (Reason.QUOTA, Reason.CONFIG) else math.inf
-    asked = min(fault.retry_after or 0.0, max_retry_after)
-    return asked if backoff is None else max(backoff.delay(failures, roll), asked)
+    requested = min(fault.retry_after or 0.0, max_retry_after)
+    if backoff is not None:
+        return max(backoff.delay(failures, roll), requested)
+    if not requested and throttles is not None and fault.reason is Reason.THROTTLED:
+        return THROTTLE.delay(throttles, roll)
+    return requested
 
 
 # -- changes to publish ---------------------------------------------------------------------------------------------
@@ -206,6 +216,7 @@ class Admission:
     """The state of a key when its call was admitted, and what to release after it."""
 
     __slots__ = (
+        "began_at",
         "breaker",
         "clears",
         "doubted",
@@ -220,7 +231,13 @@ class Admission:
     )
 
     def __init__(
-        self, key: Hashable, operation: str | None, *, clears: int = 0, ticket: AdmitToken | None = None
+        self,
+        key: Hashable,
+        operation: str | None,
+        *,
+        clears: int = 0,
+        ticket: AdmitToken | None = None,
+        began_at: float | None = None,
     ) -> None:
         self.key = key
         self.operation = operation
@@ -230,6 +247,7 @@ class Admission:
         self.part_fault: Fault | None = None
         self.probe_until = -math.inf  # end of its reservation, if it is the probe of a cooldown or of a fatal fault
         self.ticket = ticket  # of the breaker
+        self.began_at = began_at  # on the clock of the breaker, if it has one
         self.breaker: Breaker | None = None  # the breaker of its key, if the key had one at admission
         self.doubted = False  # a success by our own timeout, or an unconfirmed fault
         self.host = ""  # if known

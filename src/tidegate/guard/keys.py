@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from tidegate.clock import Clock
-from tidegate.faults.fault import Fault, Reach
+from tidegate.faults.fault import Fault, Reach, Reason
 from tidegate.guard import cooldown as cooldowns
 from tidegate.guard.backoff import Backoff
 from tidegate.guard.cooldown import FRESH, Cooldown, CooldownChange
@@ -315,8 +315,19 @@ class KeyRegistry:
         fatal = fault.fatal and not governed
         if not part.ends_with(call.fault if part is state else call.part_fault) and not fatal:
             # The call was admitted before the last failure was known: one outage counts once.
-            part.record_late_failure(fault, now + min(fault.retry_after or 0.0, policy.max_retry_after))
-            self._held_until(part.until)
+            if fault.retry_after or (fault.reason is Reason.THROTTLED and policy.backoff is None and part.until <= now):
+                wait = wait_after(
+                    fault,
+                    0,
+                    None,
+                    roll,
+                    max_retry_after=policy.max_retry_after,
+                    reprobe_every=None,
+                    fatal=False,
+                    throttles=max(part.throttles - 1, 0),
+                )
+                part.record_late_failure(fault, now + wait)
+                self._held_until(part.until)
             return changes
         if fatal and not self._holds_fatal(call.key):
             if part.until <= now:
@@ -334,6 +345,7 @@ class KeyRegistry:
             max_retry_after=policy.max_retry_after,
             reprobe_every=policy.reprobe_every,
             fatal=fatal,
+            throttles=part.throttles,
         )
         part.record_failure(fault, now, wait, fatal=fatal)
         self._held_until(math.inf if part.fatal else part.until)

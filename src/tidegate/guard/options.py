@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import Any
 from weakref import ref
 
@@ -22,8 +21,8 @@ from tidegate.guard.key_breakers import KeyBreakers
 from tidegate.guard.limits import MAX_RATE, MIN_RATE, CallLimits, Rate
 from tidegate.guard.network_guard import NetworkGuardPolicy
 from tidegate.guard.pipeline import CallPipeline
-from tidegate.guard.profiles import BreakerOptions
-from tidegate.validation import number, whole
+from tidegate.guard.profiles import PER, BreakerOptions
+from tidegate.validation import did_you_mean, number, whole
 
 # -- policy ---------------------------------------------------------------------------------------------------------
 
@@ -37,29 +36,42 @@ def check_kinds(
     if not (store is None or isinstance(store, str)):
         raise TypeError(f"store must be the URL of a database or None, got {store!r:.60}; give 'sqlite:///jobs.db'")
     if backoff is not None and not isinstance(backoff, Backoff):
-        meant = f"; did you mean Backoff({backoff!r:.20})?" if isinstance(backoff, (str, int, float)) else ""
+        meant = (
+            f"; did you mean Backoff({backoff!r:.20})?" if type(backoff) in (str, int, float) else "; give Backoff(...)"
+        )
         raise TypeError(f"backoff must be a Backoff or None, got {backoff!r:.60}{meant}")
     if cooldown is not None and not isinstance(cooldown, Cooldown):
-        raise TypeError(f"cooldown: {cooldown!r:.60} is no Cooldown; give Cooldown(...) or None")
-    if probe is not None and not callable(probe):
-        raise TypeError(f"probe: {probe!r:.60} cannot be called; give a function without parameters, or None")
-    if user is not None and not callable(user):
-        raise TypeError(f"user: {user!r:.60} cannot be called; give a function of the key, or None")
+        raise TypeError(f"cooldown must be a Cooldown or None, got {cooldown!r:.60}; give Cooldown(...)")
+    if probe is not None:
+        if not callable(probe):
+            raise TypeError(f"probe must be a function without parameters or None, got {probe!r:.60}")
+        validation.parameters(probe, field="probe")
+    if user is not None:
+        if not callable(user):
+            raise TypeError(f"user must be a function of the key or None, got {user!r:.60}")
+        validation.parameters(user, "key", field="user")
 
 
 def confirmed_of(confirm: object) -> tuple[Confirm, ...]:
+    if confirm is None or confirm is False:
+        return ()
     if isinstance(confirm, str) or not isinstance(confirm, Iterable):
-        raise TypeError(f"confirm: {confirm!r:.60} is no list; give [Confirm(...)]")
+        raise TypeError(f"confirm must be a list of Confirm or None, got {confirm!r:.60}; give [Confirm(...)]")
     policies = tuple(confirm)
     for policy in policies:
         if not isinstance(policy, Confirm):
-            raise TypeError(f"confirm: {policy!r:.60} is no Confirm; give [Confirm(...)]")
+            raise TypeError(f"confirm must be a list of Confirm, got {policy!r:.60} in it; give [Confirm(...)]")
     return policies
 
 
 def limits_of(rate: Rate | float | None, concurrency: int | None, wait: float) -> CallLimits | None:
     if concurrency is not None:
         whole(concurrency, field="concurrency")
+    if isinstance(rate, str):
+        raise TypeError(
+            f"rate must be a Rate, or a number from {MIN_RATE:g} to {MAX_RATE:g} of calls a second, got {rate!r:.60};"
+            " did you mean Rate(10, '1s')?"
+        )
     if not (rate is None or isinstance(rate, Rate)):
         number(rate, field="rate", minimum=MIN_RATE, maximum=MAX_RATE)
     if rate is None and concurrency is None:
@@ -69,7 +81,7 @@ def limits_of(rate: Rate | float | None, concurrency: int | None, wait: float) -
 
 def capacity_of(capacity: Capacity | None) -> Capacity | None:
     if capacity is not None and not isinstance(capacity, Capacity):
-        raise TypeError(f"capacity: {capacity!r:.60} is no Capacity; give Capacity(...) or None")
+        raise TypeError(f"capacity must be a Capacity or None, got {capacity!r:.60}; give Capacity(...)")
     return capacity
 
 
@@ -83,12 +95,13 @@ def probe_after_of(codes: Collection[str] | bool, probe: Callable[[], Any] | Non
     return codes if isinstance(codes, bool) else frozenset(codes)
 
 
-def link_of(self_guard: NetworkGuardPolicy | bool, clock: Clock) -> network_guard.ProcessNetworkGuard:
+def link_of(self_guard: NetworkGuardPolicy | bool | None, clock: Clock) -> network_guard.ProcessNetworkGuard:
     if isinstance(self_guard, NetworkGuardPolicy):
         return network_guard.ProcessNetworkGuard(self_guard)
-    if not isinstance(self_guard, bool):
+    if not (self_guard is None or isinstance(self_guard, bool)):
         raise TypeError(
-            f"self_guard must be a SelfGuard, True or False, got {self_guard!r:.60}; give SelfGuard(hosts=5)"
+            f"self_guard must be a NetworkGuardPolicy, True or False, got {self_guard!r:.60};"
+            " give NetworkGuardPolicy(hosts=5)"
         )
     return network_guard.of(clock) if self_guard else network_guard.OFF
 
@@ -96,7 +109,7 @@ def link_of(self_guard: NetworkGuardPolicy | bool, clock: Clock) -> network_guar
 def check_codes(cooldown: Cooldown | None, code_book: CodeBook) -> None:
     for code in () if cooldown is None else (*cooldown.rests, *cooldown.same):
         if code not in code_book:
-            raise ValueError(f"cooldown: there is no code {code!r} in the book of the target's rules")
+            raise ValueError(f"cooldown: the target's rules have no code {code!r}{did_you_mean(code, code_book)}")
         if code_book[code].reason in (Reason.THROTTLED, Reason.CANCELLED) or code_book[code].reach is Reach.SELF:
             raise ValueError(f"cooldown: {code!r} never counts towards a rest; leave it out")
 
@@ -177,13 +190,13 @@ def _groups_of(groups: Mapping[str, Iterable[str]]) -> dict[str, str]:
 
 
 def check_breaker(given: object, per: object) -> None:
-    if not (given is None or isinstance(given, (bool, Breaker, Mapping))):
+    if not (given is None or given == "profile" or isinstance(given, (bool, Breaker, Mapping))):
         raise TypeError(
-            f"breaker must be a dict of its numbers, a Breaker, True, False or None, got {given!r:.60};"
+            f"breaker must be a dict of its options, a Breaker, True, False or None, got {given!r:.60};"
             " did you mean breaker={'consecutive': 5}?"
         )
-    if per not in ("target", "key"):
-        raise ValueError(f"breaker_per must be 'target' or 'key', got {per!r:.60}")
+    if per not in PER:
+        raise ValueError(f"breaker_per must be 'target' or 'key', got {per!r:.60}{did_you_mean(per, PER)}")
     for option in given if isinstance(given, Mapping) else ():
         if option not in BreakerOptions.__annotations__:
             raise ValueError(f"breaker: got {option!r:.60}; {_instead_of(option)}")
@@ -192,7 +205,7 @@ def check_breaker(given: object, per: object) -> None:
 def check_per_key(profile: str, given: object, *, has_breaker: bool, has_probe: bool) -> None:
     """Rejects options that do not work with `breaker_per="key"`."""
     if not has_breaker:
-        cause = "breaker=False" if given is False else f"profile {profile!r}, which has no breaker"
+        cause = f"breaker={given}" if given in (None, False) else f"profile {profile!r}, which has no breaker"
         raise ValueError(f"breaker_per='key' needs a breaker, got {cause}; give breaker=True or its numbers")
     if has_probe:
         raise ValueError(
@@ -207,22 +220,34 @@ def _instead_of(option: object) -> str:
     if option in ("name", "clock"):
         return f"the breaker has the {option} of its target, so leave it out"
     allowed = list(BreakerOptions.__annotations__)
-    close = get_close_matches(str(option), allowed, n=1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
-    return f"{meant}allowed are {', '.join(allowed)}"
+    return f"allowed are {', '.join(allowed)}{did_you_mean(_OTHER_NAMES.get(str(option), option), allowed)}"
+
+
+# Options of pybreaker, circuitbreaker and resilience4j, and ours.
+_OTHER_NAMES = {
+    "fail_max": "consecutive",
+    "failure_threshold": "consecutive",
+    "reset_timeout": "timeout",
+    "recovery_timeout": "timeout",
+    "success_threshold": "max_requests",
+}
 
 
 def _check_groups(given: object, groups: object, per: str) -> None:
     if groups and given is None:
-        raise ValueError("groups: they are groups of breakers; give breaker=True or its numbers too")
+        raise ValueError("groups are groups of breakers, got no breaker; give breaker=True or its options too")
     if groups and isinstance(given, Breaker):
-        raise ValueError("groups: each has a breaker of its own; give the numbers, not a Breaker")
+        raise ValueError("groups have a breaker each, got one Breaker; give its options as a dict instead")
     if per == "key" and isinstance(given, Breaker):
-        raise ValueError("breaker_per='key': each key has a breaker of its own; give the numbers, not a Breaker")
+        raise ValueError("breaker_per='key' makes a breaker for each key, got one Breaker; give its options as a dict")
     if per == "key" and groups:
         raise ValueError("breaker_per='key' does not go with groups; give one of them")
     if groups is not None and not isinstance(groups, Mapping):
-        raise TypeError(f"groups: {groups!r:.60} are no groups; give {{'a group': ['an operation', ...]}}")
+        raise TypeError(
+            f"groups must be a dict of lists of operations, got {groups!r:.60}; give {{'search': ['find', 'suggest']}}"
+        )
     for group, operations in (groups or {}).items():
         if isinstance(operations, str):
-            raise TypeError(f"groups: {operations!r} is a text; give the operations of {group!r} as a list")
+            raise TypeError(
+                f"groups[{group!r}] must be a list of operations, got {operations!r}; did you mean [{operations!r}]?"
+            )

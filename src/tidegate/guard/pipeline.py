@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import math
 import random
-import sys
 import threading
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
@@ -15,11 +14,12 @@ from typing import Any
 from tidegate.clock import Clock
 from tidegate.errors import Held
 from tidegate.events import Bus, EventKind
+from tidegate.faults.attribution import is_installed
 from tidegate.faults.classification import classify
 from tidegate.faults.codes import CORE
 from tidegate.faults.confirm import Confirm
 from tidegate.faults.evidence import collect_evidence
-from tidegate.faults.fault import OWN_BUG, Fault, Reach, Reason
+from tidegate.faults.fault import Fault, Reach, Reason
 from tidegate.faults.rule import Pack
 from tidegate.guard.backoff import Backoff
 from tidegate.guard.breaker import Breaker
@@ -36,7 +36,6 @@ from tidegate.guard.publisher import TargetPublisher
 
 _log = logging.getLogger("tidegate.target")
 _MAX_BUGS = 64  # distinct bugs per target that are logged once
-_LIBRARIES = ("site-packages", "dist-packages")
 CANCELLED = CORE["cancelled"].fault("kind:cancelled")
 
 
@@ -95,12 +94,7 @@ def raised_at(what: object) -> str:
     step = what.__traceback__ if isinstance(what, BaseException) else None
     while step is not None:
         module, file = step.tb_frame.f_globals.get("__name__"), step.tb_frame.f_code.co_filename
-        top = module.partition(".")[0] if isinstance(module, str) else ""
-        own = (
-            top != "tidegate"
-            and top not in sys.stdlib_module_names
-            and not any(library in file for library in _LIBRARIES)
-        )
+        own = not (isinstance(module, str) and module.partition(".")[0] == "tidegate") and not is_installed(file)
         if own or not is_own:
             place, is_own = f"{file}:{step.tb_lineno}", own
         step = step.tb_next
@@ -161,6 +155,7 @@ class CallPipeline:
             try:
                 call.ticket = breaker.enter()
                 call.breaker = breaker
+                call.began_at = breaker._clock()
             except Held as refused:
                 self.keys.release(call)
                 return self._refused(breaker, refused, key)
@@ -256,7 +251,16 @@ class CallPipeline:
 
     def passes(self, fault: Fault) -> bool:
         """Whether this is a bug of the program that the target does not record."""
-        return fault.rule == OWN_BUG and self.policy.pass_own_bugs
+        return fault.own_bug and self.policy.pass_own_bugs
+
+    def holds_throttled(self, fault: Fault) -> bool:
+        """Whether the service throttles, and the target has no backoff."""
+        return fault.reason is Reason.THROTTLED and self.policy.backoff is None
+
+    def held_for(self, call: Admission) -> float:
+        """Seconds that failures hold the key of *call*. 0 if they do not, infinite if time does not end it."""
+        ends = [hold.until for hold in self.keys.holds(call.key, call.operation)]
+        return max((math.inf if end is None else end - self.clock.monotonic() for end in ends), default=0.0)
 
     def settle(self, call: Admission, fault: Fault, what: object) -> bool:
         """Records a failed call in breaker and limits.
@@ -277,7 +281,7 @@ class CallPipeline:
             if counts is None:
                 breaker.exclude(call.ticket)
             elif counts:
-                breaker.fail(call.ticket)
+                breaker.fail(call.ticket, call.began_at)
             else:
                 call.ticket.ok()
         return own
@@ -365,7 +369,7 @@ class CallPipeline:
         return breaker
 
     def _is_own(self, call: Admission, fault: Fault, what: object) -> bool:
-        if fault.reason is Reason.CANCELLED or fault.reach is Reach.SELF or fault.rule == OWN_BUG:
+        if fault.reason is Reason.CANCELLED or fault.reach is Reach.SELF or fault.own_bug:
             return False
         if not call.host:
             call.host = collect_evidence(what).host

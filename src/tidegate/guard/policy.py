@@ -57,7 +57,7 @@ class TargetRules:
 
     def shown(self) -> str:
         """Returns the options as JSON, for readers of the store."""
-        options: dict[str, Any] = {"behind": self.when_open}
+        options: dict[str, object] = {"when_open": self.when_open}
         if self.declared_in:
             options["declared_in"] = self.declared_in
         if self.backoff is not None:
@@ -84,9 +84,9 @@ class TargetRules:
         return json.dumps(options, sort_keys=True)
 
 
-def _breaker_shown(policy: BreakerPolicy) -> dict[str, Any]:
+def _breaker_shown(policy: BreakerPolicy) -> dict[str, object]:
     """Returns the options of a breaker, without those of the ratio if the user has a custom rule."""
-    options: dict[str, Any] = {
+    options: dict[str, object] = {
         "max_requests": policy.max_requests,
         "open_for": None if policy.timeout is None else policy.open_for,
         "consecutive": policy.consecutive,

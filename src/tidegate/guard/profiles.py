@@ -13,9 +13,12 @@ from tidegate.guard.backoff import Backoff
 from tidegate.guard.breaker import Breaker
 from tidegate.guard.breaker_counts import Counts
 from tidegate.guard.breaker_policy import StateChange
+from tidegate.guard.key_health import THROTTLE
+from tidegate.validation import did_you_mean
 
 ProfileName = Literal["requests", "sync", "jobs"]
 BreakerPer = Literal["target", "key"]
+PER = ("target", "key")
 
 
 class BreakerOptions(TypedDict, total=False):
@@ -57,15 +60,17 @@ class Profile:
     hold_without_key: bool  # whether a fatal fault of a call without a key holds the calls without one
     pass_own_bugs: bool  # whether bugs of the program are not counted
 
-    def breaker_numbers(self, given: Mapping[str, Any] | bool | None, *, probe: bool) -> dict[str, Any] | None:
+    def breaker_numbers(
+        self, given: Mapping[str, Any] | bool | Literal["profile"] | None, *, probe: bool
+    ) -> dict[str, Any] | None:
         """Returns the breaker options: *given* over those of the profile. None without a breaker.
 
         A given *timeout* does not grow, unless *max_timeout* is given too. With a *probe*, only its success ends the
         open state, unless a *timeout* is given.
         """
-        if given is False or (given is None and self.breaker is None):
+        if given is False or given is None or (given == "profile" and self.breaker is None):
             return None
-        own: dict[str, Any] = {} if given is None or given is True else dict(given)
+        own: dict[str, Any] = {} if given is True or given == "profile" else dict(given)
         numbers: dict[str, Any] = {**(self.breaker or {}), **own}
         if probe and "timeout" not in own:
             numbers["timeout"] = None
@@ -109,7 +114,7 @@ def tuning_of(given: object) -> Tuning:
 def profile_of(name: object) -> Profile:
     if not isinstance(name, str) or name not in PROFILES:
         allowed = ", ".join(map(repr, PROFILES))
-        raise ValueError(f"profile must be one of {allowed}, got {name!r:.60}")
+        raise ValueError(f"profile must be one of {allowed}, got {name!r:.60}{did_you_mean(name, PROFILES)}")
     return PROFILES[name]
 
 
@@ -131,6 +136,7 @@ def rows() -> list[tuple[str, ...]]:
         ("fatal fault of a call with a key", lambda _: "holds the key"),
         ("fatal fault of a call without one", _without_key),
         ("`Retry-After`", lambda _: asked),
+        ("429 without `Retry-After`", lambda profile: _throttled(profile.backoff)),
         ("bug of the program", _own_bug),
         ("inline retries", lambda _: "only with `retry=`"),
     ]
@@ -156,6 +162,12 @@ def _tuned(name: str) -> object:
 
 def _backoff(backoff: Backoff | None) -> str:
     return "none" if backoff is None else f"{brief(backoff.base)}, doubled up to {brief(backoff.cap)}, per key"
+
+
+def _throttled(backoff: Backoff | None) -> str:
+    if backoff is not None:
+        return "backoff as after any failure"
+    return f"held {brief(THROTTLE.base)}, doubled up to {brief(THROTTLE.cap)} until a success"
 
 
 def _opens(numbers: BreakerOptions | None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.clock import Clock
 from tidegate.events import Bus, Event, EventKind, Notice, NoticeKind
@@ -116,7 +115,7 @@ class TargetPublisher:
         operation: str | None = None,
         *,
         fault: Fault | None = None,
-        fields: Mapping[str, Any] | None = None,
+        fields: Mapping[str, object] | None = None,
     ) -> None:
         event = Event(
             kind=kind,
@@ -188,5 +187,5 @@ class TargetPublisher:
         return user
 
 
-def _disabled_fields(rest: cooldown.CooldownState, failures: int) -> Mapping[str, Any]:
+def _disabled_fields(rest: cooldown.CooldownState, failures: int) -> Mapping[str, object]:
     return {"reason": rest.reason, "by": rest.by, "run_length": rest.failing_count, "consecutive_errors": failures}

@@ -60,7 +60,7 @@ class StaleCache:
                 del self._values[entry_key]
 
 
-def cache_key(key: Hashable, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> CacheKey:
+def cache_key(key: Hashable, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, object]) -> CacheKey:
     """Returns the identity of a call. TypeError if an argument is not hashable."""
     named = tuple(sorted(kwargs.items()))
     # 1, 1.0 and True are equal, but not the same argument.
@@ -116,7 +116,7 @@ def call_stale(
     spec: CallSpec,
     fn: Callable[..., R],
     args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    kwargs: dict[str, object],
     *,
     plain: bool = False,
 ) -> Answer[R]:
@@ -138,7 +138,7 @@ async def acall_stale(
     spec: CallSpec,
     fn: Callable[..., Awaitable[R]],
     args: tuple[Any, ...],
-    kwargs: dict[str, Any],
+    kwargs: dict[str, object],
 ) -> Answer[R]:
     entry_key = cache_key(spec.key, fn, args, kwargs)
     try:

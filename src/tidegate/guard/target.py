@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterable, Mapping
 from datetime import datetime, timedelta
-from typing import Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeGuard, TypeVar, overload
 
 from tidegate import events as buses
 from tidegate.clock import SYSTEM, Clock
@@ -57,13 +57,14 @@ from tidegate.guard.profiles import (
     tuning_of,
 )
 from tidegate.guard.stale import Answer, StaleCache
-from tidegate.guard.wrap import repeats, wrap_client
-from tidegate.validation import valid_name, whole
+from tidegate.guard.wrap import repeated_methods, repeats, wrap_client
+from tidegate.validation import did_you_mean, valid_name, whole
 
 P = ParamSpec("P")
 R = TypeVar("R")
 C = TypeVar("C")
 Until = float | str | timedelta | datetime | None
+_WHEN_OPEN = ("hold", "fail-fast", "serve-stale")
 
 
 class TargetKey:
@@ -88,25 +89,37 @@ class TargetKey:
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
+    @overload
+    def guard(self, fn: Callable[P, R], /) -> Callable[P, R]: ...
+    @overload
     def guard(
         self,
-        key: str | Callable[..., Hashable] | None = None,
         *,
+        key: str | Callable[..., Hashable] | None = None,
         retry: Retry | int | None = None,
         operation: str | None = None,
-    ) -> Callable[[Callable[P, R]], Callable[P, R]]:
-        """Decorates a `def` or `async def` function. *key* is a parameter's name, or a function of the arguments.
+    ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+    def guard(  # type: ignore[misc]  # mypy does not accept it although every parameter has the same type
+        self,
+        fn: Any = None,
+        /,
+        *,
+        key: str | Callable[..., Hashable] | None = None,
+        retry: Retry | int | None = None,
+        operation: str | None = None,
+    ) -> Any:
+        """Decorates a `def` or `async def` function, with or without parentheses.
 
-        *retry* is a `Retry`, or the total number of attempts. Fatal faults, bugs of the program and held calls are not
-        retried.
+        *key* is a parameter's name, or a function of the arguments. *retry* is a `Retry`, or the total number of
+        attempts. Fatal faults, bugs of the program and held calls are not retried.
         """
         attempts = retry_of(retry)
 
-        def decorate(fn: Callable[P, R]) -> Callable[P, R]:
+        def decorate(fn: Callable[..., Any]) -> Callable[..., Any]:
             check_function(fn)
             return self._guarded(fn, key_getter(fn, key, self._key), operation or named(fn), attempts)
 
-        return decorate
+        return decorate if fn is None else decorate(fn)
 
     def _guarded(self, fn: Callable[P, R], key_of: KeyOf, operation: str, retry: Retry) -> Callable[P, R]:
         if self._stale:
@@ -135,8 +148,8 @@ class TargetKey:
     def wrap(self, client: C, *, retry: Retry | int | None = None, retry_methods: Collection[str] | None = None) -> C:
         """Returns *client* with every public method guarded. It keeps the type of *client*.
 
-        *retry* is as for `guard`, and applies to the methods in *retry_methods*. Without *retry_methods*, all methods
-        are retried except those whose names suggest side effects, such as `post`, `create_order` and `send`.
+        *retry* is as for `guard`. It applies to methods whose names begin with a verb that only reads, such as
+        `get_user` and `list`, and to those in *retry_methods*.
         """
         attempts, is_repeated = retry_of(retry), repeats(client, retry, retry_methods)
         add_client(client, sys._getframe(1).f_globals.get("__name__", ""))
@@ -146,20 +159,26 @@ class TargetKey:
 
         return wrap_client(self.name, client, guarded)
 
-    def transport(self, inner: Any, *, retry: Retry | int | None = None) -> Any:
+    def transport(
+        self, inner: Any, *, retry: Retry | int | None = None, retry_methods: Collection[str] | None = None
+    ) -> Any:
         """Returns a transport for httpx or httpx2 around *inner*, sync or async like *inner*.
 
-        *retry* is as for `guard`. Only requests that are safe to repeat are retried: the method is idempotent and the
-        body is in memory.
+        *retry* is as for `guard`. Only requests that are safe to repeat are retried: the method is idempotent or in
+        *retry_methods*, such as `["POST"]`, and the body is in memory.
         """
-        return transports.guarded_transport(self._pipeline, self._key, inner, retry_of(retry))
+        repeated = repeated_methods(retry, retry_methods)
+        return transports.guarded_transport(self._pipeline, self._key, inner, retry_of(retry), repeated)
 
-    def adapter(self, inner: Any = None, *, retry: Retry | int | None = None) -> Any:
+    def adapter(
+        self, inner: Any = None, *, retry: Retry | int | None = None, retry_methods: Collection[str] | None = None
+    ) -> Any:
         """Returns an adapter for `requests.Session.mount`, around *inner* or a new `HTTPAdapter`.
 
-        *retry* is as for `transport`.
+        *retry* and *retry_methods* are as for `transport`.
         """
-        return transports.guarded_adapter(self._pipeline, self._key, inner, retry_of(retry))
+        repeated = repeated_methods(retry, retry_methods)
+        return transports.guarded_adapter(self._pipeline, self._key, inner, retry_of(retry), repeated)
 
     # -- health and operator actions -----------------------------------------------------------------------------
 
@@ -184,7 +203,10 @@ class TargetKey:
         self._pipeline.keys.restore(self._key, operation, known)
 
     def clear(self) -> None:
-        """Forgets all state of the key, for example after the user reconnects. The next call is allowed."""
+        """Forgets all state of the key, for example after the user reconnects.
+
+        The next call is allowed, unless the breaker of the whole target is open: `breaker.reset()` closes it.
+        """
         self._pipeline.clear(self._key)
         self._stale_cache.forget(self._key)
 
@@ -233,15 +255,16 @@ class Target(TargetKey):
         @spotify.guard(key="user_id", retry=3)
         async def recent(user_id: int, after: int) -> list[Play]: ...
 
+    An option that you leave out has its default. None, or False, turns off one that is on by default.
+
     *profile* sets the defaults of the other options:
         "requests": calls on behalf of a user or a request. A breaker decides. Single failures hold nothing.
         "sync": loops over users and accounts. Each key backs off after each failure. There is no breaker.
         "jobs": jobs of a queue. Jobs always use this profile, whatever profile direct calls use.
 
     Failure handling:
-        *backoff*: how long a key waits after failures. None: only as long as the service asks.
-        *breaker*: a dict of `Breaker` options that override the profile, True for `{}`, False for no breaker, or a
-            `Breaker`.
+        *backoff*: how long a key waits after failures. Off: only as long as the service asks.
+        *breaker*: a dict of `Breaker` options that override the profile, True for `{}`, or a `Breaker`.
         *breaker_per*: "target" for one breaker, or "key" for one per key, for example when keys are hosts.
         *cooldown*: how many failures with one code suspend a key, and for how long.
         *groups*: operations that have their own breaker.
@@ -249,11 +272,13 @@ class Target(TargetKey):
             the code of an exception class. None instead of a code marks a bug of the program.
 
     Load: *rate*, *concurrency*, *wait* (for the rate) and *deadline* (of one call with its retries). For jobs,
-    *capacity* limits what is sent to the free space in the target's queue.
+    *capacity* limits what is sent to the free space in the target's queue. Use *deadline* instead of
+    `asyncio.timeout` or `asyncio.wait_for` around a guarded call: they cancel it, and a cancelled call counts neither
+    as a failure nor as a success, so an outage in which all calls hang would stay unnoticed.
 
     While the breaker is open: *when_open* sets what a call gets. *probe* checks the health of the service every
     *probe_every*. For jobs it also runs after the codes in *probe_after*. *reprobe_every* sets how often one call
-    checks whether a quota or configuration fault is over. None: never.
+    checks whether a quota or configuration fault is over.
 
     *store* is the URL of a job database. The target is listed there and follows the orders of operators. *title* is the
     name for users. *user* maps a key to the user who gets its events. *self_guard* suspects the local network when many
@@ -270,8 +295,8 @@ class Target(TargetKey):
         *,
         rules: Pack | Iterable[Rule] | None = None,
         faults: Faults | None = None,
-        backoff: Backoff | Literal["profile"] | None = "profile",
-        breaker: BreakerOptions | Breaker | bool | None = None,
+        backoff: Backoff | Literal["profile", False] | None = "profile",
+        breaker: BreakerOptions | Breaker | bool | Literal["profile"] | None = "profile",
         breaker_per: BreakerPer = "target",
         cooldown: Cooldown | None = None,
         rate: Rate | float | None = None,
@@ -282,27 +307,29 @@ class Target(TargetKey):
         probe: Callable[[], Any] | None = None,
         probe_every: Duration = "10s",
         probe_after: Collection[str] | bool = False,
-        reprobe_every: Duration | None = "1h",
-        confirm: Iterable[Confirm] | None = None,
+        reprobe_every: Duration | Literal[False] | None = "1h",
+        confirm: Iterable[Confirm] | Literal["rules", False] | None = "rules",
         groups: Mapping[str, Iterable[str]] | None = None,
         capacity: Capacity | None = None,
         title: str = "",
         user: Callable[[Hashable], Hashable] | None = None,
         store: str | None = None,
-        self_guard: NetworkGuardPolicy | bool = True,
+        self_guard: NetworkGuardPolicy | bool | None = True,
         clock: Clock = SYSTEM,
         tuning: Tuning | None = None,
     ) -> None:
         valid_name(name, field="name")
         chosen = profile_of(profile)
-        if when_open not in ("hold", "fail-fast", "serve-stale"):
-            raise ValueError(f"when_open: {when_open!r} is not allowed; give 'hold', 'fail-fast' or 'serve-stale'")
-        check_kinds(None if backoff == "profile" else backoff, cooldown, probe, user, title, store, clock)
+        if when_open not in _WHEN_OPEN:
+            allowed = "'hold', 'fail-fast' or 'serve-stale'"
+            raise ValueError(f"when_open must be {allowed}, got {when_open!r:.60}{did_you_mean(when_open, _WHEN_OPEN)}")
+        given_backoff = None if backoff == "profile" or backoff is False else backoff
+        check_kinds(given_backoff, cooldown, probe, user, title, store, clock)
         check_breaker(breaker, breaker_per)
         tuned = tuning_of(tuning)
         bus = tuned.bus or buses.DEFAULT
         pack = pack_of(rules, name, faults)
-        waits = chosen.backoff if backoff == "profile" else backoff
+        waits = chosen.backoff if backoff == "profile" else given_backoff
         policy = CallPolicy(
             name=name,
             title=title,
@@ -311,7 +338,9 @@ class Target(TargetKey):
             cooldown=cooldown,
             deadline=None if deadline is None else seconds(deadline, field="deadline", minimum=0.001),
             max_retry_after=seconds(tuned.max_retry_after, field="max_retry_after"),
-            reprobe_every=None if reprobe_every is None else seconds(reprobe_every, field="reprobe_every", minimum=1),
+            reprobe_every=(
+                seconds(reprobe_every, field="reprobe_every", minimum=1) if _is_given(reprobe_every) else None
+            ),
             cap_notice=tuned.cap_notice,
             user=user or _key_itself,
             probe=probe,
@@ -322,7 +351,9 @@ class Target(TargetKey):
         )
         book = CORE if pack is None else pack.code_book
         check_codes(cooldown, book)
-        believed = (pack.confirm if pack is not None else ()) if confirm is None else confirmed_of(confirm)
+        believed = (
+            confirmed_of(pack.confirm if pack is not None else ()) if confirm == "rules" else confirmed_of(confirm)
+        )
         listener = BreakerListener()
         own = breaker if isinstance(breaker, Breaker) else None
         numbers = None if isinstance(breaker, Breaker) else chosen.breaker_numbers(breaker, probe=probe is not None)
@@ -331,10 +362,10 @@ class Target(TargetKey):
                 profile, breaker, has_breaker=own is not None or numbers is not None, has_probe=probe is not None
             )
         breakers, group_of, key_breakers = breakers_of(name, own or numbers, groups, breaker_per, listener, clock)
-        if profile == "requests" and backoff != "profile" and backoff and counts_in_a_row(own or numbers):
+        if profile != "jobs" and given_backoff is not None and given_backoff.bound and counts_in_a_row(own or numbers):
             warnings.warn(
-                f"Target {name!r}: backoff holds calls before the breaker can count failures in a row. Leave backoff"
-                " out, or give breaker=False. Where every call has a key, give profile='sync'; for jobs, 'jobs'.",
+                f"Target {name!r}: backoff holds calls before the breaker can count failures in a row. Give"
+                " backoff=False, or breaker=False. If the target is only for jobs, give profile='jobs'.",
                 stacklevel=2,
             )
         self._pipeline = CallPipeline(
@@ -349,7 +380,8 @@ class Target(TargetKey):
             link=link_of(self_guard, clock),
             rng=tuned.rng,
         )
-        self._for_jobs = _for_jobs(name, backoff, breaker, probed=probe is not None)
+        job_backoff = PROFILES["jobs"].backoff if backoff == "profile" else given_backoff
+        self._for_jobs = job_backoff, _breaker_for_jobs(name, breaker, probed=probe is not None)
         listener.to(self._pipeline)
         self._stale_cache = StaleCache()
         self._stale = when_open == "serve-stale"
@@ -413,7 +445,7 @@ class Target(TargetKey):
     def pause(self, until: Until, by: str = "person") -> None:
         """Holds all calls of all keys until *until*. A pause always has an end."""
         if until is None:
-            raise ValueError("until: a pause always has an end; give a time")
+            raise ValueError("until must be a time, got None: a pause always has an end; give '2h'")
         self._pipeline.keys.pause(steady(until, self._pipeline.clock), f"Paused by {by}.")
         self._pipeline.publisher.publish(EventKind.TARGET_PAUSED, fields={"by": by})
 
@@ -436,17 +468,15 @@ def _key_itself(key: Hashable) -> Hashable:
     return key
 
 
-def _for_jobs(
-    name: str,
-    backoff: Backoff | Literal["profile"] | None,
-    breaker: Mapping[str, Any] | Breaker | bool | None,
-    *,
-    probed: bool,
-) -> tuple[Backoff | None, BreakerPolicy | None]:
-    """Returns the backoff and the breaker for jobs: the target's options over profile "jobs"."""
-    jobs = PROFILES["jobs"]
-    waits = jobs.backoff if backoff == "profile" else backoff
+def _is_given(option: Duration | Literal[False] | None) -> TypeGuard[Duration]:
+    return option is not None and option is not False
+
+
+def _breaker_for_jobs(
+    name: str, breaker: Mapping[str, Any] | Breaker | bool | Literal["profile"] | None, *, probed: bool
+) -> BreakerPolicy | None:
+    """Returns the breaker for jobs: the target's options over profile "jobs"."""
     if isinstance(breaker, Breaker):
-        return waits, breaker.policy
-    numbers = jobs.breaker_numbers(breaker, probe=probed)
-    return waits, None if numbers is None else BreakerPolicy(name=name, **numbers)
+        return breaker.policy
+    numbers = PROFILES["jobs"].breaker_numbers(breaker, probe=probed)
+    return None if numbers is None else BreakerPolicy(name=name, **numbers)

@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Hashable, Iterator
+from collections.abc import AsyncIterator, Collection, Hashable, Iterator
 from typing import Any, Self
 from urllib.parse import urlsplit
 
 from tidegate.faults.evidence import Evidence
 from tidegate.guard import exchange as guard_exchange
-from tidegate.guard.backoff import ONCE, Retry
-from tidegate.guard.exchange import IDEMPOTENT, Exchange, RequestInfo, adiscard, async_stream, discard, sync_stream
+from tidegate.guard.backoff import Retry
+from tidegate.guard.exchange import Exchange, RequestInfo, adiscard, async_stream, discard, sync_stream
 from tidegate.guard.pipeline import CallPipeline
 
 # -- httpx and httpx2, without importing either ---------------------------------------------------------------------
 
 
-def guarded_transport(pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> Any:
+def guarded_transport(
+    pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry, repeated: Collection[str]
+) -> Any:
     """Returns a transport that is sync or async like *inner*, or both, as for a mock transport."""
     sync, asynchronous = hasattr(inner, "handle_request"), hasattr(inner, "handle_async_request")
     if not sync and not asynchronous:
-        raise TypeError(f"inner: {inner!r} is no transport; give an HTTPTransport or an AsyncHTTPTransport")
+        raise TypeError(f"inner must be a transport of httpx or httpx2, got {inner!r:.60}; give httpx.HTTPTransport()")
     kind = _SyncAndAsyncTransport if sync and asynchronous else GuardedTransport if sync else AsyncGuardedTransport
-    return kind(pipeline, key, inner, retry)
+    return kind(pipeline, key, inner, retry, repeated)
 
 
 class GuardedTransport:
     """Sync transport for `httpx.Client(transport=...)`."""
 
-    def __init__(self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
-        self._pipeline, self._key, self._inner, self._retry = pipeline, key, inner, retry
+    def __init__(
+        self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry, repeated: Collection[str]
+    ) -> None:
+        self._pipeline, self._key, self._inner, self._retry, self._repeated = pipeline, key, inner, retry, repeated
 
     def handle_request(self, request: Any) -> Any:
         exchange = Exchange.opened(
-            self._pipeline, self._key, _asked_for(request), self._retry, may_repeat=_may_repeat_request(request)
+            self._pipeline,
+            self._key,
+            _asked_for(request),
+            self._retry,
+            may_repeat=_may_repeat_request(request, self._repeated),
         )
         while True:
             chunks: list[bytes] = []
@@ -88,12 +96,18 @@ class GuardedTransport:
 class AsyncGuardedTransport:
     """Async transport for `httpx.AsyncClient(transport=...)`. The deadline covers the whole exchange."""
 
-    def __init__(self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
-        self._pipeline, self._key, self._inner, self._retry = pipeline, key, inner, retry
+    def __init__(
+        self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry, repeated: Collection[str]
+    ) -> None:
+        self._pipeline, self._key, self._inner, self._retry, self._repeated = pipeline, key, inner, retry, repeated
 
     async def handle_async_request(self, request: Any) -> Any:
         exchange = await Exchange.aopened(
-            self._pipeline, self._key, _asked_for(request), self._retry, may_repeat=_may_repeat_request(request)
+            self._pipeline,
+            self._key,
+            _asked_for(request),
+            self._retry,
+            may_repeat=_may_repeat_request(request, self._repeated),
         )
         while True:
             chunks: list[bytes] = []
@@ -154,35 +168,39 @@ def _asked_for(request: Any) -> RequestInfo:
     return RequestInfo(str(request.method), str(request.url.path), str(request.url.host))
 
 
-def _may_repeat_request(request: Any) -> bool:
-    """Whether the request is safe to repeat: an idempotent method, and a body in memory."""
-    return str(request.method) in IDEMPOTENT and type(request.stream).__name__ == "ByteStream"
+def _may_repeat_request(request: Any, methods: Collection[str]) -> bool:
+    """Whether the request is safe to repeat: one of *methods*, and a body in memory."""
+    return str(request.method) in methods and type(request.stream).__name__ == "ByteStream"
 
 
 # -- requests -------------------------------------------------------------------------------------------------------
 
 
-def guarded_adapter(pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> Any:
+def guarded_adapter(pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry, repeated: Collection[str]) -> Any:
     if inner is None:
         from requests.adapters import HTTPAdapter
 
         inner = HTTPAdapter()
     if not hasattr(inner, "send"):
-        raise TypeError(f"inner: {inner!r} is no adapter; give a requests.adapters.HTTPAdapter")
-    return Adapter(pipeline, key, inner, retry)
+        raise TypeError(
+            f"inner must be an adapter of requests, got {inner!r:.60}; give requests.adapters.HTTPAdapter()"
+        )
+    return Adapter(pipeline, key, inner, retry, repeated)
 
 
 class Adapter:
     """Adapter for `session.mount("https://", ...)`. Of a streamed response it checks only status and headers."""
 
-    def __init__(self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry = ONCE) -> None:
-        self._pipeline, self._key, self._inner, self._retry = pipeline, key, inner, retry
+    def __init__(
+        self, pipeline: CallPipeline, key: Hashable, inner: Any, retry: Retry, repeated: Collection[str]
+    ) -> None:
+        self._pipeline, self._key, self._inner, self._retry, self._repeated = pipeline, key, inner, retry, repeated
 
     def send(self, request: Any, **options: Any) -> Any:
         url = urlsplit(str(request.url))
         asked = RequestInfo(str(request.method), url.path, url.hostname or "")
         exchange = Exchange.opened(
-            self._pipeline, self._key, asked, self._retry, may_repeat=_may_repeat_prepared(request)
+            self._pipeline, self._key, asked, self._retry, may_repeat=_may_repeat_prepared(request, self._repeated)
         )
         while True:
             try:
@@ -226,6 +244,6 @@ class Adapter:
         return getattr(self._inner, name)
 
 
-def _may_repeat_prepared(request: Any) -> bool:
-    """Whether the request is safe to repeat: an idempotent method, and a body in memory."""
-    return str(request.method) in IDEMPOTENT and (request.body is None or isinstance(request.body, (bytes, str)))
+def _may_repeat_prepared(request: Any, methods: Collection[str]) -> bool:
+    """Whether the request is safe to repeat: one of *methods*, and a body in memory."""
+    return str(request.method) in methods and (request.body is None or isinstance(request.body, (bytes, str)))

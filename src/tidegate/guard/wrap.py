@@ -6,20 +6,23 @@ import copy
 import functools
 import re
 from collections.abc import Callable, Collection
-from difflib import get_close_matches
 from types import MethodType
 from typing import Any, NoReturn, SupportsIndex, TypeVar, cast
 
+from tidegate.guard.exchange import IDEMPOTENT
 from tidegate.guard.functions import is_async_function
+from tidegate.validation import did_you_mean
 
 C = TypeVar("C")
 Guard = Callable[[Callable[..., Any], str], Callable[..., Any]]
 
-# Prefixes of methods that are not safe to repeat.
-_NOT_REPEATED = re.compile(
-    r"a?(?:post|patch|request|send|create|add|insert|append|publish|submit|upload|import|start|trigger|execute|run|pay"
-    r"|charge|refund|transfer|order|book|buy|sell|notify|increment|enqueue|push|invite)(?![a-z])"
-)
+# Methods whose names begin with one of these only read, so they are safe to repeat. The docs list them.
+READ_VERBS = (
+    "check", "count", "describe", "download", "exists", "fetch", "find", "get", "has", "head", "is", "list", "load",
+    "lookup", "options", "ping", "query", "read", "retrieve", "scan", "search", "select", "show", "stat", "status",
+    "view",
+)  # fmt: skip
+_READS = re.compile(rf"a?(?:{'|'.join(READ_VERBS)})(?![a-z])")
 # A hold must not keep a program from closing its client.
 _NEVER_GUARDED = frozenset({"close", "aclose"})
 
@@ -34,7 +37,7 @@ class Methods:
         self.guard = guard
         self._guarded: dict[str, tuple[Any, Callable[..., Any]]] = {}
 
-    def find(self, name: str, cache: dict[str, Any]) -> Any:
+    def find(self, name: str, cache: dict[str, object]) -> Any:
         """Returns the client's current attribute, guarded if it is a public method.
 
         Stable methods are cached in *cache*.
@@ -162,8 +165,28 @@ class Wrapped(WrapperState):
 
 def repeats(client: object, retry: object, methods: Collection[str] | None) -> Callable[[str], bool]:
     """Returns a check whether a method may be retried. TypeError and ValueError for invalid *methods*."""
+    also = _checked(retry, methods)
+    known = [name for name in dir(client) if not name.startswith("_")] if also else []
+    for name in also:
+        if name not in known or not callable(getattr(client, name, None)):
+            raise ValueError(
+                f"retry_methods must be methods of {type(client).__name__}, got {name!r:.60}{did_you_mean(name, known)}"
+            )
+    return lambda name: name in also or _READS.match(name) is not None
+
+
+def repeated_methods(retry: object, methods: Collection[str] | None) -> frozenset[str]:
+    """Returns the HTTP methods that may be retried: idempotent ones, and *methods*."""
+    also = _checked(retry, methods)
+    for name in also:
+        if not str(name).isalpha() or name != str(name).upper():
+            raise ValueError(f"retry_methods must be HTTP methods, got {name!r:.60}; give ['POST']")
+    return IDEMPOTENT | also
+
+
+def _checked(retry: object, methods: Collection[str] | None) -> frozenset[str]:
     if methods is None:
-        return lambda name: _NOT_REPEATED.match(name) is None
+        return frozenset()
     if isinstance(methods, str) or not isinstance(methods, Collection):
         raise TypeError(
             f"retry_methods must be a list of names of methods or None, got {methods!r:.60};"
@@ -171,13 +194,7 @@ def repeats(client: object, retry: object, methods: Collection[str] | None) -> C
         )
     if retry is None:
         raise ValueError(f"retry_methods needs retry, got {methods!r:.60} without it; did you mean retry=3 as well?")
-    known = [name for name in dir(client) if not name.startswith("_") and callable(getattr(client, name, None))]
-    for name in methods:
-        if name not in known:
-            close = get_close_matches(str(name), known, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
-            raise ValueError(f"retry_methods must be methods of {type(client).__name__}, got {name!r:.60}{hint}")
-    return frozenset(methods).__contains__
+    return frozenset(methods)
 
 
 def wrap_client(target: str, client: C, guard: Guard) -> C:

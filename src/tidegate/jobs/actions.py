@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any
+from typing import NamedTuple
 
 from tidegate import audit
 from tidegate.audit import Actor, AuditSubject
@@ -42,6 +42,20 @@ def events(tx: Tx, id_: int) -> list[JobEvent]:
     return sorted(history, key=lambda event: (event.at, event.fence, event.kind != "processing"))
 
 
+class LockedJob(NamedTuple):
+    """The columns of a job that decide which actions are possible."""
+
+    queue: str
+    state: str
+    children: int
+    cancellable: int
+    retry_forbidden: int
+
+    @property
+    def final(self) -> bool:
+        return StoredState(self.state).state.final
+
+
 def requeue_job(tx: Tx, id_: int, actor: str) -> bool:
     """Queues a failed or cancelled job again, with the children that failed because of it.
 
@@ -49,19 +63,16 @@ def requeue_job(tx: Tx, id_: int, actor: str) -> bool:
     other state, and when a retry is forbidden. Raises UniqueTaken when a duplicate holds its unique key.
     """
     parents = tx.query("parents_of", {"child": id_})  # lock in id order: parents before the job
-    rows = tx.query("job_state", {"id": id_})
-    if not rows or rows[0][1] not in ("failed", "cancelled"):
-        return False
-    queue, before, children, _, barred = rows[0]
-    if barred:
+    job = tx.first(LockedJob, "job_state", {"id": id_})
+    if job is None or job.state not in ("failed", "cancelled") or job.retry_forbidden:
         return False
     waits_for = sum(state != "done" for _, state in parents)
-    stage = tx.query("retry", {"id": id_, "parents_open": waits_for})[0][0]
+    stage = tx.scalar(str, "retry", {"id": id_, "parents_open": waits_for})
     tx.query("forget_lost_leases", {"job": id_})
     _note(tx, [id_], "retried", actor)
-    settle.count_moves(tx, {(queue, before, stage): 1})
-    settle.count_retries(tx, queue)
-    if children:
+    settle.count_moves(tx, {(job.queue, job.state, stage): 1})
+    settle.count_retries(tx, job.queue)
+    if job.children:
         _revive_children(tx, id_, actor)
     return True
 
@@ -71,31 +82,29 @@ def cancel_job(tx: Tx, id_: int, actor: str) -> str | None:
 
     Returns None when it is final, unknown or not cancellable.
     """
-    rows = tx.query("job_state", {"id": id_})
-    if not rows or StoredState(rows[0][1]).state.final:
+    job = tx.first(LockedJob, "job_state", {"id": id_})
+    if job is None or job.final or not job.cancellable:
         return None
-    queue, before, children, cancellable, _ = rows[0]
-    if not cancellable:
-        return None
-    if before == "running":
+    if job.state == "running":
         tx.query("cancel_running", {"id": id_})
         _note(tx, [id_], "cancel_asked", actor)
         return "asked"
     tx.query("cancel_waiting", {"id": id_})
     _note(tx, [id_], "cancelled", actor)
-    settle.count_moves(tx, {(queue, before, "cancelled"): 1})
-    if children:
+    settle.count_moves(tx, {(job.queue, job.state, "cancelled"): 1})
+    if job.children:
         end_children(tx, {id_: StoredState.CANCELLED})
     return "cancelled"
 
 
 def run_now(tx: Tx, id_: int, actor: str) -> bool:
     """Makes a scheduled job ready now. Returns False when it does not wait for a time."""
-    rows = tx.query("bring_forward", {"id": id_})
-    if rows:
-        _note(tx, [id_], "brought_forward", actor)
-        settle.count_moves(tx, {(rows[0][0], "waiting", "ready"): 1})
-    return bool(rows)
+    queue = tx.scalar_or_none(str, "bring_forward", {"id": id_})
+    if queue is None:
+        return False
+    _note(tx, [id_], "brought_forward", actor)
+    settle.count_moves(tx, {(queue, "waiting", "ready"): 1})
+    return True
 
 
 def delete_job(tx: Tx, id_: int) -> bool:
@@ -108,8 +117,7 @@ def delete_job(tx: Tx, id_: int) -> bool:
 
 def needed_by(tx: Tx, id_: int) -> int | None:
     """An unfinished child of this job; None when there is none."""
-    rows = tx.query("unfinished_children", {"id": id_})
-    return int(rows[0][0]) if rows else None
+    return tx.scalar_or_none(int, "unfinished_children", {"id": id_})
 
 
 def release_unique(tx: Tx, id_: int) -> bool:
@@ -119,8 +127,8 @@ def release_unique(tx: Tx, id_: int) -> bool:
 
 def forbid_retry(tx: Tx, id_: int, actor: str) -> bool:
     """Forbids retries of a final job. Returns False when it is not final, or retries are already forbidden."""
-    rows = tx.query("job_state", {"id": id_})
-    if not rows or not StoredState(rows[0][1]).state.final or rows[0][4]:
+    job = tx.first(LockedJob, "job_state", {"id": id_})
+    if job is None or not job.final or job.retry_forbidden:
         return False
     _note(tx, [id_], "barred", actor)
     return True
@@ -131,8 +139,8 @@ def prune(tx: Tx, queue: str, stage: StoredState, before: float, limit: int) -> 
 
     A job with an unfinished child stays.
     """
-    old = tx.query("old_jobs", {"queue": queue, "state": str(stage), "before": before, "n": limit})
-    return _remove(tx, [row[0] for row in old], pruned=True)
+    old = tx.scalars(int, "old_jobs", {"queue": queue, "state": str(stage), "before": before, "n": limit})
+    return _remove(tx, old, pruned=True)
 
 
 def _remove(tx: Tx, ids: Iterable[int], *, pruned: bool) -> int:
@@ -141,13 +149,13 @@ def _remove(tx: Tx, ids: Iterable[int], *, pruned: bool) -> int:
     rows = tx.query_many("forget", given, {"pruned": int(pruned)})
     if not rows:
         return 0
-    tx.query("forgotten", {"id": str(max(row[0] for row in rows))})
+    gone = [id_ for id_, _, _, _ in rows]
+    tx.query("forgotten", {"id": str(max(gone))})
     # A child that was retried would wait for ever for a parent that can no longer be retried.
     orphaning = [id_ for id_, _, state, children in rows if children and state != "done"]
     fail_children(tx, {id_: f"Job {id_}, which it waits for, was forgotten." for id_ in orphaning})
-    gone = [{"id": row[0]} for row in rows]
     for name in ("forget_events", "forget_children", "forget_parents"):
-        tx.query_many(name, gone)
+        tx.query_many(name, [{"id": id_} for id_ in gone])
     settle.add(tx, Counter({key: -n for key, n in Counter((queue, state) for _, queue, state, _ in rows).items()}))
     return len(rows)
 
@@ -158,7 +166,7 @@ def _revive_children(tx: Tx, parent: int, actor: str) -> None:
         given = [{"parent": id_} for id_ in waiting]
         tx.query_many("siblings", given)
         rows = tx.query_many("revive_children", given, {"code": PARENT_FAILED})
-        _note(tx, [row[0] for row in rows], "retried", actor)
+        _note(tx, [id_ for id_, _, _ in rows], "retried", actor)
         settle.count_moves(tx, Counter((queue, "failed", "blocked") for _, queue, _ in rows))
         waiting = sorted(child for child, _, children in rows if children)
 
@@ -180,9 +188,9 @@ def retry(tx: Tx, job: int, by: str) -> None:
         return
     kinds = {event.kind for event in events(tx, job)}
     if "refused" in kinds:
-        raise Rejected(f"job {job} was refused before it was queued, and cannot be retried; put it in anew")
+        raise Rejected(f"job {job} was refused before it was queued, so it cannot be retried; enqueue it again")
     if "barred" in kinds:
-        raise Rejected(f"what job {job} would need is gone, and it cannot be retried; put it in anew")
+        raise Rejected(f"what job {job} needs is gone, so it cannot be retried; enqueue it again")
     raise Rejected(f"job {job} is {current.state}; only a failed or cancelled job can be retried")
 
 
@@ -242,13 +250,13 @@ def _require_job(tx: Tx, job: int) -> Job:
     return current
 
 
-def _did(tx: Tx, by: str, action: str, job: int, was: Mapping[str, Any], became: Mapping[str, Any]) -> None:
+def _did(tx: Tx, by: str, action: str, job: int, was: Mapping[str, object], became: Mapping[str, object]) -> None:
     """Appends an audit entry if a user acted. The actions of a program are only in the job's history."""
     if isinstance(by, Actor):
         audit.append_entry(tx, by, action, AuditSubject(subject="job", name=str(job)), was=was, became=became)
 
 
-def _before(tx: Tx, job: int, by: str) -> dict[str, Any]:
+def _before(tx: Tx, job: int, by: str) -> dict[str, object]:
     current = get(tx, job) if isinstance(by, Actor) else None
     return {} if current is None else {"state": str(current.state), "code": current.error_code or current.last_code}
 

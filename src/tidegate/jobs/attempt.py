@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import inspect
 import json
 from collections.abc import Callable
@@ -16,14 +15,15 @@ from tidegate.errors import Held, LeaseLost, StoreError, StoreFull
 from tidegate.faults.classification import classify
 from tidegate.faults.codes import CORE
 from tidegate.faults.fault import Fault, Reach, Reason
+from tidegate.faults.origin import with_origin
 from tidegate.faults.rule import Pack
 from tidegate.guard.policy import TargetRules
 from tidegate.jobs import outcome as job_outcome
-from tidegate.jobs.context import Context
+from tidegate.jobs.context import Context, enter
 from tidegate.jobs.fetch import FinishedAttempt
 from tidegate.jobs.function import JobKind
 from tidegate.jobs.job import AttemptOutcome, Claimed
-from tidegate.jobs.key_gates import TargetVerdict
+from tidegate.jobs.key_gates import ClaimAdmission, TargetVerdict
 from tidegate.jobs.outcome import Again, Done, Fail
 from tidegate.jobs.threads import Executors
 from tidegate.logs import logger
@@ -39,7 +39,7 @@ _BAD_ANSWER = CORE["child_died"].fault("child", detail="it answered with somethi
 def call_of(kind: JobKind, args: str, context: Context) -> ChildCall:
     """The call that runs a job in a child process. It saves under the lease of *context*."""
     job: Claimed = context._job
-    told = {"job": dataclasses.astuple(job), "store_id": context._store_id, "parents": dict(context.parent_results)}
+    told = {"job": tuple(job), "store_id": context._store_id, "parents": dict(context.parent_results)}
     return ChildCall(kind.place, args, kind.limits, told, lambda saved: context._saver.save_now(job, saved))
 
 
@@ -111,11 +111,11 @@ class Attempt:
     """A claimed job, until it is settled."""
 
     __slots__ = (
+        "admission",
         "claimed",
         "context",
         "deadline",
         "ended",
-        "generation",
         "job",
         "kind",
         "outer",
@@ -125,12 +125,18 @@ class Attempt:
     )
 
     def __init__(
-        self, job: Claimed, kind: JobKind | None, context: Context, generation: int, claimed: float, lease: float
+        self,
+        job: Claimed,
+        kind: JobKind | None,
+        context: Context,
+        admission: ClaimAdmission,
+        claimed: float,
+        lease: float,
     ) -> None:
         self.job = job
         self.kind = kind
         self.context = context
-        self.generation = generation
+        self.admission = admission
         self.claimed = claimed  # monotonic, before the claim was sent
         self.deadline = claimed + lease  # monotonic; until then this worker certainly holds the lease
         self.ended = False  # its outcome is known but not settled
@@ -200,11 +206,20 @@ async def _call(attempt: Attempt, kind: JobKind, executors: Executors) -> Any:
         verified = await _verified(kind.verify, kind.verify_is_async, parameters.complete(bound), context, executors)
         if verified is not None:
             return verified
+    enter(context)
     if kind.colour == "async":
         return await parameters.call(kind.handler, bound, context)
     if kind.colour == "process":
         return await executors.process(kind, attempt.job.args, context)
-    return await executors.handler(lambda: parameters.call(kind.handler, bound, context))
+    return await executors.handler(lambda: _in_thread(kind, bound, context))
+
+
+def _in_thread(kind: JobKind, bound: Bound, context: Context) -> Any:
+    enter(context)
+    try:
+        return kind.parameters.call(kind.handler, bound, context)
+    finally:
+        enter(None)
 
 
 async def _verified(verify: Hook, is_async: bool, bound: Bound, context: Context, executors: Executors) -> Any:
@@ -235,10 +250,11 @@ def _raised(
     attempt: Attempt, kind: JobKind, error: BaseException, rules: TargetRules | None, roll: float
 ) -> FinishedAttempt | None:
     job, pack = attempt.job, None if rules is None else rules.rule_pack
+    outage = attempt.admission.outage
     match error:
         case Again():
             note = None if error.fault is None else _note(attempt, ok=_well(error.fault), fault=error.fault)
-            return FinishedAttempt(job_outcome.again(job, error, kind.policy, roll), note)
+            return FinishedAttempt(job_outcome.again(job, error, kind.policy, roll, outage=outage), note)
         case Fail():
             known = pack.code_book.get(error.code) if pack is not None else CORE.get(error.code)
             message = error.message or ("" if known is None else known.message)
@@ -258,17 +274,17 @@ def _raised(
             )
         case asyncio.CancelledError() if attempt.stop is not None or _ended_from_outside():
             return _stopped(attempt)
-    fault = _fault_of(error, pack)
+    fault = error.fault if isinstance(error, ChildError) else with_origin(_fault_of(error, pack), error)
     if fault.reason is Reason.CANCELLED and attempt.stop is not None:
         return _stopped(attempt)  # the handler converted its cancellation into another exception
-    outcome = job_outcome.after_fault(job, fault, kind.policy, roll, gated=rules is not None)
+    outcome = job_outcome.after_fault(job, fault, kind.policy, roll, gated=rules is not None, outage=outage)
     return _faulted(attempt, outcome, fault, error)
 
 
 def _ended_from_outside() -> bool:
     """Whether the task was cancelled from outside, for example by the end of the loop, and not by the handler."""
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return task is not None and task.cancelling() > 0 and getattr(task, "owner_cancelled", True)
 
 
 def _fault_of(error: BaseException, rule_pack: Pack | None) -> Fault:
@@ -278,8 +294,6 @@ def _fault_of(error: BaseException, rule_pack: Pack | None) -> Fault:
             return CORE["own_disk"].fault("handler", detail=str(error))
         case StoreError():
             return unexpected.fault("handler", reach=Reach.SELF, detail=f"{type(error).__name__}: {error}")
-        case ChildError():
-            return error.fault
         case asyncio.CancelledError() | SystemExit() | KeyboardInterrupt() | GeneratorExit():
             detail = f"the handler ended itself with {type(error).__name__}"
             return unexpected.fault("handler", reach=Reach.SELF, detail=detail)
@@ -314,12 +328,20 @@ def _finished(attempt: Attempt, kind: JobKind, result: Any) -> FinishedAttempt |
     return FinishedAttempt(job_outcome.done(attempt.job, dumped, unsent=unsent), note, writes, after=after)
 
 
+def _may_repeat_last(attempt: Attempt) -> bool:
+    """Whether this is the last attempt, and the database being away must not fail the job."""
+    counts = attempt.kind is not None and attempt.kind.policy.counts_every_attempt
+    return not counts and attempt.job.attempt >= attempt.job.most_attempts > 1
+
+
 def _stopped(attempt: Attempt) -> FinishedAttempt | None:
     match attempt.stop:
         case "person":
             return FinishedAttempt(job_outcome.cancelled(attempt.job))
         case "lost":
             return None
+        case "fenced" if _may_repeat_last(attempt):
+            return FinishedAttempt(replace(job_outcome.released(attempt.job, unsent=True), keep_place=True))
         case _:
             return FinishedAttempt(job_outcome.released(attempt.job, unsent=False, lost_code=attempt.lost_code))
 
@@ -343,7 +365,7 @@ def _well(fault: Fault | None) -> bool | None:
 
 def _note(attempt: Attempt, *, ok: bool | None, fault: Fault | None = None) -> TargetVerdict | None:
     job = attempt.job
-    return TargetVerdict(job.target, job.lane, attempt.generation, ok, fault) if job.target else None
+    return TargetVerdict(job.target, job.lane, attempt.admission.generation, ok, fault) if job.target else None
 
 
 def parent_results(found: dict[int, str | None]) -> dict[int, Any]:

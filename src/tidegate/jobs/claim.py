@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -24,9 +25,8 @@ class DrainSnapshot:
     began: float
 
 
-@dataclass(frozen=True, slots=True)
-class ReadyTarget:
-    """A queue and a target with ready jobs, and the state of their gates. The fields are the columns."""
+class ReadyTarget(NamedTuple):
+    """A queue and a target with ready jobs, and the state of their gates."""
 
     queue: str
     target: str
@@ -34,6 +34,8 @@ class ReadyTarget:
     paused_until: float | None = None
     breaker: str | None = None
     breaker_until: float | None = None
+    migrations: int = 0  # applied ones, as in every row
+    suspects: int = 0  # whether any job must run alone, as in every row
 
     @property
     def place(self) -> tuple[str, str]:
@@ -80,7 +82,8 @@ class RoundRobinCursor:
 
 START = RoundRobinCursor()
 _MAX_FRONTS = 10_000
-_MAX_SUSPECTS = 1000
+_MAX_SUSPECTS = 100  # per key; other workers may be claiming the first of them
+_MAX_TRIED = 1000  # ready jobs of a key among which trials rotate
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +107,14 @@ def promote(tx: Tx) -> int:
 
 def next_due(tx: Tx) -> float | None:
     """When the next waiting job is due; None if none waits."""
-    found: float | None = tx.query("next_due")[0][0]
-    return found
+    return tx.scalar_or_none(float, "next_due")
 
 
 def ready(tx: Tx, queues: Iterable[str]) -> Ready:
     """Every target of these queues with ready jobs. Each costs one index lookup, however many jobs it has."""
     wanted = "\n".join(("", *sorted(queues), ""))  # a queue name has no line break
-    rows = tx.query("fronts", {"queues": wanted, "sep": "\n", "most": _MAX_FRONTS})
-    migrations, suspects = rows[0][-2:] if rows else (0, 0)
-    return Ready([ReadyTarget(*row[:-2]) for row in rows], migrations, suspects=bool(suspects))
+    rows = tx.query_as(ReadyTarget, "fronts", {"queues": wanted, "sep": "\n", "most": _MAX_FRONTS})
+    return Ready(rows, rows[0].migrations, suspects=bool(rows[0].suspects)) if rows else NOTHING_READY
 
 
 def ready_keys(tx: Tx, ready_target: ReadyTarget, after: str | None, limit: int) -> list[ReadyKey]:
@@ -129,11 +130,24 @@ def ready_keys(tx: Tx, ready_target: ReadyTarget, after: str | None, limit: int)
 
 
 def claim(
-    tx: Tx, ready_key: ReadyKey, n: int, worker: str, lease: float, snapshot: DrainSnapshot | None = None
+    tx: Tx,
+    ready_key: ReadyKey,
+    n: int,
+    worker: str,
+    lease: float,
+    snapshot: DrainSnapshot | None = None,
+    *,
+    trial: bool = False,
 ) -> list[Claimed]:
-    """Claims up to *n* ready jobs of a key, by priority and age; with *snapshot*, only jobs of that drain."""
+    """Claims up to *n* ready jobs of a key, by priority and age; with *snapshot*, only jobs of that drain.
+
+    For a *trial*, those that ran least recently: a job that always fails must not be every trial.
+    """
     wanted = {"queue": ready_key.queue, "target": ready_key.target, "lane": ready_key.lane, "n": n}
-    if snapshot is None:
+    if trial:
+        newest, began = (None, None) if snapshot is None else (snapshot.newest, snapshot.began)
+        picked = tx.query("pick_trials", {**wanted, "newest": newest, "began": began, "among": _MAX_TRIED})
+    elif snapshot is None:
         picked = tx.query("pick", wanted)
     else:
         picked = tx.query("pick_in_cycle", {**wanted, "newest": snapshot.newest, "began": snapshot.began})
@@ -143,8 +157,8 @@ def claim(
 def suspects(tx: Tx, snapshot: DrainSnapshot | None) -> Iterator[Suspect]:
     """Ready jobs that must run alone."""
     newest, began = (None, None) if snapshot is None else (snapshot.newest, snapshot.began)
-    for id_, waited, *lane in tx.query("suspects", {"newest": newest, "began": began, "n": _MAX_SUSPECTS}):
-        yield Suspect(id_, ReadyKey(*lane), waited)
+    for id_, waited, *key in tx.query("suspects", {"newest": newest, "began": began, "n": _MAX_SUSPECTS}):
+        yield Suspect(id_, ReadyKey(*key), waited)
 
 
 def workers_at_work(tx: Tx, seconds: float) -> tuple[list[WorkerAtWork], float]:
@@ -168,15 +182,16 @@ def _take(tx: Tx, ready_key: ReadyKey, picked: Sequence[Row], worker: str, lease
     if not picked:
         return []
     # One row per statement: SQLite journals every page of a multi-row statement, in case it fails halfway.
-    rows = tx.query_many("claim", [{"id": id_} for (id_,) in picked], {"worker": worker, "lease": lease})
-    found = sorted((Claimed(*row) for row in rows), key=lambda job: (-job.priority, job.id))
-    settle.count_moves(tx, {(ready_key.queue, "ready", "running"): len(found)})
-    return found
+    wanted = [{"id": id_} for (id_,) in picked]
+    jobs = tx.query_many_as(Claimed, "claim", wanted, {"worker": worker, "lease": lease})
+    jobs.sort(key=lambda job: (-job.priority, job.id))
+    settle.count_moves(tx, {(ready_key.queue, "ready", "running"): len(jobs)})
+    return jobs
 
 
 def mine(tx: Tx, worker: str) -> list[Claimed]:
     """Every job under a lease of this worker, including claims whose response was lost."""
-    return [Claimed(*row) for row in tx.query("mine", {"worker": worker})]
+    return tx.query_as(Claimed, "mine", {"worker": worker})
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,27 +227,38 @@ class LostRule(NamedTuple):
 
     code: str
     max_crashes: int = DEFAULT_CRASHES
+    counts_every_attempt: bool = False
 
 
 def rescue_lost(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, LostRule], lease: float) -> int:
     """Rescues a batch of jobs whose lease has ended. *rule* applies to kinds that are not in *of_kinds*.
 
-    A rescued job is ready again, as a suspect. It fails when too many workers crashed while it ran alone, or when no
-    attempt is left. It is cancelled when a user has cancelled it. Before a crash fails the job, its worker has another
-    *lease* seconds to return, because no heartbeat arrives while the store is down.
+    A rescued job is ready again, as a suspect. Its last attempt does not count, because another job may have crashed
+    the worker. It fails when too many workers crashed while it ran alone, or in all, or when it has only one attempt.
+    It is cancelled when a user has cancelled it. Before a crash fails the job, its worker has another *lease* seconds
+    to return, because no heartbeat arrives while the store is down.
     """
     found = tx.query("lost_leases", {"n": _BATCH_SIZE})
-    lost = [_Lost(*(*row, of_kinds.get(row[-2], rule).max_crashes)) for row in found]
+    lost = [_Lost(*(*columns, kind, survived, of_kinds.get(kind, rule))) for *columns, kind, survived in found]
     if not lost:
         return 0
     tx.query_many(
         "lease_lost",
-        [{"job": each.id, "fence": each.fence, "worker": each.lease_by, "alone": each.suspect} for each in lost],
+        [
+            {
+                "job": job.id,
+                "fence": job.fence,
+                "worker": job.lease_by,
+                "alone": job.suspect,
+                "rescued": int(not job.awaited),
+            }
+            for job in lost
+        ],
     )
-    awaited = [{"id": each.id, "fence": each.fence} for each in lost if each.awaited]
+    awaited = [{"id": job.id, "fence": job.fence} for job in lost if job.awaited]
     tx.query_many("wait_for_worker", awaited, {"lease": lease})
-    lost = [each for each in lost if not each.awaited]
-    codes = {each.id: of_kinds.get(each.kind, rule).code for each in lost}
+    lost = [job for job in lost if not job.awaited]
+    codes = {job.id: job.rule.code for job in lost}
     rows = []
     for each in lost:
         failed = each.stage is StoredState.FAILED
@@ -241,6 +267,7 @@ def rescue_lost(tx: Tx, rule: LostRule, message: str, of_kinds: Mapping[str, Los
                 "id": each.id,
                 "fence": each.fence,
                 "outcome": str(each.stage),
+                "refund": int(each.refund),
                 "crash": int(each.crash),
                 "code": codes[each.id] if failed else None,
                 "message": _why(each, message) if failed else None,
@@ -301,16 +328,17 @@ class _Lost:
     queue: str
     fence: int
     attempt: int
-    most_attempts: int
+    max_attempts: int
     claimed_at: float
     lease_by: str
-    deaths_alone: int  # before this one
+    crashes: int  # before this one
+    crashes_alone: int
     suspect: int
     stop_asked: int
     children: int
     kind: str
     survived: int | None  # None: the loss was not recorded before
-    max_crashes: int
+    rule: LostRule
 
     @property
     def crash(self) -> bool:
@@ -319,31 +347,52 @@ class _Lost:
 
     @property
     def convicted(self) -> bool:
-        return self.deaths_alone + self.crash >= self.max_crashes
+        return self.crashes_alone + self.crash >= self.rule.max_crashes
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether no attempt is left.
+
+        A job with one attempt never runs twice. Others are retried until too many workers crashed in all.
+        """
+        if self.attempt < self.max_attempts:
+            return False
+        if self.max_attempts == 1 or self.rule.counts_every_attempt:
+            return True
+        return not self.survived and self.crashes + 1 >= self.max_attempts + self.rule.max_crashes
 
     @property
     def awaited(self) -> bool:
         """Whether to wait for its worker, because only the crash would fail the job."""
-        return self.survived is None and self.stage is StoredState.FAILED and self.attempt < self.most_attempts
+        return self.survived is None and self.stage is StoredState.FAILED
+
+    @property
+    def refund(self) -> bool:
+        """Whether the attempt does not count, because it would have been the last one."""
+        return self.stage is StoredState.READY and self.attempt >= self.max_attempts
 
     @property
     def stage(self) -> StoredState:
         """The next state of the job."""
         if self.stop_asked:
             return StoredState.CANCELLED
-        if self.convicted or self.attempt >= self.most_attempts:
-            return StoredState.FAILED
-        return StoredState.READY
+        return StoredState.FAILED if self.convicted or self.exhausted else StoredState.READY
 
 
-def survive(tx: Tx, worker: str) -> None:
-    """Takes back the crashes that were counted for a worker whose leases ended, but whose process is alive."""
+def survive(tx: Tx, worker: str, renewed: AbstractSet[tuple[int, int]] = frozenset()) -> None:
+    """Takes back the crashes that were counted for a worker whose leases ended, but whose process is alive.
+
+    *renewed*: the leases, by job and fence, that it has just renewed. They are not lost after all.
+    """
     while rows := tx.query("survived_leases", {"worker": worker, "n": _BATCH_SIZE}):
-        tx.query_many("survive", [{"job": job, "fence": fence} for job, fence, _, _ in rows])
+        renewals = [{"job": job, "fence": fence} for job, fence, _, _ in rows if (job, fence) in renewed]
+        tx.query_many("forget_renewed", renewals)
+        lost = [row for row in rows if row[:2] not in renewed]
+        tx.query_many("survive", [{"job": job, "fence": fence} for job, fence, _, _ in lost])
         counted = Counter[int]()
         newest = dict[int, tuple[int, int]]()  # a worker may have lost a job more than once
-        for job, fence, alone, taken_back in rows:
-            if taken_back:
+        for job, fence, alone, rescued in lost:
+            if rescued:
                 counted[job] += alone
                 newest[job] = fence, alone
         tx.query_many(
@@ -357,21 +406,30 @@ def survive(tx: Tx, worker: str) -> None:
 
 def expire(tx: Tx, code: str, message: str) -> int:
     """Fails a batch of queued jobs that have expired."""
-    return fail_queued(tx, tx.query("too_old", {"n": _BATCH_SIZE}), code, message, "clock")
+    return fail_queued(tx, tx.query_as(QueuedJob, "too_old", {"n": _BATCH_SIZE}), code, message, "clock")
 
 
-def fail_queued(tx: Tx, rows: Sequence[Row], code: str, message: str, actor: str) -> int:
-    """Fails queued jobs, given as (id, queue, stage, children), with events and counters. Fails their children, too."""
-    if not rows:
+class QueuedJob(NamedTuple):
+    """A job that can fail without an attempt."""
+
+    id: int
+    queue: str
+    state: str
+    children: int
+    kind: str
+
+
+def fail_queued(tx: Tx, jobs: Sequence[QueuedJob], code: str, message: str, actor: str) -> int:
+    """Fails queued jobs, with events and counters. Fails their children, too."""
+    if not jobs:
         return 0
-    given = [{"id": row[0]} for row in rows]
-    gone = tx.query_many("fail_queued", given, {"code": code, "message": message})
+    gone = tx.query_many("fail_queued", [{"id": job.id} for job in jobs], {"code": code, "message": message})
     settle.record_failures(tx, [FailedJob(id_, target, kind, code, message) for id_, target, kind in gone])
-    ended = {row[0] for row in gone}
-    rows = [row for row in rows if row[0] in ended]
+    ended = {id_ for id_, _, _ in gone}
+    jobs = [job for job in jobs if job.id in ended]
     event = {"kind": "failed", "code": code, "message": message, "actor": actor}
-    tx.query_many("action_events", [{"id": row[0], **event} for row in rows])
-    settle.count_moves(tx, Counter((queue, stage, "failed") for _, queue, stage, _ in rows))
-    settle.count_failures(tx, Counter((queue, code) for _, queue, _, _ in rows))
-    end_children(tx, {id_: StoredState.FAILED for id_, _, _, children in rows if children})
+    tx.query_many("action_events", [{"id": job.id, **event} for job in jobs])
+    settle.count_moves(tx, Counter((job.queue, job.state, "failed") for job in jobs))
+    settle.count_failures(tx, Counter((job.queue, code) for job in jobs))
+    end_children(tx, {job.id: StoredState.FAILED for job in jobs if job.children})
     return len(ended)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Mapping
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 from tidegate.errors import LeaseLost
@@ -13,6 +14,14 @@ from tidegate.serialization import MAX_BYTES, encode
 
 _TURN_SECONDS = 3600.0
 _BEFORE_TICK = 2.0  # seconds before the minute in which a schedule inserts the next job
+
+
+_current: ContextVar[Context | None] = ContextVar("tidegate_context")
+
+
+def enter(context: Context | None) -> None:
+    """Makes *context* the current one of this task or thread."""
+    _current.set(context)
 
 
 class Saver(Protocol):
@@ -45,6 +54,14 @@ class Context:
         # The worker drains: a handler without an end returns when no work is left.
         self.in_cycle = False
         self.lost = False  # the lease is lost or about to expire: make no more external calls
+
+    @staticmethod
+    def current() -> Context:
+        """The context of the job that runs here, for a function without a Context parameter.
+
+        Outside of a worker, a local context at its first attempt, as for a plain call.
+        """
+        return _current.get(None) or local_context("")
 
     @property
     def id(self) -> int:

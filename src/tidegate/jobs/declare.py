@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, overload
 
 from tidegate.children.pool import DEFAULT, Limits, place_of
 from tidegate.durations import Duration, seconds
@@ -18,10 +18,10 @@ from tidegate.jobs.context import Context
 from tidegate.jobs.function import JobFunction, JobInserter, JobKind
 from tidegate.jobs.gates import FAIL_FAST
 from tidegate.jobs.job import DEFAULT_ATTEMPTS, DEFAULT_CRASHES, JobState, StoredState, while_mask
-from tidegate.jobs.outcome import JOB_BACKOFF, WORKER_LOST, Done, KindPolicy
+from tidegate.jobs.outcome import FREE_TRIALS, JOB_BACKOFF, WORKER_LOST, Done, KindPolicy
 from tidegate.serialization import MAX_BYTES, Serial, encode
 from tidegate.serialization.arguments import Hook, Parameters, Signature, hook_of, signature_of, values_of, verify_hook
-from tidegate.validation import valid_code, valid_name, whole
+from tidegate.validation import did_you_mean, valid_code, valid_name, whole
 
 if TYPE_CHECKING:
     from tidegate.jobs.queue import Queue
@@ -52,6 +52,7 @@ def retention_of(said: Mapping[str, Mapping[str, Duration]] | None) -> dict[str,
             raise ValueError(
                 f"retention[{queue!r}]: {unknown[0]!r} is no state that a job ends in; give some of: "
                 + ", ".join(_FINAL)
+                + did_you_mean(unknown[0], _FINAL)
             )
         retention[queue] = {
             StoredState(state): seconds(time, field=f"retention[{queue!r}][{str(state)!r}]")
@@ -110,7 +111,8 @@ class JobDecorator(Protocol):
     """The decorator that `q.job(...)` returns.
 
     Type checkers know the parameters of `enqueue` if the Context comes first or is absent. A parameter before the
-    Context loses its name. A keyword-only Context hides all parameters.
+    Context loses its name. A keyword-only Context called `job` hides all parameters, up to three required ones. They
+    ask callers for any other Context: ParamSpec cannot drop a parameter that is not first.
     """
 
     @overload
@@ -190,7 +192,8 @@ class JobOptions:
     while_: AbstractSet[str] | None = None
     attempts: int = DEFAULT_ATTEMPTS
     per_code: Mapping[str, int] = field(default_factory=dict)
-    backoff: Backoff | None = None
+    backoff: Backoff | Literal[False] | None = JOB_BACKOFF
+    free_trials: Duration = FREE_TRIALS
     verify: Callable[..., Any] | None = None
     process: bool | Limits = False
     expires: Duration | None = None
@@ -204,8 +207,8 @@ class JobOptions:
         if self.name is not None:
             valid_name(self.name, field="name")
         if self.target is not None and not isinstance(self.target, Target):
-            raise TypeError(f"target: {self.target!r:.60} is no Target")
-        if self.backoff is not None and not isinstance(self.backoff, Backoff):
+            raise TypeError(_no_target(self.target))
+        if not (self.backoff is None or self.backoff is False or isinstance(self.backoff, Backoff)):
             raise TypeError(_no_backoff(self.backoff))
         _check_aliases(self.aliases)
         _check_key(self.key, "key", "None")
@@ -219,22 +222,36 @@ class JobOptions:
             if not isinstance(getattr(self, what), kinds):
                 raise TypeError(f"{what}: {getattr(self, what)!r:.60} is not allowed; give {allowed}")
         if self.while_ is not None and self.unique in (None, False):
-            raise ValueError("while_: it says how long a unique is held; give unique, too")
+            raise ValueError(
+                f"while_ needs unique, got {self.while_!r:.60} without it; did you mean unique=True as well?"
+            )
         pack = None if self.target is None else self.target.for_jobs().rule_pack
         for what in ("fail_fast_code", "lost_code"):
-            if getattr(self, what) not in (CORE if pack is None else pack.code_book):
-                raise ValueError(f"{what}: there is no code {getattr(self, what)!r} in the book of the target")
+            code, book = getattr(self, what), CORE if pack is None else pack.code_book
+            if code not in book:
+                raise ValueError(
+                    f"{what} must be a code of the target's rules, got {code!r:.60}{did_you_mean(code, book)}"
+                )
         whole(self.max_crashes, field="max_crashes", maximum=1000)
         if isinstance(self.while_, str):
             raise TypeError(f"while_: {self.while_!r} is a text; give a set of states, such as {{{self.while_!r}}}")
 
     def policy(self) -> KindPolicy:
+        if not isinstance(self.per_code, Mapping):
+            raise TypeError(
+                f"per_code must be a dict of attempts by code, got {self.per_code!r:.60}; give {{'timeout': 2}}"
+            )
         per_code = {
             valid_code(code, field="per_code"): whole(most, field=f"per_code[{code!r}]", maximum=1000)
             for code, most in self.per_code.items()
         }
         attempts = whole(self.attempts, field="attempts", maximum=1000)
-        return KindPolicy(attempts=attempts, per_code=per_code, backoff=self.backoff or JOB_BACKOFF)
+        return KindPolicy(
+            attempts=attempts,
+            per_code=per_code,
+            backoff=self.backoff or Backoff(0),
+            free_trials=seconds(self.free_trials, field="free_trials"),
+        )
 
     def intake(self, signature: Signature, max_bytes: int) -> JobInserter:
         held = {"queued", "running"} if self.while_ is None else set(self.while_)
@@ -248,7 +265,7 @@ class JobOptions:
             max_bytes=max_bytes,
         )
 
-    def declared(self, queue: Queue, fn: Callable[..., Any], scope: Mapping[str, Any]) -> JobFunction[..., Any]:
+    def declared(self, queue: Queue, fn: Callable[..., Any], scope: Mapping[str, object]) -> JobFunction[..., Any]:
         """Builds the job function for *fn*. *scope* resolves its annotations."""
         signature = signature_of(fn, scope, whole=True)
         kind = JobKind(
@@ -288,8 +305,13 @@ def _check_key(key: object, what: str, other: str) -> None:
     )
 
 
+def _no_target(given: object) -> str:
+    hint = f"; did you mean Target({given!r:.60})?" if isinstance(given, str) else ""
+    return f"target must be a Target or None, got {given!r:.60}{hint}"
+
+
 def _no_backoff(given: object) -> str:
-    hint = f"; did you mean Backoff({given!r})?" if isinstance(given, (str, int, float)) else ""
+    hint = f"; did you mean Backoff({given!r})?" if type(given) in (str, int, float) else ""
     return f"backoff must be a Backoff or None, got {given!r:.60}{hint}"
 
 

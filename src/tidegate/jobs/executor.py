@@ -21,6 +21,8 @@ from tidegate.jobs.function import JobKind
 from tidegate.jobs.gates import ClaimGates
 from tidegate.jobs.in_flight import Holder, InFlightAttempts, current_attempt, seconds_alone
 from tidegate.jobs.job import Claimed, StoredState
+from tidegate.jobs.key_gates import NO_BREAKER
+from tidegate.jobs.tasks import OwnedTask, absorb_cancellation
 
 if TYPE_CHECKING:
     from tidegate.jobs.worker import Worker
@@ -112,6 +114,8 @@ class ExecutorSlots:
             except GeneratorExit:
                 if not is_current(task):
                     raise
+            if not self._closed:
+                await absorb_cancellation()  # the attempt was cancelled, not the slot
 
 
 # -- jobs in flight --------------------------------------------------------------------------------------------------
@@ -120,6 +124,7 @@ _log = logging.getLogger("tidegate.worker")
 
 _BUFFERED = 1.0  # seconds that a job may wait for a slot before another worker may have it
 _COMPANY_WAIT = 1.0  # seconds that a job is delayed because of a suspect in the same process
+_EXPIRED_WAIT = 1.0  # seconds before a job that seems to have expired since its claim may be claimed again
 _SAVE_AGAIN = 0.05  # seconds between tries to save while the store does not respond
 
 
@@ -146,7 +151,7 @@ class InFlightJobs(Holder):
         context = Context(job, self._store_id, parents, self)
         context.in_cycle = self._worker.cycle is not None
         kind = self._kinds.get(job.kind)
-        attempt = Attempt(job, kind, context, done.generations.get(job.id, 0), sent, self._worker.policy.lease)
+        attempt = Attempt(job, kind, context, done.admissions.get(job.id, NO_BREAKER), sent, self._worker.policy.lease)
         attempt.outer = self.outer
         fits = self.in_flight.start(self, attempt, self._worker.clock.monotonic())
         if self._worker.stopping:
@@ -172,6 +177,8 @@ class InFlightJobs(Holder):
         ended = self._unstarted(attempt, began)
         if ended is None and attempt.stop != "lost":
             task = attempt.task = asyncio.current_task()
+            if isinstance(task, OwnedTask):
+                task.attempt, task.owner_cancelled = attempt, False
             rules = self._gates.rules.get(attempt.job.target)
             current_attempt.set(attempt)
             try:
@@ -183,9 +190,6 @@ class InFlightJobs(Holder):
                 raise  # Python closes this coroutine, too; the slot continues
             finally:
                 attempt.task = None
-            if attempt.stop is not None and task is not None:
-                while task.cancelling():
-                    task.uncancel()  # the attempt was cancelled, not the slot
             self.slots.took(worker.clock.monotonic() - began)
         if ended is not None:
             self._end(attempt, ended)
@@ -201,13 +205,9 @@ class InFlightJobs(Holder):
             return FinishedAttempt(outcome.cancelled(job, unsent=True))
         if attempt.stop == "fenced" or now + self._worker.policy.margin >= attempt.deadline:
             return FinishedAttempt(outcome.released(job, unsent=True))
-        if job.attempt > job.most_attempts:
-            return FinishedAttempt(
-                outcome.not_started(job, attempt.lost_code, "It was cut short, and no attempt is left.")
-            )
         if job.expires_at is not None and self._worker.heartbeat.store_now() >= job.expires_at:
-            code = CORE["expired"]
-            return FinishedAttempt(outcome.not_started(job, code.name, code.message))
+            # Maintenance fails it, once the time is certain. A step of the clock may have moved its expiry since.
+            return FinishedAttempt(outcome.released(job, unsent=True, wait=_EXPIRED_WAIT))
         return None
 
     def _end(self, attempt: Attempt, ended: FinishedAttempt) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import NamedTuple
 
 from tidegate import audit
 from tidegate.audit import AuditSubject
@@ -50,23 +50,28 @@ def job(tx: Tx, id_: int) -> list[WaitReason]:
 
 def next_cycle(tx: Tx, queue: str) -> float | None:
     """When the next drain of a queue starts; None if the queue is not batch-only."""
-    return next((float(value) for (value,) in tx.query("store_value", {"name": CYCLE + queue})), None)
+    return tx.scalar_or_none(float, "store_value", {"name": CYCLE + queue})
+
+
+class _OpenParent(NamedTuple):
+    id: int
+    state: str
 
 
 def _itself(tx: Tx, found: Job, now: float) -> Iterator[WaitReason]:
     if found.stage == StoredState.BLOCKED:
-        open_parents = tx.query("open_parents", {"child": found.id})
-        dead = [(id_, _ENDED[state]) for id_, state in open_parents if state in _ENDED]
-        names = ", ".join(str(id_) for id_, _ in open_parents[:5]) + (", ..." if len(open_parents) > 5 else "")
+        open_parents = tx.query_as(_OpenParent, "open_parents", {"child": found.id})
+        dead = next((parent for parent in open_parents if parent.state in _ENDED), None)
+        names = ", ".join(str(parent.id) for parent in open_parents[:5]) + (", ..." if len(open_parents) > 5 else "")
         said = f"It waits for job {names} to be done."
-        if dead:
-            said = f"It waits for job {dead[0][0]}, which {dead[0][1]}; retry that one."
+        if dead is not None:
+            said = f"It waits for job {dead.id}, which {_ENDED[dead.state]}; retry that one."
         yield WaitReason(
             reason=WaitsFor.DEPENDENCY,
-            subject=f"job {open_parents[0][0]}" if open_parents else f"job {found.id}",
+            subject=f"job {open_parents[0].id if open_parents else found.id}",
             since=found.created_at,
             until=None,
-            ended_by=EndedBy.PERSON if dead else EndedBy.JOB,
+            ended_by=EndedBy.JOB if dead is None else EndedBy.PERSON,
             message=said,
         )
     if found.stage == StoredState.WAITING and now < found.due_at:
@@ -132,7 +137,7 @@ def _alone(found: Job) -> WaitReason:
 
 
 def _lost_worker(tx: Tx, found: Job, now: float) -> Iterator[WaitReason]:
-    seen = next((row[4] for row in tx.query("workers") if row[0] == found.lease_by), found.claimed_at)
+    seen = next((at for id_, _, _, _, at, *_ in tx.query("workers") if id_ == found.lease_by), found.claimed_at)
     if found.lease_until is None or seen is None or (now - seen <= WORKER_GONE and now < found.lease_until):
         return
     ends = f"ends {soon(found.lease_until - now)}" if now < found.lease_until else "has ended"
@@ -147,18 +152,17 @@ def _lost_worker(tx: Tx, found: Job, now: float) -> Iterator[WaitReason]:
 
 
 def _next(tx: Tx, found: Job) -> WaitReason:
-    before = int(
-        tx.query(
-            "ready_before",
-            {
-                "queue": found.queue,
-                "target": found.target,
-                "lane": found.lane,
-                "priority": found.priority,
-                "id": found.id,
-                "n": _MAX_COUNTED + 1,
-            },
-        )[0][0]
+    before = tx.scalar(
+        int,
+        "ready_before",
+        {
+            "queue": found.queue,
+            "target": found.target,
+            "lane": found.lane,
+            "priority": found.priority,
+            "id": found.id,
+            "n": _MAX_COUNTED + 1,
+        },
     )
     count = f"more than {_MAX_COUNTED}" if before > _MAX_COUNTED else str(before)
     said = "It is next in line." if not before else f"It is in line; {count} others go first."
@@ -199,7 +203,7 @@ class TargetTest:
             return f"Job {self.job} tries {who} now."
         return f"Job {self.job} tries {who} next, but it has to wait: {self.waits[0].message}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         waits = [why.as_json() for why in self.waits]
         return {"target": self.target, "key": self.key, "job": self.job, "breaker": self.breaker, "waits": waits}
 
@@ -258,9 +262,9 @@ def _candidate(
     """The job for a test: a ready one, preferably of a key that is not held; else one that waits for a retry."""
     lanes = [place for place in _ready(tx, name, key) if shut or place[1] in held]
     for queue, lane in sorted(lanes, key=lambda place: place[1] in held):
-        rows = tx.query("first_ready", {"queue": queue, "target": name, "lane": lane})
-        if rows:
-            return _Candidate(int(rows[0][0]), lane, ready=True)
+        first = tx.scalar_or_none(int, "first_ready", {"queue": queue, "target": name, "lane": lane})
+        if first is not None:
+            return _Candidate(first, lane, ready=True)
     place = {"target": name, "lane": key or "", "any_lane": int(key is None)}
     for id_, lane in tx.query("retrying_of", {**place, "n": _MAX_LANES}):
         if shut or lane in held:
@@ -294,5 +298,5 @@ def _nothing_to_test(row: TargetRow, held: Mapping[str, StoredKeyHealth], key: s
     if row.breaker.state == HALF_OPEN:
         return f"{who} is being tested already"
     if row.summary is not None:
-        return f"a program guards {who} by itself, and tries it by itself; there is no job to test it with"
+        return f"a program guards {who} without jobs, so there is no job to test it with; the program retries it"
     return f"nothing holds {who}; its jobs go when they are due"

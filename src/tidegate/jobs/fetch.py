@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 
 from tidegate.events import Event
 from tidegate.jobs import claim as job_claim
-from tidegate.jobs.claim import NOTHING_READY, START, DrainSnapshot, ReadyKey, ReadyTarget, RoundRobinCursor
+from tidegate.jobs.claim import NOTHING_READY, START, DrainSnapshot, QueuedJob, ReadyKey, ReadyTarget, RoundRobinCursor
 from tidegate.jobs.gates import FAIL_FAST, ClaimGates, ClaimGateTx, DepthRequest
 from tidegate.jobs.in_flight import runs_suspects
 from tidegate.jobs.job import AttemptOutcome, Claimed
-from tidegate.jobs.key_gates import TargetVerdict
+from tidegate.jobs.key_gates import ClaimAdmission, TargetVerdict
 from tidegate.jobs.settle import Settled, settle
-from tidegate.store.base import BoundStatement, Row, Tx
+from tidegate.store.base import BoundStatement, Tx
 from tidegate.store.migrate import Schema
 
 # -- fair share ------------------------------------------------------------------------------------------------------
@@ -40,11 +40,11 @@ class ClaimRequest:
 
 @dataclass(slots=True)
 class Claims:
-    """Claimed jobs, the breaker generation of each, and where the next fetch continues."""
+    """Claimed jobs, how the breaker admitted each, and where the next fetch continues."""
 
     rounds: RoundRobinCursor
     jobs: list[Claimed] = field(default_factory=list)
-    generations: dict[int, int] = field(default_factory=dict)
+    admissions: dict[int, ClaimAdmission] = field(default_factory=dict)
 
 
 def claim(tx: Tx, gates: ClaimGateTx, ready_targets: Sequence[ReadyTarget], request: ClaimRequest) -> Claims:
@@ -131,14 +131,14 @@ class FairShare:
         got, hungry = 0, list(open_keys)
         while got < limit and hungry:
             before, still = got, []
-            for i, lane in enumerate(hungry):
+            for i, ready_key in enumerate(hungry):
                 share = math.ceil((limit - got) / (len(hungry) - i))
-                n = len(self._claim_from_key(lane, share))
+                n = len(self._claim_from_key(ready_key, share))
                 got += n
-                if n == share and lane.hold is None:
-                    still.append(lane)
+                if n == share and ready_key.hold is None:
+                    still.append(ready_key)
                 if got >= limit:
-                    self._served(ready_target, lane)
+                    self._served(ready_target, ready_key)
                     break
             if got == before:
                 break
@@ -151,7 +151,16 @@ class FairShare:
         if n <= 0:
             return []
         return self._take(
-            ready_key, lambda: job_claim.claim(self._tx, ready_key, n, terms.worker, terms.lease, terms.cycle)
+            ready_key,
+            lambda: job_claim.claim(
+                self._tx,
+                ready_key,
+                n,
+                terms.worker,
+                terms.lease,
+                terms.cycle,
+                trial=self._gates.half_open(ready_key.target),
+            ),
         )
 
     def take_suspect(self, ready_key: ReadyKey, id_: int) -> bool:
@@ -163,6 +172,7 @@ class FairShare:
         gates = self._gates
         if ready_key.hold is not None and not gates.probe(ready_key.target, ready_key.lane):
             return []
+        admission = gates.admission(ready_key.target)
         taken = claim()
         if ready_key.hold is not None:
             gates.probing(ready_key.target, ready_key.lane, taken)
@@ -170,8 +180,7 @@ class FairShare:
         self.left -= len(taken)
         self._slots -= len(taken)
         self.taken.jobs += taken
-        generation = gates.generation(ready_key.target)
-        self.taken.generations |= {job.id: generation for job in taken}
+        self.taken.admissions |= {job.id: admission for job in taken}
         return taken
 
     def _served(self, ready_target: ReadyTarget, ready_key: ReadyKey) -> None:
@@ -208,7 +217,7 @@ class FairShare:
         self.taken.rounds = replace(rounds, cuts=cuts + 1 if cuts < _MAX_CUTS else 0)
 
     def _walk(self, ready_target: ReadyTarget) -> Iterator[ReadyKey]:
-        start = self.taken.rounds.lanes.get(ready_target.place)
+        start = self._gates.trial_key(ready_target.target) or self.taken.rounds.lanes.get(ready_target.place)
         after, seen = start, set[str]()
         while True:
             batch = job_claim.ready_keys(self._tx, ready_target, after, _KEYS_PER_READ)
@@ -262,7 +271,7 @@ class FetchResult:
     claimed: list[Claimed] = field(default_factory=list)
     mine: list[Claimed] = field(default_factory=list)  # all jobs under leases of this worker, if requested
     asked: list[int] = field(default_factory=list)  # running jobs that a user cancelled
-    generations: dict[int, int] = field(default_factory=dict)  # of the breaker, by job
+    admissions: dict[int, ClaimAdmission] = field(default_factory=dict)  # by job
     parent_results: dict[int, dict[int, str | None]] = field(default_factory=dict)  # JSON, by job and parent
     events: list[Event] = field(default_factory=list)  # to publish after the commit
     asks: list[DepthRequest] = field(default_factory=list)  # targets whose depth must be read first
@@ -310,7 +319,7 @@ def fetch(
     if request.adopt:
         _adopt(tx, request, done)
     if request.check_cancellations:
-        done.asked = [row[0] for row in tx.query("stop_asked", {"worker": request.worker})]
+        done.asked = tx.scalars(int, "stop_asked", {"worker": request.worker})
     if request.promote:
         done.next_due = _promote(tx, now)
     ready = job_claim.ready(tx, request.queues) if request.room > 0 else NOTHING_READY
@@ -372,7 +381,7 @@ def _claim(
         taken = claim(tx, gate_tx, ready_targets, terms)
         if suspects and request.alone and not taken.jobs:  # an idle worker runs any suspect
             taken = suspect(tx, gate_tx, ready_targets, terms, alone=True, duty=None) or taken
-    done.claimed, done.generations, done.cursor = taken.jobs, taken.generations, taken.rounds
+    done.claimed, done.admissions, done.cursor = taken.jobs, taken.admissions, taken.rounds
     done.parent_results |= {job.id: _parents_of(tx, job.id) for job in taken.jobs if job.parents}
 
 
@@ -390,14 +399,13 @@ def _parents_of(tx: Tx, child: int) -> dict[int, str | None]:
 
 def _fail_fast(tx: Tx, gates: ClaimGates, ready_target: ReadyTarget) -> int:
     """Fails the jobs of a fail-fast target whose breaker is open, with the code of their kind. Returns the count."""
-    by_kind: defaultdict[str, list[Row]] = defaultdict(list)
-    for *row, kind in tx.query(
-        "front_jobs", {"queue": ready_target.queue, "target": ready_target.target, "n": _MAX_ENDED}
-    ):
-        by_kind[kind].append(tuple(row))
+    by_kind: defaultdict[str, list[QueuedJob]] = defaultdict(list)
+    front = {"queue": ready_target.queue, "target": ready_target.target, "n": _MAX_ENDED}
+    for job in tx.query_as(QueuedJob, "front_jobs", front):
+        by_kind[job.kind].append(job)
     book, ended = gates.book(ready_target.target), 0
-    for kind, rows in by_kind.items():
+    for kind, jobs in by_kind.items():
         code = gates.fail_fast.get(kind, FAIL_FAST)
         message = book[code].message if code in book else code
-        ended += job_claim.fail_queued(tx, rows, code, message, "breaker")
+        ended += job_claim.fail_queued(tx, jobs, code, message, "breaker")
     return ended

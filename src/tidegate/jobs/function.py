@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 from tidegate.children.pool import DEFAULT, Limits
 from tidegate.clock import Clock
 from tidegate.durations import Duration, seconds
-from tidegate.errors import JobCancelled, JobFailed, JobForgotten, NotFound
+from tidegate.errors import JobCancelled, JobFailed, JobForgotten, NotFound, ResultMismatch
+from tidegate.faults.redaction import redact
 from tidegate.faults.rule import Pack
 from tidegate.jobs import insert
 from tidegate.jobs.context import local_context
@@ -55,6 +56,7 @@ class JobKind:
 R = TypeVar("R")
 
 _MAX_IDS = 2**63  # the range of a database integer
+_MAX_SHOWN = 100  # characters of a stored result in an error
 _FIRST, _LONGEST, _GROWTH = 0.005, 0.25, 1.5  # seconds between two polls
 
 
@@ -83,7 +85,8 @@ class Enqueued(Generic[R]):
         print(job.result(timeout="30s"))
 
         Raises JobFailed, JobCancelled, JobForgotten when the job was removed, and TimeoutError when it is not finished
-        within *timeout* (the default is to wait without a limit). Raises RuntimeError on a running event loop; use
+        within *timeout* (the default is to wait without a limit). Raises ResultMismatch when another version of the
+        function stored a value that does not fit. Raises RuntimeError on a running event loop; use
         `await job.aresult(...)` there.
         """
         no_loop("job.aresult")
@@ -125,12 +128,17 @@ class Enqueued(Generic[R]):
             raise JobForgotten(self.id) from None
 
     def _value(self, job: Job) -> R:
-        """The decoded result of a final job. Raises JobCancelled or JobFailed."""
+        """The decoded result of a final job. Raises JobCancelled, JobFailed or ResultMismatch."""
         if job.state is JobState.CANCELLED:
             raise JobCancelled(job.id)
         if job.state is JobState.FAILED:
-            raise JobFailed(job.id, job.kind, self._queue.fault_of_job(job))
-        value: R = None if job.result is None else self._result.decode(job.result)  # type: ignore[assignment]
+            fault, origin = self._queue.fault_of_job(job)
+            raise JobFailed(job.id, job.kind, fault, *origin)
+        try:
+            value: R = None if job.result is None else self._result.decode(job.result)  # type: ignore[assignment]
+        except ValueError as error:
+            stored = redact(job.result or "", _MAX_SHOWN)
+            raise ResultMismatch(job.id, job.kind, self._result.name, stored, str(error)) from error
         return value
 
 
@@ -183,7 +191,7 @@ P = ParamSpec("P")
 Due = Duration | datetime | None
 Parent = Enqueued[Any] | int
 # The arguments of one call: a tuple of positional ones, or a dict by name.
-Call = tuple[Any, ...] | dict[str, Any]
+Call = tuple[Any, ...] | dict[str, object]
 
 _A_DATE = 1e9  # a larger number is UNIX time: as a delay it would be over thirty years
 _MAX_KEY_LENGTH = 200  # characters, so that an index can hold it and a page can show it
@@ -282,10 +290,10 @@ class _Enqueues(Generic[P, R]):
         return [Enqueued(result.id, result.created, self._queue, self._put.result) for result in results]
 
     def _many(self, calls: Iterable[Call], after_each: Sequence[Iterable[Parent] | Parent] | None) -> list[NewJob]:
-        if isinstance(calls, (str, bytes, Mapping)):
+        if isinstance(calls, (str, bytes, Mapping)) or not isinstance(calls, Iterable):
             raise TypeError(f"calls: {calls!r:.60} is not a list of calls; give one such as [('a',), ('b',)]")
         parameters, options, new = self._put.parameters, self._options, self._new
-        bind, none = parameters.bind, dict[str, Any]()
+        bind, none = parameters.bind, dict[str, object]()
         jobs = [
             new(bind(call, none) if type(call) is tuple else parameters.bind_call(call, field=f"calls[{i}]"), options)
             for i, call in enumerate(calls)
@@ -293,7 +301,9 @@ class _Enqueues(Generic[P, R]):
         if after_each is None:
             return jobs
         if len(after_each) != len(jobs):
-            raise ValueError(f"after_each: it is for {len(after_each)} jobs, and there are {len(jobs)}")
+            raise ValueError(
+                f"after_each: got parents for {len(after_each)} jobs, there are {len(jobs)}; give one entry for each"
+            )
         for job, parents in zip(jobs, after_each, strict=True):
             job.parents += _ids(parents, "after_each")
         return jobs
@@ -306,6 +316,8 @@ class _Enqueues(Generic[P, R]):
             bound = put.parameters.complete(bound)
         if unique is _AS_DECLARED:
             unique = None if put.unique is None else put.unique(bound, None)
+        elif unique is True:
+            unique = put.parameters.identity(bound)
         return NewJob(
             queue=options.queue or kind.queue,
             kind=kind.name,
@@ -362,7 +374,7 @@ class JobFunction(_Enqueues[P, R]):
         *,
         due: Due = None,
         priority: int = 0,
-        after: Iterable[Parent] | Parent = (),
+        after: Iterable[Parent] | Parent | None = None,
         unique: Hashable = _AS_DECLARED,
         queue: str | None = None,
         connection: Any = None,
@@ -373,8 +385,8 @@ class JobFunction(_Enqueues[P, R]):
 
         *due*: the earliest time (a datetime, UNIX time) or a delay (30, "5m", a timedelta). *priority*: from -1000 to
         1000, higher first. *after*: parents, jobs that must be done first. *unique*: a value that replaces the declared
-        unique key, or None for a job that may have duplicates. *queue*: replaces the declared queue. *connection*: your
-        own open connection, or the transaction of `db.write`.
+        unique key, True for all arguments, or None for a job that may have duplicates. *queue*: replaces the declared
+        queue. *connection*: your own open connection, or the transaction of `db.write`.
         """
         due_at, due_in = _moment(due)
         options = Options(
@@ -383,7 +395,7 @@ class JobFunction(_Enqueues[P, R]):
             due_in=due_in,
             priority=whole(priority, field="priority", minimum=-1000, maximum=1000),
             parents=_ids(after, "after"),
-            unique=unique,
+            unique=None if unique is False else unique,
             connection=connection,
         )
         return ConfiguredJob(self._queue, self.kind, self._put, options)
@@ -400,8 +412,10 @@ class JobFunction(_Enqueues[P, R]):
         return lambda tick: self._new(bind(call(tick) if callable(call) else call, field="args"), _NO_OPTIONS)
 
 
-def _ids(parents: Iterable[Parent] | Parent, field: str) -> tuple[int, ...]:
-    if isinstance(parents, (int, Enqueued)):
+def _ids(parents: Iterable[Parent] | Parent | None, field: str) -> tuple[int, ...]:
+    if parents is None:
+        return ()
+    if not isinstance(parents, Iterable):
         parents = (parents,)
     return tuple([id_of(parent, field=field) for parent in parents])
 

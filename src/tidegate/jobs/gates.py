@@ -6,7 +6,6 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tidegate.events import DEFAULT, Bus, Event, EventKind
 from tidegate.faults.codes import CORE, CodeBook
@@ -18,7 +17,7 @@ from tidegate.guard.limits import UNLIMITED
 from tidegate.guard.policy import TargetRules
 from tidegate.jobs.claim import ReadyTarget
 from tidegate.jobs.job import AttemptOutcome, Claimed
-from tidegate.jobs.key_gates import KeyHealthTx, TargetVerdict
+from tidegate.jobs.key_gates import NO_BREAKER, ClaimAdmission, KeyHealthTx, TargetVerdict
 from tidegate.store.base import Tx
 from tidegate.targets import breaker as target_breaker
 from tidegate.targets import table
@@ -151,9 +150,21 @@ class ClaimGateTx:
         rules = self._gates.rules.get(target)
         return rules is not None and rules.limited
 
-    def generation(self, target: str) -> int:
+    def admission(self, target: str) -> ClaimAdmission:
+        """How the breaker of a target admits a job that is claimed now."""
         row = self._rows.get(target)
-        return 0 if row is None else row.breaker.generation
+        if row is None:
+            return NO_BREAKER
+        return ClaimAdmission(row.breaker.generation, target_breaker.outage_at_trial(row.breaker, self.now))
+
+    def half_open(self, target: str) -> bool:
+        """Whether jobs of the target are claimed as trials."""
+        row = self._rows.get(target)
+        return row is not None and row.breaker.state == HALF_OPEN
+
+    def trial_key(self, target: str) -> str | None:
+        """The key of the last trial of a half-open target. The next trial goes to another one."""
+        return (self._rows[target].breaker.trial_key or None) if self.half_open(target) else None
 
     def wants_ask(self, target: str) -> bool:
         """Whether only an unknown depth holds its jobs."""
@@ -191,6 +202,8 @@ class ClaimGateTx:
         self._left[target] = self.left(target) - len(taken)
         if self._left[target] <= 0 and target in self._climbing:
             self._held_back(target)
+        if self.half_open(target):
+            self._put(target, replace(self._rows[target].breaker, trial_key=taken[-1].lane))
         if rules.rate is not None:
             paid_until = rules.rate.used(self._rows[target].paid_until, self.now)
             for _ in taken:
@@ -204,8 +217,10 @@ class ClaimGateTx:
 
     def _held_back(self, target: str) -> None:
         """Records that the adaptive limit was the bottleneck, which allows it to grow."""
+        self._put(target, target_breaker.mark_limited(self._rows[target].breaker))
+
+    def _put(self, target: str, after: StoredBreaker) -> None:
         before = self._rows[target].breaker
-        after = target_breaker.mark_limited(before)
         if after != before:
             table.put_breaker(self._tx, target, before, after)
             self._rows[target] = replace(self._rows[target], breaker=after)
@@ -338,11 +353,10 @@ class ClaimGateTx:
     def _move(self, target: str, before: StoredBreaker, after: StoredBreaker, by: str = _WORKER) -> None:
         if after == before:
             return
-        table.put_breaker(self._tx, target, before, after)
-        self._rows[target] = replace(self._rows[target], breaker=after)
+        self._put(target, after)
         self._left.pop(target, None)
         if after.state != before.state:
-            ends: dict[str, Any] = {"name": target, "from": before.state, "to": after.state}
+            ends: dict[str, object] = {"name": target, "from": before.state, "to": after.state}
             if after.opened is not None:
                 ends["opened"] = after.opened.dump()
             self._happened(EventKind.BREAKER_STATE_CHANGED, target, None, ends, by=by)
@@ -363,7 +377,7 @@ class ClaimGateTx:
         kind: EventKind,
         target: str,
         key_text: str | None,
-        fields: Mapping[str, Any],
+        fields: Mapping[str, object],
         fault: Fault | None = None,
         by: str = _WORKER,
     ) -> None:

@@ -15,7 +15,7 @@ from tidegate.errors import StoreError
 from tidegate.jobs import claim
 from tidegate.jobs.job import Claimed
 from tidegate.jobs.restore import Restored, restored
-from tidegate.store.base import Params, Tx
+from tidegate.store.base import Params, Tx, now_of
 from tidegate.store.sql import Dialect
 
 if TYPE_CHECKING:
@@ -47,9 +47,10 @@ def beat(
     tx: Tx, dialect: Dialect, worker: Params, number: int, last: HeartbeatMark | None, held: Sequence[Claimed] = ()
 ) -> HeartbeatResult:
     """Writes a heartbeat. *number* grows with each try; *last* is the last one that is known to be committed."""
-    put_right = None if last is None else check(tx, dialect, worker["id"], last, held)
+    id_ = str(worker["id"])
+    put_right = None if last is None else check(tx, dialect, id_, last, held)
     tx.query("worker_seen", {**worker, "beat": number})
-    return HeartbeatResult(HeartbeatMark(number, _known(tx, worker["id"]).epoch), put_right)
+    return HeartbeatResult(HeartbeatMark(number, _known(tx, id_).epoch), put_right)
 
 
 def check(tx: Tx, dialect: Dialect, worker: str, last: HeartbeatMark, held: Sequence[Claimed] = ()) -> Restored | None:
@@ -74,7 +75,7 @@ def _lacks(tx: Tx, dialect: Dialect, worker: str, held: Sequence[Claimed]) -> bo
     if tx.query_many("unknown_leases", leases, {"worker": worker}):
         return True
     newest = max((job.id for job in held), default=0)
-    return dialect is Dialect.POSTGRES and newest > int(tx.query("last_id_postgres")[0][0])
+    return dialect is Dialect.POSTGRES and newest > tx.scalar(int, "last_id_postgres")
 
 
 def _known(tx: Tx, worker: str) -> HeartbeatMark:
@@ -229,10 +230,12 @@ class Heartbeat:
             last,
             held,
         )
-        claim.survive(tx, worker.id)
-        now = float(tx.query("clock")[0][0])
+        renewed = claim.renew(tx, held, worker.policy.lease)
+        fences = {job.id: job.fence for job in held}
+        claim.survive(tx, worker.id, {(lease.id, fences[lease.id]) for lease in renewed if lease.extended})
+        now = now_of(tx)
         paused = {name for name, _, until, _ in tx.query("queue_rows") if until is not None and now < until}
-        return _HeartbeatReading(beaten, claim.renew(tx, held, worker.policy.lease), now, paused)
+        return _HeartbeatReading(beaten, renewed, now, paused)
 
     def _self_fence(self) -> None:
         """Interrupts attempts whose lease may end before it is renewed, so that no other worker runs them twice."""

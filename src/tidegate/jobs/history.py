@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 from tidegate.jobs import settle
 from tidegate.jobs.settle import BUCKETS
 from tidegate.store.base import Tx, now_of
-from tidegate.targets import table
+from tidegate.targets.table import RawTarget
 
 # -- rollups ---------------------------------------------------------------------------------------------------------
 # The counters of each queue and breaker are stored every five minutes, so a job costs nothing extra. After a day only
@@ -125,10 +125,10 @@ def _queues(tx: Tx, now: float, only: str | None = None) -> Figured:
 
 
 def _queue(tx: Tx, name: str, tally: Mapping[str, int], now: float) -> dict[str, Any]:
-    oldest = tx.query("oldest_ready", {"queue": name}) if tally.get("ready", 0) > 0 else []
+    oldest = tx.scalar_or_none(float, "oldest_ready", {"queue": name}) if tally.get("ready", 0) > 0 else None
     return {
         "depth": max(0, sum(tally.get(stage, 0) for stage in _QUEUED)),
-        "oldest": round(max(0.0, now - oldest[0][0]), 1) if oldest else 0.0,
+        "oldest": 0.0 if oldest is None else round(max(0.0, now - oldest), 1),
         "gave_up": sum(n for what, n in tally.items() if what.startswith(settle.FAILED)),
         "bad": tally.get(settle.BAD, 0),
         "took": [tally.get(f"{settle.TOOK}{n}", 0) for n in range(len(settle.BUCKETS) + 1)],
@@ -136,9 +136,9 @@ def _queue(tx: Tx, name: str, tally: Mapping[str, int], now: float) -> dict[str,
 
 
 def _targets(tx: Tx, only: str | None = None) -> Figured:
-    rows = tx.query("targets")[:MAX_NAMES] if only is None else tx.query("target", {"name": only})
-    found = map(table.target_of, rows)
-    return {row.name: {"calls": list(row.breaker.totals)} for row in found if any(row.breaker.totals)}
+    rows = tx.query_as(RawTarget, "targets") if only is None else tx.query_as(RawTarget, "target", {"name": only})
+    totals = {row.name: row.parsed().breaker.totals for row in rows[:MAX_NAMES]}
+    return {name: {"calls": list(calls)} for name, calls in totals.items() if any(calls)}
 
 
 # -- charts ----------------------------------------------------------------------------------------------------------

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from tidegate.errors import StoreBusy, StoreError
 from tidegate.jobs import settle
-from tidegate.jobs.claim import fail_queued
+from tidegate.jobs.claim import QueuedJob, fail_queued
 from tidegate.jobs.job import NewJob, StoredState
 from tidegate.jobs.settle import PARENT_FAILED, FailedJob, orphaned
 from tidegate.store.base import Store, Tx
@@ -43,9 +43,9 @@ def enqueue(tx: Tx, jobs: Sequence[NewJob]) -> list[InsertResult]:
     results = _plain(tx, jobs, rows, plain, made) | _unique(tx, jobs, rows, unique, made)
     orphans = _linked(tx, jobs, waits_for, states, results) if states else []
     settle.add(tx, Counter(made))
-    for child, queue, parent in orphans:
+    for child, job, parent in orphans:
         message = orphaned(parent, states[parent])
-        fail_queued(tx, [(child, queue, "blocked", 0)], PARENT_FAILED, message, "parent")
+        fail_queued(tx, [QueuedJob(child, job.queue, "blocked", 0, job.kind)], PARENT_FAILED, message, "parent")
     return [results[i] for i in range(len(jobs))]
 
 
@@ -70,7 +70,7 @@ def refuse(tx: Tx, job: NewJob, code: str, message: str) -> int:
         "code": code,
         "message": message,
     }
-    made = int(tx.query("refuse", row)[0][0])
+    made = tx.scalar(int, "refuse", row)
     tx.query_many(
         "action_events", [{"id": made, "kind": "refused", "code": code, "message": message, "actor": "intake"}]
     )
@@ -138,8 +138,8 @@ def _linked(
     waits_for: Sequence[Sequence[int]],
     states: dict[int, StoredState],
     results: dict[int, InsertResult],
-) -> list[tuple[int, str, int]]:
-    """Links new children to their parents. Returns (child, queue, parent) for parents that failed or were cancelled."""
+) -> list[tuple[int, NewJob, int]]:
+    """Links new children to their parents. Returns (id, child, parent) for parents that failed or were cancelled."""
     new = [i for i, job in enumerate(jobs) if job.parents and results[i].created]
     links = [{"parent": parent, "child": results[i].id} for i in new for parent in sorted(set(jobs[i].parents))]
     if links:
@@ -149,7 +149,7 @@ def _linked(
         tx.query_many("adopt_children", [{"id": parent, "n": n} for parent, n in sorted(adopted.items())])
     ended = (StoredState.FAILED, StoredState.CANCELLED)
     dead = [(i, next((wait for wait in waits_for[i] if states[wait] in ended), None)) for i in new]
-    return [(results[i].id, jobs[i].queue, parent) for i, parent in dead if parent is not None]
+    return [(results[i].id, jobs[i], parent) for i, parent in dead if parent is not None]
 
 
 def _fleeting(job: NewJob) -> StoreError:
@@ -201,10 +201,10 @@ class InsertBatcher(BatchLeader[NewJob]):
 
     def put(self, job: NewJob) -> InsertResult:
         """Inserts a job. It is on disk when this returns."""
-        piece: BatchItem[NewJob, InsertResult] = BatchItem(job)
-        return self._led(piece)
+        result: InsertResult = self._led(BatchItem(job))
+        return result
 
-    def _perform(self, batch: list[BatchItem[NewJob, Any]]) -> None:
+    def _perform(self, batch: list[BatchItem[NewJob]]) -> None:
         jobs = [piece.work for piece in batch]
         try:
             taken = self._store.write(lambda tx: enqueue(tx, jobs))
@@ -219,7 +219,7 @@ class InsertBatcher(BatchLeader[NewJob]):
             for piece, result in zip(batch, taken, strict=True):
                 piece.result = result
 
-    def _taken_back(self, others: list[BatchItem[NewJob, Any]]) -> list[BatchItem[NewJob, Any]]:
+    def _taken_back(self, others: list[BatchItem[NewJob]]) -> list[BatchItem[NewJob]]:
         for item in (item for item in others if item.result is None and item.error is None):
             item.error = StoreBusy("the thread that put the job in was interrupted; it may be there")
         return []

@@ -6,7 +6,9 @@ import json
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
+
+from tidegate.validation import did_you_mean
 
 DEFAULT_ATTEMPTS = 10
 DEFAULT_CRASHES = 3  # worker crashes while a job ran alone that make it fail
@@ -68,7 +70,10 @@ def while_mask(states: AbstractSet[str]) -> int:
         mask = sum(_BITS[JobState(state)] for state in set(states))
     except ValueError:
         allowed = ", ".join(JobState)
-        raise ValueError(f"while_: {sorted(states)!r} is not allowed; give some of: {allowed}") from None
+        unknown = next(state for state in sorted(states) if state not in list(JobState))
+        raise ValueError(
+            f"while_: {sorted(states)!r} is not allowed; give some of: {allowed}{did_you_mean(unknown, list(JobState))}"
+        ) from None
     if mask & _LIVE != _LIVE:
         raise ValueError(f"while_: {sorted(states)!r} is not allowed; 'queued' and 'running' must be among them")
     return mask
@@ -99,9 +104,8 @@ class NewJob:
         return self.unique_key is None and not self.parents
 
 
-@dataclass(frozen=True, slots=True)
-class Claimed:
-    """A job under a lease. The fields are in the order of the claim's columns."""
+class Claimed(NamedTuple):
+    """A job under a lease."""
 
     id: int
     queue: str
@@ -130,6 +134,7 @@ class OutcomeKind(StrEnum):
 
     DONE = "done"
     AGAIN = "again"
+    TRIAL = "trial"  # a trial call failed during an outage; it does not count as an attempt
     FAILED = "failed"
     CANCELLED = "cancelled"
     GIVEN_BACK = "given_back"
@@ -221,7 +226,7 @@ class JobEvent:
     actor: str | None = None
     duration: float | None = None  # seconds, of an attempt
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         ms = None if self.duration is None else round(self.duration * 1000)
         return {
             "kind": self.kind,

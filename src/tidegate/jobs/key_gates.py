@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from tidegate import outbox
 from tidegate.events import Event, EventKind, NoticeKind
@@ -15,6 +16,16 @@ from tidegate.guard.publisher import Subject
 from tidegate.jobs.job import AttemptOutcome, Claimed
 from tidegate.store.base import Tx
 from tidegate.targets import key_health, table
+
+
+class ClaimAdmission(NamedTuple):
+    """How the breaker of a target admitted a job."""
+
+    generation: int
+    outage: float | None = None  # of a trial: seconds since the breaker opened, if the service has not responded since
+
+
+NO_BREAKER = ClaimAdmission(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import base64
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tidegate.faults.codes import Code
 from tidegate.faults.fault import Reason
@@ -55,7 +55,7 @@ class Filter:
             if value is not None and not 0 <= value < math.inf:
                 raise ValueError(f"{name}: {value!r} is not allowed; give seconds, 0 or more")
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         """The fields that are set."""
         found = {name: getattr(self, name) for name in self.__slots__}
         return {name: value for name, value in found.items() if value not in ("", None)}
@@ -71,7 +71,7 @@ class Count:
     def __str__(self) -> str:
         return f"{self.n:,}+" if self.capped else f"{self.n:,}"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {"total": self.n, "total_is_capped": self.capped}
 
 
@@ -85,7 +85,7 @@ def jobs(
     search = _search(tx, job_filter, slack=_SLACK)
     before = min(base.read_cursor(cursor, _MARK), search.below)
     seen = job_search.ways(tx, search, effort).found(tx, before, limit + 1)
-    items = [JobSummary(*row) for row in seen.rows[:limit]]
+    items = seen.rows[:limit]
     reached = items[-1].id if len(seen.rows) > limit else seen.floor
     return ResultPage(items, base.write_cursor(_MARK, reached) if reached else None)
 
@@ -130,12 +130,12 @@ def place(stands: StatusRow) -> tuple[int, str]:
 def kinds(tx: Tx) -> list[str]:
     """The kinds of ended jobs and of the newest jobs."""
     ended = {kind for _, kind in tx.query("list_places", {"queue": "", "most": _MAX_CHOICES})}
-    return sorted(ended | {row[0] for row in tx.query("list_newest_kinds", {"n": _MAX_CHOICES})})
+    return sorted(ended | {*tx.scalars(str, "list_newest_kinds", {"n": _MAX_CHOICES})})
 
 
 def codes(tx: Tx) -> list[str]:
     """The codes of the last failures of all jobs."""
-    return [row[0] for row in tx.query("list_codes", {"most": _MAX_CHOICES})]
+    return tx.scalars(str, "list_codes", {"most": _MAX_CHOICES})
 
 
 def _search(tx: Tx, job_filter: Filter, *, slack: float) -> JobQuery:
@@ -158,7 +158,7 @@ def _search(tx: Tx, job_filter: Filter, *, slack: float) -> JobQuery:
 
 
 def _id_at(tx: Tx, moment: float) -> int:
-    return int(tx.query("list_id_at", {"moment": moment})[0][0])
+    return tx.scalar(int, "list_id_at", {"moment": moment})
 
 
 def _place(cursor: str | None) -> tuple[int, str]:
@@ -219,7 +219,7 @@ class Triaged:
         """The target, or the kind of job if it has no target."""
         return self.group.target or self.group.kind
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         group = self.group
         return {
             "failure": group.failure,

@@ -115,7 +115,10 @@ class Maintenance:
             return 0  # a newer worker may have other rules
         if not store.check_clock(tx):
             return 0
-        of_kinds = {name: claim.LostRule(kind.lost_code, kind.max_crashes) for name, kind in self._worker.kinds.items()}
+        of_kinds = {
+            name: claim.LostRule(kind.lost_code, kind.max_crashes, kind.policy.counts_every_attempt)
+            for name, kind in self._worker.kinds.items()
+        }
         taken = claim.rescue_lost(tx, claim.LostRule(lost.name), lost.message, of_kinds, self._worker.policy.lease)
         sure = store.older_than(0.0, now_of(tx)) > 0
         return taken + (claim.expire(tx, old.name, old.message) if sure else 0)

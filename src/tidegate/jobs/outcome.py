@@ -11,8 +11,10 @@ from tidegate.durations import Duration, seconds
 from tidegate.faults.fault import Fault, Reach
 from tidegate.guard.backoff import Backoff
 from tidegate.jobs.job import DEFAULT_ATTEMPTS, NO_ATTEMPT_LEFT, AttemptOutcome, Claimed, OutcomeKind, StoredState
+from tidegate.validation import JsonObject
 
 MAX_RETRY_AFTER = 3600.0  # seconds; a longer Retry-After is cut to this
+FREE_TRIALS = 86_400.0  # seconds of an outage in which a failed trial costs no attempt
 WORKER_LOST = "worker_lost"
 
 R_co = TypeVar("R_co", covariant=True)
@@ -93,11 +95,11 @@ class Fail(Exception):
         return _fail, (self.code, self.message, {name: getattr(self, name) for name in kept})
 
 
-def _again(delay: float, kept: dict[str, Any]) -> Again:
+def _again(delay: float, kept: JsonObject) -> Again:
     return Again(delay, **kept)
 
 
-def _fail(code: str, message: str, kept: dict[str, Any]) -> Fail:
+def _fail(code: str, message: str, kept: JsonObject) -> Fail:
     return Fail(code, message, **kept)
 
 
@@ -136,10 +138,22 @@ class KindPolicy:
     per_code: Mapping[str, int] = field(default_factory=dict)
     backoff: Backoff = JOB_BACKOFF
     max_retry_after: float = MAX_RETRY_AFTER
+    free_trials: float = FREE_TRIALS
+
+    @property
+    def counts_every_attempt(self) -> bool:
+        """Whether a job never runs more often than its attempts, not even after a crash or a trial."""
+        return self.free_trials == 0
 
     def allows(self, job: Claimed, code: str) -> bool:
         """Whether the policy allows another attempt, within the limit that was stored with the job."""
         return job.attempt < min(job.most_attempts, self.attempts, self.per_code.get(code, self.attempts))
+
+    def is_free(self, fault: Fault | None, outage: float | None) -> bool:
+        """Whether an attempt with this fault of the target costs nothing: a trial during an *outage*, in seconds."""
+        if outage is None or fault is None or fault.fatal or not fault.counts_as_failure:
+            return False
+        return outage < self.free_trials
 
 
 def done(job: Claimed, result: str | None, *, unsent: bool = False) -> AttemptOutcome:
@@ -169,22 +183,25 @@ def released(
     )
 
 
-def again(job: Claimed, wish: Again, policy: KindPolicy, roll: float = 0.5) -> AttemptOutcome:
-    """The outcome of a raised `Again`: another attempt, or a failure if none is left."""
-    if not wish.keep_attempt and not policy.allows(job, wish.code or ""):
-        text = wish.message or f"It asked for another attempt, and {job.attempt} are all it may have."
-        return replace(failed(job, wish.code or "unexpected", text, wish.status), keep_place=wish.keep_place)
-    wait = policy.backoff.delay(_failures(job), roll) if wish.ladder else wish.delay
+def again(
+    job: Claimed, raised: Again, policy: KindPolicy, roll: float = 0.5, *, outage: float | None = None
+) -> AttemptOutcome:
+    """The outcome of a raised `Again`: another attempt, or a failure if none is left. *outage*: as in `after_fault`."""
+    free = policy.is_free(raised.fault, outage)
+    if not (raised.keep_attempt or free) and not policy.allows(job, raised.code or ""):
+        text = raised.message or f"It asked for another attempt, and {job.attempt} are all it may have."
+        return replace(failed(job, raised.code or "unexpected", text, raised.status), keep_place=raised.keep_place)
+    wait = policy.backoff.delay(_failures(job), roll) if raised.ladder else raised.delay
     return AttemptOutcome(
         job=job,
-        ending=OutcomeKind.AGAIN,
+        ending=OutcomeKind.TRIAL if free else OutcomeKind.AGAIN,
         stage=StoredState.WAITING if wait else StoredState.READY,
         wait=wait or None,
-        refund=wish.keep_attempt,
-        keep_place=wish.keep_place,
-        code=wish.code,
-        status=wish.status,
-        message=wish.message or None,
+        refund=raised.keep_attempt,
+        keep_place=raised.keep_place,
+        code=raised.code,
+        status=raised.status,
+        message=raised.message or None,
     )
 
 
@@ -195,27 +212,31 @@ def failed(job: Claimed, code: str, message: str, status: int | None = None) -> 
 
 
 def not_started(job: Claimed, code: str, message: str) -> AttemptOutcome:
-    """Fails a job before its handler starts: it has expired, or no attempt is left."""
+    """Fails a job whose handler did not start."""
     return AttemptOutcome(
         job=job, ending=OutcomeKind.FAILED, stage=StoredState.FAILED, refund=True, code=code, message=message or code
     )
 
 
-def after_fault(job: Claimed, fault: Fault, policy: KindPolicy, roll: float, *, gated: bool = True) -> AttemptOutcome:
+def after_fault(
+    job: Claimed, fault: Fault, policy: KindPolicy, roll: float, *, gated: bool = True, outage: float | None = None
+) -> AttemptOutcome:
     """The outcome of an attempt that ended in *fault*: a retry, a failure, or a release until the target's gate opens.
 
-    *gated*: whether this program still declares the target of the job.
+    *gated*: whether this program still declares the target of the job. *outage*: the seconds since the breaker of its
+    target opened, if the attempt was a trial of a service that had not responded since.
     """
     status = fault.status or None
     if job.target and gated and fault.fatal and fault.reach in (Reach.CREDENTIAL, Reach.TARGET):
         # The gate of its key is closed until an operator opens it. The job did not cause this, so it waits.
         return released(job, unsent=True, code=fault.code)
-    if fault.fatal or not policy.allows(job, fault.code):
+    free = policy.is_free(fault, outage)
+    if fault.fatal or not (free or policy.allows(job, fault.code)):
         return failed(job, fault.code, fault.message, status)
     wait = max(policy.backoff.delay(_failures(job), roll), min(fault.retry_after or 0.0, policy.max_retry_after))
     return AttemptOutcome(
         job=job,
-        ending=OutcomeKind.AGAIN,
+        ending=OutcomeKind.TRIAL if free else OutcomeKind.AGAIN,
         stage=StoredState.WAITING,
         wait=wait,
         code=fault.code,

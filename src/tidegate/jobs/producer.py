@@ -13,7 +13,7 @@ from tidegate.errors import StoreBusy, StoreFull
 from tidegate.jobs.claim import START
 from tidegate.jobs.fetch import FetchRequest, FetchResult, FinishedAttempt, fetch
 from tidegate.jobs.gates import ClaimGates
-from tidegate.jobs.job import Claimed
+from tidegate.jobs.job import Claimed, OutcomeKind
 from tidegate.logs import logger
 
 if TYPE_CHECKING:
@@ -199,7 +199,8 @@ class Producer:
             stats.lost += 1
             _log.warning("lease_lost job=%s fence=%s", finished.outcome.job.id, finished.outcome.job.fence)
             return
-        setattr(stats, ending, getattr(stats, ending) + 1)
+        name = OutcomeKind.AGAIN if ending is OutcomeKind.TRIAL else ending
+        setattr(stats, name, getattr(stats, name) + 1)
         stats.held += finished.held
 
 

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 
 from tidegate import validation
 from tidegate.children import protocol
@@ -22,6 +22,7 @@ from tidegate.durations import Duration, seconds
 from tidegate.errors import StoreBusy, StoreError
 from tidegate.faults.codes import CORE, CodeBook
 from tidegate.faults.fault import Fault, Level, Reach, Reason
+from tidegate.faults.origin import ErrorOrigin, read_origin
 from tidegate.faults.rule import Pack
 from tidegate.guard.backoff import Backoff
 from tidegate.guard.policy import TargetRules
@@ -46,7 +47,7 @@ from tidegate.jobs.gates import FAIL_FAST
 from tidegate.jobs.in_flight import THIS_PROCESS, InFlightAttempts
 from tidegate.jobs.insert import InsertBatcher, InsertResult
 from tidegate.jobs.job import DEFAULT_ATTEMPTS, DEFAULT_CRASHES, Job, NewJob
-from tidegate.jobs.outcome import WORKER_LOST, Done
+from tidegate.jobs.outcome import FREE_TRIALS, JOB_BACKOFF, WORKER_LOST, Done
 from tidegate.jobs.producer import WakeSignal
 from tidegate.jobs.scheduler import Schedule, zone_of
 from tidegate.jobs.worker_runner import WorkerRunner
@@ -250,7 +251,8 @@ class Queue(WorkerRunner):
         while_: AbstractSet[str] | None = ...,
         attempts: int = ...,
         per_code: Mapping[str, int] | None = ...,
-        backoff: Backoff | None = ...,
+        backoff: Backoff | Literal[False] | None = ...,
+        free_trials: Duration = ...,
         verify: Callable[..., Any] | None = ...,
         process: bool | Limits = ...,
         expires: Duration | None = ...,
@@ -273,7 +275,8 @@ class Queue(WorkerRunner):
         while_: AbstractSet[str] | None = None,
         attempts: int = DEFAULT_ATTEMPTS,
         per_code: Mapping[str, int] | None = None,
-        backoff: Backoff | None = None,
+        backoff: Backoff | Literal[False] | None = JOB_BACKOFF,
+        free_trials: Duration = FREE_TRIALS,
         verify: Callable[..., Any] | None = None,
         process: bool | Limits = False,
         expires: Duration | None = None,
@@ -292,12 +295,13 @@ class Queue(WorkerRunner):
         target. *unique*: what makes two jobs duplicates while one is in a state of *while_* (queued and running by
         default). *key* and *unique* are a parameter's name, a tuple of names, or a function that takes some of the
         arguments by name. `unique=True` means all arguments. A function that returns None makes the job not unique.
-        *attempts*: the maximum, with lower limits by code in *per_code* and *backoff* between attempts. *verify*: runs
-        before every attempt but the first and returns the result of an earlier attempt, or None. It takes arguments as
-        *key* does. *process*: run in a child process, with these limits. *expires*: fail the job if it is still queued
-        after this duration. *fail_fast_code*: the code of a job that is not tried because its target fails fast.
-        *lost_code*: the code of a job that fails because its workers crashed. *max_crashes*: how many worker crashes
-        while the job ran alone make it fail.
+        *attempts*: the maximum, with lower limits by code in *per_code* and *backoff* between attempts (off: no wait).
+        *free_trials*: how long into an outage a failed trial call of a half-open breaker costs no attempt. *verify*:
+        runs before every attempt but the first and returns the result of an earlier attempt, or None. It takes
+        arguments as *key* does. *process*: run in a child process, with these limits. *expires*: fail the job if it is
+        still queued after this duration. *fail_fast_code*: the code of a job that is not tried because its target fails
+        fast. *lost_code*: the code of a job that fails because its workers crashed. *max_crashes*: how many worker
+        crashes while the job ran alone make it fail.
         """
         options = JobOptions(
             queue=queue,
@@ -310,6 +314,7 @@ class Queue(WorkerRunner):
             attempts=attempts,
             per_code=per_code or {},
             backoff=backoff,
+            free_trials=free_trials,
             verify=verify,
             process=process,
             expires=expires,
@@ -326,7 +331,7 @@ class Queue(WorkerRunner):
         return lambda fn: self._declared_job(options, fn, sys._getframe(1).f_locals)
 
     def _declared_job(
-        self, options: JobOptions, fn: Callable[..., Any], scope: Mapping[str, Any]
+        self, options: JobOptions, fn: Callable[..., Any], scope: Mapping[str, object]
     ) -> JobFunction[..., Any]:
         declared = options.declared(self, fn, scope)
         self._add(declared.kind, options.target, options.aliases)
@@ -360,14 +365,16 @@ class Queue(WorkerRunner):
         pack = self.pack_of(kind)
         return CORE if pack is None else pack.code_book
 
-    def fault_of_job(self, job: Job) -> Fault:
-        """The fault that made *job* fail."""
+    def fault_of_job(self, job: Job) -> tuple[Fault, ErrorOrigin]:
+        """The fault that made *job* fail, and the origin of an exception without a known meaning."""
         kind, code = self._kinds.get(job.kind), job.error_code or "unexpected"
         known = (CORE if kind is None else self.code_book(kind)).get(code)
         message, status, detail = job.error_message or "", job.last_status or 0, job.last_message or ""
         if known is not None:
-            return replace(known.fault("job", status=status, detail=detail), message=message or known.message)
-        return Fault(  # a code that the handler chose
+            general, _, rest = message.partition(f"{known.message} ")
+            origin = read_origin(rest) if not general and rest else ErrorOrigin()
+            return replace(known.fault("job", status=status, detail=detail), message=message or known.message), origin
+        fault = Fault(  # a code that the handler chose
             code=code,
             reason=Reason.ITEM,
             reach=Reach.ITEM,
@@ -378,6 +385,7 @@ class Queue(WorkerRunner):
             status=status,
             detail=detail,
         )
+        return fault, ErrorOrigin()
 
     def schedule(
         self,
@@ -396,6 +404,8 @@ class Queue(WorkerRunner):
         ran at several ticks, the next worker inserts one job for all of them. *name* distinguishes two schedules of one
         kind and expression. A changed name is a new schedule.
         """
+        if not isinstance(job, JobFunction):
+            raise TypeError(f"job must be a function declared with @q.job, got {job!r:.60}; declare it first")
         made = Schedule(
             name=valid_name(name or f"{job.kind.name} {expression}".strip(), field="name"),
             expression=expression,

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from tidegate import labels
 from tidegate.errors import NotFound
@@ -96,13 +96,12 @@ class QueueReport:
         """Seconds until the queue is empty at the recent rate; None when no job was done recently."""
         return self.waiting / self.rate * 60 if self.rate else None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {**asdict(self), "waiting": self.waiting, "drained_in": self.drained_in}
 
 
-@dataclass(frozen=True, slots=True)
-class JobSummary:
-    """One job in a list. The fields are the columns."""
+class JobSummary(NamedTuple):
+    """One job in a list."""
 
     id: int
     queue: str
@@ -136,7 +135,7 @@ class JobSummary:
         return job_reason(self, now, (held or {}).get(self.target, ""))
 
     def as_json(self) -> dict[str, Any]:
-        return {"state": self.state, "token": self.token, "word": self.word, **asdict(self)}
+        return {"state": self.state, "token": self.token, "word": self.word, **self._asdict()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +150,7 @@ class WorkerReport:
     outdated: bool  # older than the schema: it claims nothing
     there: bool
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return asdict(self)
 
 
@@ -201,8 +200,8 @@ def holding(tx: Tx, jobs: Iterable[JobSummary]) -> dict[str, str]:
 
 def first_ready(tx: Tx, queue: str) -> list[JobSummary]:
     """The first ready jobs by id, sorted by due time, because each may have been delayed."""
-    ids = [{"id": row[0]} for row in tx.query("ready_oldest", {"queue": queue, "n": 20})]
-    return sorted((JobSummary(*row) for row in tx.query_many("list_rows", ids)), key=lambda line: line.due_at)
+    ids = [{"id": id_} for id_ in tx.scalars(int, "ready_oldest", {"queue": queue, "n": 20})]
+    return sorted(tx.query_many_as(JobSummary, "list_rows", ids), key=lambda line: line.due_at)
 
 
 def _rate(tx: Tx, queue: str, now: float) -> float | None:
@@ -237,7 +236,7 @@ class JobReport:
     events: list[JobEvent]
     reasons: list[WaitReason]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         about = asdict(self.job)
         for name in ("args", "saved", "result"):
             about[name] = shown_json(about[name])

@@ -11,7 +11,7 @@ import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from tidegate.jobs import settle
 from tidegate.store import sqlite_files
 from tidegate.store.base import Stages, Store, Tx, unwatched
 from tidegate.store.migrate import core_migrations, migrate
-from tidegate.store.open import core_statements
+from tidegate.store.open import core_statements, identify
 from tidegate.store.sql import Dialect
 from tidegate.store.sqlite import SqliteStore
 from tidegate.store.sqlite_driver import connect, make_private
@@ -47,9 +47,9 @@ def backup(store: Store, file: Path, *, replace: bool = False, stages: Stages = 
     try:
         os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         store.backup(str(draft), stages("Copying"))
-        with draft.open("rb") as written:
-            os.fsync(written.fileno())
+        _flush(draft)
         draft.replace(file)
+        _flush(file.absolute().parent)
     except OSError as error:
         raise StoreError(f"{file}: it cannot be written ({error.strerror or type(error).__name__})") from error
     finally:
@@ -62,7 +62,9 @@ def restore(
     """Restores a SQLite database from a backup, also while workers have it open.
 
     The backup is checked, migrated and prepared in a draft file, and then copied over in one transaction. A damaged
-    database is kept under another name, and the processes that have it open must be restarted.
+    database is kept under another name, and the draft takes its place. The processes that have it open must be
+    restarted. The marker expects a database at any moment, so that a restore that is killed leaves the former
+    database, the restored one, or none: then nothing starts until the restore is repeated.
     """
     if not _is_database(file):
         raise Rejected(f"{file} is no SQLite database")
@@ -71,25 +73,57 @@ def restore(
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         stages("Copying")
+        make_private(str(draft))
         shutil.copyfile(file, draft)
-        draft.chmod(0o600)
+        if (log := Path(f"{file}-wal")).exists():  # the latest commits of a copy that `cp` made
+            shutil.copyfile(log, f"{draft}-wal")
         store = _opened(draft, file, now, driver)
         try:
             stages("Checking")
             found = _prepared(store, file)
-            if not _is_usable(path, store.driver):
-                _move_aside(path, now())
-            make_private(str(path))
-            sqlite_files.remove_marker(str(path))
-            store.backup(str(path), stages("Putting it back"))
-            _mark(store, path)
+            marker = sqlite_files.Marker(identify(store))
+            is_usable = _is_usable(path, store.driver)
+            _announce(path, marker, is_usable=is_usable)
+            progress = stages("Putting it back")
+            if is_usable:
+                store.backup(str(path), progress)
         finally:
             store.close()
+        if not is_usable:
+            _move_aside(path, now())
+            _replace(draft, path)
+        sqlite_files.write_marker(str(path), marker)
     except OSError as error:
         raise StoreError(f"{file}: it cannot be put back ({error.strerror or type(error).__name__})") from error
     finally:
         _remove(draft)
     return found
+
+
+def _announce(path: Path, copy: sqlite_files.Marker, *, is_usable: bool) -> None:
+    """Lets the marker expect the restored database, besides the former one or instead of an unusable one."""
+    marker = sqlite_files.read_marker(str(path))
+    if marker is not None and marker.id != copy.id:
+        sqlite_files.write_marker(str(path), replace(marker, restoring=copy.id))
+    elif marker is None and not is_usable:
+        sqlite_files.write_marker(str(path), copy)
+
+
+def _replace(draft: Path, path: Path) -> None:
+    """Gives the closed draft its name, durably."""
+    if Path(f"{draft}-wal").exists():  # closing it writes the log into the file
+        raise StoreError(f"{draft}: another process has it open; try again")
+    _flush(draft)
+    draft.replace(path)
+    _flush(path.absolute().parent)
+
+
+def _flush(path: Path) -> None:
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def _opened(draft: Path, file: Path, now: Callable[[], float], driver: str | None) -> SqliteStore:
@@ -118,12 +152,6 @@ def _move_aside(path: Path, now: float) -> None:
             old.rename(f"{path}.damaged-{datetime.fromtimestamp(now, UTC):%Y%m%dT%H%M%SZ}{suffix}")
 
 
-def _mark(store: SqliteStore, path: Path) -> None:
-    found = store.read(lambda tx: tx.query("store_value", {"name": "id"}))
-    if found:
-        sqlite_files.write_marker(str(path), sqlite_files.Marker(str(found[0][0])))
-
-
 def _prepared(store: SqliteStore, file: Path) -> Restored:
     wrong = store.check()
     if wrong:
@@ -148,9 +176,9 @@ def restored(tx: Tx, dialect: Dialect) -> Restored:
     )
     settle.count_moves(tx, Counter((queue, "running", "ready") for _, queue in running))
     _half_open(tx)
-    for name in ("restored_probes", "restored_leaders", "restored_workers"):
+    for name in ("restored_probes", "restored_leaders", "restored_workers", "restored_at"):
         tx.query(name)
-    return Restored(int(tx.query("restored_epoch")[0][0]), len(running))
+    return Restored(tx.scalar(int, "restored_epoch"), len(running))
 
 
 def _half_open(tx: Tx) -> None:
@@ -169,13 +197,13 @@ def wrong_with(store: Store) -> list[str]:
 
 def _wrong(tx: Tx) -> list[str]:
     counted = {(queue, state): int(n) for queue, state, n in tx.query("counted_jobs")}
-    kept = {key: n for key, n in settle.read(tx).items() if n and "total" not in key[1]}
+    tallied = {key: n for key, n in settle.read(tx).items() if n and "total" not in key[1]}
     found = [
-        f"queue {queue}: {kept.get((queue, state), 0)} are said to be {state}, {counted.get((queue, state), 0)} are"
-        for queue, state in sorted({*counted, *kept})
-        if counted.get((queue, state), 0) != kept.get((queue, state), 0)
+        f"queue {queue}: {tallied.get((queue, state), 0)} are said to be {state}, {counted.get((queue, state), 0)} are"
+        for queue, state in sorted({*counted, *tallied})
+        if counted.get((queue, state), 0) != tallied.get((queue, state), 0)
     ]
-    loose = int(tx.query("loose_links")[0][0])
+    loose = tx.scalar(int, "loose_links")
     return [*found, *([f"{loose} jobs wait for jobs that are not there"] if loose else [])]
 
 
@@ -194,5 +222,5 @@ def _is_database(file: Path) -> bool:
 
 
 def _remove(draft: Path) -> None:
-    for suffix in ("", "-wal", "-shm", "-journal"):
+    for suffix in ("", "-wal", "-shm", "-journal", ".id"):
         Path(f"{draft}{suffix}").unlink(missing_ok=True)

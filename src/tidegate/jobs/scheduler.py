@@ -14,10 +14,10 @@ from tidegate.errors import StoreError
 from tidegate.jobs import insert
 from tidegate.jobs.job import NewJob
 from tidegate.logs import logger
+from tidegate.store.base import Tx, now_of
 
 if TYPE_CHECKING:
     from tidegate.jobs.worker import Worker
-    from tidegate.store.base import Tx
 
 _log = logger("tidegate.worker")
 
@@ -143,20 +143,20 @@ class Ticked:
 
 def tick(tx: Tx, schedules: Sequence[Schedule]) -> Ticked:
     """Inserts the jobs of due ticks that no other worker has inserted."""
-    now = float(tx.query("clock")[0][0])
+    now = now_of(tx)
     ticked = Ticked(now)
     ticked.fired += [schedule.name for schedule in schedules if _fire(tx, schedule, now, ticked.failed)]
     return ticked
 
 
 def _fire(tx: Tx, schedule: Schedule, now: float, failed: list[FailedTick]) -> bool:
-    rows = tx.query("schedule_last", {"name": schedule.name})
-    if not rows or rows[0][0] > now + _SET_BACK:
+    last = tx.scalar_or_none(float, "schedule_last", {"name": schedule.name})
+    if last is None or last > now + _SET_BACK:
         # A new schedule, or the first check since the clock was set back: earlier ticks do not count.
         tx.query("schedule_begin", {"name": schedule.name, "at": now})
         return False
     due = schedule.last(schedule.at(now))
-    if due is None or due.timestamp() <= rows[0][0]:
+    if due is None or due.timestamp() <= last:
         return False
     try:
         job = schedule.make(due)

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from tidegate.jobs import settle
-from tidegate.store.base import END, Row, Tx
+from tidegate.jobs.reports import JobSummary
+from tidegate.store.base import END, Tx
 
 # -- plans -----------------------------------------------------------------------------------------------------------
 
@@ -18,7 +19,6 @@ QUEUED = ("ready", "waiting", "blocked")
 NEVER = 1e18
 _MAX_LIVE = 5000  # rows of live jobs that are filtered here
 _ROUGHLY = 500
-_CREATED, _CODE = 7, 11  # columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +37,7 @@ class JobQuery:
     latest: float = NEVER
 
     @property
-    def params(self) -> dict[str, Any]:
+    def params(self) -> dict[str, object]:
         names = ("queue", "state", "kind", "target", "code", "failure", "above", "earliest", "latest")
         return {"last_code": self.code, **{name: getattr(self, name) for name in names}}
 
@@ -49,9 +49,9 @@ class JobQuery:
         """How many rows to scan for *n* results. With a date some more, as id order is only roughly time order."""
         return max(n, candidates) + (_ROUGHLY if self.dated else 0)
 
-    def fits(self, row: Row) -> bool:
-        """Whether a row has the requested code and age."""
-        return bool((not self.code or row[_CODE] == self.code) and self.earliest <= row[_CREATED] <= self.latest)
+    def fits(self, job: JobSummary) -> bool:
+        """Whether a job has the requested code and age."""
+        return (not self.code or job.code == self.code) and self.earliest <= job.created_at <= self.latest
 
     def states(self, among: Sequence[str]) -> list[str]:
         if not self.state:
@@ -64,7 +64,7 @@ class JobQuery:
 class SearchPage:
     """Rows, newest first, complete down to the id *floor*; 0 means to the end."""
 
-    rows: list[Row]
+    rows: list[JobSummary]
     floor: int = 0
 
 
@@ -89,19 +89,21 @@ class IndexScan:
     def look(self, tx: Tx, before: int, n: int, candidates: int) -> SearchPage:
         given = {**self.search.params, "before": before}
         floor = self._floor(tx, given, candidates)
-        rows = tx.query(self.name, {**given, "floor": max(floor, self.search.above + 1), "n": n})
+        rows = tx.query_as(JobSummary, self.name, {**given, "floor": max(floor, self.search.above + 1), "n": n})
         return SearchPage(rows, _reached(rows, n, floor))
 
     def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
         given = {**self.search.params, "before": self.search.below, "n": n}
         if not self.narrowed:
-            return int(tx.query(f"{self.name}_all", given)[0][0]), 0
+            return tx.scalar(int, f"{self.name}_all", given), 0
         floor = self._floor(tx, given, candidates)
-        return int(tx.query(f"{self.name}_count", {**given, "floor": max(floor, self.search.above + 1)})[0][0]), floor
+        given["floor"] = max(floor, self.search.above + 1)
+        return tx.scalar(int, f"{self.name}_count", given), floor
 
-    def _floor(self, tx: Tx, given: Mapping[str, Any], candidates: int) -> int:
-        rows = tx.query(f"{self.name}_floor", {**given, "last": candidates - 1}) if self.narrowed else ()
-        return int(rows[0][0]) if rows else 0
+    def _floor(self, tx: Tx, given: Mapping[str, object], candidates: int) -> int:
+        if not self.narrowed:
+            return 0
+        return tx.scalar_or_none(int, f"{self.name}_floor", {**given, "last": candidates - 1}) or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +117,12 @@ class FinalScan:
         given = {**self.search.params, "before": before}
         limit = self.search.most(n, candidates if self.search.target or self.search.code else n)
         floors = tx.query_many("list_ended_floors", self.places, {**given, "last": limit - 1})
-        floor = max((int(row[-1]) for row in floors if row[-1] is not None), default=0)
+        floor = max((last for _, _, _, _, last in floors if last is not None), default=0)
         given |= {"floor": max(floor, self.search.above + 1), "n": n}
-        rows: list[Row] = []
+        rows: list[JobSummary] = []
         for queue, kind, state, newest, _ in floors:
             if newest is not None and newest >= floor:
-                rows += tx.query("list_ended", {**given, "queue": queue, "kind": kind, "state": state})
+                rows += tx.query_as(JobSummary, "list_ended", {**given, "queue": queue, "kind": kind, "state": state})
         rows = sorted(rows, reverse=True)[:n]
         return SearchPage(rows, _reached(rows, n, floor))
 
@@ -129,7 +131,7 @@ class FinalScan:
             seen = self.look(tx, self.search.below, min(n, candidates), candidates)
             return len(seen.rows), seen.floor
         given = {**self.search.params, "before": self.search.below, "n": n}
-        return sum(int(row[0]) for row in tx.query_many("list_ended_counts", self.places, given)), 0
+        return sum(n for (n,) in tx.query_many("list_ended_counts", self.places, given)), 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,13 +154,13 @@ class LiveScan:
         floor = 0
         for state, queue in self._parts():
             given = {**self.search.params, "queue": queue, "before": before, "n": limit}
-            some = [int(row[0]) for row in tx.query(f"list_{state}", given)]
+            some = tx.scalars(int, f"list_{state}", given)
             ids += some
             floor = max(floor, some[-1] if len(some) >= limit else 0)
         ids = sorted((id_ for id_ in ids if id_ >= floor), reverse=True)[:limit]
-        rows = [row for row in tx.query_many("list_rows", [{"id": id_} for id_ in ids]) if self.search.fits(row)]
-        floor = _reached([(id_,) for id_ in ids], limit, floor)
-        rows = sorted(rows, reverse=True)[:n]
+        jobs = tx.query_many_as(JobSummary, "list_rows", [{"id": id_} for id_ in ids])
+        floor = max(floor, ids[-1]) if len(ids) >= limit else floor
+        rows = sorted(filter(self.search.fits, jobs), reverse=True)[:n]
         return SearchPage(rows, _reached(rows, n, floor))
 
     def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
@@ -168,7 +170,7 @@ class LiveScan:
         if (n,) not in self.asked:
             given = {**self.search.params, "before": self.search.below, "n": n}
             self.asked[(n,)] = sum(
-                int(tx.query(f"list_{state}_count", {**given, "queue": queue})[0][0]) for state, queue in self._parts()
+                tx.scalar(int, f"list_{state}_count", {**given, "queue": queue}) for state, queue in self._parts()
             )
         return int(self.asked[(n,)]), 0
 
@@ -188,7 +190,7 @@ class UnionPlan:
     def look(self, tx: Tx, before: int, n: int, candidates: int) -> SearchPage:
         looks = [part.look(tx, before, n, candidates) for part in self.parts]
         floor = max((look.floor for look in looks), default=0)
-        rows = sorted((row for look in looks for row in look.rows if row[0] >= floor), reverse=True)[:n]
+        rows = sorted((row for look in looks for row in look.rows if row.id >= floor), reverse=True)[:n]
         return SearchPage(rows, _reached(rows, n, floor))
 
     def count(self, tx: Tx, n: int, candidates: int) -> tuple[int, int]:
@@ -196,9 +198,9 @@ class UnionPlan:
         return sum(seen for seen, _ in counts), max((floor for _, floor in counts), default=0)
 
 
-def _reached(rows: Sequence[Row], n: int, floor: int) -> int:
+def _reached(rows: Sequence[JobSummary], n: int, floor: int) -> int:
     """The floor of a result: the last row's id when there may be more rows."""
-    return max(floor, int(rows[-1][0])) if len(rows) >= n else floor
+    return max(floor, rows[-1].id) if len(rows) >= n else floor
 
 
 # -- choice of plans -------------------------------------------------------------------------------------------------

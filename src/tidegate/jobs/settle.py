@@ -7,10 +7,11 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from tidegate.faults.redaction import fingerprint, normalise
 from tidegate.jobs.job import AttemptOutcome, OutcomeKind, StoredState
-from tidegate.store.base import Row, Tx
+from tidegate.store.base import Tx
 from tidegate.validation import storable
 
 # -- counters --------------------------------------------------------------------------------------------------------
@@ -99,7 +100,19 @@ class FailedJob:
     message: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class _FailureNote(NamedTuple):
+    """Failures of a group that are not summed up yet."""
+
+    failure: str
+    target: str
+    kind: str
+    code: str
+    message: str
+    at: float
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
 class FailureGroup:
     """Identical failures since *first_at*."""
 
@@ -118,12 +131,11 @@ def record_failures(tx: Tx, failed: Sequence[FailedJob]) -> None:
     if not failed:
         return
     groups: Counter[tuple[str, str, str, str, str]] = Counter()
-    rows = []
-    for each in failed:
-        name = fingerprint(each.target or each.kind, each.code, each.message)
-        rows.append({"id": each.id, "failure": name})
-        groups[name, each.target, each.kind, each.code, normalise(each.message)] += 1
-    tx.query_many("job_failure", sorted(rows, key=lambda row: row["id"]))
+    named: dict[int, str] = {}
+    for job in failed:
+        name = named[job.id] = fingerprint(job.target or job.kind, job.code, job.message)
+        groups[name, job.target, job.kind, job.code, normalise(job.message)] += 1
+    tx.query_many("job_failure", [{"id": id_, "failure": name} for id_, name in sorted(named.items())])
     tx.query_many(
         "failure_notes",
         [
@@ -135,11 +147,11 @@ def record_failures(tx: Tx, failed: Sequence[FailedJob]) -> None:
 
 def fold_failures(tx: Tx) -> bool:
     """Sums up a batch of recorded failures. Returns True when there are more. Only the leader does this."""
-    rows = tx.query("failure_notes_take", {"n": _BATCH_SIZE})
+    rows = tx.query_as(_FailureNote, "failure_notes_take", {"n": _BATCH_SIZE})
     if rows:
         hours: Counter[tuple[str, int]] = Counter()
-        for failure, _, _, _, _, at, n in rows:
-            hours[failure, _hour(at)] += n
+        for note in rows:
+            hours[note.failure, _hour(note.at)] += note.n
         found = _together(rows)
         tx.query_many(
             "failure_add",
@@ -165,20 +177,8 @@ def fold_failures(tx: Tx) -> bool:
 
 def groups(tx: Tx, limit: int) -> list[FailureGroup]:
     """The most recent failure groups, newest first, including failures that are not summed up yet."""
-    known = [
-        FailureGroup(
-            failure=row[0],
-            target=row[1],
-            kind=row[2],
-            code=row[3],
-            message=row[4],
-            first_at=row[5],
-            last_at=row[6],
-            n=int(row[7]),
-        )
-        for row in tx.query("failures", {"n": limit})
-    ]
-    found = _together(tx.query("failure_notes_all"), {each.failure: each for each in known})
+    known = {group.failure: group for group in tx.query_as(FailureGroup, "failures", {"n": limit})}
+    found = _together(tx.query_as(_FailureNote, "failure_notes_all"), known)
     return sorted(found, key=lambda each: -each.last_at)[:limit]
 
 
@@ -191,7 +191,7 @@ def jobs_in_groups(tx: Tx, names: Iterable[str], limit: int) -> dict[str, tuple[
 def retriable(tx: Tx, names: Iterable[str], limit: int) -> frozenset[str]:
     """The groups with a failed job that can be retried, among the first *limit* jobs of each."""
     return frozenset(
-        row[0] for row in tx.query_many("failure_retriable", [{"failure": name} for name in names], {"n": limit})
+        name for (name,) in tx.query_many("failure_retriable", [{"failure": name} for name in names], {"n": limit})
     )
 
 
@@ -200,7 +200,7 @@ def by_hour(tx: Tx, names: Iterable[str], now: float, hours: int = 24) -> dict[s
     last = _hour(now)
     found = {name: [0] * hours for name in names}
     rows = tx.query_many("failure_hours", [{"failure": name} for name in found], {"since": last - hours * HOUR})
-    rows += [(row[0], _hour(row[5]), row[6]) for row in tx.query("failure_notes_all")]
+    rows += [(note.failure, _hour(note.at), note.n) for note in tx.query_as(_FailureNote, "failure_notes_all")]
     for name, hour, n in rows:
         place = hours - 1 - (last - int(hour)) // HOUR
         if name in found and 0 <= place < hours:
@@ -219,7 +219,7 @@ def _hour(at: float) -> int:
     return math.floor(at / HOUR) * HOUR
 
 
-def _together(rows: Iterable[Row], known: dict[str, FailureGroup] | None = None) -> list[FailureGroup]:
+def _together(rows: Iterable[_FailureNote], known: dict[str, FailureGroup] | None = None) -> list[FailureGroup]:
     found = dict(known or {})
     for failure, target, kind, code, message, at, n in rows:
         old = found.get(failure)
@@ -241,7 +241,7 @@ def _together(rows: Iterable[Row], known: dict[str, FailureGroup] | None = None)
 PARENT_FAILED = "parent_failed"
 _MAX_TEXT = 2000
 # Attempts that were not interrupted: only their duration is counted.
-_WENT_BADLY = (OutcomeKind.AGAIN, OutcomeKind.FAILED)
+_WENT_BADLY = (OutcomeKind.AGAIN, OutcomeKind.TRIAL, OutcomeKind.FAILED)
 _MADE = (OutcomeKind.DONE, *_WENT_BADLY)
 _MET_A_FAULT = (
     *_WENT_BADLY,
@@ -330,7 +330,7 @@ def fail_children(tx: Tx, whys: Mapping[int, str]) -> None:
         record_failures(
             tx, [FailedJob(id_, target, kind, PARENT_FAILED, text) for id_, _, _, text, target, kind in rows]
         )
-        queues = Counter(row[1] for row in rows)
+        queues = Counter(queue for _, queue, _, _, _, _ in rows)
         count_moves(tx, {(queue, "blocked", "failed"): n for queue, n in queues.items()})
         count_failures(tx, Counter({(queue, PARENT_FAILED): n for queue, n in queues.items()}))
         whys = {child: orphaned(child, StoredState.FAILED) for child, _, children, _, _, _ in rows if children}
@@ -370,7 +370,7 @@ def _row(outcome: AttemptOutcome) -> dict[str, object]:
         "fence": outcome.job.fence,
         "outcome": str(outcome.stage),
         "wait": outcome.wait,
-        "refund": int(outcome.refund),
+        "refund": int(outcome.refund or outcome.ending is OutcomeKind.TRIAL),
         "result": outcome.result,
         "code": _text(outcome.code),
         "status": status if status is not None and 0 <= status < 1_000_000 else None,

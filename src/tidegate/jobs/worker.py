@@ -26,9 +26,10 @@ from tidegate.jobs.job import StoredState
 from tidegate.jobs.maintenance import Maintenance
 from tidegate.jobs.prober import Prober
 from tidegate.jobs.producer import Producer, WakeSignal
+from tidegate.jobs.tasks import protected
 from tidegate.jobs.threads import Executors
 from tidegate.logs import logger
-from tidegate.store.base import Store, Tx
+from tidegate.store.base import Store, Tx, now_of
 from tidegate.store.migrate import Schema, core_migrations
 
 
@@ -171,6 +172,9 @@ class Worker:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Works until *stop* is set, then finishes or releases its jobs. A cancelled worker releases them at once."""
+        await protected(self._run(stop))
+
+    async def _run(self, stop: asyncio.Event) -> None:
         async with self.wake.listening():
             waiting = asyncio.create_task(stop.wait())
             waiting.add_done_callback(lambda _: self.wake.signal_finished())
@@ -185,6 +189,9 @@ class Worker:
 
         After *stop* the worker claims nothing more, and running jobs finish normally.
         """
+        return await protected(self._drain(stop))
+
+    async def _drain(self, stop: asyncio.Event | None) -> WorkerStats:
         await self.maintenance.rescue_and_expire()
         await self.clock.asleep(
             _CLOCK_MARGIN
@@ -314,4 +321,4 @@ def _begin_cycle(tx: Tx) -> DrainSnapshot:
     """Promotes due jobs and takes the snapshot. Jobs that are inserted or due later belong to the next drain."""
     while claim.promote(tx):
         pass
-    return DrainSnapshot(int(tx.query("newest")[0][0]), float(tx.query("clock")[0][0]))
+    return DrainSnapshot(tx.scalar(int, "newest"), now_of(tx))

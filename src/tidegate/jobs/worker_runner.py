@@ -27,7 +27,7 @@ from tidegate.store import open as store_open
 from tidegate.store.base import Tx
 from tidegate.store.clock import SteadyClock
 from tidegate.store.migrate import Migration, Schema
-from tidegate.validation import valid_name, whole
+from tidegate.validation import JsonObject, did_you_mean, valid_name, whole
 
 # An inline queue has no other writers, and frequent polls would slow down simulated days.
 _ALONE = {"poll_every": 30.0, "sweep_every": 30.0}
@@ -136,7 +136,7 @@ class WorkerRunner(QueueAdmin):
         self.store.write(lambda tx: tx.query("cycle_at", {"name": explain.CYCLE + queue, "value": repr(float(at))}))
 
     def _worker(
-        self, concurrency: int, queues: AbstractSet[str] | None, numbers: dict[str, Any], *, cycle: bool
+        self, concurrency: int, queues: AbstractSet[str] | None, numbers: JsonObject, *, cycle: bool
     ) -> tuple[Worker, WakeSignal, Executors]:
         whole(concurrency, field="concurrency", maximum=10_000)
         wanted, cycled = self._wanted(queues, cycle=cycle)
@@ -186,7 +186,8 @@ class WorkerRunner(QueueAdmin):
         known = self.queues()
         unknown = sorted(set(queues or ()) - known)
         if unknown:
-            raise ValueError(f"queue: there is no job declared for {unknown[0]!r}; known: {', '.join(sorted(known))}")
+            hint = did_you_mean(unknown[0], known)
+            raise ValueError(f"queue: no job is declared for {unknown[0]!r}; known: {', '.join(sorted(known))}{hint}")
         if queues is not None and not queues:
             raise ValueError(f"queues: there is none; give one of: {', '.join(sorted(known))}")
         wanted = known if queues is None else frozenset(queues)
@@ -215,4 +216,4 @@ def _left(tx: Tx, queues: frozenset[str], cycle: DrainSnapshot | None) -> tuple[
 def _came_later(tx: Tx, queue: str, cycle: DrainSnapshot | None) -> int:
     if cycle is None:
         return 0
-    return int(tx.query("ready_after", {"queue": queue, "newest": cycle.newest, "began": cycle.began})[0][0])
+    return tx.scalar(int, "ready_after", {"queue": queue, "newest": cycle.newest, "began": cycle.began})

@@ -11,7 +11,9 @@ Every failure is a `FetchError`. A response of any status is not a failure. Requ
 
 from __future__ import annotations
 
-from tidegate.net.addresses import Networks, Resolver, system_resolver, why_blocked
+from typing import TYPE_CHECKING
+
+from tidegate.net.addresses import AddressCheck, Networks, Resolver, system_resolver, why_blocked
 from tidegate.net.client import Client, FetchResponse, user_agent
 from tidegate.net.errors import (
     BadRedirect,
@@ -28,14 +30,27 @@ from tidegate.net.errors import (
     Unreachable,
 )
 
+if TYPE_CHECKING:
+    from tidegate.net.transport import CallStopped, DeadlineTransport, async_transport
+else:
+    from tidegate._lazy import lazy_names
+
+    # They load httpcore2, which `Client` does not need.
+    __getattr__, __dir__ = lazy_names(
+        globals(), {"tidegate.net.transport": ("CallStopped", "DeadlineTransport", "async_transport")}
+    )
+
 __all__ = [
+    "AddressCheck",
     "BadRedirect",
     "BadUrl",
     "BlockedAddress",
     "Broken",
     "Busy",
+    "CallStopped",
     "Client",
     "CutShort",
+    "DeadlineTransport",
     "FetchError",
     "FetchResponse",
     "Networks",
@@ -45,6 +60,7 @@ __all__ = [
     "TooManyRedirects",
     "TooSlow",
     "Unreachable",
+    "async_transport",
     "system_resolver",
     "user_agent",
     "why_blocked",

@@ -9,9 +9,11 @@ import asyncio
 import os
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from itertools import zip_longest
 
+from tidegate.net.errors import BlockedAddress
 from tidegate.threads import DaemonPool
 
 _V4 = tuple(
@@ -107,7 +109,9 @@ def _network(text: object) -> IPv4Network | IPv6Network:
     try:
         return ip_network(str(text))
     except ValueError as error:
-        raise ValueError(f"allow: {text!r} is no network ({error}); give one such as 10.0.0.0/8 or fd00::/8") from error
+        raise ValueError(
+            f"allow: {text!r} is not a network ({error}); give one such as 10.0.0.0/8 or fd00::/8"
+        ) from error
 
 
 # -- name resolution ---------------------------------------------------------------------------------------------------
@@ -126,11 +130,40 @@ def _threads_of(pid: int) -> DaemonPool:  # noqa: ARG001 - the cache key: thread
 async def system_resolver(host: str, port: int) -> Sequence[str]:
     """Resolves a name with the operating system."""
     loop = asyncio.get_running_loop()
-    results = await loop.run_in_executor(_threads_of(os.getpid()), _look_up, host, port)
+    look_up = partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    results = await loop.run_in_executor(_threads_of(os.getpid()), look_up)
     return list(dict.fromkeys(str(address[0]) for *_, address in results))
 
 
-def _look_up(
-    host: str, port: int
-) -> list[tuple[socket.AddressFamily, socket.SocketKind, int, str, tuple[object, ...]]]:
-    return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP))
+# -- addresses to connect to -------------------------------------------------------------------------------------------
+# The checked address is the one that is connected to. A second lookup could return another one.
+
+_MAX_ADDRESSES = 4
+
+AddressCheck = Callable[[str], str | None]
+"""The reason why an address is blocked; None if it is allowed."""
+
+
+async def resolve_checked(host: str, port: int, resolver: Resolver, check: AddressCheck) -> list[str]:
+    """Returns the addresses to try, in order. Raises BlockedAddress if any is blocked, and the errors of *resolver*."""
+    addresses = [host] if _is_address(host) else await resolver(host, port)
+    for address in addresses:
+        if reason := check(address):
+            raise BlockedAddress(host, address, reason)
+    return in_turns(addresses)[:_MAX_ADDRESSES]
+
+
+def in_turns(addresses: Sequence[str]) -> list[str]:
+    """Interleaves IPv6 and IPv4, the preferred family first, so that broken IPv6 does not delay IPv4."""
+    first = [address for address in addresses if (":" in address) == (":" in addresses[0])]
+    other = [address for address in addresses if address not in first]
+    pairs = zip_longest(first, other)
+    return [address for pair in pairs for address in pair if address is not None]
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

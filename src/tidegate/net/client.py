@@ -7,13 +7,14 @@ import ssl
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Self
 
 import httpx2
 
 from tidegate import __version__
 from tidegate.durations import Duration, seconds
-from tidegate.net.addresses import Networks, Resolver, system_resolver
+from tidegate.net.addresses import Networks, Resolver, system_resolver, why_blocked
 from tidegate.net.decoding import ACCEPTED, KNOWN, Body
 from tidegate.net.errors import BadRedirect, Broken, FetchError, TooBig, TooManyRedirects
 from tidegate.net.http1 import FetchState, Http1Connection, checked_headers, location_in, read_response, send_request
@@ -85,7 +86,7 @@ class Client:
         self._ratio = number(ratio, field="ratio", minimum=1, maximum=1_000_000)
         self._max_wire_bytes = 2 * self._body + _FRAMING_BYTES
         self._origins = ConnectionPool(
-            Connector(resolver, Networks(allow)),
+            Connector(resolver, partial(why_blocked, allowed=Networks(allow))),
             tls,
             per_host=whole(per_host, field="per_host"),
             keep=whole(keep, field="keep", minimum=0),

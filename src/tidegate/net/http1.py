@@ -63,7 +63,7 @@ class SocketStream(asyncio.Protocol):
             self._transport.resume_reading()
         self._left -= len(data)
         if self._left < 0:
-            raise TooBig("the answer has more bytes on the wire than are read")
+            raise TooBig("the response has more bytes on the wire than the limit")
         return data
 
     def write(self, data: bytes) -> None:
@@ -189,7 +189,7 @@ class Http1Connection:
         while (event := self._h11.next_event()) is h11.NEED_DATA:
             data = await self._line.read()
             if not data and self._h11.their_state is h11.SEND_RESPONSE:
-                raise h11.RemoteProtocolError("it ended without an answer")
+                raise h11.RemoteProtocolError("the connection ended without a response")
             self._h11.receive_data(data)
         return event
 
@@ -249,7 +249,7 @@ async def read_response(connection: Http1Connection, body: Body) -> None:
             if pieces > _MAX_SMALL and came < _SMALL * pieces:
                 raise TooBig(f"the body comes in {pieces} pieces of less than {_SMALL} bytes")
     except _BROKEN as error:
-        raise Broken(f"the answer broke off: {_describe_break(error)}") from error
+        raise Broken(f"the response ended early: {_describe_break(error)}") from error
 
 
 def _describe_break(error: Exception) -> str:
@@ -271,8 +271,8 @@ def checked_headers(headers: Mapping[str, str]) -> Sent:
     checked = {}
     for name, value in headers.items():
         if not _TOKEN.fullmatch(name) or name.lower() in _OURS:
-            raise ValueError(f"headers: {name!r:.80} is not a header that can be given")
+            raise ValueError(f"headers: {name!r:.80} is not allowed as a header; remove it")
         if not _VALUE.fullmatch(value):
-            raise ValueError(f"headers: the value of {name} has a sign that a header cannot hold")
+            raise ValueError(f"headers: the value of {name} has a control character; remove it")
         checked[name.lower()] = (name.encode("ascii"), value.encode("latin-1"))
     return checked

@@ -9,28 +9,24 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from ipaddress import ip_address
-from itertools import zip_longest
 
 import httpx2
 
-from tidegate.net.addresses import Networks, Resolver, why_blocked
-from tidegate.net.errors import BlockedAddress, Unreachable
+from tidegate.net.addresses import AddressCheck, Resolver, resolve_checked
+from tidegate.net.errors import Unreachable
 from tidegate.net.http1 import Http1Connection, SocketStream
 from tidegate.net.urls import ParsedUrl
 
 # -- connecting --------------------------------------------------------------------------------------------------------
-# The checked address is the one that is connected to. A second lookup could return another one.
 
 _PER_ADDRESS = 10.0  # seconds until the next address of the host is tried
-_MAX_ADDRESSES = 4
 
 
 class Connector:
     """Resolves a name, checks every address and connects to one of them."""
 
-    def __init__(self, resolver: Resolver, allowed: Networks) -> None:
-        self._resolver, self._allowed = resolver, allowed
+    def __init__(self, resolver: Resolver, check: AddressCheck) -> None:
+        self._resolver, self._check = resolver, check
 
     async def connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> SocketStream:
         """Connects to *host*, which *tls* verifies. Raises Unreachable on failure."""
@@ -55,7 +51,7 @@ class Connector:
 
     async def _reached(self, host: str, port: int) -> socket.socket:
         failed: OSError | None = None
-        for address in in_turns(await self._addresses(host, port))[:_MAX_ADDRESSES]:
+        for address in await self._addresses(host, port):
             try:
                 async with asyncio.timeout(_PER_ADDRESS):
                     return await _opened(address, port)
@@ -66,15 +62,8 @@ class Connector:
         raise _unreachable(host, failed) from failed
 
     async def _addresses(self, host: str, port: int) -> Sequence[str]:
-        addresses = [host] if _is_address(host) else await self._resolve(host, port)
-        for address in addresses:
-            if reason := why_blocked(address, self._allowed):
-                raise BlockedAddress(host, address, reason)
-        return addresses
-
-    async def _resolve(self, host: str, port: int) -> Sequence[str]:
         try:
-            return await self._resolver(host, port)
+            return await resolve_checked(host, port, self._resolver, self._check)
         except (OSError, UnicodeError) as error:
             raise Unreachable(f"the name {host} could not be resolved: {error}") from error
 
@@ -93,22 +82,6 @@ async def _opened(address: str, port: int) -> socket.socket:
 def _unreachable(host: str, error: OSError) -> Unreachable:
     unsaid = "it did not answer in time" if isinstance(error, TimeoutError) else "it ended the connection"
     return Unreachable(f"{host} could not be reached: {str(error) or unsaid}")
-
-
-def in_turns(addresses: Sequence[str]) -> list[str]:
-    """Interleaves IPv6 and IPv4, the preferred family first, so that broken IPv6 does not delay IPv4."""
-    first = [address for address in addresses if (":" in address) == (":" in addresses[0])]
-    other = [address for address in addresses if address not in first]
-    pairs = zip_longest(first, other)
-    return [address for pair in pairs for address in pair if address is not None]
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
 
 
 _Key = tuple[str, str, int]

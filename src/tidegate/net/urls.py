@@ -61,7 +61,7 @@ def next_place(here: ParsedUrl, location: str, ports: AbstractSet[int] | None) -
 
 def _parsed(url: object) -> httpx2.URL:
     if not isinstance(url, str):
-        raise TypeError(f"url: {url!r:.80} is no text")
+        raise TypeError(f"url: {url!r:.80} is not a string; give one such as https://example.org/feed.xml")
     if len(url) > _MAX_URL:
         raise BadUrl(f"the address has {len(url)} characters; at most {_MAX_URL} are read")
     try:
@@ -99,15 +99,15 @@ def _valid_host(host: str) -> str:
         raise BadUrl("the address has no host")
     if ":" in host or "%" in host:
         if not _V6.fullmatch(host):
-            raise BadUrl(f"{host!r:.80} is no host; an address of a network card (with %) is not followed")
+            raise BadUrl(f"{host!r:.80} is not a valid host; give an address without a zone (%)")
         return host
     if _NUMBER_AT_END.fullmatch(host):
         try:
             return str(IPv4Address(host))
         except ValueError as error:
-            raise BadUrl(f"{host!r:.80} is no host; write an IPv4 address as four plain numbers") from error
+            raise BadUrl(f"{host!r:.80} is not a valid host; write an IPv4 address as four plain numbers") from error
     if not _NAME.fullmatch(host):
-        raise BadUrl(f"{host!r:.80} is no host")
+        raise BadUrl(f"{host!r:.80} is not a valid host; give a name such as example.org")
     return host
 
 

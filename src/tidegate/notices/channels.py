@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlsplit
@@ -199,17 +199,10 @@ def declare(tx: Tx, channels: Sequence[Channel]) -> list[str]:
 
 
 def every(tx: Tx) -> list[ChannelRow]:
-    names = ChannelRow.__slots__
-    flags: dict[str, Callable[[Any], Any]] = {"standby": bool, "there": bool, "last_ok": _flag, "tested_ok": _flag}
-    return [
-        ChannelRow(**{name: flags.get(name, _same)(value) for name, value in zip(names, row, strict=True)})
-        for row in tx.query("channels")
-    ]
+    return [replace(row, **_flags(row)) for row in tx.query_as(ChannelRow, "channels")]
 
 
-def _same(value: Any) -> Any:
-    return value
-
-
-def _flag(value: object) -> bool | None:
-    return None if value is None else bool(value)
+def _flags(row: ChannelRow) -> dict[str, Any]:
+    """The flags of a channel as bool: the databases store numbers."""
+    names = ("standby", "there", "last_ok", "tested_ok")
+    return {name: bool(value) for name in names if (value := getattr(row, name)) is not None}

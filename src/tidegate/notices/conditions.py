@@ -81,8 +81,9 @@ def find_conditions(tx: Tx, policy: NoticePolicy, now: float, unmanned: QueuesWi
                 EndedCondition(notice.place, kind, messages.over(kind, notice, now) if kind in messages.ENDS else None)
             )
     raised, over = _breakers(tx, policy, now)
-    quiet = tx.query("notices_dealt_with", {"since": now - 24 * HOUR, "until": now - policy.steady, "n": _MAX_ROWS})
-    begun += [messages.dealt_with(OngoingNotice(*row)) for row in quiet]
+    since = {"since": now - 24 * HOUR, "until": now - policy.steady, "n": _MAX_ROWS}
+    quiet = tx.query_as(OngoingNotice, "notices_dealt_with", since)
+    begun += map(messages.dealt_with, quiet)
     return Now(begun + raised, ended + over)
 
 
@@ -136,13 +137,13 @@ def _paused(tx: Tx, policy: NoticePolicy, now: float) -> Iterator[NewNotice]:
 
 
 def _gave_up(tx: Tx, now: float) -> Iterator[NewNotice]:
-    cycled = {row[0].removeprefix(explain.CYCLE) for row in tx.query("cycles")}
+    cycled = {name.removeprefix(explain.CYCLE) for name in tx.scalars(str, "cycles")}
     for queue in reports.queues(tx, ages=False):
         # A batch-only queue reports its own failures.
         if not queue.jobs.get("failed") or queue.name == OWN_QUEUE or queue.name in cycled:
             continue
         for group in tx.query("gave_up_lately", {"queue": queue.name, "since": now - HOUR, "n": _MAX_ROWS}):
-            yield messages.gave_up(queue.name, *group[:7])
+            yield messages.gave_up(queue.name, *group)
 
 
 def _still_failed(tx: Tx, known: OngoingNotice, now: float) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.jobs import settle
 from tidegate.notices import channels as notice_channels
@@ -121,22 +120,20 @@ class DeliveryKey:
 
 
 def load_undecided(tx: Tx, limit: int) -> list[NoticeRow]:
-    return [NoticeRow(*row) for row in tx.query("notices_undecided", {"n": limit})]
+    return tx.query_as(NoticeRow, "notices_undecided", {"n": limit})
 
 
 def load_notice(tx: Tx, id_: int) -> NoticeRow | None:
-    return next((NoticeRow(*row) for row in tx.query("notice_told_of", {"id": id_})), None)
+    return tx.first(NoticeRow, "notice_told_of", {"id": id_})
 
 
 def load_related(tx: Tx, row: NoticeRow) -> list[NoticeView]:
     """Returns the other notices of its subject."""
-    rows = tx.query("notices_at", {**row.place.params(), "id": row.id, "n": _MAX_AT})
-    names = ("id", "kind", "level", "created_at", "ended_at", "acked_at", "snoozed_until", "told_at")
-    return [NoticeView(**dict(zip(names, values, strict=True))) for values in rows]
+    return tx.query_as(NoticeView, "notices_at", {**row.place.params(), "id": row.id, "n": _MAX_AT})
 
 
 def load_ongoing(tx: Tx, kind: str, limit: int) -> list[OngoingNotice]:
-    return [OngoingNotice(*row) for row in tx.query("notices_going_on", {"kind": kind, "n": limit})]
+    return tx.query_as(OngoingNotice, "notices_going_on", {"kind": kind, "n": limit})
 
 
 def load_failed(tx: Tx, limit: int) -> list[tuple[DeliveryKey, str, str]]:
@@ -159,7 +156,7 @@ def _last_error(tx: Tx, sent: DeliveryKey) -> str | None:
 
 def has_expired(tx: Tx, sent: DeliveryKey) -> bool:
     """Whether the database was restored after it was queued: it was sent long ago."""
-    return tx.query("delivery_code", sent.params()) == [("restored",)]
+    return tx.scalar_or_none(str, "delivery_code", sent.params()) == "restored"
 
 
 def withdraw(tx: Tx, row: NoticeRow, sent: DeliveryKey) -> bool:
@@ -193,8 +190,8 @@ def _counted(sent: DeliveryKey, outcome: str) -> BoundStatement:
 def deliveries(tx: Tx, notices: Iterable[int]) -> dict[int, list[Delivery]]:
     """Returns the deliveries of each notice, in the order in which they were queued."""
     by_notice: dict[int, list[Delivery]] = {id_: [] for id_ in notices}
-    for row in tx.query_many("deliveries_of", [{"notice": id_} for id_ in by_notice]):
-        by_notice[row[0]].append(Delivery(*row))
+    for delivery in tx.query_many_as(Delivery, "deliveries_of", [{"notice": id_} for id_ in by_notice]):
+        by_notice[delivery.notice].append(delivery)
     return by_notice
 
 
@@ -285,7 +282,7 @@ class ChannelReport:
         """Describes what it is notified of."""
         return "what others cannot deliver" if self.row.standby else _LEVELS[self.row.level]
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         row = self.row
         return {
             "name": row.name,

@@ -22,7 +22,7 @@ from tidegate.jobs.queue import Queue
 from tidegate.logs import logger
 from tidegate.notices import channels as notice_channels
 from tidegate.notices import deliveries, messages, planner
-from tidegate.notices.channels import PAGE, Channel, Mail, Message
+from tidegate.notices.channels import Channel, Mail, Message
 from tidegate.notices.conditions import OWN_QUEUE
 from tidegate.notices.deliveries import PERSON, DeliveryKey, NoticeRow
 from tidegate.notices.policy import NoticePolicy
@@ -203,11 +203,10 @@ class NoticeDispatcher:
     def _address_of(self, tx: Tx, sent: DeliveryKey) -> str:
         if not sent.channel.startswith(PERSON):
             return ""
-        rows = tx.query("address", {"who": sent.channel.removeprefix(PERSON)})
-        return str(rows[0][0]) if rows else ""
+        return tx.scalar_or_none(str, "address", {"who": sent.channel.removeprefix(PERSON)}) or ""
 
     def _build_message(self, tx: Tx, row: NoticeRow, sent: DeliveryKey, now: float) -> Message:
-        store_id = tx.query("store_value", {"name": "id"})[0][0]
+        store_id = tx.scalar(str, "store_value", {"name": "id"})
         id_ = f"tidegate-{store_id}-{row.id}-{sent.round_no}"
         return messages.letter(tx, row, id_=id_, link=f"{self._address}{self._path(row)}", now=now)
 
@@ -217,8 +216,9 @@ class NoticeDispatcher:
         """Sends a test through one channel now, bypassing its gates. Raises NotFound for an unknown channel."""
         channel = next((item for item in self.channels if item.name == name), None)
         if channel is None:
-            known = ", ".join(item.name for item in self.channels) or "none"
-            raise NotFound(f"there is no channel {name!r}; there are: {known}, and the {PAGE}")
+            known = ", ".join(item.name for item in self.channels)
+            advice = f"choose one of: {known}" if known else f"add [channels.{name}] to the settings"
+            raise NotFound(f"there is no channel {name!r}; {advice}")
         now = self.queue.clock.now()
         letter = Message(
             id=f"tidegate-test-{uuid.uuid4().hex}",

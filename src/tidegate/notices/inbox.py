@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from tidegate import audit
 from tidegate.audit import AuditSubject as At
@@ -59,7 +58,7 @@ class NoticeLine:
         """Whether it is an open error."""
         return self.open and self.level == "error"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {**asdict(self), "open": self.open, "unread": self.unread}
 
 
@@ -68,8 +67,8 @@ def list_notices(
 ) -> ResultPage[NoticeLine]:
     """Lists notices, newest first. Raises ValueError for an invalid cursor."""
     name = "notices_unread" if unread_only else "notices"
-    rows = tx.query(name, {"before": base.read_cursor(cursor, _MARK), "n": limit + 1})
-    items = [NoticeLine(*row) for row in rows[:limit]]
+    rows = tx.query_as(NoticeLine, name, {"before": base.read_cursor(cursor, _MARK), "n": limit + 1})
+    items = rows[:limit]
     return ResultPage(items, base.write_cursor(_MARK, items[-1].id) if len(rows) > limit else None)
 
 
@@ -98,19 +97,19 @@ def urgent_first(
 
 def urgent(tx: Tx, *, unread_only: bool = False, limit: int = 50) -> list[NoticeLine]:
     """Lists the open errors, newest first."""
-    return [NoticeLine(*row) for row in tx.query("notices_urgent", {"unread": int(unread_only), "n": limit})]
+    return tx.query_as(NoticeLine, "notices_urgent", {"unread": int(unread_only), "n": limit})
 
 
 def get(tx: Tx, id_: int) -> NoticeLine:
-    rows = tx.query("notice", {"id": id_})
-    if not rows:
+    line = tx.first(NoticeLine, "notice", {"id": id_})
+    if line is None:
         raise NotFound(f"there is no notice {id_}")
-    return NoticeLine(*rows[0])
+    return line
 
 
 def unread(tx: Tx) -> int:
     """Counts unread notices, up to `MAX_UNREAD`."""
-    return int(tx.query("notices_unread_count", {"n": MAX_UNREAD})[0][0])
+    return tx.scalar(int, "notices_unread_count", {"n": MAX_UNREAD})
 
 
 def acknowledge(tx: Tx, id_: int, by: str) -> bool:
@@ -140,11 +139,10 @@ def snooze(tx: Tx, id_: int, lasts: str, by: str) -> float:
     """
     if lasts not in SNOOZES:
         raise ValueError(f"lasts: {lasts!r} is not allowed; give one of: {', '.join(SNOOZES)}")
-    rows = tx.query("notice_snooze", {"id": id_, "lasts": SNOOZES[lasts], "actor": by})
-    if not rows:
+    until = tx.scalar_or_none(float, "notice_snooze", {"id": id_, "lasts": SNOOZES[lasts], "actor": by})
+    if until is None:
         get(tx, id_)
-        raise Rejected(f"notice {id_} tells of what is over; there is nothing to snooze")
-    until = float(rows[0][0])
+        raise Rejected(f"notice {id_} is resolved, so it cannot be snoozed; dismiss it instead")
     audit.append_entry(tx, by, "notice_snoozed", At(subject="notice", name=str(id_)), became={"until": until})
     return until
 

@@ -178,7 +178,8 @@ def reworded(tx: Tx, row: NoticeRow, told: NoticeRow | None, flaps: int) -> str 
         text = row.message if row.message.startswith("It lasted") else f"{row.message} {lasted}"
         return f"{text} {work}".strip() if work else text.strip()
     if row.kind == GAVE_UP:
-        n = _count(tx.query_many("failure_jobs", [{"failure": row.operation}], {"n": _MAX_COUNTED}))
+        counts = tx.query_many("failure_jobs", [{"failure": row.operation}], {"n": _MAX_COUNTED})
+        n = sum(failed for _, failed, _ in counts)
         return f"{row.message} {many(n, 'job')} {'has' if n == 1 else 'have'} given up by now." if n > 1 else None
     return f"{row.message} It has come and gone {flaps} times within an hour." if flaps else None
 
@@ -188,7 +189,7 @@ def became(tx: Tx, row: NoticeRow, since: float) -> str:
     if row.subject != TARGET:
         return ""
     waiting = held(tx, row.name)
-    failed = int(tx.query("gave_up_since", {"target": row.name, "since": since, "n": _MAX_COUNTED})[0][0])
+    failed = tx.scalar(int, "gave_up_since", {"target": row.name, "since": since, "n": _MAX_COUNTED})
     if not waiting and not failed and not tx.query("target_has_jobs", {"target": row.name}):
         return ""
     drains = f"{many(waiting, 'held job')} {'is' if waiting == 1 else 'are'} draining" if waiting else "No job is held"
@@ -198,8 +199,8 @@ def became(tx: Tx, row: NoticeRow, since: float) -> str:
 def held(tx: Tx, target: str) -> int:
     """Counts the jobs that wait for a target and could run if it were healthy."""
     queues = {queue for (queue, what), n in settle.read(tx).items() if what == "ready" and n > 0}
-    rows = [tx.query("waiting_for", {"queue": queue, "target": target, "n": _MAX_COUNTED}) for queue in sorted(queues)]
-    return sum(int(row[0][0]) for row in rows)
+    wanted = [{"queue": queue, "target": target, "n": _MAX_COUNTED} for queue in sorted(queues)]
+    return sum(tx.scalar(int, "waiting_for", params) for params in wanted)
 
 
 def letter(tx: Tx, row: NoticeRow, *, id_: str, link: str, now: float) -> Message:
@@ -243,7 +244,3 @@ def clock(at: float, now: float) -> str:
     """Formats a time for a reader in any zone: 14:02 UTC, with the date if it is another day."""
     moment, today = datetime.fromtimestamp(at, UTC), datetime.fromtimestamp(now, UTC)
     return f"{moment:%H:%M} UTC" if moment.date() == today.date() else f"{moment:%Y-%m-%d %H:%M} UTC"
-
-
-def _count(rows: list[tuple[object, ...]]) -> int:
-    return sum(int(str(row[1])) for row in rows)

@@ -69,7 +69,7 @@ def plan(tx: Tx, policy: NoticePolicy, channels: Sequence[Channel], unmanned: Qu
     off = {row.name for row in notice_channels.every(tx) if row.disabled_at is not None}
     notice_plan = NoticePlan(
         now=conditions.find_conditions(tx, policy, now, unmanned),
-        snoozed_out=int(tx.query("notices_snoozing_out")[0][0]) > 0,
+        snoozed_out=tx.scalar(int, "notices_snoozing_out") > 0,
         given_up=list(_given_up(tx, channels, off)),
     )
     for row in deliveries.load_undecided(tx, _MAX_PER_EVALUATION):
@@ -118,8 +118,8 @@ def _person(tx: Tx, row: NoticeRow, policy: NoticePolicy, channels: Sequence[Cha
         return []
     if not tx.query("address", {"who": row.user}):
         return []
-    mailed = tx.query("mailed", {"who": row.user, "target": row.name})
-    return [] if mailed and now - mailed[0][0] < policy.mail_again else [f"{PERSON}{row.user}"]
+    mailed_at = tx.scalar_or_none(float, "mailed", {"who": row.user, "target": row.name})
+    return [] if mailed_at is not None and now - mailed_at < policy.mail_again else [f"{PERSON}{row.user}"]
 
 
 def _mails(channels: Sequence[Channel]) -> bool:

@@ -30,7 +30,7 @@ class QuietHours:
         """Parses 22:00-07:00. Raises ValueError for another format."""
         match = _WRITTEN.fullmatch(text.strip())
         if match is None:
-            raise ValueError(f"{text!r} are no hours; give them as 22:00-07:00")
+            raise ValueError(f"{text!r} are not hours; give them as 22:00-07:00")
         begins, ends = time(int(match[1]), int(match[2])), time(int(match[3]), int(match[4]))
         if begins == ends:
             raise ValueError(f"{text!r} begin when they end; give hours such as 22:00-07:00")
@@ -115,9 +115,9 @@ class Suppress:
 Verdict = Deliver | Defer | Suppress
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class NoticeView:
-    """The part of a notice that the rules need."""
+    """The part of a notice that the rules need. The fields are the columns."""
 
     id: int
     kind: str

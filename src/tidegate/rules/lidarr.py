@@ -45,9 +45,9 @@ lidarr = Pack(
         ("profile_missing", "config", "target", "ERROR", "Lidarr lacks the profile or the root folder that we ask for.",
          "The operator must choose a profile and a root folder that exist in Lidarr."),
         ("starting", "transient", "target", "WARN", "Lidarr is starting up.",
-         "Nothing to do: it is tried again by itself."),
+         "Nothing to do: it is retried automatically."),
         ("metadata_down", "overloaded", "operation", "WARN", "The metadata service behind Lidarr is down.",
-         "Nothing to do: it is tried again by itself; the rest of Lidarr goes on."),
+         "Nothing to do: Tidegate retries automatically, and the rest of Lidarr works."),
     ),
     confirm=[NEVER_WORKED],
 )  # fmt: skip

@@ -64,7 +64,7 @@ navidrome = Pack(
         ("login_method", "auth", "credential", "ERROR", "The music server does not accept this way of logging in.",
          "Use a user name and a password that the server itself knows, or a new API key."),
         ("call_failed", "transient", "operation", "WARN", "The music server could not carry out this call.",
-         "Nothing to do: it is tried again by itself."),
+         "Nothing to do: it is retried automatically."),
         ("wrong_version", "config", "target", "ERROR", "The music server speaks another version than we do.",
          "Update the music server, or this program."),
         ("no_server", "transient", "target", "WARN", "There is no music server at this address.",

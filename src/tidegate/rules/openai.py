@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from tidegate.durations import seconds
 from tidegate.faults.codes import from_rows
@@ -12,6 +11,7 @@ from tidegate.faults.evidence import Evidence
 from tidegate.faults.fault import Reach
 from tidegate.faults.rule import ANY, Pack, Rule
 from tidegate.rules.common import NEVER_THERE, NEVER_WORKED, NO_SERVICE, WEB_PAGE
+from tidegate.validation import JsonObject
 
 _QUOTA = frozenset(
     {
@@ -57,7 +57,7 @@ def _in_words(evidence: Evidence) -> bool:
     return _code(evidence) is None and b"rate_limit_exceeded" not in evidence.body
 
 
-def _choice(evidence: Evidence) -> Mapping[str, Any] | None:
+def _choice(evidence: Evidence) -> JsonObject | None:
     """Returns the first choice of a completion. Empty without one, None for any other response."""
     document = evidence.json if b'"choices"' in evidence.body[:_HEAD] else None
     choices = document.get("choices") if isinstance(document, Mapping) else None

@@ -27,7 +27,7 @@ class Serial:
 
     __slots__ = ("shape",)
 
-    def __init__(self, annotation: object = Any, scope: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, annotation: object = Any, scope: Mapping[str, object] | None = None) -> None:
         """TypeError if JSON cannot represent *annotation*. *scope* has names that it may use."""
         self.shape: Shape = shape_of(annotation, scope)
 
@@ -43,7 +43,7 @@ class Serial:
         except Wrong as wrong:
             raise TypeError(f"{what}{wrong.path}: {wrong.text}") from None
         except RecursionError:
-            raise ValueError(f"{what}: it nests too deeply, or contains itself") from None
+            raise ValueError(f"{what}: it nests too deeply, or contains itself; store a flatter value") from None
         return encode(data, what=what, limit=limit)
 
     def decode(self, text: str) -> Any:
@@ -53,16 +53,19 @@ class Serial:
         except Wrong as wrong:
             raise ValueError(f"{wrong.path.lstrip('.') or self.shape.name}: {wrong.text}") from wrong.__cause__
         except RecursionError:
-            raise ValueError(f"{self.shape.name}: it nests too deeply") from None
+            raise ValueError(f"{self.shape.name}: it nests too deeply; store a flatter value") from None
 
 
-def encode(value: object, *, what: str = "arguments", limit: int | None = None) -> str:
-    """Returns any *value* as JSON. TypeError if that is impossible, ValueError above *limit* bytes."""
+def encode(value: object, *, what: str = "arguments", limit: int | None = None, exact: bool = False) -> str:
+    """Returns any *value* as JSON. TypeError if that is impossible, ValueError above *limit* bytes.
+
+    With *exact*, TypeError also for a value that JSON has no type for: a datetime would come back as a string.
+    """
     try:
         # Most jobs get one number, such as a row id, and the setup of the encoder is slow.
-        text = int.__repr__(value) if type(value) is int else _ENCODER.encode(value)
+        text = int.__repr__(value) if type(value) is int else (_EXACT if exact else _ENCODER).encode(value)
     except TypeError as error:
-        raise TypeError(f"{what}: {error}; give plain values, dataclasses or pydantic models") from None
+        raise TypeError(f"{what}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{what}: {error}") from None
     if limit is not None:
@@ -98,7 +101,22 @@ def _default(value: object) -> object:
         return shape_of(bytes).dump(value)
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{value!r:.60} of the type {named(type(value))} cannot be stored")
+    raise TypeError(
+        f"{value!r:.60} of the type {named(type(value))} cannot be stored; give plain values, dataclasses or pydantic "
+        "models"
+    )
+
+
+def _exact_default(value: object) -> object:
+    """As `_default`, for a value that must come back with its type."""
+    data = _default(value)
+    if isinstance(value, Mapping):
+        return data
+    raise TypeError(
+        f"{value!r:.60} has no annotation and would come back as a {named(type(data))}; annotate it with "
+        f"{named(type(value))}"
+    )
 
 
 _ENCODER = json.JSONEncoder(default=_default, separators=(",", ":"), allow_nan=False)
+_EXACT = json.JSONEncoder(default=_exact_default, separators=(",", ":"), allow_nan=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import inspect
 import json
 import re
@@ -16,10 +15,11 @@ from typing import Any
 
 from tidegate.serialization import Serial, check_size, encode
 from tidegate.serialization.scalars import Wrong, named
+from tidegate.validation import did_you_mean, similar
 
 # -- parameters -----------------------------------------------------------------------------------------------------
 
-Bound = dict[str, Any]  # arguments by parameter name, without those left at their default
+Bound = dict[str, object]  # arguments by parameter name, without those left at their default
 
 _NEVER = 1 << 30  # more positional arguments than any call has
 
@@ -80,7 +80,7 @@ class Parameters:
 
     # -- binding -------------------------------------------------------------------------------------------------
 
-    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
+    def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Bound:
         """Returns the arguments of a call by name. TypeError with the signature if they do not fit."""
         if not kwargs and self._least <= len(args) <= self._limit:
             return dict(zip(self._names, args, strict=False))
@@ -100,22 +100,21 @@ class Parameters:
             f"{field}: {shown} is not the arguments of a call; give a tuple or a dict by name, such as ({shown},)"
         )
 
-    def _misuse(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], error: TypeError) -> str:
+    def _misuse(self, args: tuple[Any, ...], kwargs: Mapping[str, object], error: TypeError) -> str:
         """Returns what is wrong with a call, and how to fix it."""
         if self.context is not None and self.context in kwargs:
             return f"the worker gives {self.context!r}, the Context; leave it out"
         unknown = [kwarg for kwarg in kwargs if kwarg not in self.serials]
         if unknown:
-            close = difflib.get_close_matches(unknown[0], self.serials, n=1)
-            return f"there is no parameter {unknown[0]!r}" + self._instead(unknown[0], close)
+            return f"unknown parameter {unknown[0]!r}; {self._instead(unknown[0])}"
         return f"{error}; got {_call(args, kwargs)}"
 
-    def _instead(self, name: str, close: list[str]) -> str:
-        if close:
-            return f"; did you mean {close[0]!r}?"
+    def _instead(self, name: str) -> str:
+        if close := similar(name, self.serials):
+            return f"did you mean {close!r}?"
         if name in OPTIONS:
-            return f"; give it as an option: {self.name}.options({name}=...)"
-        return f"; it has {', '.join(map(repr, self.serials)) or 'none'}"
+            return f"give it as an option: {self.name}.options({name}=...)"
+        return f"{self.name} has {', '.join(map(repr, self.serials)) or 'none'}"
 
     # -- storing -------------------------------------------------------------------------------------------------
 
@@ -129,7 +128,7 @@ class Parameters:
             for name, value in bound.items():
                 prefix, dump = self._parts[name]
                 data = dump(value)
-                pieces.append(prefix + (repr(data) if type(data) is int else encode(data, what=name)))
+                pieces.append(prefix + (repr(data) if type(data) is int else encode(data, what=name, exact=True)))
         except Wrong as wrong:
             raise TypeError(f"{self.text}: {self._wrong(name, bound[name], wrong)}") from None
         except TypeError as error:
@@ -137,7 +136,9 @@ class Parameters:
         except ValueError as error:
             raise ValueError(f"{self.text}: {error}") from None
         except RecursionError:
-            raise ValueError(f"{self.text}: {name}: it nests too deeply, or contains itself") from None
+            raise ValueError(
+                f"{self.text}: {name}: it nests too deeply, or contains itself; pass a flatter value"
+            ) from None
         text = "{" + (pieces[0] if len(pieces) == 1 else ",".join(pieces)) + "}"
         if limit is not None and len(text) > limit:
             check_size(text, limit, self.name)
@@ -277,7 +278,10 @@ def values_of(names: str | tuple[str, ...], parameters: Parameters, *, what: str
     for name in wanted:
         if name not in parameters.serials:
             known = ", ".join(map(repr, parameters.serials)) or "none"
-            raise TypeError(f"{what}: {name!r:.60} is not a parameter of {parameters.text}; name some of {known}")
+            raise TypeError(
+                f"{what}: {name!r:.60} is not a parameter of {parameters.text}; name some of {known}"
+                + did_you_mean(name, parameters.serials)
+            )
     if isinstance(names, str):
         return lambda bound, _: bound[names]
     return lambda bound, _: tuple(bound[name] for name in names)
@@ -318,7 +322,7 @@ class _Written:
         return self._text
 
 
-def _call(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+def _call(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> str:
     shown = [f"{arg!r:.40}" for arg in args] + [f"{name}={value!r:.40}" for name, value in kwargs.items()]
     return f"({', '.join(shown)})"
 
@@ -338,14 +342,16 @@ class Signature:
     is_async: bool
 
 
-def signature_of(fn: Callable[..., Any], scope: Mapping[str, Any] | None = None, *, whole: bool = False) -> Signature:
+def signature_of(
+    fn: Callable[..., Any], scope: Mapping[str, object] | None = None, *, whole: bool = False
+) -> Signature:
     """Returns the signature of a function. TypeError if it is not callable. *scope* has the names at its declaration.
 
     With *whole*, every parameter must be storable, as for a job. Otherwise optional parameters need not be.
     """
     name = getattr(fn, "__qualname__", None)
     if name is None or isinstance(fn, type):
-        raise TypeError(f"{fn!r:.80} is no function; declare a `def` or an `async def`")
+        raise TypeError(f"{fn!r:.80} is not a function; declare a `def` or an `async def`")
     if inspect.isgeneratorfunction(fn) or inspect.isasyncgenfunction(fn):
         raise TypeError(f"{name} yields, so nothing would run it to its end; a handler returns")
     signature = inspect.signature(fn)
@@ -414,7 +420,7 @@ def _check_kind(parameter: inspect.Parameter, shown: str) -> None:
         )
 
 
-def _serial(fn: Callable[..., Any], name: str, parameter: str, hint: Any, known: Mapping[str, Any]) -> Serial | None:
+def _serial(fn: Callable[..., Any], name: str, parameter: str, hint: Any, known: Mapping[str, object]) -> Serial | None:
     """Returns how an argument is stored. None for the Context, which is not stored."""
     if _is_context(fn, hint, known):
         return None
@@ -428,7 +434,7 @@ def _serial(fn: Callable[..., Any], name: str, parameter: str, hint: Any, known:
         raise TypeError(f"{name}: {parameter}: {error}") from error
 
 
-def _is_context(fn: Callable[..., Any], hint: Any, known: Mapping[str, Any]) -> bool:
+def _is_context(fn: Callable[..., Any], hint: Any, known: Mapping[str, object]) -> bool:
     try:
         kind = _resolved(fn, hint, known)
     except NameError:
@@ -443,7 +449,7 @@ def _is_context(fn: Callable[..., Any], hint: Any, known: Mapping[str, Any]) -> 
     return is_context(kind)
 
 
-def _result(fn: Callable[..., Any], hints: Mapping[str, Any], known: Mapping[str, Any]) -> Serial:
+def _result(fn: Callable[..., Any], hints: Mapping[str, object], known: Mapping[str, object]) -> Serial:
     """Returns the result type. Any JSON value without an annotation."""
     try:
         return Serial(_without_done(_resolved(fn, hints.get("return", Any), known)), known)
@@ -461,7 +467,7 @@ def _without_done(kind: Any) -> Any:
     return kind
 
 
-def _resolved(fn: Callable[..., Any], hint: Any, known: Mapping[str, Any]) -> Any:
+def _resolved(fn: Callable[..., Any], hint: Any, known: Mapping[str, object]) -> Any:
     """Returns the type of a hint. NameError if its name is unknown."""
     if hint is None:
         return type(None)
@@ -469,7 +475,7 @@ def _resolved(fn: Callable[..., Any], hint: Any, known: Mapping[str, Any]) -> An
     return typing.get_type_hints(holder, _globals(fn), dict(known))["it"]
 
 
-def _annotations(fn: Callable[..., Any]) -> Mapping[str, Any]:
+def _annotations(fn: Callable[..., Any]) -> Mapping[str, object]:
     inner = inspect.unwrap(fn)
     if sys.version_info >= (3, 14):  # one name that only type checkers know must not hide the others
         import annotationlib
@@ -478,11 +484,11 @@ def _annotations(fn: Callable[..., Any]) -> Mapping[str, Any]:
     return inspect.get_annotations(inner)
 
 
-def _globals(fn: Callable[..., Any]) -> dict[str, Any]:
+def _globals(fn: Callable[..., Any]) -> dict[str, object]:
     return getattr(inspect.unwrap(fn), "__globals__", {})
 
 
-def _enclosed(fn: Callable[..., Any]) -> Mapping[str, Any]:
+def _enclosed(fn: Callable[..., Any]) -> Mapping[str, object]:
     """Returns the names that a nested function has closed over."""
     inner = inspect.unwrap(fn)
     if not inspect.isfunction(inner):

@@ -28,7 +28,7 @@ class Wrong(Exception):
 
 
 def refused(value: object, name: str) -> Wrong:
-    return Wrong(f"{value!r:.60} is no {name}")
+    return Wrong(f"{value!r:.60} is not of type {name}")
 
 
 def named(kind: Any) -> str:
@@ -124,7 +124,7 @@ def _float(made: Shape) -> None:
 
     def dump(value: Any) -> Any:
         if not math.isfinite(load(value)):
-            raise Wrong(f"{value!r} is no number that JSON knows")
+            raise Wrong(f"{value!r} is not a number that JSON can represent")
         return value
 
     def load(data: Any) -> Any:
@@ -150,7 +150,7 @@ def _bytes(made: Shape) -> None:
         try:
             return base64.b64decode(_text(data, made), validate=True)
         except (binascii.Error, ValueError) as error:
-            raise Wrong(f"{data!r:.60} is no base64") from error
+            raise Wrong(f"{data!r:.60} is not valid base64") from error
 
     made.become(dump, load, rank=10, key=True)
 

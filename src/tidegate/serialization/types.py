@@ -33,7 +33,7 @@ _SETS: dict[Any, type[AbstractSet[Any]]] = {set: set, frozenset: frozenset, Abst
 _MAPS: tuple[Any, ...] = (dict, Mapping, MutableMapping)
 
 
-def shape_of(annotation: object, scope: Mapping[str, Any] | None = None) -> Shape:
+def shape_of(annotation: object, scope: Mapping[str, object] | None = None) -> Shape:
     """Returns the shape of *annotation*. TypeError if JSON cannot represent it.
 
     *scope* has names for its annotations, in addition to those of their modules.
@@ -42,7 +42,7 @@ def shape_of(annotation: object, scope: Mapping[str, Any] | None = None) -> Shap
 
 
 class _Maker:
-    def __init__(self, scope: Mapping[str, Any]) -> None:
+    def __init__(self, scope: Mapping[str, object]) -> None:
         self._scope = dict(scope)
         self._made: dict[Any, Shape] = {}
 
@@ -111,11 +111,11 @@ class _Maker:
             return _mapping(made, self.shape(first if args else str), self.shape(second))
         if isinstance(origin, type):
             return self._class(made, origin, dict(zip(getattr(origin, "__parameters__", ()), args, strict=False)))
-        raise TypeError(f"{made.name} cannot be stored")
+        raise TypeError(f"{made.name} cannot be stored; give plain values, dataclasses or enums")
 
     # -- types with named parts ----------------------------------------------------------------------------------
 
-    def _hints(self, kind: Any, *, extras: bool = False) -> dict[str, Any]:
+    def _hints(self, kind: Any, *, extras: bool = False) -> dict[str, object]:
         try:
             return typing.get_type_hints(kind, localns=self._scope, include_extras=extras)
         except NameError as error:
@@ -127,7 +127,7 @@ class _Maker:
         fields = {field.name: field for field in dataclasses.fields(cls) if field.init}
         lost = [name for name, f in cls.__dataclass_fields__.items() if str(f._field_type) == "_FIELD_INITVAR"]
         if lost:
-            raise TypeError(f"{cls.__name__}.{lost[0]} is an InitVar, which nothing can restore")
+            raise TypeError(f"{cls.__name__}.{lost[0]} is an InitVar, which cannot be restored; make it a field")
         hints = self._hints(cls)
         parts = {name: self.shape(_filled(hints[name], given)) for name in fields}
         needed = {
@@ -209,12 +209,12 @@ def _loaded(part: Shape, data: Any, place: str) -> Any:
 
 
 def _checked(
-    data: Mapping[str, Any],
+    data: Mapping[str, object],
     parts: Mapping[str, Shape],
     needed: AbstractSet[str],
     name: str,
     each: Callable[[Shape, Any, str], Any],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     unknown = [key for key in data if key not in parts]
     if unknown:
         raise Wrong(f"{name} has no field {unknown[0]!r}; it has {', '.join(parts) or 'none'}")
@@ -224,7 +224,7 @@ def _checked(
     return {key: each(parts[key], value, f".{key}") for key, value in data.items()}
 
 
-def _loaded_parts(data: Any, parts: Mapping[str, Shape], needed: AbstractSet[str], name: str) -> dict[str, Any]:
+def _loaded_parts(data: Any, parts: Mapping[str, Shape], needed: AbstractSet[str], name: str) -> dict[str, object]:
     if not isinstance(data, dict):
         raise refused(data, name)
     return _checked(data, parts, needed, name, _loaded)
@@ -271,7 +271,7 @@ def _many(made: Shape, part: Shape, takes: tuple[type[Collection[Any]], ...], gi
 
 def _mapping(made: Shape, key: Shape, part: Shape) -> Shape:
     if not key.key:
-        raise TypeError(f"{made.name}: an object of JSON has no keys of the type {key.name}")
+        raise TypeError(f"{made.name}: a JSON object has no keys of the type {key.name}; use str or int")
 
     def dump(value: Any) -> Any:
         if not isinstance(value, Mapping):

@@ -33,11 +33,13 @@ class Effective:
     secret: bool
     variable: str = ""  # the environment variable that sets it
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return asdict(self)
 
 
-def effective(tree: Section, values: BaseModel, of_apps: Mapping[str, Any], values_by_path: Found) -> list[Effective]:
+def effective(
+    tree: Section, values: BaseModel, of_apps: Mapping[str, object], values_by_path: Found
+) -> list[Effective]:
     known = {key.path for key in tree.keys()}  # noqa: SIM118 - a section is not a mapping
     rows = []
     for key, value in _pairs(tree, values, of_apps):
@@ -50,7 +52,7 @@ def effective(tree: Section, values: BaseModel, of_apps: Mapping[str, Any], valu
     return rows
 
 
-def addresses(tree: Section, values: BaseModel, of_apps: Mapping[str, Any]) -> dict[str, str]:
+def addresses(tree: Section, values: BaseModel, of_apps: Mapping[str, object]) -> dict[str, str]:
     """Returns the service URLs in the settings of applications, by key."""
     urls = {}
     for key, value in _pairs(tree, values, of_apps):
@@ -83,7 +85,7 @@ def _contains_secret(key: Key, value: Any) -> bool:
     return bool(value) if key.secret else key.reference and redact(str(value), _MAX_VALUES) != str(value)
 
 
-def _pairs(tree: Section, values: BaseModel, of_apps: Mapping[str, Any]) -> list[tuple[Key, Any]]:
+def _pairs(tree: Section, values: BaseModel, of_apps: Mapping[str, object]) -> list[tuple[Key, Any]]:
     """Returns every effective key with its value: plain keys before sections, the core before applications."""
     pairs: list[tuple[Key, Any]] = []
     for name, part in sorted(tree.parts.items(), key=lambda entry: isinstance(entry[1], Section)):
@@ -178,7 +180,7 @@ _GIVE = {
 
 def describe_error(error: ErrorDetails, secrets: Collection[str] = ()) -> str:
     """Returns one sentence: what is wrong and what to give. It contains none of the *secrets*."""
-    context: dict[str, Any] = error.get("ctx") or {}
+    context: dict[str, object] = error.get("ctx") or {}
     kind, value = error["type"], error["input"]
     if kind in ("value_error", "assertion_error"):
         return hide_secrets(" ".join(str(context.get("error") or error["msg"]).split()), secrets)

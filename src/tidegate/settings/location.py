@@ -10,12 +10,11 @@ import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from shlex import quote
-from typing import Any
 
 from tidegate.store.open import check_url
+from tidegate.validation import similar
 
 # -- references: `env:NAME` is a variable, `file:PATH` the content of a file -------------------------------------------
 
@@ -54,7 +53,7 @@ def _of_file(path: str, folder: Path) -> str:
     except OSError as error:
         raise ValueError(f"the file {file} cannot be read ({error.strerror}); write the value into it") from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"the file {file} is no text; write the value into it, in UTF-8") from error
+        raise ValueError(f"the file {file} is not UTF-8 text; write the value into it, in UTF-8") from error
     if not text or len(content) > _MAX_FILE_BYTES:
         raise ValueError(f"the file {file} is {'empty' if not text else 'too large'}; write the value into it")
     return text
@@ -86,8 +85,8 @@ class SettingsError(ValueError):
 def meant(given: str, known: Iterable[str], otherwise: str = "", *, prefix: str = "") -> str:
     """Returns '; did you mean ...?' for a close known name, else *otherwise*. A shared *prefix* does not count."""
     names = [name.removeprefix(prefix) for name in known if name.startswith(prefix)]
-    close = get_close_matches(given.removeprefix(prefix), names, n=1, cutoff=0.7)
-    return f"; did you mean {prefix}{close[0]}?" if close else otherwise
+    close = similar(given.removeprefix(prefix), names)
+    return f"; did you mean {prefix}{close}?" if close else otherwise
 
 
 FILE = "tidegate.toml"
@@ -103,7 +102,7 @@ class SettingsFile:
     """The settings file: its path as given, and its content."""
 
     path: Path | None  # None: no file exists, and none was requested
-    content: Mapping[str, Any]
+    content: Mapping[str, object]
 
     @property
     def shown(self) -> str:
@@ -125,15 +124,15 @@ def find(file: str | Path | None = None, environ: Mapping[str, str] | None = Non
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
         if requested:
-            raise _wrong(where, f"there is no such file; write one with: tidegate init {quote(str(path))}") from None
+            raise _wrong(where, f"the file does not exist; write one with: tidegate init {quote(str(path))}") from None
         return SettingsFile(None, {})
     except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text in UTF-8"
-        raise _wrong(where, f"it cannot be read ({reason})") from error
+        reason = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
+        raise _wrong(where, f"it cannot be read ({reason}); make it readable for this user") from error
     try:
         return SettingsFile(path, tomllib.loads(text))
     except tomllib.TOMLDecodeError as error:
-        raise _wrong(where, f"it is no TOML: {str(error)[:1].lower()}{str(error)[1:]}") from error
+        raise _wrong(where, f"it is not valid TOML: {str(error)[:1].lower()}{str(error)[1:]}") from error
 
 
 def store_url(
@@ -141,12 +140,12 @@ def store_url(
 ) -> str | None:
     """Returns the database URL, even if other settings are wrong. None without a settings file.
 
-    *flag* is the value of `--url`. Raises SettingsError if the file cannot be read or the URL is not valid.
+    *flag* is the value of `--db`. Raises SettingsError if the file cannot be read or the URL is not valid.
     """
     environ = os.environ if environ is None else environ
     settings_file = find(file, environ)
-    where, value, folder = f"{settings_file.shown}: url", settings_file.content.get("url"), settings_file.folder
-    for name, text in (("TIDEGATE_URL", environ.get("TIDEGATE_URL")), ("--url", flag)):
+    where, value, folder = f"{settings_file.shown}: db", settings_file.content.get("db"), settings_file.folder
+    for name, text in (("TIDEGATE_DB", environ.get("TIDEGATE_DB")), ("--db", flag)):
         if text:
             where, value, folder = name, text, Path()  # as for the server: relative to the working directory
     if value is None:

@@ -40,12 +40,14 @@ def _address(host: str) -> str:
     try:
         return host if host == "localhost" else str(ip_address(host))
     except ValueError:
-        raise ValueError(f"{host!r} is no address; give 127.0.0.1, 0.0.0.0, ::1 or another of this machine") from None
+        raise ValueError(
+            f"{host!r} is not a valid address; give 127.0.0.1, 0.0.0.0, ::1 or another of this machine"
+        ) from None
 
 
 def _host_name(name: str) -> str:
     if not name or set(name) & set("/:@ \t*"):
-        raise ValueError(f"{name!r} is no host name; give a name such as tidegate.lan, without a port")
+        raise ValueError(f"{name!r} is not a host name; give a name such as tidegate.lan, without a port")
     return name.lower()
 
 
@@ -86,11 +88,11 @@ class ServerSettings(SettingsSection):
 
     host: Annotated[str, AfterValidator(_address)] = Field(
         default="127.0.0.1",
-        description="The address to listen on; one that others reach needs a user first: tidegate user add.",
+        description="The address to listen on; to open it to others, add a user first: tidegate user add.",
     )
-    port: int = Field(default=DEFAULT_PORT, ge=0, le=65535, description="The port to listen on; 0 takes a free one.")
+    port: int = Field(default=DEFAULT_PORT, ge=0, le=65535, description="The port to listen on; 0 chooses a free one.")
     names: tuple[Annotated[str, AfterValidator(_host_name)], ...] = Field(
-        default=(), description="Host names, beside localhost, that a browser may call the server by."
+        default=(), description="Host names that requests may use, in addition to localhost."
     )
     trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = Field(
         default=("127.0.0.1", "::1"),
@@ -104,27 +106,25 @@ class Jwt(SettingsSection):
     public_key: Annotated[str, AfterValidator(_public_key)] = Field(
         default="",
         json_schema_extra={"reference": True},
-        description="The public key (RSA, EC P-256 or Ed25519, in PEM form) that signed them; file:PATH reads it.",
+        description="The public key of the issuer (RSA, EC P-256 or Ed25519, in PEM form); file:PATH reads it.",
     )
-    issuer: str = Field(default="tidegate", min_length=1, description="Who they must say that they come from (iss).")
-    audience: str = Field(default="tidegate", min_length=1, description="Whom they must be meant for (aud).")
+    issuer: str = Field(default="tidegate", min_length=1, description="The issuer that the tokens must name (iss).")
+    audience: str = Field(default="tidegate", min_length=1, description="The audience that the tokens must name (aud).")
 
 
 class WorkerSettings(SettingsSection):
     """The workers that run beside the server."""
 
-    concurrency: int = Field(default=20, ge=1, le=10_000, description="Jobs at the same time.")
-    queues: tuple[Name, ...] = Field(default=(ALL,), description="The queues to work on; * stands for all.")
-    grace: Seconds = Field(
-        default=Seconds("20s"), description="How long jobs under way may finish after a stop signal."
-    )
+    concurrency: int = Field(default=20, ge=1, le=10_000, description="Maximum number of concurrent jobs.")
+    queues: tuple[Name, ...] = Field(default=(ALL,), description="The queues to work on; * means all.")
+    grace: Seconds = Field(default=Seconds("20s"), description="How long running jobs may finish after a stop signal.")
 
 
 class Log(SettingsSection):
     """What is written to the log."""
 
     level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="The least level that is written."
+        default="info", description="The lowest level that is logged."
     )
     format: Literal["auto", "text", "json"] = Field(
         default="auto", description="text, json, or auto: text on a terminal, json elsewhere."
@@ -134,9 +134,9 @@ class Log(SettingsSection):
 class QueueRetention(SettingsSection):
     """How long jobs of one queue are kept; what is not given is as in [retention]."""
 
-    done: Seconds | None = Field(default=None, description="How long jobs that are done are kept.")
-    failed: Seconds | None = Field(default=None, description="How long jobs that failed are kept.")
-    cancelled: Seconds | None = Field(default=None, description="How long jobs that were cancelled are kept.")
+    done: Seconds | None = Field(default=None, description="How long finished jobs are kept.")
+    failed: Seconds | None = Field(default=None, description="How long failed jobs are kept.")
+    cancelled: Seconds | None = Field(default=None, description="How long cancelled jobs are kept.")
 
 
 class Retention(SettingsSection):
@@ -145,9 +145,9 @@ class Retention(SettingsSection):
     model_config = ConfigDict(frozen=True, extra="allow")
     __pydantic_extra__: dict[str, QueueRetention] = Field(init=False)
 
-    done: Seconds = Field(default=Seconds("7d"), description="How long jobs that are done are kept.")
-    failed: Seconds = Field(default=Seconds("30d"), description="How long jobs that failed are kept.")
-    cancelled: Seconds = Field(default=Seconds("30d"), description="How long jobs that were cancelled are kept.")
+    done: Seconds = Field(default=Seconds("7d"), description="How long finished jobs are kept.")
+    failed: Seconds = Field(default=Seconds("30d"), description="How long failed jobs are kept.")
+    cancelled: Seconds = Field(default=Seconds("30d"), description="How long cancelled jobs are kept.")
 
     def by_queue(self) -> dict[str, dict[str, float]]:
         """Returns seconds by queue and state, as `Queue(retention=...)` expects them."""
@@ -163,7 +163,7 @@ class Retention(SettingsSection):
 class Settings(SettingsSection):
     """The settings of the server, of its workers and of the commands."""
 
-    url: Annotated[str, AfterValidator(_database)] = Field(
+    db: Annotated[str, AfterValidator(_database)] = Field(
         default=DEFAULT_URL,
         repr=False,
         json_schema_extra={"reference": True},
@@ -173,10 +173,10 @@ class Settings(SettingsSection):
         default="",
         repr=False,
         json_schema_extra={"reference": True},
-        description="A direct connection to PostgreSQL, where url is pooled; without it, workers poll.",
+        description="A direct connection to PostgreSQL, where db is pooled; without it, workers poll.",
     )
     apps: tuple[Name, ...] = Field(
-        default=(ALL,), description="The applications to run; * stands for all that are installed."
+        default=(ALL,), description="The applications to run; * means all that are installed."
     )
     simulators: bool = Field(
         default=False, description="Run the applications on their simulators, not on the real services."
@@ -186,7 +186,9 @@ class Settings(SettingsSection):
         description="The key that signs and encrypts, 32 characters or more; without it, secret_key_file has one.",
     )
     secret_key_file: str = Field(
-        default="tidegate.key", min_length=1, description="Where that key is; made at the first start, for its owner."
+        default="tidegate.key",
+        min_length=1,
+        description="The file with that key; created at the first start, readable only by its owner.",
     )
     server: ServerSettings = ServerSettings()
     jwt: Jwt = Jwt()

@@ -26,13 +26,13 @@ _OF_ALL = ("kind", "level", "order", "standby")
 
 def _address(text: str) -> str:
     if not _MAIL.fullmatch(text):
-        raise ValueError(f"{text!r} is no address of mail; give one such as ops@example.org")
+        raise ValueError(f"{text!r} is not an email address; give one such as ops@example.org")
     return text
 
 
 def _link(url: str) -> str:
     if url and (urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname):
-        raise ValueError(f"{url!r} is no address of a page; give one such as https://tidegate.example.org")
+        raise ValueError(f"{url!r} is not the URL of a page; give one such as https://tidegate.example.org")
     return url.rstrip("/")
 
 
@@ -48,7 +48,7 @@ def _zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
-        raise ValueError(f"{name!r} is no time zone; give one such as UTC or Europe/Berlin") from None
+        raise ValueError(f"{name!r} is not a time zone; give one such as UTC or Europe/Berlin") from None
     return name
 
 
@@ -66,26 +66,28 @@ class ChannelSettings(SettingsSection):
 
     kind: Literal["webhook", "smtp", "apprise"] = Field(description="webhook, smtp or apprise (ntfy, Telegram, ...).")
     level: Literal["info", "warning", "error"] = Field(
-        default="warning", description="The least level that it is told; what works again is told to whoever was told."
+        default="warning", description="The lowest level that it receives; it also gets the recovery of each."
     )
     order: int = Field(
-        default=100, ge=0, le=10_000, description="The next in order gets what a channel cannot deliver."
+        default=100, ge=0, le=10_000, description="The next channel in this order gets what a channel cannot deliver."
     )
-    standby: bool = Field(default=False, description="Only told what a channel before it could not deliver.")
-    url: SecretStr = Field(default=SecretStr(""), description="webhook and apprise: where it leads.")
-    secret: SecretStr = Field(default=SecretStr(""), description="webhook: what signs it, whsec_... or 16 characters.")
+    standby: bool = Field(default=False, description="Receives only what another channel could not deliver.")
+    url: SecretStr = Field(default=SecretStr(""), description="webhook and apprise: the URL to send to.")
+    secret: SecretStr = Field(
+        default=SecretStr(""), description="webhook: the signing secret, whsec_... or at least 16 characters."
+    )
     host: str = Field(default="", description="smtp: the mail server.")
     port: int | None = Field(default=None, ge=1, le=65535, description="smtp: its port, if not the usual one.")
     security: Literal["starttls", "tls", "none"] = Field(
         default="starttls", description="smtp: starttls (port 587), tls (port 465) or none (port 25)."
     )
-    user: str = Field(default="", description="smtp: the name to sign in with, if the server asks for one.")
-    password: SecretStr = Field(default=SecretStr(""), description="smtp: the password of that name.")
+    user: str = Field(default="", description="smtp: the user name, if the server needs one.")
+    password: SecretStr = Field(default=SecretStr(""), description="smtp: the password of that user.")
     ca_file: str = Field(default="", description="smtp: certificates to trust, if not those of the system.")
     sender: Annotated[str, AfterValidator(lambda text: text and _address(text))] = Field(
-        default="", description="smtp: the address that the mail comes from."
+        default="", description="smtp: the sender address."
     )
-    to: tuple[Address, ...] = Field(default=(), description="smtp: the addresses that it goes to.")
+    to: tuple[Address, ...] = Field(default=(), description="smtp: the recipient addresses.")
 
     @model_validator(mode="after")
     def _of_its_kind(self) -> Self:
@@ -94,16 +96,16 @@ class ChannelSettings(SettingsSection):
             if name not in given_names:
                 raise ValueError(f"a channel of the kind {self.kind} needs {name}; give it")
         for name in sorted(given_names - {*_NEEDS[self.kind], *_MAY[self.kind], *_OF_ALL}):
-            raise ValueError(f"a channel of the kind {self.kind} has no {name}; take it out")
+            raise ValueError(f"a channel of the kind {self.kind} has no {name}; remove it")
         url, secret = self.url.get_secret_value(), self.secret.get_secret_value()
         if self.kind == "webhook" and not _leads_to_a_server(url):
             raise ValueError("url must begin with http:// or https:// and name a host, and a port only as a number")
         if self.kind == "apprise" and not re.match("[A-Za-z][A-Za-z0-9+.-]*://", url):
-            raise ValueError("url must be one that apprise knows, such as ntfys://ntfy.sh/topic")
+            raise ValueError("url is not a URL of apprise; give one such as ntfys://ntfy.sh/topic")
         if secret and len(key_of(secret)) < _MIN_SECRET_LENGTH:
             raise ValueError(f"secret must have {_MIN_SECRET_LENGTH} bytes or more; make one: openssl rand -hex 32")
         if self.password.get_secret_value() and not self.user:
-            raise ValueError("password needs user, the name that it belongs to")
+            raise ValueError("password was given without user; add user")
         return self
 
     def channel(self, name: str) -> Channel:
@@ -138,7 +140,7 @@ class Channels(SettingsSection):
         for name in self.__pydantic_extra__:
             if not _NAME.fullmatch(name) or name == PAGE:
                 raise ValueError(
-                    f"{name!r} is no name for a channel; give up to 40 small letters, digits, - and _, and not {PAGE}"
+                    f"{name!r} is not a valid channel name; give up to 40 small letters, digits, - and _, not {PAGE}"
                 )
         return self
 
@@ -151,35 +153,35 @@ class NoticeSettings(SettingsSection):
     """When people are told, and what is too little to be told."""
 
     address: Annotated[str, AfterValidator(_link)] = Field(
-        default="", description="Where people reach the page, for links; without it, server.host and server.port."
+        default="", description="The public URL of the server, for links; by default from server.host and server.port."
     )
     breaker: Seconds = Field(
-        default=Seconds("5m"), description="How long a breaker must be open before people are told."
+        default=Seconds("5m"), description="How long a breaker must be open before a notice is sent."
     )
     group: Seconds = Field(
-        default=Seconds("5m"), description="How long jobs that gave up for the same reason are gathered into one."
+        default=Seconds("5m"), description="How long failed jobs with the same reason are collected into one notice."
     )
     steady: Seconds = Field(
-        default=Seconds("10m"), description="How long something must work before channels are told that it works again."
+        default=Seconds("10m"), description="How long a service must work before its recovery is reported."
     )
     flaps: int = Field(
-        default=4, ge=1, le=1000, description="Changes in an hour above which something flaps, and is told of once."
+        default=4, ge=1, le=1000, description="State changes per hour above which a service is flapping; sent once."
     )
     steady_after_flaps: Seconds = Field(
-        default=Seconds("30m"), description="How long it must stay as it is before more is told of what flapped."
+        default=Seconds("30m"), description="How long a flapping service must be stable before further notices."
     )
     quiet: Annotated[str, AfterValidator(_hours)] = Field(
-        default="", description="Quiet hours, such as 22:00-07:00: errors pass, the rest waits."
+        default="", description="Quiet hours, such as 22:00-07:00: only errors are sent, the rest waits."
     )
     zone: Annotated[str, AfterValidator(_zone)] = Field(default="UTC", description="The time zone of quiet hours.")
-    stuck: Seconds = Field(default=Seconds("15m"), description="How long a job that could go may wait.")
-    no_worker: Seconds = Field(default=Seconds("2m"), description="How long work may wait while no worker is there.")
+    stuck: Seconds = Field(default=Seconds("15m"), description="How long a job may wait although nothing holds it.")
+    no_worker: Seconds = Field(default=Seconds("2m"), description="How long jobs may wait without a worker.")
     paused: Seconds = Field(default=Seconds("1d"), description="How long a queue or a target may be paused.")
     patience: Seconds = Field(
-        default=Seconds("15m"), description="How long a channel is tried before the next one gets it."
+        default=Seconds("15m"), description="How long a channel is retried before the next one gets the notice."
     )
     mail_again: Seconds = Field(
-        default=Seconds("7d"), description="How long a person is not mailed again about the same provider."
+        default=Seconds("7d"), description="Minimum time between two emails to a user about the same service."
     )
 
     def policy(self) -> NoticePolicy:

@@ -83,7 +83,7 @@ def tree_of(core: type[BaseModel], apps: Iterable[App[Any]] = ()) -> Section:
     tree = section_of(core, ())
     for app in apps:
         if app.name in tree.parts:
-            raise ValueError(f"an application may not be called {app.name!r}: the settings have a key of that name")
+            raise ValueError(f"the settings already have a key {app.name!r}; give the application another name")
         tree.parts[app.name] = _section_of_app(app)
     variables_of(tree)
     return tree
@@ -94,7 +94,7 @@ def _section_of_app(app: App[Any]) -> Section:
     if app.settings is None:
         return Section(path=(app.name,), about=about)
     if not (isclass(app.settings) and issubclass(app.settings, BaseModel)):
-        raise ValueError(f"{app.name}: its settings are no pydantic model; give a class of BaseModel")
+        raise ValueError(f"{app.name}: its settings are not a pydantic model; give a subclass of BaseModel")
     if hasattr(app.settings, "settings_customise_sources"):
         raise ValueError(f"{app.name}: its settings read the environment by themselves; give a class of BaseModel")
     return section_of(app.settings, (app.name,), about=about)
@@ -139,7 +139,9 @@ def variables_of(tree: Section) -> dict[str, Key]:
     for key in tree.keys():  # noqa: SIM118 - a section is not a mapping
         for variable in key.variables:
             if variable in variables:
-                raise ValueError(f"the variable {variable} would mean both {variables[variable].name} and {key.name}")
+                raise ValueError(
+                    f"the variable {variable} would mean both {variables[variable].name} and {key.name}; rename one"
+                )
             variables[variable] = key
     return variables
 

@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Any
 
 from tidegate.settings.location import FILE_VARIABLE, LINK_VALUE, SettingsFile, SettingsProblem, meant
 from tidegate.settings.schema import PREFIX, Key, Path, Section, ValueShape, section_of, variables_of
+from tidegate.validation import similar
 
 # Names with our prefix that are not keys.
 OTHERS = frozenset({FILE_VARIABLE})
@@ -45,7 +45,7 @@ def from_file(tree: Section, file: SettingsFile, problems: list[SettingsProblem]
 
 
 def _walk(
-    tree: Section, section: Section, table: Mapping[str, Any], file: str, problems: list[SettingsProblem]
+    tree: Section, section: Section, table: Mapping[str, object], file: str, problems: list[SettingsProblem]
 ) -> Iterator[tuple[Key, Any]]:
     for name, value in table.items():
         path = (*section.path, name)
@@ -72,14 +72,14 @@ def _unknown(tree: Section, section: Section, name: str, *, is_table: bool) -> s
     what = "section" if is_table else "key"
     near = meant(name, section.parts)
     if near:
-        return f"there is no such {what}{near}"
+        return f"unknown {what}{near}"
     if is_table and not section.path:
-        return "there is no such section, and no application of that name is installed; install it, or take it out"
+        return "unknown section, and no application of that name is installed; install it, or remove the section"
     elsewhere = {key.path[-1]: key.name for key in reversed([*tree.keys()])}
-    close = get_close_matches(name, elsewhere, n=1, cutoff=0.7)
+    close = similar(name, elsewhere)
     if close and not is_table:
-        return f"there is no such {what}; did you mean {elsewhere[close[0]]}?"
-    return f"there is no such {what}; " + (f"there are: {', '.join(section.parts)}" if section.parts else "take it out")
+        return f"unknown {what}; did you mean {elsewhere[close]}?"
+    return f"unknown {what}; " + (f"choose one of: {', '.join(section.parts)}" if section.parts else "remove it")
 
 
 def from_variables(tree: Section, environ: Mapping[str, str], problems: list[SettingsProblem]) -> Found:
@@ -95,7 +95,7 @@ def from_variables(tree: Section, environ: Mapping[str, str], problems: list[Set
         except ValueError:
             problems.append(
                 SettingsProblem(
-                    variable, f"{'it' if key.secret else repr(text)[:60]} is no JSON; give {_SHAPES[key.shape]}"
+                    variable, f"{'it' if key.secret else repr(text)[:60]} is not valid JSON; give {_SHAPES[key.shape]}"
                 )
             )
             continue
@@ -108,17 +108,17 @@ def from_variables(tree: Section, environ: Mapping[str, str], problems: list[Set
             and not _linked(variable, text)
         ):
             near = meant(variable, known, "; unset it", prefix=PREFIX)
-            problems.append(SettingsProblem(variable, f"there is no such setting{near}"))
+            problems.append(SettingsProblem(variable, f"unknown setting{near}"))
     return values
 
 
-def from_flags(tree: Section, flags: Mapping[str, Any]) -> Found:
+def from_flags(tree: Section, flags: Mapping[str, object]) -> Found:
     """Reads flags by key. None means not given. A flag is named like the last part of its key."""
     keys = {key.name: key for key in tree.keys()}  # noqa: SIM118 - not a mapping
     values: Found = {}
     for name, value in flags.items():
         if name not in keys:
-            raise ValueError(f"flags: there is no key {name!r}{meant(name, keys)}")
+            raise ValueError(f"flags: unknown key {name!r}{meant(name, keys)}")
         if value is not None:
             key = keys[name]
             flag = "--" + key.path[-1].replace("_", "-")

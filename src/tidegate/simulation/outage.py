@@ -49,12 +49,12 @@ class FailurePeriod:
 
     def __post_init__(self) -> None:
         if not 0 <= self.start < self.end:
-            raise ValueError(f"FailurePeriod.end: {self.end!r} is not after its start ({self.start!r})")
+            raise ValueError(f"FailurePeriod.end: {self.end!r} must be after its start ({self.start!r})")
         checked_share(self.share, field="FailurePeriod.share")
         if self.ill is FailureMode.STATUS and not 400 <= self.status <= 599:
-            raise ValueError(f"FailurePeriod.status: {self.status!r} is no trouble; give 400 to 599")
+            raise ValueError(f"FailurePeriod.status: {self.status!r} is not a failure; give 400 to 599")
         if self.retry_after is not None and self.ill is not FailureMode.STATUS:
-            raise ValueError("FailurePeriod.retry_after: only an answer can carry it; give a status such as 429")
+            raise ValueError("FailurePeriod.retry_after: only a response can carry it; give a status such as 429")
 
     @property
     def label(self) -> str:
@@ -122,9 +122,11 @@ def _trouble(part: str, at: float) -> FailurePeriod:
     share = 1.0 if match["share"] is None else _share(match["share"])
     status = int(what) if what.isdigit() else 500 if what == "errors" else 0
     if what.isdigit() and not 400 <= status <= 599:
-        raise ValueError(f"outage: {status} is no trouble; give a status from 400 to 599")
+        raise ValueError(f"outage: {status} is not a failure; give a status from 400 to 599")
     if after is not None and not status:
-        raise ValueError(f"outage: {part!r} has no answer that could carry retry-after; give '2h 429 retry-after 10m'")
+        raise ValueError(
+            f"outage: {part!r} has no response that could carry retry-after; give '2h 429 retry-after 10m'"
+        )
     return FailurePeriod(
         start=start,
         end=start + lasts,
@@ -141,7 +143,7 @@ def _share(text: str) -> float:
     except ValueError:
         share = 0.0
     if not 0 < share <= 1:
-        raise ValueError(f"outage: {text}% is no share; give a number above 0% and up to 100%")
+        raise ValueError(f"outage: {text}% is not a valid percentage; give a number above 0% and up to 100%")
     return share
 
 

@@ -49,6 +49,10 @@ class SimulatedCalls:
         at = self._ok.find(1, bisect_left(self._times, since))
         return None if at < 0 else self._times[at]
 
+    def between(self, start: float, end: float) -> int:
+        """Returns the number of calls from *start* on and before *end*."""
+        return bisect_left(self._times, end) - bisect_left(self._times, start)
+
     def runs(self) -> list[tuple[float, float, int, bool]]:
         """Groups consecutive calls with the same outcome: (first, last, count, ok)."""
         groups: list[tuple[float, float, int, bool]] = []
@@ -238,6 +242,8 @@ class Simulation:
     plan: SimulationPlan
     calls: SimulatedCalls
     held: int  # calls that the gates did not let through
+    failed_before_hold: int  # failures until calls were first held; calls in flight then fail later
+    held_late: int  # those of them after the outage, when the service worked again
     probes: int  # health probes, in addition to the calls
     noticed_after: float | None  # from the first failure to the first notice, open breaker or disabled key
     recovered_after: float | None  # from the end of the outage to the first good call
@@ -249,10 +255,14 @@ class Simulation:
     def recovery_of(self, loop: NaiveLoop) -> float | None:
         return recovery(self.plan, loop.calls)
 
+    def load(self, calls: SimulatedCalls) -> int:
+        """Returns how many of *calls* were made during the outage."""
+        return sum(calls.between(trouble.start, trouble.end) for trouble in self.plan.outage.troubles)
+
 
 def play(plan: SimulationPlan, stage: SimulationSetup, roll: Callable[[], float]) -> Simulation:
     """Runs the plan on *stage*. *roll* is the random source of the two loops for comparison."""
-    watched = _Watched(stage)
+    watched = _Watched(stage, plan.outage.end)
     if plan.overlap:
         stage.run(_overlapping(plan, stage, watched))
     else:
@@ -262,6 +272,8 @@ def play(plan: SimulationPlan, stage: SimulationSetup, roll: Callable[[], float]
         plan=plan,
         calls=calls,
         held=watched.held,
+        failed_before_hold=watched.failed_before_hold,
+        held_late=watched.held_late,
         probes=stage.probes(),
         noticed_after=_noticed(calls, stage.noticed()),
         recovered_after=recovery(plan, calls),
@@ -275,10 +287,24 @@ def play(plan: SimulationPlan, stage: SimulationSetup, roll: Callable[[], float]
 class _Watched:
     """Records what the gates report after each call."""
 
-    def __init__(self, stage: SimulationSetup) -> None:
+    def __init__(self, stage: SimulationSetup, end: float | None) -> None:
         self.spans = HoldSpans()
-        self.held = 0  # held calls: the reports of the gates do not change
+        self.held = self.held_late = 0
+        self.failed_before_hold = 0
+        self._has_held = False
         self._stage = stage
+        self._end = end
+
+    def hold(self) -> None:
+        """Counts a held call. The reports of the gates do not change."""
+        self.held += 1
+        self.held_late += self._end is not None and self._stage.now() >= self._end
+
+    def failed(self) -> None:
+        """Records a failure."""
+        self.failed_before_hold += not self._has_held
+        self.look()
+        self._has_held = self._has_held or not self.spans.clear
 
     def look(self) -> None:
         self.spans.seen(self._stage.now(), self._stage.holds(), half_open=self._stage.half_open())
@@ -296,9 +322,9 @@ def _one_by_one(plan: SimulationPlan, stage: SimulationSetup, watched: _Watched)
         try:
             stage.ask()
         except Held:
-            watched.held += 1
+            watched.hold()
         except Exception:
-            watched.look()
+            watched.failed()
         else:
             watched.look_if_held()
         # A call that hung may have skipped some ticks.
@@ -310,9 +336,9 @@ async def _overlapping(plan: SimulationPlan, stage: SimulationSetup, watched: _W
         try:
             await stage.aask()
         except Held:
-            watched.held += 1
+            watched.hold()
         except Exception:
-            watched.look()
+            watched.failed()
         else:
             watched.look_if_held()
 

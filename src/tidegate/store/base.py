@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from tidegate.store.sql import Dialect, Statement
@@ -14,8 +15,9 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
-Row = tuple[Any, ...]
-Params = Mapping[str, Any]
+R = TypeVar("R")
+Row = tuple[Any, ...]  # as the driver returns it
+Params = Mapping[str, object]  # the driver rejects a value that no column can hold
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +31,37 @@ class BoundStatement:
 class Tx(Protocol):
     """An open transaction. It fills in `:now`: the store's clock, or null for the server's clock."""
 
+    __slots__ = ()
+
     def query(self, name: str, params: Params | None = None) -> list[Row]:
         """Returns the rows of a statement."""
 
     def query_many(self, name: str, rows: Sequence[Params], params: Params | None = None) -> list[Row]:
         """Runs a `{rows ...}` statement over many rows of parameters. Returns the rows of all of them."""
+
+    def query_as(self, row: type[R], name: str, params: Params | None = None) -> list[R]:
+        """Returns the rows of a statement as values of *row*: a NamedTuple or a dataclass with a field per column."""
+        return rows_as(row, name, self.query(name, params))
+
+    def query_many_as(self, row: type[R], name: str, rows: Sequence[Params], params: Params | None = None) -> list[R]:
+        """As `query_many`, with the rows as values of *row*."""
+        return rows_as(row, name, self.query_many(name, rows, params))
+
+    def first(self, row: type[R], name: str, params: Params | None = None) -> R | None:
+        """Returns the first row of a statement, or None if it has none."""
+        return next(iter(rows_as(row, name, self.query(name, params)[:1])), None)
+
+    def scalar(self, kind: Callable[[Any], T], name: str, params: Params | None = None) -> T:
+        """Returns the first column of the first row, converted by *kind*: `tx.scalar(int, "newest")`."""
+        return kind(self.query(name, params)[0][0])
+
+    def scalar_or_none(self, kind: Callable[[Any], T], name: str, params: Params | None = None) -> T | None:
+        """As `scalar`, or None without a row or a value."""
+        return scalar_of(kind, self.query(name, params))
+
+    def scalars(self, kind: Callable[[Any], T], name: str, params: Params | None = None) -> list[T]:
+        """Returns the first column of every row, converted by *kind*."""
+        return [kind(value) for value, *_ in self.query(name, params)]
 
     def named(self, beginning: str) -> list[str]:
         """Returns the application statements whose own name has this prefix, sorted: `feeds.shift_polls`."""
@@ -62,7 +90,7 @@ class Store(Protocol):
     def read(self, work: Callable[[Tx], T]) -> T:
         """Runs *work* in a read-only transaction."""
 
-    def join_transaction(self, connection: Any) -> Tx:
+    def join_transaction(self, connection: object) -> Tx:
         """Wraps a transaction that the caller begins and ends."""
 
     def add(self, statements: Iterable[Statement]) -> None:
@@ -99,7 +127,7 @@ class StatementRegistry(dict[str, Statement]):
     def add(self, statements: Iterable[Statement]) -> None:
         for statement in statements:
             if statement.name in self:
-                raise ValueError(f"statement {statement.name!r} stands twice")
+                raise ValueError(f"statement {statement.name!r} is defined twice; rename one")
             self[statement.name] = statement
 
     def beginning(self, beginning: str) -> list[str]:
@@ -112,7 +140,36 @@ class StatementRegistry(dict[str, Statement]):
 
 def now_of(tx: Tx) -> float:
     """Returns the UNIX time that leases and due times are measured with."""
-    return float(tx.query("clock")[0][0])
+    return tx.scalar(float, "clock")
+
+
+# -- rows as values ----------------------------------------------------------------------------------------------------
+# A NamedTuple is made from a row in 0.13 µs. A frozen dataclass of 20 columns takes 2 µs.
+
+
+def rows_as(row: type[R], name: str, rows: list[Row]) -> list[R]:
+    """Converts the rows of a statement. Raises TypeError unless *row* has a field for each column."""
+    if not rows:
+        return []
+    width, make = _maker(row)  # type: ignore[arg-type]  # a class is hashable
+    if len(rows[0]) != width:
+        raise TypeError(
+            f"{name}: it returns {len(rows[0])} columns, give {row.__qualname__} one field for each: it has {width}"
+        )
+    return list(map(make, rows))
+
+
+def scalar_of(kind: Callable[[Any], T], rows: list[Row]) -> T | None:
+    """Returns the first column of the first row; None without a row or a value."""
+    return kind(rows[0][0]) if rows and rows[0][0] is not None else None
+
+
+@cache
+def _maker(row: type[Any]) -> tuple[int, Callable[[Row], Any]]:
+    """Returns the number of fields of a row class, and the function that makes one from a row."""
+    if issubclass(row, tuple):
+        return len(row._fields), partial(tuple.__new__, row)  # type: ignore[attr-defined]  # a NamedTuple
+    return len(fields(row)), lambda columns: row(*columns)
 
 
 # -- progress ----------------------------------------------------------------------------------------------------------
@@ -153,7 +210,9 @@ def read_cursor(cursor: str | None, mark: str, first: int = END) -> int:
 
 
 def bad_cursor(cursor: str) -> ValueError:
-    return ValueError(f"cursor: {cursor[:40]!r} is not one that a page gave; leave it out to begin anew")
+    return ValueError(
+        f"cursor: {cursor[:40]!r} is not one that a page returned; leave it out to start from the first page"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,5 +222,5 @@ class ResultPage(Generic[T]):
     items: list[T]
     next: str | None
 
-    def as_json(self, shown: Callable[[T], Any]) -> dict[str, Any]:
+    def as_json(self, shown: Callable[[T], object]) -> dict[str, object]:
         return {"items": [shown(item) for item in self.items], "next_cursor": self.next}

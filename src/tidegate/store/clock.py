@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import socket
 import threading
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from tidegate.store import clock_steps
-from tidegate.store.base import Tx
-from tidegate.store.clock_steps import CONFIRMED, NOTICED, SLACK, TOLERATED, ClockStep, Shift, cutoff, with_step
+from tidegate.store.base import Tx, now_of
+from tidegate.store.clock_steps import (
+    CONFIRMED,
+    NOTICED,
+    SLACK,
+    TOLERATED,
+    ClockStep,
+    Shift,
+    correct,
+    cutoff,
+    with_jump,
+    with_step,
+)
+from tidegate.validation import JsonObject
 
 # -- host clock --------------------------------------------------------------------------------------------------------
 # The time advances with the host's time since boot. It follows the wall clock while both agree within a few seconds.
 # After a larger step of the wall clock it continues without the step, until the wall clock returns or has kept its new
 # time for ten minutes. The decision is stored, so that all processes on one SQLite file have the same time, including
 # those that start during a step.
+#
+# After a reboot the wall clock is used at once, but the time that has passed by it is unverified: a jump. Nothing
+# expires and nothing is deleted until the clock has agreed with the time since boot for ten minutes. A correction in
+# that time is adopted at once. Further reboots prolong it.
 
 _SEEN_EVERY = 10.0  # seconds between two writes of the current time
 _QUICK = 0.5  # seconds: a longer gap between two clock reads means that the process was stopped
@@ -56,10 +71,15 @@ class Anchor:
     seen: float  # the store's time when this was written
     held_offset: float | None = None  # of a wall clock that has stepped and is not trusted yet
     held_until: float = 0.0  # seconds since boot
-    ages_from: float = 0.0  # seconds since boot: until then nothing is deleted by age
+    jumps: tuple[ClockStep, ...] = ()  # unverified: until they are, no age is known
+    ages_from: float = 0.0  # seconds since boot: then the jumps are verified
     steps: tuple[ClockStep, ...] = ()
     total: float = 0.0  # the sum of all steps of the store's time
     followed: Mapping[str, float] = field(default_factory=dict)  # the sum at each application's last shift
+
+    def is_of_boot(self, read: ClockReading) -> bool:
+        """Whether *read* counts from the same boot. Where boots have no id, only a shorter uptime shows a reboot."""
+        return self.boot_id == read.boot_id and read.boot >= self.seen - self.offset - TOLERATED
 
 
 def decide(known: Anchor | None, read: ClockReading) -> tuple[Anchor, float]:
@@ -67,25 +87,48 @@ def decide(known: Anchor | None, read: ClockReading) -> tuple[Anchor, float]:
     fresh = Anchor(boot_id=read.boot_id, offset=read.offset, seen=read.wall)
     if known is None:
         return fresh, 0.0
-    if known.boot_id != read.boot_id:
-        by = read.wall - known.seen
-        fresh = replace(fresh, total=known.total, followed=known.followed)
-        if by < -TOLERATED:  # no elapsed time can be inferred
-            return replace(fresh, steps=with_step(known.steps, read.wall, by), total=known.total + by), by
-        is_ahead = by > NOTICED  # the host was off, or its clock is ahead
-        return replace(fresh, steps=known.steps, ages_from=read.boot + CONFIRMED if is_ahead else 0.0), 0.0
+    if not known.is_of_boot(read):
+        return _decide_after_boot(known, read)
     by = read.offset - known.offset
     if abs(by) <= TOLERATED:
-        return replace(known, offset=read.offset, seen=read.wall, held_offset=None), 0.0
-    now = read.boot + known.offset
+        jumps = known.jumps if read.boot < known.ages_from else ()
+        return replace(known, offset=read.offset, seen=read.wall, held_offset=None, jumps=jumps), 0.0
+    if 0 < -by <= sum(jump.by for jump in known.jumps) + TOLERATED:
+        return _stepped(known, read, by), by  # the clock was ahead since a boot
+    held = replace(known, seen=read.boot + known.offset)
     if known.held_offset is None or abs(known.held_offset - read.offset) > TOLERATED:
         until = read.boot + CONFIRMED
-        ages_from = until if read.boot < known.ages_from else known.ages_from
-        return replace(known, seen=now, held_offset=read.offset, held_until=until, ages_from=ages_from), 0.0
+        return replace(held, held_offset=read.offset, held_until=until, ages_from=until), 0.0
     if read.boot < known.held_until:
-        return replace(known, seen=now), 0.0
-    steps = with_step(known.steps, read.wall, by)
-    return replace(known, offset=read.offset, seen=read.wall, held_offset=None, steps=steps, total=known.total + by), by
+        return held, 0.0
+    return replace(_stepped(known, read, by), jumps=()), by
+
+
+def _decide_after_boot(known: Anchor, read: ClockReading) -> tuple[Anchor, float]:
+    by = read.wall - known.seen
+    held = 0.0 if known.held_offset is None else known.held_offset - known.offset
+    if by < -TOLERATED:  # no elapsed time can be inferred
+        return _stepped(known, read, by), by
+    if TOLERATED < held <= by + TOLERATED:  # the clock still has the step that it had before the boot
+        new = _stepped(known, read, held)
+        return replace(new, jumps=with_jump(new.jumps, read.wall, by - held)), held
+    jumps = with_jump(known.jumps, read.wall, by)  # the host was off, or its clock is ahead
+    return replace(_stepped(known, read, 0.0), jumps=jumps), 0.0
+
+
+def _stepped(known: Anchor, read: ClockReading, by: float) -> Anchor:
+    """Returns the anchor for the wall clock of *read*, after a step by *by* seconds."""
+    return replace(
+        known,
+        boot_id=read.boot_id,
+        offset=read.offset,
+        seen=read.wall,
+        held_offset=None,
+        jumps=correct(known.jumps, read.wall, by)[1],
+        ages_from=read.boot + CONFIRMED,
+        steps=with_step(known.steps, read.wall, by) if by else known.steps,
+        total=known.total + by,
+    )
 
 
 class SteadyClock:
@@ -93,7 +136,7 @@ class SteadyClock:
 
     def __init__(self, clock: HostClock) -> None:
         self.host = clock
-        self._boot_id: str = getattr(clock, "boot_id", "") or uuid.uuid4().hex
+        self._boot_id: str = getattr(clock, "boot_id", "")
         self._anchor: Anchor | None = None
         self._lock = threading.Lock()
         self.stored = False  # the store has the anchor; otherwise it is local to this process
@@ -113,8 +156,8 @@ class SteadyClock:
         """Returns the time before which everything is *age* seconds old, or 0 while that is unknown."""
         now, anchor, read = self.now(), self._anchor, self._read()
         if anchor is None:
-            return now - age
-        if read.boot < anchor.ages_from:
+            return 0.0 if self.stored else now - age
+        if decide(anchor, read)[0].jumps:
             return 0.0
         # A new file has the time of the wall clock, which may have been set back.
         return cutoff(min(now, read.wall), age, anchor.steps)
@@ -146,8 +189,9 @@ class SteadyClock:
         now = self._certain_now()
         if now is None:
             known = _load_anchor(tx)
-            if known is not None and known.boot_id == self._boot_id:
-                new, by = decide(known, self._read())
+            read = self._read()
+            if known is not None and known.is_of_boot(read):
+                new, by = decide(known, read)
                 self._anchor = known if by else new
             now = self._estimated_now()
         return now
@@ -158,12 +202,13 @@ class SteadyClock:
         new, by = decide(known, read)
         self._anchor = new  # before this transaction reads the time
         step = Shift(by=by, to=new.seen)
-        if by:
-            clock_steps.shift(tx, step)
-        new = replace(new, followed=clock_steps.shift_applications(tx, new.total, new.followed, step))
+        shifts = correct(known.jumps if known is not None else (), step.to, by)[0]
+        for part in shifts:
+            clock_steps.shift(tx, part)
+        new = replace(new, followed=clock_steps.shift_applications(tx, new.total, new.followed, step, shifts))
         self._anchor = new
         host = socket.gethostname()
-        if by and known is not None and known.boot_id != new.boot_id:
+        if by and known is not None and (known.held_offset is None or not known.is_of_boot(read)):
             clock_steps.notify(tx, host, new.seen, by, _MOVED, over=True)
         if new.held_offset is not None and (known is None or known.held_offset != new.held_offset):
             clock_steps.end_notice(tx, host)
@@ -205,10 +250,11 @@ class SteadyClock:
 
 
 def _load_anchor(tx: Tx) -> Anchor | None:
-    values: dict[str, Any] | None = clock_steps.read(tx)
+    values: JsonObject | None = clock_steps.read(tx)
     if not values or "boot_id" not in values:  # nothing, or the state of a server clock
         return None
-    return Anchor(**{**values, "steps": tuple(ClockStep(*step) for step in values["steps"])})
+    lists = {name: tuple(ClockStep(*step) for step in values[name]) for name in ("steps", "jumps")}
+    return Anchor(**{**values, **lists})
 
 
 # -- server clock ------------------------------------------------------------------------------------------------------
@@ -237,10 +283,10 @@ class ServerClock:
         if not clock_steps.lock(tx):
             return False
         boot = self._monotonic()
-        now = float(tx.query("clock")[0][0])
+        now = now_of(tx)
         if self._monotonic() - boot > _MAX_QUERY_SECONDS:
             return False
-        stored: dict[str, Any] = clock_steps.read(tx) or {}
+        stored: JsonObject = clock_steps.read(tx) or {}
         total, seen = float(stored.get("total", 0.0)), float(stored.get("seen", now))
         steps = tuple(ClockStep(*step) for step in stored.get("steps", ()))
         ages_from, stepped_at = float(stored.get("ages_from", 0.0)), stored.get("stepped_at")

@@ -44,7 +44,7 @@ _NONE_LATER = 1e18  # a time after which nothing was written
 
 
 class ClockStep(NamedTuple):
-    """A step forward. *at* is the time after it."""
+    """A step or an unverified jump forward. *at* is the time after it."""
 
     at: float
     by: float
@@ -69,21 +69,71 @@ def with_step(steps: Sequence[ClockStep], now: float, by: float) -> tuple[ClockS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shift:
-    """The clock moved by *by* seconds, to *to*. Rows from *after* on were written after the step.
+    """The clock moved by *by* seconds, to *to*. Rows written from *after* to *until* do not move.
 
-    Other connections keep writing, so a row may be slightly newer than *to*.
+    By default these were written after the step. Other connections keep writing, so a row may be slightly newer than
+    *to*.
     """
 
     by: float
     to: float
     after: float = _NONE_LATER
+    until: float | None = None
 
     @property
-    def params(self) -> dict[str, float]:
-        return {"by": self.by, "was": self.to - self.by, "is": self.to, "after": self.after, "until": self.to + SLACK}
+    def _until(self) -> float:
+        return self.to + SLACK if self.until is None else self.until
+
+    @property
+    def params(self) -> dict[str, float | None]:
+        """The parameters of statements that shift times.
+
+        `jumped_at` is the time of the jump that a correction undoes. A time that is written again and again, with no
+        column that says when, was written since the jump if it is later. Otherwise `jumped_at` is null.
+        """
+        return {
+            "by": self.by,
+            "was": self.to - self.by,
+            "is": self.to,
+            "after": self.after,
+            "until": self._until,
+            "jumped_at": self._until if self.after < 0 else None,
+        }
 
     def moved(self, at: float) -> float:
-        return at if self.after <= at <= self.to + SLACK else at + self.by
+        return at if self.after <= at <= self._until else at + self.by
+
+
+# -- unverified jumps --------------------------------------------------------------------------------------------------
+# While the host was off, its clock may have jumped ahead. Rows from before the jump have the right time, and rows from
+# after it may have a wrong one. So a correction moves only the latter, unless it is larger than the jump.
+
+
+def with_jump(jumps: Sequence[ClockStep], at: float, by: float) -> tuple[ClockStep, ...]:
+    """Returns the unverified jumps after another one by *by* seconds, to *at*. A short one is not recorded."""
+    if by <= NOTICED:
+        return tuple(jumps)
+    if len(jumps) == MAX_STEPS:  # merges the oldest two; rows between them then count as older, so nothing is early
+        jumps = (ClockStep(jumps[1].at, jumps[0].by + jumps[1].by), *jumps[2:])
+    return (*jumps, ClockStep(at, by))
+
+
+def correct(jumps: Sequence[ClockStep], to: float, by: float) -> tuple[tuple[Shift, ...], tuple[ClockStep, ...]]:
+    """Returns the shifts for a step by *by* seconds, to *to*, and the jumps that it leaves.
+
+    A step back undoes the newest jump first.
+    """
+    shifts, remaining, left = list[Shift](), list[ClockStep](), by
+    for jump in reversed(jumps):
+        part = min(0.0, max(left, -jump.by))
+        if part:
+            shifts.append(Shift(by=part, to=to - left + part, after=-_NONE_LATER, until=jump.at - SLACK))
+        if jump.by + part > NOTICED:
+            remaining.append(ClockStep(jump.at + left, jump.by + part))
+        left -= part
+    if left:
+        shifts.append(Shift(by=left, to=to))
+    return tuple(shifts), tuple(reversed(remaining))
 
 
 def shift(tx: Tx, step: Shift) -> None:
@@ -94,17 +144,20 @@ def shift(tx: Tx, step: Shift) -> None:
         tx.query("target_capacity", {"name": name, "capacity": FillLevel.load(capacity).shift(step.moved).dump()})
 
 
-def shift_applications(tx: Tx, total: float, followed: Mapping[str, float], step: Shift) -> dict[str, float]:
+def shift_applications(
+    tx: Tx, total: float, followed: Mapping[str, float], step: Shift, shifts: Sequence[Shift] = ()
+) -> dict[str, float]:
     """Shifts the times of the applications in this process. Returns the total shift of each application.
 
     *total* is the sum of all steps. *followed* is the sum that each application was shifted by. A process that does not
-    have all applications may have handled an earlier step.
+    have all applications may have handled an earlier step. *shifts* are the parts of *step*.
     """
     shifted = dict(followed)
     for name in tx.named(SHIFTS):
         app = name.partition(".")[0]
         if by := total - followed.get(app, total):
-            tx.query(name, replace(step, by=by).params)
+            for part in shifts if by == step.by and shifts else (replace(step, by=by),):
+                tx.query(name, part.params)
         shifted[app] = total
     return shifted
 
@@ -118,8 +171,7 @@ def is_behind(tx: Tx, app: str) -> bool:
 
 def read(tx: Tx) -> dict[str, object] | None:
     """Returns the stored state of the clock, or None."""
-    rows = tx.query("store_value", {"name": _ROW})
-    return json.loads(rows[0][0]) if rows else None
+    return tx.scalar_or_none(json.loads, "store_value", {"name": _ROW})
 
 
 def lock(tx: Tx) -> bool:

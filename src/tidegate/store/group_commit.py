@@ -21,7 +21,7 @@ T = TypeVar("T")
 _MAX_BATCH = 256  # work items per batch: bounds how long the first one waits
 
 
-class BatchItem(Generic[W, T]):
+class BatchItem(Generic[W]):
     """The work of one thread, and its result or error."""
 
     __slots__ = ("batch", "done", "error", "gate", "result", "work")
@@ -29,9 +29,9 @@ class BatchItem(Generic[W, T]):
     def __init__(self, work: W) -> None:
         self.work = work
         self.gate: threading.Lock | None = None  # its thread waits here, if it waits
-        self.batch: list[BatchItem[W, Any]] | None = None  # the items that it leads, including itself
+        self.batch: list[BatchItem[W]] | None = None  # the items that it leads, including itself
         self.done = False  # independent of the rest of its batch
-        self.result: T | None = None
+        self.result: Any = None
         self.error: BaseException | None = None
 
 
@@ -40,8 +40,8 @@ class BatchLeader(ABC, Generic[W]):
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._waiting: deque[BatchItem[W, Any]] = deque()
-        self._leader: BatchItem[W, Any] | None = None  # performs a batch, or was chosen to
+        self._waiting: deque[BatchItem[W]] = deque()
+        self._leader: BatchItem[W] | None = None  # performs a batch, or was chosen to
 
     @property
     def waiting(self) -> int:
@@ -49,13 +49,13 @@ class BatchLeader(ABC, Generic[W]):
         return len(self._waiting)
 
     @abstractmethod
-    def _perform(self, batch: list[BatchItem[W, Any]]) -> None: ...
+    def _perform(self, batch: list[BatchItem[W]]) -> None: ...
 
     @abstractmethod
-    def _taken_back(self, others: list[BatchItem[W, Any]]) -> list[BatchItem[W, Any]]:
+    def _taken_back(self, others: list[BatchItem[W]]) -> list[BatchItem[W]]:
         """Returns those of the *others* that an interrupted leader did not perform, for the next leader."""
 
-    def _led(self, piece: BatchItem[W, T]) -> T:
+    def _led(self, piece: BatchItem[W]) -> Any:
         """Returns once this thread or another one has performed *piece*."""
         try:
             with self._mutex:
@@ -83,9 +83,9 @@ class BatchLeader(ABC, Generic[W]):
         if piece.error is not None:
             error, piece.error = piece.error, None
             raise error
-        return piece.result  # type: ignore[return-value]
+        return piece.result
 
-    def _hand_over(self, piece: BatchItem[W, Any]) -> None:
+    def _hand_over(self, piece: BatchItem[W]) -> None:
         """Passes the lead on and wakes the threads of performed items, even if this thread was interrupted.
 
         The next leader is woken under the mutex. If it is interrupted at that moment, it knows that it has the lead.
@@ -103,7 +103,7 @@ class BatchLeader(ABC, Generic[W]):
             if item.gate is not None:
                 item.gate.release()
 
-    def _once_more(self, piece: BatchItem[W, Any]) -> None:
+    def _once_more(self, piece: BatchItem[W]) -> None:
         """Returns the items that an interrupted leader did not perform to the queue."""
         others = [item for item in piece.batch or () if item is not piece and not item.done]
         undone = self._taken_back(others)
@@ -114,7 +114,7 @@ class BatchLeader(ABC, Generic[W]):
                 self._waiting.appendleft(item)
 
 
-def fail(batch: list[BatchItem[W, Any]], error: Exception) -> None:
+def fail(batch: list[BatchItem[W]], error: Exception) -> None:
     """Sets the error of each item to its own copy: one exception in many threads would mix their tracebacks."""
     for piece in batch[:1]:
         piece.error = error
@@ -126,7 +126,7 @@ def fail(batch: list[BatchItem[W, Any]], error: Exception) -> None:
 # -- group commit ------------------------------------------------------------------------------------------------------
 # Each work item has a savepoint, so a failure does not affect the others.
 
-Work = Callable[[], Any]
+Work = Callable[[], object]
 
 
 class BatchConnection(Protocol):
@@ -145,7 +145,7 @@ class GroupCommit(BatchLeader[Work]):
         super().__init__()
         self._connection, self._verify = connection, verify
         self._thread = 0  # the id of the thread inside a transaction
-        self._in_progress: list[BatchItem[Work, Any]] = []  # the items of that transaction
+        self._in_progress: list[BatchItem[Work]] = []  # the items of that transaction
         self._committing = False  # if the transaction has ended, it was committed
         self._closed = False
 
@@ -153,8 +153,8 @@ class GroupCommit(BatchLeader[Work]):
         """Runs *work* and returns its result once it is committed. If it raises, its changes are undone."""
         if self._thread == threading.get_ident():
             raise RuntimeError("a write inside a write would wait for itself; use the transaction that is open")
-        piece: BatchItem[Work, T] = BatchItem(work)
-        return self._led(piece)
+        result: T = self._led(BatchItem(work))
+        return result
 
     def close(self) -> None:
         """Waits for the current commit. Later calls of `run` raise."""
@@ -165,7 +165,7 @@ class GroupCommit(BatchLeader[Work]):
         if not self._closed:
             self.run(last)
 
-    def _taken_back(self, others: list[BatchItem[Work, Any]]) -> list[BatchItem[Work, Any]]:
+    def _taken_back(self, others: list[BatchItem[Work]]) -> list[BatchItem[Work]]:
         current = [item for item in others if item in self._in_progress]
         try:
             if self._connection.in_transaction or not self._committing:
@@ -175,7 +175,7 @@ class GroupCommit(BatchLeader[Work]):
             fail(current, error)
         return [item for item in others if item not in current]
 
-    def _perform(self, batch: list[BatchItem[Work, Any]]) -> None:
+    def _perform(self, batch: list[BatchItem[Work]]) -> None:
         if self._closed:
             fail(batch, StoreError("the store is closed"))
             return
@@ -201,13 +201,13 @@ class GroupCommit(BatchLeader[Work]):
         finally:
             self._thread = 0
 
-    def _confirm(self, batch: list[BatchItem[Work, Any]]) -> None:
+    def _confirm(self, batch: list[BatchItem[Work]]) -> None:
         try:
             self._verify()
         except StoreError as error:
             fail(batch, error)
 
-    def _failed(self, batch: list[BatchItem[Work, Any]], error: Exception, *, begun: bool) -> None:
+    def _failed(self, batch: list[BatchItem[Work]], error: Exception, *, begun: bool) -> None:
         try:
             self._undo()
         except Exception as worse:
@@ -222,7 +222,7 @@ class GroupCommit(BatchLeader[Work]):
             self._perform([piece])
             piece.done = True
 
-    def _one(self, piece: BatchItem[Work, Any]) -> None:
+    def _one(self, piece: BatchItem[Work]) -> None:
         self._connection.execute("savepoint piece")
         try:
             piece.result = piece.work()

@@ -52,10 +52,12 @@ def migrations_in(folder: Traversable, app: str) -> list[Migration]:
             continue
         number, _, name = entry.name.removesuffix(".sql").partition("_")
         if not number.isdigit() or not name:
-            raise ValueError(f"{entry.name}: a migration is called 0001_what_it_does.sql")
+            raise ValueError(f"{entry.name} is not the name of a migration; name it like 0001_what_it_does.sql")
         migrations.append(Migration(app, int(number), name, entry.read_text(encoding="utf-8")))
     if [migration.number for migration in migrations] != list(range(1, len(migrations) + 1)):
-        raise ValueError(f"the migrations of {app} have a gap: {[migration.number for migration in migrations]}")
+        raise ValueError(
+            f"the migrations of {app} have a gap; number them from 1: {[migration.number for migration in migrations]}"
+        )
     return migrations
 
 
@@ -120,7 +122,7 @@ class Schema:
 
     def fits(self, tx: Tx, count: int | None = None) -> bool:
         """Returns False if the schema is too new. *count*: the number of applied migrations, if the caller knows it."""
-        applied_count = int(tx.query("migration_count")[0][0]) if count is None else count
+        applied_count = tx.scalar(int, "migration_count") if count is None else count
         if applied_count != self._seen:
             try:
                 compare(_applied(tx), self._known)
@@ -149,4 +151,4 @@ def _prepare(tx: Tx) -> None:
 
 
 def _applied(tx: Tx) -> list[Applied]:
-    return [Applied(*row) for row in tx.query("migrations")]
+    return tx.query_as(Applied, "migrations")

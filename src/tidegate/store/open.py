@@ -8,7 +8,7 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -21,7 +21,7 @@ from tidegate.store.base import StatementRegistry, Store, Tx
 from tidegate.store.migrate import Applied
 from tidegate.store.sql import Dialect, Statement, statements
 from tidegate.store.sqlite import SqliteStore, SqliteTx
-from tidegate.store.sqlite_driver import Driver, connect_to_look, in_wal, library, version, wal_is_safe
+from tidegate.store.sqlite_driver import Driver, connect_to_look, driver_scalar, in_wal, library, version, wal_is_safe
 
 _POOLED = "pooled=true"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*")
@@ -48,10 +48,10 @@ def core_text() -> str:
 def check_url(url: object, driver: str | None = None) -> None:
     """Raises TypeError or ValueError if *url* does not name a database. Opens nothing."""
     if not isinstance(url, str):
-        raise TypeError(f"url: {url!r:.60} is no text; give sqlite:///jobs.db or postgresql://user@host/database")
+        raise TypeError(f"url: {url!r:.60} is not a string; give sqlite:///jobs.db or postgresql://user@host/database")
     _parts(url)
     if driver is not None and not url.startswith("sqlite:"):
-        raise ValueError(f"driver: {driver!r} is for SQLite only")
+        raise ValueError(f"driver: {driver!r} is for SQLite only; leave it out")
     if driver is not None:
         library(driver)
 
@@ -113,7 +113,7 @@ def _open_sqlite(path: str, now: Callable[[], float], driver: str | None, *, dur
             sqlite_files.require_id(path, store.read(_read_id))
             if marker.damaged:
                 store.require_undamaged()
-                sqlite_files.write_marker(path, sqlite_files.Marker(marker.id))
+                sqlite_files.write_marker(path, replace(marker, damaged=False))
     except BaseException:
         store.close()
         raise
@@ -122,22 +122,27 @@ def _open_sqlite(path: str, now: Callable[[], float], driver: str | None, *, dur
 
 def identify(store: Store) -> str:
     """Returns the id of an up-to-date database. Creates it on first use and writes it to SQLite's marker file."""
-    rows = store.read(lambda tx: tx.query("store_value", {"name": "id"}))
-    store_id = str(rows[0][0]) if rows else store.write(_create_id)
-    if isinstance(store, SqliteStore) and sqlite_files.read_marker(store.path) != sqlite_files.Marker(store_id):
-        sqlite_files.write_marker(store.path, sqlite_files.Marker(store_id))
+    store_id = store.read(_stored_id) or store.write(_create_id)
+    if isinstance(store, SqliteStore):
+        marker, right = sqlite_files.read_marker(store.path), sqlite_files.Marker(store_id)
+        # The former database of a restore that has not ended keeps the marker of both.
+        if marker is None or replace(marker, restoring="") != right:
+            sqlite_files.write_marker(store.path, right)
     return store_id
 
 
 def _create_id(tx: Tx) -> str:
     tx.query("store_put", {"name": "id", "value": uuid.uuid4().hex[:12]})
-    return str(tx.query("store_value", {"name": "id"})[0][0])
+    return tx.scalar(str, "store_value", {"name": "id"})
+
+
+def _stored_id(tx: Tx) -> str | None:
+    return tx.scalar_or_none(str, "store_value", {"name": "id"})
 
 
 def _read_id(tx: Tx) -> str | None:
     """Returns None also for a database without tables."""
-    rows = tx.query("store_value", {"name": "id"}) if tx.query("has_migrations_sqlite") else []
-    return str(rows[0][0]) if rows else None
+    return _stored_id(tx) if tx.query("has_migrations_sqlite") else None
 
 
 def _parts(url: str) -> tuple[Dialect, str]:
@@ -199,9 +204,9 @@ def _sqlite(path: str, now: Callable[[], float], driver: str | None) -> Iterator
                 dialect=Dialect.SQLITE,
                 tx=tx,
                 engine=f"SQLite {'.'.join(map(str, version(library)))} ({library})",
-                applied=[Applied(*row) for row in tx.query("migrations")] if tables else [],
+                applied=tx.query_as(Applied, "migrations") if tables else [],
                 refuses=sqlite_files.refusal(Path(path)),
-                journal="wal" if in_wal(path) else str(connection.execute("pragma journal_mode")[0][0]),
+                journal="wal" if in_wal(path) else str(driver_scalar(connection, "pragma journal_mode")),
                 wal_is_safe=wal_is_safe(library),
                 damage=lambda: _damage(connection),
             )
@@ -212,7 +217,7 @@ def _sqlite(path: str, now: Callable[[], float], driver: str | None) -> Iterator
 
 
 def _damage(connection: Driver) -> list[str]:
-    problems = [str(row[0]) for row in connection.execute("pragma quick_check(5)")]
+    problems = [str(problem) for (problem,) in connection.execute("pragma quick_check(5)")]
     return [] if problems == ["ok"] else problems
 
 
@@ -243,7 +248,7 @@ def _postgres(url: str, now: Callable[[], float]) -> Iterator[ReadOnlyStore]:
             dialect=Dialect.POSTGRES,
             tx=tx,
             engine=f"PostgreSQL {_one(connection, 'show server_version')}",
-            applied=[Applied(*row) for row in tx.query("migrations")] if tables else [],
+            applied=tx.query_as(Applied, "migrations") if tables else [],
             ahead=theirs - (asked_at + now()) / 2,
             refuses=_refuses_writes(connection, has_tables=tables),
         )

@@ -9,7 +9,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any, TypeVar
+from typing import TypeAlias, TypeVar
 
 import psycopg
 from psycopg import errors as pg_errors
@@ -18,7 +18,7 @@ from psycopg.rows import tuple_row
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from tidegate.errors import StoreBusy, StoreError, StoreFull, UniqueTaken
-from tidegate.store.base import Params, Row, StatementRegistry, Tx
+from tidegate.store.base import Params, Row, StatementRegistry, Tx, now_of
 from tidegate.store.clock import ServerClock, SteadyClock
 from tidegate.store.postgres_url import BEHIND_POOLER, UNREACHABLE, PostgresAddress
 from tidegate.store.sql import Dialect, Statement, array
@@ -70,12 +70,15 @@ _LISTEN_RETRY_SECONDS = 60.0  # seconds between attempts of a refused LISTEN
 _MAX_BACKENDS = 1000  # remembered server connections behind a pooler
 
 
-class PostgresTx:
+Connection: TypeAlias = psycopg.Connection[Row]
+
+
+class PostgresTx(Tx):
     """Runs statements on one connection. A `{rows}` statement runs once, over arrays."""
 
     __slots__ = ("_registry", "_connection", "_now")
 
-    def __init__(self, connection: psycopg.Connection[Row], registry: StatementRegistry, now: float | None) -> None:
+    def __init__(self, connection: Connection, registry: StatementRegistry, now: float | None) -> None:
         self._connection = connection
         self._registry = registry
         self._now = now
@@ -109,13 +112,13 @@ class PostgresTx:
 
     def others_write(self, table: str) -> bool:
         # An insert holds this lock from before it gets its id until its commit is visible.
-        row = self._connection.execute(
-            "select exists (select 1 from pg_locks where locktype = 'relation' and relation = to_regclass(%s)"
+        locks = self._connection.execute(
+            "select 1 from pg_locks where locktype = 'relation' and relation = to_regclass(%s)"
             " and database = (select oid from pg_database where datname = current_database())"
-            " and mode = 'RowExclusiveLock' and granted and pid <> pg_backend_pid())",
+            " and mode = 'RowExclusiveLock' and granted and pid <> pg_backend_pid() limit 1",
             (table,),
-        ).fetchone()
-        return row is not None and bool(row[0])
+        )
+        return locks.fetchone() is not None
 
     def place(self) -> Row | None:
         """Identifies the server and the table that this connection resolves `tg_job` to."""
@@ -157,8 +160,8 @@ class PostgresStore:
         self._server_clock: ServerClock | None = None
         self._registry = StatementRegistry(statements)
         self._announcer = NotifyThrottle(self._notify)
-        self._known: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
-        self._checked: weakref.WeakSet[psycopg.Connection[Any]] = weakref.WeakSet()
+        self._known: weakref.WeakSet[Connection] = weakref.WeakSet()
+        self._checked: weakref.WeakSet[Connection] = weakref.WeakSet()
         self._checked_backends: set[Row] = set()  # of a pooler
         self.checks: set[Callable[[Tx], object]] = set()
         self._limit = connections
@@ -190,12 +193,14 @@ class PostgresStore:
     def read(self, work: Callable[[Tx], T]) -> T:
         return self._transaction(work, _READING)
 
-    def join_transaction(self, connection: Any) -> Tx:
+    def join_transaction(self, connection: object) -> Tx:
         if not isinstance(connection, psycopg.Connection):
             raise TypeError(f"connection: {type(connection).__module__} is another driver; the queue uses psycopg")
         if connection not in self._known:
             if PostgresTx(connection, self._registry, None).place() != self.read(_place):
-                raise ValueError("connection: it is open on another database, or another schema, than the queue")
+                raise ValueError(
+                    "connection: it is open on another database or schema than the queue; connect it to the same"
+                )
             self._known.add(connection)
         return PostgresTx(connection, self._registry, self._now())
 
@@ -205,7 +210,7 @@ class PostgresStore:
     def now(self) -> float:
         if self._clock is not None:
             return self._clock()
-        return float(self.read(lambda tx: tx.query("clock"))[0][0])
+        return self.read(now_of)
 
     def keep_steady(self, clock: SteadyClock) -> None:
         if self._clock is None:
@@ -306,7 +311,7 @@ class PostgresStore:
         except PoolTimeout as error:
             raise StoreBusy(UNREACHABLE) from error
 
-    def _begin(self, connection: psycopg.Connection[Any], begin: str) -> psycopg.Connection[Any] | Row | None:
+    def _begin(self, connection: Connection, begin: str) -> Connection | Row | None:
         """Begins a transaction. Returns the server connection if it has not written before, else None."""
         if not self._address.pooled:
             connection.execute(begin)
@@ -322,7 +327,7 @@ class PostgresStore:
         backend = cursor.fetchone()
         return None if backend is None or backend[:2] in self._checked_backends else backend[:2]
 
-    def _mark_checked(self, new: psycopg.Connection[Any] | Row) -> None:
+    def _mark_checked(self, new: Connection | Row) -> None:
         if isinstance(new, psycopg.Connection):
             self._checked.add(new)
             return
@@ -330,7 +335,7 @@ class PostgresStore:
             self._checked_backends.clear()  # the checks run again
         self._checked_backends.add(new)
 
-    def _begun(self, connection: psycopg.Connection[Row], *, writes: bool) -> Tx:
+    def _begun(self, connection: Connection, *, writes: bool) -> Tx:
         tx, steady = PostgresTx(connection, self._registry, self._now()), self._steady
         if steady is None:
             return tx
@@ -342,7 +347,7 @@ class _NotCommitted(Exception):
     """The connection was lost before the commit was sent."""
 
 
-def _cursor(connection: psycopg.Connection[Any]) -> psycopg.RawCursor[Row]:
+def _cursor(connection: Connection) -> psycopg.RawCursor[Row]:
     """Returns a cursor with our parameter style and row type. A user's connection may be configured differently.
 
     It is a raw cursor because psycopg would parse the parameter names of each text again.
@@ -356,11 +361,11 @@ def _encoded(sql: str) -> bytes:
     return sql.encode()
 
 
-def _configure(connection: psycopg.Connection[Any]) -> None:
+def _configure(connection: Connection) -> None:
     connection.execute(_SHORT)
 
 
-def _roll_back(connection: psycopg.Connection[Any]) -> None:
+def _roll_back(connection: Connection) -> None:
     """Rolls back a failed transaction. Closes a connection that cannot."""
     if connection.closed or connection.info.transaction_status is TransactionStatus.IDLE:
         return

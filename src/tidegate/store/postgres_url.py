@@ -71,7 +71,7 @@ class PostgresAddress:
             problem = str(error).partition(chr(34))[0].strip()  # the rest may contain a password
             raise ValueError(f"{field}: {problem}") from None
         if not all(port.isdigit() for port in str(options_by_name.get("port", 0)).split(",")):
-            raise ValueError(f"{field}: its port is no number")
+            raise ValueError(f"{field}: the port of the URL is not a number; give one such as 5432")
         options = str(options_by_name.pop("options", None) or "")
         if pooled:
             settings = {**_SESSION, **dict(_settings(options, field))}

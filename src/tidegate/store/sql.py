@@ -85,7 +85,7 @@ def statements(text: str, dialect: Dialect, prefix: str = "") -> tuple[Statement
     seen, parsed = set[str](), list[Statement]()
     for name, body in _blocks(text):
         if name in seen:
-            raise ValueError(f"statement {name!r} stands twice")
+            raise ValueError(f"statement {name!r} is defined twice; rename one")
         seen.add(name)
         parsed.append(compiled(prefix + name, body, dialect))
     return tuple(parsed)
@@ -136,7 +136,7 @@ def _expanded(name: str, body: str, dialect: Dialect, *, one: bool = False) -> t
             sql, columns = _rows(match[2], dialect, one=one)
             return sql
         if match[1] not in FRAGMENTS or match[2].strip():
-            raise ValueError(f"statement {name!r}: there is no fragment {match[0]!r}")
+            raise ValueError(f"statement {name!r}: unknown fragment {match[0]!r}; define it first")
         return FRAGMENTS[match[1]][dialect is Dialect.POSTGRES]
 
     return _FRAGMENT.sub(expand, body).strip(), columns
@@ -165,7 +165,7 @@ def script(text: str, dialect: Dialect) -> list[str]:
 def _rows(spec: str, dialect: Dialect, *, one: bool) -> tuple[str, tuple[str, ...]]:
     pairs = [part.split() for part in spec.split(",")]
     if not pairs or any(len(pair) < 2 for pair in pairs):
-        raise ValueError(f"{{rows{spec}}}: give a name and a type for each column")
+        raise ValueError(f"{{rows{spec}}} is incomplete; give a name and a type for each column")
     names = tuple(pair[0] for pair in pairs)
     if dialect is Dialect.SQLITE:
         return f"(select {', '.join(f':{name} as {name}' for name in names)}) as given", names
@@ -190,7 +190,9 @@ def _split(text: str) -> Iterator[tuple[str, str]]:
         elif head:
             body.append(line)
         elif line.strip() and not line.startswith("--"):
-            raise ValueError(f"a statement without a name: {line.strip()[:60]!r}")
+            raise ValueError(
+                f"{line.strip()[:60]!r} is a statement without a name; put a line '-- name: NAME' before it"
+            )
     yield from _named(head, _body(body))
 
 
@@ -215,14 +217,14 @@ def _body(lines: list[str]) -> str:
 _NOTHING = type(None)
 
 
-def array(values: list[Any]) -> Any:
+def array(values: list[Any]) -> object:
     """Returns the literal of an array of strings or numbers. Other lists are returned for the driver to encode."""
     kinds = frozenset(map(type, values))
     written = _WRITTEN.get(kinds)
     return values if written is None else written(values)
 
 
-def _texts(values: list[str]) -> Any:
+def _texts(values: list[str]) -> object:
     one = "\0".join(values)
     if one.count("\0") >= len(values):
         return values  # no database stores a NUL: the driver raises
@@ -250,7 +252,7 @@ def _gaps(values: list[None]) -> str:
     return "{" + ",".join(["NULL"] * len(values)) + "}"
 
 
-_WRITTEN: dict[frozenset[type], Callable[[Any], Any]] = {
+_WRITTEN: dict[frozenset[type], Callable[[Any], object]] = {
     frozenset({str}): _texts,
     frozenset({str, _NOTHING}): _texts_with_gaps,
     frozenset({_NOTHING}): _gaps,

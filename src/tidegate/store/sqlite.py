@@ -15,7 +15,7 @@ from tidegate.store.base import Params, Progress, Row, StatementRegistry, Tx, un
 from tidegate.store.clock import SteadyClock
 from tidegate.store.group_commit import GroupCommit
 from tidegate.store.sql import Dialect, Statement
-from tidegate.store.sqlite_driver import Driver, connect, library, make_private, same_file
+from tidegate.store.sqlite_driver import Driver, connect, driver_scalar, library, make_private, same_file
 from tidegate.store.sqlite_files import OpenFiles, lacks_pages, read_marker
 
 # One SQLite library per file and process: when one of two libraries closes the file, the other loses its locks.
@@ -35,7 +35,7 @@ def take(path: str, driver: str | None) -> str:
         wanted = used if driver is None and used else library(driver)
         if used and wanted != used:
             raise StoreError(
-                f"the file is open with {used} in this process, and {wanted} beside it would corrupt it; "
+                f"the file is open with {used} in this process, and a second library, {wanted}, would corrupt it; "
                 f"give driver={used!r}"
             )
         _open[file] = (wanted, stores + 1)
@@ -61,7 +61,7 @@ _FORGOTTEN = 1000  # reads: a reader that was idle for this many is closed
 _FORKED = "the store was opened before a fork; open it in the child, SQLite does not survive it"
 
 
-class SqliteTx:
+class SqliteTx(Tx):
     """Runs statements on one connection. A `{rows}` statement runs once per row."""
 
     __slots__ = ("_registry", "_execute", "_now")
@@ -180,16 +180,22 @@ class SqliteStore:
             reader.execute("commit")
             return result
 
-    def join_transaction(self, connection: Any) -> Tx:
+    def join_transaction(self, connection: object) -> Tx:
         module = type(connection).__module__.partition(".")[0]
         if module != self.driver:
+            if module not in ("apsw", "sqlite3"):
+                raise TypeError(f"connection must be an open connection of {self.driver}, got a connection of {module}")
             raise TypeError(
-                f"connection: it is of {module}, the queue uses {self.driver}; two libraries on one file corrupt it"
+                f"connection: it is of {module}, the queue uses {self.driver}; two libraries on one file corrupt it, so"
+                f" give Queue(driver={module!r})"
             )
         self._require_files(acknowledging=False)
         if not same_file(connection, self.path):
-            raise ValueError("connection: it is open on another file than the queue")
-        return SqliteTx(lambda sql, params: list(connection.execute(sql, params)), self._registry, self._clock())
+            raise ValueError(
+                "connection: it is open on another file than the queue; connect it to the file of the queue"
+            )
+        user: Any = connection
+        return SqliteTx(lambda sql, params: list(user.execute(sql, params)), self._registry, self._clock())
 
     def add(self, statements: Iterable[Statement]) -> None:
         self._registry.add(statements)
@@ -219,7 +225,7 @@ class SqliteStore:
                 raise StoreError("the store is closed")
             if self._watching is None:
                 self._watching = self._connect()
-            return int(self._watching.execute("pragma data_version")[0][0])
+            return int(driver_scalar(self._watching, "pragma data_version"))
 
     def backup(self, path: str, progress: Progress = unheard) -> None:
         """Writes a consistent copy during concurrent writes. *progress* counts pages. If it raises, the copy ends."""
@@ -234,7 +240,7 @@ class SqliteStore:
         """Returns the problems that SQLite finds in the file. Empty if it is intact."""
         try:
             with self._reader() as reader:
-                problems = [str(row[0]) for row in reader.execute("pragma integrity_check")]
+                problems = [str(problem) for (problem,) in reader.execute("pragma integrity_check")]
         except StoreDamaged as error:
             return [str(error)]
         return [] if problems == ["ok"] else problems
@@ -318,8 +324,8 @@ class SqliteStore:
     def _require_whole(self, probe: Driver) -> None:
         """Raises StoreDamaged if the file is shorter than its database. A restored copy may shrink the database."""
         for _ in range(2):  # a concurrent change of another process is not damage
-            pages = int(probe.execute("pragma page_count")[0][0])
-            size = int(probe.execute("pragma page_size")[0][0])
+            pages = int(driver_scalar(probe, "pragma page_count"))
+            size = int(driver_scalar(probe, "pragma page_size"))
             try:
                 if not pages or not lacks_pages(self.path, pages, size):
                     self._files.accept_size()

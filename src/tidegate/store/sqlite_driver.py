@@ -9,15 +9,12 @@ import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import quote
 
 from tidegate.errors import StoreBusy, StoreDamaged, StoreError, StoreFull, UniqueTaken
-from tidegate.store.base import Progress
-
-Row = tuple[Any, ...]
+from tidegate.store.base import Params, Progress, Row
 
 _MIN_VERSION = (3, 35, 0)  # supports RETURNING and UPDATE FROM
 # In older versions two connections that write and checkpoint at once could corrupt a WAL database.
@@ -37,10 +34,16 @@ class Driver(Protocol):
 
     @property
     def in_transaction(self) -> bool: ...
-    def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]: ...
+    def execute(self, sql: str, params: Params | None = None) -> list[Row]: ...
     def close(self) -> None: ...
     def keep_log(self) -> None: ...
     def backup_to(self, path: str, progress: Progress) -> None: ...
+
+
+def driver_scalar(connection: Driver, sql: str) -> Any:
+    """Returns the first column of the first row."""
+    value, *_ = connection.execute(sql)[0]
+    return value
 
 
 def library(driver: str | None) -> str:
@@ -115,7 +118,9 @@ def _set_up(connection: Driver, driver: str, patience: float) -> None:
     journal = "wal" if wal_is_safe(driver) else "truncate"
     current = _set_journal(connection, journal, patience)
     if journal != "wal" and current == "wal":
-        raise StoreBusy("another process has the file open with a newer SQLite; this one is not safe beside it")
+        raise StoreBusy(
+            "another process has the file open with a newer SQLite, which is not safe; use the same version"
+        )
     for pragma in ("synchronous = full", "foreign_keys = on", "mmap_size = 0"):
         connection.execute(f"pragma {pragma}")
 
@@ -129,7 +134,7 @@ def _set_journal(connection: Driver, journal: str, patience: float) -> str:
     until = time.monotonic() + patience
     while True:
         try:
-            return str(connection.execute(f"pragma journal_mode = {journal}")[0][0])
+            return str(driver_scalar(connection, f"pragma journal_mode = {journal}"))
         except StoreBusy as error:
             if "locked" not in str(error) or time.monotonic() >= until:
                 raise
@@ -161,7 +166,7 @@ class ApswDriver:
     def in_transaction(self) -> bool:
         return bool(self.raw.in_transaction)
 
-    def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]:
+    def execute(self, sql: str, params: Params | None = None) -> list[Row]:
         try:
             rows: list[Row] = self._cursor.execute(sql, params).fetchall()
             return rows
@@ -220,7 +225,7 @@ class StdlibDriver:
     def in_transaction(self) -> bool:
         return self.raw.in_transaction
 
-    def execute(self, sql: str, params: Mapping[str, Any] | None = None) -> list[Row]:
+    def execute(self, sql: str, params: Params | None = None) -> list[Row]:
         try:
             return self.raw.execute(sql, params or {}).fetchall()
         except sqlite3.Error as error:

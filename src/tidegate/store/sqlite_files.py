@@ -15,14 +15,14 @@ import secrets
 import struct
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tidegate.errors import StoreDamaged, StoreError, StoreMissing
 
 _log = logging.getLogger("tidegate.store")
 
-_DAMAGED = "damaged"
+_DAMAGED, _RESTORING = "damaged", "restoring"
 _CHECK_EVERY = 0.05  # seconds between two checks of readers
 _PENDING_BYTE = 0x40000000  # SQLite never writes the page with this byte
 _WAL_HEADER, _FRAME_HEADER = struct.Struct(">8xI4x8s8x"), struct.Struct(">II8s8x")
@@ -38,6 +38,7 @@ class Marker:
 
     id: str
     damaged: bool = False  # the next process that opens it checks the whole file first
+    restoring: str = ""  # the id of a copy that replaces it at this moment: either of both is expected
 
 
 def marker_file(path: str) -> Path:
@@ -53,7 +54,8 @@ def read_marker(path: str) -> Marker | None:
     except OSError as error:
         reason = error.strerror or type(error).__name__
         raise StoreError(f"{marker_file(path)} cannot be read ({reason.lower()}); give this user the right") from error
-    return Marker(words[0] if words else "", damaged=_DAMAGED in words[1:])
+    id_, *flags = words or [""]
+    return Marker(id_, damaged=_DAMAGED in flags, restoring=flags[-1] if _RESTORING in flags[:-1] else "")
 
 
 def write_marker(path: str, marker: Marker) -> None:
@@ -62,7 +64,9 @@ def write_marker(path: str, marker: Marker) -> None:
     try:
         number = os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o660)
         try:
-            os.write(number, f"{marker.id}{f' {_DAMAGED}' if marker.damaged else ''}\n".encode())
+            flags = [_DAMAGED] * marker.damaged + [_RESTORING, marker.restoring] * bool(marker.restoring)
+            os.write(number, f"{' '.join([marker.id, *flags])}\n".encode())
+            os.fsync(number)
         finally:
             os.close(number)
         draft.replace(marker_file(path))
@@ -94,7 +98,7 @@ def require_expected(path: str) -> None:
 def require_id(path: str, store_id: str | None) -> None:
     """Raises StoreMissing if the database is not the expected one."""
     marker = read_marker(path)
-    if marker is not None and marker.id and marker.id != store_id:
+    if marker is not None and marker.id and store_id not in (marker.id, marker.restoring or marker.id):
         raise StoreMissing(
             f"{path} is not the database that belongs here: its id is {store_id or 'missing'}, "
             f"{marker_file(path).name} says {marker.id}. Put the right file back, or restore a copy: "
@@ -179,7 +183,7 @@ class OpenFiles:
             _log.error("database_damaged file=%s why=%s hint=restore a copy", Path(self._path).name, reason)
             marker = read_marker(self._path)
             if marker is not None:
-                write_marker(self._path, Marker(marker.id, damaged=True))
+                write_marker(self._path, replace(marker, damaged=True))
         return StoreDamaged(self._damage)
 
     def _side_files_match(self) -> bool:

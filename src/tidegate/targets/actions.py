@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
-from typing import Any
 
 from tidegate import audit, outbox
 from tidegate.audit import AuditSubject as At
 from tidegate.durations import Until, ahead
-from tidegate.errors import NotFound
 from tidegate.events import EventKind, NoticeKind
 from tidegate.guard import cooldown as resting
 from tidegate.guard.breaker_state import CLOSED, OPEN
@@ -21,6 +18,7 @@ from tidegate.store.base import Tx, now_of
 from tidegate.targets import breaker, table
 from tidegate.targets.breaker import StoredBreaker
 from tidegate.targets.table import StoredKeyHealth, TargetRow
+from tidegate.validation import similar
 
 RESET = "breaker_reset"
 
@@ -96,8 +94,7 @@ def move_breaker(tx: Tx, name: str, before: StoredBreaker, after: StoredBreaker,
 def require_target(tx: Tx, name: str) -> tuple[TargetRow, float]:
     """Locks the row of a target. Returns it and the store's time. Raises NotFound with a suggestion."""
     if table.target(tx, name) is None:
-        there = [row.name for row in table.targets(tx)]
-        raise NotFound(f"there is no target {name!r}{meant_name(name, there)}")
+        raise table.unknown_target(tx, name)
     rows, now = table.lock_targets(tx, [name])
     return rows[name], now_of(tx) if now is None else now
 
@@ -114,7 +111,7 @@ def clear_key(tx: Tx, target: str, key: str, by: str, *, noted: bool = True) -> 
     require_target(tx, target)
     row = table.lock_holds(tx, [(target, key)]).get((target, key))
     now = now_of(tx)
-    running = bool(tx.query("running_in", {"target": target, "lane": key})[0][0])
+    running = tx.scalar(bool, "running_in", {"target": target, "lane": key})
     table.put_hold(tx, StoredKeyHealth(target=target, lane=key, since=now, failed_at=now if running else 0.0))
     told = outbox.acknowledge_recovered(tx, target, key)
     if noted:
@@ -168,9 +165,9 @@ def record_action(
     by: str,
     kind: str,
     place: At,
-    fields: Mapping[str, Any],
-    was: Mapping[str, Any],
-    became: Mapping[str, Any],
+    fields: Mapping[str, object],
+    was: Mapping[str, object],
+    became: Mapping[str, object],
 ) -> None:
     """Writes the event of a queue or a target, and the audit entry."""
     table.append_event(tx, place.subject, place.name, str(kind), str(by), key_text=place.lane, fields=fields)
@@ -181,11 +178,11 @@ def _key(target: str, key: str) -> At:
     return At(subject="target", name=target, lane=key)
 
 
-def pause_detail(until: float | None, now: float) -> dict[str, Any]:
+def pause_detail(until: float | None, now: float) -> dict[str, object]:
     return {"state": "on"} if until is None or until <= now else {"state": "paused", "until": until}
 
 
-def _held(row: StoredKeyHealth | None) -> dict[str, Any]:
+def _held(row: StoredKeyHealth | None) -> dict[str, object]:
     """The state of a key before a change, for the audit entry."""
     if row is None or row.reason == table.NOT_HELD:
         return {"state": "free"}
@@ -194,5 +191,5 @@ def _held(row: StoredKeyHealth | None) -> dict[str, Any]:
 
 
 def meant_name(given: str, known: Collection[str]) -> str:
-    close = get_close_matches(given, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    close = similar(given, known)
+    return f"; did you mean {close!r}?" if close else ""

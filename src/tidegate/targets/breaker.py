@@ -35,27 +35,33 @@ class StoredBreaker:
     adaptive_limit: AdaptiveLimit | None = None  # limits concurrency after an outage until full load is proven
     opened: TripReason | None = None  # why it is open; None if it is not open, or the reason was not recorded
     tripped_at: float | None = None  # while it is not closed: when it left the closed state
+    good_generation: int | None = None  # while it is not closed: the last half-open generation with a successful trial
+    trial_key: str = ""  # while it is not closed: the key of the last trial
 
     def dump(self) -> str:
-        kept: dict[str, object] = {"buckets": self.buckets, "run": self.run, "good": self.good, "totals": self.totals}
+        fields: dict[str, object] = {"buckets": self.buckets, "run": self.run, "good": self.good, "totals": self.totals}
         if self.transitions:
-            kept["moves"] = self.transitions
+            fields["moves"] = self.transitions
         if self.adaptive_limit is not None:
-            kept["climb"] = self.adaptive_limit.dump()
+            fields["climb"] = self.adaptive_limit.dump()
         if self.opened is not None:
-            kept["opened"] = self.opened.dump()
+            fields["opened"] = self.opened.dump()
         if self.tripped_at is not None:
-            kept["tripped_at"] = self.tripped_at
-        return json.dumps(kept if self.by is None else {**kept, "by": self.by})
+            fields["tripped_at"] = self.tripped_at
+        if self.good_generation is not None:
+            fields["good_generation"] = self.good_generation
+        if self.trial_key:
+            fields["trial_key"] = self.trial_key
+        return json.dumps(fields if self.by is None else {**fields, "by": self.by})
 
     @classmethod
     def load(
         cls, state: str, generation: int, since: float, until: float | None, closed_at: float | None, counts: str
     ) -> StoredBreaker:
-        kept = json.loads(counts)
-        buckets = tuple((float(began), int(n), int(bad)) for began, n, bad in kept.get("buckets", ()))
-        good, bad, rejected = kept.get("totals", (0, 0, 0))
-        moves = tuple((str(old), str(new), int(n)) for old, new, n in kept.get("moves", ()))
+        fields = json.loads(counts)
+        buckets = tuple((float(began), int(n), int(bad)) for began, n, bad in fields.get("buckets", ()))
+        good, bad, rejected = fields.get("totals", (0, 0, 0))
+        moves = tuple((str(old), str(new), int(n)) for old, new, n in fields.get("moves", ()))
         return cls(
             state=state,
             generation=generation,
@@ -63,14 +69,16 @@ class StoredBreaker:
             until=until,
             closed_at=closed_at,
             buckets=buckets,
-            run=int(kept.get("run", 0)),
-            good=int(kept.get("good", 0)),
-            by=kept.get("by"),
+            run=int(fields.get("run", 0)),
+            good=int(fields.get("good", 0)),
+            by=fields.get("by"),
             totals=(int(good), int(bad), int(rejected)),
             transitions=moves,
-            adaptive_limit=AdaptiveLimit.load(kept["climb"]) if "climb" in kept else None,
-            opened=TripReason.load(kept.get("opened")),
-            tripped_at=kept.get("tripped_at"),
+            adaptive_limit=AdaptiveLimit.load(fields["climb"]) if "climb" in fields else None,
+            opened=TripReason.load(fields.get("opened")),
+            tripped_at=fields.get("tripped_at"),
+            good_generation=fields.get("good_generation"),
+            trial_key=fields.get("trial_key", ""),
         )
 
 
@@ -127,6 +135,17 @@ def half_open_slots(row: StoredBreaker, policy: BreakerPolicy, under_way: int) -
     return UNLIMITED
 
 
+def outage_at_trial(row: StoredBreaker, now: float) -> float | None:
+    """Seconds since the breaker opened, if a job claimed now is a trial of a service that has not responded since.
+
+    None if it is not a trial, or if a trial in this half-open state or the one before succeeded. Then the service
+    works, and a trial that fails is the fault of its job.
+    """
+    if row.state != HALF_OPEN or (row.good_generation is not None and row.good_generation >= row.generation - 2):
+        return None
+    return now - _tripped_at(row, now)
+
+
 def record_results(
     row: StoredBreaker, policy: BreakerPolicy, results: Sequence[tuple[bool, int]], now: float
 ) -> StoredBreaker:
@@ -135,7 +154,9 @@ def record_results(
         return row
     good, bad, rejected = row.totals
     n = sum(ok for ok, _ in results)
-    row = replace(row, totals=(good + n, bad + len(results) - n, rejected))
+    trials = _trial_generation(row)
+    good_generation = trials if any(ok and generation == trials for ok, generation in results) else row.good_generation
+    row = replace(row, totals=(good + n, bad + len(results) - n, rejected), good_generation=good_generation)
     for ok, generation in results:
         if generation == row.generation:
             row = _one(row, policy, now, ok=ok)
@@ -166,13 +187,21 @@ def force_open(
         by=by,
         opened=why,
         tripped_at=_tripped_at(row, now),
+        good_generation=row.good_generation,
+        trial_key=row.trial_key,
     )
     return _following(row, fresh)
 
 
 def half_open(row: StoredBreaker, now: float) -> StoredBreaker:
     fresh = StoredBreaker(
-        state=HALF_OPEN, since=now, closed_at=row.closed_at, run=row.run, tripped_at=_tripped_at(row, now)
+        state=HALF_OPEN,
+        since=now,
+        closed_at=row.closed_at,
+        run=row.run,
+        tripped_at=_tripped_at(row, now),
+        good_generation=row.good_generation,
+        trial_key=row.trial_key,
     )
     return _following(row, fresh)
 
@@ -228,6 +257,14 @@ def trip(row: StoredBreaker, policy: BreakerPolicy, now: float, rule: OpenedBy) 
     """Opens the breaker because of *rule*, for the duration of the policy."""
     lasts = policy.open_after(now - _tripped_at(row, now))
     return force_open(row, now, None if policy.timeout is None else now + lasts, rule=rule)
+
+
+def _trial_generation(row: StoredBreaker) -> int | None:
+    """The generation of the current half-open state, or of the one before the breaker opened again."""
+    if row.state == HALF_OPEN:
+        return row.generation
+    reopened = row.state == OPEN and row.tripped_at is not None and row.tripped_at < row.since
+    return row.generation - 1 if reopened else None
 
 
 def _tripped_at(row: StoredBreaker, now: float) -> float:

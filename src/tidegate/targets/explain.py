@@ -6,9 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-from tidegate.errors import NotFound
 from tidegate.guard import capacity
 from tidegate.guard.breaker_state import CLOSED, HALF_OPEN, OPEN
 from tidegate.guard.capacity import CapacityLimits, FillLevel
@@ -19,6 +17,7 @@ from tidegate.store.base import Tx, now_of
 from tidegate.targets import breaker as target_breaker
 from tidegate.targets import status, table
 from tidegate.targets.table import StoredKeyHealth, TargetRow
+from tidegate.validation import JsonObject
 
 
 class WaitsFor(StrEnum):
@@ -47,7 +46,7 @@ class WaitReason:
     ended_by: EndedBy
     message: str  # for users
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {
             "reason": str(self.reason),
             "subject": self.subject,
@@ -141,7 +140,7 @@ def _held(hold: StoredKeyHealth, now: float) -> Iterator[WaitReason]:
     )
 
 
-def _breaker(row: TargetRow, rules: dict[str, Any], probing: int, now: float) -> Iterator[WaitReason]:
+def _breaker(row: TargetRow, rules: JsonObject, probing: int, now: float) -> Iterator[WaitReason]:
     breaker, numbers = row.breaker, rules.get("breaker")
     if breaker.state == CLOSED or (breaker.state == OPEN and breaker.until is not None and now >= breaker.until):
         return
@@ -271,7 +270,7 @@ def target(tx: Tx, name: str, key: str | None = None) -> list[WaitReason]:
     """Why the jobs of a target or a key wait, and the calls of programs that guard it. Raises NotFound."""
     row = table.target(tx, name)
     if row is None:
-        raise NotFound(f"there is no target {name!r}")
+        raise table.unknown_target(tx, name)
     now = now_of(tx)
     reasons = [*of_target(tx, name, key, now), *(() if key else of_programs(row, now))]
     return in_order(reasons)

@@ -6,7 +6,6 @@ The rules are those of a guarded call: fatal before cooldown before backoff, and
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from tidegate.events import EventKind, NoticeKind
 from tidegate.faults.fault import Fault, Reach, Reason
@@ -23,7 +22,7 @@ class Changed:
     """The new row of a key, and the events and notices of the change."""
 
     row: StoredKeyHealth
-    news: tuple[tuple[EventKind, dict[str, Any]], ...] = ()
+    news: tuple[tuple[EventKind, dict[str, object]], ...] = ()
     notices: tuple[NoticeKind, ...] = ()
 
 
@@ -40,7 +39,7 @@ def record_failure(
     if cleared and claimed_at <= row.failed_at:
         return Changed(row)  # the attempt used credentials that were replaced since
     rest, change = _rested(row.rest, rules, fault, now)
-    news: list[tuple[EventKind, dict[str, Any]]] = []
+    news: list[tuple[EventKind, dict[str, object]]] = []
     told: list[NoticeKind] = []
     if change is CooldownChange.DISABLED:
         told.append(NoticeKind.DISABLED)
@@ -86,7 +85,7 @@ def record_failure(
 def record_success(row: StoredKeyHealth, now: float) -> Changed:
     """Clears the failures of a key, and its cooldown if that has ended. A late success does not end a cooldown."""
     rest, change = resting.record_success(row.rest, now)
-    news: list[tuple[EventKind, dict[str, Any]]] = []
+    news: list[tuple[EventKind, dict[str, object]]] = []
     if change is CooldownChange.ENABLED:
         news.append((EventKind.TARGET_ENABLED, {"by": resting.AUTO}))
     if row.told:

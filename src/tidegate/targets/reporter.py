@@ -17,7 +17,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tidegate import outbox
 from tidegate.clock import SYSTEM
@@ -44,7 +43,7 @@ _UNREPORTED_KINDS = frozenset({EventKind.CALL_FAILED, EventKind.NOTICE})  # noti
 
 _FORKED_STORES: list[Store] = []  # opened before a fork; closing them here would close the parent's connections
 
-Summary = Callable[[], dict[str, Any]]
+Summary = Callable[[], dict[str, object]]
 Adopt = Callable[[Iterable[tuple[str, str | None]]], None]
 Follow = Callable[[RemoteOrders], None]
 
@@ -217,8 +216,8 @@ class Reporter:
             raise
         return store
 
-    def _summaries(self) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+    def _summaries(self) -> dict[str, dict[str, object]]:
+        found: dict[str, dict[str, object]] = {}
         for name, ref in list(self._targets.items()):
             summary = ref()
             if summary is None:
@@ -231,7 +230,7 @@ class Reporter:
         return found
 
     def _write(
-        self, tx: Tx, events: list[_PendingEvent], summaries: dict[str, dict[str, Any]], asked_at: float
+        self, tx: Tx, events: list[_PendingEvent], summaries: dict[str, dict[str, object]], asked_at: float
     ) -> tuple[list[_PendingEvent], dict[str, RemoteOrders]]:
         """Writes events and summaries. Returns the notices to publish, and the operator orders by target."""
         me = this_program()

@@ -6,15 +6,14 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from tidegate.errors import NotFound
 from tidegate.labels import TARGETS
-from tidegate.store.base import Row, Tx, now_of
+from tidegate.store.base import Tx, now_of
 from tidegate.targets import explain, table
 from tidegate.targets.explain import WaitReason
 from tidegate.targets.status import PROGRAM_GONE, HeldKeys, TargetStatus, standing
-from tidegate.targets.table import StoredKeyHealth, TargetEvent, TargetRow
+from tidegate.targets.table import RawTarget, StoredKeyHealth, TargetEvent, TargetRow
+from tidegate.validation import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +33,8 @@ class TargetReport:
     paused_by: str | None
     held_keys: int
     running: int
-    rules: dict[str, Any] = field(default_factory=dict)
-    programs: dict[str, Any] = field(default_factory=dict)
+    rules: JsonObject = field(default_factory=dict)
+    programs: JsonObject = field(default_factory=dict)
 
     @property
     def icon(self) -> str:
@@ -45,7 +44,7 @@ class TargetReport:
     def tone(self) -> str:
         return TARGETS[self.token].tone
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         return {**{name: getattr(self, name) for name in self.__slots__}, "icon": self.icon}
 
 
@@ -60,7 +59,7 @@ class StatusRow:
 
     name: str
     token: str
-    raw: Row
+    raw: RawTarget
     keys: Sequence[HeldKeys]
     running: int
     tried: bool
@@ -68,7 +67,7 @@ class StatusRow:
 
     @property
     def row(self) -> TargetRow:
-        return table.target_of(self.raw)
+        return self.raw.parsed()
 
     @property
     def how(self) -> TargetStatus:
@@ -107,26 +106,25 @@ class StatusRow:
 def standings(tx: Tx, name: str | None = None) -> list[StatusRow]:
     """The status of every target, or of one. The number of queries does not depend on the number of targets."""
     now = now_of(tx)
-    rows = tx.query("targets") if name is None else tx.query("target", {"name": name})
+    rows = tx.query_as(RawTarget, "targets") if name is None else tx.query_as(RawTarget, "target", {"name": name})
     held: defaultdict[str, list[HeldKeys]] = defaultdict(list)
-    for row in tx.query("holds_added_up", {"target": name or ""}):
-        held[row[0]].append(HeldKeys(*row))
+    for keys in tx.query_as(HeldKeys, "holds_added_up", {"target": name or ""}):
+        held[keys.target].append(keys)
     running = {target: int(n) for target, n in tx.query("running_by_target")}
-    untried = {row[0] for row in rows if not table.has_moved(row) and row[0] not in running}
-    untried -= {
-        row[0] for row in tx.query_many("targets_tried", [{"name": untried_name} for untried_name in sorted(untried)])
-    }
+    untried = {row.name for row in rows if not row.has_moved and row.name not in running}
+    untried -= {tried for (tried,) in tx.query_many("targets_tried", [{"name": target} for target in sorted(untried)])}
     return [
-        _stands(row, held.get(row[0], ()), running.get(row[0], 0), now, tried=row[0] not in untried) for row in rows
+        _stands(row, held.get(row.name, ()), running.get(row.name, 0), now, tried=row.name not in untried)
+        for row in rows
     ]
 
 
-def _stands(raw: Row, held: Sequence[HeldKeys], running: int, now: float, *, tried: bool) -> StatusRow:
-    if held or not table.has_no_gates(raw):
-        token = standing(table.target_of(raw), held, now, tried=tried).token
+def _stands(raw: RawTarget, held: Sequence[HeldKeys], running: int, now: float, *, tried: bool) -> StatusRow:
+    if held or not raw.has_no_gates:
+        token = standing(raw.parsed(), held, now, tried=tried).token
     else:
         token = "ok" if tried else "new"  # the fast path, for almost all targets
-    return StatusRow(raw[0], token, raw, held, running, tried, now)
+    return StatusRow(raw.name, token, raw, held, running, tried, now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +137,7 @@ class TargetDetail:
     events: list[TargetEvent]
     of_programs: frozenset[str] = frozenset()  # keys that only programs report, and no job uses
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> JsonObject:
         keys = [
             {
                 "key": row.lane,
@@ -163,7 +161,7 @@ class TargetDetail:
 def one(tx: Tx, name: str, limit: int = 50) -> TargetDetail:
     row_status = next(iter(standings(tx, name)), None)
     if row_status is None:
-        raise NotFound(f"there is no target {name!r}")
+        raise table.unknown_target(tx, name)
     keys = [hold for hold in table.holds_of(tx, name, limit) if hold.reason != table.NOT_HELD]
     report, known = row_status.report(), {hold.lane for hold in keys}
     theirs = {row.lane: row for row in _of_programs(report, row_status.now) if row.lane not in known}

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.guard import capacity
 from tidegate.guard.breaker_state import HALF_OPEN, OPEN
@@ -14,6 +13,7 @@ from tidegate.guard.hold import HoldReason
 from tidegate.labels import TARGETS, URGENCY, ahead, failed_so_often, format_duration, in_brackets, many, opened_because
 from tidegate.targets import breaker as target_breaker
 from tidegate.targets.table import TargetRow
+from tidegate.validation import JsonObject
 
 PROGRAM_GONE = 60.0  # seconds without a report after which a program counts as stopped
 
@@ -148,9 +148,9 @@ def of_programs(row: TargetRow, now: float, *, tried: bool) -> Iterator[TargetSt
         yield TargetStatus(token, line, report.get("since") or report.get("at"), until)
 
 
-def _of_program(report: Mapping[str, Any]) -> tuple[str, int]:
+def _of_program(report: JsonObject) -> tuple[str, int]:
     """The status token for one program's report, and the consecutive failures of its breakers."""
-    breakers: Sequence[Mapping[str, Any]] = list(report.get("breakers", {}).values())
+    breakers: Sequence[JsonObject] = list(report.get("breakers", {}).values())
     states = {breaker.get("state") for breaker in breakers}
     failures = max((int(breaker.get("consecutive_failures", 0)) for breaker in breakers), default=0)
     tokens = {
@@ -192,6 +192,6 @@ def full(row: TargetRow, now: float) -> int | None:
     return taken if taken >= limits.cap else None
 
 
-def _rules(row: TargetRow) -> dict[str, Any]:
-    rules: dict[str, Any] = json.loads(row.rules) if row.rules else {}
+def _rules(row: TargetRow) -> JsonObject:
+    rules: JsonObject = json.loads(row.rules) if row.rules else {}
     return rules

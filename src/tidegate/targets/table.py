@@ -7,12 +7,14 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
-from typing import Any
+from typing import NamedTuple
 
+from tidegate.errors import NotFound
 from tidegate.guard.breaker_state import CLOSED
 from tidegate.guard.cooldown import FRESH, CooldownState
-from tidegate.store.base import Row, Tx
+from tidegate.store.base import Tx
 from tidegate.targets.breaker import StoredBreaker
+from tidegate.validation import JsonObject, similar
 
 # The reason of a key that is not held: its row only counts failures, or stores when an operator cleared it.
 NOT_HELD = "open"
@@ -22,7 +24,7 @@ _IDLE, _IDLE_COUNTED = 86_400.0, 7 * 86_400.0  # seconds; the second if failures
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRow:
-    """The row of one target, which all workers share."""
+    """The state of one target, which all workers share."""
 
     name: str
     paused_at: float | None = None
@@ -34,6 +36,53 @@ class TargetRow:
     rules: str | None = None  # JSON: the policy, as its workers published it
     reported_at: float | None = None
     summary: str | None = None  # JSON: the last report of each program that guards it
+
+
+class RawTarget(NamedTuple):
+    """The columns of a target. Most of what is asked about thousands of targets needs no breaker from JSON."""
+
+    name: str
+    paused_at: float | None
+    paused_until: float | None
+    paused_by: str | None
+    breaker: str
+    generation: int
+    breaker_since: float
+    breaker_until: float | None
+    counts: str
+    closed_at: float | None
+    paid_until: float | None
+    capacity: str | None
+    rules: str | None
+    reported_at: float | None
+    summary: str | None
+    now: float  # the store's time
+
+    @property
+    def has_no_gates(self) -> bool:
+        """Whether it has no pause, no open breaker, no program report and no fill level."""
+        return self.paused_until is None and self.breaker == CLOSED and self.capacity is None and self.summary is None
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether its breaker has counted a call."""
+        return bool(self.generation) or '"buckets": [[' in self.counts
+
+    def parsed(self) -> TargetRow:
+        return TargetRow(
+            name=self.name,
+            paused_at=self.paused_at,
+            paused_until=self.paused_until,
+            paused_by=self.paused_by,
+            breaker=StoredBreaker.load(
+                self.breaker, self.generation, self.breaker_since, self.breaker_until, self.closed_at, self.counts
+            ),
+            paid_until=self.paid_until,
+            capacity=self.capacity,
+            rules=self.rules,
+            reported_at=self.reported_at,
+            summary=self.summary,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +118,25 @@ class StoredKeyHealth:
         return now - max(self.until, self.since, self.failed_at) > remembered
 
 
+class _KeyRow(NamedTuple):
+    target: str
+    lane: str
+    reason: str
+    since: float
+    until: float | None
+    failed_at: float
+    failures: int
+    code: str | None
+    message: str | None
+    told: int
+    rest: str | None  # JSON
+    probe: int | None
+
+    def parsed(self) -> StoredKeyHealth:
+        rest = FRESH if self.rest is None else CooldownState(**json.loads(self.rest))
+        return StoredKeyHealth(**{**self._asdict(), "rest": rest})
+
+
 @dataclass(frozen=True, slots=True)
 class TargetEvent:
     """An event of a queue, a target or a key."""
@@ -80,9 +148,9 @@ class TargetEvent:
     lane: str | None
     kind: str
     actor: str
-    fields: Mapping[str, Any]
+    fields: JsonObject
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {
             "id": self.id,
             "at": self.at,
@@ -95,13 +163,36 @@ class TargetEvent:
         }
 
 
+class _EventRow(NamedTuple):
+    id: int
+    at: float
+    subject: str
+    name: str
+    lane: str | None
+    kind: str
+    actor: str
+    fields: str  # JSON
+
+    def parsed(self) -> TargetEvent:
+        return TargetEvent(**{**self._asdict(), "fields": json.loads(self.fields)})
+
+
 def target(tx: Tx, name: str) -> TargetRow | None:
-    rows = tx.query("target", {"name": name})
-    return target_of(rows[0]) if rows else None
+    row = tx.first(RawTarget, "target", {"name": name})
+    return None if row is None else row.parsed()
+
+
+def unknown_target(tx: Tx, name: str) -> NotFound:
+    """Returns the error about a target that does not exist, with a similar name or where to find all."""
+    close = similar(name, [row.name for row in targets(tx)])
+    return NotFound(
+        f"there is no target {name!r}; "
+        + (f"did you mean {close!r}?" if close else "list all with: tidegate targets list")
+    )
 
 
 def targets(tx: Tx) -> list[TargetRow]:
-    return [target_of(row) for row in tx.query("targets")]
+    return [row.parsed() for row in tx.query_as(RawTarget, "targets")]
 
 
 def lock_targets(tx: Tx, names: Iterable[str]) -> tuple[dict[str, TargetRow], float | None]:
@@ -110,12 +201,11 @@ def lock_targets(tx: Tx, names: Iterable[str]) -> tuple[dict[str, TargetRow], fl
     if not wanted:
         return {}, None
     rows = _locked(tx, wanted)
-    missing = [name for name in wanted if name not in {row[0] for row in rows}]
-    if missing:
+    if missing := sorted({*wanted} - {row.name for row in rows}):
         for name in missing:
             tx.query("target_new", {"name": name})
         rows = _locked(tx, wanted)
-    return {row[0]: target_of(row[:-1]) for row in rows}, float(rows[-1][-1])
+    return {row.name: row.parsed() for row in rows}, rows[-1].now
 
 
 def put_breaker(tx: Tx, name: str, was: StoredBreaker, now_is: StoredBreaker) -> None:
@@ -135,24 +225,23 @@ def put_breaker(tx: Tx, name: str, was: StoredBreaker, now_is: StoredBreaker) ->
 
 
 def hold(tx: Tx, target_name: str, key_text: str) -> StoredKeyHealth | None:
-    rows = tx.query("hold", {"target": target_name, "lane": key_text})
-    return _hold(rows[0]) if rows else None
+    row = tx.first(_KeyRow, "hold", {"target": target_name, "lane": key_text})
+    return None if row is None else row.parsed()
 
 
 def lock_holds(tx: Tx, places: Iterable[tuple[str, str]]) -> dict[tuple[str, str], StoredKeyHealth]:
     """Locks the rows of these keys. Returns them by target and key."""
     wanted = [{"wanted_target": name, "wanted_lane": lane} for name, lane in sorted(set(places))]
-    rows = [_hold(row) for row in tx.query_many("holds_locked", wanted)]
-    return {(row.target, row.lane): row for row in rows}
+    return {(row.target, row.lane): row.parsed() for row in tx.query_many_as(_KeyRow, "holds_locked", wanted)}
 
 
 def holds_of(tx: Tx, target_name: str, limit: int = 1000) -> list[StoredKeyHealth]:
-    return [_hold(row) for row in tx.query("holds_of", {"target": target_name, "n": limit})]
+    return [row.parsed() for row in tx.query_as(_KeyRow, "holds_of", {"target": target_name, "n": limit})]
 
 
 def resting(tx: Tx, target_name: str, limit: int = 1000) -> list[StoredKeyHealth]:
     """The keys of a target in a cooldown, or with failures that count towards one."""
-    return [_hold(row) for row in tx.query("holds_resting", {"target": target_name, "n": limit})]
+    return [row.parsed() for row in tx.query_as(_KeyRow, "holds_resting", {"target": target_name, "n": limit})]
 
 
 def prune_holds(tx: Tx, after: tuple[str, str], now: float, limit: int) -> tuple[int, tuple[str, str]]:
@@ -160,8 +249,8 @@ def prune_holds(tx: Tx, after: tuple[str, str], now: float, limit: int) -> tuple
 
     It works in batches, in a circle, because there may be a million keys and no index on their age.
     """
-    rows = [_hold(row) for row in tx.query("holds_next", {"target": after[0], "lane": after[1], "n": limit})]
-    idle = [row for row in rows if row.idle(now)]
+    rows = tx.query_as(_KeyRow, "holds_next", {"target": after[0], "lane": after[1], "n": limit})
+    idle = [row for row in rows if row.parsed().idle(now)]
     for row in idle:
         tx.query("hold_drop", {"target": row.target, "lane": row.lane})
     return len(idle), (rows[-1].target, rows[-1].lane) if len(rows) == limit else ("", "")
@@ -199,7 +288,7 @@ def append_event(
     actor: str,
     *,
     key_text: str | None = None,
-    fields: Mapping[str, Any] | None = None,
+    fields: Mapping[str, object] | None = None,
 ) -> None:
     """Appends an event, in the transaction of its change."""
     shown = json.dumps(fields or {}, default=str)
@@ -218,28 +307,24 @@ def append_event(
 
 def events(tx: Tx, subject: str, name: str, limit: int = 100, before: int = 2**62) -> list[TargetEvent]:
     """The events of a queue or a target, newest first."""
-    rows = tx.query("gate_events", {"subject": subject, "name": name, "n": limit, "before": before})
-    return [event_of(row) for row in rows]
+    wanted = {"subject": subject, "name": name, "n": limit, "before": before}
+    return [row.parsed() for row in tx.query_as(_EventRow, "gate_events", wanted)]
 
 
 def cleared_keys(tx: Tx, target_name: str, after: int, limit: int = 1000) -> list[TargetEvent]:
     """The events of cleared keys after an event, oldest first."""
-    return [event_of(row) for row in tx.query("gate_cleared", {"name": target_name, "after": after, "n": limit})]
+    wanted = {"name": target_name, "after": after, "n": limit}
+    return [row.parsed() for row in tx.query_as(_EventRow, "gate_cleared", wanted)]
 
 
 def last_event(tx: Tx, target_name: str) -> int:
     """The ID of the newest event of a target; 0 when there is none."""
-    return int(tx.query("gate_event_last", {"name": target_name})[0][0])
+    return tx.scalar(int, "gate_event_last", {"name": target_name})
 
 
 def newest_events(tx: Tx, limit: int = 100) -> list[TargetEvent]:
     """The events of all queues and targets, newest first."""
-    return [event_of(row) for row in tx.query("gate_events_newest", {"n": limit})]
-
-
-def event_of(row: Row) -> TargetEvent:
-    id_, at, about, of, lane, kind, actor, fields = row
-    return TargetEvent(id_, at, about, of, lane, kind, actor, json.loads(fields))
+    return [row.parsed() for row in tx.query_as(_EventRow, "gate_events_newest", {"n": limit})]
 
 
 def prune_events(tx: Tx, before: float, limit: int) -> int:
@@ -247,68 +332,8 @@ def prune_events(tx: Tx, before: float, limit: int) -> int:
     return len(tx.query("gate_events_prune", {"before": before, "n": limit}))
 
 
-def _locked(tx: Tx, names: list[str]) -> list[Row]:
-    return tx.query_many("targets_locked", [{"wanted": name} for name in names])
-
-
-def target_of(row: Row) -> TargetRow:
-    (
-        name,
-        paused_at,
-        paused_until,
-        paused_by,
-        state,
-        generation,
-        since,
-        until,
-        counts,
-        closed_at,
-        paid_until,
-        capacity,
-        rules,
-        reported_at,
-        summary,
-    ) = row
-    return TargetRow(
-        name=name,
-        paused_at=paused_at,
-        paused_until=paused_until,
-        paused_by=paused_by,
-        breaker=StoredBreaker.load(state, generation, since, until, closed_at, counts),
-        paid_until=paid_until,
-        capacity=capacity,
-        rules=rules,
-        reported_at=reported_at,
-        summary=summary,
-    )
-
-
-def has_no_gates(row: Row) -> bool:
-    """Whether the raw row of a target has no pause, no open breaker, no program report and no fill level."""
-    return row[2] is None and row[4] == CLOSED and row[11] is None and row[14] is None
-
-
-def has_moved(row: Row) -> bool:
-    """Whether the raw row of a target shows that its breaker has counted a call."""
-    return bool(row[5]) or '"buckets": [[' in row[8]
-
-
-def _hold(row: Row) -> StoredKeyHealth:
-    name, lane, reason, since, until, failed_at, failures, code, message, told, rest, probe = row
-    return StoredKeyHealth(
-        target=name,
-        lane=lane,
-        reason=reason,
-        since=since,
-        until=until,
-        failed_at=failed_at,
-        failures=failures,
-        code=code,
-        message=message,
-        told=told,
-        rest=FRESH if rest is None else CooldownState(**json.loads(rest)),
-        probe=probe,
-    )
+def _locked(tx: Tx, names: list[str]) -> list[RawTarget]:
+    return tx.query_many_as(RawTarget, "targets_locked", [{"wanted": name} for name in names])
 
 
 # -- following the event log -----------------------------------------------------------------------------------------
@@ -320,30 +345,35 @@ _RECENT_IDS = 1000
 _ANY = 2**62
 
 
+class _RecentEvent(NamedTuple):
+    id: int
+    age: float
+
+
 def since(tx: Tx, after: int, *, limit: int = 100, subject: str = "", name: str = "") -> list[TargetEvent]:
     """The events after the ID *after*, oldest first; with a *name*, only those of that queue or target."""
     if name and not subject:
-        raise ValueError("subject: give 'queue' or 'target' beside the name")
+        raise ValueError("subject: it is missing; give 'queue' or 'target' with the name")
     wanted = {"after": after, "subject": subject, "name": name}
     kind = "happenings_of" if name else "happenings"
     if not tx.query(kind, {**wanted, "newest": _ANY, "n": 1}):
         return []
     # Read the limit before the rows: rows committed in between may follow a gap.
     last = newest(tx)
-    return [event_of(row) for row in tx.query(kind, {**wanted, "newest": last, "n": limit})]
+    return [row.parsed() for row in tx.query_as(_EventRow, kind, {**wanted, "newest": last, "n": limit})]
 
 
 def newest(tx: Tx) -> int:
     """The ID of the last event that no late commit can precede; 0 when there is none."""
-    recent = [(int(id_), float(age)) for id_, age in tx.query("happenings_recent", {"n": _RECENT_IDS})]
+    recent = tx.query_as(_RecentEvent, "happenings_recent", {"n": _RECENT_IDS})
     if not recent:
         return 0
     before_gap = None
-    for (id_, age), (below, _) in pairwise([*recent, (0, 0.0)]):
+    for (id_, age), (below, _) in pairwise([*recent, _RecentEvent(0, 0.0)]):
         if age > GAP_TIMEOUT:
             break
         if below < id_ - 1:
             before_gap = below
     if before_gap is None or not tx.others_write("tg_gate_event"):
-        return recent[0][0]
+        return recent[0].id
     return before_gap

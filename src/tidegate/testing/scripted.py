@@ -28,7 +28,7 @@ class Status:
 
     def __post_init__(self) -> None:
         if not 100 <= self.status_code <= 599:
-            raise ValueError(f"Status: {self.status_code!r} is no HTTP status; give 100 to 599")
+            raise ValueError(f"Status: {self.status_code!r} is not an HTTP status; give 100 to 599")
         if self.retry_after is not None:
             wait = seconds(self.retry_after, field="Status.retry_after")
             object.__setattr__(self, "headers", {**self.headers, "Retry-After": digits(wait)})

@@ -192,7 +192,7 @@ def draw(request: ReplayRequest) -> ReplayChart:
     """Draws the chart. Raises ValueError if the parameters make no gate."""
     gates, length = simulation_outage.gates(request.rules), simulation_outage.LENGTHS[request.length]
     if gates is None:
-        raise ValueError("rules: no gate would close in an outage")
+        raise ValueError("rules: no gate would close in an outage; add a breaker, a backoff or a cooldown")
     breaker: Any = gates.breaker or False
     make = partial(Target, "target", "jobs", backoff=gates.backoff, cooldown=gates.cooldown, breaker=breaker)
     result = simulate(make, outage=length.outage, every=request.every, lasts=length.lasts, probe=gates.probe)

@@ -74,7 +74,6 @@ def build(site: Site) -> FastAPI:
     )
     app.state.site = site
     app.state.bulks = bulks
-    app.state.streams = {}  # token -> time the stream started
     app.state.waiting = set()  # one token per long poll
     app.state.closing = threading.Event()  # set on shutdown, so that open streams end
     app.state.live = LiveHub(site, app.state.closing)

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from fastapi import Request, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
 
 from tidegate.accounts import access, users
 from tidegate.accounts.access import LOCAL, BadToken, Issuer, Permission, Principal
@@ -106,6 +107,12 @@ def permission_for(method: str, path: str, endpoint: object = None) -> Permissio
     if method in ("GET", "HEAD"):
         return Permission.SEE
     return _OF_ACTION.get(path.rsplit("/", 1)[-1], Permission.MANAGE)
+
+
+def current_principal(request: HTTPConnection) -> Principal | None:
+    """Return the principal with role and authentication method (`via`), or None for an anonymous visitor."""
+    principal = request.scope.get(WHO)
+    return principal if isinstance(principal, Principal) else None
 
 
 class Authenticator:
@@ -195,24 +202,23 @@ async def check_permission(request: Request) -> None:
 
 def _check(request: Request, right: Permission | str) -> None:
     site = site_of(request)
-    principal = request.scope[WHO] = site.access.who(site, request)
-    if right == PUBLIC:
-        return
+    request.scope[WHO] = site.access.who(site, request)
+    if right != PUBLIC:
+        require(request, Permission(right))
+
+
+def require(request: Request, *rights: Permission) -> None:
+    """Raise Problem unless the caller has one of these permissions.
+
+    For a handler that learns the action from the body, or that several permissions open.
+    """
+    principal = current_principal(request)
     if principal is None:
+        site = site_of(request)
         raise site.access.refusal(site)
-    if not principal.has_permission(Permission(right)):
-        raise not_allowed(principal, Permission(right))
-
-
-def require(request: Request, right: Permission) -> None:
-    """Check a permission in a handler that learns the action from the form."""
-    principal = request.scope.get(WHO)
-    if not isinstance(principal, Principal) or not principal.has_permission(right):
-        raise Problem("not_signed_in") if principal is None else not_allowed(principal, right)
-
-
-def not_allowed(principal: Principal, right: Permission) -> Problem:
-    return Problem("not_allowed", f"The role {principal.role} may not {right.words}. An admin can give another one.")
+    if not any(principal.has_permission(right) for right in rights):
+        detail = f"The role {principal.role} may not {rights[0].words}. An admin can give another one."
+        raise Problem("not_allowed", detail)
 
 
 RIGHT_OF_BULK: Mapping[str, Permission] = {
@@ -236,7 +242,8 @@ _MAX_ENTRIES = 10_000  # entries per table: pairs, networks, devices
 class SignInAttempt:
     """One sign-in attempt. *wait* is the seconds until it is allowed, 0 for now."""
 
-    pair: tuple[str, str]  # user and network
+    pair: tuple[str, str]  # user and smallest network
+    networks: Sequence[str]  # of the client, the smallest first
     device: str | None  # device that the attempt counts against; None: the pair
     wait: float
 
@@ -245,8 +252,8 @@ class SignInLimit:
     """Limits failed sign-ins per user and network, per network, and in total. It never locks an account.
 
     Only the pair of user and network gets growing delays, so an attacker elsewhere cannot lock a user out. The two
-    other limits refill at a steady rate. A browser with a device cookie has its own count instead of all three. Counts
-    are per process.
+    other limits refill at a steady rate. Larger networks have limits, too, all below the total, so that one of them
+    cannot use it up. A browser with a device cookie has its own count instead of all three. Counts are per process.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -257,33 +264,34 @@ class SignInLimit:
         self._networks: OrderedDict[str, _Bucket] = OrderedDict()
         self._all = _Bucket(burst=100, per_second=1.0, at=clock())
 
-    def begin(self, name: str, network: str, device: str | None = None) -> SignInAttempt:
+    def begin(self, name: str, networks: Sequence[str], device: str | None = None) -> SignInAttempt:
         """Count the attempt against its device or pair up front, so that concurrent attempts are not free.
 
         Many users who know their passwords may share a network, so only `failed` counts against it.
         """
-        now, pair = self._clock(), (name, network)
+        now, pair = self._clock(), (name, networks[0])
         with self._lock:
             if device is not None and self._devices.count(device, now) < FREE_OF_DEVICE:
                 self._devices.add(device, now)
-                return SignInAttempt(pair=pair, device=device, wait=0.0)
-            known = self._networks.get(network)
-            wait = max(self._pairs.wait(pair, now), self._all.wait(now), known.wait(now) if known else 0.0)
+                return SignInAttempt(pair=pair, networks=networks, device=device, wait=0.0)
+            known = [bucket for network in networks if (bucket := self._networks.get(network))]
+            wait = max(self._pairs.wait(pair, now), *(bucket.wait(now) for bucket in (self._all, *known)))
             if not wait:
                 self._pairs.add(pair, now)
-            return SignInAttempt(pair=pair, device=None, wait=wait)
+            return SignInAttempt(pair=pair, networks=networks, device=None, wait=wait)
 
     def failed(self, attempt: SignInAttempt) -> None:
         """Record a wrong password."""
         if attempt.device is not None:
             return  # a known browser must not use up the limits of others
-        now, network = self._clock(), attempt.pair[1]
+        now = self._clock()
         with self._lock:
-            bucket = self._networks.pop(network, None) or _Bucket(burst=30, per_second=1 / 20, at=now)
-            self._networks[network] = bucket
-            bucket.fill(now)
             self._all.fill(now)
-            if len(self._networks) > _MAX_ENTRIES:
+            for n, network in enumerate(attempt.networks, start=1):
+                bucket = self._networks.pop(network, None) or _Bucket(burst=30 * n, per_second=n / 20, at=now)
+                self._networks[network] = bucket
+                bucket.fill(now)
+            while len(self._networks) > _MAX_ENTRIES:
                 self._networks.popitem(last=False)
 
     def passed(self, attempt: SignInAttempt) -> None:

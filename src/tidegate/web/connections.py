@@ -25,6 +25,7 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from tidegate.errors import TidegateError
+from tidegate.web.proxies import PEER_FACTS
 
 _log = logging.getLogger("tidegate.web")
 
@@ -154,6 +155,7 @@ class TrackedConnection(HttpToolsProtocol):
         self._unread, self._unread_since = 0, 0.0  # bytes the client has not read
         self._slack = 0  # bytes of head, trailers and framing that this request may still send
         self._head = 0  # bytes of URL, headers and trailers of this request
+        self._known: dict[str, bool] = {}  # what was found out about this connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self.transport = transport
@@ -186,6 +188,7 @@ class TrackedConnection(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._head = 0
         super().on_message_begin()
+        self.scope[PEER_FACTS] = self._known  # type: ignore[literal-required]
 
     def on_url(self, url: bytes) -> None:
         self._add_to_head(len(url))

@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from fastapi import Request, Response
 from starlette.datastructures import UploadFile
 
-from tidegate.accounts.access import AuthMethod, Principal
+from tidegate.accounts.access import AuthMethod
 from tidegate.audit import Actor, user_actor
 from tidegate.validation import whole
-from tidegate.web.auth import WHO
+from tidegate.web.auth import current_principal
 from tidegate.web.middleware import COOKIES
 from tidegate.web.problems import Problem, ProblemResponse, wrong
 from tidegate.web.site import Site, site_of
@@ -27,12 +27,6 @@ def current_user(request: Request, *, name: str = "") -> str:
     """Return the actor for events, with its origin. *name* replaces the name of the signed-in user."""
     actor = Actor.of(site_of(request).actor_of(request))
     return Actor(user_actor(name), actor.origin) if name else actor
-
-
-def current_principal(request: Request) -> Principal | None:
-    """Return the principal with role and authentication method (`via`), or None for an anonymous visitor."""
-    principal = request.scope.get("tidegate.who")
-    return principal if isinstance(principal, Principal) else None
 
 
 def not_signed_in(request: Request) -> Problem:
@@ -103,10 +97,13 @@ def owner_session(request: Request) -> str:
     """
     owner: str | None = request.scope.get(_OWNER)
     if owner is None:
-        principal = request.scope.get(WHO)
+        principal = current_principal(request)
         # A local request has every permission but no user name. Two browsers on this machine are two owners.
-        named = principal if isinstance(principal, Principal) and principal.via is not AuthMethod.LOCAL else None
-        owner = request.scope[_OWNER] = f"visitor:{_visitor(request)}" if named is None else named.owner
+        if principal is None or principal.via is AuthMethod.LOCAL:
+            owner = f"visitor:{_visitor(request)}"
+        else:
+            owner = principal.owner
+        request.scope[_OWNER] = owner
     return owner
 
 

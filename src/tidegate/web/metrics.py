@@ -53,7 +53,7 @@ class StoreCollector:
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        build = GaugeMetricFamily("tidegate_build_info", "The version that runs", labels=["version"])
+        build = GaugeMetricFamily("tidegate_build_info", "The running version", labels=["version"])
         build.add_metric([self.site.version], 1)
         yield build
         up = GaugeMetricFamily("tidegate_store_up", "Whether the database can be read")
@@ -89,8 +89,8 @@ def _of_queues(queues: list[QueueFigures]) -> Iterator[Metric]:
     oldest = GaugeMetricFamily(
         "tidegate_queue_oldest_age_seconds", "Age of the oldest job that is ready", labels=["queue"]
     )
-    failed = CounterMetricFamily("jobs_failed", "Jobs that failed for good, by code", labels=["queue", "error_code"])
-    retries = CounterMetricFamily("manual_retry", "Jobs that a person queued again", labels=["queue"])
+    failed = CounterMetricFamily("jobs_failed", "Jobs that failed permanently, by code", labels=["queue", "error_code"])
+    retries = CounterMetricFamily("manual_retry", "Jobs that a user queued again", labels=["queue"])
     expired = CounterMetricFamily("tidegate_lease_expired", "Leases that ran out", labels=["queue"])
     took = HistogramMetricFamily("job_processing_duration_seconds", "How long attempts took", labels=["queue"])
     for queue in queues:
@@ -162,7 +162,7 @@ _ADD = {
 
 def _of_targets(totals: Figures) -> Iterator[Metric]:
     labels = ["target", "state"]
-    state = GaugeMetricFamily("tidegate_target_state", "How a target stands: 1 for its state", labels=labels)
+    state = GaugeMetricFamily("tidegate_target_state", "State of a target: 1 for the current state", labels=labels)
     for name, token in totals.target_state.items():
         for known in totals.tokens:
             state.add_metric([name, known], float(known == token))
@@ -173,20 +173,20 @@ def _of_targets(totals: Figures) -> Iterator[Metric]:
 
 
 def _of_workers(totals: Figures) -> Iterator[Metric]:
-    yield GaugeMetricFamily("tidegate_workers", "Workers that were heard of in time", value=totals.workers)
-    tick = GaugeMetricFamily("tidegate_engine_last_tick_timestamp_seconds", "When a worker was last heard of")
+    yield GaugeMetricFamily("tidegate_workers", "Workers with a recent heartbeat", value=totals.workers)
+    tick = GaugeMetricFamily("tidegate_engine_last_tick_timestamp_seconds", "Time of the last heartbeat of a worker")
     if totals.last_tick is not None:
         tick.add_metric([], totals.last_tick)
     yield tick
-    yield GaugeMetricFamily("tidegate_notices_unread", "Notices that nobody has read", value=totals.unread_notices)
+    yield GaugeMetricFamily("tidegate_notices_unread", "Unread notices", value=totals.unread_notices)
 
 
 def _of_channels(totals: Figures) -> Iterator[Metric]:
-    failing = GaugeMetricFamily("tidegate_channel_failing", "Whether a channel does not deliver", labels=["channel"])
+    failing = GaugeMetricFamily("tidegate_channel_failing", "Whether a channel is failing", labels=["channel"])
     for name, fails in totals.failing.items():
         failing.add_metric([name], float(fails))
     labels = ["channel", "outcome"]
-    sent = CounterMetricFamily("tidegate_deliveries", "Notices through channels, by how that ended", labels=labels)
+    sent = CounterMetricFamily("tidegate_deliveries", "Deliveries through channels, by outcome", labels=labels)
     for (name, outcome), n in totals.deliveries.items():
         sent.add_metric([name, outcome], n)
     yield from (failing, sent)

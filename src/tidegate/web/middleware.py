@@ -147,7 +147,7 @@ class SecurityMiddleware:
         limit = self._site.max_body
         stated = headers.get("content-length", "")
         if stated and not (stated.isascii() and stated.isdigit() and len(stated) < 20):
-            return Problem("malformed", "content-length: it is no number."), receive
+            return Problem("malformed", "content-length: it is not a number."), receive
         if int(stated or 0) > limit or "transfer-encoding" in headers:
             limit = max(limit, self._large(scope) or 0)
         if int(stated or 0) > limit:

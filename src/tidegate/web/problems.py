@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from fastapi import HTTPException, Request, Response
@@ -33,6 +32,7 @@ from tidegate.faults.codes import Code, CodeBook
 from tidegate.faults.fault import Level
 from tidegate.faults.redaction import cut
 from tidegate.idempotency import AnswerNotKept, InFlight, OtherBody
+from tidegate.validation import JsonObject, similar
 from tidegate.web.site import Site
 
 MEDIA_TYPE = "application/problem+json"
@@ -65,7 +65,7 @@ _ROWS = (
     ApiCode("not_there", 404, "There is no such thing.", "Check the name or the number."),
     ApiCode("method", 405, "This address does not take this method.", "Use one of those in the Allow header."),
     ApiCode("not_acceptable", 406, "The answer cannot be given in that form.", "Accept application/json."),
-    ApiCode("refused", 409, "This is not possible as things stand.", "Look at it again; then decide anew."),
+    ApiCode("refused", 409, "This is not possible as things stand.", "Reload it, then decide again."),
     ApiCode("time_passed", 409, "That time has passed.", "Give a time that is ahead."),
     ApiCode("unique_taken", 409, "Another job has taken its place.", "Look for the job that does the same."),
     ApiCode("key_in_flight", 409, "The same request is under way.", "Ask again in a moment.", retriable=True),
@@ -160,10 +160,12 @@ def problem_of(error: Exception, site: Site) -> Problem:
         code = _BY_STATUS.get(error.status_code, "internal" if error.status_code >= 500 else "malformed")
         detail = str(error.detail) if error.status_code < 500 else ""
         return Problem(code, detail, status=error.status_code, headers=error.headers)
-    for kind, code in _RAISED:
-        if isinstance(error, kind):
-            return _raised(error, code, site)
-    return Problem("internal")
+    return _raised(error, code_of(type(error)), site) if isinstance(error, TidegateError) else Problem("internal")
+
+
+def code_of(kind: type[TidegateError]) -> str:
+    """Return the code of the problem that such an error becomes."""
+    return next((code for known, code in _RAISED if issubclass(kind, known)), "internal")
 
 
 def _raised(error: TidegateError, code: str, site: Site) -> Problem:
@@ -178,7 +180,7 @@ def _raised(error: TidegateError, code: str, site: Site) -> Problem:
     return Problem(code, f"{str(error).rstrip('.')}.")
 
 
-def document(problem: Problem, scope: Scope, code_book: CodeBook) -> dict[str, Any]:
+def document(problem: Problem, scope: Scope, code_book: CodeBook) -> JsonObject:
     """Return the JSON document of a problem."""
     row = API_CODES.get(problem.code)
     known: Code | None = code_book.get(problem.code)
@@ -246,9 +248,9 @@ _MAX_NAME = 100
 _BRANCH = re.compile(r"[-\[]|^(?:float|int|str|bool|datetime|dict|none)$")
 
 # By pydantic's error type. Each function gets pydantic's context of the error.
-_SENTENCES: dict[str, Callable[[Mapping[str, Any]], str]] = {
+_SENTENCES: dict[str, Callable[[JsonObject], str]] = {
     "missing": lambda ctx: "it is missing",
-    "extra_forbidden": lambda ctx: "there is no such field",
+    "extra_forbidden": lambda ctx: "unknown field",
     "int_type": lambda ctx: "give a whole number",
     "int_parsing": lambda ctx: "give a whole number",
     "int_from_float": lambda ctx: "give a whole number",
@@ -280,7 +282,7 @@ def problem_of_validation(request: Request, error: RequestValidationError) -> Pr
     """Convert a validation error of FastAPI to a problem."""
     details = error.errors()
     if any(detail["type"] == "json_invalid" for detail in details):
-        return Problem("malformed", "body: it is no JSON.")
+        return Problem("malformed", "body: it is not valid JSON.")
     model = _body_model(request)
     # An optional field is a union with None, so pydantic reports its error twice.
     errors = [_field(detail, model) for detail in details if detail["type"] != "none_required"][:_MAX_ERRORS]
@@ -303,11 +305,11 @@ def wrong(field: str, message: str) -> Problem:
 
 def meant(name: str, known: Iterable[str]) -> str:
     """Return a "did you mean" suffix for an unknown name, or an empty text."""
-    close = get_close_matches(name, list(known), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    close = similar(name, known)
+    return f"; did you mean {close!r}?" if close else ""
 
 
-def _field(error: Mapping[str, Any], model: type[BaseModel] | None) -> dict[str, str]:
+def _field(error: JsonObject, model: type[BaseModel] | None) -> dict[str, str]:
     place, *names = (str(part) for part in error["loc"] if not _BRANCH.search(str(part)))
     describe = _SENTENCES.get(error["type"])
     message = str(error["msg"]) if describe is None else describe(error.get("ctx") or {})

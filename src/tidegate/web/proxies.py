@@ -1,7 +1,7 @@
 """Reverse proxies: detect them, trust their headers, and find the client behind them.
 
 A request is local only if no proxy forwarded it. A proxy on the same machine also connects from a loopback address, so
-the address alone proves nothing.
+the address alone proves nothing. Headers betray most proxies, and the account that opened the connection the others.
 """
 
 from __future__ import annotations
@@ -14,20 +14,25 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Scope
 
+from tidegate.web.peers import Endpoint, opened_by_login
+
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 PEER = "tidegate.peer"  # in the scope: the address that connected, whatever a proxy reports
+PEER_FACTS = "tidegate.peer_facts"  # in the scope: a dict that all requests of one connection share
+BY_LOGIN = "by_login"  # in that dict: whether a login account opened the connection
 
 # Headers that proxies, load balancers and CDNs add, and browsers do not. In lower case, with "-" for "_".
 FORWARDING_HEADERS = frozenset({
     "via", "client-ip", "true-client-ip", "proxy-client-ip", "wl-proxy-client-ip", "x-proxyuser-ip", "x-host",
     "x-request-from", "x-originating-ip", "x-scheme", "x-varnish", "cdn-loop", "front-end-https", "x-arr-ssl",
+    "x-bluecoat-via", "x-cloud-trace-context", "proxy-connection", "x-iinfo",
 })  # fmt: skip
 FORWARDING_PREFIXES = (
     "forwarded", "x-forwarded", "x-real-", "x-client-", "x-cluster-", "x-original-", "x-remote-", "x-envoy-",
     "x-proxy-", "x-appengine-", "x-azure-", "x-amz-cf-", "x-amzn-", "x-auth-request-", "x-nf-", "x-vercel-", "cf-",
-    "fastly-", "fly-", "tailscale-", "remote-",
+    "fastly-", "fly-", "tailscale-", "remote-", "akamai-", "x-akamai-", "incap-", "x-sucuri-", "x-ssl-", "ssl-client-",
 )  # fmt: skip
 
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(?::[0-9]{1,5})?", re.ASCII)
@@ -69,20 +74,38 @@ def parse_networks(written: Iterable[str]) -> tuple[Network, ...]:
 
 
 def is_local(scope: Scope) -> bool:
-    """Whether a browser on this machine sent the request: loopback peer, loopback Host, no forwarding header.
+    """Whether a program of a login account on this machine sent the request, without a proxy. May read a file.
 
-    HTTP/1.0 does not count as local. Browsers do not use it. nginx uses it by default for upstream requests, with its
-    own Host and without a forwarding header.
+    Only HTTP/1.1 counts as local: browsers use no other version here. Older nginx uses HTTP/1.0 by default for upstream
+    requests, with its own Host and without a forwarding header.
     """
     headers = Headers(scope=scope)
     peer = parse_address((scope.get(PEER) or scope.get("client") or ("",))[0])
     return (
         peer is not None
         and peer.is_loopback
-        and scope.get("http_version") != "1.0"
+        and scope.get("http_version") == "1.1"
         and is_loopback_name(host_name(headers) or "")
         and not any(is_forwarding_header(name) for name in headers)
+        and _is_by_login(scope)
     )
+
+
+def _is_by_login(scope: Scope) -> bool:
+    """Whether a login account opened the connection. Looked up once per connection if PEER_FACTS is set."""
+    known: dict[str, bool] = scope.get(PEER_FACTS, {})
+    if BY_LOGIN not in known:
+        near, far = _endpoint(scope.get(PEER) or scope.get("client")), _endpoint(scope.get("server"))
+        by_login = None if near is None or far is None else opened_by_login(near, far)
+        if by_login is None:
+            return False
+        known[BY_LOGIN] = by_login
+    return known[BY_LOGIN]
+
+
+def _endpoint(pair: tuple[str, int | None] | None) -> Endpoint | None:
+    address = parse_address(pair[0]) if pair else None
+    return None if pair is None or address is None or pair[1] is None else (address, pair[1])
 
 
 def apply_forwarding(scope: Scope, trusted: Sequence[Network]) -> None:
@@ -112,12 +135,16 @@ def apply_forwarding(scope: Scope, trusted: Sequence[Network]) -> None:
         scope["scheme"] = scheme
 
 
-def client_network(request: Request) -> str:
-    """Return the network that rate limits count by: an IPv4 address, or the /64 of an IPv6 address."""
+def client_networks(request: Request) -> tuple[str, ...]:
+    """Return the networks that rate limits count by, the smallest first. The n-th should get n times the limit.
+
+    A provider gives one customer up to a /48 of IPv6: one limit per /64 would be 65,536 limits for one attacker.
+    """
     address = parse_address(request.client.host if request.client else "")
-    if isinstance(address, IPv6Address):
-        return str(IPv6Network((address, 64), strict=False))
-    return "unknown" if address is None else str(address)
+    if address is None:
+        return ("unknown",)
+    widths = (64, 56, 48) if isinstance(address, IPv6Address) else (32, 24)
+    return tuple(str(ip_network((address, width), strict=False)) for width in widths)
 
 
 def _parse_hop(hop: str) -> Address | None:

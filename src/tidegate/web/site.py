@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LivePolicy:
-    """Timing and limits of the live-update stream, in seconds unless noted.
+    """Timing and limits of event streams, in seconds unless noted.
 
     A page shows as stale after 12 s of silence.
     """
@@ -39,7 +39,9 @@ class LivePolicy:
     linger: float = 60.0  # keeps polling this long after the last client left
     kept: int = 500  # messages kept for replay
     queued: int = 64  # snapshots and heartbeats that may queue for one client
-    max_subscribers: int = 2000  # concurrent clients
+    max_subscribers: int = 2000  # concurrent browsers
+    longest_follow: float = 900.0  # of a program that follows /api/v1/events; then it reconnects and resumes
+    max_followers: int = 64  # concurrent programs that follow
 
 
 T = TypeVar("T")
@@ -73,17 +75,6 @@ class StoreOutage:
             self._since = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamPolicy:
-    """Timing and limits of an event stream, in seconds unless noted."""
-
-    poll_interval: float = 0.5  # between two reads of the store
-    heartbeat: float = 15.0  # between comments that keep the connection open
-    send_within: float = 10.0  # for a client to read what was sent; a slower one is dropped
-    longest: float = 900.0  # then the browser reconnects and resumes
-    max_streams: int = 64  # concurrent streams
-
-
 def acting(request: Request) -> Actor:
     """Return the actor for events and the audit log, and whether it used a page or the API."""
     principal = request.scope.get("tidegate.who")
@@ -115,7 +106,7 @@ class Site:
     telling: NoticeDispatcher | None = None
     apps: Sequence[Installed[Any]] = ()
     version: str = tidegate.__version__
-    config: Callable[[], list[dict[str, Any]]] = list
+    config: Callable[[], list[dict[str, object]]] = list
     hosts: Sequence[str] = ()
     trusted_proxies: Sequence[str] = TRUSTED_PROXIES
     simulated: Mapping[str, str] = field(default_factory=dict)
@@ -124,7 +115,6 @@ class Site:
     access: Authenticator = field(default_factory=_access)
     max_body: int = MAX_BODY
     visitor: str = ""  # one id for all anonymous visitors; empty: each browser has its own
-    streams: StreamPolicy = StreamPolicy()
     live: LivePolicy = field(default_factory=LivePolicy)
     outage: StoreOutage = field(init=False, repr=False)
     codes: CodeBook = field(init=False, repr=False)  # core codes and those of the applications

@@ -1,8 +1,7 @@
-"""The API and the forms of the pages: upload, list, job, download, retry, and pausing uploads."""
+"""The API: upload, list, job, download, retry, and pausing uploads."""
 
 from __future__ import annotations
 
-import asyncio
 import math
 from contextlib import ExitStack
 from typing import Annotated, Any, BinaryIO
@@ -17,20 +16,16 @@ from tidegate.apps import Installed
 from tidegate.web import (
     PUBLIC,
     Permission,
-    Problem,
     body_limit,
     current_user,
-    form,
-    not_signed_in,
     owner_session,
-    redirect_with_flash,
     requires,
 )
-from tidegate_apps.convert import service
+from tidegate_apps.convert import pages, service
 from tidegate_apps.convert.codes import problem_without_code
 from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.models import NEWEST, STATUSES, File, active_of, events_json, files_of, job_of
-from tidegate_apps.convert.service import Uploads, is_shut_out, open_result, own_file, reading_owner, ready, retry_file
+from tidegate_apps.convert.service import Uploads, open_result, own_file, reading_owner, ready
 from tidegate_apps.convert.settings import ConvertSettings
 from tidegate_apps.convert.storage import pieces
 
@@ -131,7 +126,7 @@ def api_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
     @requires(PUBLIC)
     def retry(request: Request, id: Id) -> dict[str, Any]:  # noqa: A002
         """Queues a failed job again."""
-        file = retry_file(app, id, reading_owner(app, request), current_user(request))
+        file = uploads.retry(request, id)
         return file.as_json(str(request.scope.get("root_path", "")))
 
     @router.get("/convert/schemas/{mapping}", response_class=Response)
@@ -191,56 +186,6 @@ class _Sent(StreamingResponse):
             self._closing.close()
 
 
-# -- forms, which work without JavaScript ------------------------------------------------------------------------------
-
-_PAUSE_DURATIONS = {"15m": 900.0, "1h": 3600.0, "4h": 14400.0, "1d": 86400.0}
-
-
-def forms_router(app: Installed[ConvertSettings], uploads: Uploads) -> APIRouter:
-    """Return the routes that the forms of the pages use."""
-    router = APIRouter()
-
-    @router.post("/convert/upload")
-    @requires(PUBLIC)
-    @body_limit(2**40)  # our own limit is checked later, with our own text
-    async def upload(request: Request) -> Response:
-        if is_shut_out(app, request):
-            raise await asyncio.to_thread(not_signed_in, request)
-        try:
-            taken = await uploads.take(request, owner_session(request))
-        except Problem as error:
-            return redirect_with_flash(request, "/convert", str(error.detail), tone="bad")
-        new = f"{taken.file.name} is in line." if taken.created else f"{taken.file.name} is there already."
-        return redirect_with_flash(request, "/convert", new)
-
-    @router.post("/convert/jobs/{id}/retry")
-    @requires(PUBLIC)
-    def retry(request: Request, id: str) -> Response:  # noqa: A002 - in the address
-        owner = reading_owner(app, request)
-        try:
-            file = retry_file(app, id, owner, current_user(request))
-        except Problem as error:
-            return redirect_with_flash(request, "/convert", str(error.detail), tone="bad")
-        return redirect_with_flash(request, "/convert", f"{file.name} is tried again.")
-
-    @router.post("/convert/uploads/pause")
-    @requires(Permission.PAUSE)
-    async def pause(request: Request) -> Response:
-        lasts = _PAUSE_DURATIONS.get((await form(request)).get("lasts", ""))
-        if lasts is None:
-            return redirect_with_flash(request, "/convert", "Nothing was changed: choose how long.", tone="bad")
-        await asyncio.to_thread(service.pause, app, lasts, current_user(request))
-        return redirect_with_flash(request, "/convert", "No file is taken for a while.")
-
-    @router.post("/convert/uploads/resume")
-    @requires(Permission.PAUSE)
-    async def resume(request: Request) -> Response:
-        await asyncio.to_thread(service.resume, app, current_user(request))
-        return redirect_with_flash(request, "/convert", "Files are taken again.")
-
-    return router
-
-
 # -- routes of the application -----------------------------------------------------------------------------------------
 
 
@@ -249,5 +194,5 @@ def routes(app: Installed[ConvertSettings]) -> APIRouter:
     uploads = Uploads(app)
     router = APIRouter()
     router.include_router(api_router(app, uploads), prefix="/api")
-    router.include_router(forms_router(app, uploads), include_in_schema=False)
+    router.include_router(pages.forms_router(app, uploads), include_in_schema=False)
     return router

@@ -84,7 +84,7 @@ def report(converter: Converter, places: Mapping[Path, Path], mapping: str, quie
                 time.sleep(_POLL_INTERVAL)
     well = sum(outcome.ok for outcome in done.values())
     if not quiet and len(done) > 1:
-        click.echo(f"{well} of {len(done)} files are converted", err=True)
+        click.echo(f"Converted {well} of {len(done)} files.", err=True)
     return [done[file] for file in places]
 
 
@@ -195,7 +195,9 @@ def here(mapping: str, mappings: Path | None = None) -> Iterator[Converter]:
         except ValueError as error:
             raise click.UsageError(str(error)) from error
         if mapping not in there.jobs.mappings.names:
-            raise click.UsageError(f"--mapping: there is no {mapping}; give {' or '.join(there.jobs.mappings.names)}")
+            raise click.UsageError(
+                f"--mapping: unknown mapping {mapping!r}; give {' or '.join(there.jobs.mappings.names)}"
+            )
         stack.push(there.closing)
         stack.enter_context(_working(queue))
         yield LocalConverter(there)
@@ -217,7 +219,7 @@ def _working(queue: Any) -> Iterator[None]:
         loop.close()
 
 
-# -- with a server: `tidegate convert run --url` -----------------------------------------------------------------------
+# -- with a server: `tidegate convert run --server` --------------------------------------------------------------------
 
 _RETRY_TIMEOUT = 600.0  # seconds
 _AWAY = 60.0  # seconds that a server may take to restart
@@ -276,7 +278,9 @@ class RemoteConverter:
         if answer.status_code in (401, 403):
             raise CliError(_why(answer), Exit.NOT_AUTHORISED)
         if answer.status_code == httpx2.codes.NOT_FOUND and path == "/api/upload":
-            raise CliError(f"{self._url} does not run convert", Exit.REFUSED)
+            raise CliError(
+                f"{self._url} does not run the application convert; add it to apps in its settings", Exit.REFUSED
+            )
         return answer
 
     def _while_away(self, call: Callable[[], T]) -> T:
@@ -295,17 +299,20 @@ class RemoteConverter:
 
     def _unreachable(self, error: Exception) -> CliError:
         return CliError(
-            f"{self._url} cannot be reached ({type(error).__name__}); is the server running?", Exit.UNREACHABLE
+            f"no server at {self._url} ({type(error).__name__}); start it with `tidegate serve`, or change --server",
+            Exit.UNREACHABLE,
         )
 
 
 @contextmanager
-def server(url: str, token: str) -> Iterator[RemoteConverter]:
+def remote(url: str, token: str) -> Iterator[RemoteConverter]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
         client = httpx2.Client(base_url=url.rstrip("/"), headers=headers, timeout=_RETRY_TIMEOUT, trust_env=False)
     except httpx2.InvalidURL as error:
-        raise CliError(f"{url} is no address ({error})", Exit.UNREACHABLE) from error
+        raise CliError(
+            f"--server: {url!r} is not a URL ({error}); give one such as http://127.0.0.1:8321", Exit.UNREACHABLE
+        ) from error
     with client:
         yield RemoteConverter(url, client)
 
@@ -319,4 +326,4 @@ def _said(answer: httpx2.Response) -> dict[str, Any]:
 
 
 def _why(answer: httpx2.Response) -> str:
-    return str(_said(answer).get("detail") or f"The server said {answer.status_code}.")
+    return str(_said(answer).get("detail") or f"The server responded with status {answer.status_code}.")

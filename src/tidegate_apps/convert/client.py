@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import ssl
 import threading
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 from xml.parsers import expat
 
-import httpcore2
 import httpx2
 
 from tidegate import net
@@ -22,117 +19,6 @@ from tidegate_apps.convert.storage import Draft
 
 if TYPE_CHECKING:
     from tidegate_apps.convert.gateway import GatewayLimits, Mappings
-
-
-# -- deadlines for whole calls, because httpx2 only limits single waits ------------------------------------------------
-
-CONNECT = 5.0  # seconds
-_STOP_POLL_INTERVAL = 1.0  # seconds between two checks of `stop`
-_MAX_KEPT_CONNECTIONS = 40  # connections
-
-
-class ConversionStopped(Exception):
-    """The caller no longer waits for the response."""
-
-
-@dataclass(frozen=True, slots=True)
-class Deadline:
-    """The end of a call: at *end*, or when *stop* returns true."""
-
-    end: float  # monotonic time
-    stop: Callable[[], bool]
-
-    def left(self, late: type[Exception]) -> float:
-        """Return the seconds that remain. Raises *late* if there are none, and ConversionStopped on stop."""
-        if self.stop():
-            raise ConversionStopped
-        left = self.end - time.monotonic()
-        if left <= 0:
-            raise late("the whole call took too long")
-        return left
-
-
-class DeadlineTransport(httpx2.HTTPTransport):
-    """A transport with a deadline per call. Calls without one have the timeouts of the client."""
-
-    def __init__(self) -> None:
-        super().__init__(trust_env=False)
-        self._waits = threading.local()  # one thread makes one call
-        # httpx2 has no setting for the network backend.
-        self._pool = httpcore2.ConnectionPool(
-            ssl_context=httpx2.create_ssl_context(trust_env=False),
-            max_connections=None,
-            max_keepalive_connections=_MAX_KEPT_CONNECTIONS,
-            keepalive_expiry=5.0,
-            network_backend=_Backend(httpcore2.SyncBackend(), lambda: getattr(self._waits, "now", None)),
-        )
-
-    @contextmanager
-    def until(self, seconds: float, stop: Callable[[], bool] = lambda: False) -> Iterator[Deadline]:
-        """Set the deadline of calls that this thread makes in the block.
-
-        They raise a timeout of httpx2, or ConversionStopped.
-        """
-        self._waits.now = deadline = Deadline(time.monotonic() + seconds, stop)
-        try:
-            yield deadline
-        finally:
-            self._waits.now = None
-
-
-class _Backend(httpcore2.NetworkBackend):
-    def __init__(self, backend: httpcore2.NetworkBackend, wait: Callable[[], Deadline | None]) -> None:
-        self._backend, self._wait = backend, wait
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> httpcore2.NetworkStream:
-        wait = self._wait()
-        if wait is not None:
-            timeout = min(CONNECT, wait.left(httpcore2.ConnectTimeout))
-        return _Stream(self._backend.connect_tcp(host, port, timeout, local_address, socket_options), self._wait)
-
-    def sleep(self, seconds: float) -> None:
-        self._backend.sleep(seconds)
-
-
-class _Stream(httpcore2.NetworkStream):
-    def __init__(self, stream: httpcore2.NetworkStream, wait: Callable[[], Deadline | None]) -> None:
-        self._stream, self._wait = stream, wait
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        wait = self._wait()
-        if wait is None:
-            return self._stream.read(max_bytes, timeout)
-        while True:
-            left = wait.left(httpcore2.ReadTimeout)
-            try:
-                return self._stream.read(max_bytes, min(left, _STOP_POLL_INTERVAL))
-            except httpcore2.ReadTimeout:
-                continue  # the check above decides whether time remains
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        wait = self._wait()
-        self._stream.write(buffer, timeout if wait is None else wait.left(httpcore2.WriteTimeout))
-
-    def close(self) -> None:
-        self._stream.close()
-
-    def start_tls(
-        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
-    ) -> httpcore2.NetworkStream:
-        wait = self._wait()
-        if wait is not None:
-            timeout = min(CONNECT, wait.left(httpcore2.ConnectTimeout))
-        return _Stream(self._stream.start_tls(ssl_context, server_hostname, timeout), self._wait)
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
 
 
 _PROBE = 5.0  # seconds
@@ -175,7 +61,7 @@ class Gateway:
         self._most_result, self._probe = most_result, probe
         self._lock = threading.Lock()
         self._url = settings.gateway_url
-        self._transport = transport or DeadlineTransport()
+        self._transport = transport or net.DeadlineTransport()
         way: Any = self._transport  # httpx2 only needs what every transport has
         headers = {"User-Agent": net.user_agent()}
         self._client = closing.enter_context(
@@ -206,7 +92,7 @@ class Gateway:
     def convert(self, request: ConvertRequest, draft: Draft, stop: Callable[[], bool]) -> int:
         """Write the XML to *draft* and return the status code.
 
-        Raises the errors of httpx2, BadAnswer if the response is not XML, and ConversionStopped.
+        Raises the errors of httpx2, BadAnswer if the response is not XML, and CallStopped.
         """
         process = f"{self.url}/process"
         fields = {"mapping": request.mapping, "pretty": "1", "job_id": request.job_id}

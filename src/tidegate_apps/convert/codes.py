@@ -40,14 +40,14 @@ TEN = (
         Reason.TRANSIENT,
         Reach.TARGET,
         "Converter service is having an issue. We’ll retry shortly.",
-        "Nothing to do: it is tried again by itself.",
+        "Nothing to do: it is retried automatically.",
     ),
     _code(
         "GW_TIMEOUT",
         Reason.TRANSIENT,
         Reach.TARGET,
         "Conversion is taking too long. We’ll retry.",
-        "Nothing to do: it is tried again by itself.",
+        "Nothing to do: it is retried automatically.",
     ),
     _code(
         "IO_ERROR",

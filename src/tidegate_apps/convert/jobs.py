@@ -10,16 +10,25 @@ from typing import NoReturn
 
 import httpx2
 
-from tidegate import Again, Backoff, Context, Done, Fail, Fault, Target, classify
+from tidegate import Again, Backoff, Context, Done, Fail, Fault, Target, classify, net
 from tidegate.apps import DbTx, Installed
 from tidegate.errors import LeaseLost
 from tidegate.jobs import JobFunction
-from tidegate_apps.convert.client import Bounds, ConversionStopped, ConvertRequest, Gateway, more_of
+from tidegate_apps.convert.client import Bounds, ConvertRequest, Gateway, more_of
 from tidegate_apps.convert.codes import ONCE_MORE, PACK, REFUSED, TARGET, UNKNOWN, Unforeseen, gave_up, shown
 from tidegate_apps.convert.gateway import Mappings
 from tidegate_apps.convert.models import file_of
 from tidegate_apps.convert.settings import ConvertSettings
-from tidegate_apps.convert.storage import Draft, KeyTaken, Storage, StorageAway, StorageError, StorageFull, digest
+from tidegate_apps.convert.storage import (
+    Draft,
+    KeyTaken,
+    Storage,
+    StorageAway,
+    StorageError,
+    StorageFull,
+    digest,
+    is_upload,
+)
 from tidegate_apps.convert.storage_id import StorageId
 
 # -- retention ---------------------------------------------------------------------------------------------------------
@@ -63,7 +72,7 @@ def apply_retention(app: Installed[ConvertSettings], storage: Storage) -> dict[s
 def _sources_gone(app: Installed[ConvertSettings], job: int) -> list[str]:
     def work(tx: DbTx) -> list[str]:
         states = tx.all("held_still", job=job)
-        gone = [row[0] for row in tx.all("source_gone", job=job)]
+        gone = tx.scalars(str, "source_gone", job=job)
         if gone and states == [("failed",)]:
             app.queue.forbid_retry(job, connection=tx)
         return gone
@@ -72,23 +81,35 @@ def _sources_gone(app: Installed[ConvertSettings], job: int) -> list[str]:
 
 
 def sweep_storage(app: Installed[ConvertSettings], storage: Storage) -> dict[str, int]:
-    """Delete drafts and files without a job that are older than an hour."""
+    """Delete drafts and files without a job that are older than an hour.
+
+    The jobs of files from before a restore may be in a newer copy of the database. Such files are kept as long as the
+    retention of an XML file.
+    """
     before = app.queue.older_than(_ORPHAN_AGE)
+    row = app.db.one("restored_at")
+    restored_at = 0.0 if row is None else float(row[0])
+    before_restored = app.queue.older_than(max(_ORPHAN_AGE, app.settings.keep_pdf, app.settings.keep_xml))
     gone = remaining = 0
     for stored in storage.kept():
-        if stored.changed_at >= before or (not stored.draft and _known(app, stored.key)):
+        is_young = stored.changed_at >= (before_restored if stored.changed_at < restored_at else before)
+        if is_young or (not stored.draft and _known(app, stored.key)):
             remaining += 1
         else:
             gone += remove_object(storage, stored.key)
     return {"removed": gone, "kept": remaining}
 
 
+def count_unknown(app: Installed[ConvertSettings]) -> int:
+    """Return how many files of the storage the next sweeps would delete."""
+    return sum(not stored.draft and not _known(app, stored.key) for stored in app.jobs.storage.kept())
+
+
 def _known(app: Installed[ConvertSettings], key: str) -> bool:
     """Return whether a job references the file. Files with other names are left alone."""
-    folder, _, name = key.rpartition("/")
-    stem, _, kind = name.rpartition(".")
-    if (folder, kind) not in (("pdf", "pdf"), ("xml", "xml")):
+    if not is_upload(key):
         return True
+    stem, _, kind = key.rpartition("/")[2].rpartition(".")
     asks = "source_known" if kind == "pdf" else "running_or_done"
     return bool(app.db.all(asks, source=f"pdf/{stem}.pdf"))
 
@@ -199,6 +220,7 @@ def declare(app: Installed[ConvertSettings], transport: Bounds | None = None) ->
         while_={"queued", "running", "done"},
         attempts=settings.attempts,
         per_code={"unexpected": 2},
+        free_trials=0,  # each dispatch is an attempt
         backoff=Backoff(settings.retry_after, cap=settings.retry_after * 9, factor=3, jitter=0.2),
         verify=work.found,
         cancellable=False,
@@ -261,14 +283,17 @@ class Converting:
     def convert(self, order: ConvertJob, job: Context) -> Done[ConvertResult]:
         try:
             self._storage_id.require()
+            self._require_source(order, job)
             with self._storage.draft() as draft:
-                status = self._called(order, job, draft)
+                with self._storage.open(order.source) as source:
+                    request = ConvertRequest(source, order.mapping, job.idempotency_key)
+                    status = self._gateway.convert(request, draft, lambda: job.cancelled)
                 draft.seal()
                 self._publish(order, job, draft)
                 return Done(ConvertResult(order.result, draft.sha256, draft.size, status))
         except (Fail, LeaseLost):
             raise
-        except ConversionStopped as error:
+        except net.CallStopped as error:
             # The lease is lost or the worker stops. The next attempt gets the result that the gateway cached.
             raise (LeaseLost(job.id, job.fence) if job.lost else Again(keep_attempt=True)) from error
         except (StorageFull, StorageAway) as error:
@@ -276,15 +301,12 @@ class Converting:
         except Exception as error:
             self._faulted(job, error)
 
-    def _called(self, order: ConvertJob, job: Context, draft: Draft) -> int:
+    def _require_source(self, order: ConvertJob, job: Context) -> None:
         if self._storage.size(order.source) is None:
             file = file_of(self._app.db, job.id)
             if file is not None and file.source_gone_at is not None:
                 raise Fail("EXPIRED")
             raise StorageError("the PDF is missing")  # retention never deletes the file of an unfinished job
-        with self._storage.open(order.source) as source:
-            asked = ConvertRequest(source, order.mapping, job.idempotency_key)
-            return self._gateway.convert(asked, draft, lambda: job.cancelled)
 
     def _publish(self, order: ConvertJob, job: Context, draft: Draft) -> None:
         pending = {"sha256": draft.sha256, "bytes": draft.size}

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tidegate.apps import Db
 from tidegate.jobs import JobEvent
@@ -21,6 +21,7 @@ _EVENTS = {
     "queued": "queued",
     "processing": "processing",
     "again": "retry",
+    "trial": "retry",
     "given_back": "queued",
     "done": "complete",
     "failed": "failed",
@@ -30,9 +31,17 @@ _EVENTS = {
 }
 
 
+class UploadPause(NamedTuple):
+    """Uploads are paused."""
+
+    until: float
+    since: float
+    actor: str
+
+
 @dataclass(frozen=True, slots=True)
 class File:
-    """One upload with its job. The order of the fields is that of the columns."""
+    """One upload with its job. The fields are the columns."""
 
     job: int
     public_id: str  # the id for its owner and in URLs
@@ -150,27 +159,24 @@ class File:
 
 
 def file_of(db: Db, job: int) -> File | None:
-    row = db.one("file", job=job) if 0 < job < NEWEST else None
-    return None if row is None else File(*row)
+    return db.first(File, "file", job=job) if 0 < job < NEWEST else None
 
 
 def job_of(db: Db, public_id: str) -> int | None:
     """Return the job id of a public id."""
-    row = db.one("job_of", public_id=public_id) if PUBLIC_ID.fullmatch(public_id) else None
-    return None if row is None else int(row[0])
+    return db.scalar_or_none(int, "job_of", public_id=public_id) if PUBLIC_ID.fullmatch(public_id) else None
 
 
 def files_of(
     db: Db, owner: str, *, since: float = 0.0, status: str = "", below: int = NEWEST, limit: int = 50
 ) -> list[File]:
     """Return the files of an owner, newest first."""
-    rows = db.all("files_of", owner=owner, since=since, status=status, below=below, n=limit)
-    return [File(*row) for row in rows]
+    return db.query_as(File, "files_of", owner=owner, since=since, status=status, below=below, n=limit)
 
 
 def active_of(db: Db, owner: str) -> int:
     """Return the number of unfinished jobs of an owner."""
-    return int(db.all("active_of", owner=owner)[0][0])
+    return db.scalar(int, "active_of", owner=owner)
 
 
 def events_json(events: Iterable[JobEvent], result: dict[str, Any]) -> list[dict[str, Any]]:

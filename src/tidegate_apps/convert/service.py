@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from secrets import token_hex
@@ -15,14 +16,14 @@ from starlette.concurrency import run_in_threadpool
 
 from tidegate.apps import DbTx, Installed
 from tidegate.errors import StoreError, UniqueTaken
-from tidegate.web import Problem, client_network, current_principal, not_signed_in, owner_session
+from tidegate.web import Problem, client_networks, current_principal, current_user, not_signed_in, owner_session
 from tidegate_apps.convert.codes import LINES, gave_up, problem_without_code, unpromised
 from tidegate_apps.convert.jobs import ConvertJob, ConvertJobs, expire, remove_object
 from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
-from tidegate_apps.convert.models import File, file_of, files_of, job_of
+from tidegate_apps.convert.models import File, UploadPause, file_of, files_of, job_of
 from tidegate_apps.convert.settings import ConvertSettings
 from tidegate_apps.convert.storage import Draft, StorageAway, StorageError
-from tidegate_apps.convert.uploads import UploadReceiver, boundary_of, check_length, receive
+from tidegate_apps.convert.uploads import UploadReceiver, check_length, check_media_type, receive
 
 # -- access ------------------------------------------------------------------------------------------------------------
 # Only the owner may see a job, download its XML or retry it.
@@ -90,18 +91,21 @@ def open_result(app: Installed[ConvertSettings], file: File) -> Iterator[BinaryI
         yield file_object
 
 
-def retry_file(app: Installed[ConvertSettings], public_id: str, owner: str, by: str) -> File:
-    """Queue a failed job again; *by* is the actor."""
+def retry_file(
+    app: Installed[ConvertSettings], public_id: str, owner: str, by: str, count: Callable[[File], object]
+) -> File:
+    """Queue a failed job again; *by* is the actor. *count* raises Problem if the owner may not retry now."""
     file = own_file(app, public_id, owner)
     if file.status != "failed":
         raise problem_without_code("refused", f"Only failed jobs can be retried; this one is {file.status}.")
     if file.source is None or not file.retriable or size_of(app, file.source) is None:
         raise Problem("EXPIRED", LINES["EXPIRED"], status=404)
+    count(file)
     try:
         done = app.queue.retry(file.job, by=by)
     except UniqueTaken as error:
-        twin = app.db.one("twin", owner=owner, sha256=file.sha256, mapping=file.mapping, bytes=file.bytes, job=file.job)
-        other = None if twin is None else twin[0]
+        same = {"owner": owner, "sha256": file.sha256, "mapping": file.mapping, "bytes": file.bytes, "job": file.job}
+        other = app.db.scalar_or_none(str, "twin", **same)
         raise problem_without_code("unique_taken", f"The same file is converted by job {other}.", job=other) from error
     if not done:
         raise problem_without_code("refused", "Only failed jobs can be retried.")
@@ -122,8 +126,9 @@ class AcceptedUpload:
 
 def held_until(app: Installed[ConvertSettings]) -> Problem | None:
     """Return why no upload is accepted now: an operator paused them, or the disk is almost full."""
-    for until, _, _ in app.db.all("paused"):
-        left = max(1.0, until - app.queue.clock.now())
+    paused = app.db.first(UploadPause, "paused")
+    if paused is not None:
+        left = max(1.0, paused.until - app.queue.clock.now())
         return io_error("Uploads are paused.", status=503, retry_after=left)
     try:
         app.jobs.storage_id.check()
@@ -138,16 +143,11 @@ def held_until(app: Installed[ConvertSettings]) -> Problem | None:
     return None
 
 
-def mapping_of(app: Installed[ConvertSettings], got: UploadReceiver) -> str:
+def take(app: Installed[ConvertSettings], owner: str, got: UploadReceiver, draft: Draft) -> AcceptedUpload:
+    """Store the upload and its job. Blocks on disk and database. Raises Problem."""
     mapping = got.fields.get("mapping", "").strip() or app.settings.mapping
     if not is_mapping(mapping):
         raise problem_without_code("malformed", f"mapping: give {MAPPING}.", field="mapping")
-    return mapping
-
-
-def take(app: Installed[ConvertSettings], owner: str, got: UploadReceiver, draft: Draft) -> AcceptedUpload:
-    """Store the upload and its job. Blocks on disk and database. Raises Problem."""
-    mapping = mapping_of(app, got)
     if got.name is None:
         raise problem_without_code("invalid", "file: there is none; send one in the field file.", field="file")
     order = ConvertJob(token_hex(16), mapping, draft.sha256, got.bytes, owner)
@@ -178,14 +178,6 @@ def lost(app: Installed[ConvertSettings], error: StorageError, order: ConvertJob
         _log.error("upload_not_recorded error=%s", away)
         return io_error(said)
     return io_error(said, job=job)
-
-
-def record_aborted(
-    app: Installed[ConvertSettings], error: StorageError, owner: str, got: UploadReceiver | None
-) -> Problem:
-    """The same as `lost`, for a file that was still arriving."""
-    name, size = ("document.pdf", 0) if got is None else (got.name or "document.pdf", got.bytes)
-    return lost(app, error, ConvertJob(token_hex(16), app.settings.mapping, _NO_HASH, size, owner), name)
 
 
 def _queued(app: Installed[ConvertSettings], order: ConvertJob, name: str) -> AcceptedUpload:
@@ -275,8 +267,8 @@ def resume(app: Installed[Any], by: str) -> bool:
 
 
 def _state(tx: DbTx) -> dict[str, Any]:
-    row = tx.one("paused")
-    return {"state": "on"} if row is None else {"state": "paused", "until": row[0], "by": row[2]}
+    pause = tx.first(UploadPause, "paused")
+    return {"state": "on"} if pause is None else {"state": "paused", "until": pause.until, "by": pause.actor}
 
 
 # -- visitors who are not signed in ------------------------------------------------------------------------------------
@@ -300,34 +292,49 @@ def reading_owner(app: Installed[ConvertSettings], request: Request) -> str:
 
 @dataclass(slots=True)
 class Upload:
-    """One upload of a visitor: its start and size. Until it ends, the size is the maximum."""
+    """One upload or retry of a visitor: its start and size. Until an upload ends, the size is the maximum."""
 
     at: float
     bytes: int
 
 
 class VisitorQuota:
-    """Counts the uploads of visitors per network and hour, in this process. Use it on one event loop."""
+    """Counts the uploads and retries of visitors per network and hour, in this process."""
 
     def __init__(self, clock: Callable[[], float], max_uploads: int, max_bytes: int) -> None:
         self._clock, self._max_uploads, self._max_bytes = clock, max_uploads, max_bytes
         self._networks: OrderedDict[str, deque[Upload]] = OrderedDict()
+        self._lock = threading.Lock()
 
-    def begin(self, network: str, size: int) -> Upload | float:
-        """Start an upload that counts from now on, or return the seconds until *size* bytes are allowed."""
-        now = self._clock()
+    def begin(self, networks: Sequence[str], size: int) -> Upload | float:
+        """Start an upload that counts from now on, or return the seconds until *size* bytes are allowed.
+
+        *networks* contain the visitor, the smallest first. The n-th has n times the quota.
+        """
+        with self._lock:
+            now = self._clock()
+            counted = [self._uploads_of(network, now) for network in networks]
+            waits = [
+                _WINDOW if not uploads else max(1.0, uploads[0].at + _WINDOW - now)
+                for n, uploads in enumerate(counted, start=1)
+                if len(uploads) >= n * self._max_uploads
+                or size > max(n * self._max_bytes - sum(upload.bytes for upload in uploads), 0)
+            ]
+            if waits:
+                return max(waits)
+            made = Upload(now, size)
+            for uploads in counted:
+                uploads.append(made)
+            return made
+
+    def _uploads_of(self, network: str, now: float) -> deque[Upload]:
         uploads = self._networks.pop(network, deque[Upload]())
         self._networks[network] = uploads
         if len(self._networks) > _MAX_NETWORKS:
             self._networks.popitem(last=False)
         while uploads and now - uploads[0].at >= _WINDOW:
             uploads.popleft()
-        left = self._max_bytes - sum(upload.bytes for upload in uploads)
-        if len(uploads) < self._max_uploads and size <= max(left, 0):
-            made = Upload(now, size)
-            uploads.append(made)
-            return made
-        return _WINDOW if not uploads else max(1.0, uploads[0].at + _WINDOW - now)
+        return uploads
 
 
 # -- uploads in progress, limited in number ----------------------------------------------------------------------------
@@ -346,43 +353,50 @@ class Uploads:
 
     async def take(self, request: Request, owner: str) -> AcceptedUpload:
         """Return the job of the upload. Raises Problem."""
-        there, settings = self._app, self._app.settings
-        if is_shut_out(there, request):
+        app, settings = self._app, self._app.settings
+        if is_shut_out(app, request):
             raise await run_in_threadpool(not_signed_in, request)
         check_length(request, settings.most_bytes)
-        boundary_of(request)
-        reason = await run_in_threadpool(held_until, there)
+        check_media_type(request)
+        reason = await run_in_threadpool(held_until, app)
         if reason is not None:
             raise reason
         if self._under_way >= settings.uploads_at_once:
             raise problem_without_code("too_many", "Too many files come in at the moment.", status=503, retry_after=5)
-        counted = self._count_visitor(request) if current_principal(request) is None else None
+        stated = request.headers.get("content-length", "")
+        size = min(int(stated), settings.most_bytes) if stated.isdecimal() else settings.most_bytes
+        counted = self._count(request, size)
         self._under_way += 1
+        got: UploadReceiver | None = None
         try:
-            return await self._taken(request, owner, counted)
+            with await run_in_threadpool(app.jobs.storage.draft) as draft:
+                got = UploadReceiver(draft, settings.most_bytes)
+                await receive(request, got, settings.upload_time)
+                if counted is not None:
+                    counted.bytes = got.bytes
+                return await run_in_threadpool(take, app, owner, got, draft)
+        except StorageError as error:
+            # The file was still arriving.
+            name, size = (got.name, got.bytes) if got is not None else (None, 0)
+            order = ConvertJob(token_hex(16), settings.mapping, _NO_HASH, size, owner)
+            raise await run_in_threadpool(lost, app, error, order, name or "document.pdf") from error
         finally:
             self._under_way -= 1
 
-    def _count_visitor(self, request: Request) -> Upload:
-        """Count an upload of a visitor at its maximum size. Raises Problem if the quota is used up."""
-        stated = request.headers.get("content-length", "")
-        size = min(int(stated), self._app.settings.most_bytes) if stated.isdecimal() else self._app.settings.most_bytes
-        upload = self._visitors.begin(client_network(request), size)
+    def retry(self, request: Request, public_id: str) -> File:
+        """Queue a failed job of the caller again. A visitor needs the same permission and quota as for an upload."""
+        if is_shut_out(self._app, request):
+            raise not_signed_in(request)
+        owner, by = owner_session(request), current_user(request)
+        return retry_file(self._app, public_id, owner, by, lambda file: self._count(request, file.bytes))
+
+    def _count(self, request: Request, size: int) -> Upload | None:
+        """Count an upload or a retry of a visitor. Raises Problem if the quota is used up."""
+        if current_principal(request) is not None:
+            return None
+        upload = self._visitors.begin(client_networks(request), size)
         if not isinstance(upload, Upload):
             raise problem_without_code(
                 "too_many", "You uploaded much in the last hour. Sign in to go on.", retry_after=upload
             )
         return upload
-
-    async def _taken(self, request: Request, owner: str, counted: Upload | None) -> AcceptedUpload:
-        there, settings = self._app, self._app.settings
-        got: UploadReceiver | None = None
-        try:
-            with await run_in_threadpool(there.jobs.storage.draft) as draft:
-                got = UploadReceiver(draft, settings.most_bytes)
-                await receive(request, got, settings.upload_time)
-                if counted is not None:
-                    counted.bytes = got.bytes
-                return await run_in_threadpool(take, there, owner, got, draft)
-        except StorageError as error:
-            raise await run_in_threadpool(record_aborted, there, error, owner, got) from error

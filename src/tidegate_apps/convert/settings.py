@@ -14,7 +14,7 @@ from tidegate_apps.convert.mapping_names import MAPPING, is_mapping
 
 def _mapping(value: str) -> str:
     if not is_mapping(value):
-        raise ValueError(f"{value!r:.80} is no name of a mapping; give {MAPPING}")
+        raise ValueError(f"{value!r:.80} is not the name of a mapping; give {MAPPING}")
     return value
 
 

@@ -3,20 +3,19 @@ insert into convert_file (job, public_id, owner, name, mapping, bytes, sha256, s
 values (:job, :public_id, :owner, :name, :mapping, :bytes, :sha256, :source, {now});
 
 -- name: file
--- One upload with its job.
 select f.job, f.public_id, f.owner, f.name, f.mapping, f.bytes, f.sha256, f.source, f.source_gone_at,
     f.result_gone_at, f.created_at, f.downloads, j.state, j.attempt, j.most_attempts, j.manual_retries, j.due_at, j.claimed_at, j.finished_at,
     j.last_at, j.last_code, j.last_status, j.error_code, j.error_message, j.result,
-    (select min(e.began_at) from tg_event as e where e.job = j.id)
+    (select min(e.began_at) from tg_event as e where e.job = j.id) as began_at
 from convert_file as f join tg_job as j on j.id = f.job
 where f.job = :job;
 
 -- name: files_of
--- The newest uploads of an owner, below a number; those that changed since a time, in one of two states and a third.
+-- The newest uploads of an owner before a job, those that changed since a time and have a status.
 select f.job, f.public_id, f.owner, f.name, f.mapping, f.bytes, f.sha256, f.source, f.source_gone_at,
     f.result_gone_at, f.created_at, f.downloads, j.state, j.attempt, j.most_attempts, j.manual_retries, j.due_at, j.claimed_at, j.finished_at,
     j.last_at, j.last_code, j.last_status, j.error_code, j.error_message, j.result,
-    (select min(e.began_at) from tg_event as e where e.job = j.id)
+    (select min(e.began_at) from tg_event as e where e.job = j.id) as began_at
 from convert_file as f join tg_job as j on j.id = f.job
 where f.owner = :owner and f.job < :below
     and (j.created_at >= :since or j.claimed_at >= :since or j.finished_at >= :since or j.last_at >= :since
@@ -26,16 +25,14 @@ where f.owner = :owner and f.job < :below
 order by f.job desc limit :n;
 
 -- name: job_of
--- The number of the job behind a public id.
 select job from convert_file where public_id = :public_id;
 
 -- name: active_of
--- How many jobs of an owner have not ended.
 select count(*) from convert_file as f join tg_job as j on j.id = f.job
 where f.owner = :owner and j.state in ('blocked', 'waiting', 'ready', 'running');
 
 -- name: twin
--- Another upload of the same, by the same, that is in line, at work or complete.
+-- Another upload of the same file by the same owner that has not failed.
 select f.public_id from convert_file as f join tg_job as j on j.id = f.job
 where f.owner = :owner and f.sha256 = :sha256 and f.mapping = :mapping and f.bytes = :bytes and f.job <> :job
     and f.result_gone_at is null and j.state in ('blocked', 'waiting', 'ready', 'running', 'done')
@@ -46,15 +43,14 @@ update convert_file set downloads = downloads + 1, first_downloaded_at = coalesc
 where job = :job;
 
 -- name: result_gone
--- The XML is gone, or about to go: the job no longer stands for it.
 update convert_file set result_gone_at = {now} where job = :job and result_gone_at is null returning job;
 
 -- name: held_still
--- A job that nobody changes meanwhile: a retry that is not yet committed is waited for.
+-- Locks the job: a retry that is not yet committed is waited for.
 select state from tg_job where id = :job {for_update};
 
 -- name: source_gone
--- The PDF of a job that has ended, unless somebody retried it meanwhile.
+-- The PDF of a job that has ended, unless a user retried it meanwhile.
 update convert_file set source_gone_at = {now}
 where job = :job and source_gone_at is null and source is not null
     and not exists (
@@ -86,7 +82,7 @@ select 1 from convert_file as f join tg_job as j on j.id = f.job
 where f.source = :source and f.source_gone_at is null;
 
 -- name: running_or_done
--- Whether an upload with this PDF is at work, or complete: its XML is named after it.
+-- Whether the job of this PDF has not failed: its XML has the same name.
 select 1 from convert_file as f join tg_job as j on j.id = f.job
 where f.source = :source and f.result_gone_at is null and j.state <> 'failed';
 
@@ -101,31 +97,30 @@ delete from convert_pause where what = 'uploads' and until > {now} returning wha
 select until, since, actor from convert_pause where what = 'uploads' and until > {now};
 
 -- name: queue_paused
-select paused_until, paused_by from tg_queue where name = :name and paused_until > {now};
+select paused_until from tg_queue where name = :name and paused_until > {now};
 
 -- name: gateway
--- How the gateway stands, for the page.
-select breaker, breaker_since, paused_until from tg_target where name = :name;
+select breaker from tg_target where name = :name;
 
 -- name: gateway_shut
--- What a person must clear.
-select reason, since, code from tg_hold where target = :name and reason = 'fatal' limit 1;
+-- A hold that an operator must clear.
+select reason from tg_hold where target = :name and reason = 'fatal' limit 1;
 
 -- name: storage_id
 select id from convert_storage;
 
 -- name: storage_begin
--- The id of whoever was first.
+-- The first id stays.
 insert into convert_storage (place, id) values ('files', :id)
 on conflict (place) do update set id = convert_storage.id returning id;
 
 -- name: storage_forget
 delete from convert_storage;
 
--- name: newest_sources
--- PDFs that must be in the storage.
-select source from convert_file where source is not null and source_gone_at is null order by job desc limit :n;
+-- name: restored_at
+-- When the database was last restored from a backup.
+select value from tg_store where name = 'restored_at';
 
 -- name: shift_pause
--- The clock was moved by :by seconds: times move with it, but for what was written after that, from :after to :until.
+-- The clock was moved by :by seconds. Times move with it, except those that were written from :after to :until.
 update convert_pause set until = until + :by, since = since + :by where since < :after or since > :until;

@@ -98,6 +98,12 @@ class Storage(Protocol):
         """Return the free share of the disk, 0 to 1; None if unknown."""
 
 
+def is_upload(key: str) -> bool:
+    """Whether convert wrote this file for a job. It never deletes other files."""
+    folder, _, name = key.rpartition("/")
+    return (folder, name.rpartition(".")[2]) in (("pdf", "pdf"), ("xml", "xml"))
+
+
 def pieces(file: BinaryIO) -> Iterator[bytes]:
     while piece := file.read(PIECE):
         yield piece

@@ -51,13 +51,15 @@ class Objects:
         try:
             return cls(from_url(url, retry_config={"max_retries": 1, "retry_timeout": _CONNECT_TIMEOUT}))
         except Exception as error:  # each kind of store raises its own errors
-            raise ValueError(f"convert.storage: {type(error).__name__}: this address cannot be used") from error
+            raise ValueError(
+                f"convert.storage: {type(error).__name__}: this URL cannot be used; give one such as s3://bucket/prefix"
+            ) from error
 
     def draft(self) -> FileDraft:
         with storage_errors():
             self._drafts.mkdir(mode=0o700, parents=True, exist_ok=True)
             if self._drafts.stat().st_uid != os.getuid():
-                raise StorageError(f"{self._drafts.name}: it belongs to somebody else")
+                raise StorageError(f"{self._drafts.name}: it belongs to another user; choose another folder")
         return FileDraft(self._drafts)
 
     def put(self, draft: Draft, key: str, *, replace: bool = False) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from tidegate.apps import App, DbTx, Installed, Page, ScheduledJob
 from tidegate_apps.feeds import jobs as feed_jobs
@@ -23,30 +23,51 @@ _LATE_SECONDS = 60.0
 OUTCOMES = (OK, UNMODIFIED, *map(str, ErrorType), OWN)
 
 
-def metrics(app: Installed[Any]) -> Iterator[Metric]:
+class FeedCounts(NamedTuple):
+    """The number of feeds by state, and of those whose poll is late."""
+
+    ok: int
+    failing: int
+    disabled: int
+    new: int
+    late: int
+
+
+class PollTotals(NamedTuple):
+    """All polls with one outcome: their number, their time and the new entries."""
+
+    outcome: str
+    polls: int = 0
+    ms: int = 0
+    fresh: int = 0
+
+
+def metrics(app: Installed[FeedsSettings]) -> Iterator[Metric]:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     now = app.queue.clock.now()
 
-    def read(tx: DbTx) -> tuple[Any, dict[str, Any]]:
-        return tx.all("figures", late=now - _LATE_SECONDS)[0], {row[0]: row[1:] for row in tx.all("counts")}
+    def read(tx: DbTx) -> tuple[FeedCounts | None, list[PollTotals]]:
+        return tx.first(FeedCounts, "figures", late=now - _LATE_SECONDS), tx.query_as(PollTotals, "counts")
 
-    (well, failing, resting, unpolled, late), counts = app.db.read(read)
-    feeds = GaugeMetricFamily("tidegate_feeds", "Feeds that are polled, by how they are", labels=["state"])
-    for state, n in (("ok", well), ("failing", failing), ("disabled", resting), ("new", unpolled)):
-        feeds.add_metric([state], n)
+    counts, totals = app.db.read(read)
+    assert counts is not None  # noqa: S101 - sums always have a row
+    feeds = GaugeMetricFamily("tidegate_feeds", "Feeds that are polled, by state", labels=["state"])
+    for state in ("ok", "failing", "disabled", "new"):
+        feeds.add_metric([state], getattr(counts, state))
     yield feeds
-    yield GaugeMetricFamily("tidegate_feeds_late", "Feeds whose poll is due for more than a minute", value=late)
-    polls = CounterMetricFamily("tidegate_feed_polls", "Polls, by how they ended", labels=["outcome"])
-    took = CounterMetricFamily("tidegate_feed_poll_seconds", "What polls took, by how they ended", labels=["outcome"])
+    yield GaugeMetricFamily("tidegate_feeds_late", "Feeds whose poll is due for more than a minute", value=counts.late)
+    polls = CounterMetricFamily("tidegate_feed_polls", "Polls, by outcome", labels=["outcome"])
+    took = CounterMetricFamily("tidegate_feed_poll_seconds", "Duration of polls, by outcome", labels=["outcome"])
+    by_outcome = {row.outcome: row for row in totals}
     for outcome in OUTCOMES:
-        n, ms, _ = counts.get(outcome, (0, 0, 0))
-        polls.add_metric([outcome], n)
-        took.add_metric([outcome], ms / 1000)
+        row = by_outcome.get(outcome) or PollTotals(outcome)
+        polls.add_metric([outcome], row.polls)
+        took.add_metric([outcome], row.ms / 1000)
     yield polls
     yield took
-    fresh = sum(row[2] for row in counts.values())
-    yield CounterMetricFamily("tidegate_feed_new_items", "Items that were new", value=fresh)
+    fresh = sum(row.fresh for row in totals)
+    yield CounterMetricFamily("tidegate_feed_new_items", "New items", value=fresh)
 
 
 def jobs(app: Installed[FeedsSettings]) -> feed_jobs.FeedJobs:
@@ -62,9 +83,9 @@ def schedules(app: Installed[FeedsSettings]) -> Iterable[ScheduledJob]:
 
 
 def routes(app: Installed[FeedsSettings]) -> APIRouter:
-    from tidegate_apps.feeds.routes import routes as all_of_them
+    from tidegate_apps.feeds import api
 
-    return all_of_them(app)
+    return api.routes(app)
 
 
 def show_all(request: Request, app: Installed[FeedsSettings]) -> Response:
@@ -81,7 +102,7 @@ def show_one(request: Request, app: Installed[FeedsSettings]) -> Response:
 
 def advice(settings: FeedsSettings) -> Iterable[str]:
     if settings.poll and not settings.contact:
-        yield "Sites are not told whom to write to when feeds are polled: feeds.contact is not set."
+        yield "feeds.contact is not set, so the owner of a polled site cannot reach you; set an address or a URL."
 
 
 app = App[FeedsSettings](

@@ -9,59 +9,70 @@ from typing import Any, Self
 import click
 
 from tidegate.apps import Installed
-from tidegate.commands import NUMBER, AtServer, Exit, at_server
+from tidegate.commands import NUMBER, AtServer, CommandGroup, Exit, at_server
 from tidegate_apps.feeds import opml
 from tidegate_apps.feeds.codes import MANUAL, REASONS
 from tidegate_apps.feeds.jobs import poll_until
 from tidegate_apps.feeds.models import Source, SourceRequest, check_url, public
 from tidegate_apps.feeds.opml import add_all, every
 from tidegate_apps.feeds.pages import status_label
-from tidegate_apps.feeds.poll_results import state_of
+from tidegate_apps.feeds.state import FeedState
 
 
-@click.group()
+@click.group(
+    cls=CommandGroup,
+    epilog="""
+    tidegate feeds add https://example.org/feed.xml
+    tidegate feeds list
+    """,
+)
 def feeds() -> None:
-    """Adds feeds, lists them, polls them, and switches them on and off."""
+    """Add, list, poll, enable and disable feeds."""
 
 
-@feeds.command()
+@feeds.command(epilog="tidegate feeds add https://example.org/feed.xml --name Example")
 @click.argument("address")
-@click.option("--name", default="", help="What to call it, if not by its host.")
+@click.option("--name", default="", help="Name of the feed.  [default: its host]")
 @click.option("--interval", type=click.FloatRange(60, 30 * 86400), help="Seconds between two polls.")
 @at_server
 def add(at: AtServer, address: str, name: str, interval: float | None) -> None:
-    """Adds a feed."""
+    """Add a feed."""
     with at.installed() as there:
         made = there.jobs.sources.add(SourceRequest(feed_url=check_url(address), name=name, interval=interval), at.me)
         at.say(_as_json(there, made), f"added: {made.id}  {made.name}")
 
 
-@feeds.command("list")
-@click.option("--active", is_flag=True, help="Only those that may be polled now.")
+@feeds.command("list", epilog="tidegate feeds list --active")
+@click.option("--active", is_flag=True, help="Only feeds that may be polled now.")
 @at_server
 def list_(at: AtServer, active: bool) -> None:
-    """Lists the feeds, each with its state."""
+    """List feeds with their state."""
     with at.installed() as there:
         sources = [source for source in every(there.jobs.sources) if not active or _is_active(there, source)]
         lines = [] if at.as_json else [line for source in sources for line in _lines(there, source)]
         at.say([_as_json(there, source) for source in sources] if at.as_json else None, *lines)
         if not sources and not at.as_json:
-            click.echo("no feed yet; add one with: tidegate feeds add ADDRESS", err=True)
+            click.echo("No feeds yet. Add one with: tidegate feeds add ADDRESS", err=True)
 
 
-@feeds.command()
+@feeds.command(
+    epilog="""
+    tidegate feeds poll 7 8
+    tidegate feeds poll --all
+    """
+)
 @click.argument("ids", nargs=-1, type=NUMBER)
-@click.option("--all", "all_of_them", is_flag=True, help="All that may be polled.")
-@click.option("--wait", type=click.FloatRange(1), default=600, show_default=True, help="At most so many seconds.")
+@click.option("--all", "all_of_them", is_flag=True, help="All feeds that may be polled.")
+@click.option("--wait", type=click.FloatRange(1), default=600, show_default=True, help="Maximum seconds to wait.")
 @at_server
 def poll(at: AtServer, ids: tuple[int, ...], all_of_them: bool, wait: float) -> None:
-    """Polls feeds now: here, or in the server if one runs."""
+    """Poll feeds now: in this process, or in the server if one is running."""
     with at.installed() as there:
         wanted = (
             [source.id for source in every(there.jobs.sources) if _is_active(there, source)] if all_of_them else ids
         )
         if not wanted:
-            raise click.UsageError("which feeds? Give their numbers, or --all")
+            raise click.UsageError("no feeds were given; give their ids, or --all")
         with _Bar("Polling", at.as_json) as bar:
             done = poll_until(there, list(wanted), wait, bar.update, at.me)
         polled = [_as_json(there, there.jobs.sources.get(id_)) for id_ in wanted]
@@ -78,45 +89,51 @@ def poll(at: AtServer, ids: tuple[int, ...], all_of_them: bool, wait: float) -> 
         sys.exit(Exit.NEGATIVE)
 
 
-@feeds.command("import")
+@feeds.command("import", epilog="tidegate feeds import subscriptions.opml")
 @click.argument("file", type=click.File("rb"))
 @at_server
 def import_(at: AtServer, file: Any) -> None:
-    """Adds the feeds of a list (OPML); - reads it from standard input."""
+    """Add the feeds of an OPML file. - reads standard input."""
     with at.installed() as there:
         wanted, refused = opml.parse_opml(file.read(opml.MAX_BYTES + 1))
         with _Bar("Importing", at.as_json) as bar:
             done = add_all(there.jobs.sources, wanted, refused, at.me, bar.update)
         document = {"added": done.added, "already_there": done.there, "refused": done.refused}
-        at.say(document, f"added: {done.added}, there already: {done.there}, no address: {done.refused}")
+        at.say(document, f"added: {done.added}, already there: {done.there}, without a valid URL: {done.refused}")
 
 
-@feeds.command()
+@feeds.command(epilog="tidegate feeds export subscriptions.opml")
 @click.argument("file", type=click.File("w", encoding="utf-8"), default="-")
 @at_server
 def export(at: AtServer, file: Any) -> None:
-    """Writes all feeds as a list (OPML)."""
+    """Export all feeds as OPML."""
     with at.installed() as there:
         lines = list(opml.write_opml(every(there.jobs.sources), there.queue.clock.now()))
         file.write(json.dumps({"opml": "\n".join(lines)}) + "\n" if at.as_json else "\n".join(lines) + "\n")
 
 
-@feeds.command()
+@feeds.command(epilog="tidegate feeds enable 7")
 @click.argument("source_id", metavar="ID", type=NUMBER)
 @at_server
 def enable(at: AtServer, source_id: int) -> None:
-    """Enables a feed again; it is polled at once."""
+    """Enable a feed. It is polled immediately."""
     with at.installed() as there:
         made = there.jobs.sources.enable(source_id, at.me)
         at.say(_as_json(there, made), f"enabled: {made.id}  {made.name}")
 
 
-@feeds.command()
+@feeds.command(epilog="tidegate feeds disable 7 --reason manual")
 @click.argument("source_id", metavar="ID", type=NUMBER)
-@click.option("--reason", type=click.Choice(REASONS), default=MANUAL, show_default=True, help="Why.")
+@click.option(
+    "--reason",
+    type=click.Choice(REASONS),
+    default=MANUAL,
+    show_default=True,
+    help="Reason; it determines for how long.",
+)
 @at_server
 def disable(at: AtServer, source_id: int, reason: str) -> None:
-    """Disables a feed: for as long as its reason says, or until somebody enables it."""
+    """Disable a feed, for the time that belongs to its reason or until you enable it."""
     with at.installed() as there:
         made = there.jobs.sources.disable(source_id, reason, at.me)
         at.say(_as_json(there, made), f"disabled: {made.id}  {made.name}")
@@ -146,23 +163,18 @@ class _Bar:
             self._bar.render_finish()
 
 
-def _state(app: Installed[Any], id_: int) -> Any:
-    row = app.db.one("states", source_id=id_)
-    return None if row is None else state_of(row)
-
-
 def _is_active(app: Installed[Any], source: Source) -> bool:
     return source.active_from is not None and source.active_from <= app.queue.clock.now()
 
 
 def _lines(app: Installed[Any], source: Source) -> list[str]:
-    look = status_label(source, _state(app, source.id), app.queue.clock.now())
+    look = status_label(source, app.db.first(FeedState, "states", source_id=source.id), app.queue.clock.now())
     first = f"{source.id:>6}  {look.word or look.token:<12}  {source.name}  {public(source.feed_url or '')}".rstrip()
     return [first, f"        {look.reason}"] if look.reason else [first]
 
 
 def _as_json(app: Installed[Any], source: Source) -> dict[str, Any]:
-    state = _state(app, source.id)
+    state = app.db.first(FeedState, "states", source_id=source.id)
     look = status_label(source, state, app.queue.clock.now())
     return {
         "id": source.id,

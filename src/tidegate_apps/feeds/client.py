@@ -26,41 +26,32 @@ class Get(Protocol):
     def __call__(self, url: str, *, headers: Mapping[str, str] | None = None) -> Awaitable[net.FetchResponse]: ...
 
 
-class Fetching:
-    """Fetches and parses feeds."""
-
-    def __init__(self, get: Get, parse: Parse) -> None:
-        self._get, self._parse = get, parse
-
-    async def poll(self, state: FeedState, now: float) -> tuple[Success, Feed | None]:
-        """Fetch the feed. The result has the parsed feed only if it changed. Raises PollError."""
-        url = state.feed_url
-        try:
-            answer = await self._get(url, headers={"Accept": ACCEPT, **conditions(state, now)})
-        except net.FetchError as error:
-            raise PollError(type_of_failure(error), str(error), url=url) from error
-        kind = type_of_status(answer.status)
-        if kind is not None:
-            asked = retry_after(answer, now) if answer.status in (429, 503) else None
-            raise PollError(kind, f"HTTP {answer.status}", status_code=answer.status, url=url, retry_after=asked)
-        if answer.status == 304:
-            return _success(answer, url, body_hash=None, hints=None), None
-        if not answer.body.strip():
-            raise PollError(ErrorType.PARSE, "the answer is empty", url=url)
-        digest = hashlib.sha256(answer.body).hexdigest()[:32]
-        if digest == state.body_hash:
-            return _success(answer, url, body_hash=digest, hints=None), None
-        feed = await self._read(answer, url)
-        return _success(answer, url, body_hash=digest, hints=hints_of(feed, answer, now)), feed
-
-    async def _read(self, answer: net.FetchResponse, url: str) -> Feed:
-        try:
-            return await self._parse(answer.body, answer.headers.get("Content-Type", ""), answer.url)
-        except ParseError as error:
-            raise PollError(ErrorType.PARSE, str(error), url=url) from error
+async def fetch(get: Get, parse: Parse, state: FeedState, now: float) -> tuple[Success, Feed | None]:
+    """Fetch a feed. The result has the parsed feed only if it changed. Raises PollError."""
+    url = state.feed_url
+    try:
+        answer = await get(url, headers={"Accept": ACCEPT, **conditions(state, now)})
+    except net.FetchError as error:
+        raise PollError(type_of_failure(error), str(error), url=url) from error
+    kind = type_of_status(answer.status)
+    if kind is not None:
+        asked = retry_after(answer, now) if answer.status in (429, 503) else None
+        raise PollError(kind, f"HTTP {answer.status}", status_code=answer.status, url=url, retry_after=asked)
+    if answer.status == 304:
+        return _success(answer, url), None
+    if not answer.body.strip():
+        raise PollError(ErrorType.PARSE, "the response is empty", url=url)
+    digest = hashlib.sha256(answer.body).hexdigest()[:32]
+    if digest == state.body_hash:
+        return _success(answer, url, digest), None
+    try:
+        feed = await parse(answer.body, answer.headers.get("Content-Type", ""), answer.url)
+    except ParseError as error:
+        raise PollError(ErrorType.PARSE, str(error), url=url) from error
+    return _success(answer, url, digest, hints_of(feed, answer, now)), feed
 
 
-def _success(answer: net.FetchResponse, url: str, *, body_hash: str | None, hints: Hints | None) -> Success:
+def _success(answer: net.FetchResponse, url: str, body_hash: str | None = None, hints: Hints | None = None) -> Success:
     return Success(
         status=answer.status,
         etag=answer.headers.get("ETag"),
@@ -97,11 +88,10 @@ def retry_after(answer: net.FetchResponse, now: float) -> float | None:
 
 def hints_of(feed: Feed, answer: net.FetchResponse, now: float) -> Hints:
     """Return how long to wait before the next poll: the longest of what the feed and its server say."""
-    wait = max(feed.ttl, _cached(answer.headers, now))
-    return Hints.of(wait, feed.skip_hours, feed.skip_days)
+    return Hints.of(max(feed.ttl, _fresh_for(answer.headers, now)), feed.skip_hours, feed.skip_days)
 
 
-def _cached(headers: Mapping[str, str], now: float) -> float:
+def _fresh_for(headers: Mapping[str, str], now: float) -> float:
     """Return the seconds that the response stays fresh, by Cache-Control or Expires."""
     parts = [part.strip().lower() for part in headers.get("Cache-Control", "").split(",")]
     if "no-cache" in parts or "no-store" in parts:
@@ -110,10 +100,6 @@ def _cached(headers: Mapping[str, str], now: float) -> float:
         name, _, value = part.partition("=")
         if name == "max-age" and value.strip('"').isascii() and value.strip('"').isdigit():
             return float(value.strip('"')[:9])
-    return _expires(headers, now)
-
-
-def _expires(headers: Mapping[str, str], now: float) -> float:
     try:
         end = parsedate_to_datetime(headers["Expires"]).timestamp()
         began = parsedate_to_datetime(headers["Date"]).timestamp() if "Date" in headers else now

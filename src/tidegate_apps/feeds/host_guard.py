@@ -139,21 +139,17 @@ class FeedNetworkGuard:
         if not isinstance(error.cause, _NOT_REACHED):
             self.record_answer(state, now)
             return False
-        before = self._link.record_failure(_place(state), fault_of(error), now)
-        self.lost = self.lost or before
+        seen_lost = self._link.record_failure(Endpoint(TARGET, state.source_id, state.host), fault_of(error), now)
+        self.lost = self.lost or seen_lost
         self.known = self.known or self.lost
         return self.lost
 
     def record_answer(self, state: FeedState, now: float) -> None:
         """Record that a host responded, with any status."""
         if self._link is not None:
-            self._link.record_answer(_place(state), now)
+            self._link.record_answer(Endpoint(TARGET, state.source_id, state.host), now)
             self.lost = self._link.lost
             self.known = True
-
-
-def _place(state: FeedState) -> Endpoint:
-    return Endpoint(TARGET, state.source_id, state.host)
 
 
 # -- attribution and its notices ---------------------------------------------------------------------------------------
@@ -180,30 +176,32 @@ class GuardReport:
     def told(self) -> None:
         self._hosts.told(self.of_hosts)
         for name, kind in self._heard:
-            notices.log_host(name, kind)
+            if kind:
+                notices.log.warning("host_failing host=%s error_type=%s", name, kind)
+            else:
+                notices.log.info("host_well host=%s", name)
         if self.of_link:
             first, self._link.told = self._link.told is None, self.lost
-            if self.lost or not first:  # a healthy network is only worth a notice after it was lost
-                notices.log_network(self.lost)
+            if self.lost:
+                notices.log.warning("own_link_lost")
+            elif not first:  # a healthy network is only worth a line after it was lost
+                notices.log.info("own_link_back")
 
 
 class FailureAttribution:
     """The state of our network and of hosts, across poller restarts."""
 
     def __init__(self, guard: NetworkGuardPolicy | None, *, hosts: bool) -> None:
-        self._link, self._hosts = FeedNetworkGuard(guard), HostGuard(on=hosts)
-
-    def usual(self, polls_per_second: float) -> None:
-        self._link.usual(polls_per_second)
+        self.link, self._hosts = FeedNetworkGuard(guard), HostGuard(on=hosts)
 
     def record_answer(self, state: FeedState, now: float) -> None:
-        self._link.record_answer(state, now)
+        self.link.record_answer(state, now)
         self._hosts.record_answer(state, now)
 
     def record_failure(self, state: FeedState, error: PollError, now: float) -> tuple[bool, bool]:
         """Return whether our network causes this failure, and else whether its host does."""
-        own = self._link.record_failure(state, error, now)
+        own = self.link.record_failure(state, error, now)
         return own, not own and self._hosts.record_failure(state, error, now)
 
     def report(self) -> GuardReport:
-        return GuardReport(self._link, self._hosts, self._link.lost, self._link.news, self._hosts.news())
+        return GuardReport(self.link, self._hosts, self.link.lost, self.link.news, self._hosts.news())

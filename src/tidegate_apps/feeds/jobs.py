@@ -18,13 +18,13 @@ from tidegate import Again, Backoff, Context, Done, Target, net
 from tidegate.apps import DbTx, Installed
 from tidegate.guard import NetworkGuardPolicy
 from tidegate.jobs import JobFunction
-from tidegate_apps.feeds.client import Fetching, Get, Parse
+from tidegate_apps.feeds.client import Get, Parse
 from tidegate_apps.feeds.host_guard import FailureAttribution
-from tidegate_apps.feeds.poll_results import SourceManager, state_of
+from tidegate_apps.feeds.poll_results import SourceManager
 from tidegate_apps.feeds.poller import POLL_INTERVAL, PollClock, Poller, PollPolicy
+from tidegate_apps.feeds.service import Sources
 from tidegate_apps.feeds.settings import FeedsSettings
-from tidegate_apps.feeds.source_manager import LocalSources, RemoteSources, source_event_fields, tell_there
-from tidegate_apps.feeds.sources import Sources
+from tidegate_apps.feeds.source_manager import RemoteSources, source_event_fields, tell_there
 from tidegate_apps.feeds.state import FeedState
 
 _log = logging.getLogger("tidegate.feeds")
@@ -49,7 +49,7 @@ class FeedJobs:
     poll: JobFunction[[], int] | None = None
     tell: JobFunction[[SourceEvent], None] | None = None
     manager: SourceManager | None = None
-    poller: Callable[[Fetching, PollClock], Poller] | None = None  # each poller continues where the last one stopped
+    poller: Callable[[Get, PollClock], Poller] | None = None  # each poller continues where the last one stopped
     contact_asked_for: bool = False  # log the advice only once
 
 
@@ -101,12 +101,12 @@ def declare(app: Installed[FeedsSettings], parse: Parse, outside: FeedDependenci
     if remote:
         parts.manager, parts.tell = _remote(app)
     else:
-        parts.manager = LocalSources(parts.sources)
+        parts.manager = parts.sources
     manager, policy = parts.manager, replace(policy_of(app.settings), poll_interval=outside.look)
     attribution = FailureAttribution(policy.guard, hosts=policy.host_guard)
 
-    def poller_of(fetching: Fetching, times: PollClock) -> Poller:
-        return Poller(app.db, manager, fetching, times, policy, attribution)
+    def poller_of(get: Get, times: PollClock) -> Poller:
+        return Poller(app.db, manager, get, parse, times, policy, attribution)
 
     parts.poller = poller_of
     if app.settings.poll:
@@ -115,14 +115,14 @@ def declare(app: Installed[FeedsSettings], parse: Parse, outside: FeedDependenci
         async def poll(job: Context) -> int:
             clock = app.queue.clock
             end = job.end_of_turn(clock.now())
-            if not parts.contact_asked_for and (await app.db.aall("next_due"))[0][0] is not None:
+            if not parts.contact_asked_for and await app.db.aall("next_due") != [(None,)]:
                 parts.contact_asked_for = True
                 _log.warning("no_contact setting=%s", "feeds.contact")
             async with outside.client(app.settings) as client:
                 times = PollClock(
                     now=clock.now, monotonic=clock.monotonic, older_than=app.queue.older_than, rng=outside.rng
                 )
-                poller = poller_of(Fetching(client.get, parse), times)
+                poller = poller_of(client.get, times)
                 refreshing = asyncio.create_task(_refresh(app, manager)) if remote else None
                 try:
                     await poller.run(lambda: job.stopping or job.cancelled or clock.now() >= end, drain=job.in_cycle)
@@ -204,10 +204,9 @@ def _remote(app: Installed[FeedsSettings]) -> tuple[SourceManager, JobFunction[[
         unique=lambda word: (word.source_id, word.fence, word.moved_from),
     )
     async def tell(word: SourceEvent) -> Done[None]:
-        rows = await app.db.aall("states", source_id=word.source_id)
-        if not rows:
+        state = await app.db.afirst(FeedState, "states", source_id=word.source_id)
+        if state is None:
             return Done(None, unsent=True)
-        state = state_of(rows[0])
         await tell_there(client(), state, word.moved_from)
         return Done(None, writes=[app.db.bind("told", **source_event_fields(state))])
 
@@ -254,5 +253,5 @@ async def _work(
 
 
 def _polled(app: Installed[Any], ids: Sequence[int], began: float) -> int:
-    rows = [app.db.one("states", source_id=id_) for id_ in ids]
-    return sum(row is None or (row[25] is not None and row[25] >= began) for row in rows)
+    states = [app.db.first(FeedState, "states", source_id=id_) for id_ in ids]
+    return sum(state is None or (state.last_polled_at or -1.0) >= began for state in states)

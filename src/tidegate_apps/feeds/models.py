@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from tidegate.apps import Db, DbTx
@@ -39,6 +40,39 @@ class Source:
     @property
     def rests_until(self) -> float | None:
         return self.active_from or None if self.feed_disabled_at is not None else None
+
+
+class PollRow(NamedTuple):
+    """A poll of the history."""
+
+    at: float
+    outcome: str
+    status: int
+    ms: int
+    fresh: int  # new entries
+    detail: str | None
+
+
+class ItemRow(NamedTuple):
+    """An entry that is stored."""
+
+    id: int
+    guid: str | None
+    link: str | None
+    title: str
+    author: str | None
+    summary: str | None
+    published_at: float | None
+    seen_at: float
+    changed_at: float
+
+
+class FeedAbout(NamedTuple):
+    """What pages and responses show of a feed in addition to its state."""
+
+    title: str | None = None
+    malformed: str | None = None
+    items: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,11 +111,13 @@ def check_url(url: str) -> str:
         parts = urlsplit(url)
         _ = parts.port
     except ValueError as error:
-        raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml") from error
+        raise ValueError(
+            "feed_url: it is not a valid address; give one such as https://example.org/feed.xml"
+        ) from error
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable() or " " in url:
-        raise ValueError("feed_url: it is no address; give one such as https://example.org/feed.xml")
+        raise ValueError("feed_url: it is not a valid address; give one such as https://example.org/feed.xml")
     if len(url.encode()) > MAX_URL:
-        raise ValueError(f"feed_url: give at most {MAX_URL} characters")
+        raise ValueError(f"feed_url: it is too long; give at most {MAX_URL} characters")
     return url
 
 
@@ -101,34 +137,32 @@ def public(url: str) -> str:
 
 def found_in(tx: DbTx, id_: int, *, lock: bool = False) -> Source:
     """Return the source. Raises NotFound."""
-    row = tx.one("lock_source" if lock else "source", id=id_)
-    if row is None:
+    source = tx.first(Source, "lock_source" if lock else "source", id=id_)
+    if source is None:
         raise NotFound(f"there is no source {id_}")
-    return Source(*row)
+    return source
 
 
 def matching(
-    tx: DbTx, like: str, after: int, n: int, *, whole: bool = False, read: Callable[..., list[Source]] | None = None
+    like: str, after: int, n: int, read: Callable[[str, int, int], list[Source]], *, whole: bool = False
 ) -> list[Source]:
-    """Return the sources with *like* in their name or URL.
+    """Return the sources with *like* in their name or URL. *read* gets a pattern, and the id and number of a page.
 
-    Without *whole*, secrets in URLs are not searched: a search could reveal a password letter by letter. *read*
-    replaces the database for sources that another server manages.
+    Without *whole*, secrets in URLs are not searched: a search could reveal a password letter by letter.
     """
-    pattern = Db.containing(like.lower())
+    like = like.lower()
     sources: list[Source] = []
     while len(sources) < n:
-        asked = {"after": after, "n": n, "like": pattern}
-        some = [Source(*row) for row in tx.all("sources_found", **asked)] if read is None else read(**asked)
-        sources += [source for source in some if whole or _shows(source, like.lower())]
-        if len(some) < n:
+        page = read(Db.containing(like), after, n)
+        sources += [
+            source
+            for source in page
+            if whole or like in source.name.lower() or like in public(source.feed_url or "").lower()
+        ]
+        if len(page) < n:
             break
-        after = some[-1].id
+        after = page[-1].id
     return sources[:n]
-
-
-def _shows(source: Source, like: str) -> bool:
-    return like in source.name.lower() or like in public(source.feed_url or "").lower()
 
 
 def active_from(url: str | None, *, enabled: bool) -> float | None:

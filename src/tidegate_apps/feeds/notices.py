@@ -20,13 +20,13 @@ REASONS: dict[str, str] = {
     ErrorType.GONE: "the site says that it is gone for good",
     ErrorType.UPSTREAM: "the site reports an error of its own",
     ErrorType.NETWORK: "the site cannot be reached",
-    ErrorType.PARSE: "what the site sends is no feed that can be read",
+    ErrorType.PARSE: "the response of the site is not a valid feed",
     ErrorType.UNEXPECTED: "the site answers in a way that is not known yet",
-    MANUAL: "somebody has switched it off",
+    MANUAL: "a user disabled it",
 }
 WHEN: dict[str, str] = {
     DueReason.NEW: "it is new",
-    DueReason.ASKED: "somebody asked for it",
+    DueReason.ASKED: "a user requested it",
     DueReason.INTERVAL: "that is its interval",
     DueReason.HINT: "the feed asks to be polled no sooner",
     DueReason.SKIPPED: "the feed names hours without news",
@@ -154,19 +154,3 @@ def log_poll(each: PollResult) -> None:
             state.rest.reason,
             state.rest.failing_count,
         )
-
-
-def log_host(name: str, kind: str) -> None:
-    """Log that all feeds of a host fail, or that the host recovered."""
-    if kind:
-        log.warning("host_failing host=%s error_type=%s", name, kind)
-    else:
-        log.info("host_well host=%s", name)
-
-
-def log_network(lost: bool) -> None:
-    """Log that our network was lost or is back."""
-    if lost:
-        log.warning("own_link_lost")
-    else:
-        log.info("own_link_back")

@@ -10,9 +10,10 @@ from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
 from tidegate_apps.feeds.models import Source, SourceRequest, check_url
-from tidegate_apps.feeds.sources import Sources
+from tidegate_apps.feeds.service import Sources
 
 MAX_BYTES = 5_000_000
+MEDIA_TYPE = "text/x-opml"
 _MAX_FEEDS = 100_000
 _MAX_NAME = 200
 _MAX_DEPTH = 100
@@ -74,13 +75,13 @@ def _outlines(text: bytes) -> list[dict[str, str]]:
     try:
         parser.Parse(text, True)
     except expat.ExpatError as error:
-        raise NoOpml(f"file: it is no OPML ({expat.ErrorString(error.code)}, line {error.lineno})") from error
+        raise NoOpml(f"file: it is not valid OPML ({expat.ErrorString(error.code)}, line {error.lineno})") from error
     except (LookupError, ValueError) as error:
         if isinstance(error, NoOpml):
             raise
-        raise NoOpml("file: it is no OPML (its encoding is not known)") from error
+        raise NoOpml("file: it is not valid OPML (its encoding is not known)") from error
     if root != "opml":
-        raise NoOpml("file: it is no OPML; give a file that begins with <opml>")
+        raise NoOpml("file: it is not valid OPML; give a file that begins with <opml>")
     return outlines
 
 

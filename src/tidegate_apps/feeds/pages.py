@@ -1,22 +1,42 @@
-"""The list of feeds and the page of one feed."""
+"""The list of feeds, the page of one feed, and their forms."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from fastapi import Request, Response
+from fastapi import APIRouter, File, Form, Path, Request, Response, UploadFile
 
 from tidegate.apps import DbTx, Installed
-from tidegate.errors import NotFound
-from tidegate.web import number_of, page, problem
-from tidegate_apps.feeds import notices
+from tidegate.errors import NotFound, Rejected
+from tidegate.web import (
+    Permission,
+    Problem,
+    body_limit,
+    current_principal,
+    current_user,
+    number_of,
+    page,
+    problem,
+    redirect_with_flash,
+    requires,
+)
+from tidegate_apps.feeds import notices, opml
 from tidegate_apps.feeds.codes import MANUAL, ErrorType
-from tidegate_apps.feeds.models import AUTO, Source, matching, public
+from tidegate_apps.feeds.models import (
+    AUTO,
+    FeedAbout,
+    PollRow,
+    Source,
+    SourceRequest,
+    check_url,
+    matching,
+    public,
+)
 from tidegate_apps.feeds.notices import REASONS, WHEN
-from tidegate_apps.feeds.poll_results import state_of
+from tidegate_apps.feeds.service import Sources
 from tidegate_apps.feeds.settings import FeedsSettings
 from tidegate_apps.feeds.state import OK, OWN, UNMODIFIED, DueReason, FeedState, name_of
 
@@ -107,13 +127,14 @@ def tone_of(outcome: str) -> str:
 Piece = tuple[float, float, str, str]  # from, to, tone, text
 
 
-def day_bar(beats: Iterable[tuple[Any, ...]], now: float) -> list[Piece]:
+def day_bar(beats: Iterable[PollRow], now: float) -> list[Piece]:
     """Return the last day in half hours, each with its worst outcome."""
     wide = DAY / _SLOTS
     worst: dict[int, tuple[str, str, int]] = {}
-    for at, outcome, *_ in beats:
-        slot = int((at - (now - DAY)) // wide)
-        if 0 <= slot < _SLOTS or at == now:
+    for beat in beats:
+        outcome = beat.outcome
+        slot = int((beat.at - (now - DAY)) // wide)
+        if 0 <= slot < _SLOTS or beat.at == now:
             slot = min(slot, _SLOTS - 1)
             tone, word, n = worst.get(slot, ("", "", 0))
             if _RANK[tone_of(outcome)] > _RANK[tone]:
@@ -129,9 +150,9 @@ def day_bar(beats: Iterable[tuple[Any, ...]], now: float) -> list[Piece]:
 WORDS = {OK: "read", UNMODIFIED: "not modified", OWN: "our own network was down"}
 
 
-def bar_words(beats: list[tuple[Any, ...]]) -> str:
+def bar_words(beats: list[PollRow]) -> str:
     """Return the bar as text, for screen readers."""
-    bad = sum(tone_of(beat[1]) in ("warn", "bad") for beat in beats)
+    bad = sum(tone_of(beat.outcome) in ("warn", "bad") for beat in beats)
     polls = "1 poll" if len(beats) == 1 else f"{len(beats)} polls"
     return f"{polls} in the last day, {bad} failed" if beats else "no poll in the last day"
 
@@ -147,15 +168,11 @@ class FeedRow:
 
     source: Source
     state: FeedState | None
+    about: FeedAbout
     look: FeedStatusLabel
     why_then: str
     bar: list[Piece]
     bar_words: str
-    title: str | None
-    link: str | None
-    malformed: str | None
-    items: int
-    last_new_at: float | None
 
     @property
     def path(self) -> str:
@@ -177,10 +194,10 @@ def _list(request: Request, app: Installed[FeedsSettings], tab: str, like: str, 
 
     def read(tx: DbTx) -> dict[str, Any]:
         sources = _sources(tx, tab, like, after, elsewhere=elsewhere)
-        total, disabled = tx.all("count_sources")[0]
-        failing, unclassified, items, unpolled, known = tx.all("count_states")[0]
+        ((total, disabled),) = tx.all("count_sources")
+        ((failing, unclassified, items, unpolled, known),) = tx.all("count_states")
         if elsewhere:
-            total, disabled = known, tx.all("count_resting")[0][0]
+            total, disabled = known, tx.scalar(int, "count_resting")
         return {
             "lines": [_line(tx, source, now) for source in sources[:_PAGE_SIZE]],
             "more_after": sources[_PAGE_SIZE - 1].id if len(sources) > _PAGE_SIZE else None,
@@ -251,62 +268,192 @@ def show_one(request: Request, app: Installed[FeedsSettings]) -> Response:
 
 def _sources(tx: DbTx, tab: str, like: str, after: int, *, elsewhere: bool) -> list[Source]:
     n = _PAGE_SIZE + 1
+
+    def page_of(like: str, after: int, n: int) -> list[Source]:
+        if elsewhere:
+            return [_source(tx, id_) for id_ in tx.scalars(int, "states_found", like=like, after=after, n=n)]
+        return tx.query_as(Source, "sources_found", like=like, after=after, n=n)
+
     if like:
-        known = (
-            (lambda **asked: [_source(tx, row[0]) for row in tx.all("states_found", **asked)]) if elsewhere else None
-        )
-        return matching(tx, like, after, n, read=known)
-    if tab == "disabled" and elsewhere:
-        return [_source(tx, row[0]) for row in tx.all("states_disabled", after=after, n=n)]
-    if tab == "disabled":
-        return [Source(*row) for row in tx.all("sources_disabled", after=after, n=n)]
-    if tab == "failing":
-        return [_source(tx, row[0]) for row in tx.all("feeds_failing", after=after, n=n)]
-    if tab == "unclassified":
-        return [_source(tx, row[0]) for row in tx.all("feeds_by_error", type="unexpected", after=after, n=n)]
-    sources = [Source(*row) for row in tx.all("sources", after=after, n=n)]
-    return sources or [_source(tx, row[0]) for row in tx.all("known_states", after=after, n=n)]
+        return matching(like, after, n, page_of)
+    match tab:
+        case "disabled" if not elsewhere:
+            return tx.query_as(Source, "sources_disabled", after=after, n=n)
+        case "disabled":
+            ids = tx.scalars(int, "states_disabled", after=after, n=n)
+        case "failing":
+            ids = tx.scalars(int, "feeds_failing", after=after, n=n)
+        case "unclassified":
+            ids = tx.scalars(int, "feeds_by_error", type="unexpected", after=after, n=n)
+        case _:
+            sources = tx.query_as(Source, "sources", after=after, n=n)
+            if sources:
+                return sources
+            ids = tx.scalars(int, "known_states", after=after, n=n)
+    return [_source(tx, id_) for id_ in ids]
 
 
 def _source(tx: DbTx, id_: int) -> Source:
     """Return the source. If another server manages the sources, it is built from the poller's state."""
-    row = tx.one("source", id=id_)
-    if row is not None:
-        return Source(*row)
-    known = tx.one("states", source_id=id_)
-    if known is None:
+    source = tx.first(Source, "source", id=id_)
+    if source is not None:
+        return source
+    state = tx.first(FeedState, "states", source_id=id_)
+    if state is None:
         raise NotFound(f"there is no feed {id_}")
-    state = state_of(known)
-    rest = state.rest
     return Source(
-        id_,
-        state.name,
-        state.feed_url,
-        state.interval,
-        1,
-        rest.disabled_at,
-        rest.reason,
-        rest.by,
-        rest.until if rest.disabled else 0.0,
-        0.0,
+        id=id_,
+        name=state.name,
+        feed_url=state.feed_url,
+        interval=state.interval,
+        enabled_n=1,
+        feed_disabled_at=state.rest_at,
+        feed_disable_reason=state.rest_reason,
+        disabled_by=state.rest_by,
+        active_from=state.rest_until if state.rest.disabled else 0.0,
+        created_at=0.0,
     )
 
 
 def _line(tx: DbTx, source: Source, now: float) -> FeedRow:
-    row, more = tx.one("states", source_id=source.id), tx.one("details", source_id=source.id)
-    state = None if row is None else state_of(row)
-    beats = tx.all("beats", source_id=source.id, since=now - DAY, n=_MAX_BEATS)
-    _, _, title, link, malformed, items, last_new_at = more or (0, 0, None, None, None, 0, None)
+    state = tx.first(FeedState, "states", source_id=source.id)
+    beats = tx.query_as(PollRow, "beats", source_id=source.id, since=now - DAY, n=_MAX_BEATS)
     return FeedRow(
         source=source,
         state=state,
+        about=tx.first(FeedAbout, "details", source_id=source.id) or FeedAbout(),
         look=status_label(source, state, now),
         why_then=next_poll(state),
         bar=day_bar(beats, now),
         bar_words=bar_words(beats),
-        title=title,
-        link=link,
-        malformed=malformed,
-        items=items,
-        last_new_at=last_new_at,
     )
+
+
+# -- forms, which work without JavaScript ------------------------------------------------------------------------------
+
+MAX_ID = 2**53 - 1
+POLLER = "poller"  # the role of programs that poll
+SourceId = Annotated[int, Path(ge=1, le=MAX_ID, description="The number of a source.")]
+TextField = Annotated[str, Form(max_length=2000)]
+
+
+def check_manages(app: Installed[FeedsSettings]) -> None:
+    """Raise Problem if another server manages the sources."""
+    if app.settings.source_manager_url:
+        raise Problem("refused", f"The sources are kept at {app.settings.source_manager_url}; change them there.")
+
+
+def check_polls(app: Installed[FeedsSettings]) -> None:
+    """Raise Rejected unless this server polls feeds."""
+    if not app.settings.poll:
+        raise Rejected("this server does not poll; another one does")
+
+
+def sees_whole(request: Request) -> bool:
+    """Return whether the URL may include its password: for users who may change it, and for programs that poll it."""
+    who = current_principal(request)
+    return who is not None and (who.has_permission(Permission.PUT_IN) or who.role == POLLER)
+
+
+def opml_of(app: Installed[FeedsSettings], *, whole: bool) -> Response:
+    """Return all feeds as OPML, with secrets in their URLs only if *whole*."""
+    sources = opml.every(app.jobs.sources)
+    if not whole:
+        sources = (replace(source, feed_url=source.feed_url and public(source.feed_url)) for source in sources)
+    text = "\n".join(opml.write_opml(sources, app.queue.clock.now()))
+    headers = {"Content-Disposition": 'attachment; filename="feeds.opml"'}
+    return Response(text, media_type=opml.MEDIA_TYPE, headers=headers)
+
+
+def forms_router(app: Installed[FeedsSettings]) -> APIRouter:
+    router = APIRouter()
+    sources: Sources = app.jobs.sources
+
+    @router.post("/feeds/add")
+    @requires(Permission.PUT_IN)
+    def add(request: Request, feed_url: TextField = "", name: TextField = "") -> Response:
+        check_manages(app)
+        try:
+            url = check_url(feed_url if "://" in feed_url else f"https://{feed_url.strip()}")
+            made = sources.add(SourceRequest(feed_url=url, name=name.strip()[:200]), current_user(request))
+        except (ValueError, Rejected) as error:
+            return redirect_with_flash(request, "/feeds", f"Nothing was added: {_plain(error)}.", tone="bad")
+        then = " It is polled now; its items appear here." if app.settings.poll else ""
+        return redirect_with_flash(request, f"/feeds/{made.id}", f"{made.name} was added.{then}")
+
+    @router.post("/feeds/import")
+    @requires(Permission.PUT_IN)
+    @body_limit(opml.MAX_BYTES + 10_000)
+    def import_list(request: Request, file: Annotated[UploadFile, File()]) -> Response:
+        check_manages(app)
+        try:
+            wanted, refused = opml.parse_opml(file.file.read(opml.MAX_BYTES + 1))
+        except opml.NoOpml as error:
+            return redirect_with_flash(request, "/feeds", f"Nothing was added: {_plain(error)}.", tone="bad")
+        done = opml.add_all(sources, wanted, refused, current_user(request))
+        parts = [f"{done.added} added", f"{done.there} were there already"]
+        if done.refused:
+            parts.append(f"{done.refused} have no address that can be used")
+        return redirect_with_flash(request, "/feeds", f"{', '.join(parts)}.", tone="good" if done.added else "warn")
+
+    @router.get("/feeds/export.opml")
+    @requires(Permission.SEE)
+    def export(request: Request) -> Response:
+        return opml_of(app, whole=sees_whole(request))
+
+    @router.post("/feeds/{id}/remove")
+    @requires(Permission.PUT_IN)
+    def remove(request: Request, id: SourceId) -> Response:  # noqa: A002
+        check_manages(app)
+        try:
+            name = sources.get(id).name
+            sources.remove(id, current_user(request))
+        except NotFound as error:
+            return redirect_with_flash(request, "/feeds", f"Nothing was changed: {error}.", tone="bad")
+        return redirect_with_flash(request, "/feeds", f"{name} was removed, with its items.")
+
+    _add_switches(router, app, sources)
+    return router
+
+
+def _add_switches(router: APIRouter, app: Installed[FeedsSettings], sources: Sources) -> None:
+    @router.post("/feeds/{id}/poll")
+    @requires(Permission.PUT_IN)
+    def poll(request: Request, id: SourceId, back: TextField = "") -> Response:  # noqa: A002 - the name in the address
+        def work() -> str:
+            check_polls(app)
+            return f"{sources.poll_now(id, current_user(request)).name} is polled now."
+
+        return _done(request, app, id, back, work)
+
+    @router.post("/feeds/{id}/enable")
+    @requires(Permission.PUT_IN)
+    def enable(request: Request, id: SourceId, back: TextField = "") -> Response:  # noqa: A002
+        def work() -> str:
+            name = sources.enable(id, current_user(request)).name
+            return f"{name} is enabled, and polled now." if app.settings.poll else f"{name} is enabled."
+
+        return _done(request, app, id, back, work)
+
+    @router.post("/feeds/{id}/disable")
+    @requires(Permission.PUT_IN)
+    def disable(request: Request, id: SourceId, back: TextField = "") -> Response:  # noqa: A002
+        def work() -> str:
+            name = sources.disable(id, MANUAL, current_user(request)).name
+            return f"{name} is disabled until a user enables it."
+
+        return _done(request, app, id, back, work)
+
+
+def _plain(error: Exception) -> str:
+    text = str(error)
+    return text.partition(": ")[2] if text.startswith(("feed_url: ", "file: ")) else text
+
+
+def _done(request: Request, app: Installed[FeedsSettings], id_: int, back: str, work: Callable[[], str]) -> Response:
+    check_manages(app)
+    path = f"/feeds/{id_}" if f"/feeds/{id_}" in back else "/feeds"
+    try:
+        return redirect_with_flash(request, path, work())
+    except (NotFound, Rejected) as error:
+        return redirect_with_flash(request, path, f"Nothing was changed: {error}.", tone="warn")

@@ -6,118 +6,24 @@ A poll writes nothing before it has finished. If the process is killed, the feed
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
+from tidegate import Rate
 from tidegate.apps import Db
 from tidegate.errors import StoreError
 from tidegate.guard import NetworkGuardPolicy
+from tidegate.polling import DueLoop
 from tidegate_apps.feeds import notices
 from tidegate_apps.feeds import state as feed_state
-from tidegate_apps.feeds.client import Fetching
+from tidegate_apps.feeds.client import Get, Parse, fetch
 from tidegate_apps.feeds.codes import PollError, untyped
 from tidegate_apps.feeds.host_guard import FailureAttribution
 from tidegate_apps.feeds.parsing import Feed
-from tidegate_apps.feeds.poll_results import (
-    RETRY_DELAYS,
-    UNEXPECTED,
-    PollResultWriter,
-    PollStorage,
-    SourceManager,
-    state_of,
-)
-from tidegate_apps.feeds.state import FeedState, PollResult, PollVerdict
-
-# -- queue of due feeds, by host ---------------------------------------------------------------------------------------
-
-QueuedFeed = tuple[FeedState, float]  # a feed, and when its state was read
-
-
-class HostQueues:
-    """One queue per host, and a queue of the idle hosts."""
-
-    def __init__(self) -> None:
-        self._lines: dict[str, deque[QueuedFeed]] = {}
-        self._hosts: deque[str] = deque()  # with feeds queued and none in flight
-        self._asked: set[str] = set()  # with a feed in flight
-
-    @property
-    def hosts(self) -> int:
-        """Return the number of hosts that can be polled now."""
-        return len(self._hosts)
-
-    def put(self, state: FeedState, read: float) -> None:
-        line = self._lines.setdefault(state.host, deque())
-        line.append((state, read))
-        if len(line) == 1 and state.host not in self._asked:
-            self._hosts.append(state.host)
-
-    def put_first(self, state: FeedState, read: float) -> None:
-        """Queue a feed first, because a user waits for it. A queued feed moves to the front."""
-        line = self._lines.setdefault(state.host, deque())
-        old = next((queued for queued in line if queued[0].source_id == state.source_id), None)
-        if old is not None and old[0].due_at == feed_state.POLL_NOW:
-            return
-        if old is not None:
-            line.remove(old)
-        line.appendleft((state, read))
-        if state.host not in self._asked:
-            if state.host in self._hosts:
-                self._hosts.remove(state.host)
-            self._hosts.appendleft(state.host)
-
-    def __contains__(self, state: FeedState) -> bool:
-        return any(queued.source_id == state.source_id for queued, _ in self._lines.get(state.host, ()))
-
-    def take(self) -> QueuedFeed:
-        """Return the next feed, if there are `hosts`. Its host is blocked until `free`."""
-        host = self._hosts.popleft()
-        line = self._lines[host]
-        queued = line.popleft()
-        if not line:
-            del self._lines[host]
-        self._asked.add(host)
-        return queued
-
-    def free(self, host: str) -> None:
-        """Unblock a host after its poll."""
-        self._asked.discard(host)
-        if host in self._lines:
-            first = self._lines[host][0][0].due_at == feed_state.POLL_NOW
-            (self._hosts.appendleft if first else self._hosts.append)(host)
-
-
-# -- rate of overdue feeds, so that our downtime does not cause a burst of requests ------------------------------------
-
-_MIN_RATE = 2.0  # polls per second
-_CATCH_UP = 2.5  # times the mean
-
-
-class PollRateLimiter:
-    """A token bucket with a capacity of one second."""
-
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._rate = _MIN_RATE
-        self._left, self._at = 1.0, monotonic()
-
-    def usual(self, polls_per_second: float) -> None:
-        """Set the normal number of polls per second."""
-        self._rate = max(_MIN_RATE, _CATCH_UP * polls_per_second)
-
-    def take(self) -> bool:
-        """Return whether one more poll may start now."""
-        now = self._monotonic()
-        self._left = min(max(1.0, self._rate), self._left + (now - self._at) * self._rate)
-        self._at = now
-        if self._left < 1:
-            return False
-        self._left -= 1
-        return True
-
+from tidegate_apps.feeds.poll_results import RETRY_DELAYS, UNEXPECTED, PollResultWriter, SourceManager
+from tidegate_apps.feeds.state import POLL_NOW, FeedState, PollResult
 
 POLL_INTERVAL = 1.0  # seconds between two scans for due feeds
 _PAGE_SIZE = 500
@@ -125,6 +31,10 @@ _MAX_KNOWN = 20_000
 _STATE_MAX_AGE = 5.0  # seconds; older states are read again before the poll
 _MAINTENANCE_EVERY = 60.0
 _BATCH_SIZE = 5000  # rows deleted per transaction
+# Overdue feeds are polled at a limited rate, so that our downtime does not cause a burst of requests.
+_MIN_RATE = 2.0  # polls per second
+_CATCH_UP = 2.5  # times the usual rate
+_START = (-1.0, 0)  # before all feeds, by due time and id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,110 +71,129 @@ class PollClock:
 
 
 class Poller:
-    """Polls the feeds of one database. The lease of a job makes sure that only one poller runs."""
+    """Polls the feeds of one database, once. The lease of a job makes sure that only one poller runs."""
 
     def __init__(
         self,
         db: Db,
         manager: SourceManager,
-        fetching: Fetching,
+        get: Get,
+        parse: Parse,
         times: PollClock,
-        policy: PollPolicy | None = None,
+        policy: PollPolicy,
         attribution: FailureAttribution | None = None,
     ) -> None:
         """*attribution* is the knowledge of the previous poller about our network and hosts."""
-        self._db, self._manager, self._fetching, self._times = db, manager, fetching, times
-        self._policy = policy or PollPolicy()
-        self._attribution = attribution or FailureAttribution(self._policy.guard, hosts=self._policy.host_guard)
-        self.tally = PollCounts()
-        self._queues = HostQueues()
-        self._in_flight: dict[str, asyncio.Task[None]] = {}  # by host
-        self._known: set[int] = set()  # queued, in flight, or not recorded yet
+        self._db, self._get, self._parse, self._times, self._policy = db, get, parse, times, policy
+        self._attribution = attribution or FailureAttribution(policy.guard, hosts=policy.host_guard)
+        self._writer = PollResultWriter(db, manager, policy.items, self._attribution, times.now, self._on_recorded)
+        self._polls = DueLoop(
+            times,
+            self._poll,
+            group=lambda id_: self._known[id_][0].host,
+            concurrency=policy.concurrency,
+            rate=_catch_up_rate(0.0) if policy.paced else None,
+        )
+        # Feeds that are queued, in flight or not recorded yet: the state, and when it was read.
+        self._known: dict[int, tuple[FeedState, float]] = {}
         self._recorded: set[int] = set()  # since the last scan began: its rows may be older than these
         self._wakeup = asyncio.Event()
-        self._after = (-1.0, 0)  # the position of the scan: due time and id
-        self._look_at = self._asked_at = 0.0
+        self._after = _START  # the position of the scan
         self._all_read = False
-        self._rate_limiter = PollRateLimiter(times.monotonic)
-        self._maintenance_at = 0.0
-        self._writer = self._new_writer()
+        self._scan_at = self._asked_at = self._maintenance_at = 0.0
+        self.tally = PollCounts()
 
     async def run(self, stop: Callable[[], bool], *, drain: bool = False) -> PollCounts:
         """Poll until *stop* returns true; with *drain*, until nothing is due."""
-        # they belong to this event loop
-        self._wakeup, self._writer, self._look_at = asyncio.Event(), self._new_writer(), 0.0
-        writing = asyncio.create_task(self._writer.run())
+        if drain:
+            self._polls.rate = None
+        writing, scanning = asyncio.create_task(self._writer.run()), asyncio.create_task(self._scan(drain=drain))
+        for task in (writing, scanning):
+            task.add_done_callback(lambda _: self._polls.wake())
         try:
-            while not stop():
-                if writing.done():
-                    writing.result()
-                self._wakeup.clear()
-                await self._look()
-                self._start(paced=self._policy.paced and not drain)
-                if drain and not self._known:
-                    if self._all_read:
-                        break
-                    self._look_at = 0.0
-                    continue
-                await self._wait()
+            await self._polls.run(lambda: stop() or writing.done() or scanning.done())
         finally:
-            await self._end(writing)
+            scanning.cancel()
+            self._writer.close()
+            await writing
+            with contextlib.suppress(asyncio.CancelledError):
+                await scanning
         return self.tally
 
     # -- due feeds -----------------------------------------------------------------------------------------------------
 
-    async def _look(self) -> None:
-        """Read more due feeds if few are queued."""
-        # Count hosts, not feeds: one host with a long queue must not keep other hosts out of the scan.
-        enough = self._queues.hosts > self._policy.concurrency or len(self._known) > _MAX_KNOWN
-        try:
-            await self._look_for_asked()
-            if enough or self._times.monotonic() < self._look_at:
-                return
-            rows = await self._due(self._times.now(), self._after)
-            await self._maintenance()
-        except StoreError as error:
-            notices.log.error("due_not_read error=%s", type(error).__name__)
-            self._look_at = self._asked_at = self._times.monotonic() + RETRY_DELAYS[1]
-            return
-        read = self._times.monotonic()
-        fresh = [row for row in rows if row[0] not in self._known]
-        for row in fresh:
-            if row[0] not in self._recorded:
-                self._known.add(row[0])
-                self._queues.put(state_of(row), read)
-        if len(rows) < _PAGE_SIZE:
-            self._after, self._look_at, self._all_read = (-1.0, 0), read + self._policy.poll_interval, not fresh
-        else:
-            self._after = (rows[-1][6], rows[-1][0])
+    async def _scan(self, *, drain: bool) -> None:
+        """Queue feeds as they fall due; with *drain*, until nothing is due."""
+        while True:
+            self._wakeup.clear()
+            # Count hosts, not feeds: one host with a long queue must not keep other hosts out of the scan.
+            enough = self._polls.ready > self._policy.concurrency or len(self._known) > _MAX_KNOWN
+            try:
+                if self._known and self._times.monotonic() >= self._asked_at:
+                    await self._queue_asked()
+                if not enough and self._times.monotonic() >= self._scan_at:
+                    await self._queue_due()
+                    await self._maintain()
+            except StoreError as error:
+                notices.log.error("due_not_read error=%s", type(error).__name__)
+                await asyncio.sleep(RETRY_DELAYS[1])
+                continue
+            if drain and not self._known:
+                if self._all_read:
+                    return
+                self._scan_at = 0.0
+            wait = self._policy.poll_interval if enough else self._scan_at - self._times.monotonic()
+            if wait > 0:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(min(wait, self._policy.poll_interval)):
+                        await self._wakeup.wait()
 
-    async def _due(self, at: float, after: tuple[float, int]) -> list[tuple[Any, ...]]:
+    async def _queue_due(self) -> None:
+        """Queue the next page of due feeds."""
         self._recorded.clear()
-        return await self._db.aall("due", at=at, after_due=after[0], after=after[1], n=_PAGE_SIZE)
+        after_due, after = self._after
+        states = await self._db.aquery_as(
+            FeedState, "due", at=self._times.now(), after_due=after_due, after=after, n=_PAGE_SIZE
+        )
+        read = self._times.monotonic()
+        fresh = [state for state in states if state.source_id not in self._known]
+        for state in fresh:
+            if state.source_id not in self._recorded:
+                self._known[state.source_id] = state, read
+                self._polls.schedule(state.source_id, read)
+        if len(states) < _PAGE_SIZE:
+            self._after, self._scan_at, self._all_read = _START, read + self._policy.poll_interval, not fresh
+        else:
+            self._after = states[-1].due_at or 0.0, states[-1].source_id
 
-    async def _look_for_asked(self) -> None:
-        """Read feeds that a user waits for. They precede all overdue feeds."""
-        if not self._known or self._times.monotonic() < self._asked_at:
-            return
-        rows = await self._due(feed_state.POLL_NOW, (-1.0, 0))
+    async def _queue_asked(self) -> None:
+        """Queue feeds that a user waits for. They precede all overdue feeds."""
+        self._recorded.clear()
+        states = await self._db.aquery_as(
+            FeedState, "due", at=POLL_NOW, after_due=_START[0], after=_START[1], n=_PAGE_SIZE
+        )
         read = self._times.monotonic()
         self._asked_at = read + self._policy.poll_interval
-        for row in reversed(rows):
-            state = state_of(row)
-            under_way = row[0] in self._known and state not in self._queues
-            if not under_way and row[0] not in self._recorded:
-                self._known.add(row[0])
-                self._queues.put_first(state, read)
+        for state in reversed(states):
+            known = self._known.get(state.source_id)
+            if known is None:
+                is_new = state.source_id not in self._recorded
+            else:
+                is_new = state.source_id in self._polls and known[0].due_at != POLL_NOW
+            if is_new:
+                self._known[state.source_id] = state, read
+                self._polls.wake(state.source_id)
 
-    async def _maintenance(self) -> None:
-        """Update the normal poll rate and delete old rows."""
+    async def _maintain(self) -> None:
+        """Update the usual poll rate and delete old rows."""
         if self._times.monotonic() < self._maintenance_at:
             return
         self._maintenance_at = self._times.monotonic() + _MAINTENANCE_EVERY
         await self._db.aall("move_back", now_is=self._times.now())
-        usual = float((await self._db.aall("pace"))[0][0])
-        self._rate_limiter.usual(usual)
-        self._attribution.usual(usual)
+        ((usual,),) = await self._db.aall("pace")
+        self._attribution.link.usual(usual)
+        if self._polls.rate is not None:
+            self._polls.rate = _catch_up_rate(usual)
         older_than, loop = self._times.older_than, asyncio.get_running_loop()
         for name, retention in (("prune_beats", self._policy.history), ("prune_events", self._policy.events)):
             await self._db.aall(name, before=await loop.run_in_executor(None, older_than, retention), n=_BATCH_SIZE)
@@ -274,82 +203,57 @@ class Poller:
 
     # -- polls ---------------------------------------------------------------------------------------------------------
 
-    def _start(self, *, paced: bool) -> None:
-        while len(self._in_flight) < self._policy.concurrency and not self._writer.busy:
-            if not self._queues.hosts or (paced and not self._rate_limiter.take()):
-                return
-            state, read = self._queues.take()
-            self._in_flight[state.host] = asyncio.create_task(self._run_poll(state, read))
-
-    async def _run_poll(self, state: FeedState, read: float) -> None:
-        finished: PollResult | None = None
+    async def _poll(self, id_: int) -> None:
+        """Poll a feed and hand the result to the writer. Without a result it stays due, so the next scan finds it."""
+        result: PollResult | None = None
         try:
-            fresh = state if self._times.monotonic() - read <= _STATE_MAX_AGE else await self._again(state)
-            if fresh is not None:
-                finished = await self._poll(fresh)
-                self._writer.put(finished)
-        except StoreError as error:  # it is still due, so the next scan finds it
-            notices.log.error("feed_not_read source_id=%s error=%s", state.source_id, type(error).__name__)
+            await self._writer.room.wait()
+            state = await self._current(*self._known[id_])
+            if state is not None:
+                result = await self._polled(state)
+                self._writer.put(result)
+        except StoreError as error:
+            notices.log.error("feed_not_read source_id=%s error=%s", id_, type(error).__name__)
         finally:
-            del self._in_flight[state.host]
-            self._queues.free(state.host)
-            if finished is None:
-                self._known.discard(state.source_id)
+            if result is None:
+                del self._known[id_]
             self._wakeup.set()
 
-    async def _again(self, state: FeedState) -> FeedState | None:
-        """Read the state of a feed again that was queued for long; None if it is no longer due."""
-        rows = await self._db.aall("states", source_id=state.source_id)
-        current = state_of(rows[0]) if rows else None
+    async def _current(self, state: FeedState, read: float) -> FeedState | None:
+        """Return the state, read again if the feed was queued for long; None if it is no longer due."""
+        if self._times.monotonic() - read <= _STATE_MAX_AGE:
+            return state
+        current = await self._db.afirst(FeedState, "states", source_id=state.source_id)
         due = current is not None and current.due_at is not None and current.due_at <= self._times.now()
         return current if due else None
 
-    async def _poll(self, state: FeedState) -> PollResult:
+    async def _polled(self, state: FeedState) -> PollResult:
         times, began = self._times, self._times.monotonic()
         feed: Feed | None = None
         try:
-            success, feed = await self._fetching.poll(state, times.now())
+            success, feed = await fetch(self._get, self._parse, state, times.now())
             verdict = feed_state.record_success(state, success, times.now(), times.rng())
             self._attribution.record_answer(state, times.monotonic())
         except Exception as error:  # any exception is the outcome of this poll, and of this poll only
-            verdict = self._failed(state, error)
+            typed = error if isinstance(error, PollError) else untyped(error, state.feed_url)
+            own, host = self._attribution.record_failure(state, typed, times.monotonic())
+            verdict = feed_state.record_failure(
+                state, typed, times.now(), times.rng(), own_network=own, host_excused=host
+            )
         ms = round(1000 * (times.monotonic() - began))
         return PollResult(before=state, verdict=verdict, at=times.now(), ms=ms, feed=feed)
 
-    def _failed(self, state: FeedState, error: Exception) -> PollVerdict:
-        typed = error if isinstance(error, PollError) else untyped(error, state.feed_url)
-        times = self._times
-        own, spared = self._attribution.record_failure(state, typed, times.monotonic())
-        return feed_state.record_failure(state, typed, times.now(), times.rng(), own_network=own, host_excused=spared)
-
-    # -- loop ----------------------------------------------------------------------------------------------------------
-
-    def _new_writer(self) -> PollResultWriter:
-        place = PollStorage(self._db, self._manager, self._policy.items)
-        return PollResultWriter(place, self._attribution, self._times.now, self._heard_of)
-
-    def _heard_of(self, each: PollResult, counted: bool) -> None:
+    def _on_recorded(self, poll: PollResult, counted: bool) -> None:
         """Release a feed whose poll was recorded or dropped."""
-        self._known.discard(each.before.source_id)
-        self._recorded.add(each.before.source_id)
+        self._known.pop(poll.before.source_id, None)
+        self._recorded.add(poll.before.source_id)
         self.tally.polled += counted
-        self.tally.failed += counted and each.verdict.error is not None
+        self.tally.failed += counted and poll.verdict.error is not None
         self.tally.dropped += not counted
         self._wakeup.set()
 
-    async def _wait(self) -> None:
-        """Wait until a poll ends or is recorded, or until the next scan."""
-        wait = max(0.01, min(self._policy.poll_interval, self._look_at - self._times.monotonic()))
-        try:
-            await asyncio.wait_for(self._wakeup.wait(), wait)
-        except TimeoutError:
-            return
 
-    async def _end(self, writing: asyncio.Task[None]) -> None:
-        """Cancel polls in flight; finished polls are still written."""
-        flying = list(self._in_flight.values())
-        for task in flying:
-            task.cancel()
-        await asyncio.gather(*flying, return_exceptions=True)
-        self._writer.close()
-        await writing
+def _catch_up_rate(usual: float) -> Rate:
+    """Return the rate of polls; *usual* is the normal number per second."""
+    polls = max(_MIN_RATE, _CATCH_UP * usual)
+    return Rate(polls, burst=int(polls))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -45,6 +46,13 @@ class Hints:
     not_before: float = 0.0
     skip_hours: frozenset[int] = frozenset()
     skip_days: frozenset[int] = frozenset()  # Monday is 0
+
+    @property
+    def as_json(self) -> str | None:
+        """Return the hints as they are stored; None for no hints."""
+        if self == Hints():
+            return None
+        return json.dumps([self.not_before, sorted(self.skip_hours), sorted(self.skip_days)])
 
     @classmethod
     def of(cls, not_before: float = 0.0, hours: Sequence[int] = (), days: Sequence[str] = ()) -> Hints:
@@ -128,12 +136,11 @@ UNCONDITIONAL = 7 * 86400.0  # some servers return 304 forever: once a week the 
 _MAX_ERROR = 500
 # Some validators contain characters that no request may contain, or are longer than servers accept.
 _SENDABLE = re.compile(r"[\t\x20-\x7e\x80-\xff]{1,4000}")
-FRESH, NO_HINTS = CooldownState(), Hints()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class FeedState:
-    """What the poller knows of one feed."""
+    """What the poller knows of one feed. The fields are the columns of `states` and `due`."""
 
     source_id: int
     name: str
@@ -144,7 +151,12 @@ class FeedState:
     due_at: float | None = None
     due_why: str = str(DueReason.NEW)
     consecutive_errors: int = 0  # of any type, since the last success
-    rest: CooldownState = FRESH  # failures of one type in a row, and the suspension they caused
+    run_type: str | None = None  # the type of the last failures, and their number
+    run_length: int = 0
+    rest_at: float | None = None
+    rest_until: float | None = None
+    rest_reason: str | None = None
+    rest_by: str | None = None
     last_error: str | None = None
     last_error_type: str | None = None
     last_status: int | None = None
@@ -154,9 +166,39 @@ class FeedState:
     body_hash: str | None = None
     moved_to: str | None = None
     moved_times: int = 0
-    hints: Hints = NO_HINTS
+    hints_json: str | None = None
     last_polled_at: float | None = None
     last_success_at: float | None = None
+
+    @property
+    def rest(self) -> CooldownState:
+        """The failures of one type in a row, and the suspension they caused."""
+        return CooldownState(
+            failing_code=self.run_type,
+            failing_count=self.run_length,
+            disabled_at=self.rest_at,
+            until=self.rest_until,
+            reason=self.rest_reason,
+            by=self.rest_by,
+        )
+
+    @property
+    def hints(self) -> Hints:
+        if self.hints_json is None:
+            return Hints()
+        wait, hours, days = json.loads(self.hints_json)
+        return Hints(not_before=wait, skip_hours=frozenset(hours), skip_days=frozenset(days))
+
+    def with_rest(self, rest: CooldownState) -> FeedState:
+        return replace(
+            self,
+            run_type=rest.failing_code,
+            run_length=rest.failing_count,
+            rest_at=rest.disabled_at,
+            rest_until=rest.until,
+            rest_reason=rest.reason,
+            rest_by=rest.by,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,13 +243,12 @@ def record_success(state: FeedState, poll: Success, now: float, roll: float) -> 
     moved_to, times = _moved(state, poll.moved_to)
     whole = poll.status == 200
     after = replace(
-        state,
-        rest=rest,
+        state.with_rest(rest),
         due_at=due_at,
         due_why=str(why),
         fence=state.fence + 1,
         consecutive_errors=0,
-        hints=hints,
+        hints_json=hints.as_json,
         last_error=None,
         last_error_type=None,
         last_status=poll.status,
@@ -245,20 +286,17 @@ def record_failure(
         last_status=error.status_code,
         last_polled_at=now,
     )
+    due_at, why = after_failure(now, state.interval, state.consecutive_errors, error.retry_after, roll)
     if own_network:
         due_at, why = after_own_fault(now, roll)
         return PollVerdict(state=replace(seen, due_at=due_at, due_why=str(why)), error=error, own=True)
     if host_excused:
-        due_at, why = after_failure(now, state.interval, state.consecutive_errors, error.retry_after, roll)
         return PollVerdict(state=replace(seen, due_at=due_at, due_why=str(why)), error=error)
     rest, change = state.rest.after_fault(COOLDOWN, fault_of(error), now)
     if change is CooldownChange.DISABLED and rest.until is not None:
         due_at, why = after_rest(now, state.interval, rest.until, error.retry_after)
-    else:
-        due_at, why = after_failure(now, state.interval, state.consecutive_errors, error.retry_after, roll)
     after = replace(
-        seen,
-        rest=rest,
+        seen.with_rest(rest),
         consecutive_errors=state.consecutive_errors + 1,
         due_at=due_at,
         due_why=str(why),
@@ -274,6 +312,20 @@ def _moved(state: FeedState, to: str | None) -> tuple[str | None, int]:
     if to is None or insecure or to == state.feed_url or len(to.encode()) > MAX_URL:
         return None, 0
     return to, state.moved_times + 1 if state.moved_to == to else 1
+
+
+def new_row(id_: int, name: str, url: str, interval: float, due: tuple[float | None, DueReason]) -> dict[str, object]:
+    """Return the row of a new feed, in the form of `add_state`."""
+    due_at, why = due
+    return {
+        "source_id": id_,
+        "name": name,
+        "feed_url": url,
+        "host": host_of(url),
+        "interval_s": interval,
+        "due_at": due_at,
+        "due_why": str(why),
+    }
 
 
 def name_of(url: str | None) -> str:

@@ -1,4 +1,4 @@
--- The source manager's own.
+-- Sources: what the source manager knows.
 
 -- name: add_source
 insert into feeds_source (name, feed_url, interval_s, enabled, active_from, created_at)
@@ -7,39 +7,43 @@ on conflict do nothing
 returning id;
 
 -- name: source
-select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+select id, name, feed_url, interval_s as interval, enabled as enabled_n, feed_disabled_at, feed_disable_reason,
+    disabled_by, active_from, created_at
 from feeds_source where id = :id;
 
 -- name: lock_source
-select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+select id, name, feed_url, interval_s as interval, enabled as enabled_n, feed_disabled_at, feed_disable_reason,
+    disabled_by, active_from, created_at
 from feeds_source where id = :id {for_update};
 
 -- name: source_at
 select id from feeds_source where feed_url = :feed_url and feed_url is not null and feed_url <> '';
 
 -- name: sources
--- All of them, in the order in which they came.
-select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+select id, name, feed_url, interval_s as interval, enabled as enabled_n, feed_disabled_at, feed_disable_reason,
+    disabled_by, active_from, created_at
 from feeds_source where id > :after order by id limit :n;
 
 -- name: sources_active
--- Those that never rested, from one place of the index on.
-select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+-- Sources that are not suspended, from one position of the index on.
+select id, name, feed_url, interval_s as interval, enabled as enabled_n, feed_disabled_at, feed_disable_reason,
+    disabled_by, active_from, created_at
 from feeds_source
 where active_from is not null and active_from = 0 and id > :after
 order by id limit :n;
 
 -- name: sources_rested
--- Those past their rest, from one place of the index on.
-select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+-- Sources whose suspension has expired, from one position of the index on.
+select id, name, feed_url, interval_s as interval, enabled as enabled_n, feed_disabled_at, feed_disable_reason,
+    disabled_by, active_from, created_at
 from feeds_source
 where active_from is not null and active_from >= :after_from and active_from > 0 and active_from <= :at
     and (active_from > :after_from or id > :after)
 order by active_from, id limit :n;
 
 -- name: sources_found
--- By a part of the name or the address.
-select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+select id, name, feed_url, interval_s as interval, enabled as enabled_n, feed_disabled_at, feed_disable_reason,
+    disabled_by, active_from, created_at
 from feeds_source
 where id > :after and (lower(name) like :like escape '!' or lower(coalesce(feed_url, '')) like :like escape '!')
 order by id limit :n;
@@ -59,7 +63,8 @@ where id = :id returning id;
 delete from feeds_source where id = :id returning id;
 
 -- name: count_sources
-select count(*), coalesce(sum(case when feed_disabled_at is not null then 1 else 0 end), 0) from feeds_source;
+select count(*) as total, coalesce(sum(case when feed_disabled_at is not null then 1 else 0 end), 0) as disabled
+from feeds_source;
 
 -- name: add_event
 insert into feeds_event (source_id, at, kind, actor, detail) values (:source_id, :at, :kind, :actor, :detail);
@@ -67,40 +72,40 @@ insert into feeds_event (source_id, at, kind, actor, detail) values (:source_id,
 -- name: events
 select id, at, kind, actor, detail from feeds_event where source_id = :source_id order by id desc limit :n;
 
--- The poller's own.
+-- States: what the poller knows.
 
 -- name: due
--- What is to be polled, the longest overdue first.
-select source_id, name, feed_url, host, interval_s, fence, due_at, due_why, consecutive_errors, run_type, run_length,
-    rest_at, rest_until, rest_reason, rest_by, last_error, last_error_type, last_status, etag, last_modified, validated_at,
-    body_hash, moved_to, moved_times, hints, last_polled_at, last_success_at
+-- The longest overdue first.
+select source_id, name, feed_url, host, interval_s as interval, fence, due_at, due_why, consecutive_errors, run_type,
+    run_length, rest_at, rest_until, rest_reason, rest_by, last_error, last_error_type, last_status, etag, last_modified,
+    validated_at, body_hash, moved_to, moved_times, hints as hints_json, last_polled_at, last_success_at
 from feeds_state
 where due_at is not null and due_at <= :at and (due_at, source_id) > (:after_due, :after)
 order by due_at, source_id limit :n;
 
 -- name: states
-select source_id, name, feed_url, host, interval_s, fence, due_at, due_why, consecutive_errors, run_type, run_length,
-    rest_at, rest_until, rest_reason, rest_by, last_error, last_error_type, last_status, etag, last_modified, validated_at,
-    body_hash, moved_to, moved_times, hints, last_polled_at, last_success_at
+select source_id, name, feed_url, host, interval_s as interval, fence, due_at, due_why, consecutive_errors, run_type,
+    run_length, rest_at, rest_until, rest_reason, rest_by, last_error, last_error_type, last_status, etag, last_modified,
+    validated_at, body_hash, moved_to, moved_times, hints as hints_json, last_polled_at, last_success_at
 from feeds_state where source_id = :source_id;
 
 -- name: next_due
 select min(due_at) from feeds_state where due_at is not null;
 
 -- name: move_back
--- A poll that lies ahead was recorded before the clock was set back: what follows from it moves with it.
+-- A poll in the future was recorded before the clock was set back: the times that follow from it move back.
 update feeds_state set due_at = due_at - (last_polled_at - :now_is), rest_at = rest_at - (last_polled_at - :now_is),
     rest_until = rest_until - (last_polled_at - :now_is), last_polled_at = :now_is, fence = fence + 1
 where last_polled_at > :now_is + 60 and (due_at is null or due_at >= last_polled_at);
 
 -- name: pace
--- Polls per second, if all goes well. One that rests is polled too rarely to count.
+-- Polls per second without failures. Suspended feeds are polled too rarely to count.
 select coalesce(sum(1.0 / coalesce(every_s, interval_s)), 0) from feeds_state
 where due_at is not null and rest_at is null;
 
 -- name: details
--- What pages and answers show beside the state.
-select source_id, told, title, link, malformed, items, last_new_at from feeds_state where source_id = :source_id;
+-- What pages and responses show in addition to the state.
+select title, malformed, items from feeds_state where source_id = :source_id;
 
 -- name: add_state
 insert into feeds_state (source_id, name, feed_url, host, interval_s, due_at, due_why)
@@ -112,7 +117,7 @@ on conflict (source_id) do update set name = excluded.name, interval_s = exclude
     every_s = case when feeds_state.interval_s = excluded.interval_s then feeds_state.every_s end;
 
 -- name: set_address
--- At another address nothing is known of what was sent before.
+-- Validators belong to a URL, so they go with it.
 update feeds_state
 set feed_url = :feed_url, host = :host, etag = null, last_modified = null, validated_at = null, body_hash = null,
     moved_to = null, moved_times = 0, fence = fence + 1, due_at = :due_at, due_why = :due_why
@@ -127,14 +132,14 @@ update feeds_state set due_at = :due_at, fence = fence + 1
 where source_id = :source_id and due_why = :due_why and due_at > :due_at returning source_id;
 
 -- name: set_state_rest
--- The manager's word: it rests, or it does not. A poll that is under way counts no more.
+-- The source manager suspends or resumes a feed. A poll in flight no longer counts.
 update feeds_state
 set rest_at = :rest_at, rest_until = :rest_until, rest_reason = :rest_reason, rest_by = :rest_by, run_type = null,
     run_length = 0, due_at = :due_at, due_why = :due_why, told = 1, fence = fence + 1
 where source_id = :source_id returning source_id;
 
 -- name: record
--- One poll each; only if nothing else has been written meanwhile.
+-- A poll counts only if its feed was not changed meanwhile.
 update feeds_state
 set feed_url = given.feed_url, host = given.host, fence = given.fence + 1, due_at = given.due_at, due_why = given.due_why,
     consecutive_errors = given.consecutive_errors, run_type = given.run_type, run_length = given.run_length,
@@ -154,7 +159,6 @@ where feeds_state.source_id = given.source_id and feeds_state.fence = given.fenc
 returning feeds_state.source_id;
 
 -- name: read_feed
--- What a feed says of itself.
 update feeds_state
 set title = given.title, link = given.link, malformed = given.malformed
 from {rows source_id bigint, title text, link text, malformed text}
@@ -180,7 +184,7 @@ returning feeds_state.source_id, feeds_state.items;
 update feeds_state set items = items - :n where source_id = :source_id;
 
 -- name: told
--- The other source manager has heard of it, unless more has happened since.
+-- The other source manager has the current state, unless it changed since.
 update feeds_state set told = 1
 where source_id = :source_id and coalesce(rest_at, -1) = :rest_at and feed_url = :feed_url;
 
@@ -188,7 +192,7 @@ where source_id = :source_id and coalesce(rest_at, -1) = :rest_at and feed_url =
 delete from feeds_state where source_id = :source_id;
 
 -- name: known_states
-select source_id, feed_url, interval_s, name, due_at, rest_at, rest_until, told from feeds_state
+select source_id, feed_url, interval_s, name, due_at, rest_at, rest_until, told as reported from feeds_state
 where source_id > :after order by source_id limit :n;
 
 -- name: parked
@@ -210,13 +214,13 @@ delete from feeds_beat where (source_id, at) in (select source_id, at from feeds
 returning source_id;
 
 -- name: prune_events
--- By their numbers, which grow with time: only the oldest are looked at.
+-- Ids grow with time, so only the oldest rows are read.
 delete from feeds_event where id in (
     select id from (select id, at from feeds_event order by id limit :n) as oldest where at < :before
 ) returning id;
 
 -- name: put_items
--- The entries of feeds, each feed's as one piece of JSON: {"0": [key, guid, ...], "1": ...}, the oldest first.
+-- The entries of each feed are one JSON object: {"0": [key, guid, ...], "1": ...}, the oldest first.
 insert into feeds_item (source_id, ident, guid, link, title, author, summary, published_at, hash, seen_at, changed_at)
 select given.source_id, entry.value ->> 0, entry.value ->> 1, entry.value ->> 2, entry.value ->> 3, entry.value ->> 4,
     nullif(entry.value ->> 5, ''), cast(coalesce(entry.value ->> 6, entry.value ->> 7) as double precision),
@@ -232,7 +236,7 @@ where feeds_item.hash <> excluded.hash
 returning source_id, case when seen_at = changed_at then 1 else 0 end;
 
 -- name: forget_items
--- The oldest of a feed, but none that it still lists: it would come back as a new one.
+-- The oldest entries of a feed. Those that it still lists stay, or they would come back as new ones.
 delete from feeds_item where id in (
     select id from feeds_item
     where source_id = :source_id and ident not in (select entry.value ->> 0 from json_each(:entries) as entry)
@@ -240,7 +244,6 @@ delete from feeds_item where id in (
 ) returning id;
 
 -- name: items
--- The newest first.
 select id, guid, link, title, author, summary, published_at, seen_at, changed_at from feeds_item
 where source_id = :source_id and id < :before order by id desc limit :n;
 
@@ -254,18 +257,18 @@ delete from feeds_beat where source_id = :source_id;
 delete from feeds_event where source_id = :source_id;
 
 -- name: feeds_by_error
--- Feeds whose last poll failed with one type, for the list.
 select source_id from feeds_state where last_error_type = :type and source_id > :after order by source_id limit :n;
 
 -- name: feeds_failing
 select source_id from feeds_state where last_error_type is not null and source_id > :after order by source_id limit :n;
 
 -- name: sources_disabled
-select id, name, feed_url, interval_s, enabled, feed_disabled_at, feed_disable_reason, disabled_by, active_from, created_at
+select id, name, feed_url, interval_s as interval, enabled as enabled_n, feed_disabled_at, feed_disable_reason,
+    disabled_by, active_from, created_at
 from feeds_source where feed_disabled_at is not null and id > :after order by id limit :n;
 
 -- name: states_disabled
--- Where another server keeps the sources.
+-- For a server whose sources are on another server.
 select source_id from feeds_state where rest_at is not null and source_id > :after order by source_id limit :n;
 
 -- name: states_found
@@ -277,10 +280,11 @@ order by source_id limit :n;
 select count(*) from feeds_state where rest_at is not null;
 
 -- name: count_states
-select coalesce(sum(case when last_error_type is not null then 1 else 0 end), 0),
-    coalesce(sum(case when last_error_type = 'unexpected' then 1 else 0 end), 0),
-    coalesce(sum(items), 0), coalesce(sum(case when last_polled_at is null and due_at is not null then 1 else 0 end), 0),
-    count(*)
+select coalesce(sum(case when last_error_type is not null then 1 else 0 end), 0) as failing,
+    coalesce(sum(case when last_error_type = 'unexpected' then 1 else 0 end), 0) as unclassified,
+    coalesce(sum(items), 0) as items,
+    coalesce(sum(case when last_polled_at is null and due_at is not null then 1 else 0 end), 0) as unpolled,
+    count(*) as known
 from feeds_state;
 
 -- name: count_polls
@@ -295,16 +299,16 @@ set polls = feeds_count.polls + excluded.polls, ms = feeds_count.ms + excluded.m
 select outcome, polls, ms, fresh from feeds_count;
 
 -- name: figures
--- Feeds that are polled: well, failing, resting, new; and those whose poll is late.
-select coalesce(sum(case when rest_at is null and last_error_type is null and last_polled_at is not null then 1 else 0 end), 0),
-    coalesce(sum(case when rest_at is null and last_error_type is not null then 1 else 0 end), 0),
-    coalesce(sum(case when rest_at is not null then 1 else 0 end), 0),
-    coalesce(sum(case when rest_at is null and last_polled_at is null then 1 else 0 end), 0),
-    coalesce(sum(case when due_at is not null and due_at > 0 and due_at < :late then 1 else 0 end), 0)
+-- Feeds by state, and those whose poll is late.
+select coalesce(sum(case when rest_at is null and last_error_type is null and last_polled_at is not null then 1 else 0 end), 0) as ok,
+    coalesce(sum(case when rest_at is null and last_error_type is not null then 1 else 0 end), 0) as failing,
+    coalesce(sum(case when rest_at is not null then 1 else 0 end), 0) as disabled,
+    coalesce(sum(case when rest_at is null and last_polled_at is null then 1 else 0 end), 0) as new,
+    coalesce(sum(case when due_at is not null and due_at > 0 and due_at < :late then 1 else 0 end), 0) as late
 from feeds_state;
 
 -- name: shift_polls
--- The clock was moved by :by seconds: times move with it, but for what was written after that, from :after to :until.
+-- The clock was moved by :by seconds. Times move with it, except those that were written from :after to :until.
 update feeds_state set due_at = case when due_at > 0 then due_at + :by else due_at end, rest_at = rest_at + :by,
     rest_until = rest_until + :by, last_polled_at = last_polled_at + :by
 where coalesce(last_polled_at, rest_at, due_at) < :after or coalesce(last_polled_at, rest_at, due_at) > :until;

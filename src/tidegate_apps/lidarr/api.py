@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Path, Query, Request
 
@@ -10,11 +10,20 @@ from tidegate.apps import Installed
 from tidegate.errors import NotFound, Rejected
 from tidegate.web import Permission, Problem, current_user, requires
 from tidegate_apps.lidarr import pages, service
-from tidegate_apps.lidarr.models import TABS
+from tidegate_apps.lidarr.models import STAGES, TABS
 from tidegate_apps.lidarr.settings import LidarrSettings
 
 JobId = Annotated[int, Path(ge=1, le=service.NEWEST)]
-_STATES = ("queued", "artist", "retrying", "gave_up", "submitted", "cancelled")
+
+
+class SubmitEvent(NamedTuple):
+    id: int
+    at: float
+    kind: str
+    entity_id: int
+    user: str
+    lidarr_id: int
+    job: int
 
 
 def api_router(app: Installed[LidarrSettings]) -> APIRouter:
@@ -22,7 +31,7 @@ def api_router(app: Installed[LidarrSettings]) -> APIRouter:
 
     @router.get("")
     @requires(Permission.SEE)
-    def status() -> dict[str, Any]:
+    def status() -> dict[str, object]:
         """How many entries there are in which state, how full Lidarr is, the last wake and the next."""
         return service.submit_status(app).as_json()
 
@@ -30,14 +39,14 @@ def api_router(app: Installed[LidarrSettings]) -> APIRouter:
     @requires(Permission.SEE)
     def queue(
         state: Annotated[
-            str, Query(description=f"Only these: {', '.join(_STATES)}.", json_schema_extra={"enum": ["", *_STATES]})
+            str, Query(description=f"Only these: {', '.join(STAGES)}.", json_schema_extra={"enum": [*TABS]})
         ] = "",
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
         cursor: Annotated[str, Query(max_length=80, description="`next_cursor` of the answer before.")] = "",
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """The entries, the newest first; those that are queued or retried, the next one first."""
         if state not in TABS:
-            raise Problem("invalid", f"state: give one of {', '.join(_STATES)}.", field="state")
+            raise Problem("invalid", f"state: give one of {', '.join(STAGES)}.", field="state")
         try:
             entries, following = app.db.read(lambda tx: service.list_entries(tx, state, cursor, limit))
         except ValueError as error:
@@ -46,21 +55,21 @@ def api_router(app: Installed[LidarrSettings]) -> APIRouter:
 
     @router.get("/queue/{id}")
     @requires(Permission.SEE)
-    def entry(id: JobId) -> dict[str, Any]:  # noqa: A002 - the name of the parameter is part of the path
+    def entry(id: JobId) -> dict[str, object]:  # noqa: A002 - the name of the parameter is part of the path
         """One entry, by the number of its job."""
         with _asked():
             return service.entry_at(app, id).as_json()
 
     @router.post("/queue/{id}/retry")
     @requires(Permission.RETRY)
-    def retry(request: Request, id: JobId) -> dict[str, Any]:  # noqa: A002
+    def retry(request: Request, id: JobId) -> dict[str, object]:  # noqa: A002
         """Puts an entry that was given up or cancelled back into the queue."""
         with _asked():
             return service.retry(app, id, current_user(request)).as_json()
 
     @router.post("/queue/{id}/cancel")
     @requires(Permission.CANCEL)
-    def cancel(request: Request, id: JobId) -> dict[str, Any]:  # noqa: A002
+    def cancel(request: Request, id: JobId) -> dict[str, object]:  # noqa: A002
         """Takes an entry out of the queue, until somebody puts it back."""
         with _asked():
             return service.cancel(app, id, current_user(request)).as_json()
@@ -73,7 +82,7 @@ def api_router(app: Installed[LidarrSettings]) -> APIRouter:
 
     @router.post("/wake", status_code=202)
     @requires(Permission.PUT_IN)
-    def wake(request: Request) -> dict[str, Any]:
+    def wake(request: Request) -> dict[str, object]:
         """Wakes the sender now; the job says what came of it."""
         with _asked():
             made = service.wake_now(app, current_user(request))
@@ -81,7 +90,7 @@ def api_router(app: Installed[LidarrSettings]) -> APIRouter:
 
     @router.post("/look", status_code=202)
     @requires(Permission.PUT_IN)
-    def look(request: Request) -> dict[str, Any]:
+    def look(request: Request) -> dict[str, object]:
         """Looks for everything in the library once more."""
         with _asked():
             made = service.look_now(app, current_user(request))
@@ -92,11 +101,9 @@ def api_router(app: Installed[LidarrSettings]) -> APIRouter:
     def events(
         limit: Annotated[int, Query(ge=1, le=500)] = 50,
         before: Annotated[int, Query(ge=1, le=service.NEWEST)] = service.NEWEST,
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         """What was sent, the newest first."""
-        rows = app.db.all("events", below=before, n=limit)
-        names = ("id", "at", "kind", "entity_id", "user", "lidarr_id", "job")
-        return {"items": [dict(zip(names, row, strict=True)) for row in rows]}
+        return {"items": [row._asdict() for row in app.db.query_as(SubmitEvent, "events", below=before, n=limit)]}
 
     return router
 

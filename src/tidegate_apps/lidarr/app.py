@@ -6,16 +6,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidegate.apps import App, Installed, Page, ScheduledJob
-from tidegate_apps.lidarr import jobs as lidarr_jobs
 from tidegate_apps.lidarr.codes import CODES
+from tidegate_apps.lidarr.jobs import declare
 from tidegate_apps.lidarr.settings import LidarrSettings
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
-
-
-def jobs(app: Installed[LidarrSettings]) -> lidarr_jobs.LidarrJobs:
-    return lidarr_jobs.declare(app)
 
 
 def schedules(app: Installed[LidarrSettings]) -> Iterable[ScheduledJob]:
@@ -53,7 +49,7 @@ app = App[LidarrSettings](
     settings=LidarrSettings,
     codes=CODES,
     package="tidegate_apps.lidarr",
-    jobs=jobs,
+    jobs=declare,
     schedules=schedules,
     routes=routes,
     pages=[

@@ -6,38 +6,48 @@ import asyncio
 import sys
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
 
 import click
 
-from tidegate.commands import NUMBER, AtServer, Exit, at_server
+from tidegate.apps import Installed
+from tidegate.commands import NUMBER, AtServer, CommandGroup, Exit, at_server
 from tidegate.errors import NotFound, Rejected
 from tidegate_apps.lidarr import service
+from tidegate_apps.lidarr.models import STAGES
 from tidegate_apps.lidarr.service import look_words, looking_words, status_label, woken_words
+from tidegate_apps.lidarr.settings import LidarrSettings
 
-_STATES = click.Choice(["queued", "artist", "retrying", "gave_up", "submitted", "cancelled"])
+_STATES = click.Choice([*STAGES])
 
 
-@click.group()
+@click.group(
+    cls=CommandGroup,
+    epilog="""
+    tidegate lidarr status
+    tidegate lidarr retry --all
+    """,
+)
 def lidarr() -> None:
-    """Shows what waits for Lidarr, wakes the sender, and retries what was given up."""
+    """List, retry and cancel what waits for Lidarr."""
 
 
-@lidarr.command()
+@lidarr.command(epilog="tidegate lidarr status")
 @at_server
 def status(at: AtServer) -> None:
-    """Shows how many entries there are, how full Lidarr is, the last wake and the next."""
+    """Show the number of entries, the queue of Lidarr, and the last and next send."""
     with at.installed() as there:
         report = service.submit_status(there)
         at.say(report.as_json(), *_standing(report))
 
 
-@lidarr.command("list")
-@click.option("--state", type=_STATES, default=None, help="Only these.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="At most so many.")
+@lidarr.command("list", epilog="tidegate lidarr list --state retrying")
+@click.option("--state", type=_STATES, default=None, help="Only entries in this state.")
+@click.option(
+    "--limit", type=click.IntRange(1, 10_000), default=50, show_default=True, help="Maximum number of entries."
+)
 @at_server
 def list_(at: AtServer, state: str | None, limit: int) -> None:
-    """Lists the entries, each with its state."""
+    """List entries with their state."""
     with at.installed() as there:
         entries, following = there.db.read(lambda tx: service.list_entries(tx, state or "", "", limit))
         now, lines = there.queue.clock.now(), list[str]()
@@ -51,15 +61,15 @@ def list_(at: AtServer, state: str | None, limit: int) -> None:
         if at.as_json:
             return
         if following:
-            click.echo("there are more; ask for them with --limit", err=True)
+            click.echo("There are more; raise --limit to list them.", err=True)
         if not entries:
-            click.echo("there is no entry", err=True)
+            click.echo("No entries match.", err=True)
 
 
-@lidarr.command()
+@lidarr.command(epilog="tidegate lidarr wake")
 @at_server
 def wake(at: AtServer) -> None:
-    """Wakes the sender now, in this process; exits with 1 when something kept it from its work."""
+    """Send what Lidarr has room for now, from this process. Exit code 1: something prevented it."""
     with at.installed() as there:
         if not there.settings.configured:
             raise Rejected(service.NOT_SET_UP)
@@ -70,31 +80,42 @@ def wake(at: AtServer) -> None:
         sys.exit(Exit.NEGATIVE)
 
 
-@lidarr.command()
+@lidarr.command(
+    epilog="""
+    tidegate lidarr retry 17 18
+    tidegate lidarr retry --all
+    """
+)
 @click.argument("ids", nargs=-1, type=NUMBER)
-@click.option("--all", "all_of_them", is_flag=True, help="All that were given up.")
+@click.option("--all", "all_of_them", is_flag=True, help="All entries that were given up.")
 @at_server
 def retry(at: AtServer, ids: tuple[int, ...], all_of_them: bool) -> None:
-    """Puts entries that were given up back into the queue; by their numbers also those that were cancelled."""
+    """Queue entries again that were given up. By id, also cancelled ones."""
     with at.installed() as there:
         if not ids and not all_of_them:
-            raise click.UsageError("which entries? Give their numbers, or --all")
+            raise click.UsageError("no entries were given; give their ids, or --all")
         if all_of_them:
             _tell(at, "retried", service.retry_all(there, at.me), [])
         else:
             _each(at, there, ids, service.retry, "retried")
 
 
-@lidarr.command()
+@lidarr.command(epilog="tidegate lidarr cancel 19")
 @click.argument("ids", nargs=-1, type=NUMBER, required=True)
 @at_server
 def cancel(at: AtServer, ids: tuple[int, ...]) -> None:
-    """Takes entries out of the queue, until they are put back by `retry`."""
+    """Remove entries from the queue, until you retry them."""
     with at.installed() as there:
         _each(at, there, ids, service.cancel, "cancelled")
 
 
-def _each(at: AtServer, there: Any, ids: tuple[int, ...], act: Callable[[Any, int, str], object], word: str) -> None:
+def _each(
+    at: AtServer,
+    there: Installed[LidarrSettings],
+    ids: tuple[int, ...],
+    act: Callable[[Installed[LidarrSettings], int, str], object],
+    word: str,
+) -> None:
     wrong = []
     for job in ids:
         try:
@@ -118,15 +139,15 @@ def _standing(found: service.SubmitStatus) -> list[str]:
     lines = [f"entries:   {', '.join(counts) or 'none'}"]
     if not found.configured:
         return [*lines, service.NOT_SET_UP]
-    shown = "not asked yet" if found.depth is None else f"{found.taken}/{found.cap}"
+    shown = "not checked yet" if found.depth is None else f"{found.taken}/{found.cap}"
     lines.append(f"Lidarr:    {shown}" + (f" ({found.own} sent and not there yet)" if found.own else ""))
     if found.last is not None:
         lines.append(f"last wake: {_clock(found.last.at)}  {woken_words(found.last)}")
     awake = None if found.waking_since is None else f"one is under way since {_clock(found.waking_since)}"
     if found.look is not None:
-        lines.append(f"last look: {_clock(found.look[0])}  {look_words(found.look)}")
+        lines.append(f"last look: {_clock(found.look.at)}  {look_words(found.look)}")
     if found.looking is not None:
-        lines.append(f"{'':>11}{looking_words(found.looking[0])} {_clock(found.looking[1])}")
+        lines.append(f"{'':>11}{looking_words(found.looking.state)} {_clock(found.looking.at)}")
     following = "when the server runs" if found.next_wake is None else _clock(found.next_wake)
     return [*lines, f"next wake: {awake or following}"]
 

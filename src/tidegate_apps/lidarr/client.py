@@ -17,6 +17,7 @@ from tidegate_apps.lidarr.settings import LidarrSettings
 _MAX_LISTED = 500  # downloads per request; the total is exact regardless
 _DEPTH_TIME = 6.0  # seconds for that request
 _ALBUM_SEARCH = "AlbumSearch"
+Json = Any  # a response; another shape raises one of BAD
 
 
 class LidarrError(Exception):
@@ -43,7 +44,7 @@ class LidarrArtist:
     monitored: bool
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> LidarrArtist:
+    def of(cls, found: Mapping[str, Json]) -> LidarrArtist:
         return cls(
             id=int(found.get("id") or 0),
             name=str(found.get("artistName") or ""),
@@ -63,7 +64,7 @@ class LidarrAlbum:
     tracks: int = 0
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> LidarrAlbum:
+    def of(cls, found: Mapping[str, Json]) -> LidarrAlbum:
         counted = found.get("statistics") or {}
         return cls(
             id=int(found["id"]),
@@ -92,7 +93,7 @@ class Setup:
     quality_profile: int
     metadata_profile: int
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {
             "rootFolderPath": self.root_folder,
             "qualityProfileId": self.quality_profile,
@@ -109,7 +110,9 @@ def _trusted() -> ssl.SSLContext:
 class Lidarr:
     """One Lidarr. Each method makes one call. It raises `LidarrError`, `AlreadyThere`, or an error of httpx2."""
 
-    def __init__(self, base_url: str, api_key: str, timeout: float, transport: Any = None) -> None:
+    def __init__(
+        self, base_url: str, api_key: str, timeout: float, transport: httpx2.AsyncBaseTransport | None = None
+    ) -> None:
         self._timeout = timeout
         self._http = httpx2.AsyncClient(
             base_url=f"{base_url}/api/v1",
@@ -159,7 +162,7 @@ class Lidarr:
             for command in await self._get("/command")
         )
 
-    async def root_folders(self) -> list[dict[str, Any]]:
+    async def root_folders(self) -> list[dict[str, Json]]:
         return list(await self._get("/rootfolder"))
 
     async def profiles(self, kind: str) -> dict[str, int]:
@@ -207,21 +210,21 @@ class Lidarr:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    async def _list(self, path: str, **params: Any) -> list[Any]:
+    async def _list(self, path: str, **params: str) -> list[Json]:
         """Return a list. Only an empty list means that there is nothing."""
         items = await self._get(path, **params)
         if not isinstance(items, list):
             raise LidarrError(PACK.code_book["bad_answer"].fault("no-list", detail=f"{path} answered with no list"))
         return items
 
-    async def _get(self, path: str, **params: Any) -> Any:
+    async def _get(self, path: str, **params: str) -> Json:
         return _read(await self._http.get(path, params=params))
 
-    async def _send(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
+    async def _send(self, method: str, path: str, body: Mapping[str, object]) -> Json:
         return _read(await self._http.request(method, path, json=body))
 
 
-def _new_artist(artist: LidarrArtist, setup: Setup, options: Mapping[str, Any]) -> dict[str, Any]:
+def _new_artist(artist: LidarrArtist, setup: Setup, options: Mapping[str, object]) -> dict[str, object]:
     return {
         "artistName": artist.name,
         "foreignArtistId": artist.mbid,
@@ -232,7 +235,7 @@ def _new_artist(artist: LidarrArtist, setup: Setup, options: Mapping[str, Any]) 
     }
 
 
-def _read(answer: httpx2.Response) -> Any:
+def _read(answer: httpx2.Response) -> Json:
     fault = classify(answer, PACK)
     if fault is not None:
         raise LidarrError(fault)
@@ -252,7 +255,7 @@ def fault_of(error: Exception) -> Fault:
 
 # -- setup: root folder and profiles, from Lidarr and the settings -----------------------------------------------------
 
-_CACHE_SECONDS = 600.0  # seconds
+_CACHE_SECONDS = 600.0
 
 
 @dataclass(slots=True)
@@ -293,9 +296,10 @@ async def _found_setup(lidarr: Lidarr, settings: LidarrSettings) -> Setup:
     )
 
 
-def _profile(there: dict[str, int], name: str, usual: Any) -> int:
+def _profile(there: dict[str, int], name: str, usual: object) -> int:
     if name in there:
         return there[name]
     if name or not there:
         raise LidarrError(PACK.code_book["profile_missing"].fault("profile", detail=f"asked for {name!r}"))
-    return int(usual) if usual in there.values() else next(iter(there.values()))
+    ids = list(there.values())
+    return next((id_ for id_ in ids if id_ == usual), ids[0])

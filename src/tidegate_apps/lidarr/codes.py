@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tidegate import rules
+from tidegate import BreakerOptions, rules
 from tidegate.faults import Code, Level, Reach, Reason
 
 TARGET = "lidarr"
@@ -22,14 +20,14 @@ NOT_WATCHED = Code(
     reason=Reason.TRANSIENT,
     reach=Reach.ITEM,
     message="Lidarr took the album, and does not watch it.",
-    advice="Nothing to do: it is tried again by itself.",
+    advice="Nothing to do: it is retried automatically.",
 )
 NOT_LISTED = Code(
     name="not_listed",
     reason=Reason.TRANSIENT,
     reach=Reach.ITEM,
     message="Lidarr says that it has this, and does not list it.",
-    advice="Nothing to do: it is tried again by itself.",
+    advice="Nothing to do: it is retried automatically.",
 )
 
 OWN = (FOLDER_AWAY, NOT_WATCHED, NOT_LISTED)
@@ -41,6 +39,6 @@ PERMANENT = frozenset({"path_taken", "unknown_music"})
 # Only these mean that Lidarr rejects every call, so that the rest of the cycle would fail too.
 REFUSED = frozenset({401, 403})
 # For both breakers. The default ratio would also open them after most of ten calls.
-FIVE_IN_A_ROW: dict[str, Any] = {"consecutive": 5, "failure_ratio": 1.0}
+FIVE_IN_A_ROW: BreakerOptions = {"consecutive": 5, "failure_ratio": 1.0, "timeout": 120}
 METADATA_DOWN = "metadata_down"
 PARENT_FAILED = "parent_failed"

@@ -18,7 +18,7 @@ from tidegate_apps.lidarr.codes import FIVE_IN_A_ROW, PACK, TARGET
 from tidegate_apps.lidarr.library_scan import Enricher, ScanCounts
 from tidegate_apps.lidarr.models import CUT_SHORT, Submission
 from tidegate_apps.lidarr.settings import LidarrSettings
-from tidegate_apps.lidarr.submit_cycle import QUEUE, SubmitCycleRunner
+from tidegate_apps.lidarr.submit_cycle import QUEUE, CycleReport, SubmitCycleRunner
 from tidegate_apps.lidarr.submitter import Accepted, Submitter
 from tidegate_apps.music.library import Library
 
@@ -90,12 +90,7 @@ def _skipped(tally: ScanCounts) -> str:
 
 
 WAKES, LOOKS = "lidarr-wake", "lidarr-look"
-_BREAKER: BreakerOptions = {
-    "consecutive": FIVE_IN_A_ROW["consecutive"],
-    "failure_ratio": FIVE_IN_A_ROW["failure_ratio"],
-    "timeout": 120,
-    "max_requests": 3,
-}
+_BREAKER: BreakerOptions = {**FIVE_IN_A_ROW, "max_requests": 3}
 _RETENTION = 3650 * 86400.0  # seconds; submit cycles prune final entries earlier, with their badges
 _POLL_INTERVAL = 1.0  # seconds between two checks of the clock and of a stop
 
@@ -110,11 +105,15 @@ class LidarrJobs:
     enricher: Enricher
     submit: JobFunction[[Submission], Accepted]
     wakes: JobFunction[[], int]
-    wake_now: JobFunction[[], dict[str, Any] | None]
+    wake_now: JobFunction[[], CycleReport | None]
     look: JobFunction[[bool], dict[str, int]]
 
 
-def declare(app: Installed[LidarrSettings], transport: Any = None, poll_interval: float = _POLL_INTERVAL) -> LidarrJobs:
+def declare(
+    app: Installed[LidarrSettings],
+    transport: httpx2.AsyncBaseTransport | None = None,
+    poll_interval: float = _POLL_INTERVAL,
+) -> LidarrJobs:
     """Declare the jobs.
 
     *transport* replaces sockets in tests. *poll_interval*: seconds between two checks of the clock.
@@ -151,6 +150,7 @@ def declare(app: Installed[LidarrSettings], transport: Any = None, poll_interval
         while_={"queued", "running", "done", "failed", "cancelled"},
         attempts=settings.attempts + CUT_SHORT,
         backoff=Backoff("1m", cap="1h", jitter=Add("0s", "1m")),
+        free_trials=0,  # each failed submission is an attempt
     )
     async def submit(job: Context, submission: Submission) -> Done[Accepted]:
         return await submitter.submit(submission, job)
@@ -177,9 +177,8 @@ def declare(app: Installed[LidarrSettings], transport: Any = None, poll_interval
         return done
 
     @queue.job(queue=WAKES, name="lidarr.wake_now", unique=True, attempts=1)
-    async def wake_now(job: Context) -> dict[str, Any] | None:
-        woken = await waker.run_cycle(lambda: job.stopping)
-        return None if woken is None else woken.as_json()
+    async def wake_now(job: Context) -> CycleReport | None:
+        return await waker.run_cycle(lambda: job.stopping)
 
     @queue.job(queue=LOOKS, name="lidarr.look", unique=True, attempts=5, backoff=Backoff("1m", cap="30m"))
     async def look(job: Context, force: bool) -> dict[str, int]:

@@ -7,15 +7,16 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from tidegate import Fault
-from tidegate.apps import DbTx, Installed
+from tidegate.apps import Installed
 from tidegate.faults import Reach
 from tidegate.jobs import JobFunction
 from tidegate_apps.lidarr.client import BAD, Lidarr, fault_of
 from tidegate_apps.lidarr.models import Submission, is_idle, status_of
 from tidegate_apps.lidarr.records import (
+    E,
     EntityObservation,
     EntityRecord,
     LibraryShelf,
@@ -78,7 +79,6 @@ async def ask_each(items: Sequence[I], ask: Callable[[I], Awaitable[A]]) -> Answ
 
 _log = logging.getLogger("tidegate.lidarr")
 
-T = TypeVar("T")
 Entity = TypeVar("Entity", Artist, Album)
 _PAGE_SIZE = 500
 
@@ -107,6 +107,7 @@ class Enricher:
         self, app: Installed[LidarrSettings], library: Library, submit: JobFunction[[Submission], Accepted]
     ) -> None:
         self._app, self._library = app, library
+        self._run_blocking = app.queue.run_blocking
         self.recorder = Recorder(app, library, submit)
 
     async def run(
@@ -117,17 +118,18 @@ class Enricher:
         A stop takes effect between two pages.
         """
         tally = ScanCounts() if tally is None else tally
-        shelves: list[tuple[EntityKind, Any, Any]] = [
-            ("artist", self._library.artists, lambda page: self.artists(lidarr, page, before, tally)),
-            ("album", self._library.albums, lambda page: self.albums(lidarr, page, before, tally)),
-            ("track", self._library.tracks, self._tracks),
-        ]
-        for user in await self._run_blocking(self._library.users):
-            for kind, read, work in shelves:
-                await self._pages(LibraryShelf(kind, user, read), stopping, work)
+        library = self._library
+        for user in await self._run_blocking(library.users):
+            artists = LibraryShelf("artist", user, library.artists)
+            await self._pages(artists, stopping, lambda page: self.artists(lidarr, page, before, tally))
+            albums = LibraryShelf("album", user, library.albums)
+            await self._pages(albums, stopping, lambda page: self.albums(lidarr, page, before, tally))
+            await self._pages(LibraryShelf("track", user, library.tracks), stopping, self._tracks)
         return tally
 
-    async def _pages(self, cache: LibraryShelf, stopping: Callable[[], bool], work: Any) -> None:
+    async def _pages(
+        self, cache: LibraryShelf[E], stopping: Callable[[], bool], work: Callable[[Sequence[E]], Awaitable[None]]
+    ) -> None:
         after = 0
         while not stopping():
             page = await self._run_blocking(partial(cache.read, cache.user, after=after, limit=_PAGE_SIZE))
@@ -212,10 +214,10 @@ class Enricher:
         await self.artists(lidarr, missing, 0.0, tally)
         return wanted.keys() - (await self._run_blocking(lambda: self._known("artist", page))).keys()
 
-    def _known(self, kind: str, page: Sequence[Any]) -> dict[int, EntityRecord]:
+    def _known(self, kind: str, page: Sequence[Artist | Album]) -> dict[int, EntityRecord]:
         if not page:
             return {}
-        return by_number(self._app.db.all("entities", kind=kind, first=page[0].id, last=page[-1].id))
+        return by_number(self._app.db.query_as(EntityRecord, "entities", kind=kind, first=page[0].id, last=page[-1].id))
 
     async def _put(
         self,
@@ -231,7 +233,8 @@ class Enricher:
         seen = answers.good
         tally.looked += len(seen)
         if seen:
-            tally.queued += await self._written(lambda tx: self.recorder.put(tx, seen, known))
+            put = partial(self.recorder.put, seen=seen, known=known)
+            tally.queued += await self._run_blocking(lambda: self._app.db.write(put))
             tally.found += sum(observation.status is not None for observation in seen)
         if answers.bad:
             _, last = answers.bad[-1]
@@ -246,13 +249,7 @@ class Enricher:
 
     async def _tracks(self, page: Sequence[Track]) -> None:
         """Give tracks the badge of their album, without a lookup."""
-        await self._written(lambda tx: self.recorder.put_tracks(tx, page))
-
-    async def _written(self, work: Callable[[DbTx], T]) -> T:
-        return await self._run_blocking(lambda: self._app.db.write(work))
-
-    async def _run_blocking(self, work: Callable[[], T]) -> T:
-        return await self._app.queue.run_blocking(work)
+        await self._run_blocking(lambda: self._app.db.write(lambda tx: self.recorder.put_tracks(tx, page)))
 
 
 async def _lost(lidarr: Lidarr, kind: str, was: EntityRecord | None, found: object) -> bool:

@@ -8,8 +8,9 @@ accepted. `attempts` counts only failed submissions.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, NamedTuple
 
 from tidegate_apps.lidarr.client import LidarrAlbum
 from tidegate_apps.lidarr.codes import PARENT_FAILED, PERMANENT
@@ -18,17 +19,8 @@ from tidegate_apps.music.library import Badge, Tone
 EntityType = Literal["artist", "album"]
 Status = Literal["queued", "submitted", "failed"]
 
-# -- tabs, and the statement of each -----------------------------------------------------------------------------------
-TABS = {
-    "": "rows",
-    "queued": "rows_ready",
-    "artist": "rows_blocked",
-    "retrying": "rows_waiting",
-    "gave_up": "rows_failed",
-    "submitted": "rows_done",
-    "cancelled": "rows_cancelled",
-}
-_STAGES = {
+# -- tabs --------------------------------------------------------------------------------------------------------------
+STAGES = {  # the state of the jobs of each tab
     "queued": "ready",
     "artist": "blocked",
     "retrying": "waiting",
@@ -36,6 +28,7 @@ _STAGES = {
     "submitted": "done",
     "cancelled": "cancelled",
 }
+TABS = ("", *STAGES)
 OPEN = ("ready", "blocked", "waiting", "running")
 FINAL = ("failed", "cancelled")
 # Dispatches in addition to the attempts: a crash is not a failed submission. Another job may cause the first crash. The
@@ -61,7 +54,7 @@ class Submission:
 
     def __post_init__(self) -> None:
         if not 0 < len(self.musicbrainz_id) <= MAX_ID_LENGTH:
-            raise ValueError(f"musicbrainz_id: give 1 to {MAX_ID_LENGTH} characters")
+            raise ValueError(f"musicbrainz_id: it is empty or too long; give 1 to {MAX_ID_LENGTH} characters")
 
     @property
     def unique(self) -> tuple[str, int, str]:
@@ -105,39 +98,43 @@ class SubmissionEntry:
         """Return whether it is still to be submitted."""
         return self.stage in OPEN
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         hidden = ("stage", "due_at")
         return {name: getattr(self, name) for name in self.__slots__ if name not in hidden}
 
 
-def entry_of(row: tuple[Any, ...]) -> SubmissionEntry:
-    """Return the entry of a row."""
-    (
-        id_,
-        state,
-        args,
-        attempt,
-        deaths,
-        limit,
-        created,
-        due,
-        claimed,
-        last_at,
-        finished,
-        last_code,
-        last_message,
-        error_code,
-        error_message,
-        lidarr_id,
-        lidarr_status,
-    ) = row
-    sub = Submission(**json.loads(args)["submission"])
+class SubmissionRow(NamedTuple):
+    """A submission job and what is known of its entity."""
+
+    id: int
+    state: str
+    args: str
+    attempt: int
+    deaths: int
+    max_attempts: int
+    created_at: float
+    due_at: float
+    claimed_at: float | None
+    last_at: float | None
+    finished_at: float | None
+    last_code: str | None
+    last_message: str | None
+    error_code: str | None
+    error_message: str | None
+    lidarr_id: int | None
+    lidarr_status: str | None
+
+
+def entry_of(row: SubmissionRow) -> SubmissionEntry:
+    sub, state = Submission(**json.loads(row.args)["submission"]), row.state
+    attempts = attempts_of(state, row.attempt, row.deaths)
     # Also after its retry time: it stays failed until Lidarr accepts it, however long Lidarr is full.
-    due_again = state in ("ready", "running") and attempts_of(state, attempt, deaths) > 0
-    retrying = due_again or (state == "waiting" and last_code is not None and attempt > 0)
+    due_again = state in ("ready", "running") and attempts > 0
+    retrying = due_again or (state == "waiting" and row.last_code is not None and row.attempt > 0)
     status: Status = "submitted" if state == "done" else "failed" if retrying or state in FINAL else "queued"
+    times = (row.created_at, row.claimed_at, row.last_at, row.finished_at)
     return SubmissionEntry(
-        id=id_,
+        id=row.id,
         entity_type=sub.entity_type,
         entity_id=sub.entity_id,
         user=sub.user,
@@ -145,17 +142,17 @@ def entry_of(row: tuple[Any, ...]) -> SubmissionEntry:
         name=sub.name,
         artist=sub.artist,
         status=status,
-        attempts=attempts_of(state, attempt, deaths),
-        most_attempts=limit - CUT_SHORT,
-        last_error=error_of(error_code, error_message) or error_of(last_code, last_message),
-        retry_at=due if retrying else None,
-        terminal_reason=terminal_of(state, error_code),
-        created_at=created,
-        updated_at=max(at for at in (created, claimed, last_at, finished) if at is not None),
-        lidarr_id=lidarr_id,
+        attempts=attempts,
+        most_attempts=row.max_attempts - CUT_SHORT,
+        last_error=error_of(row.error_code, row.error_message) or error_of(row.last_code, row.last_message),
+        retry_at=row.due_at if retrying else None,
+        terminal_reason=terminal_of(state, row.error_code),
+        created_at=row.created_at,
+        updated_at=max(at for at in times if at is not None),
+        lidarr_id=row.lidarr_id,
         stage=state,
-        due_at=due,
-        lidarr_status=lidarr_status,
+        due_at=row.due_at,
+        lidarr_status=row.lidarr_status,
     )
 
 
@@ -179,10 +176,9 @@ def error_of(code: str | None, message: str | None) -> str | None:
     return ARTIST_REFUSED if code == PARENT_FAILED else message
 
 
-def counts_of(rows: list[tuple[Any, ...]]) -> dict[str, int]:
+def counts_of(by_stage: Mapping[str, int]) -> dict[str, int]:
     """Return the number of entries per tab."""
-    by_stage = {str(what): int(n) for what, n in rows}
-    counts = {tab: by_stage.get(stage, 0) for tab, stage in _STAGES.items()}
+    counts = {tab: by_stage.get(stage, 0) for tab, stage in STAGES.items()}
     counts["queued"] += by_stage.get("running", 0)
     return {"": sum(counts.values()), **counts}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Request, Response
@@ -12,7 +12,7 @@ from tidegate.apps import DbTx, Installed
 from tidegate.errors import NotFound, Rejected
 from tidegate.web import Permission, current_user, number_of, page, problem, redirect_with_flash, requires
 from tidegate_apps.lidarr import service
-from tidegate_apps.lidarr.models import BADGE_STYLES, TABS
+from tidegate_apps.lidarr.models import BADGE_STYLES, TABS, SubmissionEntry
 from tidegate_apps.lidarr.settings import LidarrSettings
 
 _PAGE_SIZE = 50
@@ -29,18 +29,39 @@ WORDS = {
 }
 
 
+class UnsendableRow(NamedTuple):
+    kind: str
+    entity_id: int
+    name: str
+    artist: str
+    note: str
+
+
+class EntityRow(NamedTuple):
+    kind: str
+    entity_id: int
+    user_id: str
+    name: str
+    artist: str
+    status: str | None
+    lidarr_id: int | None
+    mbid: str | None
+    note: str
+
+
 def show(request: Request, app: Installed[LidarrSettings]) -> Response:
     """Render the queue. Tabs and paging are plain links."""
     asked, now = request.query_params, app.queue.clock.now()
     tab = asked.get("state", "") if asked.get("state", "") in TABS else ""
     cursor = asked.get("after", "")[:80]
 
-    def read(tx: DbTx) -> tuple[list[Any], dict[int, str], str | None, list[Any]]:
+    def read(tx: DbTx) -> tuple[list[SubmissionEntry], dict[int, str], str | None, list[UnsendableRow]]:
         try:
             entries, following = service.list_entries(tx, tab, cursor, _PAGE_SIZE)
         except ValueError:
             entries, following = service.list_entries(tx, tab, "", _PAGE_SIZE)
-        return entries, service.causes_of(tx, entries), following, tx.all("unsendable", n=_MAX_UNSENDABLE + 1)
+        unsendable = tx.query_as(UnsendableRow, "unsendable", n=_MAX_UNSENDABLE + 1)
+        return entries, service.causes_of(tx, entries), following, unsendable
 
     entries, causes, following, unsendable = app.db.read(read)
     standing = service.submit_status(app)
@@ -63,7 +84,7 @@ def show(request: Request, app: Installed[LidarrSettings]) -> Response:
         ],
         result=None if standing.last is None else service.woken_words(standing.last),
         looked=None if standing.look is None else service.look_words(standing.look),
-        looking=None if standing.looking is None else service.looking_words(standing.looking[0]),
+        looking=None if standing.looking is None else service.looking_words(standing.looking.state),
         looks=BADGE_STYLES,
         unsendable=unsendable[:_MAX_UNSENDABLE],
         more_unsendable=len(unsendable) > _MAX_UNSENDABLE,
@@ -77,10 +98,14 @@ def show_tracks(request: Request, app: Installed[LidarrSettings], limit: int = M
     status = asked.get("status", "") if asked.get("status", "") in BADGE_STYLES else ""
     after = number_of(asked.get("after", "")) or 0
 
-    def read(tx: DbTx) -> tuple[list[Any], dict[str, int]]:
+    def read(tx: DbTx) -> tuple[list[EntityRow], dict[str, int]]:
         place = {"kind": kind, "after": after, "n": _PAGE_SIZE + 1}
-        rows = tx.all("badges_in", status=status, **place) if status else tx.all("badges", **place)
-        counts = {style: tx.all("count_in", kind=kind, status=style, n=limit + 1)[0][0] for style in BADGE_STYLES}
+        rows = (
+            tx.query_as(EntityRow, "badges_in", status=status, **place)
+            if status
+            else tx.query_as(EntityRow, "badges", **place)
+        )
+        counts = {style: tx.scalar(int, "count_in", kind=kind, status=style, n=limit + 1) for style in BADGE_STYLES}
         return rows, {state: n for state, n in counts.items() if n}
 
     rows, counts = app.db.read(read)
@@ -93,7 +118,7 @@ def show_tracks(request: Request, app: Installed[LidarrSettings], limit: int = M
         looks=BADGE_STYLES,
         counts=counts,
         most=limit,
-        further=rows[_PAGE_SIZE - 1][1] if len(rows) > _PAGE_SIZE else None,
+        further=rows[_PAGE_SIZE - 1].entity_id if len(rows) > _PAGE_SIZE else None,
         paged=bool(after),
     )
 
@@ -167,10 +192,10 @@ def forms_router(app: Installed[LidarrSettings]) -> APIRouter:
     @requires(Permission.SEE)
     def into_lidarr(kind: str, id: Number) -> Response:  # noqa: A002
         """Redirect to the entity's page in Lidarr; there is none while it is queued or after it failed."""
-        row = app.db.one("shown", kind=kind, entity_id=id)
-        if row is None or row[5] is None or not BADGE_STYLES[row[5]].link or not row[7]:
+        shown = app.db.first(EntityRow, "shown", kind=kind, entity_id=id)
+        if shown is None or shown.status is None or not BADGE_STYLES[shown.status].link or not shown.mbid:
             return problem(404, "not_there", detail="Lidarr has no page about this.")
         page = "artist" if kind == "artist" else "album"
-        return RedirectResponse(f"{app.settings.base_url}/{page}/{quote(row[7], safe='')}", 302)
+        return RedirectResponse(f"{app.settings.base_url}/{page}/{quote(shown.mbid, safe='')}", 302)
 
     return router

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Generic, TypedDict, TypeVar
 
 from tidegate.apps import DbTx, Installed
 from tidegate.errors import NotFound
@@ -14,27 +14,28 @@ from tidegate_apps.lidarr.codes import PARENT_FAILED
 from tidegate_apps.lidarr.models import MAX_ID_LENGTH, OPEN, Submission, badge_of
 from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.submitter import Accepted
-from tidegate_apps.music.library import EntityKind, Library, Track
+from tidegate_apps.music.library import Album, Artist, EntityKind, Library, Track
 
 # -- records of entities that the library no longer has, because they were merged --------------------------------------
 
 _MAX_ID = 2**53
+E = TypeVar("E", Artist, Album, Track)
 
 
 @dataclass(frozen=True, slots=True)
-class LibraryShelf:
+class LibraryShelf(Generic[E]):
     """All entities of one kind of a user. *read* is the library's query by user, cursor and limit."""
 
     kind: EntityKind
     user: str
-    read: Callable[..., Sequence[Any]]
+    read: Callable[..., Sequence[E]]
 
     def has(self, entity_id: int) -> bool:
         return any(entity.id == entity_id for entity in self.read(self.user, after=entity_id - 1, limit=1))
 
 
 def clear(
-    app: Installed[LidarrSettings], library: Library, cache: LibraryShelf, page: Sequence[Any], after: int
+    app: Installed[LidarrSettings], library: Library, cache: LibraryShelf[E], page: Sequence[E], after: int
 ) -> int:
     """Delete records that a page after *after* should contain and does not; return how many."""
     last = page[-1].id if page else _MAX_ID
@@ -134,8 +135,23 @@ class EntityObservation:
         return self.kind == "album" and not self.artist_mbid
 
 
-def by_number(rows: Iterable[Sequence[Any]]) -> dict[int, EntityRecord]:
-    return {row[0]: EntityRecord(*row) for row in rows}
+class EntityColumns(TypedDict):
+    """What a scan writes of an entity."""
+
+    kind: EntityKind
+    entity_id: int
+    user_id: str
+    name: str
+    artist: str
+    status: str | None
+    lidarr_id: int | None
+    mbid: str | None
+    job: int | None
+    note: str
+
+
+def by_number(records: Iterable[EntityRecord]) -> dict[int, EntityRecord]:
+    return {record.entity_id: record for record in records}
 
 
 def mark(known: EntityRecord | None) -> object:
@@ -198,7 +214,7 @@ class Recorder:
         """Return observations that are still current: scanning a page takes minutes, and newer changes win."""
         kind, ids = seen[0].kind, sorted(observation.entity_id for observation in seen)
         tx.many("hold_entities", [{"kind": kind, "entity_id": id_} for id_ in ids])
-        now = by_number(tx.all("entities", kind=kind, first=ids[0], last=ids[-1]))
+        now = by_number(tx.query_as(EntityRecord, "entities", kind=kind, first=ids[0], last=ids[-1]))
         return [
             observation
             for observation in seen
@@ -246,7 +262,7 @@ class Recorder:
         rows = tx.many("jobs_of_artists", [{"entity_id": id_} for id_ in ids])
         return dict(rows)
 
-    def _row(self, seen: EntityObservation, job: int | None, was: EntityRecord | None) -> dict[str, Any]:
+    def _row(self, seen: EntityObservation, job: int | None, was: EntityRecord | None) -> EntityColumns:
         job_id = was.job if was is not None and job is None else job
         # A queued album may already be listed with the other albums of its artist, without a search.
         to_send = (was is not None and was.open) or (seen.status is not None and job is not None)
@@ -268,9 +284,10 @@ class Recorder:
 
     def put_tracks(self, tx: DbTx, page: Sequence[Track]) -> None:
         albums = sorted({track.album_id for track in page if track.album_id is not None})
-        of_album = {row[0]: row[1:] for row in tx.many("statuses_of", [{"entity_id": id_} for id_ in albums])}
-        own = by_number(tx.all("entities", kind="track", first=page[0].id, last=page[-1].id))
-        rows = []
+        statuses = tx.many("statuses_of", [{"entity_id": id_} for id_ in albums])
+        of_album = {album: (status, lidarr_id, mbid) for album, status, lidarr_id, mbid in statuses}
+        own = by_number(tx.query_as(EntityRecord, "entities", kind="track", first=page[0].id, last=page[-1].id))
+        rows: list[EntityColumns] = []
         for track in page:
             status, lidarr_id, mbid = of_album.get(track.album_id or 0, (None, None, None))
             was = own.get(track.id)

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from tidegate.apps import DbTx, Installed
 from tidegate.errors import NotFound, Rejected
 from tidegate.jobs import Enqueued
 from tidegate_apps.lidarr import submit_cycle
 from tidegate_apps.lidarr.codes import PARENT_FAILED, TARGET
-from tidegate_apps.lidarr.models import ARTIST_CANCELLED, TABS, SubmissionEntry, counts_of, entry_of
+from tidegate_apps.lidarr.models import ARTIST_CANCELLED, STAGES, SubmissionEntry, SubmissionRow, counts_of, entry_of
 from tidegate_apps.lidarr.notices import GIVEN_UP
 from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.submit_cycle import CycleReport
@@ -23,7 +23,7 @@ NOT_SET_UP = "Lidarr is not set up: give lidarr.base_url and lidarr.api_key."
 
 
 def entry_at(app: Installed[LidarrSettings], job: int) -> SubmissionEntry:
-    row = app.db.one("row", job=job)
+    row = app.db.first(SubmissionRow, "row", job=job)
     if row is None:
         raise NotFound(f"there is no entry {job}")
     return entry_of(row)
@@ -37,7 +37,7 @@ def retry(app: Installed[LidarrSettings], job: int, by: str) -> SubmissionEntry:
     entry = entry_at(app, job)
     if not entry.gave_up and not entry.cancelled:
         raise Rejected(f"entry {job} is {entry.status}, and was not given up; there is nothing to retry")
-    artists = [parent for (parent,) in app.db.all("refused_parents", job=job, code=PARENT_FAILED)]
+    artists = app.db.scalars(int, "refused_parents", job=job, code=PARENT_FAILED)
     for artist in artists:
         app.queue.retry(artist, by=str(by))  # part of this action, so only in the history of the job
     alone = app.queue.retry(job, by=by)  # an album may already have come back with its artist
@@ -62,7 +62,7 @@ def cancel(app: Installed[LidarrSettings], job: int, by: str) -> SubmissionEntry
 def retry_all(app: Installed[LidarrSettings], by: str) -> int:
     """Retry all failed entries; return how many."""
     n, below = 0, 2**53
-    while rows := app.db.all("rows_failed", below=below, n=500):
+    while rows := app.db.query_as(SubmissionRow, "rows_failed", below=below, n=500):
         entries = [entry_of(row) for row in rows]
         # Albums that failed with their artist come back with it.
         n += sum(app.queue.retry(entry.id, by=str(by)) for entry in entries if entry.terminal_reason != "artist")
@@ -149,7 +149,7 @@ def status_label(entry: SubmissionEntry, now: float, held: str = "", cause: str 
         return EntryStatusLabel("retrying", word, entry.last_error or "")
     if entry.stage == "waiting":
         return EntryStatusLabel(
-            "scheduled", "Held", "The metadata service behind Lidarr is down; it is tried again by itself."
+            "scheduled", "Held", "The metadata service behind Lidarr is down. Tidegate retries automatically."
         )
     if entry.stage == "failed":
         why = _REASONS.get(entry.terminal_reason or "", f"It was tried {entry.attempts} times.")
@@ -166,11 +166,27 @@ def format_duration(seconds: float) -> str:
     return f"{math.ceil(whole / 60)} min" if whole < 5400 else f"{round(whole / 3600)} h"
 
 
-def look_words(look: tuple[Any, ...]) -> str:
+class LastScan(NamedTuple):
+    """When the last scan began, the numbers of scanned, found and queued entities, and what stopped it."""
+
+    at: float
+    looked: int
+    found: int
+    queued: int
+    message: str
+
+
+class CurrentScan(NamedTuple):
+    """*state* is "running", and *at* its start, or "waiting" and when it resumes."""
+
+    state: str
+    at: float
+
+
+def look_words(look: LastScan) -> str:
     """Return what the last scan did."""
-    _, looked, present, queued, message = look
-    said = f"{looked} looked for, {present} found there, {queued} put into the queue."
-    return f"{said} {message}".strip() if looked or not message else message
+    said = f"{look.looked} looked for, {look.found} found there, {look.queued} put into the queue."
+    return f"{said} {look.message}".strip() if look.looked or not look.message else look.message
 
 
 def looking_words(state: str) -> str:
@@ -196,7 +212,6 @@ def woken_words(woken: CycleReport) -> str:
 
 
 NEWEST = 2**53
-_LOOK = ("at", "looked", "found", "queued", "message")
 FIRST = (2000, 0)  # before every priority
 
 
@@ -213,8 +228,8 @@ class SubmitStatus:
     next_wake: float | None
     waking_since: float | None  # start of the running cycle
     last: CycleReport | None
-    look: tuple[Any, ...] | None  # time, numbers of scanned, found and queued entities, and what stopped it
-    looking: tuple[str, float] | None  # "running" and its start, or "waiting" and when it resumes
+    look: LastScan | None
+    looking: CurrentScan | None
     submit_interval: float
 
     @property
@@ -226,9 +241,9 @@ class SubmitStatus:
         return self.depth is not None and self.taken >= self.cap
 
     def _looking(self, state: str) -> float | None:
-        return self.looking[1] if self.looking is not None and self.looking[0] == state else None
+        return self.looking.at if self.looking is not None and self.looking.state == state else None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         counts = {name or "all": n for name, n in self.counts.items()}
         return {
             "configured": self.configured,
@@ -240,7 +255,7 @@ class SubmitStatus:
             "next_wake_at": self.next_wake,
             "waking_since": self.waking_since,
             "submit_interval": self.submit_interval,
-            "last_look": None if self.look is None else dict(zip(_LOOK, self.look, strict=True)),
+            "last_look": None if self.look is None else self.look._asdict(),
             "looking_since": self._looking("running"),
             "look_goes_on_at": self._looking("waiting"),
             "last_wake": None if self.last is None else {**self.last.as_json(), "result": woken_words(self.last)},
@@ -250,33 +265,28 @@ class SubmitStatus:
 def submit_status(app: Installed[LidarrSettings]) -> SubmitStatus:
     settings = app.settings
     full = app.queue.target(TARGET).fullness()
-    look = app.db.one("last_look")
-    last, under_way = app.jobs.waker.last(), app.db.one("under_way")
+    last: CycleReport | None = app.jobs.waker.last()
     next_wake = None if last is None else app.jobs.waker.next_at()
     return SubmitStatus(
         configured=settings.configured,
-        counts=counts_of(app.db.all("counts")),
+        counts=counts_of({stage: int(n) for stage, n in app.db.all("counts")}),
         depth=None if full is None else full.depth,
         own=0 if full is None or not settings.credits else full.own,
         cap=settings.queue_max,
         asked_at=None if full is None else full.at,
         next_wake=next_wake if settings.configured else None,
         last=last,
-        waking_since=None if under_way is None else under_way[0],
-        look=look,
-        looking=_looking(app) if settings.configured else None,
+        waking_since=app.db.scalar_or_none(float, "under_way"),
+        look=app.db.first(LastScan, "last_look"),
+        looking=app.db.first(CurrentScan, "look_under_way") if settings.configured else None,
         submit_interval=float(settings.submit_interval),
     )
 
 
-def _looking(app: Installed[LidarrSettings]) -> tuple[str, float] | None:
-    row = app.db.one("look_under_way")
-    return None if row is None else (row[0], row[1])
-
-
 def list_entries(tx: DbTx, tab: str, cursor: str, limit: int) -> tuple[list[SubmissionEntry], str | None]:
     """Return a page of entries of a tab, and the next cursor. Raises ValueError for an invalid cursor."""
-    rows = tx.all(TABS[tab], **_place(tab, cursor), n=limit + 1)
+    statement = f"rows_{STAGES[tab]}" if tab else "rows"
+    rows = tx.query_as(SubmissionRow, statement, **_place(tab, cursor), n=limit + 1)
     entries = [entry_of(row) for row in rows[:limit]]
     return entries, _cursor(tab, entries[-1]) if len(rows) > limit else None
 
@@ -288,7 +298,7 @@ def causes_of(tx: DbTx, entries: Iterable[SubmissionEntry]) -> dict[int, str]:
     return {job: message if state == "failed" else ARTIST_CANCELLED for job, state, message in rows}
 
 
-def _place(tab: str, cursor: str) -> dict[str, Any]:
+def _place(tab: str, cursor: str) -> dict[str, float]:
     try:
         if tab == "queued":
             first, _, second = cursor.partition(".")
@@ -298,7 +308,7 @@ def _place(tab: str, cursor: str) -> dict[str, Any]:
             return {"due": _time(due) if cursor else 0.0, "after": _number(after) if cursor else 0}
         return {"below": _number(cursor) if cursor else NEWEST}
     except ValueError:
-        raise ValueError("cursor: it is none of ours; give next_cursor of the answer before") from None
+        raise ValueError("cursor: it is not valid; give next_cursor of the response before") from None
 
 
 def _number(text: str) -> int:

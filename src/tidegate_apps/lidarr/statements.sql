@@ -26,9 +26,8 @@ select e.entity_id from lidarr_entity as e
 join {rows kind text, entity_id bigint} on e.kind = given.kind and e.entity_id = given.entity_id
 order by e.entity_id {for_update};
 
--- name: entity
-select entity_id, status, lidarr_id, mbid, job, note, checked_at from lidarr_entity
-where kind = :kind and entity_id = :entity_id;
+-- name: lidarr_id_of
+select lidarr_id from lidarr_entity where kind = :kind and entity_id = :entity_id;
 
 -- name: put_entities
 insert into lidarr_entity (kind, entity_id, user_id, name, artist, status, lidarr_id, mbid, job, note, checked_at, watched)
@@ -55,7 +54,7 @@ insert into lidarr_event (at, kind, entity_id, user_id, lidarr_id, job)
 values ({now}, :kind, :entity_id, :user_id, :lidarr_id, :job);
 
 -- name: events
-select id, at, kind, entity_id, user_id, lidarr_id, job from lidarr_event where id < :below order by id desc limit :n;
+select id, at, kind, entity_id, user_id as user, lidarr_id, job from lidarr_event where id < :below order by id desc limit :n;
 
 -- name: prune_events
 delete from lidarr_event where at < :before;
@@ -161,15 +160,15 @@ select what, sum(delta) from tg_tally where queue = 'lidarr' group by what;
 
 -- name: rows
 -- All entries, the newest first.
-select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
-    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts as max_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status as lidarr_status
 from lidarr_entity as e join tg_job as j on j.id = e.job
 where e.job is not null and e.job < :below order by e.job desc limit :n;
 
 -- name: rows_ready
 -- What goes next, in that order.
-select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
-    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts as max_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status as lidarr_status
 from (
     select id from tg_job where state = 'ready' and queue = 'lidarr' and target = 'lidarr' and lane = ''
         and (priority < :priority or (priority = :priority and id > :after))
@@ -178,43 +177,43 @@ from (
 order by j.priority desc, j.id;
 
 -- name: rows_blocked
-select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
-    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts as max_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status as lidarr_status
 from tg_job as j left join lidarr_entity as e on e.job = j.id
 where j.state = 'blocked' and j.queue = 'lidarr' and j.id < :below order by j.id desc limit :n;
 
 -- name: rows_waiting
 -- What is tried again, the next one first.
-select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
-    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts as max_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status as lidarr_status
 from tg_job as j left join lidarr_entity as e on e.job = j.id
 where j.state = 'waiting' and j.queue = 'lidarr' and (j.due_at > :due or (j.due_at = :due and j.id > :after))
 order by j.due_at, j.id limit :n;
 
 -- name: rows_failed
-select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
-    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts as max_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status as lidarr_status
 from tg_job as j left join lidarr_entity as e on e.job = j.id
 where j.finished_at is not null and j.queue = 'lidarr' and j.kind = 'lidarr.submit' and j.state = 'failed' and j.id < :below
 order by j.id desc limit :n;
 
 -- name: rows_cancelled
-select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
-    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts as max_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status as lidarr_status
 from tg_job as j left join lidarr_entity as e on e.job = j.id
 where j.finished_at is not null and j.queue = 'lidarr' and j.kind = 'lidarr.submit' and j.state = 'cancelled' and j.id < :below
 order by j.id desc limit :n;
 
 -- name: rows_done
-select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
-    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts as max_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status as lidarr_status
 from tg_job as j left join lidarr_entity as e on e.job = j.id
 where j.finished_at is not null and j.queue = 'lidarr' and j.kind = 'lidarr.submit' and j.state = 'done' and j.id < :below
 order by j.id desc limit :n;
 
 -- name: row
-select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
-    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status
+select j.id, j.state, j.args, j.attempt, j.deaths, j.most_attempts as max_attempts, j.created_at, j.due_at, j.claimed_at, j.last_at,
+    j.finished_at, j.last_code, j.last_message, j.error_code, j.error_message, e.lidarr_id, e.status as lidarr_status
 from tg_job as j left join lidarr_entity as e on e.job = j.id where j.id = :job and j.queue = 'lidarr';
 
 -- name: badges

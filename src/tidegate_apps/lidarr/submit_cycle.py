@@ -8,7 +8,6 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
 
 from tidegate import Fault
 from tidegate.apps import DbTx, Installed
@@ -30,7 +29,7 @@ _BATCH_SIZE = 200
 def begin(app: Installed[LidarrSettings], library: Library) -> int:
     """Prune, and return how many entries this cycle may submit."""
     prune(app, library)
-    return int(app.db.all("eligible")[0][0])
+    return app.db.scalar(int, "eligible")
 
 
 def prune(app: Installed[LidarrSettings], library: Library) -> int:
@@ -47,7 +46,7 @@ def prune(app: Installed[LidarrSettings], library: Library) -> int:
 
 
 def _slice(app: Installed[LidarrSettings], library: Library, state: str, before: float, tx: DbTx) -> int:
-    old = [job for (job,) in tx.all("old_jobs", state=state, before=before, n=_BATCH_SIZE)]
+    old = tx.scalars(int, "old_jobs", state=state, before=before, n=_BATCH_SIZE)
     for job in old:
         app.queue.forget(job, by=app.app.name, connection=tx)
         _release(library, tx, job)
@@ -55,7 +54,7 @@ def _slice(app: Installed[LidarrSettings], library: Library, state: str, before:
 
 
 def _orphans(library: Library, tx: DbTx) -> None:
-    for (job,) in tx.all("orphans", n=_BATCH_SIZE):
+    for job in tx.scalars(int, "orphans", n=_BATCH_SIZE):
         _release(library, tx, job)
 
 
@@ -82,10 +81,9 @@ QUEUE = "lidarr"
 _STOP_POLL_INTERVAL = 0.5  # seconds between two checks for a stop
 _HEARTBEAT_SECONDS = 20.0  # seconds between two heartbeats
 _HEARTBEAT_TIMEOUT = 90.0  # seconds after which a cycle without a heartbeat counts as dead
-T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class CycleReport:
     """What a cycle did. The fields are the columns. *outcome* is nothing, drained, full, held or stopped."""
 
@@ -103,7 +101,7 @@ class CycleReport:
     failures: int  # cycles in a row that were blocked
     failing_since: float | None
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -115,8 +113,7 @@ class SubmitCycleRunner:
         self._busy = False
 
     def last(self) -> CycleReport | None:
-        row = self._app.db.one("last_wake")
-        return None if row is None else _woken(row)
+        return self._app.db.first(CycleReport, "last_wake")
 
     def next_at(self) -> float:
         """Return when the next cycle is due."""
@@ -138,11 +135,11 @@ class SubmitCycleRunner:
     async def _wake(self, stopping: Callable[[], bool]) -> CycleReport:
         there, now = self._app, self._app.queue.clock.now()
         there.queue.next_cycle(QUEUE, now + float(there.settings.submit_interval))
-        eligible = await self._run_blocking(lambda: begin(there, self._submitter.library))
-        await self._run_blocking(lambda: there.db.all("waking", since=now, until=now + _HEARTBEAT_TIMEOUT))
+        eligible = await there.queue.run_blocking(lambda: begin(there, self._submitter.library))
+        await there.queue.run_blocking(lambda: there.db.all("waking", since=now, until=now + _HEARTBEAT_TIMEOUT))
         if not eligible:
             # Make no call to Lidarr while there is nothing to submit.
-            return await self._run_blocking(lambda: self._recorded(_idle(now, self.last())))
+            return await there.queue.run_blocking(lambda: self._recorded(_idle(now, self.last())))
         stop = asyncio.Event()
         async with self._submitter.opened() as lidarr:
             cycle = self._submitter.cycle = SubmitCycle(lidarr, stop.set)
@@ -151,7 +148,7 @@ class SubmitCycleRunner:
                     drained = await there.queue.adrain(QUEUE, concurrency=1, stop=stop)
             finally:
                 self._submitter.cycle = None
-        return await self._run_blocking(lambda: self._ended(now, eligible, cycle, drained, stopped=stopping()))
+        return await there.queue.run_blocking(lambda: self._ended(now, eligible, cycle, drained, stopped=stopping()))
 
     async def _beat(self) -> None:
         """Write a heartbeat. A killed cycle stops writing, so it does not count as running."""
@@ -159,7 +156,7 @@ class SubmitCycleRunner:
         await there.queue.clock.asleep(_HEARTBEAT_SECONDS)
         until = there.queue.clock.now() + _HEARTBEAT_TIMEOUT
         try:
-            await self._run_blocking(lambda: there.db.all("still_awake", until=until))
+            await there.queue.run_blocking(lambda: there.db.all("still_awake", until=until))
         except StoreError as error:
             _log.warning("sign_of_life_not_written error=%s", error)
 
@@ -228,21 +225,15 @@ class SubmitCycleRunner:
             tx.all("woken")
             if cycle is not None:
                 _tell(tx, woken, cycle, trouble)
-            return _woken(tx.all("last_wake")[0])
+            (report,) = tx.query_as(CycleReport, "last_wake")
+            return report
 
         return self._app.db.write(work)
-
-    async def _run_blocking(self, work: Callable[[], T]) -> T:
-        return await self._app.queue.run_blocking(work)
 
 
 def _small(fault: Fault) -> str:
     """Return the message in a form that continues a sentence."""
     return fault.message[:1].lower() + fault.message[1:]
-
-
-def _woken(row: tuple[Any, ...]) -> CycleReport:
-    return CycleReport(**dict(zip(CycleReport.__slots__, row, strict=True)))
 
 
 def _idle(now: float, last: CycleReport | None) -> CycleReport:

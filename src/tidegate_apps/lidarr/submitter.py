@@ -6,13 +6,14 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, Protocol, TypeVar
+from typing import NoReturn, ParamSpec, Protocol, TypeVar
 
 import httpx2
 
 from tidegate import Again, Breaker, Context, Done, Fail, Fault, Held
 from tidegate.apps import Installed
 from tidegate.guard import QueueDepth
+from tidegate.jobs import BoundStatement
 from tidegate_apps.lidarr import notices
 from tidegate_apps.lidarr.client import (
     BAD,
@@ -35,6 +36,7 @@ from tidegate_apps.music.library import Library
 # if an earlier response was lost.
 
 T = TypeVar("T")
+P = ParamSpec("P")
 _POLL_INTERVAL = 1.0  # seconds, while Lidarr adds the albums of a new artist
 
 
@@ -51,7 +53,7 @@ class Accepted:
 class MetadataGuard(Protocol):
     """Calls behind the breaker of the metadata service."""
 
-    async def __call__(self, call: Callable[..., Awaitable[T]], /, *args: Any) -> T: ...
+    async def __call__(self, call: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +150,7 @@ class Submitter:
 
     app: Installed[LidarrSettings]
     library: Library
-    transport: Any = None  # an httpx2 transport, for tests without sockets
+    transport: httpx2.AsyncBaseTransport | None = None  # for tests without sockets
     cycle: SubmitCycle | None = None
     metadata: Breaker = field(init=False)
     # Albums by job: searches that may have started although no response confirmed it.
@@ -158,9 +160,7 @@ class Submitter:
     def __post_init__(self) -> None:
         clock = self.app.queue.clock
         self._places = Places(self.app.settings, clock.now)
-        self.metadata = Breaker(
-            "lidarr-metadata", timeout=120, counts_as_failure=_counts, clock=clock.monotonic, **FIVE_IN_A_ROW
-        )
+        self.metadata = Breaker("lidarr-metadata", counts_as_failure=_counts, clock=clock.monotonic, **FIVE_IN_A_ROW)
 
     def opened(self) -> Lidarr:
         settings = self.app.settings
@@ -180,14 +180,14 @@ class Submitter:
                     self.cycle.trouble = fault_of(error)
                 raise
         since = self.app.queue.clock.now() - float(self.app.settings.credit_time)
-        sent = await self._run_blocking(lambda: self.app.db.all("lately_sent", since=since))
+        sent = await self.app.queue.run_blocking(lambda: self.app.db.all("lately_sent", since=since))
         ours = [*sent, *self._unsure.items()]
         return QueueDepth(seen.total, landed=[job for job, lidarr_id in ours if lidarr_id in seen.albums])
 
     # -- submission ----------------------------------------------------------------------------------------------------
 
     async def submit(self, sub: Submission, job: Context) -> Done[Accepted]:
-        clock, cycle = self.app.queue.clock, self.cycle
+        clock, run_blocking, cycle = self.app.queue.clock, self.app.queue.run_blocking, self.cycle
         began = clock.monotonic()
         async with self._calling() as lidarr:
             means = SubmitContext(
@@ -204,10 +204,10 @@ class Submitter:
                     await self._behind(_nothing)  # raises if the breaker is open, before any call to Lidarr
                 await self._places.of(lidarr)
                 if sub.entity_type == "artist":
-                    wanted = await self._run_blocking(lambda: self.app.db.all("wanted_of", job=job.id))
-                    accepted = await submit_artist(means, sub, [mbid for (mbid,) in wanted])
+                    wanted = await run_blocking(lambda: self.app.db.scalars(str, "wanted_of", job=job.id))
+                    accepted = await submit_artist(means, sub, wanted)
                 else:
-                    artist = await self._run_blocking(lambda: self._artist_of(sub, job))
+                    artist = await run_blocking(lambda: self._artist_of(sub, job))
                     accepted = await submit_album(means, sub, artist, search=lambda album: _search(lidarr, job, album))
             except Held:
                 self._held()
@@ -229,10 +229,10 @@ class Submitter:
         for result in job.parent_results.values():
             if result is not None:
                 return Accepted(**result)
-        row = self.app.db.one("entity", kind="artist", entity_id=sub.artist_id)
-        return Accepted(int(row[2]), "monitored") if row is not None and row[2] is not None else None
+        lidarr_id = self.app.db.scalar_or_none(int, "lidarr_id_of", kind="artist", entity_id=sub.artist_id)
+        return None if lidarr_id is None else Accepted(lidarr_id, "monitored")
 
-    def _accepted(self, sub: Submission, job: Context, accepted: Accepted) -> list[Any]:
+    def _accepted(self, sub: Submission, job: Context, accepted: Accepted) -> list[BoundStatement]:
         db, kind, id_ = self.app.db, sub.entity_type, sub.entity_id
         return [
             db.bind("accepted", kind=kind, entity_id=id_, status=accepted.status, lidarr_id=accepted.lidarr_id),
@@ -313,16 +313,16 @@ class Submitter:
 
     # -- helpers -------------------------------------------------------------------------------------------------------
 
-    async def _behind(self, call: Callable[..., Awaitable[T]], *args: Any) -> T:
+    async def _behind(self, call: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the metadata service.
 
         A failed probe says nothing about the entry, so its job is released without cost.
         """
         if not self.app.settings.breaker:
-            return await call(*args)
+            return await call(*args, **kwargs)
         trial = self.metadata.state != "closed"
         try:
-            return await self.metadata.acall(call, *args)
+            return await self.metadata.acall(call, *args, **kwargs)
         except (httpx2.HTTPError, LidarrError, ValueError) as error:
             fault = fault_of(error)
             if not (trial and fault.counts_as_failure):
@@ -342,9 +342,6 @@ class Submitter:
             return
         async with self.opened() as lidarr:
             yield lidarr
-
-    async def _run_blocking(self, work: Callable[[], T]) -> T:
-        return await self.app.queue.run_blocking(work)
 
 
 async def _nothing() -> None: ...

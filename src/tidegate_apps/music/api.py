@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Body, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
@@ -215,7 +215,10 @@ def entries_router(app: Installed[MusicSettings]) -> APIRouter:
     def music_plays(request: Request, user: User = "", cursor: Cursor = "", limit: Limit = 100) -> PlaysShown:
         """Plays, the newest first."""
         page = library.plays(app.db, user_of(request, user), cursor=cursor, n=limit)
-        return PlaysShown(items=[_play(item) for item in page.items], next_cursor=page.next_cursor)
+        return PlaysShown(
+            items=[PlayShown.model_validate(item, from_attributes=True) for item in page.items],
+            next_cursor=page.next_cursor,
+        )
 
     return router
 
@@ -232,10 +235,6 @@ def _entry(entry: library.LibraryEntry) -> EntryShown:
         last_played_at=entry.played_at,
         badge=badge,
     )
-
-
-def _play(row: Any) -> PlayShown:
-    return PlayShown(id=row.id, at=row.at, provider=row.provider, title=row.title, artist=row.artist, album=row.album)
 
 
 # -- routes of the application -----------------------------------------------------------------------------------------

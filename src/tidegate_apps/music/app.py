@@ -6,17 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidegate.apps import App, Installed, Page, ScheduledJob
-from tidegate_apps.music import jobs as music_jobs
 from tidegate_apps.music.health import CODES
+from tidegate_apps.music.jobs import declare
 from tidegate_apps.music.registry import kinds
 from tidegate_apps.music.settings import SETTINGS, MusicSettings
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
-
-
-def jobs(app: Installed[MusicSettings]) -> music_jobs.MusicJobs:
-    return music_jobs.declare(app, kinds())
 
 
 def schedules(app: Installed[MusicSettings]) -> Iterable[ScheduledJob]:
@@ -51,7 +47,7 @@ def show_library(request: Request, app: Installed[MusicSettings]) -> Response:
 
 def advice(settings: MusicSettings) -> Iterable[str]:
     if settings.sync and not settings.contact:
-        yield "Services are not told whom to write to when music is synced: music.contact is not set."
+        yield "music.contact is not set, so the services cannot reach you; set an address or a URL."
 
 
 app = App[MusicSettings](
@@ -61,7 +57,7 @@ app = App[MusicSettings](
     settings=SETTINGS,
     codes=CODES,
     package="tidegate_apps.music",
-    jobs=jobs,
+    jobs=lambda app: declare(app, kinds()),
     schedules=schedules,
     routes=routes,
     pages=[

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tidegate.apps import Db, DbTx
 from tidegate.errors import NotFound
@@ -85,18 +86,18 @@ class Connections:
     # -- queries -------------------------------------------------------------------------------------------------------
 
     def of(self, user: str) -> list[ConnectionRow]:
-        return [ConnectionRow(*row) for row in self._db.all("connections_of", user_id=user)]
+        return self._db.query_as(ConnectionRow, "connections_of", user_id=user)
 
     def get(self, user: str, provider: str) -> ConnectionRow | None:
-        row = self._db.one("connection", user_id=user, provider=provider)
-        return None if row is None else ConnectionRow(*row)
+        return self._db.first(ConnectionRow, "connection", user_id=user, provider=provider)
 
     def changed(self, after: int) -> list[ConnectionRow]:
         """Return changes since a version, in order, including removals."""
         changes: list[ConnectionRow] = []
         while True:
-            rows = self._db.all("connections", after=changes[-1].version if changes else after, n=_BATCH_SIZE)
-            changes += [ConnectionRow(*row) for row in rows]
+            last = changes[-1].version if changes else after
+            rows = self._db.query_as(ConnectionRow, "connections", after=last, n=_BATCH_SIZE)
+            changes += rows
             if len(rows) < _BATCH_SIZE:
                 return changes
 
@@ -152,7 +153,7 @@ class Connections:
             if by:
                 was = {"state": _ON if row is not None and row.there else _OFF}
                 tx.noted(by, "target_connected", kind.name, user, was=was, became={"state": _ON})
-            return int(tx.all("put_connection", version=_next(tx), **params)[0][0])
+            return tx.scalar(int, "put_connection", version=tx.scalar(int, "next_version"), **params)
 
         row = self.get(user, kind.name)
         if row is not None:
@@ -207,8 +208,7 @@ class Connections:
         """Save credentials that the provider changed. Raises Replaced if the user has entered others."""
 
         def write(tx: DbTx) -> bool:
-            current = tx.one("lock_connection", user_id=row.user, provider=row.provider)
-            there = None if current is None else ConnectionRow(*current)
+            there = tx.first(ConnectionRow, "lock_connection", user_id=row.user, provider=row.provider)
             if there is None or not there.there or there.generation != row.generation:
                 return False
             values = {**self.values(there), **changes}
@@ -217,14 +217,15 @@ class Connections:
             return True
 
         if not self._db.write(write):
-            raise Replaced(f"{row.provider} of {row.user} was connected anew")
+            raise Replaced(f"{row.provider} of {row.user} was connected again")
 
     def request_sync(self, user: str, provider: str, *, by: str = "") -> None:
         """Request a sync now. Raises NotFound."""
 
         def write(tx: DbTx) -> bool:
             self._wake(tx)
-            if not tx.all("ask_connection", user_id=user, provider=provider, version=_next(tx), at=self._now()):
+            version = tx.scalar(int, "next_version")
+            if not tx.all("ask_connection", user_id=user, provider=provider, version=version, at=self._now()):
                 return False
             if by:
                 tx.noted(by, "target_asked", provider, user, became={"state": "synced now"})
@@ -238,7 +239,8 @@ class Connections:
 
         def write(tx: DbTx) -> None:
             tx.all("add_user", user_id=user, at=self._now())
-            tx.all("remove_connection", user_id=user, provider=provider, version=_next(tx), at=self._now())
+            version = tx.scalar(int, "next_version")
+            tx.all("remove_connection", user_id=user, provider=provider, version=version, at=self._now())
             tx.all("forget_states", user_id=user, provider=provider)
             tx.all("clear_health", user_id=user, provider=provider)
             if by:
@@ -275,10 +277,6 @@ class Connections:
         }
 
 
-def _next(tx: DbTx) -> int:
-    return int(tx.all("next_version")[0][0])
-
-
 def _purpose(user: str, provider: str) -> str:
     return f"music {provider} of {user}"
 
@@ -286,7 +284,7 @@ def _purpose(user: str, provider: str) -> str:
 # -- OAuth logins in progress ------------------------------------------------------------------------------------------
 # A login must end in the session that started it.
 
-_LIFETIME_SECONDS = 600.0  # seconds
+_LIFETIME_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +294,13 @@ class OAuthState:
     user: str
     provider: str
     verifier: str = field(repr=False)
+
+
+class OAuthStateRow(NamedTuple):
+    user_id: str
+    provider: str
+    kept: str
+    began_at: float
 
 
 class OAuthStates:
@@ -317,11 +322,13 @@ class OAuthStates:
 
     def finish(self, state: str, user: str, provider: str) -> OAuthState | None:
         """Return the login of *state*, once; None for another user or provider, or after it expired."""
-        row = self._db.one("end_journey", state=hidden(state))
-        if row is None or (row[0], row[1]) != (user, provider) or self._now() - row[3] > _LIFETIME_SECONDS:
+        row = self._db.first(OAuthStateRow, "end_journey", state=hidden(state))
+        if row is None or (row.user_id, row.provider) != (user, provider):
+            return None
+        if self._now() - row.began_at > _LIFETIME_SECONDS:
             return None
         try:
-            decrypted: dict[str, str] = json.loads(self._secrets().decrypt(f"music journey {state}", row[2]))
+            decrypted: dict[str, str] = json.loads(self._secrets().decrypt(f"music journey {state}", row.kept))
         except BadSecret:
             return None
         return OAuthState(user, provider, decrypted["verifier"])

@@ -115,7 +115,7 @@ def _target(kind: ProviderKind, settings: MusicSettings, outside: SyncDependenci
         rules=kind.rules,
         backoff=backoff,
         breaker=False,
-        confirm=kind.confirm,
+        confirm="rules" if kind.confirm is None else kind.confirm,
         deadline=float(settings.deadline),
         reprobe_every=float(settings.reprobe) or None,
         store=outside.store,
@@ -147,7 +147,7 @@ def _rows(user: str, provider: str, ill: list[Health]) -> list[dict[str, object]
 _DETAIL = 300
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class OperationState:
     """The fields are the columns. Times are UNIX time."""
 
@@ -203,10 +203,6 @@ _HELD = {"fatal": "fatal", "backoff": "backoff", "retry_after": "retry_after"}
 _COLUMNS = [field.name for field in fields(OperationState)]
 
 
-def read(rows: list[tuple[object, ...]]) -> list[OperationState]:
-    return [OperationState(**dict(zip(_COLUMNS, row, strict=True))) for row in rows]  # type: ignore[arg-type]  # as the table has it
-
-
 class OperationStates:
     """The states of one process. `flush` writes changes in one transaction."""
 
@@ -219,9 +215,9 @@ class OperationStates:
         """Load the states of an earlier process; *forget* drops its failures and delays."""
         if forget:
             self._db.all("forget_all_health")
-        for state in read(self._db.all("states")):
+        for state in self._db.query_as(OperationState, "states"):
             state.began_at = None
-            self._all[_lane(state)] = state
+            self._all[SyncOperation(state.user_id, state.provider, Operation(state.operation))] = state
 
     def of(self, operation: SyncOperation) -> OperationState:
         if operation not in self._all:
@@ -256,10 +252,6 @@ class OperationStates:
     def write(self, rows: list[dict[str, object]]) -> None:
         if rows:
             self._db.write(lambda tx: tx.many("put_states", rows))
-
-
-def _lane(state: OperationState) -> SyncOperation:
-    return SyncOperation(state.user_id, state.provider, Operation(state.operation))
 
 
 # -- codes -------------------------------------------------------------------------------------------------------------

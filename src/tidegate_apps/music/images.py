@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from fastapi import APIRouter, Path, Request, Response
 
@@ -37,6 +37,19 @@ Number = Annotated[int, Path(ge=1, le=2**53)]
 class Picture:
     media_type: str
     body: bytes
+
+
+class ArtRow(NamedTuple):
+    art: str | None
+
+
+class PictureRow(NamedTuple):
+    """A cached image; without a *body*, a failed fetch."""
+
+    media_type: str
+    body: bytes | None
+    fetched_at: float
+    used_at: float
 
 
 class Pictures:
@@ -92,13 +105,13 @@ class Pictures:
         return Picture(media_type, answer.body) if media_type else None
 
     def _kept(self, address: str) -> tuple[Picture | None, float]:
-        row = self._app.db.one("picture", address=address)
-        if row is None:
-            return None, 0.0
+        row = self._app.db.first(PictureRow, "picture", address=address)
+        if row is None or row.body is None:
+            return None, 0.0 if row is None else row.fetched_at
         now = self._app.queue.clock.now()
-        if row[1] is not None and now - row[3] > _USED_EVERY:
+        if now - row.used_at > _USED_EVERY:
             self._app.db.all("use_picture", address=address, at=now)
-        return (None if row[1] is None else Picture(row[0], bytes(row[1]))), row[2]
+        return Picture(row.media_type, bytes(row.body)), row.fetched_at
 
     def _keep(self, address: str, found: Picture | None) -> None:
         db, now = self._app.db, self._app.queue.clock.now()
@@ -114,8 +127,8 @@ def images_router(app: Installed[MusicSettings]) -> APIRouter:
     @requires(Permission.SEE)
     async def art(request: Request, kind: Literal["artist", "album"], id: Number) -> Response:  # noqa: A002 - in the address
         user = user_of(request, request.query_params.get("user", ""))
-        rows = await app.db.aall(f"art_of_{kind}", id=id, user_id=user)
-        address = address_of(rows[0][0]) if rows else ""
+        row = await app.db.afirst(ArtRow, f"art_of_{kind}", id=id, user_id=user)
+        address = address_of(row.art) if row is not None else ""
         picture = await pictures.of(address) if address else None
         if picture is None:
             return Response(_NONE, media_type="image/svg+xml", headers={"Cache-Control": "private, max-age=300"})

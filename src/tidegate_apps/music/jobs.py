@@ -51,7 +51,10 @@ def declare(
 ) -> MusicJobs:
     """Declare the job of this server; none if it only shows the library. *way_out* replaces sockets in tests."""
     clock = app.queue.clock
-    outside, opened = outside or SyncDependencies(clock=clock, store=app.queue.url), way_out or transport
+    outside, opened = (
+        outside or SyncDependencies(clock=clock, store=app.queue.url),
+        way_out or (lambda settings: AddressCheckedTransport(settings.server_networks)),
+    )
     logging.getLogger("httpx2").setLevel(logging.WARNING)  # httpx2 logs every request
 
     def wake(tx: DbTx) -> None:
@@ -118,10 +121,6 @@ def sync_context(
         states=OperationStates(app.db, now),
         limiters=Limiters(outside.clock),
     )
-
-
-def transport(settings: MusicSettings) -> AddressCheckedTransport:
-    return AddressCheckedTransport(settings.server_networks)
 
 
 def user_agent(settings: MusicSettings) -> str:

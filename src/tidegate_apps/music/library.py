@@ -13,7 +13,7 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Generic, Literal, TypeVar, get_args
+from typing import Generic, Literal, NamedTuple, TypeVar, get_args
 
 from tidegate import Queue
 from tidegate.apps import Db
@@ -84,25 +84,23 @@ class Library:
         self._db = tables(queue)
 
     def users(self) -> list[str]:
-        return [row[0] for row in self._db.all("users")]
+        return self._db.scalars(str, "users")
 
     def artists(self, user: str, *, after: int = 0, limit: int = 500) -> list[Artist]:
-        return [Artist(*row) for row in self._db.all("artists_of", user_id=user, after=after, n=limit)]
+        return self._db.query_as(Artist, "artists_of", user_id=user, after=after, n=limit)
 
     def albums(self, user: str, *, after: int = 0, limit: int = 500) -> list[Album]:
-        return [Album(*row) for row in self._db.all("albums_of", user_id=user, after=after, n=limit)]
+        return self._db.query_as(Album, "albums_of", user_id=user, after=after, n=limit)
 
     def tracks(self, user: str, *, after: int = 0, limit: int = 500) -> list[Track]:
-        return [Track(*row) for row in self._db.all("tracks_of", user_id=user, after=after, n=limit)]
+        return self._db.query_as(Track, "tracks_of", user_id=user, after=after, n=limit)
 
     def artist(self, id_: int) -> Artist | None:
         """Return an artist; None if it does not exist or was merged."""
-        row = self._db.one("artist", id=id_)
-        return None if row is None else Artist(*row)
+        return self._db.first(Artist, "artist", id=id_)
 
     def album(self, id_: int) -> Album | None:
-        row = self._db.one("album", id=id_)
-        return None if row is None else Album(*row)
+        return self._db.first(Album, "album", id=id_)
 
     def badge(self, kind: EntityKind, id_: int, badge: Badge | None) -> BoundStatement:
         """Return the write that sets a badge, or removes it (None): for `Done(writes=[...])` or `put`."""
@@ -191,15 +189,43 @@ class LibraryEntry:
     badge: Badge | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PlayLine:
+class EntryRow(NamedTuple):
+    """An artist, an album or a track, its badge and its album."""
+
+    id: int
+    name: str
+    mbid: str | None
+    plays: int
+    played_at: float | None
+    art: str | None
+    tags: str
+    word: str | None
+    tone: Tone
+    icon: str
+    tooltip: str
+    href: str
+    artist: str | None
+    album: str | None
+    album_id: int
+    seconds: float | None
+
+
+class PlayLine(NamedTuple):
+    """A play for display."""
+
     id: int
     at: float
     provider: str
+    track_id: int
     title: str
     artist: str
     album: str | None
-    picture: tuple[str, int] | None
+    art: str | None
+    album_id: int
+
+    @property
+    def picture(self) -> tuple[str, int] | None:
+        return None if self.art is None else ("album", self.album_id)
 
 
 def entries(db: Db, shelf: str, user: str, *, like: str = "", cursor: str = "", n: int = 50) -> Paged[LibraryEntry]:
@@ -207,10 +233,10 @@ def entries(db: Db, shelf: str, user: str, *, like: str = "", cursor: str = "", 
     if shelf not in SHELVES:
         raise NotFound(f"there is no shelf {shelf[:40]!r}")
     if like.strip():
-        rows = db.all(f"find_{shelf}", user_id=user, like=db.containing(key_of(like.strip())), n=n)
+        rows = db.query_as(EntryRow, f"find_{shelf}", user_id=user, like=db.containing(key_of(like.strip())), n=n)
         return Paged([_entry(shelf, row) for row in rows], None)
     plays, before = _place(cursor)
-    rows = db.all(f"page_{shelf}", user_id=user, plays=plays, before=before, n=n + 1)
+    rows = db.query_as(EntryRow, f"page_{shelf}", user_id=user, plays=plays, before=before, n=n + 1)
     items = [_entry(shelf, row) for row in rows[:n]]
     return Paged(items, f"{items[-1].plays}-{items[-1].id}" if len(rows) > n else None)
 
@@ -219,13 +245,8 @@ def plays(db: Db, user: str, *, cursor: str = "", n: int = 50) -> Paged[PlayLine
     """Return plays, newest first."""
     place = _MOMENT.fullmatch(cursor)
     at, before = (float(place[1]), min(int(place[2]), 2**53)) if place else (float(2**53), 2**53)
-    rows = db.all("page_plays", user_id=user, at=at, before=before, n=n + 1)
-    items = [
-        PlayLine(row[0], row[1], row[2], row[4], row[5], row[7], None if row[8] is None else ("album", row[9]))
-        for row in rows[:n]
-    ]
-    following = f"{items[-1].at!r}-{items[-1].id}" if len(rows) > n else None
-    return Paged(items, following)
+    rows = db.query_as(PlayLine, "plays_of", user_id=user, at=at, before=before, n=n + 1)
+    return Paged(rows[:n], f"{rows[n - 1].at!r}-{rows[n - 1].id}" if len(rows) > n else None)
 
 
 def _place(cursor: str) -> tuple[int, int]:
@@ -233,15 +254,23 @@ def _place(cursor: str) -> tuple[int, int]:
     return (min(int(match[1]), 2**53), min(int(match[2]), 2**53)) if match else _FIRST
 
 
-def _entry(shelf: str, row: tuple[Any, ...]) -> LibraryEntry:
-    id_, name, mbid, plays_, played_at, art = row[:6]
-    more: dict[str, Any] = {}
-    if shelf == "artists":
-        more = {"tags": tuple(filter(None, row[6].split(", "))), "picture": ("artist", id_) if art else None}
-    elif shelf == "albums":
-        more = {"artist": row[6], "picture": ("album", id_) if art else None}
-    else:
-        more = {"artist": row[6], "album": row[8], "seconds": row[10], "picture": ("album", row[9]) if art else None}
-    word, tone, icon, tooltip, href = row[-5:]
-    badge = None if word is None else Badge(word=word, tone=tone, icon=icon, tooltip=tooltip, href=href)
-    return LibraryEntry(id=id_, name=name, mbid=mbid, plays=plays_, played_at=played_at, badge=badge, **more)
+def _entry(shelf: str, row: EntryRow) -> LibraryEntry:
+    picture = ("artist", row.id) if shelf == "artists" else ("album", row.album_id)
+    badge = (
+        None
+        if row.word is None
+        else Badge(word=row.word, tone=row.tone, icon=row.icon, tooltip=row.tooltip, href=row.href)
+    )
+    return LibraryEntry(
+        id=row.id,
+        name=row.name,
+        mbid=row.mbid,
+        plays=row.plays,
+        played_at=row.played_at,
+        picture=picture if row.art else None,
+        artist=row.artist,
+        album=row.album,
+        tags=tuple(filter(None, row.tags.split(", "))),
+        seconds=row.seconds,
+        badge=badge,
+    )

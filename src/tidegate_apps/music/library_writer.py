@@ -52,8 +52,7 @@ class LibraryWriter:
         self._older_than = older_than or (lambda age: now() - age)
 
     def mark(self, operation: SyncOperation) -> str | None:
-        row = self._db.one("mark", **operation.params())
-        return None if row is None else str(row[0])
+        return self._db.scalar_or_none(str, "mark", **operation.params())
 
     def is_late(self, operation: SyncOperation) -> bool:
         """Return whether a full read is due, once a day: players submit plays days later."""
@@ -69,7 +68,7 @@ class LibraryWriter:
             return 0
         refs = [{"ref": ref} for ref in plays]
         whose = {"user_id": operation.user, "provider": operation.provider}
-        known = {row[0] for row in self._db.read(lambda tx: tx.many("known_plays", refs, **whose))} if refs else set()
+        known = {ref for (ref,) in self._db.read(lambda tx: tx.many("known_plays", refs, **whose))} if refs else set()
         fresh = {ref: play for ref, play in plays.items() if ref not in known}
         if not fresh and not batch.bad and batch.mark == self.mark(operation):
             return 0  # the common case: nothing to write
@@ -155,7 +154,7 @@ class LibraryWriter:
                     EnrichmentRequest(kind="artist", id=i, name=name, mbid=mbid)
                     for i, name, mbid in self._db.all("wanted_tags_of_artists", **params)
                 ]
-        raise ValueError(f"operation: nothing is wanted for {operation.operation}")
+        raise ValueError(f"operation: {operation.operation} is unknown; add it to the table of writers")
 
     def _noted(self, tx: DbTx, operation: SyncOperation, bad: Sequence[RejectedRow], mark: str | None) -> None:
         now = self._now()
@@ -195,12 +194,12 @@ def _put_playlist(tx: DbTx, operation: SyncOperation, playlist: Playlist, merged
     which = {"user_id": operation.user, "provider": operation.provider, "ref": clean(playlist.ref)}
     labels = (clean(playlist.name) or "Untitled", clean(playlist.about, 2000))
     before = tx.one("playlist", **which)
-    id_ = tx.all("put_playlist", name=labels[0], about=labels[1], at=now, **which)[0][0]
-    changed = before is None or before[:2] != labels
+    id_ = tx.scalar(int, "put_playlist", name=labels[0], about=labels[1], at=now, **which)
+    changed = before != labels
     if not playlist.songs:
         return changed  # not visible or empty: keep what is stored
     tracks = [merged.track(song) for song in playlist.songs]
-    if tracks == [row[0] for row in tx.all("entries", playlist_id=id_)]:
+    if tracks == tx.scalars(int, "entries", playlist_id=id_):
         return changed
     tx.all("clear_entries", playlist_id=id_)
     tx.many("add_entries", [{"place": at, "track_id": track} for at, track in enumerate(tracks)], playlist_id=id_)

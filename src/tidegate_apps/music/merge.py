@@ -6,9 +6,9 @@ however similar their names. Two entries with the same id are merged.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 from tidegate.apps import DbTx
 from tidegate.faults import Reach
@@ -17,6 +17,20 @@ from tidegate_apps.music.library import clean, key_of
 from tidegate_apps.music.provider import Batch, Playlist, RejectedRow, Song
 
 UNKNOWN = "Unknown artist"
+
+
+class EntryPlace(NamedTuple):
+    """An artist, album or track, with the album and artist that it belongs to."""
+
+    id: int
+    mbid: str | None
+    album_id: int | None
+    artist_id: int
+
+
+class EntryOwner(NamedTuple):
+    user_id: str
+    mbid: str | None
 
 
 class Merging:
@@ -48,41 +62,32 @@ class Merging:
     def artist(self, name: str, mbid: str | None) -> int:
         name = clean(name) or UNKNOWN
         key = key_of(name)
-        artist_id = self._artists.get((key, mbid))
-        if artist_id is None:
-            by_id = self._tx.all("artist_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
-            named = by_id or self._tx.all("artists_by_key", user_id=self._user, name_key=key)
-            artist_id = by_id[0][0] if by_id else _chosen(named, mbid)
-            if artist_id is None:
-                artist_id = self._made("add_artist", name=name, name_key=key, mbid=mbid)
-            elif mbid and not by_id:
-                self._tx.all("set_artist_mbid", id=artist_id, mbid=mbid)
-            self._artists[key, mbid] = artist_id
-        return artist_id
+        if (key, mbid) not in self._artists:
+            entry = self._find("artist", key, mbid, user_id=self._user)
+            self._artists[key, mbid] = (
+                self._tx.scalar(int, "add_artist", user_id=self._user, name=name, name_key=key, mbid=mbid)
+                if entry is None
+                else entry.id
+            )
+        return self._artists[key, mbid]
 
     def album(self, artist: int, title: str, mbid: str | None) -> int:
         title = clean(title) or "Untitled"
         key = key_of(title)
-        album_id = self._albums.get((artist, key, mbid))
-        if album_id is None:
-            by_id = self._tx.all("album_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
-            named = by_id or self._tx.all("albums_by_key", artist_id=artist, name_key=key)
-            album_id = by_id[0][0] if by_id else _chosen(named, mbid)
-            if album_id is None:
-                album_id = self._made("add_album", artist_id=artist, title=title, name_key=key, mbid=mbid)
-            elif mbid and not by_id:
-                self._tx.all("set_album_mbid", id=album_id, mbid=mbid)
-            self._albums[artist, key, mbid] = album_id
-        return album_id
+        if (artist, key, mbid) not in self._albums:
+            entry = self._find("album", key, mbid, artist_id=artist)
+            added = {"user_id": self._user, "artist_id": artist, "title": title, "name_key": key, "mbid": mbid}
+            self._albums[artist, key, mbid] = self._tx.scalar(int, "add_album", **added) if entry is None else entry.id
+        return self._albums[artist, key, mbid]
 
     def _track(self, artist: int, album: int | None, title: str, song: Song) -> int:
         key, mbid = key_of(title), song.mbid
-        by_id = self._tx.all("track_by_mbid", user_id=self._user, mbid=mbid) if mbid else []
-        named = [] if by_id else self._tx.all("tracks_by_key", artist_id=artist, name_key=key)
-        track_id = by_id[0][0] if by_id else _chosen(named, mbid)
-        if track_id is None:
-            track_id = self._made(
+        entry = self._find("track", key, mbid, artist_id=artist)
+        if entry is None:
+            track_id = self._tx.scalar(
+                int,
                 "add_track",
+                user_id=self._user,
                 artist_id=artist,
                 album_id=album,
                 title=title,
@@ -93,28 +98,31 @@ class Merging:
             )
             self.places[track_id] = (artist, album)
             return track_id
-        if mbid and not by_id:
-            self._tx.all("set_track_mbid", id=track_id, mbid=mbid)
-        at = by_id[0][1] if by_id else next(row[2] for row in named if row[0] == track_id)
-        if at is None and album is not None:
-            self._put_into(track_id, album)
-        self._tx.all("fill_track", id=track_id, isrc=song.isrc, seconds=song.seconds)
+        if entry.album_id is None and album is not None:
+            self._put_into(entry.id, album)
+        self._tx.all("fill_track", id=entry.id, isrc=song.isrc, seconds=song.seconds)
         # A track found by id may belong to another artist, who then gets the plays.
-        self.places[track_id] = (by_id[0][2] if by_id else artist, album if at is None else at)
-        return track_id
+        self.places[entry.id] = (entry.artist_id, album if entry.album_id is None else entry.album_id)
+        return entry.id
+
+    def _find(self, kind: str, key: str, mbid: str | None, **within: object) -> EntryPlace | None:
+        """Return the entry with this id. Without one, give the id to an entry of that name."""
+        entry = self._tx.first(EntryPlace, f"{kind}_by_mbid", user_id=self._user, mbid=mbid) if mbid else None
+        if entry is None:
+            entry = _chosen(self._tx.query_as(EntryPlace, f"{kind}s_by_key", name_key=key, **within), mbid)
+            if entry is not None and mbid:
+                self._tx.all(f"set_{kind}_mbid", id=entry.id, mbid=mbid)
+        return entry
 
     def _put_into(self, track: int, album: int) -> None:
         """Assign a track without an album to one, which also counts its earlier plays."""
         self._tx.all("set_track_album", id=track, album_id=album)
         self._tx.all("recount_album", id=album)
 
-    def _made(self, statement: str, **values: Any) -> int:
-        return int(self._tx.all(statement, user_id=self._user, **values)[0][0])
 
-
-def _chosen(rows: Sequence[Sequence[Any]], mbid: str | None) -> int | None:
-    """Return the first row of that name without a different id; without an id, the first row."""
-    return next((int(row[0]) for row in rows if mbid is None or row[1] is None), None)
+def _chosen(named: Iterable[EntryPlace], mbid: str | None) -> EntryPlace | None:
+    """Return the first entry of that name without a different id; without an id, the first entry."""
+    return next((entry for entry in named if mbid is None or entry.mbid is None), None)
 
 
 # -- merging entries with the same id ----------------------------------------------------------------------------------
@@ -128,11 +136,11 @@ def identify_artist(tx: DbTx, id_: int, mbid: str) -> int:
     joins: dict[str, Callable[[DbTx, int, int, str | None], object]] = {"album": _join_albums, "track": _join_tracks}
     for kind, join in joins.items():
         for part, key, part_mbid in tx.all(f"{kind}s_of_artist", artist_id=id_):
-            twin = _chosen(tx.all(f"{kind}s_by_key", artist_id=into, name_key=key), part_mbid)
+            twin = _chosen(tx.query_as(EntryPlace, f"{kind}s_by_key", artist_id=into, name_key=key), part_mbid)
             if twin is None:
                 tx.all(f"move_{kind}", id=part, artist_id=into)
             else:
-                join(tx, part, twin, part_mbid)
+                join(tx, part, twin.id, part_mbid)
     _join(tx, "artist", id_, into)
     tx.all("recount_artist", id=into)
     return into
@@ -157,14 +165,13 @@ def identify_track(tx: DbTx, id_: int, mbid: str) -> int:
 
 def _other(tx: DbTx, kind: str, id_: int, mbid: str) -> int | None:
     """Return the entry of that user with this MusicBrainz id; if there is none, give it to *id_* and return None."""
-    row = tx.one(f"owner_of_{kind}", id=id_)
-    if row is None or row[1] == mbid:
+    owner = tx.first(EntryOwner, f"owner_of_{kind}", id=id_)
+    if owner is None or owner.mbid == mbid:
         return None
-    there = tx.one(f"{kind}_by_mbid", user_id=row[0], mbid=mbid)
+    there = tx.scalar_or_none(int, f"{kind}_by_mbid", user_id=owner.user_id, mbid=mbid)
     if there is None:
         tx.all(f"set_{kind}_mbid", id=id_, mbid=mbid)
-        return None
-    return int(there[0])
+    return there
 
 
 def _join_albums(tx: DbTx, id_: int, into: int, mbid: str | None) -> None:

@@ -16,11 +16,12 @@ from tidegate.secrets import BadSecret
 from tidegate.web import Permission, redirect_with_flash, requires
 from tidegate_apps.music.client import Limiters
 from tidegate_apps.music.connections import Connections, OAuthState, OAuthStates
-from tidegate_apps.music.jobs import transport, user_agent
+from tidegate_apps.music.jobs import user_agent
 from tidegate_apps.music.pages import told
 from tidegate_apps.music.provider import LoginRefused, ProviderContext, ProviderKind, Returned
 from tidegate_apps.music.service import kind_of, offer_of, user_of
 from tidegate_apps.music.settings import MusicSettings, addresses
+from tidegate_apps.music.transport import AddressCheckedTransport
 
 _log = logging.getLogger("tidegate.music")
 PAGE = "/music"
@@ -39,7 +40,7 @@ def oauth_router(app: Installed[MusicSettings]) -> APIRouter:
     def around(kind: ProviderKind) -> ProviderContext:
         clock, settings = app.queue.clock, app.settings
         return ProviderContext(
-            transport=transport(settings),
+            transport=AddressCheckedTransport(settings.server_networks),
             clock=clock,
             paces=Limiters(clock),
             save=_nobody,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, Request, Response
 
@@ -33,11 +33,21 @@ _SHELVES = ("artists", "albums", "tracks", "plays", "playlists")
 _MAX_BAD = 20
 
 
+class PlaylistRow(NamedTuple):
+    id: int
+    provider: str
+    name: str
+    about: str
+    seen_at: float
+    gone_at: float | None
+    tracks: int
+
+
 def show_connections(request: Request, app: Installed[MusicSettings]) -> Response:
     """Render every provider for one user."""
     user = user_of(request, request.query_params.get("user", ""))
     who = current_principal(request)
-    users = [row[0] for row in app.db.all("users")] if who is not None and who.has_permission(Permission.MANAGE) else []
+    users = app.db.scalars(str, "users") if who is not None and who.has_permission(Permission.MANAGE) else []
     lines = lines_of(app, user)
     bad = [
         (line.kind, app.db.all("bad_of", user_id=user, provider=line.kind.name, n=_MAX_BAD))
@@ -115,23 +125,28 @@ def show_library(request: Request, app: Installed[MusicSettings]) -> Response:
     user = user_of(request, asked.get("user", ""))
     shelf = asked.get("shelf", "") if asked.get("shelf", "") in _SHELVES else _SHELVES[0]
     like, cursor = asked.get("q", "")[:200].strip(), asked.get("after", "")[:60]
-    values: dict[str, Any] = {"entries": [], "plays": [], "playlists": [], "next_cursor": None}
+    entries, plays, playlists = list[library.LibraryEntry](), list[library.PlayLine](), list[PlaylistRow]()
+    following: str | int | None
     if shelf == "plays":
-        plays = library.plays(app.db, user, cursor=cursor, n=_PAGE_SIZE)
-        values.update(plays=plays.items, next_cursor=plays.next_cursor)
+        recent = library.plays(app.db, user, cursor=cursor, n=_PAGE_SIZE)
+        plays, following = recent.items, recent.next_cursor
     elif shelf == "playlists":
-        rows = app.db.all("playlists_of", user_id=user, after=number_of(cursor) or 0, n=_PAGE_SIZE + 1)
-        values.update(
-            playlists=rows[:_PAGE_SIZE], next_cursor=rows[_PAGE_SIZE - 1][0] if len(rows) > _PAGE_SIZE else None
+        rows = app.db.query_as(
+            PlaylistRow, "playlists_of", user_id=user, after=number_of(cursor) or 0, n=_PAGE_SIZE + 1
         )
+        following = rows[_PAGE_SIZE - 1].id if len(rows) > _PAGE_SIZE else None
+        playlists = rows[:_PAGE_SIZE]
     else:
         some = library.entries(app.db, shelf, user, like=like, cursor=cursor, n=_PAGE_SIZE)
-        values.update(entries=some.items, next_cursor=some.next_cursor)
+        entries, following = some.items, some.next_cursor
     titles = {kind.name: kind.title for kind in app.jobs.kinds.values()}
     return page(
         request,
         "music/library.html",
-        **values,
+        entries=entries,
+        plays=plays,
+        playlists=playlists,
+        next_cursor=following,
         shelf=shelf,
         like=like,
         most=_PAGE_SIZE,

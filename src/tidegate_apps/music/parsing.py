@@ -135,7 +135,7 @@ def read_rows(
 
 def _object(row: object) -> Mapping[str, object]:
     if not isinstance(row, dict):
-        raise BadRow("it is no object")
+        raise BadRow("it is not an object")
     return row
 
 

@@ -50,7 +50,7 @@ def _kind(point: EntryPoint) -> ProviderKind | None:
         _log.exception("the provider %s cannot be loaded", point.value)
         return None
     if not isinstance(kind, ProviderKind):
-        _log.error("the provider %s is no Kind; give the name of one", point.value)
+        _log.error("the provider %s is not a ProviderKind; give the name of one in its entry point", point.value)
         return None
     return kind
 

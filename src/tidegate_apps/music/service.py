@@ -13,7 +13,7 @@ from tidegate.faults import Reason
 from tidegate.secrets import BadSecret
 from tidegate.web import Permission, Problem, current_principal, current_user
 from tidegate_apps.music.connections import ConnectionRow, Connections
-from tidegate_apps.music.health import OperationState, read
+from tidegate_apps.music.health import OperationState
 from tidegate_apps.music.provider import Gap, Operation, ProviderKind
 from tidegate_apps.music.registry import asked_for, by_itself
 from tidegate_apps.music.settings import MusicSettings, of_kind, operator_values
@@ -240,7 +240,7 @@ def lines_of(app: Installed[MusicSettings], user: str) -> list[ConnectionSummary
     """Return every provider for that user."""
     connections: Connections = app.jobs.connections
     rows = {row.provider: row for row in connections.of(user)}
-    states = read(app.db.all("states_of", user_id=user))
+    states = app.db.query_as(OperationState, "states_of", user_id=user)
     gaps = _gaps(app, user)
     anything = any(row.there for row in rows.values())
     lines = []

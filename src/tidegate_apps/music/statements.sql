@@ -10,20 +10,20 @@ insert into music_user (user_id, made_at) values (:user_id, :at) on conflict do 
 select user_id from music_user where user_id = :user_id {for_update};
 
 -- name: connection
-select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at, declared
+select user_id as user, provider, shown, kept, generation, version, connected_at, asked_at, removed_at, declared
 from music_connection where user_id = :user_id and provider = :provider;
 
 -- name: lock_connection
-select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at, declared
+select user_id as user, provider, shown, kept, generation, version, connected_at, asked_at, removed_at, declared
 from music_connection where user_id = :user_id and provider = :provider {for_update};
 
 -- name: connections
 -- All that changed since a version, also those that were removed.
-select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at, declared
+select user_id as user, provider, shown, kept, generation, version, connected_at, asked_at, removed_at, declared
 from music_connection where version > :after order by version limit :n;
 
 -- name: connections_of
-select user_id, provider, shown, kept, generation, version, connected_at, asked_at, removed_at, declared
+select user_id as user, provider, shown, kept, generation, version, connected_at, asked_at, removed_at, declared
 from music_connection where user_id = :user_id order by provider;
 
 -- name: next_version
@@ -167,10 +167,11 @@ select provider, since, until from music_gap where user_id = :user_id and seen_a
 -- The library: finding what a song is of.
 
 -- name: artist_by_mbid
-select id from music_artist where user_id = :user_id and mbid = :mbid;
+select id, mbid, null as album_id, id as artist_id from music_artist where user_id = :user_id and mbid = :mbid;
 
 -- name: artists_by_key
-select id, mbid from music_artist where user_id = :user_id and name_key = :name_key order by id limit 50;
+select id, mbid, null as album_id, id as artist_id from music_artist
+where user_id = :user_id and name_key = :name_key order by id limit 50;
 
 -- name: add_artist
 insert into music_artist (user_id, name, name_key, mbid) values (:user_id, :name, :name_key, :mbid) returning id;
@@ -179,10 +180,11 @@ insert into music_artist (user_id, name, name_key, mbid) values (:user_id, :name
 update music_artist set mbid = :mbid where id = :id;
 
 -- name: album_by_mbid
-select id from music_album where user_id = :user_id and mbid = :mbid;
+select id, mbid, id as album_id, artist_id from music_album where user_id = :user_id and mbid = :mbid;
 
 -- name: albums_by_key
-select id, mbid from music_album where artist_id = :artist_id and name_key = :name_key order by id limit 50;
+select id, mbid, id as album_id, artist_id from music_album
+where artist_id = :artist_id and name_key = :name_key order by id limit 50;
 
 -- name: add_album
 insert into music_album (user_id, artist_id, title, name_key, mbid)
@@ -192,10 +194,11 @@ values (:user_id, :artist_id, :title, :name_key, :mbid) returning id;
 update music_album set mbid = :mbid where id = :id;
 
 -- name: track_by_mbid
-select id, album_id, artist_id from music_track where user_id = :user_id and mbid = :mbid;
+select id, mbid, album_id, artist_id from music_track where user_id = :user_id and mbid = :mbid;
 
 -- name: tracks_by_key
-select id, mbid, album_id from music_track where artist_id = :artist_id and name_key = :name_key order by id limit 50;
+select id, mbid, album_id, artist_id from music_track
+where artist_id = :artist_id and name_key = :name_key order by id limit 50;
 
 -- name: add_track
 insert into music_track (user_id, artist_id, album_id, title, name_key, mbid, isrc, seconds)
@@ -279,13 +282,13 @@ delete from music_track where id = :id;
 select user_id, mbid from music_artist where id = :id {for_update};
 
 -- name: owner_of_album
-select user_id, mbid, artist_id, name_key from music_album where id = :id {for_update};
+select user_id, mbid from music_album where id = :id {for_update};
 
 -- name: places_of_track
 select artist_id, album_id from music_track where id = :id;
 
 -- name: owner_of_track
-select user_id, mbid, artist_id, name_key from music_track where id = :id {for_update};
+select user_id, mbid from music_track where id = :id {for_update};
 
 -- Plays and playlists.
 
@@ -342,7 +345,7 @@ where user_id = :user_id and provider = :provider and seen_at < :seen_before and
 
 -- name: playlists_of
 select p.id, p.provider, p.name, p.about, p.seen_at, p.gone_at,
-    (select count(*) from music_entry e where e.playlist_id = p.id)
+    (select count(*) from music_entry e where e.playlist_id = p.id) as tracks
 from music_playlist p where p.user_id = :user_id and p.id > :after order by p.id limit :n;
 
 -- What is still wanted of other services. It is asked again after a while where there was nothing.
@@ -397,23 +400,23 @@ update music_artist set tags_at = :at, tags = case when :tags <> '' then :tags e
 -- What other applications read and write.
 
 -- name: artists_of
-select id, user_id, name, mbid from music_artist where user_id = :user_id and id > :after order by id limit :n;
+select id, user_id as user, name, mbid from music_artist where user_id = :user_id and id > :after order by id limit :n;
 
 -- name: albums_of
-select b.id, b.user_id, b.title, b.mbid, a.id, a.name, a.mbid
+select b.id, b.user_id as user, b.title, b.mbid, a.id as artist_id, a.name as artist, a.mbid as artist_mbid
 from music_album b join music_artist a on a.id = b.artist_id
 where b.user_id = :user_id and b.id > :after order by b.id limit :n;
 
 -- name: tracks_of
-select t.id, t.user_id, t.title, t.album_id, b.title, a.name
+select t.id, t.user_id as user, t.title, t.album_id, b.title as album, a.name as artist
 from music_track t join music_artist a on a.id = t.artist_id left join music_album b on b.id = t.album_id
 where t.user_id = :user_id and t.id > :after order by t.id limit :n;
 
 -- name: artist
-select id, user_id, name, mbid from music_artist where id = :id;
+select id, user_id as user, name, mbid from music_artist where id = :id;
 
 -- name: album
-select b.id, b.user_id, b.title, b.mbid, a.id, a.name, a.mbid
+select b.id, b.user_id as user, b.title, b.mbid, a.id as artist_id, a.name as artist, a.mbid as artist_mbid
 from music_album b join music_artist a on a.id = b.artist_id where b.id = :id;
 
 -- name: put_badge
@@ -442,43 +445,47 @@ select (select count(*) from music_artist where user_id = :user_id),
 
 -- name: page_artists
 -- Most played first, from one place of the index on.
-select a.id, a.name, a.mbid, a.plays, a.played_at, a.art, a.tags, g.word, g.tone, g.icon, g.tooltip, g.href
+select a.id, a.name, a.mbid, a.plays, a.played_at, a.art, a.tags, g.word, g.tone, g.icon, g.tooltip, g.href,
+    null as artist, null as album, null as album_id, null as seconds
 from music_artist a left join music_badge g on g.kind = 'artist' and g.entity_id = a.id
 where a.user_id = :user_id and (a.plays, a.id) < (:plays, :before) order by a.plays desc, a.id desc limit :n;
 
 -- name: page_albums
-select b.id, b.title, b.mbid, b.plays, b.played_at, b.art, a.name, a.id, g.word, g.tone, g.icon, g.tooltip, g.href
+select b.id, b.title as name, b.mbid, b.plays, b.played_at, b.art, '' as tags, g.word, g.tone, g.icon, g.tooltip, g.href,
+    a.name as artist, null as album, b.id as album_id, null as seconds
 from music_album b join music_artist a on a.id = b.artist_id
 left join music_badge g on g.kind = 'album' and g.entity_id = b.id
 where b.user_id = :user_id and (b.plays, b.id) < (:plays, :before) order by b.plays desc, b.id desc limit :n;
 
 -- name: page_tracks
-select t.id, t.title, t.mbid, t.plays, t.played_at, b.art, a.name, a.id, b.title, b.id, t.seconds,
-    g.word, g.tone, g.icon, g.tooltip, g.href
+select t.id, t.title as name, t.mbid, t.plays, t.played_at, b.art, '' as tags, g.word, g.tone, g.icon, g.tooltip, g.href,
+    a.name as artist, b.title as album, b.id as album_id, t.seconds
 from music_track t join music_artist a on a.id = t.artist_id left join music_album b on b.id = t.album_id
 left join music_badge g on g.kind = 'track' and g.entity_id = t.id
 where t.user_id = :user_id and (t.plays, t.id) < (:plays, :before) order by t.plays desc, t.id desc limit :n;
 
 -- name: find_artists
-select a.id, a.name, a.mbid, a.plays, a.played_at, a.art, a.tags, g.word, g.tone, g.icon, g.tooltip, g.href
+select a.id, a.name, a.mbid, a.plays, a.played_at, a.art, a.tags, g.word, g.tone, g.icon, g.tooltip, g.href,
+    null as artist, null as album, null as album_id, null as seconds
 from music_artist a left join music_badge g on g.kind = 'artist' and g.entity_id = a.id
 where a.user_id = :user_id and a.name_key like :like escape '!' order by a.name_key, a.id limit :n;
 
 -- name: find_albums
-select b.id, b.title, b.mbid, b.plays, b.played_at, b.art, a.name, a.id, g.word, g.tone, g.icon, g.tooltip, g.href
+select b.id, b.title as name, b.mbid, b.plays, b.played_at, b.art, '' as tags, g.word, g.tone, g.icon, g.tooltip, g.href,
+    a.name as artist, null as album, b.id as album_id, null as seconds
 from music_album b join music_artist a on a.id = b.artist_id
 left join music_badge g on g.kind = 'album' and g.entity_id = b.id
 where b.user_id = :user_id and b.name_key like :like escape '!' order by b.name_key, b.id limit :n;
 
 -- name: find_tracks
-select t.id, t.title, t.mbid, t.plays, t.played_at, b.art, a.name, a.id, b.title, b.id, t.seconds,
-    g.word, g.tone, g.icon, g.tooltip, g.href
+select t.id, t.title as name, t.mbid, t.plays, t.played_at, b.art, '' as tags, g.word, g.tone, g.icon, g.tooltip, g.href,
+    a.name as artist, b.title as album, b.id as album_id, t.seconds
 from music_track t join music_artist a on a.id = t.artist_id left join music_album b on b.id = t.album_id
 left join music_badge g on g.kind = 'track' and g.entity_id = t.id
 where t.user_id = :user_id and t.name_key like :like escape '!' order by t.name_key, t.id limit :n;
 
--- name: page_plays
-select p.id, p.at, p.provider, t.id, t.title, a.name, a.id, b.title, b.art, b.id
+-- name: plays_of
+select p.id, p.at, p.provider, t.id as track_id, t.title, a.name as artist, b.title as album, b.art, b.id as album_id
 from music_play p join music_track t on t.id = p.track_id join music_artist a on a.id = t.artist_id
 left join music_album b on b.id = t.album_id
 where p.user_id = :user_id and (p.at, p.id) < (:at, :before) order by p.at desc, p.id desc limit :n;

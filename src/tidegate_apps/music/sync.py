@@ -17,7 +17,7 @@ from tidegate_apps.music.health import UNREADABLE, UNUSABLE
 from tidegate_apps.music.library_writer import SyncOperation
 from tidegate_apps.music.provider import ProviderConnection, ProviderContext, ProviderKind
 from tidegate_apps.music.registry import WrongValue, by_itself
-from tidegate_apps.music.settings import declared
+from tidegate_apps.music.settings import addresses, declared, operator_values
 from tidegate_apps.music.sync_loop import Pair, SyncContext, SyncLoop
 
 _log = logging.getLogger("tidegate.music")
@@ -107,7 +107,7 @@ class SyncSupervisor:
         """Return every user with every connected provider; some providers need no connection."""
         context = self._context
         there = {pair: row for pair, row in self._rows.items() if row.there}
-        alone = [kind for kind in context.kinds.values() if by_itself(kind, context.operator(kind))]
+        alone = [kind for kind in context.kinds.values() if by_itself(kind, operator_values(context.settings, kind))]
         users = {user for user, _ in there}
         pairs: dict[Pair, ConnectionRow | None] = {
             (user, kind.name): None for user in users for kind in alone if (user, kind.name) not in self._rows
@@ -174,7 +174,7 @@ class SyncSupervisor:
             paces=context.limiters,
             save=_Save(context, kind, row),
             agent=context.agent,
-            addresses=context.addresses(kind),
+            addresses=addresses(context.settings, kind),
             loopback=row is not None and context.connections.loopback(row),
         )
         made = registry.make_provider(kind, ProviderConnection(user=user, provider=provider, values=values), there)

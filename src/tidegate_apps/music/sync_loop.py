@@ -12,7 +12,7 @@ import logging
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeVar
+from typing import TypeVar
 
 from tidegate import Fault, Held, fault_of
 from tidegate.apps import Db
@@ -22,7 +22,7 @@ from tidegate_apps.music.connections import ConnectionRow, Connections
 from tidegate_apps.music.health import BlockingClock, Healths, OperationStates
 from tidegate_apps.music.library_writer import LibraryWriter, SyncOperation
 from tidegate_apps.music.provider import Batch, Operation, Provider, ProviderKind
-from tidegate_apps.music.settings import MusicSettings, addresses, of_kind, operator_values
+from tidegate_apps.music.settings import MusicSettings, of_kind, operator_values
 
 # -- state that the loops of a process share ---------------------------------------------------------------------------
 # It outlives a single run of the job.
@@ -64,23 +64,14 @@ class SyncContext:
         self.states.load(forget=not keep_health)
         self.loaded = True
 
-    def every(self, kind: ProviderKind) -> float:
-        return float(of_kind(self.settings, kind).every)
-
     def enabled(self, kind: ProviderKind) -> bool:
         return of_kind(self.settings, kind).enabled
-
-    def addresses(self, kind: ProviderKind) -> dict[str, str]:
-        return addresses(self.settings, kind)
-
-    def operator(self, kind: ProviderKind) -> dict[str, str]:
-        return operator_values(self.settings, kind)
 
     def values(self, kind: ProviderKind, row: ConnectionRow | None) -> dict[str, str]:
         """Return the values of operator and user. Raises BadSecret if they cannot be decrypted."""
         mine = {} if row is None else self.connections.values(row)
         defaults = {default_field.name: default_field.default for default_field in kind.fields if default_field.default}
-        return {**defaults, **self.operator(kind), **mine}
+        return {**defaults, **operator_values(self.settings, kind), **mine}
 
     def due(self, operation: SyncOperation) -> float:
         return self.dues.get(operation, -math.inf)
@@ -102,13 +93,11 @@ class SyncContext:
 
 
 _log = logging.getLogger("tidegate.music")
-T = TypeVar("T")
 B = TypeVar("B")
 _BATCH_SIZE = 25  # entries per request
 _OWN_FAULT = 30.0  # seconds until a retry after a fault of ours, such as an unavailable store
 _CLOCK_MARGIN = 0.01  # seconds
 _STEP = 1.0  # seconds of difference that count as a step of the clock
-_END: Final = object()
 
 
 class _Failed(Exception):
@@ -215,7 +204,7 @@ class SyncLoop:
     def _plan(self, operation: SyncOperation, hold: Hold | None) -> float | None:
         """Return when it runs next, for display; None if a user must act first."""
         clock = self._context.clock
-        wait = self._context.every(self._kind)
+        wait = float(of_kind(self._context.settings, self._kind).every)
         if hold is not None:
             self._holds[operation] = hold
             # A little longer than what remains: the two clocks may differ in the last digit, which would cause a busy
@@ -240,13 +229,13 @@ class SyncLoop:
 
     async def _plays(self, operation: SyncOperation) -> tuple[int, int]:
         keeping = self._context.keeping
-        mark = await _elsewhere(lambda: keeping.mark(operation))
+        mark = await asyncio.to_thread(keeping.mark, operation)
         items, bad = await self._plays_from(operation, mark)
-        if await _elsewhere(lambda: keeping.is_late(operation)):
+        if await asyncio.to_thread(keeping.is_late, operation):
             if mark is not None:  # otherwise it was the full history
                 late = await self._plays_from(operation, None, moves=False)
                 items, bad = items + late[0], bad + late[1]
-            await _elsewhere(lambda: keeping.looked_back(operation))
+            await asyncio.to_thread(keeping.looked_back, operation)
         return items, bad
 
     async def _plays_from(self, operation: SyncOperation, mark: str | None, *, moves: bool = True) -> tuple[int, int]:
@@ -254,7 +243,7 @@ class SyncLoop:
         async with contextlib.aclosing(self._steps(operation, lambda: self._provider.plays(mark))) as batches:
             async for batch in batches:
                 partial_batch = batch if moves else replace(batch, mark=None)
-                items += await _elsewhere(lambda part=partial_batch: keeping.plays(operation, part))  # type: ignore[misc]
+                items += await asyncio.to_thread(keeping.plays, operation, partial_batch)
                 bad += len(batch.bad)
                 if batch.gap is not None:
                     _log.warning(_MISSING, *_words(operation), batch.gap.since, batch.gap.until)
@@ -264,27 +253,25 @@ class SyncLoop:
         keeping, items, seen, bad, began = self._context.keeping, 0, 0, 0, self._context.clock.now()
         async with contextlib.aclosing(self._steps(operation, self._provider.playlists)) as batches:
             async for batch in batches:
-                items += await _elsewhere(lambda batch=batch: keeping.playlists(operation, batch))  # type: ignore[misc]
+                items += await asyncio.to_thread(keeping.playlists, operation, batch)
                 seen += len(batch.items)
                 bad += len(batch.bad)
         if not bad:  # a playlist that could not be read is not gone
-            await _elsewhere(lambda: keeping.playlists_ended(operation, began, seen))
+            await asyncio.to_thread(keeping.playlists_ended, operation, began, seen)
         return items, bad
 
     async def _enrich(self, operation: SyncOperation) -> tuple[int, int] | None:
         keeping, context, items, bad, asked = self._context.keeping, self._context, 0, 0, False
         while True:
             before = context.clock.now() - float(context.settings.ask_again)
-            wanted = await _elsewhere(lambda before=before: keeping.wanted(operation, before, _BATCH_SIZE))  # type: ignore[misc]
+            wanted = await asyncio.to_thread(keeping.wanted, operation, before, _BATCH_SIZE)
             if not wanted:
                 return (items, bad) if asked else None
             asked, answered = True, set[int]()
             enrich = lambda wanted=wanted: self._provider.enrich(operation.operation, wanted)  # noqa: E731
             async with contextlib.aclosing(self._steps(operation, enrich)) as batches:
                 async for batch in batches:
-                    answered |= await _elsewhere(
-                        lambda batch=batch, wanted=wanted: keeping.found(operation, wanted, batch)  # type: ignore[misc]
-                    )
+                    answered |= await asyncio.to_thread(keeping.found, operation, wanted, batch)
                     items += sum(not item.nothing for item in batch.items)
                     bad += len(batch.bad)
             if not answered:
@@ -294,11 +281,11 @@ class SyncLoop:
         self, operation: SyncOperation, begin: Callable[[], AsyncIterator[Batch[B]]]
     ) -> AsyncGenerator[Batch[B]]:
         """Yield the batches of a provider. Each step is guarded, classified and counted."""
-        batches: Any = begin()
+        batches = begin()
 
         @self._part.guard(operation=str(operation.operation))
-        async def step() -> Any:
-            return await anext(batches, _END)
+        async def step() -> Batch[B] | None:
+            return await anext(batches, None)
 
         try:
             while True:
@@ -311,11 +298,11 @@ class SyncLoop:
                     if fault is None:
                         return  # this error counts as a successful response here
                     raise _Failed(fault) from error
-                if batch is _END:
+                if batch is None:
                     return
                 yield batch
         finally:
-            if hasattr(batches, "aclose"):
+            if isinstance(batches, AsyncGenerator):
                 await batches.aclose()
 
 
@@ -333,8 +320,3 @@ def _another(was: Hold | None, hold: Hold | None) -> bool:
 
 def _words(operation: SyncOperation) -> tuple[str, str, str]:
     return operation.user, operation.provider, str(operation.operation)
-
-
-async def _elsewhere(work: Callable[[], T]) -> T:
-    """Run in a thread. A started write is completed even if the caller is cancelled."""
-    return await asyncio.get_running_loop().run_in_executor(None, work)

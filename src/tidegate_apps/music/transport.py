@@ -6,9 +6,8 @@ differently the second time has no effect. URLs that the operator set are not re
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Iterable, Sequence
-from functools import cache
+from collections.abc import Iterable
+from functools import partial
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 import httpx2
@@ -26,8 +25,6 @@ LOOPBACK_REFUSED = (
 # Cloud metadata services, which return credentials of the machine. The last two are those of specific clouds.
 _NEVER = net.Networks(["169.254.0.0/16", "fe80::/10", "fd00:ec2::254/128", "100.100.100.200/32", "168.63.129.16/32"])
 _WITHIN_V6 = (IPv6Network("::ffff:0:0/96"), IPv6Network("64:ff9b::/96"))
-_MAX_ADDRESSES = 4
-_MAX_KEPT_CONNECTIONS = 50  # connections
 
 
 class AddressCheckedTransport(httpx2.AsyncBaseTransport):
@@ -38,44 +35,24 @@ class AddressCheckedTransport(httpx2.AsyncBaseTransport):
 
     def __init__(self, allowed: Iterable[str] = HOME, look_up: net.Resolver = net.system_resolver) -> None:
         networks = tuple(allowed)
-        self._allowed, self._look_up = net.Networks(networks), look_up
-        self._with_loopback = net.Networks((*networks, *_LOOPBACK_NETWORKS))
-        self._ways: dict[int, httpx2.AsyncHTTPTransport] = {}  # by number of kept connections
+        self._look_up = look_up
+        self._checks: dict[tuple[bool, bool], net.AddressCheck | None] = {
+            (False, False): None,
+            (True, False): partial(why_not, allowed=net.Networks(networks)),
+            (True, True): partial(why_not, allowed=net.Networks((*networks, *_LOOPBACK_NETWORKS))),
+        }
+        self._transports: dict[tuple[bool, bool], httpx2.AsyncBaseTransport] = {}
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        if not request.extensions.get(ENTERED):
-            return await self._way(_MAX_KEPT_CONNECTIONS).handle_async_request(request)
-        failed: httpx2.RequestError | None = None
-        for address in (await self._addresses(request))[:_MAX_ADDRESSES]:
-            try:
-                # The pool identifies connections by address, so a kept one could be used for another name.
-                return await self._way(0).handle_async_request(_to(address, request))
-            except (httpx2.ConnectError, httpx2.ConnectTimeout) as error:
-                failed = error  # nothing was sent, so another address of the server may work
-        raise failed or httpx2.ConnectError(f"{request.url.host} has no address", request=request)
+        entered = bool(request.extensions.get(ENTERED))
+        kind = entered, entered and bool(request.extensions.get(LOOPBACK))
+        if kind not in self._transports:  # at the first use: starting a login makes no call
+            self._transports[kind] = net.async_transport(check=self._checks[kind], resolver=self._look_up)
+        return await self._transports[kind].handle_async_request(request)
 
     async def aclose(self) -> None:
-        for way in self._ways.values():
-            await way.aclose()
-
-    def _way(self, kept: int) -> httpx2.AsyncHTTPTransport:
-        """Create the transport at the first use: starting a login makes no call."""
-        if kept not in self._ways:
-            limits = httpx2.Limits(max_connections=None, max_keepalive_connections=kept)
-            self._ways[kept] = httpx2.AsyncHTTPTransport(verify=_trusted(), limits=limits)
-        return self._ways[kept]
-
-    async def _addresses(self, request: httpx2.Request) -> Sequence[str]:
-        host, port = request.url.host, request.url.port or (443 if request.url.scheme == "https" else 80)
-        try:
-            addresses = await self._look_up(request.url.raw_host.decode("ascii"), port)
-        except (OSError, UnicodeError) as error:
-            raise httpx2.ConnectError(f"the name {host} could not be resolved: {error}", request=request) from error
-        allowed = self._with_loopback if request.extensions.get(LOOPBACK) else self._allowed
-        for address in addresses:
-            if why := why_not(address, allowed):
-                raise net.BlockedAddress(host, address, why)
-        return addresses
+        for transport in self._transports.values():
+            await transport.aclose()
 
 
 def why_not(address: str, allowed: net.Networks) -> str | None:
@@ -110,30 +87,15 @@ def server(text: str) -> str:
     try:
         url = httpx2.URL(text)
     except httpx2.InvalidURL as error:
-        raise ValueError("it is no address; give one such as https://music.example.org") from error
+        raise ValueError("it is not a valid address; give one such as https://music.example.org") from error
     if url.scheme not in ("http", "https") or not url.host:
         raise ValueError("it names no server; give its address with http:// or https://")
     if url.userinfo:
-        raise ValueError("it has a user name or a password in it; give them in their own fields")
+        raise ValueError("the URL must not have a user name or a password; give them in their own fields")
     if "?" in text or "\\" in text or any(char.isspace() for char in text):
-        raise ValueError("it has more than a server and a path; give one such as https://music.example.org")
+        raise ValueError(
+            "the URL must not have more than a server and a path; give one such as https://music.example.org"
+        )
     path = url.raw_path.decode("ascii").rstrip("/").removesuffix("/app").rstrip("/")
     usual = {"http": ":80", "https": ":443"}[url.scheme]
     return f"{url.scheme}://{url.netloc.decode('ascii').removesuffix(usual)}{path}"
-
-
-def _to(address: str, request: httpx2.Request) -> httpx2.Request:
-    """Return the same request to that address. The name stays in `Host` and in the certificate check."""
-    return httpx2.Request(
-        request.method,
-        request.url.copy_with(host=address),
-        headers=request.headers,
-        stream=request.stream,
-        extensions={**request.extensions, "sni_hostname": request.url.raw_host.decode("ascii")},
-    )
-
-
-@cache
-def _trusted() -> ssl.SSLContext:
-    """Return the certificate authorities. Loading takes long, so all transports share them."""
-    return httpx2.create_ssl_context()

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field, PlainSerializer, WithJsonSchema
@@ -93,10 +92,6 @@ class StatusShown(BaseModel):
     breaker: BreakerShown
 
 
-def play_shown(row: Sequence[Any]) -> PlayShown:
-    return PlayShown(**dict(zip(PlayShown.model_fields, row, strict=True)))
-
-
 def breaker_shown(name: str, fresh: Freshness) -> BreakerShown:
     said = fresh.state.breaker
     return BreakerShown(
@@ -174,7 +169,9 @@ def _api(app: Installed[TautulliSettings]) -> APIRouter:
         )
         following = f"{rows[limit - 1][1]}_{rows[limit - 1][0]}" if len(rows) > limit else None
         return HistoryShown(
-            items=[play_shown(row) for row in rows[:limit]],
+            items=[
+                PlayShown.model_validate(dict(zip(PlayShown.model_fields, row, strict=True))) for row in rows[:limit]
+            ],
             next_cursor=following,
             synced_at=fresh.state.synced_at,
             stale_since=fresh.stale_since,
@@ -185,9 +182,9 @@ def _api(app: Installed[TautulliSettings]) -> APIRouter:
     def tautulli_status() -> StatusShown:
         """How the sync is, and its breaker."""
         fresh, total = app.db.read(
-            lambda tx: (store.freshness(tx, app.settings, app.queue.clock.now()), tx.all("total")[0])
+            lambda tx: (store.freshness(tx, app.settings, app.queue.clock.now()), tx.scalar(int, "total"))
         )
-        return status_shown(TARGET, app.settings.url, fresh, int(total[0]))
+        return status_shown(TARGET, app.settings.url, fresh, total)
 
     @router.post("/sync", status_code=202)
     @requires(Permission.PUT_IN)

@@ -6,23 +6,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tidegate.apps import App, Installed, Page, ScheduledJob
-from tidegate_apps.tautulli import jobs as tautulli_jobs
 from tidegate_apps.tautulli.client import CODES, TARGET
+from tidegate_apps.tautulli.jobs import BY_CLOCK, declare
 from tidegate_apps.tautulli.settings import TautulliSettings
 
 if TYPE_CHECKING:
     from fastapi import APIRouter, Request, Response
 
 
-def jobs(app: Installed[TautulliSettings]) -> tautulli_jobs.TautulliJobs:
-    return tautulli_jobs.declare(app)
-
-
 def schedules(app: Installed[TautulliSettings]) -> Iterable[ScheduledJob]:
     if app.settings.url:
-        yield ScheduledJob(
-            cron=app.settings.times, job=app.jobs.sync, args=(tautulli_jobs.BY_CLOCK,), name="tautulli: history"
-        )
+        yield ScheduledJob(cron=app.settings.times, job=app.jobs.sync, args=(BY_CLOCK,), name="tautulli: history")
 
 
 def routes(app: Installed[TautulliSettings]) -> APIRouter:
@@ -44,7 +38,7 @@ app = App[TautulliSettings](
     settings=TautulliSettings,
     codes=CODES,
     package="tidegate_apps.tautulli",
-    jobs=jobs,
+    jobs=declare,
     schedules=schedules,
     routes=routes,
     pages=[Page(path="/tautulli", title="Plays", icon="play", show=show)],

@@ -9,11 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from itertools import pairwise
-from typing import Any
-
-from markupsafe import Markup
 
 from tidegate.apps import DbTx
+from tidegate.svg import LinearScale, Svg, group, rect, stretched, y_grid
 from tidegate_apps.tautulli.store import DAY, HOUR, KINDS, QUARTER, month_of, week_of
 
 TOP = 10
@@ -44,7 +42,7 @@ class Range:
         month = today.year * 12 + today.month - self.length
         return date(month // 12, month % 12 + 1, 1)
 
-    def tallies(self, today: date) -> dict[str, Any]:
+    def tallies(self, today: date) -> dict[str, object]:
         """Return the totals behind its lists, and the plays at its edges: totals are in UTC."""
         first = self.first(today)
         if first is None:
@@ -149,7 +147,7 @@ def _hours(tx: DbTx, first: int, ends: int) -> list[list[int]]:
     return totals
 
 
-def _leaders(tx: DbTx, kind: str, tallies: Mapping[str, Any]) -> list[Leader]:
+def _leaders(tx: DbTx, kind: str, tallies: Mapping[str, object]) -> list[Leader]:
     return [
         Leader(name, int(plays), int(seconds)) for name, plays, seconds in tx.all("top", kind=kind, n=TOP, **tallies)
     ]
@@ -161,8 +159,8 @@ def _add(column: list[int], plays: int | None, seconds: int | None) -> None:
 
 
 def _oldest(tx: DbTx, today: date) -> date:
-    row = tx.one("oldest")
-    return today if row is None else min(today, datetime.fromtimestamp(row[0]).astimezone().date())
+    oldest = tx.scalar_or_none(int, "oldest")
+    return today if oldest is None else min(today, datetime.fromtimestamp(oldest).astimezone().date())
 
 
 def _midnight(day: date) -> int:
@@ -203,40 +201,28 @@ def _label(day: date, unit: str) -> str:
 
 
 # -- SVG ---------------------------------------------------------------------------------------------------------------
-# Numbers are attributes, colours are classes, and a text has the same content.
 
 _WIDTH, _HEIGHT = 1000.0, 100.0
 _MIN_HEIGHT = 1.5  # so that small values stay visible
 
 
-def columns(bars: Sequence[ChartBar], label: str) -> Markup:
+def columns(bars: Sequence[ChartBar], label: str) -> Svg:
     """Return columns with labels. The space above a column belongs to it, as a larger hover area."""
-    limit = max((bar.plays for bar in bars), default=0) or 1
+    y = LinearScale(0, max((bar.plays for bar in bars), default=0) or 1, _HEIGHT, 0)
     wide = _WIDTH / max(len(bars), 1)
     gap = min(6.0, wide * 0.2)
-    pieces = []
+    shapes = [y_grid("grid", y, (0, y.high / 2, y.high), _WIDTH)]
     for at, bar in enumerate(bars):
-        height = max(_MIN_HEIGHT, _HEIGHT * bar.plays / limit) if bar.plays else 0.0
-        pieces.append(
-            Markup(
-                '<g><title>{}: {}</title><rect class="room" x="{:.2f}" width="{:.2f}" height="100"/>'
-                '<rect class="column" x="{:.2f}" y="{:.2f}" width="{:.2f}" height="{:.2f}"/></g>'
-            ).format(
-                bar.label, plays(bar.plays), at * wide, wide, at * wide + gap / 2, _HEIGHT - height, wide - gap, height
-            )
-        )
-    return Markup(
-        '<svg class="picture chart" role="img" aria-label="{}" viewBox="0 0 1000 100" preserveAspectRatio="none">'
-        '<path class="grid" d="M0 0H1000M0 50H1000M0 100H1000"/>{}</svg>'
-    ).format(label, Markup("").join(pieces))
+        top = min(y(bar.plays), _HEIGHT - _MIN_HEIGHT) if bar.plays else _HEIGHT
+        room = rect("room", at * wide, 0, wide, _HEIGHT)
+        column = rect("column", at * wide + gap / 2, top, wide - gap, _HEIGHT - top)
+        shapes.append(group(room, column, title=f"{bar.label}: {plays(bar.plays)}"))
+    return stretched("picture chart", _WIDTH, _HEIGHT, shapes, label)
 
 
-def share(part: float) -> Markup:
+def share(part: float) -> Svg:
     """Return a thin bar with the length of a share."""
-    return Markup(
-        '<svg class="picture share" aria-hidden="true" viewBox="0 0 100 4" preserveAspectRatio="none">'
-        '<rect class="column" width="{:.1f}" height="4"/></svg>'
-    ).format(max(1.0, 100 * min(part, 1.0)))
+    return stretched("picture share", 100, 4, [rect("column", 0, 0, max(1.0, 100 * min(part, 1.0)), 4)], None)
 
 
 def in_words(bars: Sequence[ChartBar], what: str) -> str:

@@ -4,31 +4,37 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
 
 import click
 
 from tidegate import classify
 from tidegate.apps import Installed
-from tidegate.commands import AtServer, CliError, Exit, at_server
+from tidegate.commands import AtServer, CliError, CommandGroup, Exit, at_server
 from tidegate_apps.tautulli import api, store
 from tidegate_apps.tautulli.client import PACK, TARGET, Tautulli, TautulliError, advice_for, no_rows
 from tidegate_apps.tautulli.guarded_client import bare_client
-from tidegate_apps.tautulli.store import state_of
+from tidegate_apps.tautulli.settings import TautulliSettings
+from tidegate_apps.tautulli.store import SyncState
 from tidegate_apps.tautulli.sync import Doubtful, HistorySync
 
 _UNREACHABLE = ("network", "timeout", "cut_short", "overloaded", "upstream_failure", "html_answer")
 
 
-@click.group()
+@click.group(
+    cls=CommandGroup,
+    epilog="""
+    tidegate tautulli ping
+    tidegate tautulli sync
+    """,
+)
 def tautulli() -> None:
-    """Keeps what was played on Plex, from the history of Tautulli."""
+    """Sync the play history from Tautulli."""
 
 
-@tautulli.command()
+@tautulli.command(epilog="tidegate tautulli sync")
 @at_server
 def sync(at: AtServer) -> None:
-    """Syncs the history now, here; a server that runs sees it at once."""
+    """Sync the history now, in this process. A running server sees the result immediately."""
     with at.installed() as there:
         _must_be_set(there)
         there.db.write(lambda tx: tx.noted(at.me, "target_asked", TARGET, became={"state": "synced now"}))
@@ -44,23 +50,23 @@ def sync(at: AtServer) -> None:
     at.say(document, f"synced: {synced.new:,} new, {synced.changed:,} changed, {synced.seen:,} seen")
 
 
-@tautulli.command()
+@tautulli.command(epilog="tidegate tautulli status --json")
 @at_server
 def status(at: AtServer) -> int:
-    """Says how fresh the stored history is, and how the breaker is; 1 when it is not as fresh as it should be."""
+    """Show the age of the stored history and the state of the breaker. Exit code 1: the history is outdated."""
     with at.installed() as there:
         now = there.queue.clock.now()
-        fresh, total = there.db.read(lambda tx: (store.freshness(tx, there.settings, now), tx.all("total")[0]))
-        report = api.status_shown(TARGET, there.settings.url, fresh, int(total[0]))
+        fresh, total = there.db.read(lambda tx: (store.freshness(tx, there.settings, now), tx.scalar(int, "total")))
+        report = api.status_shown(TARGET, there.settings.url, fresh, total)
         at.say(json.loads(report.model_dump_json()), *_lines(report))
     stale = not report.url or report.synced_at is None or report.stale_since is not None
     return Exit.NEGATIVE if stale else Exit.OK
 
 
-@tautulli.command()
+@tautulli.command(epilog="tidegate tautulli ping")
 @at_server
 def ping(at: AtServer) -> None:
-    """Asks Tautulli whether it is there, with its address and its key, past every gate."""
+    """Call Tautulli now, without checking the gates."""
     with at.installed() as there:
         _must_be_set(there)
         began = there.queue.clock.monotonic()
@@ -73,7 +79,7 @@ def ping(at: AtServer) -> None:
             raise _plain(error) from error
         document = {"url": there.settings.url, "seconds": round(took, 3), "plex_connected": connected}
         plex = {True: "; it is connected to Plex", False: "; it is not connected to Plex", None: ""}[connected]
-        at.say(document, f"{there.settings.url} answers, in {took * 1000:.0f} ms{plex}")
+        at.say(document, f"{there.settings.url} responded in {took * 1000:.0f} ms{plex}")
 
 
 def _progress(seen: int, all_of_them: int) -> None:
@@ -84,9 +90,9 @@ def _silence(seen: int, all_of_them: int) -> None:
     pass
 
 
-def _must_be_set(app: Installed[Any]) -> None:
+def _must_be_set(app: Installed[TautulliSettings]) -> None:
     if not app.settings.url:
-        raise CliError("no address of Tautulli is set; set tautulli.url, or TIDEGATE_TAUTULLI_URL", Exit.CONFIGURATION)
+        raise CliError("the URL of Tautulli is not set; set tautulli.url or TIDEGATE_TAUTULLI_URL", Exit.CONFIGURATION)
 
 
 def _connected(client: Tautulli) -> bool | None:
@@ -99,9 +105,9 @@ def _connected(client: Tautulli) -> bool | None:
         raise
 
 
-def _ended_well(app: Installed[Any]) -> None:
+def _ended_well(app: Installed[TautulliSettings]) -> None:
     """Record a successful sync; the recorded breaker state stays."""
-    said = state_of(app.db.one("state"))
+    said = app.db.first(SyncState, "state") or SyncState()
     app.db.all("ended", at=app.queue.clock.now(), outcome="synced", code=None, message=None, breaker=said.breaker_json)
 
 
@@ -110,7 +116,9 @@ def _plain(error: Exception) -> click.ClickException:
     if isinstance(error, click.ClickException):
         return error
     if isinstance(error, Doubtful):
-        return CliError("Tautulli sent an empty history, although there were plays; ask again in 30 s", Exit.NEGATIVE)
+        return CliError(
+            "Tautulli sent an empty history, although it had plays before; try again in 30 s", Exit.NEGATIVE
+        )
     fault = classify(error, PACK) or no_rows(error)
     if fault is None or fault.unclassified:
         raise error
@@ -122,11 +130,11 @@ def _plain(error: Exception) -> click.ClickException:
 
 def _lines(found: api.StatusShown) -> list[str]:
     if not found.url:
-        return ["no address of Tautulli is set; set tautulli.url"]
+        return ["The URL of Tautulli is not set; set tautulli.url or TIDEGATE_TAUTULLI_URL."]
     when = "never" if found.synced_at is None else api.iso(found.synced_at)
     lines = [f"{found.url}: {found.plays:,} plays stored, synced {when}"]
     if found.stale_since is not None:
-        lines.append(f"stale: nothing newer than {api.iso(found.stale_since)} is known")
+        lines.append(f"outdated: no plays newer than {api.iso(found.stale_since)} are stored")
     if found.outcome == "failed":
         lines.append(f"the last sync failed: {found.message} ({found.code})")
     breaker = found.breaker

@@ -8,16 +8,13 @@ with Tautulli("http://tautulli:8181", key) as client:
 from __future__ import annotations
 
 import json
-import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import CancelledError
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
-from typing import Any, Self
-from weakref import WeakSet
+from typing import Self
 
 import httpx2
 from pydantic_core import from_json
@@ -26,39 +23,6 @@ from tidegate import Fault, net, rules
 from tidegate.faults import Code
 from tidegate_apps.tautulli import models
 from tidegate_apps.tautulli.models import Activity, GeoLocation, PlayHistory, TautulliStatus
-
-# -- connections that another thread can abort, so that a stop does not wait for a response ----------------------------
-
-_OPENED = ("connection.connect_tcp.complete", "connection.start_tls.complete")
-
-
-class ConnectionTracker:
-    """Open connections of a client. *cuts* counts how often they were aborted."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open = WeakSet[socket.socket]()
-        self.cuts = 0
-        self.heard: dict[str, Any] = {"trace": self._heard}  # the trace extension of requests on these connections
-
-    def cut(self) -> None:
-        """Abort all open connections: waiting calls fail. The next request opens a new one."""
-        with self._lock:
-            self.cuts += 1
-            for line in self._open:
-                # Closing a socket would not wake a waiting thread. A socket that is closed or wrapped by TLS cannot be
-                # shut down.
-                with suppress(OSError):
-                    line.shutdown(socket.SHUT_RDWR)
-            self._open.clear()
-
-    def _heard(self, event: str, said: Mapping[str, Any]) -> None:
-        if event in _OPENED:
-            line = said["return_value"].get_extra_info("socket")
-            if line is not None:
-                with self._lock:
-                    self._open.add(line)
-
 
 _REDIRECTS = 3
 _MAX_BYTES = 64 * 1024 * 1024  # a page of 500 rows has about 1 MB
@@ -147,7 +111,7 @@ class NoEnvelope(json.JSONDecodeError):
 class Tautulli:
     """One method per command that we use. Raises TautulliError, JSONDecodeError, or errors of httpx2.
 
-    Any thread may abort its connections with `lines.cut()`. Waiting calls then raise CancelledError.
+    Any thread may abort all calls with `connections.abort()`. They then raise CancelledError.
     """
 
     def __init__(
@@ -157,9 +121,9 @@ class Tautulli:
         self._url = f"{url.rstrip('/')}/api/v2"
         self._key = key
         self._times = times or ClientTiming()
-        self.lines = ConnectionTracker()
+        self.connections = net.DeadlineTransport()
         headers = {"User-Agent": net.user_agent()}
-        self._http = httpx2.Client(timeout=self._times.begin, transport=transport, headers=headers)
+        self._http = httpx2.Client(timeout=self._times.begin, transport=transport or self.connections, headers=headers)
 
     def status(self, check: str = "") -> TautulliStatus:
         """Check that Tautulli responds; with the check `database`, also the integrity of its database."""
@@ -214,24 +178,19 @@ class Tautulli:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _asked(self, command: str, query: Mapping[str, str]) -> tuple[str, Any]:
+    def _asked(self, command: str, query: Mapping[str, str]) -> tuple[str, object]:
         return _opened(self._sent(command, query))
 
     def _sent(
         self, command: str, query: Mapping[str, str], begun: Callable[[], object] = lambda: None
     ) -> TautulliResponse:
         asked = {"apikey": self._key, "cmd": command, "out_type": "json", **query}
-        request = self._http.build_request("GET", self._url, params=asked, extensions=self.lines.heard)
-        end, cuts = self._times.clock() + self._times.total, self.lines.cuts
+        request = self._http.build_request("GET", self._url, params=asked)
         try:
-            answer = self._followed(request, end, begun)
-        except httpx2.TransportError as error:
-            if self.lines.cuts != cuts:
-                raise CancelledError("its line was cut") from error
-            raise
-        if self.lines.cuts != cuts:  # an aborted response may look complete
-            raise CancelledError("its line was cut")
-        return answer
+            with self.connections.until(self._times.total):
+                return self._followed(request, self._times.clock() + self._times.total, begun)
+        except net.CallStopped as error:
+            raise CancelledError("the call was aborted") from error
 
     def _followed(self, request: httpx2.Request, end: float, begun: Callable[[], object]) -> TautulliResponse:
         """Follow redirects. One that would send the key to another server is returned as the response."""
@@ -262,7 +221,7 @@ def _may_follow(here: httpx2.URL, there: httpx2.URL) -> bool:
     return here.host == there.host and (here.scheme, there.scheme) != ("https", "http")
 
 
-def _opened(answer: TautulliResponse) -> tuple[str, Any]:
+def _opened(answer: TautulliResponse) -> tuple[str, object]:
     """Return the message and the data of a successful response. Raises TautulliError for others."""
     if answer.status_code >= 300:
         raise TautulliError(_message(answer), answer)
@@ -276,7 +235,7 @@ def _opened(answer: TautulliResponse) -> tuple[str, Any]:
     return message, response.get("data")
 
 
-def _read(content: bytes) -> Any:
+def _read(content: bytes) -> object:
     try:
         return from_json(content, cache_strings="keys")  # twice as fast
     except ValueError:

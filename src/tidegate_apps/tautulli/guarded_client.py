@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from functools import cached_property
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import Generic, Protocol, Self, TypeVar
 
 import httpx2
 
@@ -78,7 +78,7 @@ def bare_client(app: Installed[TautulliSettings], transport: httpx2.BaseTranspor
     return client
 
 
-def picture(breaker: Breaker, clock: BreakerClock) -> dict[str, Any]:
+def picture(breaker: Breaker, clock: BreakerClock) -> dict[str, object]:
     """Return the breaker as plain values with UNIX times, for pages and commands that read the store."""
     offset, until = clock.now() - clock.monotonic(), breaker.until
     return {
@@ -123,7 +123,7 @@ def stoppable(client: Tautulli, stop: Callable[[], bool], call: Callable[[], T])
     try:
         return _waited(under_way, stop)
     finally:
-        _cut(client, under_way)
+        _abort(client, under_way)
 
 
 class HistoryPage:
@@ -184,7 +184,7 @@ class HistoryPages:
         last, self._last = self._last, None
         if last is not None:
             last.followed_by(None)
-            _cut(self._client, last.come, *([] if last.next is None else [last.next.come]))
+            _abort(self._client, last.come, *([] if last.next is None else [last.next.come]))
 
 
 def _waited(come: Future[T], stop: Callable[[], bool]) -> T:
@@ -195,8 +195,8 @@ def _waited(come: Future[T], stop: Callable[[], bool]) -> T:
     return come.result()
 
 
-def _cut(client: Tautulli, *calls: Future[T]) -> None:
+def _abort(client: Tautulli, *calls: Future[T]) -> None:
     under_way = [call for call in calls if not call.done()]
     if under_way:
-        client.lines.cut()
+        client.connections.abort()
         wait(under_way, _UNWIND)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 _YEAR_10000 = 253_402_300_800
 _EXACT = 2**53  # floats and all databases are exact up to here
@@ -53,7 +53,7 @@ class HistoryPlay(NamedTuple):
 class PlayHistory:
     """A page of the history. *total* and *filtered* count rows in Tautulli before and after the filters."""
 
-    said: Sequence[Mapping[str, Any]]  # the rows as received
+    said: Sequence[Mapping[str, object]]  # the rows as received
     total: int
     filtered: int
     draw: int
@@ -102,7 +102,7 @@ class GeoLocation:
     longitude: float | None
 
 
-def play_of(row: Mapping[str, Any]) -> HistoryPlay | None:
+def play_of(row: Mapping[str, object]) -> HistoryPlay | None:
     """Return the play of a row; None for a running stream, which has no id yet, and for a row without a time."""
     get = row.get
     row_id = number(get("row_id") if get("row_id") is not None else get("id"))
@@ -142,19 +142,19 @@ def play_of(row: Mapping[str, Any]) -> HistoryPlay | None:
     )
 
 
-def history_of(data: Mapping[str, Any]) -> PlayHistory:
+def history_of(data: Mapping[str, object]) -> PlayHistory:
     rows = [row for row in _list(data.get("data")) if isinstance(row, Mapping)]
     total, filtered, draw = (number(data.get(name)) or 0 for name in ("recordsTotal", "recordsFiltered", "draw"))
     return PlayHistory(rows, total, filtered, draw)
 
 
-def activity_of(data: Mapping[str, Any]) -> Activity:
+def activity_of(data: Mapping[str, object]) -> Activity:
     sessions = [_session(row) for row in _list(data.get("sessions")) if isinstance(row, Mapping)]
     count = number(data.get("stream_count"))
     return Activity(len(sessions) if count is None else count, sessions)
 
 
-def place_of(data: Mapping[str, Any]) -> GeoLocation:
+def place_of(data: Mapping[str, object]) -> GeoLocation:
     return GeoLocation(
         text(data.get("country")),
         text(data.get("code")),
@@ -203,7 +203,7 @@ def text(value: object) -> str:
     return cleaned[:_MAX_TEXT]
 
 
-def _session(row: Mapping[str, Any]) -> Session:
+def _session(row: Mapping[str, object]) -> Session:
     return Session(
         text(row.get("session_key")),
         text(row.get("state")),
@@ -215,5 +215,5 @@ def _session(row: Mapping[str, Any]) -> Session:
     )
 
 
-def _list(value: object) -> list[Any]:
+def _list(value: object) -> list[object]:
     return value if isinstance(value, list) else []

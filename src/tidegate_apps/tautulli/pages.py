@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
 
 from fastapi import Request, Response
 
@@ -13,6 +13,7 @@ from tidegate_apps.tautulli import charts, store
 from tidegate_apps.tautulli.api import MAX_ID
 from tidegate_apps.tautulli.charts import RANGES
 from tidegate_apps.tautulli.settings import TautulliSettings, next_time
+from tidegate_apps.tautulli.store import Freshness
 
 _LATEST_PLAYS = 10
 _TITLES = {"person": "Users", "show": "Titles", "platform": "Platforms"}
@@ -33,22 +34,28 @@ def show(request: Request, there: Installed[TautulliSettings]) -> Response:
     chosen = RANGES.get(request.query_params.get("range", ""), RANGES["30d"])
     now, settings = there.queue.clock.now(), there.settings
 
-    def read(tx: DbTx) -> dict[str, Any]:
-        total, seconds = tx.all("total")[0]
-        first = tx.one("oldest")
-        return {
-            "fresh": store.freshness(tx, settings, now),
-            "total": int(total),
-            "hours_played": int(seconds) // 3600,
-            "since": "" if first is None else f"{datetime.fromtimestamp(first[0]).astimezone():%Y-%m-%d}",
-            "charts": charts.charts(tx, chosen, now) if total else None,
-            "last": tx.all("plays", **_NEWEST) if total else [],
-        }
+    def read(
+        tx: DbTx,
+    ) -> tuple[Freshness, tuple[int, int], int | None, charts.Charts | None, Sequence[tuple[object, ...]]]:
+        ((total, seconds),) = tx.all("total")
+        return (
+            store.freshness(tx, settings, now),
+            (int(total), int(seconds)),
+            tx.scalar_or_none(int, "oldest"),
+            charts.charts(tx, chosen, now) if total else None,
+            tx.all("plays", **_NEWEST) if total else [],
+        )
 
+    fresh, (total, seconds), oldest, drawn, last = there.db.read(read)
     return page(
         request,
         "tautulli/plays.html",
-        **there.db.read(read),
+        fresh=fresh,
+        total=total,
+        hours_played=seconds // 3600,
+        since="" if oldest is None else f"{datetime.fromtimestamp(oldest).astimezone():%Y-%m-%d}",
+        charts=drawn,
+        last=last,
         settings=settings,
         chosen=chosen,
         ranges=RANGES,

@@ -21,7 +21,7 @@ def _times(value: str) -> str:
     try:
         next(CronSim(value, datetime(2000, 1, 1, tzinfo=UTC)))
     except (CronSimError, StopIteration) as error:
-        raise ValueError(f"{value!r:.60} is no cron expression; write it as '*/5 * * * *'") from error
+        raise ValueError(f"{value!r:.60} is not a cron expression; write it as '*/5 * * * *'") from error
     return value
 
 

@@ -1,7 +1,8 @@
 -- The sync.
 
 -- name: state
-select row_id, started, synced_at, empty_at, empty_believed, tried_at, outcome, code, message, breaker
+select row_id, started, synced_at, empty_at, empty_believed, tried_at, outcome, code, message,
+    breaker as breaker_json
 from tautulli_state where id = 1;
 
 -- name: lock_state

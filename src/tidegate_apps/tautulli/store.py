@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import itemgetter
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from pydantic_core import to_json
 
@@ -22,6 +22,7 @@ from tidegate_apps.tautulli.models import HistoryPlay, PlayHistory
 from tidegate_apps.tautulli.settings import TautulliSettings, next_time
 
 Row = tuple[Any, ...]  # in the order of the columns
+Counted = tuple[int, int, str, str, str]  # start, duration, user, title, platform
 Sum = list[int]  # plays and seconds
 Names = tuple[dict[str, Sum], ...]  # one per kind
 
@@ -29,7 +30,8 @@ KINDS = ("person", "show", "platform")
 QUARTER, HOUR, DAY = 900, 3600, 86400
 STARTED = HistoryPlay._fields.index("started")  # column number
 _COLUMNS = HistoryPlay._fields.index("watched_status") + 1
-counted = itemgetter(STARTED, 4, 7, 13, 8)  # what a row counts for: start, duration, user, title, platform
+counted = itemgetter(STARTED, 4, 7, 13, 8)  # what a row counts for
+K = TypeVar("K")
 
 
 class PlayBatch:
@@ -76,7 +78,7 @@ class PlayTotals:
         self._weeks: dict[tuple[int, int], Names] = {}  # by week and month: a week may belong to two months
         self._days: dict[int, Names] = {}  # by day; each refers to the entry of its week and month
 
-    def add(self, sign: int, some: Iterable[Sequence[Any]]) -> None:
+    def add(self, sign: int, some: Iterable[Counted]) -> None:
         """Add values of `counted`, or subtract them with sign -1."""
         days = self._days
         for started, duration, person, show, platform in some:
@@ -101,7 +103,7 @@ class PlayTotals:
                     yield kind, name, week, month, plays, seconds
 
 
-def _count(sums: dict[Any, Sum], place: object, sign: int, seconds: int) -> None:
+def _count(sums: dict[K, Sum], place: K, sign: int, seconds: int) -> None:
     totals = sums.get(place)
     if totals is None:
         sums[place] = [sign, seconds]
@@ -151,8 +153,7 @@ class SyncState:
     @property
     def breaker(self) -> Mapping[str, Any]:
         """Return the breaker state after that attempt; empty before the first."""
-        breaker: Mapping[str, Any] = json.loads(self.breaker_json) if self.breaker_json else {}
-        return breaker
+        return dict(json.loads(self.breaker_json)) if self.breaker_json else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,18 +164,14 @@ class Stored:
     changed: int = 0
 
 
-def state_of(row: Sequence[Any] | None) -> SyncState:
-    return SyncState() if row is None else SyncState(*row)
-
-
 def store(tx: DbTx, batch: PlayBatch) -> Stored:
     """Write plays in the order of their start, and advance the watermark."""
-    watermark = (tx.one("lock_state") or (0,))[0]
+    watermark = tx.scalar_or_none(int, "lock_state") or 0
     if not batch:
         return Stored()
     # No row above the watermark was stored before, so a first sync does not look for duplicates.
     asked = [{"row_id": row_id} for row_id in batch.ids if row_id <= watermark]
-    known = {row[0]: tuple(row) for row in tx.many("known", asked)}
+    known = {row_id: (row_id, *columns) for row_id, *columns in tx.many("known", asked)}
     new, changed = len(batch), 0
     if not known and not batch.twice:
         tx.all("put", rows=batch.table())
@@ -295,7 +292,7 @@ class Freshness:
 
 def freshness(tx: DbTx, settings: TautulliSettings, now: float) -> Freshness:
     """Return the freshness. Stale: the last attempt was incomplete, or two due syncs since then were not run."""
-    state = state_of(tx.one("state"))
+    state = tx.first(SyncState, "state") or SyncState()
     said, until = state.breaker.get("state", "closed"), state.breaker.get("until")
     # An open breaker gets no calls, so the recorded state does not show that its delay is over.
     now_it_is = "half-open" if said == "open" and until is not None and until <= now else said

@@ -21,7 +21,7 @@ from tidegate.apps import Db, DbTx
 from tidegate_apps.tautulli.client import EmptyHistory, HistoryQuery, Tautulli, TautulliError
 from tidegate_apps.tautulli.guarded_client import HistoryPages, SyncStopped, stoppable
 from tidegate_apps.tautulli.models import PlayHistory
-from tidegate_apps.tautulli.store import PlayBatch, PlayBuffer, Stored, SyncState, state_of, store
+from tidegate_apps.tautulli.store import PlayBatch, PlayBuffer, Stored, SyncState, store
 
 _log = logging.getLogger("tidegate.tautulli")
 
@@ -69,14 +69,14 @@ class HistorySync:
 
     def run(self) -> Synced:
         """Read page by page, oldest rows first, so that an interruption loses nothing that was stored."""
-        state = state_of(self.db.one("state"))
+        state = self.db.first(SyncState, "state") or SyncState()
         synced, missing = Synced(), 0
         for after in first_days(state, self.now()):
             with PlayBuffer(self._store, self.lot, self.now) as gathering:
                 read, total = self._read(state, after, gathering)
             new, changed, passed_over = gathering.stored.new, gathering.stored.changed, read.seen - gathering.plays
             synced = synced.and_then(replace(read, new=new, changed=changed, passed_over=passed_over))
-            before, here = self.db.all("missing")[0]
+            ((before, here),) = self.db.all("missing")
             missing = total - int(here)
             if before is None or missing <= before:
                 break
@@ -115,7 +115,8 @@ class HistorySync:
                     start = max(0, start - gone - self.page)
                     continue
                 gathering.add(page)
-                synced, start = _more(synced, page), start + page.rows
+                synced = replace(synced, seen=synced.seen + page.rows, pages=synced.pages + 1)
+                start += page.rows
                 self.told(start, filtered)
                 if start >= filtered or not page.rows:
                     return synced, page.total
@@ -177,7 +178,3 @@ def first_days(state: SyncState, now: float) -> list[date | None]:
 
 def _looked_empty(tx: DbTx, now: float, *, believed: bool) -> None:
     tx.all("looked_empty", at=now, believed=int(believed))
-
-
-def _more(found: Synced, page: PlayHistory) -> Synced:
-    return Synced(seen=found.seen + page.rows, pages=found.pages + 1)

@@ -12,9 +12,9 @@ WEATHERS lists the outages. While it runs, `curl -d starting http://127.0.0.1:12
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict, TypeVar
 
 from tidegate.apps import Simulated
 from tidegate.testing import Hang, RecordedRequest, Simulator, Step
@@ -25,6 +25,34 @@ from tidegate.testing import Hang, RecordedRequest, Simulator, Step
 
 _TRACKS = 10
 QUALITY, METADATA = {"Any": 1, "Lossless": 2}, {"Standard": 1, "None": 2}
+
+
+R = TypeVar("R")
+Handler = Callable[[RecordedRequest], object]
+
+
+class SimulatedArtist(TypedDict):
+    id: int
+    mbid: str
+    name: str
+    wanted: list[str]
+    monitor: str
+    monitored: bool
+
+
+class SimulatedAlbum(TypedDict):
+    id: int
+    mbid: str
+    artist: int
+    monitored: bool
+    files: int
+
+
+class SimulatedCommand(TypedDict):
+    id: int
+    name: str
+    body: dict[str, list[int]]
+    at: float
 
 
 @dataclass(slots=True)
@@ -56,13 +84,13 @@ class LidarrState:
     unknown: set[str] = field(default_factory=set)  # ids that the metadata service does not know
     paths_taken: set[str] = field(default_factory=set)
     barren: set[str] = field(default_factory=set)  # albums that no search finds
-    artists: dict[int, dict[str, Any]] = field(default_factory=dict)
-    albums: dict[int, dict[str, Any]] = field(default_factory=dict)
-    commands: list[dict[str, Any]] = field(default_factory=list)
+    artists: dict[int, SimulatedArtist] = field(default_factory=dict)
+    albums: dict[int, SimulatedAlbum] = field(default_factory=dict)
+    commands: list[SimulatedCommand] = field(default_factory=list)
     downloads: list[Download] = field(default_factory=list)
     refreshes: list[tuple[float, int]] = field(default_factory=list)
-    folders: list[dict[str, Any]] = field(default_factory=lambda: [_folder("/music")])
-    _ids: Any = field(default_factory=lambda: itertools.count(1))
+    folders: list[dict[str, object]] = field(default_factory=lambda: [_folder("/music")])
+    _ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
 
     # -- time ----------------------------------------------------------------------------------------------------------
 
@@ -103,35 +131,42 @@ class LidarrState:
         )
         return max(itertools.accumulate((step for _, step in moves), initial=0))
 
-    def artist_of(self, mbid: str) -> dict[str, Any] | None:
+    def artist_of(self, mbid: str) -> SimulatedArtist | None:
         return next((artist for artist in self.artists.values() if artist["mbid"] == mbid), None)
 
-    def album_of(self, mbid: str) -> dict[str, Any] | None:
+    def album_of(self, mbid: str) -> SimulatedAlbum | None:
         return next((album for album in self.albums.values() if album["mbid"] == mbid), None)
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
-    def put_artist(self, mbid: str, name: str, *, monitored: bool = True, **options: Any) -> dict[str, Any]:
-        made = {
+    def put_artist(self, mbid: str, name: str, *, monitored: bool = True, **options: Any) -> SimulatedArtist:
+        monitor = options.get("monitor", "unknown")
+        made: SimulatedArtist = {
             "id": next(self._ids),
             "mbid": mbid,
             "name": name,
             "wanted": list(options.get("albumsToMonitor") or ()),
-            "monitor": options.get("monitor", "unknown"),
+            "monitor": monitor,
+            "monitored": monitored and monitor != "none",
         }
-        made["monitored"] = monitored and made["monitor"] != "none"
         self.artists[made["id"]] = made
         self.refreshes.append((self.now() + self.pace.refresh, made["id"]))
         return made
 
-    def put_album(self, mbid: str, artist: int, *, monitored: bool = False) -> dict[str, Any]:
-        made = {"id": next(self._ids), "mbid": mbid, "artist": artist, "monitored": monitored, "files": 0}
+    def put_album(self, mbid: str, artist: int, *, monitored: bool = False) -> SimulatedAlbum:
+        made: SimulatedAlbum = {
+            "id": next(self._ids),
+            "mbid": mbid,
+            "artist": artist,
+            "monitored": monitored,
+            "files": 0,
+        }
         self.albums[made["id"]] = made
         return made
 
-    def search(self, albums: Iterable[int]) -> dict[str, Any]:
-        now = self.advance()
-        made = {"id": next(self._ids), "name": "AlbumSearch", "body": {"albumIds": list(albums)}, "at": now}
+    def search(self, albums: Iterable[int]) -> SimulatedCommand:
+        now, body = self.advance(), {"albumIds": list(albums)}
+        made: SimulatedCommand = {"id": next(self._ids), "name": "AlbumSearch", "body": body, "at": now}
         self.commands.append(made)
         for id_ in made["body"]["albumIds"]:
             row = self.albums.get(id_)
@@ -153,7 +188,7 @@ class LidarrState:
         self.downloads += [Download(0, now, now + lasts) for _ in range(downloads)]
 
 
-def _folder(path: str) -> dict[str, Any]:
+def _folder(path: str) -> dict[str, object]:
     return {
         "id": 1,
         "name": "Music",
@@ -165,7 +200,7 @@ def _folder(path: str) -> dict[str, Any]:
     }
 
 
-def shown_artist(row: dict[str, Any]) -> dict[str, Any]:
+def shown_artist(row: SimulatedArtist) -> dict[str, object]:
     return {
         "id": row["id"],
         "artistName": row["name"],
@@ -175,7 +210,7 @@ def shown_artist(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def shown_album(row: dict[str, Any]) -> dict[str, Any]:
+def shown_album(row: SimulatedAlbum) -> dict[str, object]:
     counted = {"trackFileCount": row["files"], "trackCount": _TRACKS, "percentOfTracks": row["files"] * 100 / _TRACKS}
     return {
         "id": row["id"],
@@ -207,7 +242,7 @@ class LidarrSimulator(Simulator):
     def __init__(self, *, pace: SimulatedTiming | None = None, known: bool = True, key: str = KEY, **more: Any) -> None:
         super().__init__("lidarr", on_reset=self._begin, **more)
         self._pace, self._known, self.key = pace, known, key
-        self._answers: dict[str, Callable[[RecordedRequest], Any]] = {}
+        self._answers: dict[str, Handler] = {}
         self._begin()
         for route, answer in {
             "GET /system/status": lambda _: {"appName": "Lidarr", "version": "2.9.6"},
@@ -242,7 +277,7 @@ class LidarrSimulator(Simulator):
         method, path = route.split()
         return self.count(f"{method} {_API}{path}")
 
-    def answers(self, route: str) -> Callable[[RecordedRequest], Any]:
+    def answers(self, route: str) -> Handler:
         """Return the default handler of a route of the API."""
         return self._answers[route]
 
@@ -259,8 +294,8 @@ class LidarrSimulator(Simulator):
 
     # -- before every response -----------------------------------------------------------------------------------------
 
-    def _behind(self, answer: Callable[[RecordedRequest], Any], path: str) -> Callable[[RecordedRequest], Any]:
-        def answered(request: RecordedRequest) -> Any:
+    def _behind(self, answer: Handler, path: str) -> Handler:
+        def answered(request: RecordedRequest) -> object:
             if request.headers.get("X-Api-Key") != self.key:
                 return Step(401)
             if self.weather in _WHOLE:
@@ -290,7 +325,7 @@ class LidarrSimulator(Simulator):
 
     # -- reads ---------------------------------------------------------------------------------------------------------
 
-    def _queue(self, request: RecordedRequest) -> Any:
+    def _queue(self, request: RecordedRequest) -> object:
         there = self.inside.queue()
         limit = int(request.query.get("pageSize", 10))
         records = [
@@ -299,19 +334,19 @@ class LidarrSimulator(Simulator):
         ]
         return {"page": 1, "pageSize": limit, "totalRecords": len(there), "records": records}
 
-    def _artists(self, request: RecordedRequest) -> Any:
+    def _artists(self, request: RecordedRequest) -> object:
         wanted = request.query.get("mbId")
         return [shown_artist(artist) for artist in self.inside.artists.values() if wanted in (None, artist["mbid"])]
 
-    def _albums(self, request: RecordedRequest) -> Any:
+    def _albums(self, request: RecordedRequest) -> object:
         wanted = request.query.get("foreignAlbumId")
         return [shown_album(album) for album in self.inside.albums.values() if wanted in (None, album["mbid"])]
 
-    def _one(self, rows: Mapping[int, Any], request: RecordedRequest, shown: Callable[[Any], Any]) -> Any:
+    def _one(self, rows: Mapping[int, R], request: RecordedRequest, shown: Callable[[R], object]) -> object:
         row = rows.get(int(request.params["id"]))
         return shown(row) if row is not None else Step(404, {"message": "NotFound", "description": "at NzbDrone.Core"})
 
-    def _lookup(self, request: RecordedRequest) -> Any:
+    def _lookup(self, request: RecordedRequest) -> object:
         mbid = request.query.get("term", "").removeprefix("lidarr:")
         there = self.inside.artist_of(mbid)
         if there is not None:
@@ -327,7 +362,7 @@ class LidarrSimulator(Simulator):
 
     # -- writes --------------------------------------------------------------------------------------------------------
 
-    def _add_artist(self, request: RecordedRequest) -> Any:
+    def _add_artist(self, request: RecordedRequest) -> Step:
         body = request.json
         mbid = str(body.get("foreignArtistId", ""))
         wrong = self._refused(body)
@@ -346,7 +381,7 @@ class LidarrSimulator(Simulator):
         )
         return Step(201, shown_artist(made))
 
-    def _add_album(self, request: RecordedRequest) -> Any:
+    def _add_album(self, request: RecordedRequest) -> Step:
         body = request.json
         mbid, artist = str(body.get("foreignAlbumId", "")), body.get("artist")
         if not artist:
@@ -363,7 +398,7 @@ class LidarrSimulator(Simulator):
             owner = self.inside.put_artist(artist["foreignArtistId"], self._name(artist["foreignArtistId"]))
         return Step(201, shown_album(self.inside.put_album(mbid, owner["id"], monitored=bool(body.get("monitored")))))
 
-    def _refused(self, artist: Mapping[str, Any]) -> list[dict[str, Any]]:
+    def _refused(self, artist: Mapping[str, object]) -> list[dict[str, str]]:
         wrong = []
         if not artist.get("artistName"):
             wrong.append(_invalid("ArtistName", "'Artist Name' must not be empty.", "NotEmptyValidator"))
@@ -386,7 +421,7 @@ class LidarrSimulator(Simulator):
         return Step(202, [shown_album(row) for row in rows])
 
 
-def _invalid(field: str, message: str, code: str = "") -> dict[str, Any]:
+def _invalid(field: str, message: str, code: str = "") -> dict[str, str]:
     return {"propertyName": field, "errorMessage": message, "severity": "error", "errorCode": code}
 
 

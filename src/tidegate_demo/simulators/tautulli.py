@@ -212,14 +212,14 @@ class Rows:
         size = len(self._made)
         return self._made.row(place) if place < size else self._later[place - size]
 
-    def add(self, began: int, fields: Mapping[str, Any]) -> None:
+    def add(self, began: int, fields: Mapping[str, object]) -> None:
         """Add a row with the next id."""
         row_id = len(self._made) + len(self._later) + 1
         ids = {"row_id": row_id, "id": row_id, "reference_id": row_id, "group_ids": str(row_id)}
         times = {"date": began, "started": began, "stopped": began + 60}
         self._later.append({**self._made.row(row_id - 1), **ids, **times, **fields})
 
-    def change(self, fields: Mapping[str, Any]) -> None:
+    def change(self, fields: Mapping[str, object]) -> None:
         """Change the row that was added last."""
         self._later[-1] |= fields
 
@@ -258,7 +258,7 @@ def _within(moment: int, first: date | None, last: date | None, zone: tzinfo) ->
     return (first is None or day >= first) and (last is None or day <= last)
 
 
-def _fits(row: Mapping[str, Any], wanted: Mapping[str, str]) -> bool:
+def _fits(row: Mapping[str, object], wanted: Mapping[str, str]) -> bool:
     return all(
         value.lower() in str(row["full_title"]).lower() if name == "search" else str(row[name]) in value.split(",")
         for name, value in wanted.items()
@@ -273,6 +273,7 @@ def _day(given: str | None) -> date | None:
 
 
 KEY = "0123456789abcdef0123456789abcdef"
+Delivery = Mapping[str, Any]  # options of a Step
 _API = "GET /api/v2"
 _HTML = {"Content-Type": "text/html;charset=utf-8"}
 _LOGIN = "<!DOCTYPE html>\n<html><head><title>Tautulli - Login</title></head><body><form>Sign in</form></body></html>"
@@ -288,7 +289,7 @@ _QUOTE = "It's not a tumor!"
 _SECONDS_OF_PLAY = 3750  # mean of a row
 
 
-def _said(result: str, message: str | None, data: Any, status: int = 200, **more: Any) -> Step:
+def _said(result: str, message: str | None, data: object, status: int = 200, **more: Any) -> Step:
     document = {"response": {"result": result, "message": message, "data": data}}
     body = json.dumps(document, separators=(",", ":")).encode()
     return Step(status, body, {"Content-Type": "application/json;charset=utf-8"}, **more)
@@ -315,7 +316,7 @@ _ANSWERS: Mapping[str, Step | Hang] = {
     "no_envelope": Step(200, {"ok": True}),
 }
 # Transport faults of a successful response.
-_SENT: Mapping[str, Mapping[str, Any]] = {
+_SENT: Mapping[str, Delivery] = {
     "well": {},
     "slow": {"delay": "1s"},
     "drips": {"drip": "50ms", "piece": 200},
@@ -373,12 +374,12 @@ class TautulliSimulator(Simulator):
         """Set the states of the next calls, in order. After them the current state applies."""
         self._next.extend(_known(state) for state in states)
 
-    def play(self, rows: int = 1, **fields: Any) -> None:
+    def play(self, rows: int = 1, **fields: object) -> None:
         """Add rows that started a minute ago; *fields* override their values."""
         for _ in range(rows):
             self._rows.add(int(self._wall()) - 60, fields)
 
-    def change(self, **fields: Any) -> None:
+    def change(self, **fields: object) -> None:
         """Change the row that was added last."""
         self._rows.change(fields)
 
@@ -420,7 +421,7 @@ class TautulliSimulator(Simulator):
                 return _error(400, "Database is malformed")
         return _COMMANDS[command](self, query, _SENT.get(state, {}))
 
-    def _history(self, query: Mapping[str, str], sent: Mapping[str, Any]) -> Step:
+    def _history(self, query: Mapping[str, str], sent: Delivery) -> Step:
         self._passes_time()
         matches = self._rows.found(query)
         start, length = _number(query.get("start"), 0), _number(query.get("length"), 25)
@@ -460,16 +461,16 @@ class TautulliSimulator(Simulator):
         return Step(200, {"rows": len(self._rows)})
 
 
-Command = Callable[[TautulliSimulator, Mapping[str, str], Mapping[str, Any]], Step]
+Command = Callable[[TautulliSimulator, Mapping[str, str], Delivery], Step]
 
 
-def _status(_: TautulliSimulator, query: Mapping[str, str], sent: Mapping[str, Any]) -> Step:
+def _status(_: TautulliSimulator, query: Mapping[str, str], sent: Delivery) -> Step:
     if query.get("check") == "database":
         return _said("success", "Database ok", {"result": "success", "integrity_check": "ok"}, **sent)
     return _said("success", "Ok", {}, **sent)
 
 
-def _activity(sim: TautulliSimulator, query: Mapping[str, str], sent: Mapping[str, Any]) -> Step:
+def _activity(sim: TautulliSimulator, query: Mapping[str, str], sent: Delivery) -> Step:
     row = sim.history.row(0)
     session = {
         "session_key": query.get("session_key", "27"),
@@ -484,7 +485,7 @@ def _activity(sim: TautulliSimulator, query: Mapping[str, str], sent: Mapping[st
     return _said("success", None, {"stream_count": "1", "sessions": [session]}, **sent)
 
 
-def _geoip(_: TautulliSimulator, query: Mapping[str, str], sent: Mapping[str, Any]) -> Step:
+def _geoip(_: TautulliSimulator, query: Mapping[str, str], sent: Delivery) -> Step:
     if not query.get("ip_address", "").startswith("192.0.2."):
         return _said("success", None, {"error": "The address was not found."}, **sent)
     place = {

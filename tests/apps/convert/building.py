@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 
 from tests.databases import Database
 from tests.web.api.building import HERE
+from tests.web.local import LocalClient
 from tidegate import Queue
 from tidegate.apps import Installed, install
 from tidegate.clock import VirtualClock
@@ -71,7 +72,7 @@ class Place:
 
         async def main() -> None:
             stop = asyncio.Event()
-            task = asyncio.create_task(self.queue.arun_worker(stop=stop, queues={"convert"}, **numbers))
+            task = asyncio.create_task(self.queue.arun_worker(stop=stop, **{"queues": {"convert"}, **numbers}))
             await asyncio.sleep(seconds)
             stop.set()
             await task
@@ -102,7 +103,7 @@ class Place:
 
     def another(self) -> TestClient:
         """Somebody else's browser."""
-        return TestClient(build(self.site), client=("127.0.0.1", 50000), base_url=HERE)
+        return LocalClient(build(self.site), client=("127.0.0.1", 50000), base_url=HERE)
 
 
 @contextmanager
@@ -120,7 +121,7 @@ def place(db: Database, folder: Path, **settings: Any) -> Iterator[Place]:
         there = install(app, queue, ConvertSettings(**given))
         stack.push(there.closing)
         site = Site(queue=queue, apps=[there], access=Authenticator(secrets=KEY))
-        client = stack.enter_context(TestClient(build(site), client=("127.0.0.1", 50000), base_url=HERE))
+        client = stack.enter_context(LocalClient(build(site), client=("127.0.0.1", 50000), base_url=HERE))
         client.get("/convert")  # a browser has its cookie by the time it uploads
         yield Place(there, clock, sim, files, site, client)
 

@@ -22,7 +22,7 @@ from tests.databases import database
 from tidegate import net
 from tidegate.guard import Seconds
 from tidegate.testing import Hang, Simulator, Step
-from tidegate_apps.convert.client import ConversionStopped, ConvertRequest, Gateway, limits_of
+from tidegate_apps.convert.client import ConvertRequest, Gateway, limits_of
 from tidegate_apps.convert.codes import BadAnswer
 from tidegate_apps.convert.gateway import GatewayLimits
 from tidegate_apps.convert.settings import ConvertSettings
@@ -92,7 +92,7 @@ def test_a_probe_ends_however_slowly_its_answer_comes() -> None:
 @pytest.mark.req("CNV-07")
 def test_whoever_lost_its_lease_does_not_wait_for_a_silent_gateway(sim: Simulator, tmp_path: Path) -> None:
     sim.on("POST /process", Hang("1h"))
-    with pytest.raises(ConversionStopped):
+    with pytest.raises(net.CallStopped):
         asked(sim.url, tmp_path, lambda: sim.count("POST /process") > 0, patience=3000)
 
 
@@ -100,7 +100,7 @@ def test_whoever_lost_its_lease_does_not_wait_for_a_silent_gateway(sim: Simulato
 def test_whoever_lost_its_lease_does_not_wait_for_the_rest_of_an_answer(sim: Simulator, tmp_path: Path) -> None:
     sim.on("POST /process", Step(200, **DRIPPING))
     looks = itertools.count()
-    with pytest.raises(ConversionStopped):
+    with pytest.raises(net.CallStopped):
         asked(sim.url, tmp_path, lambda: next(looks) > 5, patience=3000)
 
 

@@ -14,9 +14,9 @@ from click.testing import CliRunner
 from tests.apps.convert import pdfs
 from tests.apps.convert.asking import process, valid
 from tests.text import names
-from tidegate_apps.convert.gateway.server import gateway
+from tidegate_apps.convert.cli import gateway
 
-_PROGRAM = "from tidegate_apps.convert.gateway.server import gateway; gateway()"
+_PROGRAM = "from tidegate_apps.convert.cli import gateway; gateway()"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

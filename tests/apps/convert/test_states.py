@@ -192,7 +192,7 @@ def test_a_worker_lost_three_times_is_unknown(place: Place) -> None:
         place.queue.store.write(lambda tx: claim.rescue_lost(tx, claim.LostRule(lost.name), lost.message, {}, 30.0))
     _begin(place, job, {})
     place.clock.advance(60)
-    place.work(30)  # the worker takes it back, and does not try it
+    place.work(90)  # the worker waits for the lost one, and does not try it
     assert place.calls() == 0
     assert place.client.get(f"/api/v1/jobs/{place.number(job)}").json()["error_code"] == "UNKNOWN"
     counted = [each for each in place.client.get("/metrics").text.splitlines() if each.startswith("jobs_failed_total{")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from tests.apps.convert.building import XML, Place, code_of, place
 from tests.databases import database
+from tidegate.admin import doctor
 from tidegate_apps.convert import jobs
 from tidegate_apps.convert.storage import ID, Draft, Storage, StorageAway, StorageError
 from tidegate_apps.convert.storage_id import StorageId
@@ -113,18 +115,84 @@ def test_people_are_told_once_and_again_when_it_is_back(place: Place) -> None:
     assert [each["kind"] for each in shown] == ["recovered", "fatal"]
 
 
-def test_a_storage_of_an_earlier_version_gets_its_id_unless_its_files_are_missing(place: Place) -> None:
-    place.new()
-    place.work()
-    (place.folder / ID).unlink()
-    place.there.db.all("storage_forget")  # as an earlier version left it
-    aside = unmount(place.folder)
-    assert code_of(place.upload()) == (503, "IO_ERROR")
+@pytest.mark.parametrize("has_id", [True, False])
+@pytest.mark.parametrize("made", ["retention", "sweep"])
+def test_a_new_database_removes_no_file_of_a_storage_that_it_does_not_know(
+    tmp_path: Path, made: str, has_id: bool
+) -> None:
+    with database("sqlite-apsw", tmp_path) as db, place(db, tmp_path) as first:
+        first.new()
+        first.work()
+    (tmp_path / "new").mkdir()
+    if not has_id:
+        (tmp_path / "files" / ID).unlink()
+    before = stored(tmp_path / "files")
+    with database("sqlite-apsw", tmp_path / "new") as db, place(db, tmp_path) as second:
+        date_back(tmp_path / "files", second, 100)
 
-    mount(aside, place.folder)
+        queued = getattr(second.there.jobs, made).enqueue()
+        second.work(30, queues={"convert-upkeep"})
+
+        assert stored(tmp_path / "files") == before
+        assert second.queue.get(queued).state == "queued"
+        assert code_of(second.upload()) == (503, "IO_ERROR")
+        assert 'data-closed="IO_ERROR"' in second.client.get("/convert").text
+        shown = second.client.get("/api/v1/notices").json()["items"]
+        assert [(each["kind"], each["code"], each["open"]) for each in shown] == [("fatal", "IO_ERROR", True)]
+        found = second.queue.store.read(lambda tx: list(doctor.targets(tx)))
+        assert [(each.id, each.status) for each in found] == [("targets.notice", "error")]
+
+        second.there.jobs.storage_id.adopt("ada")
+
+        second.work(90, queues={"convert-upkeep"})
+        assert second.queue.get(queued).state == "done"
+        assert len(stored(tmp_path / "files")) == (1 if made == "sweep" else 3)
+        assert second.upload().status_code == 202
+        assert [each.id for each in second.queue.store.read(lambda tx: list(doctor.targets(tx)))] == ["targets.well"]
+
+
+def date_back(folder: Path, at: Place, days: float) -> None:
+    """Files that were written some days ago by the virtual clock."""
+    for each in folder.glob("*/*"):
+        os.utime(each, (at.clock.now() - days * 86400,) * 2)
+
+
+def stored(folder: Path) -> list[Path]:
+    return sorted(each for each in folder.rglob("*") if each.is_file())
+
+
+def test_an_empty_storage_with_an_id_that_no_database_knows_is_used(place: Place) -> None:
+    place.folder.mkdir()
+    (place.folder / ID).write_text("0123456789abcdef\n")  # the process was killed before the row was written
 
     assert place.upload().status_code == 202
-    assert (place.folder / ID).exists()
+    assert place.there.db.one("storage_id") == ("0123456789abcdef",)
+
+
+def test_a_notice_of_a_process_that_ended_is_resolved_by_the_next_one(tmp_path: Path) -> None:
+    with database("sqlite-apsw", tmp_path) as db:
+        with place(db, tmp_path) as first:
+            first.new()
+            aside = unmount(tmp_path / "files")
+            first.upload()
+        mount(aside, tmp_path / "files")
+        with place(db, tmp_path) as second:
+            second.upload()
+            shown = second.client.get("/api/v1/notices").json()["items"]
+            assert [each["kind"] for each in shown if each["open"]] == []
+
+
+def test_after_a_restore_files_without_a_job_are_kept_as_long_as_an_xml_file(place: Place) -> None:
+    job = place.new()
+    place.work()
+    date_back(place.folder, place, 0.5)
+    place.queue.store.write(lambda tx: tx.query("restored_at"))
+    place.queue.forget(place.number(job))
+    place.there.db.all("forgotten", n=10)
+
+    assert jobs.sweep_storage(place.there, place.there.jobs.storage) == {"removed": 0, "kept": 2}
+    place.clock.advance("30d")
+    assert jobs.sweep_storage(place.there, place.there.jobs.storage) == {"removed": 2, "kept": 0}
 
 
 def test_another_place_is_used_when_a_person_says_so(place: Place) -> None:

@@ -13,8 +13,10 @@ from starlette.testclient import TestClient
 from tests.apps.convert.building import Place, code_of, pdf, type_of
 from tests.apps.convert.building import place as made
 from tests.databases import database
+from tests.web.api.building import HERE
 from tidegate.accounts import users
 from tidegate.store.base import Tx
+from tidegate.testing import Status
 from tidegate.web.auth import COOKIE
 from tidegate_apps.convert.models import PUBLIC_ID
 from tidegate_apps.convert.service import Upload, VisitorQuota
@@ -116,16 +118,51 @@ def test_visitors_of_one_network_have_a_number_of_bytes_per_hour(making: Making)
 def test_uploads_that_are_still_coming_in_count_with_all_that_they_may_have() -> None:
     now = 0.0
     quota = VisitorQuota(lambda: now, 3, 1000)
-    first, second = quota.begin("a", 600), quota.begin("a", 400)
+    first, second = quota.begin(("a",), 600), quota.begin(("a",), 400)
     assert isinstance(first, Upload)
     assert isinstance(second, Upload)
-    assert quota.begin("a", 1) == 3600
+    assert quota.begin(("a",), 1) == 3600
     first.bytes = 100
-    assert isinstance(quota.begin("a", 500), Upload)
+    assert isinstance(quota.begin(("a",), 500), Upload)
     now = 1000.0
-    assert quota.begin("a", 0) == 2600
-    assert isinstance(quota.begin("b", 1000), Upload)
-    assert quota.begin("c", 1001) == 3600
+    assert quota.begin(("a",), 0) == 2600
+    assert isinstance(quota.begin(("b",), 1000), Upload)
+    assert quota.begin(("c",), 1001) == 3600
+
+
+def test_a_large_network_has_a_quota_too() -> None:
+    quota = VisitorQuota(lambda: 0.0, 3, 1000)
+    assert all(isinstance(quota.begin((f"{n}/64", "/56"), 300), Upload) for n in range(6))
+    assert quota.begin(("new/64", "/56"), 1) == 3600
+    assert isinstance(quota.begin(("new/64", "other/56"), 1), Upload)
+
+
+def test_a_former_visitor_signs_in_before_a_retry(making: Making) -> None:
+    place = making(anonymous=False, attempts=1)
+    place.gateway.on("POST /process", Status(400))
+    job = place.new()
+    place.work(60)
+    assert place.get(job)["status"] == "failed"
+    session = add_user(place)
+
+    assert place.client.post(f"/api/jobs/{job}/retry").status_code == 401
+    form = place.client.post(f"/convert/jobs/{job}/retry", headers={"origin": HERE}, follow_redirects=False)
+    assert (form.status_code, place.get(job)["status"]) == (401, "failed")
+    assert place.client.get("/api/v1/jobs", headers={"cookie": f"{COOKIE}={session}"}).status_code == 200
+
+
+def test_a_retry_of_a_visitor_counts_as_an_upload(making: Making) -> None:
+    place = making(anonymous_uploads=3, attempts=1)
+    place.gateway.on("POST /process", Status(400))
+    with visitor(place) as client:
+        job = sent(client).json()["id"]
+        for _ in range(2):
+            place.work(600)
+            assert client.post(f"/api/jobs/{job}/retry").status_code == 202
+            assert type_of(client.post(f"/api/jobs/{job}/retry")) == (409, "refused")  # does not count
+        place.work(600)
+        assert type_of(client.post(f"/api/jobs/{job}/retry")) == (429, "too_many")
+        assert client.get(f"/api/jobs/{job}").json()["status"] == "failed"
 
 
 def test_ids_in_urls_cannot_be_counted_and_numbers_are_nobodys(making: Making) -> None:

@@ -82,5 +82,6 @@ def test_it_says_what_to_install_when_an_application_is_not_there(
     monkeypatch.setattr(apps, "known", lambda: there)
 
     assert run(["demo"]) == Exit.CONFIGURATION
-    said = "tidegate: the demo needs more than is installed, for feeds: pip install 'tidegate[all]'\n"
-    assert capsys.readouterr().err == said
+    said = capsys.readouterr().err
+    assert "feeds" in said
+    assert "pip install 'tidegate[all]'" in said

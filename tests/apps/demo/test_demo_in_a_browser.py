@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.text import numbers
+from tests.web.local import LocalClient
 from tests.web.serving import running
 from tidegate import server
 from tidegate.cli.demo import settled
@@ -188,14 +189,13 @@ def rests(page: Page, url: str) -> None:
 
 @pytest.mark.full
 def test_every_button_breaks_its_service_and_mends_it(demo: tuple[str, DemoRunner]) -> None:
-    from starlette.testclient import TestClient
 
     from tidegate.web.app import build
     from tidegate_demo.story import TROUBLES
 
     stage = demo[1].environment
     site = Site(queue=stage["demo"].queue, apps=[stage["demo"]])
-    client = TestClient(
+    client = LocalClient(
         build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1", headers={"origin": "http://127.0.0.1"}
     )
     for name, trouble in TROUBLES.items():

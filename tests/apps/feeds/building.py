@@ -17,15 +17,15 @@ from tidegate.apps import Installed, install
 from tidegate.clock import VirtualClock
 from tidegate.guard import NetworkGuardPolicy
 from tidegate_apps.feeds.app import app
-from tidegate_apps.feeds.client import Fetching, Parse
+from tidegate_apps.feeds.client import Parse
 from tidegate_apps.feeds.codes import ErrorType, PollError
+from tidegate_apps.feeds.host_guard import FailureAttribution
 from tidegate_apps.feeds.models import Source, SourceRequest
 from tidegate_apps.feeds.parsing import Feed, ParseError
 from tidegate_apps.feeds.parsing.pool import rows_of
-from tidegate_apps.feeds.poll_results import state_of
 from tidegate_apps.feeds.poller import PollClock, PollCounts, Poller, PollPolicy
+from tidegate_apps.feeds.service import Sources
 from tidegate_apps.feeds.settings import FeedsSettings
-from tidegate_apps.feeds.sources import Sources
 from tidegate_apps.feeds.state import FeedState
 
 HOUR, DAY = 3600.0, 86400.0
@@ -85,7 +85,7 @@ class Desk:
     def add(self, url: str = "http://a.example/f", **more: Any) -> Source:
         return self.sources.add(SourceRequest(feed_url=url, **more), "ada")
 
-    async def _get(self, url: str, *, headers: Mapping[str, str] | None = None) -> net.FetchResponse:
+    async def get(self, url: str, *, headers: Mapping[str, str] | None = None) -> net.FetchResponse:
         self.asked.append((url, dict(headers or {})))
         answer = self.answers.get(url, fetched(body="one two", url=url))
         answer = answer(headers) if callable(answer) else answer
@@ -95,53 +95,47 @@ class Desk:
         return answer
 
     @property
-    def fetching(self) -> Fetching:
-        return Fetching(self._get, words)
-
-    def poller(self, get: Any = None, parse: Parse = words) -> Poller:
-        times = PollClock(
+    def times(self) -> PollClock:
+        return PollClock(
             now=self.clock.now,
             monotonic=self.clock.monotonic,
             older_than=lambda age: self.clock.now() - age,
             rng=lambda: 0.5,
         )
+
+    def memory(self) -> FailureAttribution:
+        """What pollers hand on to each other."""
+        return FailureAttribution(self.policy.guard, hosts=self.policy.host_guard)
+
+    def poller(self, get: Any = None, parse: Parse = words, memory: FailureAttribution | None = None) -> Poller:
         manager = self.manager or self.there.jobs.manager
-        return Poller(self.there.db, manager, Fetching(get or self._get, parse), times, self.policy)
+        return Poller(self.there.db, manager, get or self.get, parse, self.times, self.policy, memory)
 
     def next_turn(self) -> Poller:
         """As the job of this server makes one for each of its turns."""
-        made = self.there.jobs.poller
-        assert made is not None
-        times = PollClock(
-            now=self.clock.now,
-            monotonic=self.clock.monotonic,
-            older_than=lambda age: self.clock.now() - age,
-            rng=lambda: 0.5,
-        )
-        found: Poller = made(self.fetching, times)
+        found: Poller = self.there.jobs.poller(self.get, self.times)
         return found
 
-    def poll(self, poller: Poller | None = None) -> PollCounts:
+    def poll(self, poller: Poller | None = None, memory: FailureAttribution | None = None) -> PollCounts:
         """Polls what is due now."""
-        return self.clock.run((poller or self.poller()).run(lambda: False, drain=True))
+        return self.clock.run((poller or self.poller(memory=memory)).run(lambda: False, drain=True))
 
     def poll_on(self, lasts: float) -> int:
         """Polls whatever falls due within so many seconds, each at its time."""
-        end, poller, n = self.now + lasts, self.poller(), 0
+        end, n = self.now + lasts, 0
         while True:
-            row = self.there.db.one("next_due")
-            due = None if row is None else row[0]
+            due = self.there.db.scalar_or_none(float, "next_due")
             if due is None or due > end:
                 self.clock.advance(max(0.0, end - self.now))
                 return n
             self.clock.advance(max(0.0, due - self.now) + 0.001)
-            self.poll(poller)
+            self.poll()
             n += 1
 
     def state(self, id_: int = 1) -> FeedState:
-        row = self.there.db.one("states", source_id=id_)
-        assert row is not None
-        return state_of(row)
+        state = self.there.db.first(FeedState, "states", source_id=id_)
+        assert state is not None
+        return state
 
     def items(self, id_: int = 1) -> list[str]:
         return [row[3] for row in self.there.db.all("items", source_id=id_, before=2**53, n=1000)]

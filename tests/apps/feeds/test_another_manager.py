@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from tests.apps.feeds.building import DAY, HOUR, Desk, fetched
 from tests.databases import Database
+from tests.web.local import LocalClient
 from tidegate import Target, net
 from tidegate.accounts import access
 from tidegate.accounts.access import Issuer, Role
@@ -95,7 +96,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
     with (
         Desk.opened(database("poller"), clock, source_manager_url="http://127.0.0.1") as poller,
         Desk.opened(database("manager"), clock, poll=False) as manager,
-        TestClient(
+        LocalClient(
             build(Site(queue=manager.queue, apps=(manager.there,), access=Authenticator([ISSUER]))),
             client=("127.0.0.1", 50000),
             base_url="http://127.0.0.1",
@@ -228,7 +229,7 @@ def test_the_page_of_a_poller_counts_and_finds_the_sources_of_the_other_server(p
     pair.poller.clock.advance(5)
     pair.poller.poll()
     site = Site(queue=pair.poller.queue, apps=(pair.poller.there,), access=Authenticator([ISSUER]))
-    with TestClient(build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1") as web:
+    with LocalClient(build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1") as web:
         for query, names in (("", {"0", "1", "2"}), ("?state=disabled", {"1"}), ("?q=feed+2", {"2"})):
             text = web.get(f"/feeds{query}").text
             assert {n for n in "012" if f"Feed {n}" in text} == names, query

@@ -14,13 +14,14 @@ from starlette.testclient import TestClient
 from tests.apps.feeds.building import HOUR, Desk, fetched
 from tests.databases import Database
 from tests.text import message, numbers
+from tests.web.local import LocalClient
 from tidegate.accounts import access, users
 from tidegate.accounts.access import Issuer, Role
 from tidegate.clock import VirtualClock
 from tidegate.web.app import build
 from tidegate.web.auth import Authenticator
 from tidegate.web.site import Site
-from tidegate_apps.feeds import api_models
+from tidegate_apps.feeds import api
 
 ISSUER = Issuer.own(b"k" * 32)
 URL = "http://a.example/f"
@@ -29,7 +30,7 @@ URL = "http://a.example/f"
 @pytest.fixture
 def client(desk: Desk) -> Iterator[TestClient]:
     site = Site(queue=desk.queue, apps=(desk.there,), access=Authenticator([ISSUER]))
-    with TestClient(
+    with LocalClient(
         build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1", raise_server_exceptions=False
     ) as found:
         yield found
@@ -68,7 +69,7 @@ def test_a_text_that_no_database_can_look_for_is_refused_by_its_field(client: Te
 
 def test_behind_a_path_a_new_source_is_where_its_answer_says(desk: Desk) -> None:
     site = Site(queue=desk.queue, apps=(desk.there,), access=Authenticator([ISSUER]), base="/tide")
-    with TestClient(build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1") as client:
+    with LocalClient(build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1") as client:
         made = client.post("/tide/api/v1/sources", json={"feed_url": URL})
         assert made.headers["location"] == f"/tide{path(id_=made.json()['id'])}"
         assert client.get(made.headers["location"]).json()["feed_url"] == URL
@@ -301,7 +302,7 @@ def test_the_state_of_a_feed_can_be_read(desk: Desk, client: TestClient) -> None
     desk.poll()
     desk.answers[URL] = fetched(404)
     assert client.post(path("/poll")).status_code == 202
-    assert client.get(path()).json()["feed_state"]["next_poll_at"] == api_models.iso(desk.now)
+    assert client.get(path()).json()["feed_state"]["next_poll_at"] == api.iso(desk.now)
     desk.poll()
 
     state = client.get(path()).json()["feed_state"]
@@ -424,7 +425,7 @@ def test_a_server_that_does_not_poll_offers_no_poll(tmp_path: Path) -> None:
     with Desk.opened(found, VirtualClock(), poll=False) as desk:
         desk.add(URL)
         site = Site(queue=desk.queue, apps=(desk.there,), access=Authenticator([ISSUER]))
-        with TestClient(
+        with LocalClient(
             build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1", raise_server_exceptions=False
         ) as client:
             for page in ("/feeds", "/feeds/1"):

@@ -70,7 +70,7 @@ def test_who_polls_is_asked_for_somebody_to_write_to(given: dict[str, object], w
 
 def test_doctor_tells_what_an_application_advises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    answer = CliRunner().invoke(tidegate, ["doctor", "--json", "--url", f"sqlite:///{tmp_path / 'there.db'}"])
+    answer = CliRunner().invoke(tidegate, ["doctor", "--json", "--db", f"sqlite:///{tmp_path / 'there.db'}"])
     found = [each for each in json.loads(answer.stdout)["findings"] if each["id"] == "settings.feeds"]
     assert ["feeds.contact" in each["fact"] for each in found] == [True]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.apps.feeds.building import DAY, Desk, fetched
+from tidegate_apps.feeds.models import FeedAbout
 from tidegate_apps.feeds.poller import PollPolicy
 
 URL = "http://a.example/f"
@@ -17,9 +18,9 @@ def poll(desk: Desk, body: str) -> None:
 
 
 def counted(desk: Desk) -> int:
-    row = desk.there.db.one("details", source_id=1)
-    assert row is not None
-    return int(row[5])
+    about = desk.there.db.first(FeedAbout, "details", source_id=1)
+    assert about is not None
+    return about.items
 
 
 @pytest.mark.req("FEED-14")

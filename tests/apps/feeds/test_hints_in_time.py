@@ -37,13 +37,10 @@ def polled_at(desk: Desk, days: float, parse: Any) -> list[float]:
         headers: Any = {"Cache_Control": "max-age=10800"} if parse == "max-age" else {}
         return fetched(body=f"entry{len(times)}", url=url, **headers)
 
-    poller = desk.poller(get, words if parse == "max-age" else parse)
     end = desk.now + days * DAY
     while desk.now < end:
-        desk.poll(poller)
-        row = desk.there.db.one("next_due")
-        assert row is not None
-        desk.clock.advance(max(0.001, row[0] - desk.now + 0.001))
+        desk.poll(desk.poller(get, words if parse == "max-age" else parse))
+        desk.clock.advance(max(0.001, desk.there.db.scalar(float, "next_due") - desk.now + 0.001))
     return times
 
 

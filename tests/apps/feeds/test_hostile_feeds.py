@@ -35,9 +35,9 @@ BOMBS = {
     "deep nesting": (RSS + b"<a>" * 300_000 + b"</a>" * 300_000 + b"</channel></rss>", "500000"),
     "a million elements": (RSS + b"<a/>" * 1_000_000 + b"</channel></rss>", "500000"),
     "a name of 1 MB": (RSS + b"<" + b"a" * MB + b"/></channel></rss>", "tag"),
-    "5 MB of nothing": (b"\0" * (5 * MB), "no feed"),
+    "5 MB of nothing": (b"\0" * (5 * MB), "not a valid feed"),
     "5 MB of brackets": (b"<" * (5 * MB), "500000"),
-    "deep JSON": (b'{"version":"https://jsonfeed.org/version/1","items":' + b"[" * MB, "no feed"),
+    "deep JSON": (b'{"version":"https://jsonfeed.org/version/1","items":' + b"[" * MB, "not a valid feed"),
 }  # fmt: skip
 HARMLESS = {
     "deep nesting behind a mistake": RSS + b"&" + b"<a>" * 400_000,
@@ -77,7 +77,7 @@ async def test_what_can_be_read_of_a_hostile_feed_is_harmless(name: str) -> None
     [
         (
             Limits(memory_mb=128, cpu="60s", time="60s"),
-            "memory|breaks its reader|no feed",
+            "memory|breaks its reader|not a valid feed",
         ),
         (Limits(memory_mb=512, cpu="60s", time="1ms"), "too long"),
     ],

@@ -9,11 +9,10 @@ import pytest
 
 from tests.apps.feeds.building import DAY, GUARD, HOUR, fetched, poll_error
 from tidegate import net
-from tidegate.guard import CooldownState
 from tidegate_apps.feeds import opml, pages
 from tidegate_apps.feeds.client import hints_of, moved_to, retry_after
 from tidegate_apps.feeds.host_guard import FeedNetworkGuard
-from tidegate_apps.feeds.models import Source, public
+from tidegate_apps.feeds.models import PollRow, Source, public
 from tidegate_apps.feeds.notices import REASONS
 from tidegate_apps.feeds.parsing import Feed
 from tidegate_apps.feeds.state import FeedState, Hints
@@ -145,7 +144,7 @@ def test_each_situation_of_a_feed_has_its_state_and_its_sentence() -> None:
     rests = replace(
         SOURCE, feed_disabled_at=NOW, feed_disable_reason="not_found", disabled_by="auto", active_from=NOW + DAY
     )
-    ran = replace(polled, rest=CooldownState(failing_code="not_found", failing_count=3))
+    ran = replace(polled, run_type="not_found", run_length=3)
     rows = [
         (SOURCE, None, "new", "not polled yet"),
         (replace(SOURCE, enabled_n=0), polled, "paused", "switched off"),
@@ -187,10 +186,10 @@ def test_what_happened_to_a_feed_is_told_apart() -> None:
 
 def test_a_day_is_a_bar_of_half_hours_with_the_worst_of_each() -> None:
     beats = [
-        (NOW - 60, "ok", 200),
-        (NOW - 90, "network", 0),
-        (NOW - 2 * HOUR, "unmodified", 304),
-        (NOW - 2 * DAY, "ok", 200),
+        PollRow(NOW - 60, "ok", 200, 5, 0, None),
+        PollRow(NOW - 90, "network", 0, 5, 0, None),
+        PollRow(NOW - 2 * HOUR, "unmodified", 304, 5, 0, None),
+        PollRow(NOW - 2 * DAY, "ok", 200, 5, 0, None),
     ]
     found = pages.day_bar(beats, NOW)
 

@@ -6,17 +6,16 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tidegate import Queue, net
 from tidegate.apps import install
 from tidegate_apps.feeds.app import app
-from tidegate_apps.feeds.client import Fetching
 from tidegate_apps.feeds.jobs import user_agent
 from tidegate_apps.feeds.models import SourceRequest
 from tidegate_apps.feeds.parsing import parse
-from tidegate_apps.feeds.poll_results import state_of
 from tidegate_apps.feeds.poller import PollClock, Poller, PollPolicy
 from tidegate_apps.feeds.settings import FeedsSettings
 from tidegate_apps.feeds.state import FeedState
@@ -85,25 +84,21 @@ class Round:
         for n in range(1, len(states) + 1):
             self.there.db.all("set_due", source_id=n, due_at=0.0, due_why="asked")
 
-    def poll(self, total: float = 10.0) -> None:
+    def poll(self, total: float = 10.0, parse: Any = parse, allow: tuple[str, ...] = ("127.0.0.0/8",)) -> None:
         handler = logging.Handler()
         handler.emit = self.lines.append  # type: ignore[method-assign,assignment]
         logger = logging.getLogger("tidegate.feeds")
         logger.addHandler(handler)
+        agent = user_agent(FeedsSettings(contact="https://example.org/bot"))
 
         async def main() -> None:
             clock = self.queue.clock
-            async with net.Client(
-                user_agent=user_agent(FeedsSettings(contact="https://example.org/bot")),
-                allow=["127.0.0.0/8"],
-                ports=None,
-                total=total,
-            ) as client:
+            async with net.Client(user_agent=agent, allow=allow, ports=None, total=total) as client:
                 times = PollClock(
                     now=clock.now, monotonic=clock.monotonic, older_than=clock.older_than, rng=lambda: 0.5
                 )
                 policy = PollPolicy(paced=False, guard=None)
-                poller = Poller(self.there.db, self.there.jobs.manager, Fetching(client.get, parse), times, policy)
+                poller = Poller(self.there.db, self.there.jobs.manager, client.get, parse, times, policy)
                 await poller.run(lambda: False, drain=True)
 
         try:
@@ -117,9 +112,9 @@ class Round:
         self.poll()
 
     def state(self, id_: int) -> FeedState:
-        row = self.there.db.one("states", source_id=id_)
-        assert row is not None
-        return state_of(row)
+        state = self.there.db.first(FeedState, "states", source_id=id_)
+        assert state is not None
+        return state
 
     def items(self, id_: int) -> int:
         return len(self.there.db.all("items", source_id=id_, before=2**53, n=1000))
@@ -227,15 +222,7 @@ def test_a_permanent_redirect_is_adopted_after_three_polls(fresh: Round, state: 
 @pytest.mark.req("FEED-13")
 def test_a_private_address_is_refused_unless_it_is_allowed(fresh: Round) -> None:
     fresh.add("well")
-
-    async def main() -> None:
-        clock = fresh.queue.clock
-        async with net.Client(user_agent="test", ports=None) as client:
-            times = PollClock(now=clock.now, monotonic=clock.monotonic, older_than=clock.older_than)
-            fetching = Fetching(client.get, parse)
-            await Poller(fresh.there.db, fresh.there.jobs.manager, fetching, times).run(lambda: False, drain=True)
-
-    asyncio.run(main())
+    fresh.poll(allow=())
     assert fresh.state(1).last_error_type == "network"
     assert fresh.sim.asked() == []
 
@@ -243,16 +230,9 @@ def test_a_private_address_is_refused_unless_it_is_allowed(fresh: Round) -> None
 def test_a_bug_in_the_parser_is_loud_and_is_nobodys_fault(fresh: Round) -> None:
     fresh.add("well")
 
-    async def main() -> None:
-        async def broken(body: bytes, content_type: str, url: str) -> object:
-            raise RuntimeError("a bug of ours")
+    async def broken(body: bytes, content_type: str, url: str) -> object:
+        raise RuntimeError("a bug of ours")
 
-        clock = fresh.queue.clock
-        async with net.Client(user_agent="test", allow=["127.0.0.0/8"], ports=None) as client:
-            times = PollClock(now=clock.now, monotonic=clock.monotonic, older_than=clock.older_than)
-            fetching = Fetching(client.get, broken)  # type: ignore[arg-type]
-            await Poller(fresh.there.db, fresh.there.jobs.manager, fetching, times).run(lambda: False, drain=True)
-
-    asyncio.run(main())
+    fresh.poll(parse=broken)
     assert fresh.state(1).last_error_type == "unexpected"
     assert not fresh.state(1).rest.disabled

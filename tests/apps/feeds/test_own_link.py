@@ -22,12 +22,12 @@ def test_when_our_own_link_is_down_nothing_is_counted_and_it_is_said_once(
     caplog.set_level(logging.INFO)
     quick.sources.add_many([SourceRequest(feed_url=f"http://h{n}.example/f", interval=60.0) for n in range(40)], "ada")
     quick.clock.advance(60)
-    poller = quick.poller()
+    memory = quick.memory()
     down = net.Unreachable("no network")
     for n in range(40):
         quick.answers[f"http://h{n}.example/f"] = down
     for _ in range(30):
-        quick.poll(poller)
+        quick.poll(memory=memory)
         quick.clock.advance(400)
 
     states = [quick.state(n) for n in range(1, 41)]
@@ -39,7 +39,7 @@ def test_when_our_own_link_is_down_nothing_is_counted_and_it_is_said_once(
 
     quick.answers.clear()
     for _ in range(3):
-        quick.poll(poller)
+        quick.poll(memory=memory)
         quick.clock.advance(400)
     assert [text for _, text in lines(caplog)].count("own_link_back") == 1
     assert [notice[2] for notice in quick.notices() if notice[0] == "own_link"] == [False]
@@ -99,10 +99,10 @@ def test_what_is_refused_or_answered_badly_says_nothing_of_our_own_link(quick: D
     quick.sources.add_many([SourceRequest(feed_url=f"http://h{n}.example/f") for n in range(30)], "ada")
     for n in range(20):
         quick.answers[f"http://h{n}.example/f"] = failure
-    poller = quick.poller()
+    memory = quick.memory()
     for _ in range(10):
         quick.clock.advance(9 * HOUR)
-        quick.poll(poller)
+        quick.poll(memory=memory)
 
     assert [quick.state(n).rest.reason for n in range(1, 31)] == ["network"] * 20 + [None] * 10
     assert not [notice for notice in quick.notices() if notice[0] == "own_link"]

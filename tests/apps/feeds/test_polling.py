@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from tests.apps.feeds.building import DAY, HOUR, Desk, fetched, lines
+from tests.apps.feeds.building import DAY, HOUR, Desk, fetched, lines, words
 from tidegate import net
+from tidegate_apps.feeds.client import fetch
 from tidegate_apps.feeds.codes import PollError
-from tidegate_apps.feeds.models import Change, SourceRequest
+from tidegate_apps.feeds.models import Change, FeedAbout, SourceRequest
 from tidegate_apps.feeds.parsing import Feed, ParseError
 from tidegate_apps.feeds.parsing.pool import rows_of
 from tidegate_apps.feeds.poller import Poller
@@ -33,7 +34,7 @@ def test_entries_are_kept_once_and_updated_when_they_change(desk: Desk) -> None:
     desk.poll()
 
     assert desk.items() == ["three", "Zwei", "one"]
-    assert desk.there.db.one("details", source_id=source.id)[5] == 3  # type: ignore[index]
+    assert desk.there.db.first(FeedAbout, "details", source_id=source.id) == (URL, None, 3)
     beats = desk.there.db.all("beats", source_id=source.id, since=0.0, n=9)
     assert sorted(beat[4] for beat in beats) == [1, 2]
 
@@ -265,7 +266,7 @@ def test_a_poll_that_fails_keeps_its_address_and_what_is_behind_it(
     quick.add(URL)
     quick.answers[URL] = answer
     with pytest.raises(PollError) as raised:
-        quick.clock.run(quick.fetching.poll(quick.state(), quick.now))
+        quick.clock.run(fetch(quick.get, words, quick.state(), quick.now))
 
     error = raised.value
     assert (str(error.type), error.status_code, error.url) == (kind, status, URL)

@@ -303,7 +303,7 @@ def test_a_list_of_feeds_and_a_poll_of_many_are_one_line_each(desk: Desk) -> Non
 def test_a_poll_of_very_many_is_asked_for_in_pieces_and_is_one_line(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tidegate_apps.feeds.sources._BATCH_SIZE", 2)
+    monkeypatch.setattr("tidegate_apps.feeds.service._BATCH_SIZE", 2)
     wanted = [SourceRequest(feed_url=f"https://{n}.example/feed") for n in range(5)]
     ids = [id_ for id_ in desk.sources.add_many(wanted, "auto") if id_ is not None]
     desk.sources.disable(ids[3], "manual", "ann")

@@ -134,7 +134,7 @@ def test_patience_and_the_unknown_leave_a_feed_on_probation(kind: str) -> None:
 
 
 def test_a_late_answer_does_not_undo_what_a_person_ordered() -> None:
-    ordered = replace(FEED, rest=replace(FEED.rest, disabled_at=NOW, reason="manual", by="ada"))
+    ordered = replace(FEED, rest_at=NOW, rest_reason="manual", rest_by="ada")
 
     assert feed_state.record_success(ordered, OK, NOW + DAY, 0.5).change is CooldownChange.NONE
     assert feed_state.record_failure(ordered, error("gone"), NOW + DAY, 0.5).state.rest.reason == "manual"

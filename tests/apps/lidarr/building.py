@@ -17,7 +17,7 @@ from tidegate.guard import Tuning
 from tidegate_apps.lidarr import jobs
 from tidegate_apps.lidarr.app import app
 from tidegate_apps.lidarr.library_scan import ScanCounts
-from tidegate_apps.lidarr.models import SubmissionEntry, entry_of
+from tidegate_apps.lidarr.models import SubmissionEntry, SubmissionRow, entry_of
 from tidegate_apps.lidarr.settings import LidarrSettings
 from tidegate_apps.lidarr.submit_cycle import CycleReport
 from tidegate_apps.music.library import tables
@@ -137,7 +137,8 @@ class Round:
 
     def entries(self) -> list[SubmissionEntry]:
         return sorted(
-            (entry_of(row) for row in self.there.db.all("rows", below=2**53, n=100_000)), key=lambda each: each.id
+            (entry_of(row) for row in self.there.db.query_as(SubmissionRow, "rows", below=2**53, n=100_000)),
+            key=lambda each: each.id,
         )  # fmt: skip
 
     def entry(self, kind: str, mbid: str) -> SubmissionEntry:
@@ -145,8 +146,8 @@ class Round:
         return found
 
     def status(self, kind: str, entity_id: int) -> str | None:
-        row = self.there.db.one("entity", kind=kind, entity_id=entity_id)
-        return None if row is None else row[1]
+        row = self.there.db.one("shown", kind=kind, entity_id=entity_id)
+        return None if row is None else row[5]
 
     def badge(self, kind: str, entity_id: int) -> tuple[Any, ...] | None:
         """Word, tone, icon, tooltip and link that the library shows."""

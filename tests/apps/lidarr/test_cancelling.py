@@ -8,6 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.apps.lidarr.building import USER, Round
+from tests.web.local import LocalClient
 from tidegate.errors import Rejected
 from tidegate.web.app import build
 from tidegate.web.site import Site
@@ -16,7 +17,7 @@ from tidegate_apps.lidarr import service
 
 @pytest.fixture
 def web(quick: Round) -> TestClient:
-    return TestClient(
+    return LocalClient(
         build(Site(queue=quick.queue, apps=(quick.there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
     )
 

@@ -6,9 +6,9 @@ import dataclasses
 from unittest.mock import ANY
 
 import pytest
-from starlette.testclient import TestClient
 
 from tests.apps.lidarr.building import USER, Round
+from tests.web.local import LocalClient
 from tidegate.testing import Step
 from tidegate.web.app import build
 from tidegate.web.site import Site
@@ -52,7 +52,7 @@ def test_what_is_in_lidarr_gets_its_id_and_state_and_no_row(both: Round) -> None
 
     assert tally.as_json() == {"looked": 3, "found": 3, "queued": 0}
     assert both.entries() == []
-    assert both.there.db.one("entity", kind="artist", entity_id=1)[1:3] == ("monitored", made["id"])  # type: ignore[index]
+    assert both.there.db.one("shown", kind="artist", entity_id=1)[5:7] == ("monitored", made["id"])  # type: ignore[index]
     assert both.status("album", both.albums["album-0-0"]) == "monitored"
     assert both.status("album", both.albums["album-0-1"]) == "pending"
     assert both.badge("album", 1) == ("Monitored", "busy", "search", ANY, "/lidarr/to/album/1")
@@ -82,7 +82,7 @@ def test_an_album_without_the_id_of_its_artist_is_looked_up_and_only_what_lidarr
     both.sim.inside.catalogue["by-hand"] = ("By hand", ["there"])
     both.sim.inside.put_artist("by-hand", "By hand", albumsToMonitor=["there"])
     both.clock.advance("10s")
-    web = TestClient(
+    web = LocalClient(
         build(Site(queue=both.queue, apps=(both.there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
     )
 
@@ -90,7 +90,7 @@ def test_an_album_without_the_id_of_its_artist_is_looked_up_and_only_what_lidarr
         assert both.look().queued == queued
         there = both.sim.inside.album_of("there")
         assert there is not None
-        assert both.there.db.one("entity", kind="album", entity_id=both.albums["there"])[1:3] == (  # type: ignore[index]
+        assert both.there.db.one("shown", kind="album", entity_id=both.albums["there"])[5:7] == (  # type: ignore[index]
             "monitored", there["id"],
         )  # fmt: skip
         assert [(row[1], row[4]) for row in both.there.db.all("unsendable", n=10)] == [

@@ -43,9 +43,10 @@ def test_one_artist_that_lidarr_cannot_answer_for_keeps_no_other_from_the_queue(
 
     # The album waits until somebody knows whether its artist must be sent before it.
     assert [each.musicbrainz_id for each in quick.entries()] == ["artist-0", "artist-1", "album-0-0", "album-1-0"]
-    _, looked, found, queued, message = submit_status(quick.there).look or ()
-    assert (looked, found, queued) == (4, 0, 0)
-    assert numbers(message)[:1] == [1]
+    scan = submit_status(quick.there).look
+    assert scan is not None
+    assert (scan.looked, scan.found, scan.queued) == (4, 0, 0)
+    assert numbers(scan.message)[:1] == [1]
     assert quick.wake().submitted == 4
 
 

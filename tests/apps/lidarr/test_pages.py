@@ -16,6 +16,7 @@ from starlette.testclient import TestClient
 from tests.apps.lidarr.building import USER, Round
 from tests.databases import Database
 from tests.text import numbers
+from tests.web.local import LocalClient
 from tidegate.apps import Installed, install
 from tidegate.commands import AtServer
 from tidegate.testing import Step
@@ -31,7 +32,7 @@ API = "/api/v1"
 
 @pytest.fixture
 def web(quick: Round) -> Iterator[TestClient]:
-    with TestClient(
+    with LocalClient(
         build(Site(queue=quick.queue, apps=(quick.there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
     ) as found:
         found.headers["Origin"] = "http://localhost"
@@ -106,7 +107,7 @@ def test_an_entry_that_is_ready_says_what_keeps_all_of_them() -> None:
 
 
 def test_an_album_that_failed_with_its_artist_says_why_he_was_not_accepted(both: Round) -> None:
-    web = TestClient(
+    web = LocalClient(
         build(Site(queue=both.queue, apps=(both.there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
     )
     both.some(2, 1)
@@ -191,7 +192,7 @@ def test_an_entry_that_was_given_up_is_retried_from_page_api_and_command(quick: 
 
 
 def test_the_api_tells_what_the_page_shows(both: Round) -> None:
-    web = TestClient(
+    web = LocalClient(
         build(Site(queue=both.queue, apps=(both.there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
     )
     mixed(both)
@@ -272,7 +273,7 @@ def test_a_person_may_wake_it_now_and_have_it_look_again(quick: Round, web: Test
 
 def test_without_a_lidarr_the_page_says_what_to_set(quick_db: Database) -> None:
     with Round.opened(quick_db, base_url="") as at:
-        web = TestClient(
+        web = LocalClient(
             build(Site(queue=at.queue, apps=(at.there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
         )
         web.headers["Origin"] = "http://localhost"
@@ -329,7 +330,7 @@ def test_the_library_of_music_shows_the_same_badge_beside_a_track(quick: Round) 
     quick.track(quick.albums["album-0-0"], 1)
     quick.look()
     beside = install(music, quick.queue)
-    web = TestClient(
+    web = LocalClient(
         build(Site(queue=quick.queue, apps=(beside, quick.there))),
         client=("127.0.0.1", 50000),
         base_url="http://localhost",

@@ -9,10 +9,10 @@ from importlib import resources
 
 import apsw
 import pytest
-from starlette.testclient import TestClient
 
 from tests.apps.lidarr.building import Round
 from tests.databases import Database
+from tests.web.local import LocalClient
 from tidegate.apps import Page
 from tidegate.store.sql import bodies
 from tidegate.web.app import build
@@ -32,7 +32,7 @@ HUGE = "9" * 23
 def test_a_cursor_that_is_none_of_ours_is_refused_and_the_page_begins_anew(
     quick: Round, state: str, cursor: str
 ) -> None:
-    web = TestClient(
+    web = LocalClient(
         build(Site(queue=quick.queue, apps=(quick.there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
     )
 
@@ -67,7 +67,7 @@ def test_the_pages_and_looks_read_by_an_index(quick: Round, quick_db: Database, 
 
 
 def test_the_page_of_tracks_counts_each_state_up_to_a_limit(both: Round) -> None:
-    web = TestClient(
+    web = LocalClient(
         build(Site(queue=both.queue, apps=(both.there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
     )
     both.some(3, 0)
@@ -81,7 +81,7 @@ def test_the_page_of_tracks_counts_each_state_up_to_a_limit(both: Round) -> None
     assert ("Name artist-2" in page, "Name artist-0" in page) == (True, False)
     few = Page(path="/lidarr/few", show=partial(pages.show_tracks, limit=1))
     there = dataclasses.replace(both.there, app=dataclasses.replace(both.there.app, pages=[few]))
-    web = TestClient(
+    web = LocalClient(
         build(Site(queue=both.queue, apps=(there,))), client=("127.0.0.1", 50000), base_url="http://localhost"
     )
     assert 'Queued <span class="count">1+</span>' in web.get("/lidarr/few?kind=artist").text

@@ -11,7 +11,15 @@ import pytest
 from tidegate.settings import SettingsError, load
 from tidegate_apps.lidarr.app import app
 from tidegate_apps.lidarr.client import LidarrAlbum
-from tidegate_apps.lidarr.models import BADGE_STYLES, attempts_of, badge_of, entry_of, status_of, terminal_of
+from tidegate_apps.lidarr.models import (
+    BADGE_STYLES,
+    SubmissionRow,
+    attempts_of,
+    badge_of,
+    entry_of,
+    status_of,
+    terminal_of,
+)
 from tidegate_apps.lidarr.settings import LidarrSettings
 
 
@@ -89,7 +97,7 @@ def test_a_job_is_a_row_of_the_submission_queue(
         '"artist_id":1,"artist":"A"}}'
     )
     failed = state == "failed"
-    row: tuple[Any, ...] = (
+    row = SubmissionRow(
         5, state, args, attempt, deaths, 10, 100.0, 900.0, None, 200.0 if code else None, None, code,
         "It is down." if code else None, code if failed else None, "It is down." if failed else None, None, "queued",
     )  # fmt: skip

@@ -17,7 +17,7 @@ from tidegate.rules import Pack
 from tidegate.secrets import Secrets
 from tidegate_apps.music.app import app
 from tidegate_apps.music.client import Reply, ServiceError
-from tidegate_apps.music.health import OperationState, SyncDependencies, read
+from tidegate_apps.music.health import OperationState, SyncDependencies
 from tidegate_apps.music.jobs import sync_context
 from tidegate_apps.music.provider import (
     Batch,
@@ -201,11 +201,11 @@ class Studio:
         return [str(notice.kind) for event, notice in self.heard if user in (None, event.user)]
 
     def state(self, operation: str = "plays", user: str = "ada", provider: str = "svc") -> OperationState:
-        found = read(self.there.db.all("states_of", user_id=user))
+        found = self.there.db.query_as(OperationState, "states_of", user_id=user)
         return next(each for each in found if (each.provider, each.operation) == (provider, operation))
 
     def refs(self, user: str = "ada") -> list[str]:
-        rows = self.queue.store.read(lambda tx: tx.query("music.page_plays", {
+        rows = self.queue.store.read(lambda tx: tx.query("music.plays_of", {
             "user_id": user, "at": 1e18, "before": 2**53, "n": 10_000,
         }))  # fmt: skip
         return sorted(f"{row[2]} {row[4]}" for row in rows)

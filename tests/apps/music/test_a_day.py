@@ -96,7 +96,7 @@ class Day:
         self.clock.run(main())
 
     def kept(self, user: str, provider: str) -> list[tuple[int, str]]:
-        rows = self.there.db.all("page_plays", user_id=user, at=1e18, before=2**53, n=100_000)
+        rows = self.there.db.all("plays_of", user_id=user, at=1e18, before=2**53, n=100_000)
         return sorted((round(row[1]), row[4]) for row in rows if row[2] == provider)
 
     def heard(self, user: str, provider: str) -> list[tuple[int, str]]:

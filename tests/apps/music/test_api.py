@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 from tests.apps.music.serving import Served, installed
 from tests.text import message, names
 from tests.web.api.building import HERE
+from tests.web.local import LocalClient
 from tidegate.accounts import users
 from tidegate.store.base import Tx
 from tidegate.testing import Step
@@ -54,7 +55,7 @@ def client(served: Served) -> Iterator[TestClient]:
 
 @contextlib.contextmanager
 def opened(served: Served) -> Iterator[TestClient]:
-    with TestClient(build(served.site), client=("127.0.0.1", 50000), base_url=HERE) as found:
+    with LocalClient(build(served.site), client=("127.0.0.1", 50000), base_url=HERE) as found:
         yield found
 
 

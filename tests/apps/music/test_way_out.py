@@ -104,12 +104,15 @@ async def test_only_what_was_checked_is_connected_to_whatever_the_name_says_late
         named = Desk(desk.sim, desk.clock, way, f"http://music.test:{port}")
         provider = named.provider("navidrome")
         await provider.check()
+        await provider.check()  # by the same connection
         asked = desk.sim.asked("* /navidrome/rest/ping")[-1]
         assert (looks, asked.headers["host"]) == ([f"music.test:{port}"], f"music.test:{port}")
 
+    async with AddressCheckedTransport(look_up=look_up) as way:
+        named = Desk(desk.sim, desk.clock, way, f"http://music.test:{port}")
         with pytest.raises(net.BlockedAddress, match=r"music\.test .*\b169\.254\.169\.254"):
-            await provider.check()
-    assert len(desk.sim.asked("* /navidrome/rest/ping")) == 1
+            await named.provider("navidrome").check()
+    assert len(desk.sim.asked("* /navidrome/rest/ping")) == 2
 
 
 async def test_a_private_server_of_a_user_is_not_called_where_the_settings_forbid_it(desk: Desk) -> None:  # noqa: F811

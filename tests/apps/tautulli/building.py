@@ -22,7 +22,7 @@ from tidegate_apps.tautulli.client import TARGET, Tautulli
 from tidegate_apps.tautulli.guarded_client import Api, bare_client
 from tidegate_apps.tautulli.jobs import BY_CLOCK
 from tidegate_apps.tautulli.settings import TautulliSettings
-from tidegate_apps.tautulli.store import SyncState, state_of
+from tidegate_apps.tautulli.store import SyncState
 from tidegate_apps.tautulli.sync import HistorySync
 from tidegate_demo.simulators.tautulli import TautulliSimulator
 
@@ -62,7 +62,7 @@ class Desk:
 
     @property
     def state(self) -> SyncState:
-        return state_of(self.there.db.one("state"))
+        return self.there.db.first(SyncState, "state") or SyncState()
 
     @property
     def fresh(self) -> store.Freshness:

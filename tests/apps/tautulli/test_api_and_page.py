@@ -15,6 +15,7 @@ from starlette.testclient import TestClient
 from tests.apps.tautulli.building import Desk
 from tests.databases import Database
 from tests.text import message
+from tests.web.local import LocalClient
 from tidegate import Queue
 from tidegate.apps import install
 from tidegate.faults.codes import CORE
@@ -30,7 +31,7 @@ HISTORY, STATUS, PAGE = "/api/v1/tautulli/history", "/api/v1/tautulli/status", "
 
 def at(desk: Desk) -> TestClient:
     site = Site(queue=desk.queue, apps=(desk.there,), access=Authenticator([]))
-    return TestClient(
+    return LocalClient(
         build(site), client=("127.0.0.1", 50000), base_url="http://127.0.0.1", raise_server_exceptions=False
     )
 
@@ -180,7 +181,7 @@ def test_each_empty_page_says_what_comes_next(quick: Desk, web: TestClient, tmp_
     assert 'data-outcome="none"' in web.get(PAGE).text
     with Queue(f"sqlite:///{tmp_path / 'unset.db'}") as queue:
         there = install(app, queue, TautulliSettings())
-        with TestClient(
+        with LocalClient(
             build(Site(queue=queue, apps=(there,), access=Authenticator([]))),
             client=("127.0.0.1", 50000),
             base_url="http://127.0.0.1",

@@ -23,7 +23,7 @@ def running() -> Iterator[TautulliSimulator]:
 def sim(running: TautulliSimulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TautulliSimulator:
     running.reset()
     settings = f"""
-        url = "sqlite:///{tmp_path / "plays.db"}"
+        db = "sqlite:///{tmp_path / "plays.db"}"
         apps = ["tautulli"]
         [tautulli]
         url = "{running.url}"
@@ -58,7 +58,7 @@ def test_a_sync_says_what_it_found_and_the_status_how_fresh_that_is(
 def test_a_ping_says_whether_it_is_there(sim: TautulliSimulator, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["tautulli", "ping"]) == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"{sim.url} answers, in ")
+    assert said.startswith(f"{sim.url} responded in ")
     assert "Plex" in said
     assert run(["tautulli", "ping", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["plex_connected"] is True
@@ -116,7 +116,7 @@ def test_without_an_address_it_says_what_to_set(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert run(["tautulli", command, "--url", f"sqlite:///{tmp_path / 'a.db'}"]) == 3
+    assert run(["tautulli", command, "--db", f"sqlite:///{tmp_path / 'a.db'}"]) == 3
     assert "set tautulli.url" in capsys.readouterr().err
-    assert run(["tautulli", "status", "--url", f"sqlite:///{tmp_path / 'a.db'}"]) == 1
+    assert run(["tautulli", "status", "--db", f"sqlite:///{tmp_path / 'a.db'}"]) == 1
     assert "tautulli.url" in capsys.readouterr().out

@@ -98,7 +98,7 @@ def test_a_stop_cuts_a_call_that_hangs_and_the_breaker_hears_nothing_of_it(quick
         stoppable(client, lambda: quick.sim.calls() == 1, client.arnold)
     waits = BackgroundCall(client.arnold).come
     until(lambda: quick.sim.calls() == 2)
-    client.lines.cut()
+    client.connections.abort()
     with pytest.raises(CancelledError):
         waits.result(20)  # the simulator would end it after 30
     assert target.breaker is not None
@@ -119,7 +119,7 @@ def test_a_stop_does_not_wait_for_a_call_that_cannot_connect() -> None:
 
 def test_what_breaks_off_by_itself_is_a_failure_and_no_cut(quick: Desk) -> None:
     quick.sim.next("resets")
-    quick.client.lines.cut()
+    quick.client.connections.abort()
     with pytest.raises(httpx2.TransportError):
         quick.client.arnold()
 

@@ -93,7 +93,7 @@ class Lidarr(Part):
     def wrong(self) -> Iterator[str]:
         if lacks := self._lacks():
             yield f"Lidarr never got {lacks}"
-        if n := self.world.rows(OPEN)[0][0]:
+        if n := self.world.rows(f"{OPEN} and created_at < ?", self.world.judged_at)[0][0]:
             yield f"{n} entries are still open"
         if self.sim.inside.peak() > ROOM:
             yield f"Lidarr had {self.sim.inside.peak()} downloads, and has room for {ROOM}"

@@ -130,7 +130,7 @@ def test_files_are_written_where_they_are_wanted(tmp_path: Path) -> None:
     code, said = run("grafana", "--out", str(tmp_path / "new" / "boards"))
     written = sorted(path.name for path in (tmp_path / "new" / "boards").iterdir())
     assert (code, written) == (0, [f"tidegate-{name}.json" for name in sorted(BOARDS)])
-    assert said.count("wrote ") == len(BOARDS)
+    assert said.count("Wrote ") == len(BOARDS)
     assert run("alerts", "-o", str(tmp_path / "rules.yml"))[0] == 0
     assert (tmp_path / "rules.yml").read_text(encoding="utf-8") == run("alerts")[1]
     assert json.loads(run("grafana", "queues")[1]) == board("queues")
@@ -142,7 +142,7 @@ def test_files_are_written_where_they_are_wanted(tmp_path: Path) -> None:
     [
         (["grafana"], "targets, queues, workers"),
         (["grafana", "nothing"], "'nothing'"),
-        (["alerts", "--page", "here"], "--page: 'here' is no address"),
+        (["alerts", "--page", "here"], "--page: 'here' is not a URL"),
     ],
 )
 def test_a_mistake_is_one_line(args: list[str], said: str) -> None:

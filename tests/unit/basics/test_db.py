@@ -66,7 +66,7 @@ def test_it_may_read_what_it_likes(sql: str) -> None:
     ("text", "message"),
     [
         ("select 1;", "name"),
-        ("-- name: a\nselect 1;\n-- name: a\nselect 2;", "statement 'a' stands twice"),
+        ("-- name: a\nselect 1;\n-- name: a\nselect 2;", "statement 'a' is defined twice"),
         ("-- name: a\nselect {nothing};", "fragment"),
     ],
 )
@@ -76,7 +76,7 @@ def test_a_file_with_a_mistake_is_refused_when_it_is_loaded(text: str, message: 
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="is no folder"):
+    with pytest.raises(ValueError, match="folder"):
         Db(unopened, "convert", migrations=tmp_path / "nothing")
     with pytest.raises(ModuleNotFoundError):
         Db(unopened, "convert", "no_such_package")

@@ -167,7 +167,7 @@ def test_a_unique_is_told_which_states_there_are() -> None:
         while_mask({"gone", "done"})
     states = "queued, running, done, failed, cancelled"
     assert str(refused.value).startswith("while_: ['done', 'gone'] ")
-    assert str(refused.value).endswith(states)
+    assert states in str(refused.value)
     assert [while_mask({"queued", "running", each}) for each in JobState] == [3, 3, 7, 11, 19]
 
 

@@ -35,7 +35,7 @@ def test_what_is_not_ahead_of_now_or_a_hundred_years_away_is_refused_by_name(unt
 
 @pytest.mark.parametrize("until", [None, True, [NOW]])
 def test_what_is_no_time_is_refused_by_name(until: object) -> None:
-    words = r"^until: .* is no time; give '2h', a timedelta, a datetime or UNIX time$"
+    words = r"^until: .* is not a time; give '2h', a timedelta, a datetime or UNIX time$"
     with pytest.raises(TypeError, match=words):
         ahead(until, NOW)  # type: ignore[arg-type]
 

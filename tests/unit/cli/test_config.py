@@ -60,7 +60,7 @@ def test_every_value_is_shown_with_its_origin(command: Command, weather: None, m
     rows = {line.split()[0]: line.split()[1:] for line in run.out.splitlines()}
     assert run.code == 0
     assert rows["KEY"] == ["VALUE", "FROM"]
-    assert rows["url"] == ["sqlite:///tidegate.db", "default"]
+    assert rows["db"] == ["sqlite:///tidegate.db", "default"]
     assert rows["server.port"] == ["1001", "tidegate.toml"]
     assert rows["weather.station"] == ["south", "TIDEGATE_WEATHER_STATION"]
     assert rows["weather.api_key"] == ["********", "tidegate.toml"]
@@ -75,7 +75,7 @@ def test_a_section_and_a_key_can_be_asked_for(command: Command, weather: None) -
     lines = command("config", "show", "weather.station").out.splitlines()
     assert (lines[0], lines[2].split()[-1]) == ("weather.station = north", "default")
     assert names(lines[3], "station", "[weather]", "tidegate.toml", "TIDEGATE_WEATHER_STATION")
-    assert names(command("config", "url").out.splitlines()[-1], "tidegate.toml", "TIDEGATE_URL")
+    assert names(command("config", "db").out.splitlines()[-1], "tidegate.toml", "TIDEGATE_DB")
 
 
 def test_json_has_the_same(command: Command) -> None:
@@ -92,7 +92,7 @@ def test_json_has_the_same(command: Command) -> None:
 @pytest.mark.parametrize(
     ("key", "meant"),
     [("server.prot", "'server.port'"), ("port", "'server.port'"), ("sever", "'server'"), ("chekc", "'check'"),
-     ("zzzz", "`tidegate config`")],
+     ("zzzz", ": tidegate config")],
 )  # fmt: skip
 def test_an_unknown_key_gets_a_suggestion(command: Command, key: str, meant: str) -> None:
     run = command("config", key)

@@ -45,29 +45,29 @@ def sending(q: Queue, **options: Any) -> Any:
 
 
 def test_migrate_makes_a_database_and_then_has_nothing_to_do(command: Command, url: str) -> None:
-    assert command("db", "migrate", "--url", url).out.splitlines() == [f"applied {step}" for step in STEPS]
-    assert command("db", "migrate", "--url", url).out.count("\n") == 1
-    assert json.loads(command("db", "migrate", "--url", url, "--json").out) == {"applied": []}
+    assert command("db", "migrate", "--db", url).out.splitlines() == [f"applied {step}" for step in STEPS]
+    assert command("db", "migrate", "--db", url).out.count("\n") == 1
+    assert json.loads(command("db", "migrate", "--db", url, "--json").out) == {"applied": []}
 
 
 def test_status_says_what_is_there_and_what_is_missing(command: Command, url: str) -> None:
     Path("jobs.db").touch()
-    before = command("db", "status", "--url", url, "--json")
+    before = command("db", "status", "--db", url, "--json")
     assert before.code == Exit.NEGATIVE
     assert json.loads(before.out)["pending"] == STEPS
 
-    command("db", "migrate", "--url", url)
+    command("db", "migrate", "--db", url)
     with Queue(url) as q:
         sending(q).enqueue(1)
-    after = command("db", "status", "--url", url, "--json")
+    after = command("db", "status", "--db", url, "--json")
     assert after.code == Exit.OK
     about = json.loads(after.out)
     assert (about["pending"], about["epoch"], about["queues"]["mail"]) == ([], 0, {"ready": 1})
-    assert "mail: 1 ready" in command("db", "status", "--url", url).out
+    assert "mail: 1 ready" in command("db", "status", "--db", url).out
 
 
 def test_status_makes_no_database_where_there_is_none(command: Command, tmp_path: Path) -> None:
-    run = command("db", "status", "--url", f"sqlite:///{tmp_path / 'folder' / 'none.db'}")
+    run = command("db", "status", "--db", f"sqlite:///{tmp_path / 'folder' / 'none.db'}")
     assert (run.code, list(tmp_path.iterdir())) == (Exit.NOT_FOUND, [])
 
 
@@ -76,8 +76,8 @@ def test_asking_writes_nothing_into_a_database_of_somebody_else(command: Command
         theirs.execute("create table song (id integer primary key)")
     before = Path("jobs.db").read_bytes()
 
-    assert command("db", "status", "--url", url).code == Exit.NEGATIVE
-    assert command("jobs", "list", "--url", url).code == Exit.CONFIGURATION
+    assert command("db", "status", "--db", url).code == Exit.NEGATIVE
+    assert command("jobs", "list", "--db", url).code == Exit.CONFIGURATION
     with contextlib.closing(sqlite3.connect("jobs.db")) as theirs:
         assert theirs.execute("select name from sqlite_master").fetchall() == [("song",)]
     assert len(Path("jobs.db").read_bytes()) == len(before)
@@ -87,7 +87,7 @@ def test_a_schema_that_is_newer_than_the_program_is_refused(command: Command, ur
     row = {"app": "tidegate", "number": len(STEPS) + 1, "name": "later", "checksum": "x"}
     q.store.write(lambda tx: tx.query("migrated", row))
 
-    run = command("db", "status", "--url", url)
+    run = command("db", "status", "--db", url)
 
     assert (run.code, run.err.count("\n")) == (Exit.CONFIGURATION, 1)
     assert numbers(run.err) == [len(STEPS) + 1]
@@ -96,7 +96,7 @@ def test_a_schema_that_is_newer_than_the_program_is_refused(command: Command, ur
 def test_a_copy_is_made_while_others_write_and_appears_whole(command: Command, url: str, q: Queue) -> None:
     sending(q).enqueue_many([(1,), (2,), (3,)])
 
-    run = command("db", "backup", "copy.db", "--url", url)
+    run = command("db", "backup", "copy.db", "--db", url)
 
     assert run.code == 0
     assert stat.S_IMODE(Path("copy.db").stat().st_mode) == 0o600
@@ -109,9 +109,9 @@ def test_a_copy_does_not_write_over_a_file(command: Command, url: str, q: Queue)
     assert q.store.now() > 0
     Path("copy.db").write_text("precious")
 
-    run = command("db", "backup", "copy.db", "--url", url)
+    run = command("db", "backup", "copy.db", "--db", url)
     assert (run.code, Path("copy.db").read_text()) == (Exit.REFUSED, "precious")
-    assert command("db", "backup", "copy.db", "--replace", "--url", url).code == 0
+    assert command("db", "backup", "copy.db", "--replace", "--db", url).code == 0
 
 
 def claim(q: Queue, worker: str = "old") -> Any:
@@ -128,20 +128,20 @@ def test_the_database_is_not_its_own_copy(command: Command, url: str, q: Queue) 
 
     for name in ("jobs.db", "alias.db"):
         for made in ("backup", "--replace"), ("restore", "--yes"):
-            run = command("db", made[0], name, made[1], "--url", url)
+            run = command("db", made[0], name, made[1], "--db", url)
             assert (run.code, run.out, name in run.err) == (Exit.REFUSED, "", True)
     send.enqueue(2)
     assert Path("jobs.db").stat().st_ino == before
-    assert json.loads(command("db", "status", "--url", url, "--json").out)["queues"]["mail"] == {"ready": 2}
+    assert json.loads(command("db", "status", "--db", url, "--json").out)["queues"]["mail"] == {"ready": 2}
 
 
 def test_after_a_restore_leases_from_before_are_refused(command: Command, url: str, q: Queue) -> None:
     send = sending(q)
     job = send.enqueue(1)
-    command("db", "backup", "copy.db", "--url", url)
+    command("db", "backup", "copy.db", "--db", url)
     held = claim(q)  # after the copy was made: the copy has the job ready, with the fence before this one
 
-    run = command("db", "restore", "copy.db", "--yes", "--url", url, "--json")
+    run = command("db", "restore", "copy.db", "--yes", "--db", url, "--json")
 
     assert json.loads(run.out) == {"epoch": 1, "requeued": 0}
     assert q.get(job).state is JobState.QUEUED
@@ -155,10 +155,10 @@ def test_after_a_restore_leases_from_before_are_refused(command: Command, url: s
 def test_after_a_restore_no_id_is_given_out_again(command: Command, url: str, q: Queue) -> None:
     send = sending(q)
     send.enqueue(1)
-    command("db", "backup", "copy.db", "--url", url)
+    command("db", "backup", "copy.db", "--db", url)
     lost = send.enqueue(2)
 
-    command("db", "restore", "copy.db", "--yes", "--url", url)
+    command("db", "restore", "copy.db", "--yes", "--db", url)
 
     assert send.enqueue(3).id > lost.id + JUMP / 2
 
@@ -170,17 +170,17 @@ def test_what_ran_when_the_copy_was_made_is_queued_again_and_breakers_are_half_o
     job = send.enqueue(1)
     claim(q)
     q.target("api").force("open", "1h")
-    command("db", "backup", "copy.db", "--url", url)
+    command("db", "backup", "copy.db", "--db", url)
 
-    run = command("db", "restore", "copy.db", "--yes", "--url", url)
+    run = command("db", "restore", "copy.db", "--yes", "--db", url)
 
     assert numbers(run.out) == [1, 1]
     assert (q.get(job).state, q.get(job).attempt) == ("queued", 1)
     assert [event.kind for event in q.events(job)][-1] == "restored"
-    assert json.loads(command("targets", "list", "--json", "--url", url).out)[0]["breaker"] == "half-open"
-    assert command("db", "check", "--url", url).code == 0
-    command("db", "restore", "copy.db", "--yes", "--url", url)
-    assert json.loads(command("db", "status", "--url", url, "--json").out)["epoch"] == 1  # the copy's own, and one more
+    assert json.loads(command("targets", "list", "--json", "--db", url).out)[0]["breaker"] == "half-open"
+    assert command("db", "check", "--db", url).code == 0
+    command("db", "restore", "copy.db", "--yes", "--db", url)
+    assert json.loads(command("db", "status", "--db", url, "--json").out)["epoch"] == 1  # the copy's own, and one more
 
 
 def test_a_worker_that_runs_meanwhile_drops_its_results_and_goes_on(command: Command, url: str) -> None:
@@ -200,13 +200,13 @@ def test_a_worker_that_runs_meanwhile_drops_its_results_and_goes_on(command: Com
                     await job.save(done=True)
 
         job = send.enqueue(1)
-        command("db", "backup", "copy.db", "--url", url)
+        command("db", "backup", "copy.db", "--db", url)
 
         async def main() -> None:
             stop = asyncio.Event()
             working = asyncio.create_task(q.arun_worker(stop=stop))
             await began.wait()
-            restored = await asyncio.to_thread(command, "db", "restore", "copy.db", "--yes", "--url", url)
+            restored = await asyncio.to_thread(command, "db", "restore", "copy.db", "--yes", "--db", url)
             assert restored.code == 0, restored
             put_back.set()
             await done.wait()
@@ -216,7 +216,7 @@ def test_a_worker_that_runs_meanwhile_drops_its_results_and_goes_on(command: Com
         asyncio.run(asyncio.wait_for(main(), 120))
         assert ran == [(1, 1), (1, JUMP + 1)]
         assert q.get(job).state is JobState.DONE
-        assert command("db", "check", "--url", url).code == 0
+        assert command("db", "check", "--db", url).code == 0
 
 
 @pytest.mark.parametrize(("make", "says"), [("none", "cannot be read"), ("text", "SQLite"), ("cut", "damaged")])
@@ -226,12 +226,12 @@ def test_what_is_no_copy_is_not_put_back(command: Command, url: str, q: Queue, m
     if make == "text":
         Path("copy.db").write_text("not a database at all")
     if make == "cut":
-        command("db", "backup", "whole.db", "--url", url)
+        command("db", "backup", "whole.db", "--db", url)
         content = bytearray(Path("whole.db").read_bytes())
         content[8192:20480] = b"\x5a" * 12288
         Path("copy.db").write_bytes(content)
 
-    run = command("db", "restore", "copy.db", "--yes", "--url", url)
+    run = command("db", "restore", "copy.db", "--yes", "--db", url)
 
     assert run.code in (Exit.REFUSED, Exit.CONFIGURATION)
     assert says in run.err or make == "cut"
@@ -240,8 +240,8 @@ def test_what_is_no_copy_is_not_put_back(command: Command, url: str, q: Queue, m
 
 def test_what_a_restore_costs_is_said_before_it_is_done(command: Command, url: str, q: Queue) -> None:
     assert q.store.now() > 0
-    asked = command("db", "restore", "copy.db", "--url", url)
-    finishing = command("db", "restore", "--url", "postgresql://127.0.0.1:1/jobs")
+    asked = command("db", "restore", "copy.db", "--db", url)
+    finishing = command("db", "restore", "--db", "postgresql://127.0.0.1:1/jobs")
 
     for run in asked, finishing:
         assert (run.code, run.out, "--yes" in run.err) == (Exit.REFUSED, "", True)
@@ -250,10 +250,10 @@ def test_what_a_restore_costs_is_said_before_it_is_done(command: Command, url: s
 
 def test_check_finds_numbers_that_are_not_true(command: Command, url: str, q: Queue) -> None:
     sending(q).enqueue_many([(1,), (2,)])
-    assert command("db", "check", "--url", url).out == "All is well.\n"
+    assert command("db", "check", "--db", url).out == "No problems found.\n"
     q.store.write(lambda tx: settle.count_moves(tx, {("mail", "ready", "done"): 1}))
 
-    run = command("db", "check", "--url", url, "--json")
+    run = command("db", "check", "--db", url, "--json")
 
     assert run.code == Exit.NEGATIVE
     assert [numbers(each) for each in json.loads(run.out)["wrong"]] == [[1, 0], [1, 2]]
@@ -267,7 +267,7 @@ def test_check_finds_damage(command: Command, url: str) -> None:
     content[-8192:] = b"\x5a" * 8192
     Path("jobs.db").write_bytes(content)
 
-    assert command("db", "check", "--url", url).code != 0
+    assert command("db", "check", "--db", url).code != 0
 
 
 @pytest.mark.parametrize("db", [POSTGRES], indirect=True)
@@ -277,16 +277,16 @@ def test_postgres_is_copied_by_its_own_tools_and_a_restore_is_finished_here(comm
         job = send.enqueue(1)
         held = claim(q)
 
-        assert command("db", "backup", "copy.db", "--url", db.url).code == Exit.REFUSED
-        assert command("db", "restore", "copy.db", "--yes", "--url", db.url).code == Exit.REFUSED
-        run = command("db", "restore", "--yes", "--url", db.url, "--json")
+        assert command("db", "backup", "copy.db", "--db", db.url).code == Exit.REFUSED
+        assert command("db", "restore", "copy.db", "--yes", "--db", db.url).code == Exit.REFUSED
+        run = command("db", "restore", "--yes", "--db", db.url, "--json")
 
         assert json.loads(run.out) == {"epoch": 1, "requeued": 1}
         assert q.get(job).state is JobState.QUEUED
         assert claim(q, "new").fence == held.fence + JUMP + 1
         assert send.enqueue(2).id > JUMP
-        assert command("db", "check", "--url", db.url).out == "All is well.\n"
-        assert json.loads(command("db", "status", "--url", db.url, "--json").out)["database"] == "postgres"
+        assert command("db", "check", "--db", db.url).out == "No problems found.\n"
+        assert json.loads(command("db", "status", "--db", db.url, "--json").out)["database"] == "postgres"
 
 
 def test_the_password_of_a_url_is_not_shown() -> None:

@@ -40,7 +40,7 @@ def test_when_all_is_well_it_says_so(command: Command) -> None:
 
     assert (run.code, run.err) == (0, "")
     assert [line for line in run.out.splitlines() if not line.startswith(" ")] == [
-        "Settings", "Store", "Workers", "Targets", "Security", "", "All is well.",
+        "Settings", "Store", "Workers", "Targets", "Security", "", "No problems found.",
     ]  # fmt: skip
     assert {line.split()[0] for line in run.out.splitlines() if line.startswith("  ")} == {"ok"}
 
@@ -83,7 +83,7 @@ def test_a_mistake_in_the_settings_hides_nothing_else(command: Command, monkeypa
 
 
 def test_a_database_that_cannot_be_told_is_said_once(command: Command) -> None:
-    run = command("doctor", "--url", "mysql://ada:geheim@host/db")
+    run = command("doctor", "--db", "mysql://ada:geheim@host/db")
 
     assert run.code == Exit.NEGATIVE
     assert run.out.count("error") == 2  # of the finding, and in the sum
@@ -91,7 +91,7 @@ def test_a_database_that_cannot_be_told_is_said_once(command: Command) -> None:
 
 
 def test_another_database_may_be_asked_for(command: Command) -> None:
-    run = command("doctor", "--url", "sqlite:///none.db", "--json")
+    run = command("doctor", "--db", "sqlite:///none.db", "--json")
 
     reachable = next(each for each in json.loads(run.out)["findings"] if each["id"] == "store.reachable")
     assert (reachable["status"], "none.db" in reachable["fact"]) == ("warn", True)
@@ -100,10 +100,10 @@ def test_another_database_may_be_asked_for(command: Command) -> None:
 
 @pytest.mark.parametrize(
     ("text", "file", "mode", "warned"),
-    [("url = 'postgresql://ada:geheim@127.0.0.1:1/x?connect_timeout=1'\n", "tidegate.toml", 0o644, True),
-     ("url = 'postgresql://ada:geheim@127.0.0.1:1/x?connect_timeout=1'\n", "tidegate.toml", 0o600, False),
-     ("url = 'sqlite:///tidegate.db'\n", "tidegate.toml", 0o644, False),
-     ("url = 'file:db.txt'\n", "db.txt", 0o644, True), ("url = 'file:db.txt'\n", "db.txt", 0o600, False)],
+    [("db = 'postgresql://ada:geheim@127.0.0.1:1/x?connect_timeout=1'\n", "tidegate.toml", 0o644, True),
+     ("db = 'postgresql://ada:geheim@127.0.0.1:1/x?connect_timeout=1'\n", "tidegate.toml", 0o600, False),
+     ("db = 'sqlite:///tidegate.db'\n", "tidegate.toml", 0o644, False),
+     ("db = 'file:db.txt'\n", "db.txt", 0o644, True), ("db = 'file:db.txt'\n", "db.txt", 0o600, False)],
 )  # fmt: skip
 def test_a_file_with_a_secret_that_everybody_can_read_is_a_warning(
     command: Command, text: str, file: str, mode: int, warned: bool

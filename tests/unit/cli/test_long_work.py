@@ -143,15 +143,15 @@ def test_a_migration_that_was_stopped_goes_on_later(url: str) -> None:
 
 @pytest.mark.parametrize("options", [(), ("--json",)], ids=["lines", "json"])
 def test_nobody_who_is_no_terminal_sees_a_bar(command: Command, q: Queue, url: str, options: tuple[str, ...]) -> None:
-    assert command("jobs", "retry", "--queue", "mail", "--expect", str(JOBS), "--url", url, *options).err == ""
-    assert command("db", "backup", "copy.db", "--url", url, *options).err == ""
-    assert command("db", "restore", "copy.db", "--yes", "--url", url, *options).err == ""
-    assert command("db", "migrate", "--url", url, *options).err == ""
+    assert command("jobs", "retry", "--queue", "mail", "--expect", str(JOBS), "--db", url, *options).err == ""
+    assert command("db", "backup", "copy.db", "--db", url, *options).err == ""
+    assert command("db", "restore", "copy.db", "--yes", "--db", url, *options).err == ""
+    assert command("db", "migrate", "--db", url, *options).err == ""
 
 
 @pytest.mark.parametrize(("options", "bar"), [((), True), (("--json",), False)], ids=["lines", "json"])
 def test_a_terminal_shows_a_bar_beside_clean_output(q: Queue, url: str, options: tuple[str, ...], bar: bool) -> None:
-    out, shown = at_a_terminal("jobs", "retry", "--queue", "mail", "--expect", str(JOBS), "--url", url, *options)
+    out, shown = at_a_terminal("jobs", "retry", "--queue", "mail", "--expect", str(JOBS), "--db", url, *options)
 
     assert ("Retrying" in shown and f"of {JOBS}" in shown) is bar
     assert (numbers(out) == [JOBS, 1]) is bar

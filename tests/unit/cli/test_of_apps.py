@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from tests.text import names
-from tidegate.cli.root import OURS, run
+from tidegate.cli.root import APPS, run
 from tidegate.commands import AtServer, CliError, Exit, at_server
 
 
@@ -26,7 +26,7 @@ def look(at: AtServer, city: str) -> int:
     """Says where it looks."""
     if city == "Atlantis":
         raise CliError("there is no Atlantis", Exit.NOT_FOUND)
-    at.say({"city": city, "config": str(at.config), "url": at.url}, f"{city} at {at.url}")
+    at.say({"city": city, "config": str(at.config), "db": at.db}, f"{city} at {at.db}")
     return Exit.NEGATIVE
 
 
@@ -35,8 +35,8 @@ def asked(*args: str) -> click.testing.Result:
 
 
 def test_the_options_reach_the_command_in_one_value_before_its_own() -> None:
-    found = asked("Oslo", "--config", "there.toml", "--url", "sqlite:///there.db", "--json")
-    assert json.loads(found.output) == {"city": "Oslo", "config": "there.toml", "url": "sqlite:///there.db"}
+    found = asked("Oslo", "--config", "there.toml", "--db", "sqlite:///there.db", "--json")
+    assert json.loads(found.output) == {"city": "Oslo", "config": "there.toml", "db": "sqlite:///there.db"}
     assert asked("Oslo").output == "Oslo at None\n"
 
 
@@ -59,7 +59,7 @@ def test_names_that_strangers_gave_a_feed_are_not_obeyed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    here = ["--url", f"sqlite:///{tmp_path / 'feeds.db'}"]
+    here = ["--db", f"sqlite:///{tmp_path / 'feeds.db'}"]
     (tmp_path / "in.opml").write_text(
         '<opml version="2.0"><body><outline text="a&#x9b;31mb" xmlUrl="http://feed.example/a"/></body></opml>'
     )
@@ -89,13 +89,13 @@ def test_a_database_that_a_command_makes_is_told_once(
     assert "tidegate.db" not in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("app", OURS)
+@pytest.mark.parametrize("app", APPS)
 def test_the_list_of_verbs_says_of_an_application_what_it_says_itself(
     app: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run([app, "--help"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert OURS[app] in said
+    assert APPS[app] in said
     assert "... " not in said.removeprefix(f"Usage: tidegate {app} [OPTIONS] COMMAND [ARGS]...")
     assert run(["--help"]) == 0
-    assert OURS[app] in " ".join(capsys.readouterr().out.split())
+    assert APPS[app] in " ".join(capsys.readouterr().out.split())

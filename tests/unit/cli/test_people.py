@@ -47,7 +47,7 @@ def test_the_first_user_can_be_added_before_the_first_start(
     (folder / "new").mkdir()
     monkeypatch.chdir(folder / "new")
     listed = command("user", "list")
-    assert (listed.code, listed.err.count("which database?")) == (Exit.USAGE, 1)
+    assert (listed.code, listed.err.count("TIDEGATE_DB")) == (Exit.USAGE, 1)
 
     run = command("user", "add", "ada", "--role", "admin", "--password-stdin", stdin=TYPED)
 
@@ -71,7 +71,7 @@ def test_a_first_user_who_is_refused_leaves_no_database_behind(
 ) -> None:
     new = tmp_path / "new"
     new.mkdir()
-    run = command("user", "add", *args, "--url", f"sqlite:///{new / 'tidegate.db'}", stdin=typed)
+    run = command("user", "add", *args, "--db", f"sqlite:///{new / 'tidegate.db'}", stdin=typed)
 
     assert (run.code, says in run.err) == (code, True), run.err
     assert list(new.iterdir()) == []
@@ -85,7 +85,7 @@ def test_people_are_listed_changed_and_removed(command: Command) -> None:
     assert [(each["name"], each["role"]) for each in listed] == [("ada", "admin"), ("bob", "viewer")]
     assert "argon2" not in command("user", "list", "--json").out
 
-    assert command("user", "role", "bob", "operator").out.split()[::2] == ["bob", "operator"]
+    assert command("user", "role", "bob", "operator").out.split()[::4] == ["bob", "operator."]
     assert command("user", "remove", "bob").out == "bob is removed.\n"
     assert command("user", "remove", "bob").code == Exit.NOT_FOUND
 

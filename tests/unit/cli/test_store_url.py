@@ -48,20 +48,20 @@ def test_the_nearest_source_wins(command: Command, monkeypatch: pytest.MonkeyPat
     for name in ("tidegate", "file", "other", "variable", "flag"):
         made(name)
     assert queue_seen(command) == "tidegate"
-    Path("tidegate.toml").write_text("url = 'sqlite:///file.db'\n[nobody]\nknows = 'this'\n")
+    Path("tidegate.toml").write_text("db = 'sqlite:///file.db'\n[nobody]\nknows = 'this'\n")
     assert queue_seen(command) == "file"
-    Path("other.toml").write_text("url = 'env:OTHER'\n")
+    Path("other.toml").write_text("db = 'env:OTHER'\n")
     monkeypatch.setenv("OTHER", "sqlite:///other.db")
     assert queue_seen(command, "--config", "other.toml") == "other"
     monkeypatch.setenv("TIDEGATE_CONFIG", "other.toml")
     assert queue_seen(command) == "other"
-    monkeypatch.setenv("TIDEGATE_URL", "sqlite:///variable.db")
+    monkeypatch.setenv("TIDEGATE_DB", "sqlite:///variable.db")
     assert queue_seen(command) == "variable"
-    assert queue_seen(command, "--url", "sqlite:///flag.db") == "flag"
+    assert queue_seen(command, "--db", "sqlite:///flag.db") == "flag"
 
 
 def test_a_reference_may_stand_in_the_variable(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TIDEGATE_URL", "file:where.txt")
+    monkeypatch.setenv("TIDEGATE_DB", "file:where.txt")
     Path("where.txt").write_text(made("far"))
 
     assert queue_seen(command) == "far"
@@ -75,40 +75,40 @@ def test_a_reference_starts_where_the_command_does_as_it_does_for_the_server(
     Path("where.txt").write_text(made("near"))
     Path("etc/where.txt").write_text(made("far"))
 
-    assert queue_seen(command, "--config", "etc/tidegate.toml", "--url", "file:where.txt") == "near"
-    monkeypatch.setenv("TIDEGATE_URL", "file:where.txt")
+    assert queue_seen(command, "--config", "etc/tidegate.toml", "--db", "file:where.txt") == "near"
+    monkeypatch.setenv("TIDEGATE_DB", "file:where.txt")
     assert queue_seen(command, "--config", "etc/tidegate.toml") == "near"
-    assert load(file="etc/tidegate.toml").values.url == "sqlite:///near.db"
+    assert load(file="etc/tidegate.toml").values.db == "sqlite:///near.db"
 
 
 def test_a_wrong_reference_is_named_as_it_was_given(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    run = command("jobs", "list", "--url", "env:NOBODY")
+    run = command("jobs", "list", "--db", "env:NOBODY")
     assert run.code == Exit.CONFIGURATION
-    assert names(run.err, "--url: ", "NOBODY")
+    assert names(run.err, "--db: ", "NOBODY")
 
-    monkeypatch.setenv("TIDEGATE_URL", "env:NOBODY")
-    assert names(command("jobs", "list").err, "TIDEGATE_URL: ", "NOBODY")
+    monkeypatch.setenv("TIDEGATE_DB", "env:NOBODY")
+    assert names(command("jobs", "list").err, "TIDEGATE_DB: ", "NOBODY")
 
 
 def test_without_any_of_them_it_is_asked_for(command: Command) -> None:
     run = command("jobs", "list")
 
     assert (run.code, run.out, run.err.count("\n")) == (Exit.USAGE, "", 1)
-    assert names(run.err, "--url", "TIDEGATE_URL", "tidegate init")
+    assert names(run.err, "--db", "TIDEGATE_DB", "tidegate init")
 
 
 def test_settings_that_cannot_be_read_are_exit_code_3(command: Command) -> None:
-    Path("tidegate.toml").write_text("url = \n")
+    Path("tidegate.toml").write_text("db = \n")
 
     run = command("jobs", "list")
 
     assert run.code == Exit.CONFIGURATION
-    assert names(run.err, "tidegate.toml", "line 1, column 7")
+    assert names(run.err, "tidegate.toml", "line 1, column 6")
     assert command("jobs", "list", "--config", "none.toml").code == Exit.CONFIGURATION
-    assert command("jobs", "list", "--url", "sqlite:///none.db").code == Exit.NOT_FOUND
+    assert command("jobs", "list", "--db", "sqlite:///none.db").code == Exit.NOT_FOUND
 
 
-@pytest.mark.parametrize("options", [[], ["--url", "sqlite:///tidegate.db"]], ids=["of the settings", "given"])
+@pytest.mark.parametrize("options", [[], ["--db", "sqlite:///tidegate.db"]], ids=["of the settings", "given"])
 def test_no_model_is_needed_to_find_the_database(options: list[str]) -> None:
     made("tidegate")
     Path("tidegate.toml").touch()
@@ -136,6 +136,6 @@ def test_a_folder_of_another_user_is_one_line(command: Command, monkeypatch: pyt
 
     monkeypatch.setattr(Path, "exists", exists)  # what it does there, but not to root
     for verb in (("jobs", "list"), ("db", "status"), ("user", "add", "ada", "--role", "admin")):
-        run = command(*verb, "--url", "sqlite:////var/lib/tidegate/tidegate.db")
+        run = command(*verb, "--db", "sqlite:////var/lib/tidegate/tidegate.db")
         assert (run.code, run.out, run.err.count("\n")) == (Exit.CONFIGURATION, "", 1)
         assert "/var/lib/tidegate/tidegate.db" in run.err

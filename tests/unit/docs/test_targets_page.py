@@ -37,7 +37,7 @@ def test_every_default_that_is_a_plain_value_is_the_one_of_the_code() -> None:
         known = inspect.signature(Target).parameters[name].default
         if isinstance(known, bool):
             assert default == str(known)
-        elif name in ("when_open", "profile", "breaker_per"):
+        elif name in ("when_open", "profile", "breaker_per", "confirm"):
             assert default == f'"{known}"'
         elif known == "profile":
             assert default == "the profile's"

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import http.client
+import importlib
 import json
 import socket
 import ssl
+import sys
+import sysconfig
 import urllib.request
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from email.message import EmailMessage
 from email.mime.text import MIMEText
+from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import aiohttp
 import httpx
@@ -42,17 +47,30 @@ def verdict(fn: Callable[[], object]) -> Fault:
 
 
 def of_aiohttp(**options: Any) -> None:
+    of_aiohttp_at(URL, **options)
+
+
+def of_aiohttp_at(url: str, **options: Any) -> None:
     async def main() -> None:
-        async with aiohttp.ClientSession() as session, session.get(URL, **options):
+        async with aiohttp.ClientSession() as session, session.get(url, **options):
             pass
 
     asyncio.run(main())
 
 
-def in_library(module: str, function: str, what: str) -> Callable[[], object]:
+def header_with_a_line_break() -> None:
+    connection = http.client.HTTPConnection("127.0.0.1:9")
+    connection.putrequest("GET", "/")
+    connection.putheader("a", "b\nc")
+
+
+INSTALLED = f"{sysconfig.get_path('purelib')}/client.py"
+
+
+def in_library(module: str, function: str, what: str, file: str = INSTALLED) -> Callable[[], object]:
     """A function of a client library that runs *what*."""
     names: dict[str, Any] = {"__name__": module}
-    exec(compile(f"def {function}():\n    {what}", "client.py", "exec"), names)
+    exec(compile(f"def {function}():\n    {what}", file, "exec"), names)
     found: Callable[[], object] = names[function]
     return found
 
@@ -77,6 +95,24 @@ MISTAKES: dict[str, Callable[[], object]] = {
     "EmailMessage": lambda: EmailMessage().set_content(NONE),
     "urlopen": lambda: urllib.request.urlopen(NONE),
     "urllib data": lambda: urllib.request.urlopen(urllib.request.Request(URL, data=b"".decode())),  # type: ignore[arg-type]
+    "httpx URL": lambda: httpx.get("http://[::1/"),
+    "httpx scheme": lambda: httpx.get("nope.invalid/path"),
+    "requests without a scheme": lambda: requests.get("nope.invalid"),
+    "requests scheme": lambda: requests.get("gopher://nope.invalid"),
+    "requests URL": lambda: requests.get("http://"),
+    "requests header": lambda: requests.get(URL, headers={"a": "b\nc"}),
+    "requests JSON": lambda: requests.post(URL, json=float("nan")),
+    "requests timeout": lambda: requests.get(URL, timeout=-1),
+    "requests timeout text": lambda: requests.get(URL, timeout=cast("Any", "soon")),
+    "aiohttp URL": lambda: of_aiohttp_at("http://"),
+    "http.client URL": lambda: http.client.HTTPConnection("nope.invalid:port"),
+    "http.client header": header_with_a_line_break,
+    "urllib scheme": lambda: urllib.request.urlopen("nope.invalid"),
+    "host name": lambda: socket.create_connection(("a" * 70 + ".example", 80)),
+    "own number": lambda: int("abc"),
+    "ssl file": lambda: ssl.create_default_context(cafile=__file__),
+    "ssl key": lambda: ssl.create_default_context().load_cert_chain(__file__),
+    "SDK value": in_library("openai.resources", "retrieve", "raise ValueError('Expected a non-empty value')"),
     "SDK argument": in_library("openai.resources", "create", "None.upper()"),
 }
 
@@ -98,6 +134,7 @@ def test_a_wrong_argument_to_a_client_library_is_the_programs(fn: Callable[[], o
         ("openai._base_client", "_parser", "''._set_private_attributes()"),
         ("botocore.parsers", "_parse_shape", "None.text"),
         ("spotipy.client", "current_user", "{}['items']"),
+        ("urllib3.response", "read_chunked", "int('chunk')"),
         ("json", "loads", "b'\\xff'.decode()"),
         ("email.feedparser", "_parsegen", "[][0]"),
     ],
@@ -178,7 +215,7 @@ def test_a_group_is_the_programs_if_each_of_its_members_is() -> None:
     assert isinstance(other, Exception)
 
     assert is_own_bug(group(bug, ExceptionGroup("inner", [other])))
-    assert not is_own_bug(group(bug, ValueError("unknown")))
+    assert not is_own_bug(group(bug, LookupError("unknown")))
     assert not is_own_bug(group(bug, ExceptionGroup("inner", [KeyError("never raised")])))
     assert not is_own_bug(group(*[bug] * 1001)), "the walk has an end"
     fault = classify(group(bug))
@@ -198,3 +235,59 @@ def test_the_message_of_a_plain_type_is_read_if_a_response_was() -> None:
     assert not has_readable_text(raised(in_library("urllib3.poolmanager", "request", words)))
     assert verdict(lambda: urllib.request.urlopen("example.com")).code == "bad_address"
     assert verdict(lambda: socket.create_connection(("a" * 70 + ".example", 80))).code == "bad_address"
+
+
+@pytest.mark.parametrize("module", ["github", "jira", "telegram.bot", "requests_helper", "http"])
+@pytest.mark.parametrize("what", ["{}['items']", "[][0]", "int('abc')"])
+def test_a_module_of_the_program_that_is_called_like_a_library_is_not_one(
+    module: str, what: str, tmp_path: Path
+) -> None:
+    assert verdict(in_library(module, "read", what, str(tmp_path / "client.py"))).own_bug
+
+
+def test_a_vendored_copy_inside_an_installed_library_is_a_library() -> None:
+    vendored = f"{sysconfig.get_path('purelib')}/acme/_vendor/urllib3/response.py"
+    assert not verdict(in_library("urllib3.response", "read", "{}['x']", vendored)).own_bug
+
+
+def test_a_class_of_the_program_does_not_become_one_of_a_library_by_its_module(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "jira.py").write_text("class Late(LookupError): pass\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    jira = importlib.import_module("jira")
+    monkeypatch.delitem(sys.modules, "jira")
+    monkeypatch.setitem(sys.modules, "jira", jira)  # and removed after the test
+    assert not has_readable_text(jira.Late("connection timed out"))
+
+
+def redirected_to(target: str) -> Callable[[], object]:
+    """Requests follows a redirect to *target*."""
+
+    class Redirects(requests.adapters.BaseAdapter):
+        def send(self, request: requests.PreparedRequest, **_: Any) -> requests.Response:  # type: ignore[override]
+            response = requests.Response()
+            response.status_code, response.url, response.request = 302, str(request.url), request
+            response.headers["Location"] = target
+            response._content = b""  # noqa: SLF001 - as its adapter does
+            response.raw = BytesIO()
+            return response
+
+        def close(self) -> None: ...
+
+    session = requests.Session()
+    session.mount("http://", Redirects())
+    return lambda: session.get(URL)
+
+
+@pytest.mark.parametrize("target", ["http://", "gopher://nope.invalid/"])
+def test_a_redirect_to_a_url_that_cannot_be_sent_is_the_services(target: str) -> None:
+    assert not verdict(redirected_to(target)).own_bug
+
+
+@pytest.mark.parametrize(
+    ("function", "own"), [("do_handshake", False), ("read", False), ("load_cert_chain", True), ("wrap_context", True)]
+)
+def test_a_tls_error_is_the_programs_unless_the_peer_took_part(function: str, own: bool) -> None:
+    fault = verdict(in_library("ssl", function, "raise __import__('ssl').SSLError(1, 'no start line')"))
+    assert (fault.own_bug, fault.code) == (own, "network")

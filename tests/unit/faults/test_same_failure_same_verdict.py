@@ -81,7 +81,7 @@ STREAM = {"asyncio": ("cut_short", "kind:cut")}
 AIOHTTP_CUT = {"aiohttp": ("cut_short", "kind:cut")}
 # openai hands a text to code that expects an object, and fails on that.
 OPENAI_TEXT = {"openai": ("unexpected", "unknown"), "openai_async": ("unexpected", "unknown")}
-PLAIN_VALUE_ERROR = {"urllib": ("bad_address", "text:invalid ipv6 url")}
+PLAIN_VALUE_ERROR = {"urllib": ("bad_address", "own_bug:invalid ipv6 url")}
 
 ROWS = (
     transient("nobody listens", refused, "network", "kind:refused", clients=ALL),
@@ -120,11 +120,11 @@ ROWS = (
            clients=tuple(name for name in REDIRECTING if name != "urllib")),
     config("a redirect to itself", over(says(answer(302, Location="/path"))), "redirected", "status:302", status=302,
            clients=("urllib",)),
-    config("an address that cannot be read", at("http://[::1/path"), "bad_address", "kind:bad_url",
+    config("an address that cannot be read", at("http://[::1/path"), "bad_address", "own_bug:bad_url",
            clients=REDIRECTING, but=PLAIN_VALUE_ERROR),
-    config("an address without a scheme", at("nope.invalid/path"), "bad_address", "kind:bad_url", clients=PARSING,
-           but={"urllib": ("bad_address", "text:unknown url type")}),
-    config("an unknown scheme", at("gopher://127.0.0.1:9/path"), "bad_address", "kind:bad_url", clients=REDIRECTING),
+    config("an address without a scheme", at("nope.invalid/path"), "bad_address", "own_bug:bad_url", clients=PARSING,
+           but={"urllib": ("bad_address", "own_bug:unknown url type")}),
+    config("an unknown scheme", at("gopher://127.0.0.1:9/path"), "bad_address", "own_bug:bad_url", clients=REDIRECTING),
     status(400, "bad_request", "item", "item", retriable=False),
     status(401, "unauthorized", "auth", "credential", retriable=False),
     status(402, "quota_exhausted", "quota", "target", retriable=False),

@@ -81,7 +81,7 @@ def test_an_adapter_is_one_around_any_other_and_refuses_what_is_none() -> None:
 
     assert made.max_retries is inner.max_retries
     made.close()
-    with pytest.raises(TypeError, match=r"^inner: "):
+    with pytest.raises(TypeError, match=r"^inner "):
         Scene().target.adapter(object())
 
 

@@ -144,7 +144,7 @@ def test_a_refusal_is_dated_from_when_it_opened_whoever_asked_when() -> None:
         ("closed", "soon", ValueError, r"until: .*'soon'"),
         ("closed", "0s", ValueError, r"until: .*'0s'"),
         ("open", None, TypeError, "until: "),
-        ("open", True, TypeError, r"until: True is no time"),
+        ("open", True, TypeError, r"until: True is not a time"),
     ],
 )
 def test_an_end_that_is_none_is_refused_and_nothing_changes(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tidegate import Backoff, Breaker, Queue, Retry, Target
+from tidegate import Backoff, Breaker, Cooldown, Queue, Retry, Target
+from tidegate.guard import Capacity
+from tidegate.rules import Confirm, Rule
 
 THING = object()
 NUMBERS: list[Any] = [True, "many", -1, float("nan"), THING]
@@ -44,7 +47,7 @@ WRONG: dict[type, dict[str, tuple[list[Any], str]]] = {
         "title": ([None, 7], "a text"),
         "user": (FUNCTIONS, "a function"),
         "store": ([True, 7, []], "sqlite:///jobs.db"),
-        "self_guard": (["yes", 1, None], "SelfGuard(hosts=5)"),
+        "self_guard": (["yes", 1], "NetworkGuardPolicy(hosts=5)"),
         "clock": ([None, 7, float], "now() and monotonic()"),
         "tuning": (OBJECTS, "Tuning(...)"),
     },
@@ -97,3 +100,34 @@ def test_a_wrong_argument_is_named_with_what_was_given_and_what_is_allowed(
 def test_every_argument_has_a_row() -> None:
     for made, arguments in WRONG.items():
         assert set(arguments) == set(inspect.signature(made).parameters), made
+
+
+def no_job() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("make", "meant"),
+    [
+        (lambda: Target("api", profile="request"), "'requests'"),  # type: ignore[arg-type]
+        (lambda: Target("api", when_open="serve_stale"), "'serve-stale'"),  # type: ignore[arg-type]
+        (lambda: Target("api", breaker_per="keys"), "'key'"),  # type: ignore[arg-type]
+        (lambda: Target("api", breaker={"timout": 5}), "'timeout'"),  # type: ignore[arg-type]
+        (lambda: Target("api", breaker={"fail_max": 5}), "'consecutive'"),  # type: ignore[arg-type]
+        (lambda: Target("api", breaker={"reset_timeout": 5}), "'timeout'"),  # type: ignore[arg-type]
+        (lambda: Target("api", rate="10/s"), r"Rate\(10, '1s'\)"),  # type: ignore[arg-type]
+        (lambda: Target("api", cooldown=Cooldown({"notfound": (3, "1h")})), "'not_found'"),
+        (lambda: Target("api", confirm=[Confirm("unauthorised")]), "'unauthorized'"),
+        (lambda: Target("api", faults={KeyError: "bad_anwser"}), "'bad_answer'"),
+        (lambda: Target("api", rules=[Rule(name="mine", status=418, code="gonee")]), "'gone'"),
+        (lambda: Target("api").guard(key="usr")(lambda user: user), "'user'"),
+        (lambda: Capacity(5, depth=int, ask="credit"), "'credits'"),  # type: ignore[arg-type]
+        (lambda: Breaker("api").force("opn", "1h"), "'open'"),
+        (lambda: Queue("sqlite:///jobs.db").job(unique="patth")(lambda path: None), "'path'"),
+        (lambda: Queue("sqlite:///jobs.db").job(fail_fast_code="overload")(print), "'overloaded'"),
+        (lambda: Queue("sqlite:///jobs.db").job(unique=True, while_={"queue"})(no_job), "'queued'"),
+        (lambda: Queue("sqlite:///jobs.db", retention={"*": {"don": "7d"}}), "'done'"),
+    ],
+)
+def test_a_name_that_is_nearly_right_gets_a_suggestion(make: Callable[[], object], meant: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=rf"did you mean {meant}\?"):
+        make()

@@ -66,7 +66,7 @@ def test_each_declared_group_has_one_breaker_and_everything_else_another() -> No
     ],
 )
 def test_groups_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=r"^groups: "):
+    with pytest.raises(ValueError, match=r"^groups\b"):
         Target("lidarr", **wrong)
 
 

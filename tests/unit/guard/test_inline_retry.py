@@ -148,7 +148,7 @@ def test_an_attempt_that_is_broken_off_leaves_the_failure_before_it_on_record(co
 
 def test_a_bug_of_the_program_leaves_the_failure_before_it_on_record(colour: str) -> None:
     scene = Scene(profile="requests", roll=0)
-    service = Service(scene, colour, Answered(429, {"Retry-After": "4"}), KeyError("x"))
+    service = Service(scene, colour, Answered(503, {"Retry-After": "4"}), KeyError("x"))
 
     with pytest.raises(KeyError):
         service.run()

@@ -17,18 +17,21 @@ from tidegate.rules import Rule
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"rules": "spotify"}, "rules: 'spotify'"),
     ({"rules": rules}, "tidegate.rules.spotify"),
-    ({"rules": [3]}, "pack 'spotify': 3"),
+    ({"rules": [3]}, "pack 'spotify': rules must be a list of Rule, got 3 in it; give Rule(...)"),
     ({"backoff": "30s"}, "backoff must be a Backoff or None, got '30s'; did you mean Backoff('30s')?"),
-    ({"cooldown": {"gone": (1, "1h")}}, "cooldown: "),
+    ({"cooldown": {"gone": (1, "1h")}}, "cooldown must be a Cooldown or None, got {"),
     ({"breaker": "on"}, "got 'on'; did you mean breaker={'consecutive': 5}?"),
     ({"tuning": {"dice": 1}}, "tuning must be a Tuning or None"),
     ({"faults": [KeyError]}, "faults must map"),
-    ({"breaker": True, "groups": ["a"]}, "groups: ['a']"),
-    ({"breaker": True, "groups": {"a": "recent"}}, "groups: 'recent'"),
-    ({"confirm": Confirm("forbidden")}, "confirm: "),
-    ({"confirm": ["forbidden"]}, "confirm: 'forbidden'"),
-    ({"probe": "http://x/health"}, "probe: 'http://x/health'"),
-    ({"user": 7}, "user: 7"),
+    ({"breaker": True, "groups": ["a"]}, "groups must be a dict of lists of operations, got ['a']; give {"),
+    (
+        {"breaker": True, "groups": {"a": "recent"}},
+        "groups['a'] must be a list of operations, got 'recent'; did you mean ['recent']?",
+    ),
+    ({"confirm": Confirm("forbidden")}, "confirm must be a list of Confirm or None, got Confirm("),
+    ({"confirm": ["forbidden"]}, "got 'forbidden' in it; give [Confirm(...)]"),
+    ({"probe": "http://x/health"}, "probe must be a function without parameters or None, got 'http://x/health'"),
+    ({"user": 7}, "user must be a function of the key or None, got 7"),
 ]
 
 
@@ -47,7 +50,7 @@ def test_what_a_target_can_use_it_takes() -> None:
 
 def test_a_probe_of_a_doubt_must_be_a_function() -> None:
     wrong: Any = "ping"
-    with pytest.raises(TypeError, match=r"Confirm\.probe: .*'ping'"):
+    with pytest.raises(TypeError, match=r"Confirm\.probe .*'ping'"):
         Confirm("forbidden", probe=wrong)
 
 
@@ -57,13 +60,27 @@ def test_classify_says_what_rules_are() -> None:
         classify(down(), wrong)
 
 
-def test_a_guard_without_its_parentheses_says_so_when_it_is_called() -> None:
+def test_a_guard_needs_no_parentheses() -> None:
+    scene = Scene()
+
+    @scene.target.guard
     def plays(user: int) -> int:
         return user
 
-    recent: Any = Scene().target.guard(plays)
-    with pytest.raises(TypeError, match="guard: 7"):
-        recent(7)
+    @scene.target.key(7).guard
+    async def aplays(user: int) -> int:
+        raise down()
+
+    assert plays(7) == 7
+    with pytest.raises(ConnectionRefusedError):
+        asyncio.run(aplays(7))
+    assert scene.holds(key=7) == ["backoff"]
+
+
+def test_a_key_that_is_given_without_its_name_is_refused_with_what_to_write() -> None:
+    wrong: Any = "user"
+    with pytest.raises(TypeError, match=r"guard\(key='user'\)"):
+        Scene().target.guard(wrong)
 
 
 def test_a_guard_refuses_what_yields() -> None:
@@ -151,3 +168,27 @@ def test_a_probe_of_the_other_colour_is_an_error_in_the_log_because_it_ends_no_o
     found = [each for each in caplog.records if each.message.startswith("probe_failed name=spotify")]
     assert [each.levelno for each in found] == [logging.ERROR]
     assert "`def`" in found[0].message
+
+
+NO_PARAMETERS: Any = lambda: None  # noqa: E731
+
+
+@pytest.mark.parametrize(
+    ("made", "shown"),
+    [
+        (lambda fn: Target("api", probe=fn), "probe is called with 0 arguments"),
+        (lambda _: Target("api", user=NO_PARAMETERS), "user is called with 1 argument,"),
+        (lambda _: Confirm("forbidden", probe=NO_PARAMETERS), "Confirm.probe is called with 1 argument,"),
+    ],
+)
+def test_a_function_that_could_not_be_called_is_refused_with_its_signature(made: Any, shown: str) -> None:
+    def ping(url: str, timeout: int = 5) -> None: ...
+
+    with pytest.raises(TypeError, match=shown) as refused:
+        made(ping)
+    assert ("ping(url: 'str', timeout: 'int' = 5)" in str(refused.value)) is shown.startswith("probe")
+
+
+@pytest.mark.parametrize("fn", [lambda: None, lambda timeout=5: None, lambda *urls: None, dict, [].clear])
+def test_a_probe_needs_no_argument(fn: Any) -> None:
+    assert Target("api", probe=fn).for_jobs().probe is fn

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import logging
+import ssl
+import sysconfig
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
 import httpx2
 import pytest
+import requests
 
 from tests.unit.guard.scene import Scene
 from tidegate import classify, fault_of
@@ -76,9 +79,48 @@ def bad_url() -> object:
     return httpx2.Client().get(7)  # type: ignore[arg-type]
 
 
+def no_number() -> object:
+    return int("abc")
+
+
+def negative_timeout() -> object:
+    return requests.get("http://127.0.0.1:9/", timeout=-1)
+
+
+def overflow() -> object:
+    return 10.0**400
+
+
+def empty() -> object:
+    return next(iter([]))
+
+
 OWN: list[Callable[[], object]] = [
     key_error, type_error, wrong_arguments, index_error, attribute_error, name_error, assertion_error, import_error,
     not_implemented, recursion, unicode_error, not_encodable, no_file, bad_url,
+    no_number, negative_timeout, overflow, empty,
+]  # fmt: skip
+
+
+def invalid_url() -> object:
+    return httpx2.get("http://[::1/")
+
+
+def missing_schema() -> object:
+    return requests.get("nope.invalid")
+
+
+def invalid_header() -> object:
+    return requests.get("http://127.0.0.1:9/", headers={"a": "b\nc"})
+
+
+def wrong_certificate() -> object:
+    return ssl.create_default_context(cafile=__file__)
+
+
+REFUSED: list[tuple[Callable[[], object], str]] = [
+    (invalid_url, "bad_address"), (missing_schema, "bad_address"), (invalid_header, "bad_request"),
+    (wrong_certificate, "network"),
 ]  # fmt: skip
 
 
@@ -96,7 +138,7 @@ def nested() -> object:
 
 def in_a_library() -> object:
     """As if a client library read a field that the response does not have."""
-    code = compile("def read():\n    return {}['items']", "client.py", "exec")
+    code = compile("def read():\n    return {}['items']", f"{sysconfig.get_path('purelib')}/client.py", "exec")
     names: dict[str, Any] = {"__name__": "spotipy.client"}
     exec(code, names)
     return names["read"]()
@@ -131,6 +173,40 @@ def test_an_own_bug_is_neither_counted_nor_held_nor_repeated(fn: Callable[[], ob
     fault = fault_of(error)
     assert fault is not None
     assert (fault.own_bug, fault.code, fault.retriable) == (True, "unexpected", True)
+
+
+@pytest.mark.parametrize(("fn", "code"), REFUSED)
+@pytest.mark.parametrize("key", [None, 7])
+def test_a_request_that_no_client_can_send_is_a_bug_of_the_program(
+    fn: Callable[[], object], code: str, key: int | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    scene = Scene(profile="requests")
+    errors = [raised(scene.target.key(key).guard(retry=3)(fn)) for _ in range(20)]
+
+    fault = fault_of(errors[-1])
+    assert fault is not None
+    assert (fault.own_bug, fault.code, fault.counts_as_failure, fault.unclassified) == (True, code, None, False)
+    assert (scene.holds(key=key), scene.target.unhealthy(), len(scene.events)) == ([], [], 0)
+    assert own_bugs_logged(caplog) == 1
+
+
+@pytest.mark.req("SYNC-01")
+@pytest.mark.parametrize(("fn", "code"), REFUSED)
+def test_profile_sync_holds_the_key_of_such_a_request(fn: Callable[[], object], code: str) -> None:
+    scene = Scene(profile="sync")
+    raised(scene.target.key(7).guard()(fn))
+
+    assert [each.fault.code for each in scene.target.unhealthy() if each.fault] == (
+        [] if code == "bad_request" else [code]
+    )
+
+
+@pytest.mark.parametrize("fn", [fn for fn, _ in REFUSED])
+def test_a_rule_of_faults_gives_such_a_request_another_meaning(fn: Callable[[], object]) -> None:
+    scene = Scene(profile="requests", faults={Exception: "upstream_failure"})
+    for _ in range(5):
+        raised(scene.target.guard()(fn))
+    assert scene.holds(key=None) == ["breaker"]
 
 
 @pytest.mark.parametrize("fn", THEIRS)
@@ -308,7 +384,7 @@ def acme() -> Iterator[Any]:
     exec(compile(ACME, "acme_tracks/__init__.py", "exec"), module.__dict__)
     yield module.Client()
     attribution._WRAPPED.discard("acme_tracks")  # noqa: SLF001 - nobody unwraps a client
-    attribution._parts.clear()  # noqa: SLF001
+    attribution._roles.clear()  # noqa: SLF001
 
 
 @pytest.mark.parametrize(

@@ -16,16 +16,9 @@ from tidegate import Backoff, Breaker, Held, Target, rules
 from tidegate.guard import Tuning
 from tidegate.guard.profiles import PROFILES, rows
 from tidegate.simulation.chart import picture
-from tidegate.simulation.play import Simulation
 from tidegate.testing import VirtualClock, simulate
 
 REQUESTS = partial(Target, "api")
-
-
-def failures_before_calls_stop(result: Simulation) -> int:
-    """Without the trial calls of the half-open breaker."""
-    opened = next(span.start for span in result.spans)
-    return sum(not call.ok and call.at <= opened for call in result.calls)
 
 
 # -- the properties ----------------------------------------------------------------------------------------------
@@ -47,10 +40,21 @@ def test_one_per_cent_of_random_failures_for_an_hour_hold_fewer_than_one_call_in
 
 @pytest.mark.parametrize(("every", "limit"), [("20ms", 20), ("1s", 10), ("1m", 5)])
 @pytest.mark.parametrize("outage", ["down", "503", "hang"])
-def test_calls_stop_soon_after_a_service_goes_down(every: str, limit: int, outage: str) -> None:
-    result = simulate(REQUESTS, outage=f"30m {outage} at 5m", every=every, lasts="20m")
+@pytest.mark.parametrize("overlap", [False, True])
+def test_calls_stop_soon_after_a_service_goes_down(every: str, limit: int, outage: str, overlap: bool) -> None:
+    result = simulate(REQUESTS, outage=f"30m {outage} at 1m", every=every, lasts="12m", overlap=overlap)
 
-    assert 0 < failures_before_calls_stop(result) <= limit
+    assert 0 < result.failed_before_hold <= limit
+
+
+@pytest.mark.parametrize(("every", "limit"), [("20ms", 20), ("1s", 10), ("1m", 5)])
+def test_with_a_limit_of_concurrent_calls_few_calls_are_sent_to_a_service_that_hangs(every: str, limit: int) -> None:
+    result = simulate(
+        partial(Target, "api", concurrency=5), outage="30m hang at 1m", every=every, lasts="7m", overlap=True
+    )
+
+    opened = next(span.start for span in result.spans if span.why in ("breaker open", "half-open"))
+    assert 0 < sum(not call.ok and call.at <= opened for call in result.calls) <= limit
 
 
 @pytest.mark.parametrize(
@@ -70,11 +74,14 @@ def test_a_recovered_service_is_called_again_within_a_tenth_of_the_outage(outage
 
 @pytest.mark.parametrize(
     ("lasts", "every"),
-    [(31, 0.02), (60, 0.1), (60, 1), (100, 0.1), (600, 1), (600, 7), (3600, 1), (3600, 60), (7200, 60)],
-)
+    [
+        (31, 0.02), (60, 0.1), (60, 1), (100, 0.1), (127, 31), (200, 34.9), (600, 1), (600, 7), (600, 31),
+        (3600, 1), (3600, 31), (3600, 60), (7200, 60),
+    ],
+)  # fmt: skip
 def test_a_service_that_recovers_while_calls_hang_is_called_again_as_soon(lasts: float, every: float) -> None:
     """Every call hangs for 30 s, others go on meanwhile, and the outage ends anywhere between two trials."""
-    for shift in (0.0, 1.3, 2.6, 3.9, 4.9):
+    for shift in (0.0, 1.3, 2.6, 3.9, 4.9, 15.1, 30.2):
         hanging = lasts + shift
         result = simulate(
             REQUESTS, outage=f"{hanging}s hang at 1m", every=every, lasts=hanging + 60 + 400, overlap=True
@@ -82,6 +89,23 @@ def test_a_service_that_recovers_while_calls_hang_is_called_again_as_soon(lasts:
 
         assert result.recovered_after is not None
         assert result.recovered_after <= min(max(5, 0.1 * hanging), 120) + every + 1e-6
+
+
+@pytest.mark.parametrize("took", [0, 3, 30])
+def test_the_first_open_time_counts_from_the_start_of_the_call_that_tripped(took: float) -> None:
+    scene = Scene(profile="requests")
+
+    def hang() -> None:
+        scene.clock.advance(took)
+        raise TimeoutError
+
+    for _ in range(5):
+        with pytest.raises(TimeoutError):
+            scene.target.call(hang)
+    breaker = scene.target.breaker
+    assert breaker is not None
+    assert breaker.state == ("open" if took < 5 else "half-open")
+    assert breaker.until == (None if took >= 5 else pytest.approx(scene.clock.monotonic() + 5 - took))
 
 
 @pytest.mark.parametrize("lasts", [60, 7200])
@@ -182,8 +206,21 @@ def test_every_number_of_a_profile_can_be_overridden() -> None:
 def test_a_breaker_that_is_left_out_is_that_of_the_profile_and_false_is_none() -> None:
     assert Target("api").breaker is not None
     assert Target("api", breaker=False).breaker is None
+    assert Target("api", breaker=None).breaker is None
     assert Target("api", "sync").breaker is None
     assert Target("api", "sync", breaker=True).breaker is not None
+
+
+@pytest.mark.parametrize("off", [None, False])
+def test_none_and_false_turn_an_option_off_and_leaving_it_out_does_not(off: Any) -> None:
+    left_out = Target("api", "sync", rules=rules.spotify).for_jobs()
+    given = Target(
+        "api", "sync", rules=rules.spotify, backoff=off, breaker=off, reprobe_every=off, confirm=off, self_guard=off
+    )
+
+    assert (left_out.backoff, left_out.reprobe_every) == (Backoff.sync(), 3600)
+    assert (given.for_jobs().backoff, given.breaker, given.for_jobs().reprobe_every) == (None, None, None)
+    assert rules.spotify.confirm, "there is something to turn off"
 
 
 def test_an_open_time_that_is_given_does_not_grow() -> None:
@@ -266,6 +303,7 @@ def test_retry_after_holds_for_the_time_asked_and_no_longer_than_an_hour(
         {"breaker": Breaker("mine", consecutive=5)},
         {"breaker_per": "key"},
         {},
+        {"profile": "sync", "breaker": {"consecutive": 5}},
     ],
 )
 def test_backoff_before_a_breaker_that_counts_in_a_row_warns(given: dict[str, Any]) -> None:
@@ -277,13 +315,17 @@ def test_backoff_before_a_breaker_that_counts_in_a_row_warns(given: dict[str, An
     "given",
     [
         {"breaker": False},
+        {"breaker": None},
         {"breaker": {"consecutive": None}},
-        {"profile": "sync", "breaker": {"consecutive": 5}},
+        {"profile": "sync"},
+        {"profile": "sync", "breaker": {"consecutive": 5}, "backoff": "profile"},
+        {"profile": "sync", "breaker": {"consecutive": 5}, "backoff": False},
+        {"profile": "sync", "breaker": {"consecutive": 5}, "backoff": Backoff(0, cap=0)},
         {"profile": "jobs", "breaker": {"consecutive": 5}},
     ],
 )
 def test_other_combinations_do_not_warn(given: dict[str, Any], recwarn: pytest.WarningsRecorder) -> None:
-    Target("api", backoff=Backoff("30s"), **given)
+    Target("api", **{"backoff": Backoff("30s"), **given})
     assert not recwarn.list
 
 

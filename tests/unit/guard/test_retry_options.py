@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -12,6 +13,7 @@ import requests
 
 from tests.unit.guard.scene import Scene, down
 from tidegate import Retry
+from tidegate.guard.wrap import READ_VERBS
 
 
 class Wire:
@@ -49,7 +51,7 @@ def by_guard(scene: Scene, wire: Wire, retry: Any, method: str = "GET") -> int:
 
 
 def by_wrap(scene: Scene, wire: Wire, retry: Any, method: str = "GET") -> int:
-    return int(scene.target.wrap(wire, retry=retry).next())
+    return int(scene.target.wrap(wire, retry=retry, retry_methods=None if retry is None else ["next"]).next())
 
 
 def by_transport(scene: Scene, wire: Wire, retry: Any, method: str = "GET") -> int:
@@ -116,7 +118,7 @@ def test_a_post_is_sent_once(way: Callable[..., int]) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_without_retry_there_is_one_attempt(way: Callable[..., int]) -> None:
-    for retry in (None, 1):
+    for retry in (None, False, 1):
         wire = Wire(down(), 200)
         with pytest.raises(ConnectionRefusedError):
             way(Scene(profile="requests"), wire, retry)
@@ -189,12 +191,28 @@ class Shop:
     def sendMail(self) -> str:  # noqa: N802 - as some libraries spell it
         return self._failing_once("sendMail")
 
+    def alist(self) -> str:
+        return self._failing_once("alist")
 
-READS, WRITES = ["get_order", "delete_order", "orders", "postpone"], ["post", "create_order", "sendMail"]
+    def findOrder(self) -> str:  # noqa: N802 - as in an SDK
+        return self._failing_once("findOrder")
+
+    def withdraw(self) -> str:
+        return self._failing_once("withdraw")
+
+    def subscribe(self) -> str:
+        return self._failing_once("subscribe")
+
+    def email(self) -> str:
+        return self._failing_once("email")
+
+
+READS = ["get_order", "alist", "findOrder"]
+WRITES = ["delete_order", "orders", "postpone", "post", "create_order", "sendMail", "withdraw", "subscribe", "email"]
 
 
 @pytest.mark.parametrize("method", [*READS, *WRITES])
-def test_wrap_repeats_only_methods_whose_names_do_not_say_that_they_may_do_something_twice(method: str) -> None:
+def test_wrap_repeats_only_methods_whose_names_say_that_they_read(method: str) -> None:
     shop = Shop()
     client = Scene(backoff=None, profile="requests").target.wrap(shop, retry=3)
 
@@ -206,14 +224,41 @@ def test_wrap_repeats_only_methods_whose_names_do_not_say_that_they_may_do_somet
     assert len(shop.calls) == (2 if method in READS else 1)
 
 
-def test_wrap_repeats_exactly_the_methods_that_are_named() -> None:
+def test_wrap_repeats_the_methods_that_are_named_as_well() -> None:
     shop = Shop()
     client = Scene(profile="requests").target.wrap(shop, retry=3, retry_methods=["post"])
 
-    assert client.post() == "post"
+    assert (client.post(), client.get_order()) == ("post", "get_order")
     with pytest.raises(ConnectionRefusedError):
-        client.get_order()
-    assert shop.calls == ["post", "post", "get_order"]
+        client.create_order()
+    assert shop.calls == ["post", "post", "get_order", "get_order", "create_order"]
+
+
+def test_the_docs_list_the_verbs_of_methods_that_read() -> None:
+    page = Path("docs/how-to/guard-an-existing-client.md").read_text(encoding="utf-8")
+    assert ", ".join(f"`{verb}`" for verb in READ_VERBS) in " ".join(page.split())
+
+
+@pytest.mark.parametrize(("also", "calls"), [(None, 1), (["POST"], 2)])
+def test_a_transport_repeats_a_post_only_if_it_is_told(also: list[str] | None, calls: int) -> None:
+    seen: list[str] = []
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        seen.append(request.method)
+        return httpx2.Response(500 if len(seen) == 1 else 200)
+
+    transport = Scene(profile="requests").target.transport(httpx2.MockTransport(answer), retry=3, retry_methods=also)
+    httpx2.Client(transport=transport).post("http://api.test/", content=b"x")
+    assert len(seen) == calls
+
+
+@pytest.mark.parametrize("given", [["post"], ["get_order"], [7]])
+def test_a_transport_takes_only_http_methods(given: list[Any]) -> None:
+    target = Scene().target
+    with pytest.raises(ValueError, match=r"\['POST'\]"):
+        target.adapter(retry=3, retry_methods=given)
+    with pytest.raises(ValueError, match=r"\['POST'\]"):
+        target.transport(httpx2.HTTPTransport(), retry=3, retry_methods=given)
 
 
 @pytest.mark.parametrize(

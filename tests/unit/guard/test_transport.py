@@ -298,7 +298,7 @@ def test_a_cancelled_request_is_no_failure_and_gives_its_permit_back(said: bytes
 
 
 def test_what_is_no_transport_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"^inner: "):
+    with pytest.raises(TypeError, match=r"^inner "):
         Scene().target.transport(object())
 
 

@@ -20,7 +20,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"queue": ""}, ValueError, "queue: ''"),
     ({"queue": 7}, TypeError, "queue: 7"),
     ({"name": "a\nb"}, ValueError, "name:"),
-    ({"target": "lidarr"}, TypeError, "target: 'lidarr'"),
+    ({"target": "lidarr"}, TypeError, "got 'lidarr'"),
     ({"aliases": "old"}, TypeError, r"aliases .* \['old'\]"),
     ({"aliases": [""]}, ValueError, "aliases: ''"),
     ({"aliases": ["default.handler"]}, ValueError, r"aliases: .*'default\.handler'"),
@@ -31,7 +31,7 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"unique": ()}, TypeError, r"unique .* \(\)"),
     ({"unique": lambda a, b: a}, TypeError, "unique: .*'b'.* 'a'"),
     ({"verify": 1}, TypeError, "verify .* 1"),
-    ({"while_": {"queued"}}, ValueError, "while_:"),
+    ({"while_": {"queued"}}, ValueError, "while_"),
     (
         {"unique": str, "while_": {"waiting"}},
         ValueError,

@@ -56,7 +56,7 @@ OPTIONS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"after": ["artist"]}, TypeError, "after: 'artist'"),
     ({"after": [True]}, TypeError, "after: True"),
     ({"after": [999]}, ValueError, "after: .*999"),
-    ({"connection": object()}, TypeError, "connection: "),
+    ({"connection": object()}, TypeError, "connection "),
 ]
 
 

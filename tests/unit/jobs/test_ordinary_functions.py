@@ -6,8 +6,12 @@ import asyncio
 import inspect
 import json
 import logging
+import pickle
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Optional, TypedDict
 
 import pytest
@@ -17,8 +21,9 @@ import tidegate
 from tests.unit.jobs.queueing import rows
 from tidegate import Context, Fail, JobCancelled, JobFailed, JobForgotten, Queue
 from tidegate.clock import VirtualClock
-from tidegate.errors import NotFound
-from tidegate.jobs import JobFunction
+from tidegate.errors import NotFound, ResultMismatch, TidegateError
+from tidegate.jobs import Enqueued, JobFunction
+from tidegate.serialization import Serial
 
 if TYPE_CHECKING:
     from tidegate import Context as OnlyForTypeCheckers
@@ -236,6 +241,19 @@ def test_what_is_stored_is_json_whatever_the_values_are(q: Queue) -> None:
         assert json.loads(stored) == {"a": each, "b": each, "c": each}
 
 
+@pytest.mark.parametrize(
+    "value", [datetime(2026, 1, 1, tzinfo=UTC), b"x", {1}, Decimal(1), Song("a"), [{"deep": b"x"}]], ids=repr
+)
+def test_a_value_that_json_would_change_needs_an_annotation(value: Any, q: Queue) -> None:
+    @q.job
+    def bare(a, b: dict[str, Any] | None = None): ...  # type: ignore[no-untyped-def]
+
+    for call in ((value,), (None, {"inner": value})):
+        with pytest.raises(TypeError, match="annotate it with"):
+            bare.enqueue(*call)
+    assert rows(q) == 0
+
+
 # -- options ---------------------------------------------------------------------------------------------------------
 
 
@@ -312,6 +330,31 @@ def test_an_option_gives_one_job_a_unique_of_its_own(q: Queue) -> None:
     assert job.enqueue(1).created
 
 
+def test_true_and_false_as_the_unique_of_one_job_mean_what_they_mean_in_its_declaration(q: Queue) -> None:
+    job = q.job(uniques)
+    first = job.options(unique=True).enqueue("a")
+
+    assert job.options(unique=True).enqueue("a", "hello").id == first.id
+    assert job.options(unique=True).enqueue("b").created
+    assert all(job.options(unique=False).enqueue("a").created for _ in range(2))
+
+
+@pytest.mark.parametrize("after", [None, (), []])
+def test_a_job_without_parents_waits_for_none(after: Any, q: Queue) -> None:
+    assert q.job(waits).options(after=after).enqueue(1).get().stage == "ready"
+
+
+@pytest.mark.parametrize("off", [None, False])
+def test_without_backoff_the_next_attempt_is_due_at_once(off: Any, q: Queue) -> None:
+    @q.job(attempts=3, backoff=off)
+    def fails() -> None:
+        raise ConnectionRefusedError
+
+    job = fails.enqueue()
+    assert (q.drain().again, q.drain().again, q.drain().failed) == (1, 1, 1)
+    assert job.get().attempt == 3
+
+
 # -- a plain call ----------------------------------------------------------------------------------------------------
 
 
@@ -328,7 +371,113 @@ async def test_a_plain_call_runs_the_function_with_a_local_context_and_writes_no
     assert list(inspect.signature(work).parameters) == ["a"]
 
 
+def test_a_function_without_a_context_asks_for_the_current_one(q: Queue) -> None:
+    @q.job
+    def in_a_thread() -> int:
+        return Context.current().id
+
+    @q.job
+    async def on_the_loop() -> list[int]:
+        own = Context.current().id
+        return [own, await asyncio.create_task(later())]
+
+    async def later() -> int:
+        return Context.current().id
+
+    jobs = [(in_a_thread.enqueue(), on_the_loop.enqueue()) for _ in range(3)]
+    q.drain()
+
+    assert [(a.result(), b.result()) for a, b in jobs] == [(a.id, [b.id, b.id]) for a, b in jobs]
+    assert (Context.current().id, Context.current().attempt, in_a_thread()) == (0, 1, 0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (lambda q, job: q.job(per_code=5), "per_code"),
+        (lambda q, job: q.job(target="mail"), "Target('mail')"),
+        (lambda q, job: q.job(free_trials="soon"), "free_trials"),
+        (lambda q, job: q.job(fail_fast_code="zz"), "fail_fast_code"),
+        (lambda q, job: q.schedule("* * * * *", "send"), "'send'"),
+        (lambda q, job: q.job(backoff=True), "backoff"),
+        (lambda q, job: q.job(backoff=0), "Backoff(0)"),
+        (lambda q, job: job.options(after=5.5), "after: 5.5"),
+        (lambda q, job: job.enqueue_many(5), "calls"),
+        (lambda q, job: job.enqueue_many([()], after_each=[1, 2]), "after_each"),
+        (lambda q, job: job.options(connection="x").enqueue(), "connection"),
+    ],
+)
+def test_a_wrong_option_is_named_with_what_is_allowed(q: Queue, wrong: Callable[..., Any], named: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(named)) as error:
+        wrong(q, q.job(nothing))
+    assert "must be" in str(error.value) or "; give" in str(error.value)
+
+
 # -- results ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_bug_in_a_handler_is_shown_with_its_class_and_line(q: Queue) -> None:
+    @q.job(attempts=1)
+    def buggy(secret: str) -> None:
+        json.loads("{}")["password=" + secret]
+
+    @q.job(attempts=1)
+    def silent() -> None:
+        raise AssertionError
+
+    job, bare = buggy.enqueue("hunter22"), silent.enqueue()
+    q.drain()
+
+    with pytest.raises(JobFailed) as failed:
+        job.result()
+    line = buggy.kind.handler.__code__.co_firstlineno + 2
+    error = failed.value
+    assert (error.error_type, error.where) == ("KeyError", f"test_ordinary_functions.py:{line}")
+    assert all(each in str(error) for each in (error.error_type, error.where))
+    assert not [each for each in ("hunter22", "password") if each in str(error)]
+    assert "/" not in str(error)
+    with pytest.raises(JobFailed) as failed:
+        bare.result()
+    assert failed.value.error_type == "AssertionError"
+    assert pickle.loads(pickle.dumps(error)).where == error.where
+
+
+def test_only_an_unknown_exception_has_a_class_and_a_line(q: Queue) -> None:
+    @q.job(attempts=1)
+    def refused() -> None:
+        raise ConnectionRefusedError("no")
+
+    job = refused.enqueue()
+    q.drain()
+
+    with pytest.raises(JobFailed) as failed:
+        job.result()
+    assert (failed.value.code, failed.value.error_type, failed.value.where) == ("network", "", "")
+
+
+def test_a_stored_result_that_does_not_fit_the_annotation_has_an_error_of_its_own(q: Queue) -> None:
+    @q.job(name="count")
+    def old() -> Any:
+        return {"n": "many", "token": "abc"}
+
+    job = old.enqueue()
+    q.drain()
+    q.close()
+    with Queue(q.url, inline=True) as later:
+
+        @later.job(name="count")
+        def new() -> dict[str, int]:
+            return {}
+
+        handle: Enqueued[dict[str, int]] = Enqueued(job.id, False, later, Serial(dict[str, int]))
+        with pytest.raises(ResultMismatch) as found:
+            handle.result()
+    error = found.value
+    assert (error.job, error.kind, error.expected) == (job.id, "count", "dict[str, int]")
+    assert "many" in error.stored
+    assert "abc" not in str(error)
+    assert isinstance(error, TidegateError)
+    assert isinstance(error, ValueError)
 
 
 def test_a_result_is_the_value_or_says_what_became_of_the_job(q: Queue) -> None:

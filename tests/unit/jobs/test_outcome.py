@@ -32,7 +32,7 @@ def fault(code: str, **fields: Any) -> Fault:
 
 
 def after(code: str, attempt: int = 1, policy: KindPolicy = POLICY, roll: float = 0.5, **fields: Any) -> AttemptOutcome:
-    return outcome.after_fault(replace(JOB, attempt=attempt), fault(code, **fields), policy, roll)
+    return outcome.after_fault(JOB._replace(attempt=attempt), fault(code, **fields), policy, roll)
 
 
 @pytest.mark.req("CNV-06", "LID-12")
@@ -52,12 +52,12 @@ def test_a_retriable_fault_waits_by_the_ladder_from_its_first_step_on(attempt: i
 @pytest.mark.parametrize("attempt", [1, 10])
 @pytest.mark.parametrize("unsent", [True, False])
 def test_what_was_cut_short_keeps_its_place_at_the_target_that_may_have_accepted_it(unsent: bool, attempt: int) -> None:
-    assert outcome.released(replace(JOB, attempt=attempt), unsent=unsent).keep_place is not unsent
+    assert outcome.released(JOB._replace(attempt=attempt), unsent=unsent).keep_place is not unsent
 
 
 @pytest.mark.req("LID-12")
 def test_a_crash_is_no_step_of_the_ladder() -> None:
-    job, policy = replace(JOB, attempt=3, deaths=2), replace(POLICY, attempts=10)
+    job, policy = JOB._replace(attempt=3, deaths=2), replace(POLICY, attempts=10)
 
     assert outcome.after_fault(job, fault("timeout"), policy, 0.5).wait == 5.0
     assert outcome.again(job, Again(ladder=True), policy).wait == 5.0
@@ -76,7 +76,7 @@ def test_a_crash_is_no_step_of_the_ladder() -> None:
 def test_the_fewest_of_the_three_limits_counts(
     code: str, attempt: int, policy_attempts: int, most: int, again: bool
 ) -> None:
-    job = replace(JOB, attempt=attempt, most_attempts=most)
+    job = JOB._replace(attempt=attempt, most_attempts=most)
 
     ended = outcome.after_fault(job, fault(code), replace(POLICY, attempts=policy_attempts), 0.5)
 
@@ -96,7 +96,7 @@ def test_retry_after_lengthens_a_wait_up_to_an_hour_and_never_shortens_it(asked:
 @pytest.mark.parametrize("code", [name for name, code in CORE.items() if code.fatal])
 @pytest.mark.parametrize("target", ["t", ""])
 def test_a_fatal_fault_ends_the_job_unless_it_shuts_a_gate_before_it(code: str, target: str) -> None:
-    ended = outcome.after_fault(replace(JOB, target=target), fault(code), POLICY, 0.5)
+    ended = outcome.after_fault(JOB._replace(target=target), fault(code), POLICY, 0.5)
 
     if target and CORE[code].reach in (Reach.CREDENTIAL, Reach.TARGET):
         assert (ended.ending, ended.stage, ended.refund) == (OutcomeKind.GIVEN_BACK, StoredState.READY, True)
@@ -106,7 +106,7 @@ def test_a_fatal_fault_ends_the_job_unless_it_shuts_a_gate_before_it(code: str, 
 
 
 def test_a_fatal_fault_ends_the_job_when_there_is_no_gate_that_could_hold_it() -> None:
-    ended = outcome.after_fault(replace(JOB, target="t"), fault("unauthorized"), POLICY, 0.5, gated=False)
+    ended = outcome.after_fault(JOB._replace(target="t"), fault("unauthorized"), POLICY, 0.5, gated=False)
 
     assert (ended.ending, ended.refund) == (OutcomeKind.FAILED, False)
 
@@ -154,7 +154,7 @@ def test_what_is_given_back_keeps_its_attempt_only_if_something_was_sent(
 
 @pytest.mark.parametrize("unsent", [True, False])
 def test_the_last_attempt_is_given_back_only_if_nothing_was_sent(unsent: bool) -> None:
-    last = replace(JOB, attempt=3, most_attempts=3)
+    last = JOB._replace(attempt=3, most_attempts=3)
 
     ended = outcome.released(last, unsent=unsent)
 
@@ -173,7 +173,7 @@ def test_a_handler_can_ask_for_another_attempt(delay: Any, stage: StoredState, w
 
 @pytest.mark.parametrize("code", [None, "conflict"])
 def test_asking_for_another_attempt_ends_with_the_last_one_unless_nothing_was_sent(code: str | None) -> None:
-    last = replace(JOB, attempt=3)
+    last = JOB._replace(attempt=3)
 
     assert outcome.again(last, Again("5m", code=code), POLICY).stage is StoredState.FAILED
     assert outcome.again(last, Again("5m", code=code), POLICY).code == (code or "unexpected")
@@ -181,14 +181,14 @@ def test_asking_for_another_attempt_ends_with_the_last_one_unless_nothing_was_se
 
 
 def test_asking_by_the_ladder_waits_as_after_a_fault_and_remembers_what_was_said() -> None:
-    second = replace(JOB, attempt=2)
+    second = JOB._replace(attempt=2)
     wish = Again(ladder=True, code="path_taken", message="It is taken.", status=400)
 
     ended = outcome.again(second, wish, POLICY, roll=0.5)
 
     assert (ended.stage, ended.wait) == (StoredState.WAITING, POLICY.backoff.delay(1, 0.5))
     assert (ended.code, ended.message, ended.status, ended.refund) == ("path_taken", "It is taken.", 400, False)
-    last = outcome.again(replace(JOB, attempt=3), wish, POLICY, roll=0.5)
+    last = outcome.again(JOB._replace(attempt=3), wish, POLICY, roll=0.5)
     assert (last.stage, last.code, last.message, last.status) == (StoredState.FAILED, "path_taken", "It is taken.", 400)
 
 
@@ -206,7 +206,7 @@ def test_a_stop_by_a_person_cancels() -> None:
 def test_no_fault_leads_to_more_attempts_than_allowed_nor_to_a_job_that_spins(
     attempt: int, most: int, attempts: int, roll: float, code: str, asked: float | None, target: str
 ) -> None:
-    job = replace(JOB, attempt=attempt, most_attempts=most, target=target)
+    job = JOB._replace(attempt=attempt, most_attempts=most, target=target)
     policy = KindPolicy(attempts=attempts)
 
     ended = outcome.after_fault(job, fault(code, retry_after=asked), policy, roll)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
@@ -15,7 +14,7 @@ from tidegate.jobs import outcome
 from tidegate.jobs.job import NO_ATTEMPT_LEFT, AttemptOutcome, Claimed, OutcomeKind, StoredState
 from tidegate.jobs.outcome import Again, Fail, KindPolicy
 
-LAST = replace(JOB, attempt=3)
+LAST = JOB._replace(attempt=3)
 TIMEOUT = fault("timeout", status=504)
 REFUSED = fault("bad_request", status=400)
 JITTERY = KindPolicy(attempts=3, backoff=Backoff(10, cap=100, jitter=0.5))
@@ -113,7 +112,7 @@ def test_the_last_attempt_that_asks_for_another_has_failed(
 
 
 def test_the_last_attempt_that_a_worker_lost_has_failed_and_keeps_its_place() -> None:
-    last = replace(JOB, attempt=10)
+    last = JOB._replace(attempt=10)
     assert outcome.released(last, unsent=False, lost_code="child_died") == AttemptOutcome(
         job=last,
         ending=OutcomeKind.FAILED,
@@ -126,7 +125,7 @@ def test_the_last_attempt_that_a_worker_lost_has_failed_and_keeps_its_place() ->
 
 
 def may(attempt: int, most: int, policy: KindPolicy, code: str = "timeout") -> bool:
-    return policy.allows(replace(JOB, attempt=attempt, most_attempts=most), code)
+    return policy.allows(JOB._replace(attempt=attempt, most_attempts=most), code)
 
 
 def test_the_fewest_attempts_of_job_kind_and_code_are_what_it_may_have() -> None:

@@ -55,7 +55,7 @@ def test_a_password_is_not_repeated_in_an_error() -> None:
         ({"max_args": 0}, "max_args: 0 is not allowed"),
         ({"max_args": "1MB"}, "max_args: '1MB' is not allowed"),
         ({"retention": {"mail": {"running": "7d"}}}, "'running'"),
-        ({"retention": {"mail": {"done": "soon"}}}, "'soon' is no duration"),
+        ({"retention": {"mail": {"done": "soon"}}}, "'soon' is not a duration"),
         ({"retention": {"": {"done": 1}}}, "retention: '' is not allowed"),
     ],
 )

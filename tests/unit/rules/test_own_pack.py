@@ -161,7 +161,7 @@ GONE = Rule(name="gone", code="gone", status=410)
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda: Pack("acme", [Rule(name="x", code="no_such", status=404)]), "'acme', rule 'x'.*no code 'no_such'"),
+        (lambda: Pack("acme", [Rule(name="x", code="no_such", status=404)]), "'acme', rule 'x'.* has no 'no_such'"),
         (lambda: Pack("acme", [GONE, GONE]), "'acme': rule 'gone' stands twice"),
         (lambda: Pack("ac me", [GONE]), "pack 'ac me': a name has"),
         (lambda: Pack("acme", [], codes=[CLOSED, CLOSED]), "'acme': code 'shop_closed' stands twice"),

@@ -112,18 +112,18 @@ def test_what_is_written_as_a_word_may_be_a_key(kind: Any, key: Any, text: str) 
 def test_what_is_not_written_as_a_word_is_no_key(kind: Any) -> None:
     with pytest.raises(TypeError) as wrong:
         Serial(dict[kind, int])
-    assert str(wrong.value).endswith(f" {named(kind)}")
+    assert f" {named(kind)};" in str(wrong.value)
 
 
 @pytest.mark.parametrize(
     ("kind", "key", "sentence"),
     [
-        (int, "a", "'a' is no int"),
-        (Count, "x", "'x' is no Count"),
-        (date, "x", "'x' is no date"),
-        (UUID, "x", "'x' is no UUID"),
-        (Colour, "RED", "'RED' is no Colour"),
-        (bytes, "a", "'a' is no base64"),
+        (int, "a", "'a' is not of type int"),
+        (Count, "x", "'x' is not of type Count"),
+        (date, "x", "'x' is not of type date"),
+        (UUID, "x", "'x' is not of type UUID"),
+        (Colour, "RED", "'RED' is not of type Colour"),
+        (bytes, "a", "'a' is not valid base64"),
     ],
 )
 def test_a_key_that_does_not_fit_is_told(kind: Any, key: str, sentence: str) -> None:
@@ -145,7 +145,8 @@ def test_a_key_that_does_not_fit_is_told(kind: Any, key: str, sentence: str) -> 
 def test_a_value_of_another_type_is_refused(kind: Any, value: Any) -> None:
     with pytest.raises(TypeError) as wrong:
         Serial(kind).encode(value)
-    assert str(wrong.value) == f"arguments: {value!r:.60} is no {named(kind)}"
+    assert str(wrong.value).startswith(f"arguments: {value!r:.60} ")
+    assert str(wrong.value).endswith(f" {named(kind)}")
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,8 @@ def test_a_value_of_another_type_is_refused(kind: Any, value: Any) -> None:
 def test_a_text_of_another_type_is_refused(kind: Any, text: str, shown: str) -> None:
     with pytest.raises(ValueError) as wrong:  # noqa: PT011 - the words are compared below
         Serial(kind).decode(text)
-    assert str(wrong.value) == f"{named(kind)}: {shown} is no {named(kind)}"
+    assert str(wrong.value).startswith(f"{named(kind)}: {shown} ")
+    assert str(wrong.value).endswith(f" {named(kind)}")
 
 
 @pytest.mark.parametrize("text", ['"a"', '"aG!k="', '"é"'])
@@ -222,10 +224,10 @@ def test_what_is_wrong_is_told_from_the_outside_inwards() -> None:
     assert wrong.inside(".a") is wrong
     assert (wrong.text, wrong.path, wrong.args) == ("x", ".a[1]", ("x", "[1]"))
     assert Wrong("x").path == ""
-    assert refused("y" * 100, "int").text == f"'{'y' * 59} is no int"
+    assert refused("y" * 100, "int").text.startswith(f"'{'y' * 59} ")
 
 
 def test_the_cause_of_a_refusal_is_kept() -> None:
-    with pytest.raises(ValueError, match="is no UUID") as wrong:
+    with pytest.raises(ValueError, match="UUID") as wrong:
         Serial(UUID).decode('"x"')
     assert isinstance(wrong.value.__cause__, ValueError)

@@ -14,7 +14,7 @@ from tidegate.settings import SettingsError, load
 from tidegate.settings.sample_file import toml
 
 NAMES = st.sampled_from([
-    "url", "apps", "simulators", "server", "worker", "log", "retention", "weather", "host", "port", "names", "radar",
+    "db", "apps", "simulators", "server", "worker", "log", "retention", "weather", "host", "port", "names", "radar",
     "api_key", "more_keys", "limits", "every", "grace", "done", "mail", "level", "zzz",
 ])  # fmt: skip
 PLAIN = st.one_of(
@@ -27,7 +27,7 @@ VALUES = st.recursive(
 FILES = st.dictionaries(NAMES, VALUES | st.dictionaries(NAMES, VALUES, max_size=3), max_size=4)
 VARIABLES = st.dictionaries(
     st.sampled_from([
-        "TIDEGATE_URL", "TIDEGATE_APPS", "TIDEGATE_SERVER_PORT", "TIDEGATE_RETENTION_DONE", "TIDEGATE_WEATHER_LIMITS",
+        "TIDEGATE_DB", "TIDEGATE_APPS", "TIDEGATE_SERVER_PORT", "TIDEGATE_RETENTION_DONE", "TIDEGATE_WEATHER_LIMITS",
         "TIDEGATE_WEATHER_API_KEY", "TIDEGATE_X", "TIDEGATE_WEATHER_STATIONS", "METEO_EVERY", "TIDEGATE_",
         "TIDEGATE_CONFIG",
     ]),

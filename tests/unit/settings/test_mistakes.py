@@ -50,9 +50,9 @@ MISTAKES = [
     ("[retention.mail]\ndone = 'x'", r"retention\.mail\.done: .*'x'.*30s.*5m.*1h30m.*7d"),
     ("apps = ['wether']", r"apps: .*'wether'.* weather"),
     ("apps = ['xyz']", r"apps: .*'xyz'.* weather"),
-    ("url = 'mysql://ada:geheim@host/db'", r"url: .*'mysql'.*://.*jobs\.db.*://"),
-    ("url = 'ada:geheim@host/db'", r"url: .*://.*jobs\.db.*://"),
-    ("url = 5", r"url: .*5"),
+    ("db = 'mysql://ada:geheim@host/db'", r"db: .*'mysql'.*://.*jobs\.db.*://"),
+    ("db = 'ada:geheim@host/db'", r"db: .*://.*jobs\.db.*://"),
+    ("db = 5", r"db: .*5"),
     ("[weather.limits]\nnorth = 'x'", r"weather\.limits: .*'x'"),
 ]  # fmt: skip
 
@@ -86,22 +86,22 @@ def test_a_mistake_in_a_flag_names_the_flag() -> None:
 def test_all_mistakes_come_together() -> None:
     found = mistakes(
         "prot = 1\napps = ['wether']\n[server]\nport = -1\nhost = 'example.org'\n[weather]\nqueue_max = 0\n",
-        {"TIDEGATE_LOG_LEVEL": "loud", "TIDEGATE_URLL": "x", "TIDEGATE_WEATHER_API_KEY": "env:NOT_THERE"},
+        {"TIDEGATE_LOG_LEVEL": "loud", "TIDEGATE_DBB": "x", "TIDEGATE_WEATHER_API_KEY": "env:NOT_THERE"},
         {"worker.concurrency": 0},
     )
 
     assert [line.partition(":")[0] if line[0] in "T-" else line.split(": ")[1] for line in found] == [
-        "prot", "TIDEGATE_URLL", "TIDEGATE_WEATHER_API_KEY", "server.host", "server.port", "--concurrency",
+        "prot", "TIDEGATE_DBB", "TIDEGATE_WEATHER_API_KEY", "server.host", "server.port", "--concurrency",
         "TIDEGATE_LOG_LEVEL", "apps", "weather.queue_max",
     ]  # fmt: skip
 
 
 def test_a_file_that_is_no_toml_says_where_and_hides_no_other_mistake() -> None:
-    found = mistakes("[server\nport = 1\n", {"TIDEGATE_URLL": "x"})
+    found = mistakes("[server\nport = 1\n", {"TIDEGATE_DBB": "x"})
 
     assert found[0].startswith("tidegate.toml: ")
     assert "line 1" in found[0]
-    assert found[1].startswith("TIDEGATE_URLL: ")
+    assert found[1].startswith("TIDEGATE_DBB: ")
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,10 @@ from tidegate.settings.location import server_port
     [
         (None, {}, None),
         ("", {}, "sqlite:///tidegate.db"),
-        ("url = 'sqlite:///mine.db'\n", {}, "sqlite:///mine.db"),
-        ("url = 'sqlite:///mine.db'\nwrong = 1\n[nobody]\nx = 1\n", {}, "sqlite:///mine.db"),
-        ("url = 'sqlite:///mine.db'\n", {"TIDEGATE_URL": "sqlite:///other.db"}, "sqlite:///other.db"),
-        ("url = 'env:DB'\n", {"DB": "postgresql://host/db"}, "postgresql://host/db"),
+        ("db = 'sqlite:///mine.db'\n", {}, "sqlite:///mine.db"),
+        ("db = 'sqlite:///mine.db'\nwrong = 1\n[nobody]\nx = 1\n", {}, "sqlite:///mine.db"),
+        ("db = 'sqlite:///mine.db'\n", {"TIDEGATE_DB": "sqlite:///other.db"}, "sqlite:///other.db"),
+        ("db = 'env:DB'\n", {"DB": "postgresql://host/db"}, "postgresql://host/db"),
     ],
 )
 def test_the_file_says_where_the_database_is(
@@ -37,9 +37,9 @@ def test_the_file_says_where_the_database_is(
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("url = 5\n", r"tidegate\.toml: .*5.*://.*jobs\.db.*://"),
-        ("url = 'env:DB'\n", "tidegate.toml: url: the variable DB is not set; set it"),
-        ("url = \n", r"tidegate\.toml: .*TOML.*1.*7"),
+        ("db = 5\n", r"tidegate\.toml: .*5.*://.*jobs\.db.*://"),
+        ("db = 'env:DB'\n", "tidegate.toml: db: the variable DB is not set; set it"),
+        ("db = \n", r"tidegate\.toml: .*TOML.*1.*6"),
     ],
 )
 def test_a_database_that_is_none_is_a_mistake_of_the_file(folder: Path, text: str, line: str) -> None:

@@ -125,7 +125,7 @@ def test_without_a_file_there_are_defaults() -> None:
 
     assert found.file is None
     assert {origin for _, origin in origins(found).values()} == {"default"}
-    assert found.values.url == "sqlite:///tidegate.db"
+    assert found.values.db == "sqlite:///tidegate.db"
 
 
 def test_retention_is_by_queue() -> None:

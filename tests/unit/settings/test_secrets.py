@@ -106,10 +106,10 @@ def test_a_secret_of_the_wrong_kind_is_not_printed_either() -> None:
 
 
 def test_a_password_in_an_address_is_masked() -> None:
-    found = settings("url = 'env:DB'\n", {"DB": "postgresql://ada:geheim@db.lan/tide"})
+    found = settings("db = 'env:DB'\n", {"DB": "postgresql://ada:geheim@db.lan/tide"})
 
-    assert found.values.url == "postgresql://ada:geheim@db.lan/tide"
-    assert origins(found)["url"] == ("postgresql://***@db.lan/tide from env:DB", "tidegate.toml")
+    assert found.values.db == "postgresql://ada:geheim@db.lan/tide"
+    assert origins(found)["db"] == ("postgresql://***@db.lan/tide from env:DB", "tidegate.toml")
     assert "geheim" not in repr(found) + repr(found.effective())
 
 
@@ -117,7 +117,7 @@ def test_only_secrets_and_the_database_are_looked_up() -> None:
     found = settings("[weather]\nstations = ['env:HOME']\n", {"HOME": "/root"})
 
     assert found.app("weather").stations == ("env:HOME",)
-    assert store_url(environ={"TIDEGATE_URL": "env:DB", "DB": "sqlite:///a.db"}) == "sqlite:///a.db"
+    assert store_url(environ={"TIDEGATE_DB": "env:DB", "DB": "sqlite:///a.db"}) == "sqlite:///a.db"
 
 
 def test_not_even_the_beginning_of_a_long_secret_is_in_the_message_about_it() -> None:

@@ -90,7 +90,12 @@ def test_the_json_says_the_same_as_the_result() -> None:
 
     assert found["calls"] == len(result.calls) == sum(run["calls"] for run in found["timeline"])
     assert found["failures"] == sum(run["calls"] for run in found["timeline"] if not run["ok"])
-    assert found["without"]["three_tries"] == {"calls": 120, "failures": 72, "recovered_after": 0.0}
+    assert found["without"]["three_tries"] == {
+        "calls": 120,
+        "calls_during_outage": 72,
+        "failures": 72,
+        "recovered_after": 0.0,
+    }
     assert [hold["reason"] for hold in found["holds"]] == ["backoff"] * len(result.spans)
     assert found["outage"] == [
         {"from": 1800, "to": 9000, "trouble": "down", "status": None, "retry_after": None, "share": 1.0}

@@ -42,8 +42,8 @@ def test_one_text_can_make_a_statement_for_each_of_some_words() -> None:
     ("text", "says"),
     [
         ("select 1;", "name"),
-        ("-- name: a\nselect 1;\n-- name: a\nselect 2;", "'a' stands twice"),
-        ("-- name: a<b> of x, x\nselect 1;", "'ax' stands twice"),
+        ("-- name: a\nselect 1;\n-- name: a\nselect 2;", "'a' is defined twice"),
+        ("-- name: a<b> of x, x\nselect 1;", "'ax' is defined twice"),
         ("-- name: a\nselect {nothing};", "'{nothing}'"),
         ("-- name: a\nselect {now 7};", "'{now 7}'"),
         ("-- name: a\nselect * from {rows};", "{rows"),
@@ -194,5 +194,5 @@ def test_a_book_knows_its_statements_by_name() -> None:
     assert book["b"].sql == "select 2"
     with pytest.raises(KeyError, match="'c'"):
         book["c"]
-    with pytest.raises(ValueError, match="'a' stands twice"):
+    with pytest.raises(ValueError, match="'a' is defined twice"):
         book.add([Statement("a", "select 3")])

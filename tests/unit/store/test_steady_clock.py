@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tidegate.clock import VirtualClock
 from tidegate.store.clock import Anchor, ClockReading, SteadyClock, decide
-from tidegate.store.clock_steps import CONFIRMED, TOLERATED, ClockStep, cutoff, with_step
+from tidegate.store.clock_steps import (
+    CONFIRMED,
+    MAX_STEPS,
+    SLACK,
+    TOLERATED,
+    ClockStep,
+    correct,
+    cutoff,
+    with_jump,
+    with_step,
+)
 
 DAY = 86400.0
 T = 1_700_000_000.0
@@ -58,21 +69,79 @@ def test_a_clock_that_returns_ends_the_episode() -> None:
     assert (by, back.held_offset, back.steps) == (0, None, ())
 
 
-def test_after_a_reboot_on_a_clock_that_is_ahead_no_age_is_known_for_ten_minutes() -> None:
-    anchor, by = decide(anchored(), ClockReading("b", 30, T + 8 * DAY))
-    assert (by, anchor.ages_from) == (0, 30 + CONFIRMED)
+def test_after_a_reboot_on_a_clock_that_is_ahead_no_age_is_known_until_it_is_corrected() -> None:
+    ahead, by = decide(anchored(), ClockReading("b", 30, T + 8 * DAY))
+    assert (by, ahead.jumps, ahead.ages_from) == (0, (ClockStep(T + 8 * DAY, 8 * DAY),), 30 + CONFIRMED)
 
-    corrected, _ = decide(anchor, ClockReading("b", 60, T + 60))  # NTP, a little later
-    assert corrected.ages_from == 60 + CONFIRMED
-    believed, by = decide(corrected, ClockReading("b", 60 + CONFIRMED, T + 60 + CONFIRMED))
-    assert by < -7 * DAY
-    assert believed.steps == ()
+    corrected, by = decide(ahead, ClockReading("b", 60, T + 60))  # NTP, a little later
+    assert (by, store_time(corrected, 60), corrected.jumps, corrected.steps) == (30 - 8 * DAY, T + 60, (), ())
+
+
+def test_a_clock_that_is_right_after_a_reboot_is_trusted_after_ten_minutes() -> None:
+    ahead, _ = decide(anchored(), ClockReading("b", 30, T + 8 * DAY))
+    still, _ = decide(ahead, ClockReading("b", 29 + CONFIRMED, T + 8 * DAY + CONFIRMED - 1))
+    assert still.jumps == ahead.jumps
+    trusted, by = decide(still, ClockReading("b", 30 + CONFIRMED, T + 8 * DAY + CONFIRMED))
+
+    assert (by, trusted.jumps, trusted.steps) == (0, (), ())
+
+
+def test_a_correction_that_leaves_an_hour_starts_the_ten_minutes_again() -> None:
+    ahead, _ = decide(anchored(), ClockReading("b", 30, T + 8 * DAY))
+    corrected, by = decide(ahead, ClockReading("b", 60, T + 3600 + 30))
+
+    assert by == 3600 - 8 * DAY
+    assert (corrected.jumps, corrected.ages_from) == ((ClockStep(T + 3600, 3600),), 60 + CONFIRMED)
+
+
+@pytest.mark.parametrize("boot_ids", ["abcdef", [""] * 6])  # some platforms have none
+@pytest.mark.parametrize("uptime", [5.0, 5000.0])
+def test_the_doubt_survives_any_number_of_reboots(boot_ids: list[str], uptime: float) -> None:
+    anchor, _ = decide(None, ClockReading(boot_ids[0], 60, T))
+    for n, boot_id in enumerate(boot_ids[1:]):
+        anchor, _ = decide(anchor, ClockReading(boot_id, 30 if n == 0 else uptime, T + 8 * DAY + 40 * n))
+        assert anchor.jumps
+    assert (anchor.ages_from, anchor.steps) == (uptime + CONFIRMED, ())
+
+
+def test_a_reboot_undoes_the_newest_jump_first() -> None:
+    jumps = (ClockStep(T + 8 * DAY, 8 * DAY), ClockStep(T + 9 * DAY, 3600.0))
+    shifts, remaining = correct(jumps, T + DAY, -8 * DAY)
+
+    assert [(part.by, part.until) for part in shifts] == [
+        (-3600.0, T + 9 * DAY - SLACK),
+        (3600 - 8 * DAY, T + 8 * DAY - SLACK),
+    ]
+    assert remaining == (ClockStep(T + 3600, 3600.0),)
+
+
+def test_a_correction_beyond_the_jump_moves_everything_by_the_rest() -> None:
+    shifts, remaining = correct((ClockStep(T + DAY, DAY),), T - DAY, -2 * DAY)
+
+    assert ([part.by for part in shifts], remaining) == ([-DAY, -DAY], ())
+    assert (shifts[0].moved(T), shifts[1].moved(T)) == (T, T - DAY)
+
+
+def test_so_many_jumps_are_merged_that_the_oldest_rows_stay_longest() -> None:
+    jumps: tuple[ClockStep, ...] = ()
+    for n in range(MAX_STEPS + 5):
+        jumps = with_jump(jumps, T + n * DAY, 100.0)
+
+    assert (len(jumps), sum(jump.by for jump in jumps)) == (MAX_STEPS, 100.0 * (MAX_STEPS + 5))
+    assert jumps[0] == ClockStep(T + 5 * DAY, 600.0)
+
+
+def test_a_step_that_is_held_is_still_a_step_after_a_reboot() -> None:
+    held, _ = decide(anchored(), ClockReading("a", 100, T + 100 + 8 * DAY))
+    anchor, by = decide(held, ClockReading("b", 5, T + 140 + 8 * DAY))
+
+    assert (by, anchor.jumps, anchor.steps) == (8 * DAY, (), (ClockStep(T + 140 + 8 * DAY, 8 * DAY),))
 
 
 def test_after_a_quick_reboot_ages_are_known_at_once() -> None:
     anchor, by = decide(anchored(), ClockReading("b", 5, T + 40))
 
-    assert (by, anchor.ages_from) == (0, 0)
+    assert (by, anchor.jumps) == (0, ())
 
 
 def test_after_a_reboot_on_a_clock_that_is_behind_stored_times_move_back() -> None:

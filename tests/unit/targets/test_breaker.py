@@ -245,6 +245,8 @@ def test_a_closed_breaker_starts_with_clean_counts() -> None:
         run=st.integers(0, 99),
         good=st.integers(0, 99),
         by=st.none() | st.text(max_size=9),
+        good_generation=st.none() | st.integers(0, 10**9),
+        trial_key=st.text(max_size=9),
         adaptive_limit=st.none()
         | st.builds(
             AdaptiveLimit, phase=st.sampled_from(LimitPhase), most=st.integers(1, 999), since=st.floats(0, 1e10)

@@ -16,6 +16,7 @@ from tidegate.targets.breaker import (
     force_open,
     half_open,
     is_ramping,
+    outage_at_trial,
     record_probe,
     record_rejected,
     record_results,
@@ -34,6 +35,31 @@ def test_a_failure_while_half_open_is_one_more_in_a_row() -> None:
     row = record_results(StoredBreaker(state=HALF_OPEN, run=7), policy(), [(False, 0)], 1.0)
 
     assert (row.state, row.run) == (OPEN, 8)
+
+
+def test_a_trial_is_known_by_its_outage_until_one_succeeds() -> None:
+    first = half_open(force_open(StoredBreaker(), 10.0, 20.0), 20.0)
+    assert [outage_at_trial(row, 25.0) for row in (StoredBreaker(), force_open(StoredBreaker(), 10.0, 20.0))] == [
+        None
+    ] * 2
+    assert outage_at_trial(first, 25.0) == 15.0
+
+    # One fails, and one that was admitted with it succeeds later: the next trials are those of a service that works.
+    shut = record_results(first, policy(), [(False, first.generation)], 30.0)
+    answered = record_results(shut, policy(), [(True, first.generation)], 31.0)
+    silent = record_results(shut, policy(), [(True, first.generation - 2)], 31.0)
+    assert [outage_at_trial(half_open(row, 60.0), 60.0) for row in (shut, answered, silent)] == [50.0, None, 50.0]
+
+    # Nothing succeeds any more: it is an outage again.
+    again = half_open(record_results(half_open(answered, 60.0), policy(), [(False, 4)], 65.0), 90.0)
+    assert outage_at_trial(again, 90.0) == 80.0
+    assert outage_at_trial(half_open(close(again, 95.0), 95.0), 95.0) == 0.0
+
+
+def test_a_success_in_the_same_half_open_state_shows_that_the_service_works() -> None:
+    half = half_open(force_open(StoredBreaker(), 10.0, 20.0), 20.0)
+
+    assert outage_at_trial(record_results(half, policy(), [(True, half.generation)], 21.0), 21.0) is None
 
 
 def test_a_probe_makes_it_half_open_from_that_moment_on() -> None:

@@ -30,6 +30,6 @@ def test_a_path_is_told_by_its_last_part(text: str, shown: str) -> None:
 
 
 def test_a_setting_hides_passwords_and_places() -> None:
-    found = shown_setting({"key": "url", "value": "postgresql://ada:hunter2@db/jobs", "origin": "/etc/x/tidegate.toml"})
+    found = shown_setting({"key": "db", "value": "postgresql://ada:hunter2@db/jobs", "origin": "/etc/x/tidegate.toml"})
     assert "hunter2" not in found["value"]
     assert found["origin"] == "…/tidegate.toml"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from tidegate.web.proxies import PEER, apply_forwarding, client_network, parse_networks
+from tidegate.web.proxies import PEER, apply_forwarding, client_networks, parse_networks
 
 TRUSTED = parse_networks(["127.0.0.1", "::1", "10.0.0.0/8", "2001:db8:1::/48"])
 
@@ -70,11 +70,16 @@ def test_only_a_trusted_proxy_says_that_the_page_is_on_https(peer: str, values: 
 
 
 @pytest.mark.parametrize(
-    ("address", "network"),
-    [("203.0.113.5", "203.0.113.5"), ("::ffff:203.0.113.5", "203.0.113.5"), ("2001:db8:2::7", "2001:db8:2::/64"),
-     ("2001:db8:2::8", "2001:db8:2::/64"), ("2001:db8:2:1::8", "2001:db8:2:1::/64"), ("nonsense", "unknown"),
-     (None, "unknown")],
-)  # fmt: skip
-def test_limits_count_an_ipv4_address_and_an_ipv6_network(address: str | None, network: str) -> None:
+    ("address", "networks"),
+    [
+        ("203.0.113.5", ("203.0.113.5/32", "203.0.113.0/24")),
+        ("::ffff:203.0.113.5", ("203.0.113.5/32", "203.0.113.0/24")),
+        ("2001:db8:2::7", ("2001:db8:2::/64", "2001:db8:2::/56", "2001:db8:2::/48")),
+        ("2001:db8:2:1ff::8", ("2001:db8:2:1ff::/64", "2001:db8:2:100::/56", "2001:db8:2::/48")),
+        ("nonsense", ("unknown",)),
+        (None, ("unknown",)),
+    ],
+)
+def test_limits_count_the_networks_that_one_client_may_own(address: str | None, networks: tuple[str, ...]) -> None:
     scope: dict[str, Any] = {"type": "http", "headers": [], "client": None if address is None else (address, 1)}
-    assert client_network(Request(scope)) == network
+    assert client_networks(Request(scope)) == networks

@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import APIRouter, FastAPI
 from starlette.testclient import TestClient
 
+from tests.web.local import LocalClient
 from tidegate import Breaker, Fail, Queue, Target
 from tidegate.apps import App, Installed, install
 from tidegate.errors import StoreBusy
@@ -106,7 +107,7 @@ def filled() -> bytes:
 
 @contextmanager
 def client_of(app: FastAPI, base: str = HERE) -> Iterator[TestClient]:
-    with TestClient(app, client=("127.0.0.1", 50000), base_url=base) as client:
+    with LocalClient(app, client=("127.0.0.1", 50000), base_url=base) as client:
         yield client
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI
-from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop
+from tests.web.local import LocalClient
 from tidegate import server
 from tidegate.accounts import users
 from tidegate.settings import load
@@ -41,7 +41,7 @@ class House:
     def put_in(self) -> tuple[int, str]:
         """The number and the id of a conversion that is ann's; 0 and nothing while uploads are paused."""
         files = {"file": (f"{HERS}.pdf", b"%PDF-1.7\n" + HERS.encode(), "application/pdf")}
-        with TestClient(self.app, client=("127.0.0.1", 50000), base_url=HERE) as client:
+        with LocalClient(self.app, client=("127.0.0.1", 50000), base_url=HERE) as client:
             answer = client.post("/api/upload", headers=self.headers("ann"), files=files)
         assert answer.status_code in (200, 202, 503), answer.text
         public_id = str(answer.json().get("id", ""))
@@ -55,7 +55,7 @@ def house(folder: Path, *names: str, simulators: bool = True) -> Iterator[House]
     apps, broken = server.there_are()
     assert broken == {}
     (folder / "tidegate.toml").write_text(
-        f'url = "sqlite:///{folder / "t.db"}"\nsecret_key = "{"k" * 32}"\n'
+        f'db = "sqlite:///{folder / "t.db"}"\nsecret_key = "{"k" * 32}"\n'
         f'[convert]\nstorage = "{folder / "files"}"\nleast_free = 0.0\n'
     )
     loaded = load(file=folder / "tidegate.toml", environ={}, apps=apps)

@@ -12,6 +12,7 @@ from starlette.testclient import TestClient
 
 from tests.text import names, numbers
 from tests.web.api.building import Shop, shop
+from tests.web.local import LocalClient
 from tidegate.jobs.bulk import service
 from tidegate.jobs.bulk.table import BulkOperation
 from tidegate.jobs.listing import Filter
@@ -99,7 +100,8 @@ def left_behind(there: Shop) -> BulkOperation:
 
 def nobody_works(api: TestClient) -> None:
     """The server's own thread leaves them alone."""
-    app = api.app
+    assert isinstance(api, LocalClient)
+    app = api.inner
     assert isinstance(app, FastAPI)
     app.state.bulks.stop()
 

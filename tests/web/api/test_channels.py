@@ -13,6 +13,7 @@ from starlette.testclient import TestClient
 
 from tests.notices.receiving import Hook, hook
 from tests.web.api.building import Shop
+from tests.web.local import LocalClient
 from tidegate import audit, outbox
 from tidegate.admin import doctor
 from tidegate.audit import AuditFilter
@@ -31,11 +32,11 @@ def receiver() -> Iterator[Hook]:
 
 
 @pytest.fixture
-def client(there: Shop, receiver: Hook) -> Iterator[TestClient]:
+def client(there: Shop, receiver: Hook) -> Iterator[LocalClient]:
     channel = Channel(name="hook", config=Webhook(url=f"{receiver.url}T0/s3cr3t"))
     telling = NoticeDispatcher(there.queue, [channel], address="https://t.example")
     telling.declare()
-    with TestClient(
+    with LocalClient(
         build(Site(queue=there.queue, telling=telling)), client=("127.0.0.1", 50000), base_url="http://localhost"
     ) as found:
         yield found
@@ -119,9 +120,9 @@ def test_the_page_snoozes_and_says_until_when(client: TestClient, there: Shop) -
     assert "for 4 h" in page.text
 
 
-def test_the_page_says_what_channels_were_told_and_why_not(client: TestClient, there: Shop) -> None:
+def test_the_page_says_what_channels_were_told_and_why_not(client: LocalClient, there: Shop) -> None:
     id_ = tell(there)
-    site: Site = client.app.state.site  # type: ignore[attr-defined]
+    site: Site = client.inner.state.site  # type: ignore[attr-defined]
     assert site.telling is not None
     site.telling.evaluate()
     assert "hook: " in client.get("/notices").text
@@ -133,7 +134,7 @@ def test_a_terminal_lists_and_tests(receiver: Hook, tmp_path: Path, capsys: pyte
     settings = tmp_path / "tidegate.toml"
     url = f"sqlite:///{tmp_path / 'jobs.db'}"
     settings.write_text(
-        f'url = "{url}"\napps = []\n[channels.hook]\nkind = "webhook"\nurl = "{receiver.url}s3cr3t"\n', encoding="utf-8"
+        f'db = "{url}"\napps = []\n[channels.hook]\nkind = "webhook"\nurl = "{receiver.url}s3cr3t"\n', encoding="utf-8"
     )
 
     def run(*args: str) -> tuple[int, str]:
@@ -146,7 +147,7 @@ def test_a_terminal_lists_and_tests(receiver: Hook, tmp_path: Path, capsys: pyte
     code, said = run("test", "hook", "--config", str(settings), "--json")
     assert (code, json.loads(said)["code"]) == (1, "upstream_failure")
     assert run("test", "pigeon", "--config", str(settings))[0] == 7
-    code, said = run("list", "--url", url)
+    code, said = run("list", "--db", url)
     assert (code, "Failing" in said, "s3cr3t" in said) == (0, True, False)
 
 

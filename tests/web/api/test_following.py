@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -14,9 +15,11 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from tests.web.api.building import Shop, listening, served
-from tidegate.web.site import StreamPolicy
+from tests.web.local import opened_by
+from tidegate.web.live.hub import EVENT_BATCH
+from tidegate.web.site import LivePolicy
 
-QUICK = StreamPolicy(poll_interval=0.02, heartbeat=0.05)
+QUICK = LivePolicy(poll_interval=0.02, soonest=0.01, beat=0.05)
 STREAM = {"Accept": "text/event-stream"}
 
 
@@ -48,15 +51,15 @@ def test_events_are_listed_after_an_id(there: Shop, api: TestClient) -> None:
 
 @pytest.fixture
 def address(there: Shop) -> Iterator[str]:
-    with listening(served(there, streams=QUICK)) as found:
+    with listening(served(there, live=QUICK)) as found:
         yield found
 
 
 @contextlib.asynccontextmanager
-async def following(address: str, **headers: str) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
+async def following(address: str, query: str = "", **headers: str) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
     async with (
         httpx2.AsyncClient(timeout=60) as client,
-        client.stream("GET", f"{address}/api/v1/events", headers={**STREAM, **headers}, timeout=60) as answer,
+        client.stream("GET", f"{address}/api/v1/events{query}", headers={**STREAM, **headers}, timeout=60) as answer,
     ):
         assert answer.headers["content-type"].startswith("text/event-stream")
         yield parsed(answer.aiter_lines())
@@ -104,6 +107,24 @@ async def test_a_stream_goes_on_where_it_was_left(there: Shop, address: str) -> 
     assert len(seen) == 4
 
 
+async def test_a_stream_continues_after_more_events_than_one_read_returns(there: Shop, address: str) -> None:
+    paused(there, *range(60, 60 + 2 * EVENT_BATCH + 1))
+    async with following(address, **{"Last-Event-ID": "0"}) as events:
+        seen = [int((await next_event(events))["id"]) for _ in range(2 * EVENT_BATCH + 1)]
+        await asyncio.to_thread(paused, there, 59)
+        seen.append(int((await next_event(events))["id"]))
+    assert seen == sorted(set(seen))
+
+
+async def test_a_stream_of_one_queue_contains_no_other_events(there: Shop, address: str) -> None:
+    async with following(address, "?subject=queue&name=mail") as events:
+        await anext(events)
+        await asyncio.to_thread(paused, there, 60)
+        await asyncio.to_thread(there.queue.pause, "mail", "1h")
+        about = json.loads((await next_event(events))["data"])
+    assert (about["subject"], about["name"]) == ("queue", "mail")
+
+
 async def test_a_stream_without_news_has_a_heartbeat(there: Shop, address: str) -> None:
     async with following(address) as events:
         await anext(events)
@@ -127,7 +148,7 @@ def test_an_id_that_is_none_is_refused(still: TestClient, last: str) -> None:
 
 
 async def test_more_streams_than_allowed_are_told_when_one_ends(there: Shop) -> None:
-    app = served(there, streams=StreamPolicy(poll_interval=0.02, max_streams=1, longest=1000.0))
+    app = served(there, live=LivePolicy(max_followers=1, longest_follow=1000.0))
     with listening(app) as address:
         async with following(address) as events, httpx2.AsyncClient(timeout=60) as client:
             await anext(events)
@@ -136,23 +157,38 @@ async def test_more_streams_than_allowed_are_told_when_one_ends(there: Shop) -> 
     assert 900 < int(answer.headers["retry-after"]) <= 1000
 
 
+@pytest.mark.parametrize("path", ["/api/v1/events", "/live"])
+async def test_a_burst_gets_no_more_streams_than_allowed(there: Shop, path: str) -> None:
+    app = served(there, live=LivePolicy(max_followers=2, max_subscribers=2))
+    with listening(app) as address:
+        async with httpx2.AsyncClient(timeout=60, limits=httpx2.Limits(max_connections=None)) as client:
+
+            async def status() -> int:
+                answer = await client.send(client.build_request("GET", f"{address}{path}", headers=STREAM), stream=True)
+                return answer.status_code
+
+            found = Counter(await asyncio.gather(*(status() for _ in range(20))))
+            app.state.closing.set()
+    assert found == {200: 2, 429: 18}
+
+
 async def test_a_stream_ends_after_its_time_and_when_the_server_closes(there: Shop) -> None:
-    app = served(there, streams=StreamPolicy(poll_interval=0.02, longest=0.1))
+    app = served(there, live=LivePolicy(longest_follow=0.1))
     with listening(app) as address:
         async with following(address) as events:
             assert [event async for event in events]
-    app = served(there, streams=QUICK)
+    app = served(there, live=QUICK)
     with listening(app) as address:
         async with following(address) as events:
             await anext(events)
             app.state.closing.set()
             async for _ in events:  # until it ends
                 pass
-    assert app.state.streams == {}
+    assert not app.state.live.followers
 
 
 async def test_a_client_that_does_not_read_is_dropped(there: Shop) -> None:
-    app = served(there, streams=StreamPolicy(poll_interval=0.02, heartbeat=0.05, send_within=0.2))
+    app = served(there, live=LivePolicy(behind=0.2))
     paused(there, *range(60, 70))
     taken: list[dict[str, Any]] = []
     stuck = asyncio.Event()
@@ -169,10 +205,10 @@ async def test_a_client_that_does_not_read_is_dropped(there: Shop) -> None:
 
     async with asyncio.timeout(60):
         with contextlib.suppress(Exception):
-            await app(scope(app), receive, send)  # type: ignore[arg-type]
+            await opened_by(True, app)(scope(app), receive, send)  # type: ignore[arg-type]
     assert stuck.is_set()
     assert [message["type"] for message in taken][:2] == ["http.response.start", "http.response.body"]
-    assert app.state.streams == {}
+    assert not app.state.live.followers
 
 
 def scope(app: FastAPI) -> dict[str, Any]:

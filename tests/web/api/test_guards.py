@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from tests.web.api.building import HERE, Shop, client_of, listening, served
 from tidegate.accounts import access
 from tidegate.accounts.access import Issuer, Role
+from tidegate.targets.table import targets
 from tidegate.web.auth import Authenticator
 from tidegate.web.middleware import CSP
 
@@ -49,11 +50,11 @@ def post(api: TestClient, path: str, headers: dict[str, str]) -> Any:
 @pytest.mark.parametrize("headers", CROSS_SITE)
 def test_a_post_from_another_site_changes_nothing(unchanged: tuple[Shop, TestClient], headers: dict[str, str]) -> None:
     there, api = unchanged
-    before = there.queue.store.read(lambda tx: tx.query("targets"))
+    before = there.queue.store.read(targets)
     answer = post(api, "/api/v1/targets/mailer/pause", headers)
     assert (answer.status_code, answer.json()["code"]) == (403, "cross_site")
     assert api.post("/jobs/2/retry", data={"back": "/"}, headers=headers).status_code == 403
-    assert there.queue.store.read(lambda tx: tx.query("targets")) == before
+    assert there.queue.store.read(targets) == before
     assert there.queue.get(2).state == "failed"
 
 

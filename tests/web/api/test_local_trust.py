@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Receive, Scope, Send
 
 from tests.web.api.building import HERE, Shop, client_of, listening, served
+from tests.web.local import LocalClient
 from tidegate.accounts import users
 from tidegate.store.base import Tx
 from tidegate.web.auth import COOKIE
@@ -23,6 +28,8 @@ PROXY_HEADERS = [
     "X-Original-For", "X-Original-URL", "X-ProxyUser-IP", "X-Host", "X-Envoy-External-Address", "X-Request-From",
     "X-Remote-Addr", "X-Amzn-Trace-Id", "X-Azure-ClientIP", "X-AppEngine-User-IP", "Fly-Client-IP",
     "WL-Proxy-Client-IP", "X-Varnish", "X-Scheme", "Tailscale-User-Login", "Remote-User", "X-Auth-Request-User",
+    "X-BlueCoat-Via", "X-Cloud-Trace-Context", "Proxy-Connection", "X-Iinfo", "Akamai-Origin-Hop",
+    "X-Akamai-Edgescape", "Incap-Client-IP", "X-Sucuri-ClientIP", "X-SSL-Client-Verify", "SSL-Client-Cert",
 ]  # fmt: skip
 HOSTS = [
     ("127.0.0.1", 200), ("127.0.0.1:8321", 200), ("[::1]", 200), ("[::1]:8321", 200), ("localhost", 200),
@@ -69,7 +76,7 @@ def test_only_a_host_that_is_this_machine_is_local(local: TestClient, host: str,
 
 @pytest.mark.parametrize(("peer", "status"), PEERS)
 def test_only_a_loopback_peer_is_local(there: Shop, peer: str, status: int) -> None:
-    with TestClient(served(there), base_url=HERE, client=(peer, 50000)) as client:
+    with LocalClient(served(there), base_url=HERE, client=(peer, 50000)) as client:
         assert client.get("/api/v1/jobs").status_code == status
 
 
@@ -85,13 +92,57 @@ def test_a_server_with_a_name_that_others_use_trusts_no_request_for_being_local(
         assert client.get("/api/v1/jobs").status_code == status
 
 
-@pytest.mark.parametrize(("version", "status"), [("1.0", b"401"), ("1.1", b"200")])
-def test_a_request_as_nginx_passes_it_on_by_default_is_not_local(there: Shop, version: str, status: bytes) -> None:
+@pytest.mark.parametrize(("version", "status"), [("0.9", b"401"), ("1.0", b"401"), ("1.1", b"200"), ("2.0", b"401")])
+def test_only_the_http_version_of_browsers_is_local(there: Shop, version: str, status: bytes) -> None:
     with listening(served(there)) as address:
         host = address.removeprefix("http://")
         with socket.create_connection(("127.0.0.1", int(host.rpartition(":")[2])), 60) as line:
             line.sendall(f"GET /api/v1/jobs HTTP/{version}\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
             assert line.recv(65_536).split()[1] == status
+
+
+# The request of a proxy that speaks HTTP/1.1 and adds no header, sent by a process of another account.
+_REQUEST = """
+import http.client, os, socket, sys
+line = http.client.HTTPConnection("127.0.0.1", int(sys.argv[2]), timeout=60)
+os.setgroups([]), os.setgid(int(sys.argv[1])), os.setuid(int(sys.argv[1]))
+line.sock = socket.socket()
+line.sock.connect(("127.0.0.1", line.port))
+for _ in range(2):
+    line.request("GET", "/api/v1/jobs")
+    answer = line.getresponse()
+    print(answer.status, len(answer.read()) > 0)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows who opened a socket")
+@pytest.mark.skipif(sys.platform == "linux" and os.getuid() != 0, reason="only root can start programs of others")
+@pytest.mark.parametrize(
+    ("account", "uid", "status"),
+    [("a login account", 1000, "200"), ("nobody", 65_534, "401"), ("www-data", 33, "401"), ("the server's", 0, "200")],
+)
+def test_a_program_of_a_system_account_is_not_local(there: Shop, account: str, uid: int, status: str) -> None:
+    with listening(served(there)) as address:
+        port = address.rpartition(":")[2]
+        ran = subprocess.run(
+            [sys.executable, "-c", _REQUEST, str(uid), port], capture_output=True, text=True, check=True
+        )
+        assert ran.stdout.split() == [status, "True"] * 2, account
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows who opened a socket")
+def test_a_connection_whose_owner_is_unknown_is_not_local(there: Shop) -> None:
+    with TestClient(served(there), base_url=HERE, client=("127.0.0.1", 1)) as client:  # no such socket exists
+        assert client.get("/api/v1/jobs").json()["code"] == "no_users"
+
+
+def test_a_connection_without_an_address_is_not_local(there: Shop) -> None:
+    async def over_unix_socket(scope: Scope, receive: Receive, send: Send) -> None:
+        await served_app({**scope, "client": None, "server": ("/run/tidegate.sock", None)}, receive, send)
+
+    served_app = served(there)
+    with LocalClient(over_unix_socket, base_url=HERE) as client:
+        assert client.get("/api/v1/jobs").json()["code"] == "no_users"
 
 
 def test_without_users_a_stranger_gets_a_page_that_says_how_to_add_one_and_no_form(local: TestClient) -> None:

@@ -44,7 +44,7 @@ def app(there: Shop, tmp_path: Path) -> FastAPI:
     """A server whose settings are full of paths, and whose application breaks with one."""
     (tmp_path / "key").write_text("0123456789abcdef0123456789abcdef")
     (tmp_path / "tidegate.toml").write_text(
-        f'url = "{there.queue.url}"\nsecret_key = "file:{tmp_path}/key"\nsecret_key_file = "{tmp_path}/other.key"\n'
+        f'db = "{there.queue.url}"\nsecret_key = "file:{tmp_path}/key"\nsecret_key_file = "{tmp_path}/other.key"\n'
     )
     loaded = load(file=tmp_path / "tidegate.toml", environ={})
     apps = [install(app_with(broken=broken), there.queue)]
@@ -78,8 +78,8 @@ def test_the_first_steps_of_an_empty_server_name_the_database_without_its_folder
 def test_settings_say_what_they_are_without_where(app: FastAPI, tmp_path: Path) -> None:
     with client_of(app) as client:
         values: dict[str, Any] = {each["key"]: each for each in client.get("/api/v1/config").json()["items"]}
-    assert values["url"]["value"] == "sqlite:///…/jobs.db"
-    assert values["url"]["origin"] == "…/tidegate.toml"
+    assert values["db"]["value"] == "sqlite:///…/jobs.db"
+    assert values["db"]["origin"] == "…/tidegate.toml"
     assert values["secret_key_file"]["value"] == "…/other.key"
 
 

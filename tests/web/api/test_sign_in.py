@@ -11,6 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.web.api.building import HERE, Shop
+from tests.web.local import LocalClient
 from tidegate.accounts import users
 from tidegate.secrets import Secrets
 from tidegate.store.base import Tx
@@ -36,7 +37,7 @@ def people(there: Shop) -> Shop:
 @contextmanager
 def browser(there: Shop, peer: str = "203.0.113.5", **more: object) -> Iterator[TestClient]:
     app = build(there.site(access=Authenticator((), KEY), **more))
-    with TestClient(app, base_url=HERE, client=(peer, 50000), follow_redirects=False) as client:
+    with LocalClient(app, base_url=HERE, client=(peer, 50000), follow_redirects=False) as client:
         yield client
 
 

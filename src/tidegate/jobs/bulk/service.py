@@ -8,7 +8,6 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tidegate import audit
 from tidegate.audit import Actor, AuditSubject
@@ -52,7 +51,7 @@ class BulkOutcome:
     def refused(self) -> int:
         return self.matched - self.changed
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> dict[str, object]:
         return {"id": self.bulk, "matched": self.matched, "changed": self.changed, "left": list(self.left)}
 
 

@@ -6,11 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tidegate.audit import Actor
 from tidegate.faults.redaction import redact
 from tidegate.jobs import actions
+from tidegate.jobs.actions import LockedJob
 from tidegate.jobs.job import StoredState
 from tidegate.store.base import Row, Tx
 from tidegate.targets import table
@@ -33,7 +33,7 @@ class BulkOperation:
 
     id: int
     action: str
-    filter: Mapping[str, Any]
+    filter: Mapping[str, object]
     actor: str
     origin: str
     reason: str
@@ -72,20 +72,19 @@ class BulkItem:
     why: str
 
 
-def new(tx: Tx, action: str, wanted: Mapping[str, Any], by: Actor, jobs: Sequence[int]) -> int:
+def new(tx: Tx, action: str, wanted: Mapping[str, object], by: Actor, jobs: Sequence[int]) -> int:
     """Stores a bulk action on these jobs, in this order. Returns its id."""
-    id_ = int(
-        tx.query(
-            "bulk_new",
-            {
-                "action": action,
-                "filter": json.dumps(dict(wanted)),
-                "actor": str(by),
-                "origin": str(by.origin),
-                "reason": redact(by.reason),
-                "expected": len(jobs),
-            },
-        )[0][0]
+    id_ = tx.scalar(
+        int,
+        "bulk_new",
+        {
+            "action": action,
+            "filter": json.dumps(dict(wanted)),
+            "actor": str(by),
+            "origin": str(by.origin),
+            "reason": redact(by.reason),
+            "expected": len(jobs),
+        },
     )
     tx.query_many(
         "bulk_parts_new",
@@ -118,8 +117,7 @@ def running(tx: Tx) -> dict[int, int]:
 
 def take(tx: Tx, id_: int) -> tuple[int, list[int]] | None:
     """Removes the next batch and returns its position and jobs; None when nothing is left."""
-    rows = tx.query("bulk_part_take", {"bulk": id_})
-    return (int(rows[0][0]), json.loads(rows[0][1])) if rows else None
+    return next(((at, json.loads(jobs)) for at, jobs in tx.query("bulk_part_take", {"bulk": id_})), None)
 
 
 def put_back(tx: Tx, id_: int, at: int, jobs: Sequence[int]) -> None:
@@ -139,7 +137,7 @@ def note(
 
 def _items(
     one: BulkOperation, at: int, jobs: Sequence[int], refused: Mapping[int, str], told: Mapping[int, str]
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[dict[str, object]]:
     kept = {CHANGED: one.changed, REFUSED: one.refused}
     for n, job in enumerate(jobs):
         outcome = REFUSED if job in refused else CHANGED
@@ -158,12 +156,12 @@ def end(tx: Tx, id_: int, state: str, says: str = "", by: str | None = None) -> 
 def items(tx: Tx, id_: int, *, refused_only: bool = False, after: int = -1, limit: int = 100) -> list[BulkItem]:
     """The stored outcomes, in the order of execution."""
     name = "bulk_items_refused" if refused_only else "bulk_items"
-    return [BulkItem(*row) for row in tx.query(name, {"bulk": id_, "after": after, "n": limit})]
+    return tx.query_as(BulkItem, name, {"bulk": id_, "after": after, "n": limit})
 
 
 def prune(tx: Tx, before: float, limit: int) -> int:
     """Removes a batch of bulk actions that ended before then."""
-    gone = [int(row[0]) for row in tx.query("bulks_prune", {"before": before, "n": limit})]
+    gone = tx.scalars(int, "bulks_prune", {"before": before, "n": limit})
     for id_ in gone:
         tx.query("bulk_items_drop", {"bulk": id_})
     return len(gone)
@@ -282,14 +280,13 @@ _STANDS = {
 
 def _why(tx: Tx, action: str, id_: int) -> str:
     """Why a job was not changed, by its current state."""
-    rows = tx.query("job_state", {"id": id_})
-    if not rows:
+    job = tx.first(LockedJob, "job_state", {"id": id_})
+    if job is None:
         return GONE
-    _, stage, _, cancellable, barred = rows[0]
-    state = StoredState(stage).state
-    if action == "retry" and stage in ("failed", "cancelled") and barred:
-        return "what it would need is gone; put it in anew"
-    if action == "cancel" and not state.final and not cancellable:
+    state = StoredState(job.state).state
+    if action == "retry" and job.state in ("failed", "cancelled") and job.retry_forbidden:
+        return "what it needs is gone; enqueue it again"
+    if action == "cancel" and not state.final and not job.cancellable:
         return "jobs of its kind cannot be cancelled"
     if action == "forget" and state.final and (child := actions.needed_by(tx, id_)) is not None:
         return f"job {child} has not ended and needs its result"

@@ -117,11 +117,13 @@ create table tg_tally (
 );
 
 -- Leases that expired. A later heartbeat of the same worker shows that its process lives, so the job did not crash it.
+-- `rescued`: the job was released, and if it ran alone, the crash was counted.
 create table tg_lost_lease (
     job bigint not null references tg_job (id) on delete cascade,
     fence bigint not null,
     worker text not null,
     alone integer not null check (alone in (0, 1)),
+    rescued integer not null default 0 check (rescued in (0, 1)),
     survived integer not null default 0 check (survived in (0, 1)),
     primary key (job, fence)
 ) {clustered};

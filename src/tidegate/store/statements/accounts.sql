@@ -1,12 +1,12 @@
 -- Users, sessions and tokens.
 
 -- name: user
-select name, role, password, made_at, changed_at from tg_user where name = :name;
+select role, password from tg_user where name = :name;
 
 -- name: users
 -- With the session count of each user.
 select who.name, who.role, who.made_at, who.changed_at, who.seen_at,
-    (select count(*) from tg_session as session where session.who = who.name and session.ends_at > {now})
+    (select count(*) from tg_session as session where session.who = who.name and session.ends_at > {now}) as sessions
 from tg_user as who order by who.name;
 
 -- name: any_user

@@ -26,9 +26,9 @@ with recursive front (queue, target, n) as (
         end
     where front.n < :most
 )
-select front.queue, front.target, queue.paused_until, target.paused_until, target.breaker, target.breaker_until,
-    (select count(*) from tg_migration),
-    (select count(*) from (select 1 from tg_job where state = 'ready' and suspect = 1 limit 1) as one_suspect)
+select front.queue, front.target, queue.paused_until as queue_paused_until, target.paused_until, target.breaker,
+    target.breaker_until, (select count(*) from tg_migration) as migrations,
+    (select count(*) from (select 1 from tg_job where state = 'ready' and suspect = 1 limit 1) as one_suspect) as suspects
 from front
 left join tg_queue as queue on queue.name = front.queue
 left join tg_target as target on target.name = front.target
@@ -93,16 +93,33 @@ where state = 'ready' and suspect = 0 and queue = :queue and target = :target an
     and (expires_at is null or expires_at > {now}) and id <= :newest and (due_at <= :began or due_at > {now})
 order by priority desc, id limit :n {skip_locked};
 
+-- name: pick_trials
+-- Ready jobs of one key for the trials of a half-open breaker: among the first :among of them, those that ran least
+-- recently. :newest is null outside of a batch-only queue.
+select id from tg_job where id in (
+    select front.id from (
+        select id, priority, last_at from tg_job
+        where state = 'ready' and suspect = 0 and queue = :queue and target = :target and lane = :lane
+            and (expires_at is null or expires_at > {now})
+            and (cast(:newest as bigint) is null or (id <= :newest and (due_at <= :began or due_at > {now})))
+        order by priority desc, id limit :among
+    ) as front
+    order by coalesce(front.last_at, -1), front.priority desc, front.id limit :n
+) {skip_locked};
+
 -- name: suspects
 -- Ready suspects, which must run alone, by priority, then oldest first, with the seconds since they were lost and what
--- holds their keys. :newest is null outside of a batch-only queue.
+-- holds their keys. Up to :n of each key, so that no key hides another. :newest is null outside of a batch-only queue.
 select job.id, coalesce({now} - job.last_at, 0), job.queue, job.target, job.lane, hold.reason, hold.until
-from tg_job as job left join tg_hold as hold
+from (
+    select *, row_number() over (partition by queue, target, lane order by priority desc, id) as place
+    from tg_job
+    where state = 'ready' and suspect = 1 and (expires_at is null or expires_at > {now})
+        and (cast(:newest as bigint) is null or (id <= :newest and (due_at <= :began or due_at > {now})))
+) as job left join tg_hold as hold
     on hold.target = job.target and hold.lane = job.lane and hold.operation = '' and hold.reason <> 'open'
-where job.state = 'ready' and job.suspect = 1 and (job.expires_at is null or job.expires_at > {now})
-    and (cast(:newest as bigint) is null
-        or (job.id <= :newest and (job.due_at <= :began or job.due_at > {now})))
-order by job.priority desc, job.id limit :n;
+where job.place <= :n
+order by job.priority desc, job.id;
 
 -- name: pick_suspect
 -- Locks one of them, unless another worker is claiming it.
@@ -166,18 +183,18 @@ select min(due_at) from tg_job where state = 'waiting';
 
 -- name: lost_leases
 -- Attempts with an expired lease, and whether their worker has sent a heartbeat since that was detected.
-select id, queue, fence, attempt, most_attempts, claimed_at, lease_by, deaths_alone, suspect, stop_asked, children, kind,
+select id, queue, fence, attempt, most_attempts, claimed_at, lease_by, deaths, deaths_alone, suspect, stop_asked, children, kind,
     (select survived from tg_lost_lease as lost where lost.job = tg_job.id and lost.fence = tg_job.fence)
 from tg_job
 where state = 'running' and lease_until < {now} order by lease_by limit :n {skip_locked};
 
 -- name: lease_lost
 -- Records the workers of expired leases.
-insert into tg_lost_lease (job, fence, worker, alone)
-select given.job, given.fence, given.worker, given.alone
-from {rows job bigint, fence bigint, worker text, alone integer}
+insert into tg_lost_lease (job, fence, worker, alone, rescued)
+select given.job, given.fence, given.worker, given.alone, given.rescued
+from {rows job bigint, fence bigint, worker text, alone integer, rescued integer}
 where true
-on conflict (job, fence) do nothing;
+on conflict (job, fence) do update set rescued = excluded.rescued;
 
 -- name: wait_for_worker
 -- Extends leases of workers whose crash would fail their job: they may come back.
@@ -189,6 +206,7 @@ where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'run
 -- Releases the job of a lost attempt: ready, suspect or final. Only a crash of a job that ran alone counts.
 update tg_job set
     state = given.outcome,
+    attempt = attempt - given.refund,
     deaths = deaths + 1,
     deaths_alone = deaths_alone + given.crash,
     suspect = case when given.outcome = 'ready' then 1 else 0 end,
@@ -198,20 +216,24 @@ update tg_job set
     last_status = case when given.code is null then last_status end,
     finished_at = case when given.outcome <> 'ready' then {now} end,
     lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
-from {rows id bigint, fence bigint, outcome text, crash integer, code text, message text}
+from {rows id bigint, fence bigint, outcome text, refund integer, crash integer, code text, message text}
 where tg_job.id = given.id and tg_job.fence = given.fence and state || '' = 'running' and lease_until < {now}
 returning tg_job.id, target, kind;
 
 -- name: survived_leases
 -- Lost leases of a worker that sends heartbeats again, and whether their jobs were released. A locked job waits for the
 -- next heartbeat.
-select lost.job, lost.fence, lost.alone, case when job.fence = lost.fence and job.state || '' = 'running' then 0 else 1 end
+select lost.job, lost.fence, lost.alone, lost.rescued
 from tg_lost_lease as lost join tg_job as job on job.id = lost.job
 where lost.worker = :worker and lost.survived = 0 order by lost.job, lost.fence limit :n {skip_locked};
 
 -- name: survive
 update tg_lost_lease set survived = 1 from {rows job bigint, fence bigint}
 where tg_lost_lease.job = given.job and tg_lost_lease.fence = given.fence;
+
+-- name: forget_renewed
+-- Leases that their worker has renewed after all. If they expire again, that is another loss.
+delete from tg_lost_lease where (job, fence) in (select job, fence from {rows job bigint, fence bigint});
 
 -- name: uncount_crashes
 -- Undoes what was counted when the leases expired. A job that was not claimed since stays a suspect.
@@ -229,7 +251,7 @@ from tg_job where state = 'running' and lease_by = :worker;
 
 -- name: too_old
 -- Expired queued jobs.
-select id, queue, state, children from tg_job
+select id, queue, state, children, kind from tg_job
 where expires_at is not null and state in ('blocked', 'waiting', 'ready') and expires_at <= {now}
 order by expires_at limit :n {skip_locked};
 

@@ -10,8 +10,11 @@ select value from tg_store where name = :name {skip_locked};
 insert into tg_store (name, value) values (:name, :value) on conflict (name) do update set value = excluded.value;
 
 -- name: shift_leases
-update tg_job set lease_until = lease_until + :by, claimed_at = claimed_at + :by
-where state = 'running' and (claimed_at < :after or claimed_at > :until);
+-- A lease from before a boot may have been extended since.
+update tg_job set lease_until = lease_until + :by,
+    claimed_at = case when claimed_at < :after or claimed_at > :until then claimed_at + :by else claimed_at end
+where state = 'running'
+    and (claimed_at < :after or claimed_at > :until or lease_until > cast(:jumped_at as double precision));
 
 -- name: shift_expiry
 update tg_job set expires_at = expires_at + :by
@@ -35,8 +38,16 @@ where state = 'blocked' and (due_is_date = 0 or last_at is not null)
     and (coalesce(last_at, created_at) < :after or coalesce(last_at, created_at) > :until);
 
 -- name: shift_holds
-update tg_hold set until = until + :by, since = since + :by
-where until is not null and (since < :after or since > :until);
+-- The end of a hold was set by its last failure, or by a probe.
+update tg_hold set
+    since = case when until is not null and (since < :after or since > :until) then since + :by else since end,
+    failed_at = case when failed_at > 0 and (failed_at < :after or failed_at > :until) then failed_at + :by
+        else failed_at end,
+    until = case
+        when case when failed_at > since then failed_at else since end between :after and :until
+            and (probe is null or until <= :jumped_at or cast(:jumped_at as double precision) is null) then until
+        else until + :by
+    end;
 
 -- name: shift_breakers
 update tg_target set breaker_until = breaker_until + :by, breaker_since = breaker_since + :by

@@ -2,7 +2,7 @@
 
 -- name: notices_undecided
 -- Notices to plan deliveries for. A waiting notice is checked again when it is due, resolved or read.
-select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
+select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user as "user", created_at,
     ended_at, acked_at, snoozed_until, told_at, waits_until, why, round_no
 from tg_notice where decided_at is null and (
     waits_until is null or waits_until <= {now} or (kind <> 'recovered' and (ended_at is not null or acked_at is not null))
@@ -10,7 +10,7 @@ from tg_notice where decided_at is null and (
 
 -- name: notice_told_of
 -- One notice, as it is sent.
-select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
+select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user as "user", created_at,
     ended_at, acked_at, snoozed_until, told_at, waits_until, why, round_no
 from tg_notice where id = :id;
 
@@ -66,7 +66,7 @@ where kind = 'breaker_state_changed' and at > :since and subject = 'target' orde
 
 -- name: gave_up_lately
 -- Jobs of a queue that failed for good after an attempt since a time, by reason.
-select failure, max(target), max(kind), max(error_code), max(error_message), count(*), min(finished_at), max(finished_at)
+select failure, max(target), max(kind), max(error_code), max(error_message), count(*), min(finished_at)
 from (
     select failure, target, kind, error_code, error_message, finished_at from tg_job
     where finished_at is not null and queue = :queue and state = 'failed' and finished_at > :since and attempt > 0

@@ -37,7 +37,7 @@ returning id;
 -- name: job_state
 -- Locks a job before a user action.
 select queue, state, children, cancellable,
-    exists (select 1 from tg_event as e where e.job = tg_job.id and e.kind in ('refused', 'barred'))
+    exists (select 1 from tg_event as e where e.job = tg_job.id and e.kind in ('refused', 'barred')) as retry_forbidden
 from tg_job where id = :id {for_update};
 
 -- name: doable

@@ -45,8 +45,8 @@ select id from tg_job where id < :before and id > :above order by id desc limit 
 select count(*) from (select id from tg_job where id < :before and id > :above order by id desc limit :n) as counted;
 
 -- name: list_any
-select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
-    job.most_attempts, job.last_code, job.finished_at
+select job.id, job.queue, job.kind, job.target, job.lane as key, job.state as stage, job.priority, job.created_at,
+    job.due_at, job.attempt, job.most_attempts, job.last_code as code, job.finished_at
 from tg_job as job
 where job.id >= :floor and job.id < :before and job.created_at >= :earliest and job.created_at <= :latest
     and (:queue = '' or job.queue = :queue) and (:kind = '' or job.kind = :kind) and (:target = '' or job.target = :target)
@@ -79,8 +79,8 @@ select given.queue, given.kind, given.state, (
 ) from {rows queue text, kind text, state text};
 
 -- name: list_ended
-select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
-    job.most_attempts, job.last_code, job.finished_at
+select job.id, job.queue, job.kind, job.target, job.lane as key, job.state as stage, job.priority, job.created_at,
+    job.due_at, job.attempt, job.most_attempts, job.last_code as code, job.finished_at
 from tg_job as job
 where job.finished_at is not null and job.queue = :queue and job.kind = :kind and job.state = :state
     and job.id >= :floor and job.id < :before and job.created_at >= :earliest and job.created_at <= :latest
@@ -111,8 +111,8 @@ select count(*) from (
 
 -- name: list_of_target
 -- Ended jobs of a target.
-select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
-    job.most_attempts, job.last_code, job.finished_at
+select job.id, job.queue, job.kind, job.target, job.lane as key, job.state as stage, job.priority, job.created_at,
+    job.due_at, job.attempt, job.most_attempts, job.last_code as code, job.finished_at
 from tg_job as job
 where job.target = :target and job.target <> '' and job.finished_at is not null and job.id >= :floor and job.id < :before
     and job.created_at >= :earliest and job.created_at <= :latest
@@ -143,8 +143,8 @@ select count(*) from (
 ) as counted;
 
 -- name: list_of_<by> of last_code, failure
-select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
-    job.most_attempts, job.last_code, job.finished_at
+select job.id, job.queue, job.kind, job.target, job.lane as key, job.state as stage, job.priority, job.created_at,
+    job.due_at, job.attempt, job.most_attempts, job.last_code as code, job.finished_at
 from tg_job as job
 where job.<by> = :<by> and job.<by> is not null and job.id >= :floor and job.id < :before
     and job.created_at >= :earliest and job.created_at <= :latest
@@ -165,8 +165,8 @@ select count(*) from (
 ) as counted;
 
 -- name: list_rows
-select job.id, job.queue, job.kind, job.target, job.lane, job.state, job.priority, job.created_at, job.due_at, job.attempt,
-    job.most_attempts, job.last_code, job.finished_at
+select job.id, job.queue, job.kind, job.target, job.lane as key, job.state as stage, job.priority, job.created_at,
+    job.due_at, job.attempt, job.most_attempts, job.last_code as code, job.finished_at
 from {rows id bigint} join tg_job as job on job.id = given.id;
 
 -- name: list_<state> of ready, waiting, running

@@ -53,24 +53,24 @@ where subject = :subject and name = :name and ended_at is null order by lane, op
 
 -- name: notices
 -- Newest first.
-select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
+select id, kind, level, subject, name, lane as key, operation, episode, code, title, message, advice, for_user as "user", created_at,
     ended_at, acked_at, acked_by, told_at, decided_at, waits_until, why, snoozed_until, snoozed_by
 from tg_notice where id < :before order by id desc limit :n;
 
 -- name: notices_unread
-select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
+select id, kind, level, subject, name, lane as key, operation, episode, code, title, message, advice, for_user as "user", created_at,
     ended_at, acked_at, acked_by, told_at, decided_at, waits_until, why, snoozed_until, snoozed_by
 from tg_notice where id < :before and acked_at is null and snoozed_until is null order by id desc limit :n;
 
 -- name: notices_urgent
 -- Open errors, newest first. With :unread, only unread ones.
-select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
+select id, kind, level, subject, name, lane as key, operation, episode, code, title, message, advice, for_user as "user", created_at,
     ended_at, acked_at, acked_by, told_at, decided_at, waits_until, why, snoozed_until, snoozed_by
 from tg_notice where ended_at is null and level = 'error'
     and (:unread = 0 or (acked_at is null and snoozed_until is null)) order by id desc limit :n;
 
 -- name: notice
-select id, kind, level, subject, name, lane, operation, episode, code, title, message, advice, for_user, created_at,
+select id, kind, level, subject, name, lane as key, operation, episode, code, title, message, advice, for_user as "user", created_at,
     ended_at, acked_at, acked_by, told_at, decided_at, waits_until, why, snoozed_until, snoozed_by
 from tg_notice where id = :id;
 

@@ -2,9 +2,9 @@
 
 -- name: holds_added_up
 -- The held keys of all targets or of one, by reason.
-select target, reason, count(*), min(since), min(until), max(failures),
-    case when min(code) = max(code) then min(code) end, case when min(message) = max(message) then min(message) end,
-    min(lane), max(rest)
+select target, reason, count(*) as n, min(since) as since, min(until) as until, max(failures) as failures,
+    case when min(code) = max(code) then min(code) end as code,
+    case when min(message) = max(message) then min(message) end as message, min(lane) as key, max(rest) as rest
 from tg_hold where reason <> 'open' and (:target = '' or target = :target) group by target, reason
 order by target, reason;
 
@@ -61,7 +61,7 @@ where subject = :subject and name = :name and id > :after and id <= :newest orde
 
 -- name: happenings_recent
 -- The latest ids, and their age.
-select id, {now} - coalesce(written_at, 0) from tg_gate_event order by id desc limit :n;
+select id, {now} - coalesce(written_at, 0) as age from tg_gate_event order by id desc limit :n;
 
 -- name: oldest_ready
 -- When the oldest ready job of a queue was inserted. The sum keeps PostgreSQL from scanning all ids for it.

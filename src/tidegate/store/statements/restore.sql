@@ -5,8 +5,9 @@
 update tg_job set fence = fence + :step;
 
 -- name: restored_running
--- Attempts that ran when the backup was made no longer run.
-update tg_job set state = 'ready', lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
+-- Attempts that ran when the backup was made no longer run. The last one does not count.
+update tg_job set state = 'ready', attempt = case when attempt < most_attempts then attempt else most_attempts - 1 end,
+    lease_by = null, lease_until = null, claimed_at = null, stop_asked = 0
 where state = 'running' returning id, queue;
 
 -- name: restored_probes
@@ -40,6 +41,10 @@ select setval(pg_get_serial_sequence('tg_job', 'id'), nextval(pg_get_serial_sequ
 insert into tg_store (name, value) values ('epoch', '1')
 on conflict (name) do update set value = cast(cast(tg_store.value as integer) + 1 as text)
 returning value;
+
+-- name: restored_at
+insert into tg_store (name, value) values ('restored_at', cast({now} as text))
+on conflict (name) do update set value = excluded.value;
 
 -- name: counted_jobs
 -- Counts every job: for the check of a database, never for a page.

@@ -2,18 +2,18 @@
 
 -- name: target
 select name, paused_at, paused_until, paused_by, breaker, generation, breaker_since, breaker_until, counts,
-    closed_at, paid_until, capacity, rules, reported_at, summary
+    closed_at, paid_until, capacity, rules, reported_at, summary, {now} as now
 from tg_target where name = :name;
 
 -- name: targets
 select name, paused_at, paused_until, paused_by, breaker, generation, breaker_since, breaker_until, counts,
-    closed_at, paid_until, capacity, rules, reported_at, summary
+    closed_at, paid_until, capacity, rules, reported_at, summary, {now} as now
 from tg_target order by name;
 
 -- name: targets_locked
 -- The rows of these targets, locked until the transaction ends. Locked in order to avoid deadlocks.
 select name, paused_at, paused_until, paused_by, breaker, generation, breaker_since, breaker_until, counts,
-    closed_at, paid_until, capacity, rules, reported_at, summary, {now}
+    closed_at, paid_until, capacity, rules, reported_at, summary, {now} as now
 from tg_target join {rows wanted text} on tg_target.name = given.wanted order by tg_target.name {for_update};
 
 -- name: target_new
@@ -93,8 +93,8 @@ returning lane;
 update tg_hold set probe = :job where target = :target and lane = :lane and operation = '' and probe = 0;
 
 -- name: hold_unprobe
--- Releases a probe without a result: the next one may run.
-update tg_hold set until = {now}, probe = null
+-- Releases a probe without a result: the next one may run. The end is as old as the hold, for corrections of the clock.
+update tg_hold set until = since, probe = null
 where target = :target and lane = :lane and operation = '' and probe = :job;
 
 -- name: holds_of

@@ -15,12 +15,12 @@ import binascii
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from tidegate.testing.simulator.requests import Read
 from tidegate.testing.simulator.steps import Step
+from tidegate.validation import similar
 
 if TYPE_CHECKING:
     from tidegate.testing.simulator.service import Simulator
@@ -59,7 +59,7 @@ def _journal(sim: Simulator, read: Read) -> Any:
     _known(query, {"route", "most"})
     limit = query.get("most", "100")
     if not limit.isascii() or not limit.isdigit():
-        raise ValueError(f"most: {limit!r} is no number; give how many of the last requests are wanted, such as 100")
+        raise ValueError(f"most: {limit!r} is not a number; give how many of the last requests are wanted, such as 100")
     requests = sim.asked(query.get("route"))
     return {
         "asked": [request.as_json() for request in requests[-int(limit) :]] if int(limit) else [],
@@ -74,7 +74,7 @@ def _script(sim: Simulator, read: Read) -> Any:
     if not isinstance(fields.get("route"), str):
         raise TypeError("route: it is missing; give a method and a path, such as 'GET /album/{id}'")
     if not isinstance(steps, list):
-        raise TypeError('steps: they are no list; give one, such as [{"status": 503}]')
+        raise TypeError('steps: it is not a list; give one, such as [{"status": 503}]')
     made = [step_from(step) for step in steps]
     stays = (step_from(fields["answer"]),) if "answer" in fields else ()
     if not made and not stays:
@@ -91,7 +91,9 @@ def _outage(sim: Simulator, read: Read) -> Any:
     if fields.get("text") is None:
         raise ValueError("text: it is missing; give an outage, such as '5m down'")
     if not isinstance(fields.get("route", ""), str):
-        raise TypeError("route: it is no text; give a method and a path, such as 'GET /album/{id}', or leave it out")
+        raise TypeError(
+            "route: it is not a string; give a method and a path, such as 'GET /album/{id}', or leave it out"
+        )
     sim.outage(fields["text"], fields.get("route"))
     return sim.as_json()
 
@@ -119,7 +121,7 @@ _VERBS: Mapping[tuple[str, str], Callable[[Simulator, Read], Any]] = {
 def step_from(fields: object) -> Step:
     """Builds a step from JSON. Raises ValueError or TypeError with the field. Bytes are given as `base64`."""
     if not isinstance(fields, dict):
-        raise TypeError(f'step: {fields!r:.80} is no step; give an object, such as {{"status": 503}}')
+        raise TypeError(f'step: {fields!r:.80} is not a step; give an object, such as {{"status": 503}}')
     _known(fields, _FIELDS)
     values = dict(fields)
     if "base64" in values:
@@ -132,7 +134,7 @@ def step_from(fields: object) -> Step:
         if not isinstance(values.get(flag, False), bool):
             raise TypeError(f"{flag}: {values[flag]!r} is not allowed; give true or false")
     if not isinstance(values.get("headers", {}), dict):
-        raise TypeError('headers: they are no object; give one, such as {"ETag": "7"}')
+        raise TypeError('headers: they are not an object; give one, such as {"ETag": "7"}')
     return Step(**values)
 
 
@@ -140,25 +142,25 @@ def _bytes(text: object, field: str) -> bytes:
     try:
         return base64.b64decode(text if isinstance(text, str) else "?", validate=True)
     except (binascii.Error, ValueError) as error:
-        raise ValueError(f"{field}: it is no base64; give bytes in that form") from error
+        raise ValueError(f"{field}: it is not valid base64; give bytes in that form") from error
 
 
 def _object(read: Read) -> dict[str, Any]:
     try:
         document = json.loads(read.body)
     except (ValueError, RecursionError) as error:
-        raise ValueError("the body is no JSON; give an object") from error
+        raise ValueError("the body is not valid JSON; give an object") from error
     if not isinstance(document, dict):
-        raise TypeError("the body is no JSON object; give one")
+        raise TypeError("the body is not a JSON object; give one")
     return document
 
 
 def _known(fields: Mapping[str, object], allowed: set[str]) -> None:
     for name in fields:
         if name not in allowed:
-            near = get_close_matches(name, allowed, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(allowed))}"
-            raise ValueError(f"{name}: there is no such field; {hint}")
+            near = similar(name, allowed)
+            hint = f"did you mean {near!r}?" if near else f"choose one of: {', '.join(sorted(allowed))}"
+            raise ValueError(f"unknown field {name!r}; {hint}")
 
 
 def _from_here(read: Read) -> bool:

@@ -165,7 +165,7 @@ class RequestReader:
 def _begun(lines: list[bytes], limit: int) -> _Begun:
     match = _REQUEST.fullmatch(lines[0])
     if match is None:
-        raise UnreadableRequest(400, "the first line is no request of HTTP/1.1")
+        raise UnreadableRequest(400, "the first line is not an HTTP/1.1 request")
     headers = _headers(lines[1:])
     target = match[2].decode("latin-1")
     if "://" in target.partition("?")[0]:  # the form for a proxy
@@ -192,7 +192,7 @@ def _headers(lines: list[bytes]) -> Headers:
     for line in lines:
         match = _HEADER.fullmatch(line)
         if match is None:
-            raise UnreadableRequest(400, "a header of the request is no header")
+            raise UnreadableRequest(400, "a line of the headers is not a header")
         name, value = match[1].decode("ascii").lower(), match[2].decode("latin-1").rstrip(" \t")
         headers[name] = f"{headers[name]}, {value}" if name in headers else value
     return headers
@@ -201,14 +201,14 @@ def _headers(lines: list[bytes]) -> Headers:
 def _length(text: str) -> int:
     values = {item.strip() for item in text.split(",")}
     if len(values) != 1 or not _DIGITS.fullmatch(value := values.pop()):
-        raise UnreadableRequest(400, "the Content-Length of the request is no length")
+        raise UnreadableRequest(400, "the Content-Length of the request is not a valid length")
     return int(value)
 
 
 def _size(line: bytes) -> int:
     digits = line.partition(b";")[0].strip()
     if not _HEX.fullmatch(digits):
-        raise UnreadableRequest(400, "the size of a chunk of the body is no size")
+        raise UnreadableRequest(400, "the size of a chunk of the body is not a valid size")
     return int(digits, 16)
 
 

@@ -31,12 +31,12 @@ class Pattern:
     def __init__(self, text: str) -> None:
         match = _ROUTE.fullmatch(text.strip())
         if match is None:
-            raise ValueError(f"route: {text!r} is no route; give a method and a path, such as 'GET /album/{{id}}'")
+            raise ValueError(f"route: {text!r} is not a route; give a method and a path, such as 'GET /album/{{id}}'")
         self.method = match["method"] or "*"
         path = match["path"]
         names = [name for name, _ in _PARAM.findall(path)]
         if len(set(names)) < len(names):
-            raise ValueError(f"route: {text!r} has the same name twice")
+            raise ValueError(f"route: {text!r} has the same name twice; rename one")
         if re.search(r"[{}]", _PARAM.sub("", path)):
             raise ValueError(f"route: {text!r} has a brace that names nothing; give '{{name}}' or '{{name:path}}'")
         self.text = f"{self.method} {path}"
@@ -109,7 +109,7 @@ class Routes:
     def on(self, text: str, script: Sequence[object]) -> None:
         """Declares a route, or replaces it."""
         if not script:
-            raise ValueError(f"route: {text!r} has no answer; give at least one")
+            raise ValueError(f"route: {text!r} has no response; give at least one")
         route = Route(Pattern(text), tuple(steps_of(step) for step in script))
         route.restart()
         self._routes = [other for other in self._routes if other.pattern.text != route.pattern.text]

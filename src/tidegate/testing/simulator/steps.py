@@ -78,13 +78,11 @@ class Step:
         if self.framing not in set(Framing):
             raise ValueError(f"framing: {self.framing!r} is not known; give one of {', '.join(Framing)}")
         if self.length is not None and self.framing != Framing.LENGTH:
-            raise ValueError(
-                f"length: an answer with framing {self.framing!r} announces no length; leave one of them out"
-            )
+            raise ValueError(f"length: a response with framing {self.framing!r} has no length; leave one of them out")
         if self.reset and self.hang is not None:
             raise ValueError("reset: a connection that is reset does not hang; leave one of them out")
         if self.raw is not None and not isinstance(self.raw, bytes):
-            raise TypeError(f"raw: {self.raw!r:.80} is not bytes")
+            raise TypeError(f"raw: {self.raw!r:.80} is not bytes; give bytes")
         headers = self.headers.items() if isinstance(self.headers, Mapping) else self.headers
         pairs = tuple((valid_header(name), _valid_value(name, value)) for name, value in headers)
         object.__setattr__(self, "headers", pairs)
@@ -128,12 +126,12 @@ def step_of(value: object) -> Step:
         case type() if issubclass(value, ConnectionResetError):
             return Step(reset=True)
         case int():
-            raise TypeError(f"step: {value!r} is no answer; for a status give Status({value!r})")
+            raise TypeError(f"step: {value!r} is not a response; for a status give Status({value!r})")
         case type() if issubclass(value, OSError):
             raise TypeError(f'step: {value.__name__} cannot be sent; for refused connections give outage("5m down")')
         case OSError():
             raise TypeError(f'step: {value!r} cannot be sent; for refused connections give outage("5m down")')
-    raise TypeError(f"step: {value!r:.80} is no step; {_GIVE}")
+    raise TypeError(f"step: {value!r:.80} is not a step; {_GIVE}")
 
 
 def content_of(body: object) -> tuple[bytes, str]:
@@ -157,7 +155,7 @@ _KNOWN = frozenset(HTTPStatus)
 
 def valid_header(name: object) -> str:
     if not isinstance(name, str) or not _TOKEN.fullmatch(name):
-        raise ValueError(f"headers: {name!r:.80} is no name of a header")
+        raise ValueError(f"headers: {name!r:.80} is not the name of a header; give one such as Retry-After")
     if instead := _OWN.get(name.lower()):
         raise ValueError(f"headers: {name} is made by the simulator; give {instead} to change it")
     return name
@@ -167,7 +165,7 @@ def _valid_value(name: str, value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"headers: the value of {name} is {value!r:.80}; give text")
     if any(sign in value for sign in "\r\n\0"):
-        raise ValueError(f"headers: the value of {name} has a line break in it")
+        raise ValueError(f"headers: the value of {name} has a line break in it; remove it")
     value.encode("latin-1")  # raises UnicodeEncodeError, a ValueError with the position
     return value
 
@@ -316,7 +314,7 @@ def outage_of(what: Outage | str | None) -> Outage:
     if isinstance(what, Outage):
         return what
     if not isinstance(what, str):
-        raise TypeError(f"outage: {what!r:.80} is no outage; {_GIVE_OUTAGE}")
+        raise TypeError(f"outage: {what!r:.80} is not an outage; {_GIVE_OUTAGE}")
     return Outage.parse(what, lead=0)
 
 

@@ -69,7 +69,7 @@ class _Wire:
         """Raises the failure of a step that has no response."""
         step = self._step
         if step.raw is not None:
-            raise self._library.RemoteProtocolError("this is no HTTP", request=self._request)
+            raise self._library.RemoteProtocolError("this is not HTTP", request=self._request)
         if step.cut is None:
             await self._broken(hung=step.hang, reset=step.reset)
 

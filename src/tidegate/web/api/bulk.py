@@ -56,7 +56,7 @@ class BulkAction(RequestModel):
     @model_validator(mode="after")
     def complete(self) -> BulkAction:
         if self.expected is None and not self.dry_run:
-            raise ValueError("expected: say how many you mean; a dry run tells the number")
+            raise ValueError("expected: it is missing; give the number of a dry run")
         if self.filter.state not in _STATES[self.action]:
             raise ValueError(f"filter.state: {service.ACTIONS[self.action].only}")
         return self
@@ -103,7 +103,7 @@ BulkId = Annotated[int, Path(ge=1, le=2**53 - 1)]
 
 @router.post("/bulk-actions", responses=_BULK)
 def start(request: Request, body: BulkAction, asking: Acting) -> Response:
-    """Counts the jobs that match, or does it to them all."""
+    """Counts the matching jobs, or applies the action to all of them."""
     require(request, RIGHT_OF_BULK[body.action])
     return idempotent_later(asking, lambda: _started(request, body, asking))
 
@@ -173,7 +173,7 @@ def list_bulk_actions(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     cursor: Annotated[str, Query(pattern="^(b[0-9a-f]{1,15})?$")] = "",
 ) -> Response:
-    """Those of the last 30 days, the newest first."""
+    """Lists the bulk actions of the last 30 days, newest first."""
 
     def look(tx: Tx) -> Listed[BulkShown]:
         operations = service.list_operations(tx, cursor=cursor or None, limit=limit)
@@ -185,7 +185,7 @@ def list_bulk_actions(
 
 @router.get("/bulk-actions/{id}", responses=responses(BulkShown, 404))
 def one_bulk_action(request: Request, id: BulkId) -> Response:  # noqa: A002 - its name in the address
-    """How far one is."""
+    """The progress of one bulk action."""
     return read(request, site_of(request).read(lambda tx: _shown(tx, service.require(tx, id))))
 
 
@@ -201,7 +201,7 @@ def list_items(
 
     def look(tx: Tx) -> Listed[BulkItemShown]:
         result = service.items(tx, id, refused_only=outcome == "refused", cursor=cursor or None, limit=limit)
-        items = [BulkItemShown(job=item.job, outcome=item.outcome, why=item.why) for item in result.items]
+        items = [BulkItemShown.model_validate(item) for item in result.items]
         return Listed(items=items, next_cursor=result.next)
 
     result = site_of(request).read(look)
@@ -210,7 +210,7 @@ def list_items(
 
 @router.post("/bulk-actions/{id}/cancel", responses=responses(BulkShown, 400, 404, 409))
 def cancel(id: BulkId, asking: Acting) -> Response:  # noqa: A002 - its name in the address
-    """Ends it after the slice that it is at: what is done is done, the rest is not."""
+    """Ends it after the current batch; jobs that are already processed stay processed."""
     return idempotent(asking, lambda tx: _shown(tx, service.cancel(tx, id, asking.by)))
 
 

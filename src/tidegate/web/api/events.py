@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Callable
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+import time
+from collections.abc import Sequence
+from typing import Annotated, Literal
 
 from fastapi import Query, Request, Response
 from pydantic import Field
 from starlette.concurrency import run_in_threadpool
+from starlette.types import Scope
 
 from tidegate import audit
-from tidegate.accounts.access import Permission, Principal
+from tidegate.accounts.access import Permission
 from tidegate.audit import AuditFilter
-from tidegate.errors import StoreError
 from tidegate.store.base import ResultPage, Tx, now_of
 from tidegate.targets import table
 from tidegate.targets.table import TargetEvent
 from tidegate.web.api import routing
 from tidegate.web.api.models import GateEventShown, Key, Listed, Moment, ResponseModel
 from tidegate.web.api.routing import next_link, read, responses, wants_stream
-from tidegate.web.auth import WHO
-from tidegate.web.middleware import HEAD
+from tidegate.web.auth import current_principal
+from tidegate.web.live.hub import EVENT_BATCH, LiveHub, Subscriber, chunk
+from tidegate.web.live.stream import Stream
+from tidegate.web.middleware import CONNECTION, HEAD
 from tidegate.web.problems import Problem
 from tidegate.web.site import Site, site_of
 
-if TYPE_CHECKING:
-    from sse_starlette import ServerSentEvent
-
 router = routing.api("events")
 
-_BATCH_SIZE = 100
 _MAX_ID = 2**53 - 1
 
 
@@ -55,23 +52,20 @@ async def list_events(
     name: Annotated[Key, Query(description="Of this target, or of this queue if subject says so.")] = "",
 ) -> Response:
     """Events as JSON, or with `Accept: text/event-stream` as they happen, from Last-Event-ID or from now on."""
-    from sse_starlette import EventSourceResponse
-
     site = site_of(request)
     if name and not subject:
         subject = "target"
     if not wants_stream(request):
         return await run_in_threadpool(_listed, request, site, after or 0, limit, subject, name)
-    streams: dict[object, float] = request.app.state.streams
-    _check_capacity(site, streams)
     start = _last_seen(request, after)
     if start is None:
         start = await run_in_threadpool(site.read, table.newest)
     if request.scope.get(HEAD):
         return Response(media_type="text/event-stream")
-    read = partial(table.since, limit=_BATCH_SIZE, subject=subject, name=name)
-    events = _stream_events(request, start, read)
-    return EventSourceResponse(events, ping=site.streams.heartbeat, send_timeout=site.streams.send_within, sep="\n")
+    hub: LiveHub = request.app.state.live
+    await hub.known()
+    _check_capacity(hub)  # last, because others may begin to follow during each await above
+    return _follow(hub, site, start, subject, name)
 
 
 list_events.streams = True  # type: ignore[attr-defined]
@@ -86,11 +80,11 @@ def _listed(request: Request, site: Site, after: int, limit: int, subject: str, 
 # -- streams ---------------------------------------------------------------------------------------------------------
 
 
-def _check_capacity(site: Site, streams: dict[object, float]) -> None:
-    """Raise a problem if too many streams are open. Its retry time is the end of the oldest one."""
-    if len(streams) >= site.streams.max_streams:
-        left = min(streams.values()) + site.streams.longest - site.queue.clock.monotonic()
-        raise Problem("too_many", f"{len(streams)} clients follow already.", retry_after=max(1.0, left))
+def _check_capacity(hub: LiveHub) -> None:
+    """Raise a problem if too many programs follow. Its retry time is the end of the oldest stream."""
+    if len(hub.followers) >= hub.numbers.max_followers:
+        remaining = min(follower.ends for follower in hub.followers) - time.monotonic()
+        raise Problem("too_many", f"{len(hub.followers)} clients follow already.", retry_after=max(1.0, remaining))
 
 
 def _last_seen(request: Request, after: int | None) -> int | None:
@@ -103,34 +97,23 @@ def _last_seen(request: Request, after: int | None) -> int | None:
     return int(last_id)
 
 
-async def _stream_events(
-    request: Request, last: int, read: Callable[..., list[TargetEvent]]
-) -> AsyncIterator[ServerSentEvent]:
-    """Yield all events after *last*. The sender drops a client that does not read, so nothing blocks here."""
-    from sse_starlette import ServerSentEvent
+def _follow(hub: LiveHub, site: Site, after: int, subject: str, name: str) -> Stream:
+    """Stream all events *after* that id."""
 
-    site, token = site_of(request), object()
-    numbers = site.streams
-    clock, streams, closing = site.queue.clock, request.app.state.streams, request.app.state.closing
-    began = streams[token] = clock.monotonic()
-    pause = numbers.poll_interval
-    try:
-        # A browser reconnects within seconds after a lost connection. The first line confirms the connection.
-        yield ServerSentEvent(comment="following", retry=3000, id=str(last), sep="\n")
-        while clock.monotonic() - began < numbers.longest and not closing.is_set():
-            try:
-                events = await run_in_threadpool(site.read, partial(read, after=last))
-                pause = numbers.poll_interval
-            except StoreError:
-                events, pause = [], min(site.outage.seen(), numbers.heartbeat)
-            for event in events:
-                last = event.id
-                shown = GateEventShown.of(event).model_dump(mode="json")
-                yield ServerSentEvent(json.dumps(shown), event=event.kind, id=str(event.id), sep="\n")
-            if len(events) < _BATCH_SIZE:
-                await clock.asleep(pause)
-    finally:
-        streams.pop(token, None)
+    async def read(after: int) -> list[TargetEvent]:
+        return await run_in_threadpool(
+            site.read, lambda tx: table.since(tx, after, limit=EVENT_BATCH, subject=subject, name=name)
+        )
+
+    def encode(events: Sequence[TargetEvent]) -> bytes:
+        wanted = (event for event in events if subject in ("", event.subject) and name in ("", event.name))
+        shown = (GateEventShown.of(event) for event in wanted)
+        return b"".join(chunk(event.kind, event.model_dump(mode="json"), event.id) for event in shown)
+
+    def subscribe(scope: Scope) -> Subscriber:
+        return hub.follow(after, scope.get(CONNECTION), read=read, encode=encode)
+
+    return Stream(hub, subscribe)
 
 
 # -- /activity ---------------------------------------------------------------------------------------------------------
@@ -153,8 +136,8 @@ class DeedShown(ResponseModel):
     subject: str
     name: str
     key: str | None
-    before: dict[str, Any]
-    after: dict[str, Any]
+    before: dict[str, object]
+    after: dict[str, object]
     reason: str
     says: str
 
@@ -172,7 +155,7 @@ def list_activity(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     cursor: Annotated[str, Query(pattern="^(a[0-9a-f]{1,15})?$")] = "",
 ) -> Response:
-    """What people did in the last 90 days, the newest first. What was done to users and tokens, admins see."""
+    """User actions of the last 90 days, newest first. Only admins see changes to users and tokens."""
 
     def look(tx: Tx) -> ResultPage[audit.AuditLine]:
         now = now_of(tx)
@@ -189,11 +172,11 @@ def list_activity(
         return audit.list_activity(tx, wanted, cursor=cursor or None, limit=limit)
 
     entries = site_of(request).read(look)
-    page = Listed(items=[DeedShown(**item.as_json()) for item in entries.items], next_cursor=entries.next)
+    page = Listed(items=[DeedShown.model_validate(item.as_json()) for item in entries.items], next_cursor=entries.next)
     return read(request, page, next_link(request, page.next_cursor))
 
 
 def sees_accounts(request: Request) -> bool:
     """Whether the principal may see the audit entries of users and tokens."""
-    principal = request.scope.get(WHO)
-    return isinstance(principal, Principal) and principal.has_permission(Permission.MANAGE)
+    principal = current_principal(request)
+    return principal is not None and principal.has_permission(Permission.MANAGE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import Query
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic.json_schema import SkipJsonSchema
 
 from tidegate.faults.redaction import shown_json, shown_message
@@ -17,6 +17,10 @@ from tidegate.web.api.models import Group, Key, Moment, Reason, RequestModel, Re
 State = Literal["", "queued", "blocked", "waiting", "ready", "running", "done", "failed", "cancelled"]
 Age = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
 _MAX_EVENTS = 200
+
+
+def _message(text: str | None) -> str | None:
+    return None if text is None else shown_message(text)
 
 
 class JobItem(ResponseModel):
@@ -53,7 +57,7 @@ class JobEventShown(ResponseModel):
     attempt: int
     code: str | None
     status: int | None
-    message: str | None
+    message: Annotated[str | None, BeforeValidator(_message)]
     actor: str | None
     duration: float | None = Field(description="Seconds, of an attempt.")
 
@@ -121,7 +125,7 @@ class JobFilterQuery:
 
 
 def item(line: JobSummary, now: float) -> JobItem:
-    return JobItem(**line.as_json(), reason=line.reason(now))
+    return JobItem.model_validate({**line.as_json(), "reason": line.reason(now)})
 
 
 def whole(report: JobReport, now: float) -> JobShown:
@@ -146,20 +150,8 @@ def whole(report: JobReport, now: float) -> JobShown:
         lease=lease,
         stop_asked=bool(job.stop_asked),
         manual_retries=job.manual_retries,
-        waits_for=[Reason(**reason.as_json()) for reason in report.reasons],
-        events=[
-            JobEventShown(
-                kind=event.kind,
-                at=event.at,
-                attempt=event.attempt,
-                code=event.code,
-                status=event.status,
-                message=_message(event.message),
-                actor=event.actor,
-                duration=event.duration,
-            )
-            for event in report.events[-_MAX_EVENTS:]
-        ],
+        waits_for=[Reason.model_validate(reason.as_json()) for reason in report.reasons],
+        events=[JobEventShown.model_validate(event) for event in report.events[-_MAX_EVENTS:]],
     )
 
 
@@ -179,7 +171,3 @@ def line_of(job: Job) -> JobSummary:
         job.error_code or job.last_code,
         job.finished_at,
     )
-
-
-def _message(text: str | None) -> str | None:
-    return None if text is None else shown_message(text)

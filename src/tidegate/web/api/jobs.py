@@ -119,34 +119,26 @@ _ACTION = responses(Acted, 400, 404, 409)
 @router.post("/jobs/{id}/retry", responses=_ACTION)
 def retry(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in the address
     """Queues a failed or cancelled job again: attempts restart, its history stays."""
-
-    def work(tx: Tx) -> str:
-        actions.retry(tx, id, asking.by)
-        return "queued"
-
-    return _act(asking, id, "retry", work)
+    return _act(asking, id, "retry", lambda tx: actions.retry(tx, id, asking.by), "queued")
 
 
 @router.post("/jobs/{id}/cancel", responses=_ACTION)
 def cancel(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in the address
-    """Cancels a job that waits, or tells one that runs to stop."""
+    """Cancels a waiting job, or asks a running one to stop."""
     return _act(asking, id, "cancel", lambda tx: actions.cancel(tx, id, asking.by))
 
 
 @router.post("/jobs/{id}/forget", responses=_ACTION)
 def forget(id: Numbered, asking: Acting) -> Response:  # noqa: A002 - its name in the address
-    """Removes a job that has ended, with its history, and frees its unique."""
-
-    def work(tx: Tx) -> str:
-        actions.forget(tx, id, asking.by)
-        return "forgotten"
-
-    return _act(asking, id, "forget", work)
+    """Removes a finished job with its history, and frees its unique value."""
+    return _act(asking, id, "forget", lambda tx: actions.forget(tx, id, asking.by), "forgotten")
 
 
-def _act(asking: IdempotentRequest, id_: int, action: str, work: Callable[[Tx], str]) -> Response:
+def _act(
+    asking: IdempotentRequest, id_: int, action: str, work: Callable[[Tx], str | None], result: str = ""
+) -> Response:
     try:
-        return idempotent(asking, lambda tx: Acted(id=id_, action=action, result=work(tx)))
+        return idempotent(asking, lambda tx: Acted(id=id_, action=action, result=work(tx) or result))
     except Rejected as error:
         raise _refused(asking.site, id_, str(error)) from error
 
@@ -164,7 +156,7 @@ def _refused(site: Site, id_: int, detail: str) -> Problem:
         retry_after=max(max(known) - now, 0.0) if known else None,
         state=str(report.job.state),
         until=iso(max(known)) if known else None,
-        waits_for=[Reason(**reason.as_json()).model_dump(mode="json") for reason in report.reasons],
+        waits_for=[Reason.model_validate(reason.as_json()).model_dump(mode="json") for reason in report.reasons],
     )
 
 

@@ -83,7 +83,7 @@ class RequestModel(BaseModel):
 class ResponseModel(BaseModel):
     """A part of an answer."""
 
-    model_config = ConfigDict(populate_by_name=True, frozen=True)
+    model_config = ConfigDict(populate_by_name=True, frozen=True, from_attributes=True)
 
 
 class Listed(ResponseModel, Generic[M]):
@@ -93,6 +93,11 @@ class Listed(ResponseModel, Generic[M]):
     next_cursor: str | None
     total: int | None = None
     total_is_capped: bool = False
+
+    @classmethod
+    def whole(cls, items: list[M]) -> Listed[M]:
+        """Return a list that is one page."""
+        return cls(items=items, next_cursor=None, total=len(items))
 
 
 class Reason(ResponseModel):
@@ -157,7 +162,7 @@ _ONE: dict[str, Any] = {"oneOf": [{"required": ["until"]}, {"required": ["for"]}
 
 def _text(value: Any) -> Any:
     if not isinstance(value, str):
-        raise ValueError("give a time such as 2026-11-20T14:30:00Z")  # noqa: TRY004 - pydantic wants this one
+        raise ValueError("it is not a time; give one such as 2026-11-20T14:30:00Z")  # noqa: TRY004 - pydantic wants this one
     return value
 
 
@@ -178,7 +183,7 @@ class Ending(RequestModel):
     @model_validator(mode="after")
     def one_end(self) -> Ending:
         if (self.until is None) == (self.for_ is None):
-            raise ValueError("it must have an end: give either until or for")
+            raise ValueError("the end is missing; give either until or for")
         return self
 
     def moment(self, now: float) -> float:

@@ -86,7 +86,7 @@ class Acked(ResponseModel):
 @router.get("/notices", responses=responses(Notices, 400))
 def list_notices(
     request: Request,
-    unread: Annotated[bool, Query(description="Only those that nobody has read.")] = False,
+    unread: Annotated[bool, Query(description="Only unread notices.")] = False,
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     cursor: Annotated[str, Query(pattern="^(n[0-9a-f]{1,16})?$")] = "",
 ) -> Response:
@@ -101,13 +101,13 @@ def list_notices(
 
 @router.post("/notices/{id}/ack", responses=responses(Acked, 400, 404, 409))
 def acknowledge(id: Annotated[JobId, Path()], asking: Acting) -> Response:  # noqa: A002 - its name in the address
-    """Somebody has read it."""
+    """Marks a notice as read."""
     return idempotent(asking, lambda tx: Acked(id=id, action="ack", changed=inbox.acknowledge(tx, id, asking.by)))
 
 
 @router.post("/notices/{id}/snooze", responses=responses(Snoozed, 400, 404, 409))
 def snooze(id: Annotated[JobId, Path()], body: Snooze, asking: Acting) -> Response:  # noqa: A002 - the same
-    """Tells nobody of it for that long; then again, if it goes on."""
+    """Silences a notice for a time; sent again afterwards if the problem persists."""
 
     def work(tx: Tx) -> Snoozed:
         return Snoozed(id=id, action="snooze", until=inbox.snooze(tx, id, body.lasts, asking.by))
@@ -123,18 +123,8 @@ def _load_notices(
 
 
 def _shown(line: NoticeLine, sent: list[Delivery]) -> NoticeShown:
-    deliveries = [
-        DeliveryShown(
-            channel=delivery.channel,
-            state=delivery.state,
-            instead_of=delivery.instead_of,
-            created_at=delivery.created_at,
-            ended_at=delivery.ended_at,
-            why=delivery.why,
-        )
-        for delivery in sent
-    ]
-    return NoticeShown(**line.as_json(), deliveries=deliveries)
+    deliveries = [DeliveryShown.model_validate(delivery) for delivery in sent]
+    return NoticeShown.model_validate({**line.as_json(), "deliveries": deliveries})
 
 
 # -- /channels ---------------------------------------------------------------------------------------------------------
@@ -174,14 +164,14 @@ class TestShown(ResponseModel):
 
 @channels_router.get("/channels", responses=responses(Listed[ChannelShown]))
 def list_channels(request: Request) -> Response:
-    """Those of the settings, in the order in which they stand in for each other."""
-    items = [ChannelShown(**channel.as_json()) for channel in site_of(request).read(deliveries.channels)]
-    return read(request, Listed(items=items, next_cursor=None, total=len(items)))
+    """Lists the channels of the settings, in their order."""
+    items = [ChannelShown.model_validate(channel.as_json()) for channel in site_of(request).read(deliveries.channels)]
+    return read(request, Listed.whole(items))
 
 
 @channels_router.post("/channels/{name}/test", responses=responses(TestShown, 400, 404, 409))
 def test_channel(name: Named, asking: Acting) -> Response:
-    """Sends a test through it now, and says how that went."""
+    """Sends a test message now, and returns the result."""
 
     def work() -> Response:
         telling = asking.site.telling

@@ -7,8 +7,7 @@ from typing import Annotated
 from fastapi import Path, Request, Response
 
 from tidegate.errors import NotFound
-from tidegate.jobs import actions, reports
-from tidegate.jobs.job import Claimed
+from tidegate.jobs import actions, claim, reports
 from tidegate.jobs.reports import QueueReport, WorkerReport
 from tidegate.store.base import Tx, now_of
 from tidegate.targets import table
@@ -61,15 +60,15 @@ class QueueChanged(ResponseModel):
 def list_queues(request: Request) -> Response:
     """Every queue that has or had jobs, or that jobs are declared for."""
     items = _queues(site_of(request))
-    return read(request, Listed(items=items, next_cursor=None, total=len(items)))
+    return read(request, Listed.whole(items))
 
 
 def _queues(site: Site) -> list[QueueShown]:
     queues, workers = site.read(lambda tx: (reports.queues(tx), reports.workers(tx)))
-    by_name = {queue.name: QueueShown(**queue.as_json()) for queue in queues}
+    by_name = {queue.name: QueueShown.model_validate(queue.as_json()) for queue in queues}
     for name in site.queue.queues() - set(by_name):  # declared, but no job was inserted yet
         at_work = sum(worker.there and name in worker.queues for worker in workers)
-        by_name[name] = QueueShown(**QueueReport(name=name, jobs={}, workers=at_work).as_json())
+        by_name[name] = QueueShown.model_validate(QueueReport(name=name, jobs={}, workers=at_work).as_json())
     return [by_name[name] for name in sorted(by_name)]
 
 
@@ -144,13 +143,13 @@ class WorkerShown(ResponseModel):
 
 @workers_router.get("/workers", responses=responses(Listed[WorkerShown]))
 def list_workers(request: Request) -> Response:
-    """Every worker that is known, with the jobs that it holds."""
+    """Lists workers with the jobs that they run."""
     items = site_of(request).read(lambda tx: [_worker(tx, worker) for worker in reports.workers(tx)])
-    return read(request, Listed(items=items, next_cursor=None, total=len(items)))
+    return read(request, Listed.whole(items))
 
 
 def _worker(tx: Tx, report: WorkerReport) -> WorkerShown:
-    held = [Claimed(*row) for row in tx.query("mine", {"worker": report.id})[:_MAX_LEASES]]
+    held = claim.mine(tx, report.id)[:_MAX_LEASES]
     leases = [
         LeaseShown(
             job=lease.id,
@@ -164,4 +163,4 @@ def _worker(tx: Tx, report: WorkerReport) -> WorkerShown:
         )
         for lease in held
     ]
-    return WorkerShown(**report.as_json(), leases=leases)
+    return WorkerShown.model_validate({**report.as_json(), "leases": leases})

@@ -58,11 +58,11 @@ class Question(RequestModel):
         answer = [name for name in ("status", "headers", "body", "url") if getattr(self, name) is not None]
         raised = [name for name in ("exception", "message") if getattr(self, name) is not None]
         if answer and raised:
-            raise ValueError(f"{raised[0]}: it stands alone; leave out {', '.join(answer)}")
+            raise ValueError(f"{raised[0]}: it cannot be combined with a response; remove {', '.join(answer)}")
         if not raised and self.status is None:
-            raise ValueError("status: give the status of an answer, or an exception or its message")
+            raise ValueError("status: nothing to classify was given; give a status, or an exception or its message")
         if self.rules is not None and self.rules not in _PACKS:
-            raise ValueError(f"rules: there is no such pack; give one of: {', '.join(_PACKS)}")
+            raise ValueError(f"rules: unknown rule pack; choose one of: {', '.join(_PACKS)}")
         return self
 
     def seen(self) -> object:
@@ -98,10 +98,10 @@ class VerdictShown(ResponseModel):
 
 @router.post("/classify", responses=responses(VerdictShown, 400, 409))
 def classify(body: Question, asking: Acting) -> Response:
-    """Says what an answer or an exception means."""
+    """Classifies a response or an exception."""
     pack = None if body.rules is None else classification.packs()[body.rules]
     verdict = classification.verdict(body.seen(), pack, asking.site.queue.clock.now())
-    return idempotent(asking, lambda tx: VerdictShown(**verdict.as_json()))
+    return idempotent(asking, lambda tx: VerdictShown.model_validate(verdict.as_json()))
 
 
 # -- /codes ------------------------------------------------------------------------------------------------------------
@@ -126,14 +126,14 @@ class CodeShown(ResponseModel):
 
 @codes_router.get("/codes", responses=responses(Listed[CodeShown]))
 def list_codes(request: Request) -> Response:
-    """The codes of faults, with those of the applications, then those of the API."""
+    """Lists the fault codes, with those of the applications, then those of the API."""
     items = _all(site_of(request))
-    return read(request, Listed(items=list(items.values()), next_cursor=None, total=len(items)))
+    return read(request, Listed.whole(list(items.values())))
 
 
 @codes_router.get("/codes/{code}", responses=responses(CodeShown, 404))
 def one_code(request: Request, code: Annotated[Token, Path()]) -> Response:
-    """What one code means."""
+    """The meaning of one code."""
     match = _all(site_of(request)).get(code)
     if match is None:
         raise NotFound(f"there is no code {code}")
@@ -193,6 +193,6 @@ class Setting(ResponseModel):
 
 @config_router.get("/config", responses=responses(Listed[Setting]))
 def list_settings(request: Request) -> Response:
-    """The settings that are in force; the value of a secret is masked."""
-    items = [Setting(**shown_setting(setting)) for setting in site_of(request).config()]
-    return read(request, Listed(items=items, next_cursor=None, total=len(items)))
+    """The current settings; secrets are masked."""
+    items = [Setting.model_validate(shown_setting(setting)) for setting in site_of(request).config()]
+    return read(request, Listed.whole(items))

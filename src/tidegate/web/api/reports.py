@@ -56,7 +56,7 @@ class OverviewShown(ResponseModel):
 
 @router.get("/overview", responses=responses(OverviewShown))
 def show_overview(request: Request) -> Response:
-    """How everything is: in one sentence, what a person should do, and the numbers behind it."""
+    """The overall state in one sentence, the problems that need an operator, and the counts."""
     state, unread = site_of(request).read(lambda tx: (overview(tx), inbox.unread(tx)))
     base = str(request.scope.get("root_path", ""))
     return read(
@@ -64,10 +64,10 @@ def show_overview(request: Request) -> Response:
         OverviewShown(
             sentence=state.sentence,
             healthy=state.healthy,
-            needs=[NeedShown(**{**need.as_json(), "href": f"{base}{need.href}"}) for need in state.needs],
+            needs=[NeedShown.model_validate({**need.as_json(), "href": f"{base}{need.href}"}) for need in state.needs],
             targets=state.targets,
             attention=[targets.shown(target) for target in state.attention],
-            queues=[QueueShown(**queue.as_json()) for queue in state.queues],
+            queues=[QueueShown.model_validate(queue.as_json()) for queue in state.queues],
             workers=sum(worker.there for worker in state.workers),
             last_tick_at=state.tick,
             unread_notices=unread,
@@ -127,21 +127,21 @@ class TargetHistory(ResponseModel):
 def of_a_queue(
     request: Request, name: Annotated[Name, Path(description="The name of a queue.")], span: Span = "24h"
 ) -> Response:
-    """How a queue did: attempts, failures, durations, and how much waited."""
+    """The history of a queue: attempts, failures, durations, and waiting jobs."""
     site = site_of(request)
     past, known = site.read(lambda tx: (history.of_queue(tx, name, span), reports.queues(tx)))
     if name not in site.queue.queues() and all(queue.name != name for queue in known):
         raise NotFound(f"there is no queue {name!r}")
-    return read(request, QueueHistory(**past.as_json()))
+    return read(request, QueueHistory.model_validate(past.as_json()))
 
 
 @history_router.get("/history/targets/{name:path}", responses=responses(TargetHistory, 404))
 def of_a_target(
     request: Request, name: Annotated[Name, Path(description="The name of a target.")], span: Span = "24h"
 ) -> Response:
-    """How calls to a target went, as far as a breaker stands before them."""
+    """The history of the calls that passed the breaker of a target."""
     past, _ = site_of(request).read(lambda tx: (history.of_target(tx, name, span), target_reports.one(tx, name)))
-    return read(request, TargetHistory(**past.as_json()))
+    return read(request, TargetHistory.model_validate(past.as_json()))
 
 
 # -- /failures ---------------------------------------------------------------------------------------------------------
@@ -175,16 +175,16 @@ class FailureShown(ResponseModel):
 
 @failures_router.get("/failures", responses=responses(Listed[FailureShown]))
 def list_failures(request: Request, bucket: Annotated[Bucket, Query(description="What they need.")] = "") -> Response:
-    """Failures as groups: those that need somebody first. The 100 that were met last."""
+    """The 100 most recent groups of failures, those that need an operator first."""
     site = site_of(request)
     failures = site.read(lambda tx: listing.triage_failures(tx, site.codes, now_of(tx)))
     items = [_shown(failure) for failure in failures if bucket in ("", failure.bucket)]
-    return read(request, Listed(items=items, next_cursor=None, total=len(items)))
+    return read(request, Listed.whole(items))
 
 
 def _shown(row: Triaged) -> FailureShown:
     about = row.as_json()
-    return FailureShown(**{**about, "message": shown_message(about["message"])})
+    return FailureShown.model_validate({**about, "message": shown_message(str(about["message"]))})
 
 
 # -- /explain ----------------------------------------------------------------------------------------------------------
@@ -210,14 +210,15 @@ class TargetExplained(ResponseModel):
 def explain_job(request: Request, id: Annotated[JobId, Path()]) -> Response:  # noqa: A002 - its name in the address
     """Why a job is not running."""
     report = site_of(request).read(lambda tx: reports.job(tx, id))
-    reasons = [Reason(**reason.as_json()) for reason in report.reasons]
+    reasons = [Reason.model_validate(reason.as_json()) for reason in report.reasons]
     return read(request, JobExplained(job=id, state=str(report.job.state), reasons=reasons))
 
 
 @explain_router.get("/explain/targets/{name:path}", responses=responses(TargetExplained, 404))
 def explain_target(request: Request, name: Annotated[Name, Path()], key: Annotated[Key, Query()] = "") -> Response:
-    """What stands before the jobs of a target, or of one key of it."""
+    """What holds the jobs of a target, or of one key."""
     reasons = site_of(request).read(lambda tx: explain.target(tx, name, key))
     return read(
-        request, TargetExplained(target=name, key=key, reasons=[Reason(**reason.as_json()) for reason in reasons])
+        request,
+        TargetExplained(target=name, key=key, reasons=[Reason.model_validate(reason.as_json()) for reason in reasons]),
     )

@@ -86,7 +86,7 @@ def _check_query(request: Request, known: frozenset[str]) -> None:
     names = [name for name, _ in request.query_params.multi_items()]
     for name in names:
         if name not in known:
-            raise wrong(name[:60] or "query", f"there is no such parameter{meant(name, known)}")
+            raise wrong(name[:60] or "query", f"unknown parameter{meant(name, known)}")
         if names.count(name) > 1:
             raise wrong(name, "give it once")
 

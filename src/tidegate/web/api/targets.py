@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from fastapi import Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from tidegate.guard.breaker_policy import OpenedBy
@@ -91,7 +91,7 @@ def list_targets(
     limit: Annotated[int, Query(ge=1, le=200)] = 50,
     cursor: Annotated[str, Query(max_length=1000)] = "",
 ) -> Response:
-    """Those that need attention first, then by name."""
+    """Lists targets: those that need attention first, then by name."""
     site = site_of(request)
     try:
         targets = site.read(lambda tx: listing.targets(tx, state=state, name=name, cursor=cursor or None, limit=limit))
@@ -103,15 +103,15 @@ def list_targets(
 
 @router.get("/targets/{name:target}", responses=responses(TargetShown, 404))
 def one_target(request: Request, name: Named) -> Response:
-    """One target: what holds it, its keys that are not well, its last events."""
+    """One target: what holds it, its failing keys, its last events."""
     detail = site_of(request).read(lambda tx: reports.one(tx, name))
     report = detail.report
     return read(
         request,
         TargetShown(
             **_columns(report),
-            rules=report.rules,
-            programs=report.programs,
+            rules=dict(report.rules),
+            programs=dict(report.programs),
             waits_for=[Reason(**reason.as_json()) for reason in detail.reasons],
             keys=[
                 KeyShown(
@@ -214,9 +214,9 @@ class Force(RequestModel):
     def open_ends(self) -> Force:
         ends = (self.until is not None) + (self.for_ is not None)
         if self.state == "open" and ends != 1:
-            raise ValueError("a breaker is forced open until a time: give either until or for")
+            raise ValueError("the end is missing; give either until or for")
         if self.state == "closed" and ends:
-            raise ValueError("a breaker is closed now: leave out until and for")
+            raise ValueError("a closed breaker has no end; leave out until and for")
         return self
 
 
@@ -227,101 +227,85 @@ _ACTION = responses(TargetChanged, 400, 404, 409)
 def pause(name: Named, body: Ending, asking: Acting) -> Response:
     """Claims no job of it until a time."""
 
-    def work(tx: Tx) -> TargetChanged:
-        end = actions.pause_target(tx, name, body.moment(now_of(tx)), asking.because(body.reason))
-        return TargetChanged(target=name, action="pause", changed=True, until=end)
+    def work(tx: Tx) -> dict[str, Any]:
+        return {"until": actions.pause_target(tx, name, body.moment(now_of(tx)), asking.because(body.reason))}
 
-    return _act(asking, name, work)
+    return _act(asking, name, "pause", work)
 
 
 @router.post("/targets/{name:path}/resume", responses=_ACTION)
 def resume(name: Named, asking: Acting) -> Response:
     """Ends a pause."""
-
-    def work(tx: Tx) -> TargetChanged:
-        return TargetChanged(target=name, action="resume", changed=actions.resume_target(tx, name, asking.by))
-
-    return _act(asking, name, work)
+    return _act(asking, name, "resume", lambda tx: {"changed": actions.resume_target(tx, name, asking.by)})
 
 
 @router.post("/targets/{name:path}/test", responses=responses(Tested, 400, 404, 409))
 def test(name: Named, asking: Acting, body: AnyKey = AnyKey()) -> Response:  # noqa: B008, PT028 - it never changes
-    """Tests it now: one job that waits behind it goes at once. Refused when nothing holds it, or no job waits."""
+    """Tests it now: one waiting job runs immediately. Refused if nothing holds it, or no job waits."""
 
-    def work(tx: Tx) -> Tested:
+    def work(tx: Tx) -> dict[str, Any]:
         trial = explain.begin(tx, name, asking.by, body.key)
         waits = [Reason(**reason.as_json()) for reason in trial.waits]
-        return Tested(
-            target=name,
-            action="test",
-            changed=True,
-            breaker=trial.breaker,
-            key=trial.key,
-            job=trial.job,
-            says=trial.says,
-            waits_for=waits,
-        )
+        return {"breaker": trial.breaker, "key": trial.key, "job": trial.job, "says": trial.says, "waits_for": waits}
 
-    return _act(asking, name, work)
+    return _act(asking, name, "test", work, Tested)
 
 
 @router.post("/targets/{name:path}/reset", responses=_ACTION)
 def reset(name: Named, asking: Acting) -> Response:
-    """Closes its breaker and forgets its counts: everything may go at once."""
+    """Closes its breaker and clears its counts: all jobs may run immediately."""
 
-    def work(tx: Tx) -> TargetChanged:
-        was = actions.reset_breaker(tx, name, asking.by)
-        return TargetChanged(target=name, action="reset", changed=was != "closed", breaker="closed")
+    def work(tx: Tx) -> dict[str, Any]:
+        return {"changed": actions.reset_breaker(tx, name, asking.by) != "closed", "breaker": "closed"}
 
-    return _act(asking, name, work)
+    return _act(asking, name, "reset", work)
 
 
 @router.post("/targets/{name:path}/force", responses=_ACTION)
 def force(name: Named, body: Force, asking: Acting) -> Response:
     """Opens its breaker until a time, or closes it now."""
 
-    def work(tx: Tx) -> TargetChanged:
+    def work(tx: Tx) -> dict[str, Any]:
         end = moment(body.until, body.for_, now_of(tx)) if body.state == OPEN else None
         was = actions.force_breaker(tx, name, body.state, asking.because(body.reason), end)
-        return TargetChanged(target=name, action="force", changed=was != body.state, breaker=body.state, until=end)
+        return {"changed": was != body.state, "breaker": body.state, "until": end}
 
-    return _act(asking, name, work)
+    return _act(asking, name, "force", work)
 
 
 @router.post("/targets/{name:path}/clear", responses=_ACTION)
 def clear(name: Named, asking: Acting, body: OneKey = OneKey()) -> Response:  # noqa: B008 - it never changes
-    """Forgets all state of a key, as after new credentials: its jobs go at once."""
-
-    def work(tx: Tx) -> TargetChanged:
-        was = actions.clear_key(tx, name, body.key, asking.by)
-        return TargetChanged(target=name, action="clear", changed=was)
-
-    return _act(asking, name, work)
+    """Clears all state of a key, as after new credentials: its jobs run immediately."""
+    return _act(asking, name, "clear", lambda tx: {"changed": actions.clear_key(tx, name, body.key, asking.by)})
 
 
 @router.post("/targets/{name:path}/enable", responses=_ACTION)
 def enable(name: Named, asking: Acting, body: OneKey = OneKey()) -> Response:  # noqa: B008 - it never changes
-    """Ends the rest of a key, whoever ordered it."""
-
-    def work(tx: Tx) -> TargetChanged:
-        was = actions.enable_key(tx, name, body.key, asking.by)
-        return TargetChanged(target=name, action="enable", changed=was)
-
-    return _act(asking, name, work)
+    """Enables a suspended or disabled key."""
+    return _act(asking, name, "enable", lambda tx: {"changed": actions.enable_key(tx, name, body.key, asking.by)})
 
 
 @router.post("/targets/{name:path}/disable", responses=_ACTION)
 def disable(name: Named, body: Rest, asking: Acting) -> Response:
     """Claims no job of a key until a time."""
 
-    def work(tx: Tx) -> TargetChanged:
+    def work(tx: Tx) -> dict[str, Any]:
         end = body.moment(now_of(tx))
         actions.disable_key(tx, name, body.key, asking.because(body.reason), end)
-        return TargetChanged(target=name, action="disable", changed=True, until=end)
+        return {"until": end}
 
-    return _act(asking, name, work)
+    return _act(asking, name, "disable", work)
 
 
-def _act(asking: IdempotentRequest, name: str, work: Callable[[Tx], BaseModel]) -> Response:
+def _act(
+    asking: IdempotentRequest,
+    name: str,
+    action: str,
+    work: Callable[[Tx], dict[str, Any]],
+    model: type[TargetChanged] = TargetChanged,
+) -> Response:
     # A target that is declared here exists, even before a worker reports it.
-    return idempotent.idempotent(asking, work, asking.site.queue.target(name).act)
+    act = asking.site.queue.target(name).act
+    return idempotent.idempotent(
+        asking, lambda tx: model(**{"target": name, "action": action, "changed": True, **work(tx)}), act
+    )

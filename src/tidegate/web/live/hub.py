@@ -15,9 +15,12 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
+from tidegate.errors import StoreError
+from tidegate.targets.table import TargetEvent
+from tidegate.validation import JsonObject
 from tidegate.web.connections import abort_connection
 from tidegate.web.live.watcher import Message, Snapshot, StoreWatcher, changes, describe_line
 from tidegate.web.site import LivePolicy, Site
@@ -31,7 +34,7 @@ class Subscriber:
     The hub calls everything except `chunk`, on its event loop. No method waits for the network.
     """
 
-    __slots__ = ("_chunks", "_connection", "_event", "_limit", "ends", "gone", "page", "sending_since", "user")
+    __slots__ = ("_chunks", "_connection", "_event", "_limit", "ends", "farewell", "gone", "page", "user")
 
     def __init__(
         self, limit: int, ends: float, connection: Any, user: str | None = None, *, page: bool = False
@@ -43,8 +46,8 @@ class Subscriber:
         self.ends = ends
         self.user = user  # signed-in user; None: a local request while no user exists
         self.page = page  # it reloads its page after a change
+        self.farewell = _RECONNECT
         self.gone = False
-        self.sending_since: float | None = None
         if connection is not None:
             connection.set_write_buffer_limits(high=_BUFFER)
             with contextlib.suppress(OSError):
@@ -65,9 +68,9 @@ class Subscriber:
         self._chunks.append(chunk)
         self._event.set()
 
-    def finish(self, last: bytes) -> None:
-        """Send the unsent messages and *last*, then end."""
-        self.push(last)
+    def finish(self) -> None:
+        """Send the unsent messages and the farewell, then end."""
+        self.push(self.farewell)
         self.gone = True
 
     def leave(self) -> None:
@@ -94,6 +97,59 @@ class Subscriber:
         return body
 
 
+EVENT_BATCH = 100
+_PING = b": ping\n\n"
+Read = Callable[[int], Awaitable[list[TargetEvent]]]
+Encode = Callable[[Sequence[TargetEvent]], bytes]
+
+
+class EventSubscriber(Subscriber):
+    """A program that follows target and queue events: first those after an id, from the store, then new ones.
+
+    *read* returns up to EVENT_BATCH events after an id, *encode* the bytes of those that the program wants.
+    """
+
+    __slots__ = ("_encode", "_hub", "_last", "_read", "replays")
+
+    def __init__(self, hub: LiveHub, ends: float, connection: Any, *, after: int, read: Read, encode: Encode) -> None:
+        super().__init__(hub.numbers.queued, ends, connection)
+        self.farewell = b""
+        self.replays = True
+        self._hub, self._last, self._read, self._encode = hub, after, read, encode
+
+    def publish(self, events: Sequence[TargetEvent]) -> None:
+        """Queue new events. A replay finds them in the store."""
+        body = b"" if self.replays else self._encode([event for event in events if event.id > self._last])
+        if body:
+            self.push(body)
+
+    def beat(self) -> None:
+        if not self.replays:
+            self.push(_PING)
+
+    async def chunk(self) -> bytes | None:
+        while self.replays and not (self.gone or self._chunks):
+            if body := await self._replay():
+                return body
+        return await super().chunk()
+
+    async def _replay(self) -> bytes:
+        """Return the next missed events. The replay ends when the hub has published no event after its last one."""
+        published = self._hub.last_event
+        try:
+            events = await self._read(self._last)
+        except StoreError:
+            await asyncio.sleep(self._hub.numbers.beat)
+            return _PING
+        self._last = max((self._last, *(event.id for event in events)))
+        if published is None:
+            await asyncio.sleep(self._hub.numbers.poll_interval)
+        elif len(events) < EVENT_BATCH:
+            self._last = max(self._last, published)
+            self.replays = (self._hub.last_event or 0) > self._last
+        return self._encode(events)
+
+
 _log = logging.getLogger("tidegate.web")
 _CHECK_EVERY = 0.25
 _PAGE_MILLISECONDS = 10  # rough cost of rendering a page
@@ -110,6 +166,7 @@ class LiveHub:
         self._closing = closing  # set when the server stops
         self.numbers: LivePolicy = site.live
         self.subscribers: set[Subscriber] = set()
+        self.followers: set[EventSubscriber] = set()
         # Higher than any id of an earlier server process.
         self.newest = int(time.time() * 1000)
         self._replay: deque[tuple[int, bytes, str | None]] = deque(maxlen=self.numbers.kept)
@@ -137,8 +194,19 @@ class LiveHub:
         client.push(_RETRY + b"".join([chunk("here", self.current_state(user)), *missed]))
         return client
 
+    def follow(self, after: int, connection: Any, *, read: Read, encode: Encode) -> EventSubscriber:
+        """Add a subscriber that gets the events *after* that id."""
+        client = EventSubscriber(
+            self, time.monotonic() + self.numbers.longest_follow, connection, after=after, read=read, encode=encode
+        )
+        client.push(b": following\nretry: 3000\nid: %d\n\n" % after)
+        self.followers.add(client)
+        return client
+
     def unsubscribe(self, client: Subscriber) -> None:
         client.leave()
+        if isinstance(client, EventSubscriber):
+            self.followers.discard(client)
         self.subscribers.discard(client)
         self._last_left_at = time.monotonic()
 
@@ -149,7 +217,7 @@ class LiveHub:
             async with asyncio.timeout(limit):
                 await self._first.wait()
 
-    def current_state(self, user: str | None = None) -> dict[str, Any]:
+    def current_state(self, user: str | None = None) -> JsonObject:
         """Return the current state and the open unread notices for *user*."""
         snapshot = self._snapshot
         lines = (
@@ -161,8 +229,13 @@ class LiveHub:
         waiting = [describe_line(line, self._site) for line in lines]
         return {**whole, **self._beat(), "id": self.newest, "notices": waiting}
 
+    @property
+    def last_event(self) -> int | None:
+        """The id of the last event that was published. None before the first snapshot."""
+        return None if self._snapshot is None else self._snapshot.last_event
+
     def _missed(self, after: int, client: Subscriber) -> list[bytes]:
-        oldest = self._replay[0][0] if self._replay else self.newest + 1
+        oldest = next((id_ for id_, _, _ in self._replay), self.newest + 1)
         if not oldest - 1 <= after <= self.newest:
             return [chunk("reset", {"id": self.newest}, self.newest)]
         return [encoded for id_, encoded, audience in self._replay if id_ > after and client.hears(audience)]
@@ -191,7 +264,7 @@ class LiveHub:
         for client in self.subscribers if body else ():
             client.push(body)
 
-    def _beat(self) -> dict[str, Any]:
+    def _beat(self) -> JsonObject:
         """Return a heartbeat with the age of the snapshot."""
         alive = {} if self._snapshot is None else self._snapshot.alive()
         away = self._away or time.monotonic() - self._read_at > 3 * self.numbers.poll_interval + 2
@@ -207,6 +280,8 @@ class LiveHub:
             return
         before, self._snapshot, self._read_at = self._snapshot, snapshot, time.monotonic()
         self.publish(changes(before, snapshot, self._site))
+        for follower in self.followers:
+            follower.publish(snapshot.events)
         if before is not None and before.engine != snapshot.engine:
             self._push(chunk("beat", self._beat()))
 
@@ -227,8 +302,7 @@ class LiveHub:
 
         self._loop, self._first = loop, asyncio.Event()
         self._last_left_at = time.monotonic()
-        last = None if self._snapshot is None else self._snapshot.last_event
-        self._watcher = mine = StoreWatcher(self._site, self.numbers, last, tell)
+        self._watcher = mine = StoreWatcher(self._site, self.numbers, self.last_event, tell)
         mine.start()
         self._running = loop.create_task(self._run(), name="live")
 
@@ -243,7 +317,9 @@ class LiveHub:
                 if now - beaten >= policy.beat or beat["away"] != away:
                     beaten, away = now, beat["away"]
                     self._push(chunk("beat", beat))
-                if not self.subscribers and now - self._last_left_at > policy.linger:
+                    for follower in self.followers:
+                        follower.beat()
+                if not (self.subscribers or self.followers) and now - self._last_left_at > policy.linger:
                     return
         finally:
             if self._watcher is not None:
@@ -251,19 +327,16 @@ class LiveHub:
                 self._watcher = None
 
     def _enforce_limits(self, now: float) -> None:
-        """End subscribers whose time is over, and drop those that do not read."""
-        for client in list(self.subscribers):
-            if client.sending_since is not None and now - client.sending_since > self.numbers.behind:
-                _log.info("live_client_dropped")
-                client.drop()
-            elif self._closing.is_set():
+        """End subscribers whose time is over, and all when the server stops."""
+        for client in (*self.subscribers, *self.followers):
+            if self._closing.is_set():
                 client.leave()
             elif now > client.ends and not client.gone:
-                client.finish(_RECONNECT)
+                client.finish()
 
     async def stop(self) -> None:
         """End every stream."""
-        for client in list(self.subscribers):
+        for client in (*self.subscribers, *self.followers):
             client.leave()
         if self._running is not None:
             self._running.cancel()
@@ -271,7 +344,7 @@ class LiveHub:
                 await self._running
 
 
-def chunk(kind: str, about: dict[str, Any], id_: int | None = None) -> bytes:
+def chunk(kind: str, about: JsonObject, id_: int | None = None) -> bytes:
     """Encode one server-sent event."""
     head = "" if id_ is None else f"id: {id_}\n"
     return f"{head}event: {kind}\ndata: {json.dumps(about, separators=(',', ':'))}\n\n".encode()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import MutableMapping
-from typing import Annotated, Any
+import logging
+from collections.abc import Callable, MutableMapping
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
@@ -17,6 +17,7 @@ from tidegate.web.live.hub import LiveHub, Subscriber
 from tidegate.web.middleware import CONNECTION, HEAD
 from tidegate.web.problems import Problem
 
+_log = logging.getLogger("tidegate.web")
 _STREAM = "text/event-stream"
 _MAX_ID = 2**53 - 1
 
@@ -32,13 +33,16 @@ def router() -> APIRouter:
         if _STREAM not in request.headers.get("accept", ""):
             await hub.known()
             return JSONResponse(hub.current_state(_user_name(request.scope)))
-        if len(hub.subscribers) >= hub.numbers.max_subscribers:
-            raise Problem("too_many", f"{len(hub.subscribers)} browsers follow already.", retry_after=10.0)
         after = _last_seen(request, after)
         if request.scope.get(HEAD):
             return Response(media_type=_STREAM)
         await hub.known()
-        return Stream(hub, after, page=page)
+        if len(hub.subscribers) >= hub.numbers.max_subscribers:  # last, because others may subscribe during an await
+            raise Problem("too_many", f"{len(hub.subscribers)} browsers follow already.", retry_after=10.0)
+        return Stream(
+            hub,
+            lambda scope: hub.subscribe(after, scope.get(CONNECTION), _user_name(scope), page=page),
+        )
 
     return router
 
@@ -57,33 +61,37 @@ class Stream(Response):
 
     media_type = _STREAM
 
-    def __init__(self, hub: LiveHub, after: int | None, *, page: bool) -> None:
+    def __init__(self, hub: LiveHub, subscribe: Callable[[Scope], Subscriber]) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
-        self._hub, self._after, self._page = hub, after, page
+        self._hub, self._subscribe = hub, subscribe
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        client = self._hub.subscribe(self._after, scope.get(CONNECTION), _user_name(scope), page=self._page)
+        client = self._subscribe(scope)
         leaving = asyncio.create_task(_watch_disconnect(receive, client))
         try:
             await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
             while (body := await client.chunk()) is not None:
-                client.sending_since = time.monotonic()
-                await send(_part(body))
-                client.sending_since = None
+                async with asyncio.timeout(self._hub.numbers.behind):
+                    await send(_part(body))
             await send(_part(b"", more=False))
+        except TimeoutError:
+            _log.info("live_client_dropped")
+            client.drop()
+            if scope.get(CONNECTION) is not None:
+                await leaving  # the server reports the aborted connection
         finally:
             leaving.cancel()
             self._hub.unsubscribe(client)
 
 
-def _user_name(scope: MutableMapping[str, Any]) -> str | None:
+def _user_name(scope: MutableMapping[str, object]) -> str | None:
     """Return the name of the signed-in user. None for a local request while no user exists."""
     principal = scope.get(WHO)
     return principal.name if isinstance(principal, Principal) and principal.via is not AuthMethod.LOCAL else None
 
 
-def _part(body: bytes, *, more: bool = True) -> dict[str, Any]:
+def _part(body: bytes, *, more: bool = True) -> dict[str, object]:
     return {"type": "http.response.body", "body": body, "more_body": more}
 
 

@@ -29,9 +29,10 @@ from tidegate.web.site import LivePolicy, Site
 SILENT = 13.0
 _NEWEST = 50
 _MAX_WAITING = 20
+_EVENT_BATCH = 500
 
 # Kind, content (always the whole value, never a difference), and the only user it is for, or None.
-Message = tuple[str, dict[str, Any], str | None]
+Message = tuple[str, dict[str, object], str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ class Snapshot:
             return "none"
         return "silent" if self.as_of - tick > SILENT else "working"
 
-    def alive(self) -> dict[str, Any]:
+    def alive(self) -> dict[str, object]:
         """Return the age of the snapshot and of the last worker heartbeat."""
         tick = self.overview.tick
         return {
@@ -76,7 +77,7 @@ class Snapshot:
             "unread": self.unread,
         }
 
-    def whole(self) -> dict[str, Any]:
+    def whole(self) -> dict[str, object]:
         """Return the counts and the status sentence."""
         state = self.overview
         queues = [
@@ -112,7 +113,7 @@ def take_snapshot(tx: Tx, after: int | None) -> Snapshot:
     """Take a snapshot with the target events *after* that id. None: without events."""
     events: list[TargetEvent] = []
     if after is not None:
-        events = table.since(tx, after)
+        events = table.since(tx, after, limit=_EVENT_BATCH)
     newest = table.newest(tx) if after is None else max((event.id for event in events), default=after)
     return Snapshot(
         overview=overview(tx),
@@ -141,7 +142,7 @@ def changes(before: Snapshot | None, snapshot: Snapshot, site: Site | None = Non
         yield "now", snapshot.whole(), None
 
 
-def describe_line(line: NoticeLine, site: Site | None = None) -> dict[str, Any]:
+def describe_line(line: NoticeLine, site: Site | None = None) -> dict[str, object]:
     """Return a notice as a toast shows it."""
     tone, icon = LEVELS[line.level]
     return {
@@ -214,6 +215,8 @@ class StoreWatcher:
             _log.error("live_look_failed error=%s", type(error).__name__)
             return None
         self._last = snapshot.last_event
+        if len(snapshot.events) == _EVENT_BATCH:
+            self._written.set()  # there are more
         return replace(snapshot, strips=tuple(self._site.strips()))
 
     def _watch(self) -> None:

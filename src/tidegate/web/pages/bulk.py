@@ -199,11 +199,11 @@ def watch(
 def cancel(request: Request, id_: str, back: Annotated[str, Form(max_length=2000)] = "") -> Response:
     site = site_of(request)
 
-    def say(operation: BulkOperation) -> Flash:
+    def work(tx: Tx) -> Flash:
+        operation = service.cancel(tx, _number(id_), site.actor_of(request))
         return Flash(text=f"Bulk action {operation.id} was cancelled: {operation.says}.", tone="warn")
 
-    flash = act(site, lambda tx: service.cancel(tx, _number(id_), site.actor_of(request)), say)
-    return answer(request, flash, back, "/actions", id_)
+    return answer(request, act(site, work), back, "/actions", id_)
 
 
 def operation_title(operation: BulkOperation) -> str:

@@ -235,6 +235,7 @@ _JOB: dict[str, tuple[str, str, str]] = {
     "processing": ("busy", "play", "is under way"),
     "done": ("good", "done", "is done"),
     "again": ("warn", "again", "failed and will be tried again"),
+    "trial": ("warn", "again", "failed as a trial call, which does not count, and will be tried again"),
     "failed": ("bad", "cross", "failed for good"),
     "cancelled": ("calm", "stop", "was cancelled"),
     "cancel_asked": ("calm", "stop", "was asked to stop"),

@@ -129,9 +129,9 @@ def attempt(work: Callable[[], Flash]) -> Flash:
         return Flash(text=f"Nothing was changed: {error}.", tone="bad")
 
 
-def act(site: Site, work: Callable[[Tx], T], say: Callable[[T], Flash]) -> Flash:
-    """Run *work* in a transaction, wake the workers, and redirect with its flash message."""
-    return attempt(lambda: say(site.write(work)))
+def act(site: Site, work: Callable[[Tx], Flash]) -> Flash:
+    """Run *work* in a transaction, wake the workers, and return its flash message as `attempt` does."""
+    return attempt(lambda: site.write(work))
 
 
 # -- end of a pause ----------------------------------------------------------------------------------------------------
@@ -150,7 +150,9 @@ def end_of(lasts: str, until: str, now: float) -> float:
         try:
             end = datetime.fromisoformat(until).astimezone().timestamp()
         except (ValueError, OverflowError):
-            raise ValueError(f"until: {until!r:.40} is no date and time; give one such as 2026-11-20T14:30") from None
+            raise ValueError(
+                f"until: {until!r:.40} is not a date and time; give one such as 2026-11-20T14:30"
+            ) from None
     else:
         raise ValueError("lasts: a pause has an end; choose how long, or until when")
     if end <= now:

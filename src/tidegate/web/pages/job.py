@@ -93,9 +93,12 @@ def ask(request: Request, id_: Id) -> Response:
 @router.post("/jobs/{id_}/retry")
 def retry(request: Request, id_: Id, back: Field = "") -> Response:
     site = site_of(request)
-    done = Flash(text=f"Job {id_} was queued again; its attempts start from one.")
-    flash = act(site, lambda tx: actions.retry(tx, id_, site.actor_of(request)), lambda _: done)
-    return answer(request, flash, back, f"/jobs/{id_}")
+
+    def work(tx: Tx) -> Flash:
+        actions.retry(tx, id_, site.actor_of(request))
+        return Flash(text=f"Job {id_} was queued again; its attempts start from one.")
+
+    return answer(request, act(site, work), back, f"/jobs/{id_}")
 
 
 @router.post("/jobs/{id_}/cancel")
@@ -119,9 +122,15 @@ def cancel(request: Request, id_: Id, back: Field = "") -> Response:
 @router.post("/jobs/{id_}/forget")
 def forget(request: Request, id_: Id, back: Field = "") -> Response:
     site = site_of(request)
-    done = Flash(text=f"Job {id_} was forgotten, with its history.")
-    flash = act(site, lambda tx: actions.forget(tx, id_, site.actor_of(request)), lambda _: done)
-    return answer(request, flash, back if flash.tone == "good" else "", "/queue" if flash is done else f"/jobs/{id_}")
+
+    def work(tx: Tx) -> Flash:
+        actions.forget(tx, id_, site.actor_of(request))
+        return Flash(text=f"Job {id_} was forgotten, with its history.")
+
+    flash = act(site, work)
+    if flash.tone != "good":
+        return answer(request, flash, "", f"/jobs/{id_}")
+    return answer(request, flash, back, "/queue")
 
 
 def _load_page(tx: Tx, id_: int) -> JobPage:
@@ -129,7 +138,7 @@ def _load_page(tx: Tx, id_: int) -> JobPage:
     job = report.job
     rows = attempts(report.events)
     others = [event for event in report.events if event.duration is None and event.kind not in _TOLD_ELSEWHERE]
-    parents = [(int(row[1]), str(row[2])) for row in tx.query("parent_results", {"child": id_})]
+    parents = [(parent, kind) for _, parent, kind, _ in tx.query("parent_results", {"child": id_})]
     may = actions.of_jobs(tx, [id_])[id_]
     line = line_of(job)
     held = reports.holding(tx, [line])
@@ -141,7 +150,7 @@ def _duplicate(tx: Tx, job: Job) -> int | None:
     if job.unique_key is None:
         return None
     rows = tx.query_many("twins", [{"kind": job.kind, "unique_key": job.unique_key}])
-    return next((int(row[0]) for row in rows if int(row[0]) != job.id), None)
+    return next((id_ for id_, _, _ in rows if id_ != job.id), None)
 
 
 def attempts(events: list[JobEvent]) -> list[AttemptRow]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Form, Query, Request, Response
 
@@ -19,6 +18,7 @@ from tidegate.jobs.reports import JobSummary, QueueReport
 from tidegate.store.base import ResultPage, Tx, now_of
 from tidegate.targets import table
 from tidegate.targets.table import TargetEvent
+from tidegate.validation import JsonObject
 from tidegate.web.pages import charts, formatters
 from tidegate.web.pages.formatters import of
 from tidegate.web.pages.forms import Flash, act, answer, cursor_of, end_of
@@ -83,7 +83,7 @@ class Chosen:
     @property
     def words(self) -> list[tuple[str, str]]:
         """Return each condition as text, with its name."""
-        conditions: dict[str, Any] = {
+        conditions: JsonObject = {
             "queue": f"in the queue {self.queue}",
             "state": of(self.state).word.lower(),
             "kind": f"of the kind {self.kind}",
@@ -95,7 +95,7 @@ class Chosen:
         return [(name, conditions[name]) for name in self.query]
 
 
-def words_of(stored: Mapping[str, Any]) -> list[str]:
+def words_of(stored: JsonObject) -> list[str]:
     """Return the same for a stored filter, as `Filter.as_json` returns it."""
     of = {name: stored[name] for name in Chosen.__slots__ if name in stored}
     texts = [word for _, word in Chosen(**of).words]
@@ -182,33 +182,25 @@ def pause(
     site = site_of(request)
     by = Actor.of(site.actor_of(request)).because(reason.strip())
 
-    def work(tx: Tx) -> tuple[float, float]:
+    def work(tx: Tx) -> Flash:
         now = now_of(tx)
-        end = end_of(lasts, until, now)
-        return job_actions.pause_queue(tx, name, end, by, site.queue.queues()), now
+        end = job_actions.pause_queue(tx, name, end_of(lasts, until, now), by, site.queue.queues())
+        text = f"The queue {name} is paused until {formatters.clock(end, now)}."
+        return Flash(text=text, undo="resume_queue", of=name)
 
-    flash = act(
-        site,
-        work,
-        lambda end: Flash(
-            text=f"The queue {name} is paused until {formatters.clock(*end)}.", undo="resume_queue", of=name
-        ),
-    )
-    return answer(request, flash, back, "/queue", name)
+    return answer(request, act(site, work), back, "/queue", name)
 
 
 @router.post("/queue/{name:path}/resume")
 def resume(request: Request, name: str, back: Field = "") -> Response:
     site = site_of(request)
 
-    def say(was: bool) -> Flash:
-        if was:
+    def work(tx: Tx) -> Flash:
+        if job_actions.resume_queue(tx, name, site.actor_of(request), site.queue.queues()):
             return Flash(text=f"The queue {name} goes on.")
         return Flash(text=f"The queue {name} was not paused.", tone="warn")
 
-    by = site.actor_of(request)
-    flash = act(site, lambda tx: job_actions.resume_queue(tx, name, by, site.queue.queues()), say)
-    return answer(request, flash, back, "/queue", name)
+    return answer(request, act(site, work), back, "/queue", name)
 
 
 def _page(

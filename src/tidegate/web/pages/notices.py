@@ -20,7 +20,7 @@ from tidegate.notices.deliveries import ChannelReport, Delivery
 from tidegate.notices.inbox import NoticeLine
 from tidegate.notices.policy import GAVE_UP
 from tidegate.store.base import ResultPage, Tx
-from tidegate.web.auth import WHO
+from tidegate.web.auth import current_principal
 from tidegate.web.pages.formatters import many
 from tidegate.web.pages.forms import Flash, act, answer, attempt, cursor_of
 from tidegate.web.pages.render import page
@@ -81,11 +81,12 @@ def show(
 def read(request: Request, id_: Annotated[int, Path(ge=1, le=2**62)], back: Field = "") -> Response:
     site = site_of(request)
 
-    def say(was: bool) -> Flash:
-        return Flash(text="The notice is marked as read.") if was else Flash(text="It was read already.", tone="warn")
+    def work(tx: Tx) -> Flash:
+        if inbox.acknowledge(tx, id_, site.actor_of(request)):
+            return Flash(text="The notice is marked as read.")
+        return Flash(text="It was read already.", tone="warn")
 
-    flash = act(site, lambda tx: inbox.acknowledge(tx, id_, site.actor_of(request)), say)
-    return answer(request, flash, back, "/notices")
+    return answer(request, act(site, work), back, "/notices")
 
 
 @router.post("/notices/{id_}/snooze")
@@ -93,23 +94,23 @@ def snooze(
     request: Request, id_: Annotated[int, Path(ge=1, le=2**62)], lasts: Field = "", back: Field = ""
 ) -> Response:
     site = site_of(request)
-    flash = act(
-        site,
-        lambda tx: inbox.snooze(tx, id_, lasts, site.actor_of(request)),
-        lambda until: Flash(text=f"Nobody is told of it for {SNOOZES_IN_WORDS[lasts]}; then again, if it goes on."),
-    )
-    return answer(request, flash, back, "/notices")
+
+    def work(tx: Tx) -> Flash:
+        inbox.snooze(tx, id_, lasts, site.actor_of(request))
+        return Flash(text=f"Nobody is told of it for {SNOOZES_IN_WORDS[lasts]}; then again, if it goes on.")
+
+    return answer(request, act(site, work), back, "/notices")
 
 
 @router.post("/notices/read")
 def read_all(request: Request, newest: Annotated[int, Form(ge=0, le=2**62)] = 0, back: Field = "") -> Response:
     site = site_of(request)
-    flash = act(
-        site,
-        lambda tx: inbox.acknowledge_all(tx, newest, site.actor_of(request)),
-        lambda n: Flash(text=f"{many(n, 'notice')} marked as read."),
-    )
-    return answer(request, flash, back, "/notices")
+
+    def work(tx: Tx) -> Flash:
+        n = inbox.acknowledge_all(tx, newest, site.actor_of(request))
+        return Flash(text=f"{many(n, 'notice')} marked as read.")
+
+    return answer(request, act(site, work), back, "/notices")
 
 
 class About(Protocol):
@@ -196,7 +197,7 @@ def address(request: Request, mail: ChannelField = "", back: ChannelField = "") 
     site = site_of(request)
     user = _user_name(request)
     by = site.actor_of(request)
-    flash = act(site, lambda tx: _set_address(tx, user, mail.strip(), by), lambda text: Flash(text=text))
+    flash = act(site, lambda tx: Flash(text=_set_address(tx, user, mail.strip(), by)))
     return answer(request, flash, back, "/channels")
 
 
@@ -210,13 +211,12 @@ def _tested(site: Site, name: str, by: str) -> Flash:
 
 
 def _user_name(request: Request) -> str:
-    principal = request.scope.get(WHO)
-    return "" if principal is None else str(principal.owner)
+    principal = current_principal(request)
+    return "" if principal is None else principal.owner
 
 
 def _address(tx: Tx, user: str) -> str:
-    rows = tx.query("address", {"who": user})
-    return str(rows[0][0]) if rows else ""
+    return tx.scalar_or_none(str, "address", {"who": user}) or ""
 
 
 def _set_address(tx: Tx, user: str, mail: str, by: str) -> str:
@@ -225,7 +225,7 @@ def _set_address(tx: Tx, user: str, mail: str, by: str) -> str:
         _record_address_change(tx, by, "not mailed")
         return "No mail is sent to you."
     if not _MAIL.fullmatch(mail):
-        raise ValueError("mail: that is no address; give one such as ada@example.org")
+        raise ValueError("mail: that is not a valid address; give one such as ada@example.org")
     tx.query("address_put", {"who": user, "mail": mail})
     _record_address_change(tx, by, "mailed")
     return f"You are mailed at {mail} when an account of yours needs you."

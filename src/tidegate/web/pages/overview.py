@@ -10,7 +10,6 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from markupsafe import Markup
 from starlette.types import Scope
 
 from tidegate.admin.overview import ActionItem, Overview, overview
@@ -19,9 +18,11 @@ from tidegate.jobs import actions, history, reports
 from tidegate.jobs.history import History, Point
 from tidegate.labels import TARGETS
 from tidegate.store.base import Tx, now_of
+from tidegate.svg import Svg
 from tidegate.targets import table
 from tidegate.targets.reporter import this_program
-from tidegate.targets.table import TargetEvent
+from tidegate.targets.table import RawTarget, TargetEvent
+from tidegate.validation import JsonObject
 from tidegate.web.pages import charts, formatters, target_policy
 from tidegate.web.pages.charts import Column, Segment
 from tidegate.web.pages.formatters import many
@@ -32,7 +33,6 @@ from tidegate.web.site import Site, site_of
 
 _MAX_GAUGES = 6
 _MAX_CHANGES, _LOOKED_AT = 10, 100
-_CAPACITY, _SUMMARY = 11, 14  # columns of the statement `targets`
 
 
 router = APIRouter()
@@ -56,7 +56,7 @@ def show(request: Request) -> Response:
     )
 
 
-def _values(site: Site, state: Overview) -> dict[str, Any]:
+def _values(site: Site, state: Overview) -> JsonObject:
     states = [(token, state.targets[token]) for token in TARGETS if state.targets.get(token)]
     parts = [Segment(n, formatters.of(token).tone, formatters.of(token).word) for token, n in states]
     total = sum(n for _, n in states)
@@ -95,8 +95,8 @@ def _changes(tx: Tx) -> list[tuple[TargetEvent, int]]:
 
 def _reported(tx: Tx) -> bool:
     """Whether a program other than this server has reported a target."""
-    reports_by_target = (json.loads(raw[_SUMMARY]) for raw in tx.query("targets") if raw[_SUMMARY] is not None)
-    return any(program != this_program() for programs in reports_by_target for program in programs)
+    summaries = (json.loads(row.summary) for row in tx.query_as(RawTarget, "targets") if row.summary is not None)
+    return any(program != this_program() for programs in summaries for program in programs)
 
 
 def _first_steps(site: Site) -> list[tuple[FirstPage[Any], str]]:
@@ -104,15 +104,13 @@ def _first_steps(site: Site) -> list[tuple[FirstPage[Any], str]]:
     return [(app.app.home, app.app.about) for app in site.apps if app.app.home is not None]
 
 
-def _gauges(tx: Tx) -> list[tuple[str, dict[str, Any]]]:
+def _gauges(tx: Tx) -> list[tuple[str, JsonObject]]:
     """Return the targets that report a fill level, the fullest first."""
     gauges = []
-    for raw in tx.query("targets"):
-        if raw[_CAPACITY] is None:
-            continue  # most targets have none, and there may be thousands
-        row = table.target_of(raw)
-        if row.rules is not None:
-            gauge = target_policy.filling(row.capacity, json.loads(row.rules).get("capacity"), now_of(tx))
+    for row in tx.query_as(RawTarget, "targets"):
+        # Most targets have none, and there may be thousands.
+        if row.capacity is not None and row.rules is not None:
+            gauge = target_policy.filling(row.capacity, json.loads(row.rules).get("capacity"), row.now)
             if gauge is not None:
                 gauges.append((row.name, gauge))
     return sorted(gauges, key=lambda pair: -pair[1]["taken"] / pair[1]["cap"])[:_MAX_GAUGES]
@@ -168,7 +166,7 @@ def _place(tx: Tx, text: str) -> str:
 # Shown for problems, also while the store is unreachable, so they must not read it.
 
 
-def failure(scope: Scope, about: Mapping[str, Any], headers: Mapping[str, str]) -> HTMLResponse:
+def failure(scope: Scope, about: JsonObject, headers: Mapping[str, str]) -> HTMLResponse:
     """Return the page of a problem. *about* is its document."""
     values = {
         "title": about["title"].rstrip("."),
@@ -201,14 +199,14 @@ class HistoryRow:
     p95: float | None  # of the slowest slot
     depth: int
     oldest: float
-    picture: Markup
+    picture: Svg
 
 
 @router.get("/charts")
 def show_history(request: Request, span: Annotated[str, Query(max_length=20)] = "") -> Response:
     chosen = charts.chosen(span)
 
-    def look(tx: Tx) -> tuple[History[Point], dict[str, History[Point]], Mapping[str, Mapping[str, Any]], float]:
+    def look(tx: Tx) -> tuple[History[Point], dict[str, History[Point]], Mapping[str, JsonObject], float]:
         now = now_of(tx)
         return *history.of_queues(tx, chosen), history.now_of_queues(tx, now), now
 
@@ -225,7 +223,7 @@ def show_history(request: Request, span: Annotated[str, Query(max_length=20)] = 
     )
 
 
-def row_of(name: str, past: History[Point], standing: Mapping[str, Any], now: float) -> HistoryRow:
+def row_of(name: str, past: History[Point], standing: JsonObject, now: float) -> HistoryRow:
     """Build a row. *standing* is the current state of the queue, also known when nothing was recorded yet."""
     points = past.points
     attempts, bad = sum(point.attempts for point in points), sum(point.bad for point in points)

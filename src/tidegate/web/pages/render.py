@@ -25,6 +25,7 @@ from tidegate.durations import brief
 from tidegate.faults.codes import CodeBook
 from tidegate.faults.redaction import shown_message
 from tidegate.notices import inbox
+from tidegate.validation import JsonObject
 from tidegate.web.auth import PUBLIC, WHO, permission_for
 from tidegate.web.middleware import NEWEST
 from tidegate.web.pages import charts, formatters
@@ -71,7 +72,7 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
     return render_template(request, template, status, {"unread": unread, **values})
 
 
-def render_template(request: Request, template: str, status: int, values: dict[str, Any]) -> HTMLResponse:
+def render_template(request: Request, template: str, status: int, values: JsonObject) -> HTMLResponse:
     """Like `page`, but without reading the store: for pages that are shown while it is unreachable."""
     site = site_of(request)
     # A background refresh must not consume the flash message of the next page.
@@ -89,7 +90,7 @@ def theme_of(request: Request) -> str:
     return chosen if chosen in THEMES else "auto"
 
 
-def _frame(request: Request, site: Site, flash: Flash | None) -> dict[str, Any]:
+def _frame(request: Request, site: Site, flash: Flash | None) -> JsonObject:
     base = str(request.scope.get("root_path", "")).rstrip("/")
     path = request.url.path.removeprefix(base) or "/"
     now = site.queue.clock.now()
@@ -115,7 +116,7 @@ def _frame(request: Request, site: Site, flash: Flash | None) -> dict[str, Any]:
         "when": partial(_when, now),
         "state": partial(_state, base),
         "clock": partial(_clock, now),
-        "relative": partial(_relative, now),
+        "relative": partial(formatters.relative, now=now),
         "span": formatters.span,
         "strips": site.strips(),
         "shared": bool(site.visitor),
@@ -225,10 +226,6 @@ def _clock(now: float, at: float, *, seconds: bool = False) -> Markup:
     return Markup('<time datetime="{}" title="{}" data-still>{}</time>').format(
         formatters.machine(at), exact, formatters.to_the_second(at, now) if seconds else formatters.clock(at, now)
     )
-
-
-def _relative(now: float, at: float) -> str:
-    return formatters.relative(at, now)
 
 
 @cache

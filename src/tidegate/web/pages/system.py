@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
@@ -17,6 +16,7 @@ from tidegate.jobs.listing import Filter
 from tidegate.jobs.reports import WorkerReport
 from tidegate.labels import JOBS, TARGETS
 from tidegate.store.base import Tx
+from tidegate.validation import JsonObject
 from tidegate.web.masking import shown_setting
 from tidegate.web.pages.render import page
 from tidegate.web.problems import API_CODES
@@ -39,7 +39,7 @@ def show_settings(request: Request) -> Response:
     )
 
 
-def _sections(values: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, list[dict[str, Any]]]]:
+def _sections(values: Iterable[JsonObject]) -> Iterable[tuple[str, list[JsonObject]]]:
     """Group settings by the part of their key before the first dot. Keys without a dot come first."""
     rows = sorted(values, key=lambda row: ("." in row["key"], row["key"].split(".")[0]))
     for name, of in groupby(rows, key=lambda row: row["key"].split(".")[0] if "." in row["key"] else ""):

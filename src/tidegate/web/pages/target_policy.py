@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
-
-from markupsafe import Markup
 
 from tidegate import children
 from tidegate.children import ChildError
@@ -19,9 +15,11 @@ from tidegate.guard.capacity import CapacityLimits, FillLevel
 from tidegate.jobs.history import CallCounts, History
 from tidegate.simulation import outage
 from tidegate.simulation.outage import LENGTHS
+from tidegate.svg import Svg
+from tidegate.validation import JsonObject
 from tidegate.web.pages.formatters import many, span
 
-_BEHIND = {
+_WHEN_OPEN = {
     "hold": "its jobs wait",
     "fail": "its jobs fail at once",
     "fail-fast": "its jobs fail at once",
@@ -29,11 +27,11 @@ _BEHIND = {
 }
 
 
-def rows(rules: Mapping[str, Any]) -> list[tuple[str, str]]:
+def rows(rules: JsonObject) -> list[tuple[str, str]]:
     """Return name and meaning of each setting in force."""
     lines: list[tuple[str, str]] = []
-    if behind := rules.get("behind"):
-        lines.append(("While it is held", _BEHIND.get(str(behind), str(behind))))
+    if when_open := rules.get("when_open"):
+        lines.append(("While it is held", _WHEN_OPEN.get(str(when_open), str(when_open))))
     if numbers := rules.get("backoff"):
         lines.append(("After a failure", _backoff(numbers)))
     for code, (times, rest) in (rules.get("cooldown") or {}).items():
@@ -58,7 +56,7 @@ def _calls(n: float) -> str:
     return f"{n:g} {'call' if n == 1 else 'calls'}"
 
 
-def _backoff(numbers: Mapping[str, Any]) -> str:
+def _backoff(numbers: JsonObject) -> str:
     if steps := numbers.get("steps"):
         return f"a key waits {', '.join(span(float(step)) for step in steps)}"
     base, cap, factor = float(numbers["base"]), float(numbers["cap"]), float(numbers["factor"])
@@ -68,7 +66,7 @@ def _backoff(numbers: Mapping[str, Any]) -> str:
     return f"a key waits {span(base)}, each time {grows}, at most {span(cap)}"
 
 
-def _breaker(numbers: Mapping[str, Any], probed_after: bool | list[str] | None) -> list[tuple[str, str]]:
+def _breaker(numbers: JsonObject, probed_after: bool | list[str] | None) -> list[tuple[str, str]]:
     parts = []
     if (ratio := numbers.get("failure_ratio")) is not None:
         within = f" within {span(float(numbers['window']))}" if numbers.get("window") else ""
@@ -95,12 +93,12 @@ def _breaker(numbers: Mapping[str, Any], probed_after: bool | list[str] | None) 
     return parts
 
 
-def breaker(rules: Mapping[str, Any]) -> dict[str, Any]:
+def breaker(rules: JsonObject) -> JsonObject:
     """Return the settings of its breaker. Empty without a breaker."""
     return dict(rules.get("breaker") or {})
 
 
-def filling(known: str | None, limits: Mapping[str, Any] | None, now: float) -> dict[str, Any] | None:
+def filling(known: str | None, limits: JsonObject | None, now: float) -> JsonObject | None:
     """Return the fill level of a target: depth, sent since, and limit. None before the first probe."""
     if not limits or known is None:
         return None
@@ -127,7 +125,7 @@ class OutageChart:
     """One simulated outage. It has no chart if the simulation failed."""
 
     length: str
-    svg: Markup | str = ""
+    svg: str = ""
     summary: str = ""
     held: int = 0  # calls that the gates rejected
     rows: tuple[tuple[str, ...], ...] = ()
@@ -138,12 +136,12 @@ def asked(length: str) -> str:
     return length if length in LENGTHS else ""
 
 
-def possible(rules: Mapping[str, Any]) -> bool:
+def possible(rules: JsonObject) -> bool:
     """Whether the policy has anything to simulate."""
     return outage.gates(rules) is not None
 
 
-def drawn(rules: Mapping[str, Any], length: str, calls: History[CallCounts]) -> OutageChart:
+def drawn(rules: JsonObject, length: str, calls: History[CallCounts]) -> OutageChart:
     """Simulate and draw. *calls* describes recent calls."""
     policy = {name: rules[name] for name in ("backoff", "cooldown", "breaker") if rules.get(name)}
     try:
@@ -156,5 +154,6 @@ def drawn(rules: Mapping[str, Any], length: str, calls: History[CallCounts]) -> 
 @lru_cache(maxsize=64)
 def _simulated(policy: str, length: str, every: int) -> OutageChart:
     result = children.run_now(_DRAW, {"rules": json.loads(policy), "length": length, "every": every}, _LIMITS)
-    svg = Markup(result["svg"])  # noqa: S704  # nosec B704 # our own shapes around numbers, nothing from outside
-    return OutageChart(length, svg, result["summary"], result["held"], tuple(tuple(row) for row in result["rows"]))
+    return OutageChart(
+        length, Svg(result["svg"]), result["summary"], result["held"], tuple(tuple(row) for row in result["rows"])
+    )

@@ -14,7 +14,6 @@ from tidegate.audit import Actor
 from tidegate.guard.breaker_counts import Counts
 from tidegate.guard.breaker_state import OPEN
 from tidegate.jobs import explain, history, listing
-from tidegate.jobs.explain import TargetTest
 from tidegate.jobs.history import CallCounts, History
 from tidegate.labels import TARGETS, opened_because
 from tidegate.simulation.outage import LENGTHS
@@ -24,6 +23,7 @@ from tidegate.targets import breaker as target_breaker
 from tidegate.targets.breaker import StoredBreaker
 from tidegate.targets.reporter import this_program
 from tidegate.targets.reports import TargetDetail, TargetReport
+from tidegate.validation import JsonObject
 from tidegate.web.pages import charts, formatters, target_policy
 from tidegate.web.pages.forms import Flash, act, answer, cursor_of, end_of
 from tidegate.web.pages.overview import shown_store
@@ -86,10 +86,10 @@ class TargetPage:
     detail: TargetDetail
     counts: Counts
     opened: str  # why the breaker opened, while it is open
-    theirs: list[dict[str, Any]]  # breakers that other programs have for it
+    theirs: list[JsonObject]  # breakers that other programs have for it
     good: int  # successful probes while half-open
     buckets: list[tuple[float, float]]
-    filling: dict[str, Any] | None
+    filling: JsonObject | None
     past: charts.Past
     calls: History[CallCounts]
 
@@ -146,7 +146,7 @@ def _load_page(tx: Tx, name: str, span: str) -> TargetPage:
     return TargetPage(detail, counts, opened, theirs, row.breaker.good, buckets, filling, past, calls)
 
 
-def _program_breakers(programs: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def _program_breakers(programs: JsonObject) -> Iterator[JsonObject]:
     for program, report in sorted(programs.items()):
         for breaker in report.get("breakers", {}).values():
             run, calls = (
@@ -165,14 +165,12 @@ def _opened(breaker: StoredBreaker) -> str:
 
 Field = Annotated[str, Form(max_length=2000)]
 Reason = Annotated[str, Form(max_length=300)]
-Ends = tuple[float, float]  # end, now
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionForm:
     """The fields of an action form."""
 
-    site: Site
     by: str
     name: str
     key: str = ""
@@ -183,89 +181,62 @@ class ActionForm:
     def who(self) -> str:
         return f"Key {self.key} of {self.name}" if self.key else self.name
 
-    def ends(self, tx: Tx) -> Ends:
+    def ends(self, tx: Tx) -> tuple[float, str]:
+        """Return the end, and how a message shows it."""
         now = now_of(tx)
-        return end_of(self.lasts, self.until, now), now
+        end = end_of(self.lasts, self.until, now)
+        return end, formatters.clock(end, now)
 
 
-def pause(form: ActionForm) -> Flash:
-    def work(tx: Tx) -> Ends:
-        end, now = form.ends(tx)
-        return actions.pause_target(tx, form.name, end, form.by), now
-
-    def say(end: Ends) -> Flash:
-        return Flash(text=f"{form.name} is paused until {formatters.clock(*end)}.", undo="resume_target", of=form.name)
-
-    return act(form.site, work, say)
+def pause(form: ActionForm, tx: Tx) -> Flash:
+    end, shown = form.ends(tx)
+    actions.pause_target(tx, form.name, end, form.by)
+    return Flash(text=f"{form.name} is paused until {shown}.", undo="resume_target", of=form.name)
 
 
-def resume(form: ActionForm) -> Flash:
-    def say(was: bool) -> Flash:
-        return Flash(text=f"{form.name} goes on.") if was else Flash(text=f"{form.name} was not paused.", tone="warn")
-
-    return act(form.site, lambda tx: actions.resume_target(tx, form.name, form.by), say)
-
-
-def test(form: ActionForm) -> Flash:
-    def say(trial: TargetTest) -> Flash:
-        return Flash(text=trial.says, tone="warn" if trial.waits else "good")
-
-    return act(form.site, lambda tx: explain.begin(tx, form.name, form.by, form.key or None), say)
+def resume(form: ActionForm, tx: Tx) -> Flash:
+    if actions.resume_target(tx, form.name, form.by):
+        return Flash(text=f"{form.name} goes on.")
+    return Flash(text=f"{form.name} was not paused.", tone="warn")
 
 
-def reset(form: ActionForm) -> Flash:
-    def say(was: str) -> Flash:
-        if was == "closed":
-            return Flash(text=f"The breaker of {form.name} was closed already; its counts are forgotten.")
-        return Flash(text=f"The breaker of {form.name} was {was} and is closed; its jobs go at once.")
-
-    return act(form.site, lambda tx: actions.reset_breaker(tx, form.name, form.by), say)
+def test(form: ActionForm, tx: Tx) -> Flash:
+    trial = explain.begin(tx, form.name, form.by, form.key or None)
+    return Flash(text=trial.says, tone="warn" if trial.waits else "good")
 
 
-def hold(form: ActionForm) -> Flash:
-    def work(tx: Tx) -> Ends:
-        end, now = form.ends(tx)
-        actions.force_breaker(tx, form.name, "open", form.by, end)
-        return end, now
-
-    def say(end: Ends) -> Flash:
-        return Flash(text=f"The breaker of {form.name} is held open until {formatters.clock(*end)}.")
-
-    return act(form.site, work, say)
+def reset(form: ActionForm, tx: Tx) -> Flash:
+    was = actions.reset_breaker(tx, form.name, form.by)
+    if was == "closed":
+        return Flash(text=f"The breaker of {form.name} was closed already; its counts are forgotten.")
+    return Flash(text=f"The breaker of {form.name} was {was} and is closed; its jobs go at once.")
 
 
-def clear(form: ActionForm) -> Flash:
-    def say(was: bool) -> Flash:
-        if was:
-            return Flash(text=f"{form.who} is cleared; its jobs go at once.")
-        return Flash(text=f"There was nothing to clear of {form.who}.", tone="warn")
-
-    return act(form.site, lambda tx: actions.clear_key(tx, form.name, form.key, form.by), say)
+def hold(form: ActionForm, tx: Tx) -> Flash:
+    end, shown = form.ends(tx)
+    actions.force_breaker(tx, form.name, "open", form.by, end)
+    return Flash(text=f"The breaker of {form.name} is held open until {shown}.")
 
 
-def enable(form: ActionForm) -> Flash:
-    def say(was: bool) -> Flash:
-        return (
-            Flash(text=f"{form.who} is enabled.") if was else Flash(text=f"{form.who} was not disabled.", tone="warn")
-        )
-
-    return act(form.site, lambda tx: actions.enable_key(tx, form.name, form.key, form.by), say)
+def clear(form: ActionForm, tx: Tx) -> Flash:
+    if actions.clear_key(tx, form.name, form.key, form.by):
+        return Flash(text=f"{form.who} is cleared; its jobs go at once.")
+    return Flash(text=f"There was nothing to clear of {form.who}.", tone="warn")
 
 
-def disable(form: ActionForm) -> Flash:
-    def work(tx: Tx) -> Ends:
-        end, now = form.ends(tx)
-        actions.disable_key(tx, form.name, form.key, form.by, end)
-        return end, now
-
-    def say(end: Ends) -> Flash:
-        text = f"{form.who} rests until {formatters.clock(*end)}."
-        return Flash(text=text, undo="enable_key", of=form.name, key=form.key)
-
-    return act(form.site, work, say)
+def enable(form: ActionForm, tx: Tx) -> Flash:
+    if actions.enable_key(tx, form.name, form.key, form.by):
+        return Flash(text=f"{form.who} is enabled.")
+    return Flash(text=f"{form.who} was not disabled.", tone="warn")
 
 
-ACTIONS: Mapping[str, Callable[[ActionForm], Flash]] = {
+def disable(form: ActionForm, tx: Tx) -> Flash:
+    end, shown = form.ends(tx)
+    actions.disable_key(tx, form.name, form.key, form.by, end)
+    return Flash(text=f"{form.who} rests until {shown}.", undo="enable_key", of=form.name, key=form.key)
+
+
+ACTIONS: Mapping[str, Callable[[ActionForm, Tx], Flash]] = {
     "pause": pause,
     "resume": resume,
     "test": test,
@@ -277,7 +248,7 @@ ACTIONS: Mapping[str, Callable[[ActionForm], Flash]] = {
 }
 
 
-def _action_endpoint(action: Callable[[ActionForm], Flash]) -> Callable[..., Response]:
+def _action_endpoint(action: Callable[[ActionForm, Tx], Flash]) -> Callable[..., Response]:
     def doing(
         request: Request,
         name: str,
@@ -289,8 +260,8 @@ def _action_endpoint(action: Callable[[ActionForm], Flash]) -> Callable[..., Res
     ) -> Response:
         site = site_of(request)
         by = Actor.of(site.actor_of(request)).because(reason.strip())
-        flash = action(ActionForm(site=site, by=by, name=name, key=key, lasts=lasts, until=until))
-        return answer(request, flash, back, "/targets", name)
+        form = ActionForm(by=by, name=name, key=key, lasts=lasts, until=until)
+        return answer(request, act(site, lambda tx: action(form, tx)), back, "/targets", name)
 
     return doing
 

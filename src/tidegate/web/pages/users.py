@@ -22,7 +22,7 @@ from tidegate.web.pages.formatters import many
 from tidegate.web.pages.forms import Flash, act, answer, attempt, local_path
 from tidegate.web.pages.render import page, render_template
 from tidegate.web.problems import Problem
-from tidegate.web.proxies import client_network
+from tidegate.web.proxies import client_networks
 from tidegate.web.site import Site, site_of
 
 MEANINGS: Mapping[str, str] = {
@@ -78,14 +78,14 @@ def change_role(request: Request, name: str, role: Field = "", key: Field = "") 
     site = site_of(request)
     wanted = role or key  # an undo sends the previous role as key
 
-    def say(was: str) -> Flash:
+    def work(tx: Tx) -> Flash:
+        was = account_users.set_role(tx, name, wanted, site.actor_of(request))
         if was == wanted:
             return Flash(text=f"{name} is {wanted} already.", tone="warn")
         text = f"{name} was {was} and is {wanted} now; all their sessions have ended."
         return Flash(text=text, undo="role_of", of=name, key=was)
 
-    flash = act(site, lambda tx: account_users.set_role(tx, name, wanted, site.actor_of(request)), say)
-    return answer(request, flash, "", "/people")
+    return answer(request, act(site, work), "", "/people")
 
 
 @router.post("/people/{name}/password")
@@ -107,13 +107,13 @@ def change_password(request: Request, name: str, password: Field = "") -> Respon
 def sign_out(request: Request, name: str) -> Response:
     site = site_of(request)
 
-    def say(n: int) -> Flash:
+    def work(tx: Tx) -> Flash:
+        n = account_users.sign_out(tx, name, site.actor_of(request))
         if not n:
             return Flash(text=f"{name} was not signed in.", tone="warn")
         return Flash(text=f"{name} is signed out: {many(n, 'session')} ended.")
 
-    flash = act(site, lambda tx: account_users.sign_out(tx, name, site.actor_of(request)), say)
-    return answer(request, flash, "", "/people")
+    return answer(request, act(site, work), "", "/people")
 
 
 @router.get("/people/{name}/remove")
@@ -134,9 +134,13 @@ def remove(request: Request, name: str) -> Response:
 def confirm_removal(
     site: Site, request: Request, name: str, remove: Callable[[Tx, str, str], None], text: str
 ) -> Response:
-    """Return the confirmation page for a removal."""
-    flash = act(site, lambda tx: remove(tx, name, site.actor_of(request)), lambda _: Flash(text=text))
-    return answer(request, flash, "", "/people")
+    """Remove it, and return to the list with *text*."""
+
+    def work(tx: Tx) -> Flash:
+        remove(tx, name, site.actor_of(request))
+        return Flash(text=text)
+
+    return answer(request, act(site, work), "", "/people")
 
 
 def list_users(site: Site, request: Request, wrong: Flash | None = None, **entered: str) -> Response:
@@ -145,7 +149,7 @@ def list_users(site: Site, request: Request, wrong: Flash | None = None, **enter
         lambda tx: (account_users.users(tx), account_users.tokens(tx), account_users.newest(tx))
     )
     # A rejected form is not refreshed: its URL accepts only POST.
-    values: dict[str, Any] = {} if wrong is None else {"said": wrong, "live": None}
+    values: dict[str, object] = {} if wrong is None else {"said": wrong, "live": None}
     return page(
         request,
         "people.html",
@@ -236,8 +240,8 @@ def sign_in_router(site: Site, checks: PasswordChecks) -> APIRouter:
         digest, users = await run_in_threadpool(site.read, look)
         if not users:
             return await run_in_threadpool(_form, request, next, status=401, no_users=True)
-        network, now, secrets = client_network(request), site.queue.clock.now(), site.access.secrets
-        attempt = limit.begin(name, network, device_of(request, secrets, name, digest, now))
+        networks, now, secrets = client_networks(request), site.queue.clock.now(), site.access.secrets
+        attempt = limit.begin(name, networks, device_of(request, secrets, name, digest, now))
         if attempt.wait > 0:
             return await run_in_threadpool(_refused, request, next, name, attempt.wait, "Too many wrong passwords.")
         fits = await checks.check(password, digest, known_device=attempt.device is not None)
@@ -246,7 +250,7 @@ def sign_in_router(site: Site, checks: PasswordChecks) -> APIRouter:
             return await run_in_threadpool(_refused, request, next, name, 1.0, "Too many people sign in right now.")
         if digest is None or not fits:
             limit.failed(attempt)
-            _log.warning("sign_in_failed network=%s", network)
+            _log.warning("sign_in_failed network=%s", networks[0])
             return await run_in_threadpool(_form, request, next, name, _WRONG_CREDENTIALS, status=403)
         limit.passed(attempt)
         secret = await run_in_threadpool(site.write, lambda tx: account_users.begin_session(tx, name))

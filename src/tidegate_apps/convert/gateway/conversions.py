@@ -148,26 +148,22 @@ class Conversions:
                 self.waiting -= 1
             self.active += 1
             try:
-                return await self._run(asked)
+                try:
+                    return await self._once(asked)
+                except GatewayRefusal as error:
+                    if error.code != "crashed":
+                        raise
+                # Another process may have killed the child, so one crash does not reject the document.
+                return await self._once(asked)
+            except GatewayRefusal as error:
+                if error.code in _CACHED_CODES:
+                    return error
+                raise
             finally:
                 self.active -= 1
                 self._turns.release()
         finally:
             asked.path.unlink(missing_ok=True)
-
-    async def _run(self, asked: ConversionUpload) -> Result | GatewayRefusal:
-        try:
-            try:
-                return await self._once(asked)
-            except GatewayRefusal as error:
-                if error.code != "crashed":
-                    raise
-            # another process may have killed the child, so one crash does not reject the document
-            return await self._once(asked)
-        except GatewayRefusal as error:
-            if error.code in _CACHED_CODES:
-                return error
-            raise
 
     async def _once(self, asked: ConversionUpload) -> Result:
         limits, path = self._limits, self._folder / f"result-{uuid4().hex}.xml"

@@ -125,8 +125,9 @@ def read_all(asked: list[list[str]]) -> list[dict[str, Any]]:
 def read(asked: list[str]) -> dict[str, Any]:
     """Return the feed as lists and strings, or `error` if it cannot be parsed."""
     text, how, content_type, url = asked
+    body = base64.b64decode(text) if how == BASE64 else text.encode("ascii")
     try:
-        return _read(base64.b64decode(text) if how == BASE64 else text.encode("ascii"), content_type, url)
+        return _read(body, content_type, url)
     except ParseError as error:
         return {"error": str(error)}
 
@@ -197,7 +198,7 @@ def _forgivingly(text: str) -> dict[str, Any]:
     except MemoryError:
         raise
     except Exception as error:  # hostile input can make the library raise anything
-        raise ParseError(f"it is no feed that can be read: {plain(str(error), 200)}") from error
+        raise ParseError(f"it is not a valid feed: {plain(str(error), 200)}") from error
     return document
 
 

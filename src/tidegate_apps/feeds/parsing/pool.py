@@ -111,46 +111,47 @@ class ParserPool:
         if len(body) > self._how.small:
             [answer] = await self._answers([asked])
         else:
-            answer = await self._in_line(asked)
+            future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+            self._waiting.append((asked, future))
+            if len(self._busy) < _MAX_CONCURRENT:
+                task = asyncio.create_task(self._read_waiting())
+                self._busy.add(task)
+                task.add_done_callback(self._busy.discard)
+            answer = await future
         if "error" in answer:
             raise ParseError(answer["error"])
-        return _feed(answer)
+        return Feed(**{**answer, "skip_hours": tuple(answer["skip_hours"]), "skip_days": tuple(answer["skip_days"])})
 
-    async def _in_line(self, asked: _Asked) -> dict[str, Any]:
-        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting.append((asked, future))
-        if len(self._busy) < _MAX_CONCURRENT:
-            task = asyncio.ensure_future(self._read())
-            self._busy.add(task)
-            task.add_done_callback(self._busy.discard)
-        return await future
-
-    async def _read(self) -> None:
+    async def _read_waiting(self) -> None:
         while self._waiting:
             some = [self._waiting.popleft() for _ in range(min(self._how.together, len(self._waiting)))]
             some = [item for item in some if not item[1].done()]  # skip feeds whose caller no longer waits
             try:
-                await self._read_these(some)
+                await self._read(some)
             finally:
                 for _, future in some:
                     future.cancel()  # so that no caller waits forever if this task ends early
 
-    async def _read_these(self, some: list[_Waiting]) -> None:
+    async def _read(self, some: list[_Waiting]) -> None:
+        outcomes: Iterable[dict[str, Any] | Exception]
         try:
-            answers = await self._answers([asked for asked, _ in some])
+            outcomes = await self._answers([asked for asked, _ in some])
         except (ChildError, ParseError) as error:
             if len(some) > 1:
                 # One feed crashed the child: parse each alone, so that only that one fails.
                 for item in some:
-                    await self._read_these([item])
-            else:
-                _settle(some[0][1], error)
+                    await self._read([item])
+                return
+            outcomes = [error]
         except Exception as error:  # a bug of ours: every poll of the batch reports it
-            for _, future in some:
-                _settle(future, error)
-        else:
-            for (_, future), answer in zip(some, answers, strict=True):
-                _settle(future, answer)
+            outcomes = [error] * len(some)
+        for (_, future), outcome in zip(some, outcomes, strict=True):
+            if future.done():
+                continue
+            if isinstance(outcome, Exception):
+                future.set_exception(outcome)
+            else:
+                future.set_result(outcome)
 
     async def _answers(self, asked: list[_Asked]) -> list[dict[str, Any]]:
         how = self._how
@@ -188,24 +189,3 @@ def _readers(pid: int) -> Children:  # noqa: ARG001 - what it is cached by: thos
 def packed(body: bytes) -> tuple[str, str]:
     """Return a body as text, and its encoding. ASCII passes unchanged: that is fast, and most feeds are ASCII."""
     return (body.decode("ascii"), AS_IT_IS) if body.isascii() else (base64.b64encode(body).decode("ascii"), BASE64)
-
-
-def _settle(future: asyncio.Future[dict[str, Any]], outcome: dict[str, Any] | Exception) -> None:
-    if future.done():
-        return
-    if isinstance(outcome, Exception):
-        future.set_exception(outcome)
-    else:
-        future.set_result(outcome)
-
-
-def _feed(answer: dict[str, Any]) -> Feed:
-    return Feed(
-        title=answer["title"],
-        link=answer["link"],
-        ttl=answer["ttl"],
-        skip_hours=tuple(answer["skip_hours"]),
-        skip_days=tuple(answer["skip_days"]),
-        malformed=answer["malformed"],
-        rows=answer["rows"],
-    )

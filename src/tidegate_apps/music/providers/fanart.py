@@ -104,7 +104,9 @@ def _album(albums: object, known: str) -> Mapping[str, object]:
 
 def _key(text: str) -> str:
     if not fits_a_header(text):
-        raise ValueError("it has a sign in it that no key has, perhaps one that is not seen; type it or copy it anew")
+        raise ValueError(
+            "it has a character that is not allowed in a key, perhaps an invisible one; type it or copy it again"
+        )
     return text
 
 

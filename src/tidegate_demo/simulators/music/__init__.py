@@ -129,8 +129,12 @@ class MusicSimulator(Simulator):
 
     def _weather(self, service: str, where: str) -> str:
         minute = int(self._time.now() // 60 % 60)
-        rows = (row for row in _WEATHER if row[0] == service and row[2] in ("", where) and minute in row[3])
-        return next((fault for _, fault, _, _ in rows), "well")
+        faults = (
+            fault
+            for name, fault, at, minutes in _WEATHER
+            if name == service and at in ("", where) and minute in minutes
+        )
+        return next(faults, "well")
 
     def _begin(self) -> None:
         for service in self.services.values():

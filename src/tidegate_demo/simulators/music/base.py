@@ -208,11 +208,7 @@ class Service(ABC):
         method, _, path = route.partition(" ")
         full = f"{method} /{self.name}{path}"
         self.routes[where] = full
-
-        def answer(request: RecordedRequest) -> object:
-            return self._met(where, request, handler)
-
-        sim.on(full, answer)
+        sim.on(full, lambda request: self._met(where, request, handler))
 
     def _met(self, where: str, request: RecordedRequest, handler: Handler) -> object:
         waiting = next((faults for name in (where, "") if (faults := self._next.get(name))), None)

@@ -317,7 +317,8 @@ class SpotifyService(Listened):
         limit = int(query.get("limit", 20))
         page = (wanted[:limit] if "after" in query and not self.newest_first else wanted[-limit:])[::-1]
         items = [{"track": _track(track), "played_at": _date(at / 1000), "context": None} for at, track in page]
-        cursors = {"after": str(page[0][0]), "before": str(page[-1][0])} if page else None
+        times = [str(at) for at, _ in page]
+        cursors = {"after": times[0], "before": times[-1]} if times else None
         return {"items": items, "next": "more" if len(wanted) > limit else None, "cursors": cursors, "limit": limit}
 
     def _lists(self, consent: Consent, request: RecordedRequest) -> object:

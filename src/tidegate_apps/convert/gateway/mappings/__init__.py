@@ -101,7 +101,7 @@ def mapping(name: str, folder: Path | None = None) -> Mapping:
 
 def _names_in(folder: Path) -> list[str]:
     if not folder.is_dir():
-        raise ValueError(f"{folder} is no folder; give one that has mappings in it")
+        raise ValueError(f"{folder} is not a folder; give one that has mappings in it")
     names = [file.stem for file in sorted(folder.glob("*.py")) if not file.name.startswith("_")]
     for name in names:
         if not is_mapping(name):
@@ -121,7 +121,9 @@ def _loaded(file: Path) -> Mapping:
     except FileNotFoundError as error:
         raise KeyError(file.stem) from error
     except Exception as error:
-        raise ValueError(f"{file.name}: it cannot be loaded ({type(error).__name__}: {error})") from error
+        raise ValueError(
+            f"{file.name}: it cannot be loaded; fix the mapping ({type(error).__name__}: {error})"
+        ) from error
     wrong = _wrong(module)
     if wrong:
         raise ValueError(f"{file.name}: {wrong}")
@@ -138,5 +140,5 @@ def _wrong(module: object) -> str:
     try:
         ParserCreate().Parse(vars(module)["SCHEMA"], True)
     except ExpatError as error:
-        return f"SCHEMA is no XML ({error}); give an XML Schema, or make one with schema_of"
+        return f"SCHEMA is not valid XML ({error}); give an XML Schema, or make one with schema_of"
     return ""

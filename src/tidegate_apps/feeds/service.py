@@ -1,4 +1,4 @@
-"""The source manager: which feeds are polled. Only this module suspends and resumes a feed."""
+"""The source manager of this server: which feeds are polled. Only this module suspends and resumes a feed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tidegate_apps.feeds.models import (
     public,
     standing,
 )
-from tidegate_apps.feeds.state import DueReason, host_of, name_of
+from tidegate_apps.feeds.state import DueReason, FeedState, host_of, name_of
 
 # -- suspend and resume ------------------------------------------------------------------------------------------------
 
@@ -105,26 +105,13 @@ def _only_a_person_ends_it(source: Source, by: str) -> bool:
 # -- poller state that follows from the source -------------------------------------------------------------------------
 
 
-def mirror_change(tx: DbTx, was: Source, now: Source, at: float) -> None:
+def _mirror_change(tx: DbTx, was: Source, now: Source, at: float) -> None:
     """Write what a change at time *at* means for the polls of a source."""
     if not now.feed_url:
         tx.all("remove_state", source_id=now.id)
         return
     due = now.active_from  # now, unless it is suspended
-    tx.many(
-        "add_state",
-        [
-            {
-                "source_id": now.id,
-                "name": now.name,
-                "feed_url": now.feed_url,
-                "host": host_of(now.feed_url),
-                "interval_s": now.interval,
-                "due_at": due,
-                "due_why": str(DueReason.NEW),
-            }
-        ],
-    )
+    tx.many("add_state", [state.new_row(now.id, now.name, now.feed_url, now.interval, (due, DueReason.NEW))])
     if not was.feed_url and now.feed_disabled_at is not None:
         rest = rest_of(now.feed_disable_reason or "")
         tx.all(
@@ -159,6 +146,8 @@ _BATCH_SIZE = 500
 class Sources:
     """The sources of this server. Every transaction that may make a feed due calls *wake*."""
 
+    elsewhere = False  # see `SourceManager`
+
     def __init__(self, db: Db, now: Callable[[], float], interval: float, wake: Callable[[DbTx], object]) -> None:
         self._db, self._now, self._interval, self._wake = db, now, interval, wake
 
@@ -170,9 +159,13 @@ class Sources:
 
     def list_sources(self, after: int = 0, n: int = 100, like: str = "", *, whole: bool = True) -> list[Source]:
         """Return sources by id. *like* filters by name or URL, with *whole* also by secrets in URLs."""
-        if like:
-            return self._db.read(lambda tx: matching(tx, like, after, n, whole=whole))
-        return [Source(*row) for row in self._db.all("sources", after=after, n=n)]
+        if not like:
+            return self._db.query_as(Source, "sources", after=after, n=n)
+
+        def page(pattern: str, after: int, n: int) -> list[Source]:
+            return self._db.query_as(Source, "sources_found", like=pattern, after=after, n=n)
+
+        return matching(like, after, n, page, whole=whole)
 
     def active(self, after: tuple[float, int] = (-1.0, 0), n: int = 100) -> list[Source]:
         """Return sources that may be polled now: active ones, then those whose suspension expired.
@@ -183,24 +176,24 @@ class Sources:
 
         def read(tx: DbTx) -> list[Source]:
             # Two ranges of one index: SQLite cannot start in the middle of the rows with 0.
-            rows = [] if after_from > 0 else tx.all("sources_active", after=after_id, n=n)
-            if len(rows) < n:
-                place = (after_from, after_id) if after_from > 0 else (0.0, 0)
-                left = n - len(rows)
-                rows += tx.all("sources_rested", at=at, after_from=place[0], after=place[1], n=left)
-            return [Source(*row) for row in rows]
+            sources = [] if after_from > 0 else tx.query_as(Source, "sources_active", after=after_id, n=n)
+            if len(sources) < n:
+                start, id_ = (after_from, after_id) if after_from > 0 else (0.0, 0)
+                left = n - len(sources)
+                sources += tx.query_as(Source, "sources_rested", at=at, after_from=start, after=id_, n=left)
+            return sources
 
         return self._db.read(read)
 
     def at(self, url: str) -> int | None:
-        row = self._db.one("source_at", feed_url=url)
-        return None if row is None else int(row[0])
+        """Return the id of the source with a URL."""
+        return self._db.scalar_or_none(int, "source_at", feed_url=url)
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
     def add(self, request: SourceRequest, by: str) -> Source:
         """Add a source. Raises Rejected if its URL exists."""
-        made = self.add_many([request], by)[0]
+        (made,) = self.add_many([request], by)
         if made is None:
             raise Rejected(f"there is a source with that feed_url already: {self.at(request.feed_url or '')}")
         return self.get(made)
@@ -219,49 +212,35 @@ class Sources:
         made: list[int | None] = []
         states = []
         for place, request in enumerate(requests, start):
-            interval = request.interval or self._interval
-            row = tx.one(
+            url, name, interval = request.feed_url, request.name or name_of(request.feed_url), request.interval
+            interval = interval or self._interval
+            id_ = tx.scalar_or_none(
+                int,
                 "add_source",
-                name=request.name or name_of(request.feed_url),
-                feed_url=request.feed_url,
+                name=name,
+                feed_url=url,
                 interval_s=interval,
                 enabled=int(request.enabled),
-                active_from=active_from(request.feed_url, enabled=request.enabled),
+                active_from=active_from(url, enabled=request.enabled),
                 at=at,
             )
-            made.append(None if row is None else int(row[0]))
-            if row is None:
+            made.append(id_)
+            if id_ is None:
                 continue
-            tx.all("add_event", source_id=row[0], at=at, kind="added", actor=by, detail=None)
-            if request.feed_url:
+            tx.all("add_event", source_id=id_, at=at, kind="added", actor=by, detail=None)
+            if url:
                 due_at, why = (state.POLL_NOW, DueReason.NEW) if of == 1 else state.first(at, interval, place, of)
-                states.append(
-                    {
-                        "source_id": row[0],
-                        "name": request.name or name_of(request.feed_url),
-                        "feed_url": request.feed_url,
-                        "host": host_of(request.feed_url),
-                        "interval_s": interval,
-                        "due_why": str(why),
-                        "due_at": due_at if request.enabled else None,
-                    }
-                )
+                states.append(state.new_row(id_, name, url, interval, (due_at if request.enabled else None, why)))
         if states:
             tx.many("add_state", states)
             self._wake(tx)
-        if by != AUTO and start == 0:
-            self._noted_new(tx, by, requests, made, of)
-        return made
-
-    def _noted_new(
-        self, tx: DbTx, by: str, requests: Sequence[SourceRequest], made: Sequence[int | None], of: int
-    ) -> None:
-        """Write one audit entry per request. For a list, the first batch writes it."""
-        if of > 1:
+        # One audit entry per request. For a list, the first batch writes it.
+        if by != AUTO and start == 0 and of > 1:
             tx.noted(by, "target_imported", notices.TARGET, became={"listed": of})
-        elif made and made[0] is not None:
+        elif by != AUTO and start == 0 and made and made[0] is not None:
             name = requests[0].name or name_of(requests[0].feed_url)
             tx.noted(by, "target_added", notices.TARGET, made[0], became={"feed": name})
+        return made
 
     def change(self, id_: int, change: Change, by: str) -> Source:
         """Change a source. Its suspension stays, and so do concurrent changes of other fields."""
@@ -270,17 +249,12 @@ class Sources:
             at = self._now()
             was = found_in(tx, id_, lock=True)
             wanted = change.of(was)
-            if (wanted.feed_url, wanted.name, wanted.interval, wanted.enabled) == (
-                was.feed_url,
-                was.name,
-                was.interval,
-                was.enabled,
-            ):
+            if wanted == Change().of(was):
                 return was
             url = wanted.feed_url
-            other = tx.one("source_at", feed_url=url) if url else None
-            if other is not None and other[0] != id_:
-                raise Rejected(f"there is a source with that feed_url already: {other[0]}")
+            other = tx.scalar_or_none(int, "source_at", feed_url=url)
+            if other not in (None, id_):
+                raise Rejected(f"there is a source with that feed_url already: {other}")
             active = active_from(url, enabled=wanted.enabled)
             if active is not None and was.feed_disabled_at is not None:
                 rest = rest_of(was.feed_disable_reason or "")
@@ -296,7 +270,7 @@ class Sources:
             )
             tx.all("add_event", source_id=id_, at=at, kind="changed", actor=by, detail=None)
             now = found_in(tx, id_)
-            mirror_change(tx, was, now, at)
+            _mirror_change(tx, was, now, at)
             self._wake(tx)
             if by != AUTO:
                 before = _values(was)
@@ -326,26 +300,39 @@ class Sources:
 
     def disable(self, id_: int, reason: str, by: str) -> Source:
         """Suspend a feed. Raises NotFound, and ValueError for an unknown reason."""
-        return self._db.write(lambda tx: self.disable_in(tx, id_, reason, by))
+        return self._db.write(lambda tx: disable(tx, id_, reason, by, self._now(), recorded=False))
 
     def enable(self, id_: int, by: str) -> Source:
-        return self._db.write(lambda tx: self.enable_in(tx, id_, by))
+        def work(tx: DbTx) -> Source:
+            was, now = enable(tx, id_, by, self._now(), recorded=False)
+            if was != now:
+                self._wake(tx)
+            return now
+
+        return self._db.write(work)
 
     def poll_now(self, id_: int, by: str = AUTO) -> Source:
         """Make the feed due now. Raises Rejected while it must not be polled."""
-        return self.poll_all([id_], by)[0]
+        (source,) = self.poll_all([id_], by)
+        return source
 
     def poll_all(self, ids: Sequence[int], by: str = AUTO) -> list[Source]:
         """Make several feeds due, in batches that keep write transactions short. Each batch is all or nothing."""
         sources: list[Source] = []
         for start in range(0, len(ids), _BATCH_SIZE):
             some = ids[start : start + _BATCH_SIZE]
-            sources += self._db.write(partial(self._asked_for, ids=some, by=by, of=0 if start else len(ids)))
+            sources += self._db.write(partial(self._make_due, ids=some, by=by, of=0 if start else len(ids)))
         return sources
 
-    def _asked_for(self, tx: DbTx, *, ids: Sequence[int], by: str, of: int) -> list[Source]:
+    def _make_due(self, tx: DbTx, *, ids: Sequence[int], by: str, of: int) -> list[Source]:
         """Make a batch due. *of*: the total, with the first batch, for the audit entry; 0 with the others."""
-        sources = [self._polled_at_once(tx, id_) for id_ in ids]
+        sources = [found_in(tx, id_, lock=True) for id_ in ids]
+        for source in sources:
+            if not source.enabled or not source.feed_url:
+                raise Rejected("the source is switched off, or has no feed_url; change that first")
+            if source.active_from is None or source.active_from > self._now():
+                raise Rejected("the feed is disabled; enable it first")
+            tx.all("set_due", source_id=source.id, due_at=state.POLL_NOW, due_why=str(DueReason.ASKED))
         self._wake(tx)
         if by != AUTO and of:
             only = sources[0] if of == 1 else None
@@ -354,42 +341,32 @@ class Sources:
             tx.noted(by, "target_asked", notices.TARGET, None if only is None else only.id, became=became)
         return sources
 
-    def _polled_at_once(self, tx: DbTx, id_: int) -> Source:
-        source = found_in(tx, id_, lock=True)
-        if not source.enabled or not source.feed_url:
-            raise Rejected("the source is switched off, or has no feed_url; change that first")
-        if source.active_from is None or source.active_from > self._now():
-            raise Rejected("the feed is disabled; enable it first")
-        tx.all("set_due", source_id=id_, due_at=state.POLL_NOW, due_why=str(DueReason.ASKED))
-        return source
+    # -- for the poller, in the transaction of a poll ------------------------------------------------------------------
 
-    # -- in the transaction of the caller ------------------------------------------------------------------------------
+    async def refresh(self) -> None:
+        """Do nothing: the poller reads the sources of this database."""
 
-    def disable_in(self, tx: DbTx, id_: int, reason: str, by: str, *, recorded: bool = False) -> Source:
-        """Suspend a feed. *recorded*: the poller has written its state in this transaction."""
-        return disable(tx, id_, reason, by, self._now(), recorded=recorded)
+    def disabled(self, tx: DbTx, feed: FeedState, reason: str) -> None:
+        disable(tx, feed.source_id, reason, AUTO, self._now(), recorded=True)
 
-    def enable_in(self, tx: DbTx, id_: int, by: str, *, recorded: bool = False) -> Source:
-        was, now = enable(tx, id_, by, self._now(), recorded=recorded)
-        if was != now and not recorded:
-            self._wake(tx)
-        return now
+    def enabled(self, tx: DbTx, feed: FeedState) -> None:
+        enable(tx, feed.source_id, AUTO, self._now(), recorded=True)
 
-    def moved_in(self, tx: DbTx, id_: int, url: str) -> bool:
+    def moved(self, tx: DbTx, feed: FeedState, url: str) -> bool:
         """Record a permanent move; False if another source has that URL."""
-        source = found_in(tx, id_, lock=True)
-        if tx.one("source_at", feed_url=url) is not None:
+        source = found_in(tx, feed.source_id, lock=True)
+        if tx.all("source_at", feed_url=url):
             return False
         tx.all(
             "set_source",
-            id=id_,
+            id=source.id,
             name=source.name,
             feed_url=url,
             interval_s=source.interval,
             enabled=source.enabled_n,
             active_from=source.active_from,
         )
-        tx.all("add_event", source_id=id_, at=self._now(), kind="moved", actor=AUTO, detail=url)
+        tx.all("add_event", source_id=source.id, at=self._now(), kind="moved", actor=AUTO, detail=url)
         return True
 
 
