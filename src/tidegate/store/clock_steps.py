@@ -29,6 +29,7 @@ _SHIFTS = (
     "shift_running_expiry",
     "shift_waiting",
     "shift_blocked",
+    "shift_created",
     "shift_holds",
     "shift_breakers",
     "shift_target_pauses",

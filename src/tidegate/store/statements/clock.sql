@@ -37,6 +37,12 @@ update tg_job set due_at = due_at + :by, last_at = last_at + :by
 where state = 'blocked' and (due_is_date = 0 or last_at is not null)
     and (coalesce(last_at, created_at) < :after or coalesce(last_at, created_at) > :until);
 
+-- name: shift_created
+-- The statements above compare it with the time of a step, and later steps will. So it moves last.
+update tg_job set created_at = created_at + :by
+where (state in ('waiting', 'blocked') or (expires_at is not null and state in ('ready', 'running')))
+    and (created_at < :after or created_at > :until);
+
 -- name: shift_holds
 -- The end of a hold was set by its last failure, or by a probe.
 update tg_hold set
