@@ -270,20 +270,21 @@ def test_a_lease_that_was_extended_on_a_clock_that_is_ahead_ends_soon_after_its_
         assert (job.state, job.error_code) == ("failed", "worker_lost")
 
 
+@pytest.mark.parametrize("expires", [None, "1h"])
 @pytest.mark.parametrize("has_parent", [False, True])
 def test_a_delay_from_a_clock_that_is_ahead_ends_in_time_although_the_clock_was_also_set_ahead_since(
-    db: Database, has_parent: bool
+    db: Database, has_parent: bool, expires: str | None
 ) -> None:
     if not db.sqlite:
         pytest.skip("the server's clock counts, not the clock of a host that boots")
     ran: list[str] = []
     clock = VirtualClock()
     with queue_on(db, clock) as q:
-        _noting(q, ran)
+        _noting(q, ran, expires=expires)
         play(clock, lambda: _work(q, 10))
     ahead = VirtualClock(clock.now() + 8 * DAY)
     with queue_on(db, ahead) as q:
-        note = _noting(q, ran)
+        note = _noting(q, ran, expires=expires)
         play(ahead, lambda: _work(q, 10))
         parents = [note.options(due="2m").enqueue("parent")] if has_parent else []
         note.options(due="15m", after=parents).enqueue("delayed")
@@ -291,7 +292,7 @@ def test_a_delay_from_a_clock_that_is_ahead_ends_in_time_although_the_clock_was_
         play(ahead, lambda: _work(q, 10))
     again = VirtualClock(ahead.now() + 70)  # its clock keeps the 200 seconds
     with queue_on(db, again) as q:
-        _noting(q, ran)
+        _noting(q, ran, expires=expires)
         play(again, lambda: _work(q, MINUTE))
         again.step_wall(-8 * DAY)
         play(again, lambda: _work(q, 5 * MINUTE))

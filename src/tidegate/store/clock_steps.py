@@ -25,11 +25,10 @@ SLACK = 0.5  # seconds of correction between two checks that are not a step
 _ROW = "clock"
 _SHIFTS = (
     "shift_leases",
-    "shift_expiry",
-    "shift_running_expiry",
     "shift_waiting",
     "shift_blocked",
-    "shift_created",
+    "shift_expiry",  # moves the creation time, which the two before it compare
+    "shift_running_expiry",
     "shift_holds",
     "shift_breakers",
     "shift_target_pauses",

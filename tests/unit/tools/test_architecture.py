@@ -49,6 +49,7 @@ def test_the_rows_are_the_layers_with_folders(root: Path) -> None:
     assert rows(layers, {"web", "jobs", "guard", "net", "faults"}) == [["web"], ["jobs"], ["guard", "net"], ["faults"]]
 
 
+@pytest.mark.full  # reads all of src; the picture below changes with it
 def test_every_folder_has_one_column_and_every_line_leads_down() -> None:
     edges = imports_of_folders(ROOT)
     layers = rows(contract(ROOT)["layers"], set(edges))
@@ -58,6 +59,7 @@ def test_every_folder_has_one_column_and_every_line_leads_down() -> None:
     assert [(name, to) for name in edges for to in edges[name] if row_of[name] >= row_of[to]] == []
 
 
+@pytest.mark.full
 def test_no_box_hides_another() -> None:
     places = re.findall(r'<rect class="box[^"]*" (x="\d+" y="\d+")', draw())
 

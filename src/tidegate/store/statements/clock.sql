@@ -17,31 +17,30 @@ where state = 'running'
     and (claimed_at < :after or claimed_at > :until or lease_until > cast(:jumped_at as double precision));
 
 -- name: shift_expiry
-update tg_job set expires_at = expires_at + :by
+-- `shift_waiting` and `shift_blocked` come first: they compare the creation time with the time of the step.
+update tg_job set expires_at = expires_at + :by, created_at = created_at + :by
 where expires_at is not null and state in ('blocked', 'waiting', 'ready')
     and (created_at < :after or created_at > :until);
 
 -- name: shift_running_expiry
-update tg_job set expires_at = expires_at + :by
+update tg_job set expires_at = expires_at + :by, created_at = created_at + :by
 where expires_at is not null and state = 'running' and (created_at < :after or created_at > :until);
 
 -- name: shift_waiting
 -- A delay continues. A first attempt at a date that the caller named does not move.
-update tg_job set due_at = due_at + :by, last_at = last_at + :by
+update tg_job set due_at = due_at + :by, last_at = last_at + :by,
+    created_at = case when expires_at is null and (created_at < :after or created_at > :until) then created_at + :by
+        else created_at end
 where state = 'waiting' and (due_is_date = 0 or last_at is not null)
     and (coalesce(last_at, created_at) < :after or coalesce(last_at, created_at) > :until);
 
 -- name: shift_blocked
 -- Otherwise a child would wait until the time of its insertion, once its parents are done.
-update tg_job set due_at = due_at + :by, last_at = last_at + :by
+update tg_job set due_at = due_at + :by, last_at = last_at + :by,
+    created_at = case when expires_at is null and (created_at < :after or created_at > :until) then created_at + :by
+        else created_at end
 where state = 'blocked' and (due_is_date = 0 or last_at is not null)
     and (coalesce(last_at, created_at) < :after or coalesce(last_at, created_at) > :until);
-
--- name: shift_created
--- The statements above compare it with the time of a step, and later steps will. So it moves last.
-update tg_job set created_at = created_at + :by
-where (state in ('waiting', 'blocked') or (expires_at is not null and state in ('ready', 'running')))
-    and (created_at < :after or created_at > :until);
 
 -- name: shift_holds
 -- The end of a hold was set by its last failure, or by a probe.
